@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+
+namespace plimsoll::device {
+
+// Who made a kernel; profiles group time by it.
+enum class KernelOrigin : std::uint8_t { jit, library, own };
+
+// Device pointers, one per array leaf (ir::leaves) of each operand in operand order, then of the
+// result. Tokens have null pointers. `workspace` has workspace_bytes() bytes, contents undefined.
+// Inputs and outputs do not overlap, except that an output may be the very buffer of an input where
+// ir/in_place.h allows it.
+struct KernelArguments {
+  std::span<const void* const> inputs;
+  std::span<void* const> outputs;
+  void* workspace = nullptr;
+};
+
+// An instruction made runnable. Immutable and thread-safe; the same inputs give the same bits at
+// every launch, whatever the number of threads.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual Status launch(Stream& stream, const KernelArguments& arguments) const = 0;
+  virtual std::int64_t workspace_bytes() const { return 0; }
+  virtual KernelOrigin origin() const = 0;
+  // Says what it does, e.g. "fusion.exponential.add", "onednn.convolution.forward".
+  virtual const std::string& name() const = 0;
+};
+
+}  // namespace plimsoll::device

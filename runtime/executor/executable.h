@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "jit/jit.h"
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+#include "runtime/device/kernel.h"
+#include "runtime/ir/module.h"
+#include "runtime/memory/budget.h"
+#include "runtime/planner/planner.h"
+
+namespace plimsoll::executor {
+
+struct CompileOptions {
+  planner::PlanOptions plan;
+  bool optimize = true;  // run passes::optimize; off: the module is run as written
+};
+
+// Time and bytes of one kernel name over the runs since the profile was last cleared.
+struct ProfileEntry {
+  std::string name;  // kernel name, or the opcode for executor-run steps
+  device::KernelOrigin origin = device::KernelOrigin::own;
+  std::int64_t launches = 0, recomputes = 0;
+  double seconds = 0;
+  double bytes = 0;  // read and written, by shapes
+};
+
+// The program's kernels: the optimized module and one kernel per distinct instruction. Plans for
+// different limits share it. Immutable after creation; thread-safe.
+class Program {
+ public:
+  // Takes the module over. Passes, then compiles every kernel it needs.
+  static Result<std::shared_ptr<const Program>> create(std::unique_ptr<ir::Module> module,
+                                                       jit::Compiler& compiler, bool optimize);
+
+  const ir::Module& module() const { return *module_; }
+  // Null for control flow and for instructions that need none (tuples, parameters, ...).
+  const device::Kernel* kernel(const ir::Instruction& instruction) const;
+  // Workspaces from the kernels, seconds from the roofline.
+  const planner::CostModel& cost_model() const { return *cost_model_; }
+
+ private:
+  std::unique_ptr<ir::Module> module_;
+  std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>> kernels_;
+  std::unique_ptr<planner::CostModel> cost_model_;
+};
+
+struct Arguments {
+  // One per parameter leaf: a device pointer (resident, donated) or a host pointer (host). Donated
+  // buffers are overwritten; which outputs they hold afterwards is Executable::output_parameter.
+  std::span<void* const> parameters;
+  // One per result leaf: where to write it (device), ignored where output_parameter(leaf) >= 0.
+  std::span<void* const> outputs;
+};
+
+// A program with a plan. Immutable; any number of threads may run it at once, each run takes its
+// own arena from the budget.
+class Executable {
+ public:
+  // RESOURCE_EXHAUSTED with the floor when the limit can't be met.
+  static Result<std::shared_ptr<const Executable>> create(std::shared_ptr<const Program> program,
+                                                          const planner::PlanOptions& options,
+                                                          memory::Budget& budget);
+
+  const Program& program() const { return *program_; }
+  const planner::Plan& plan() const { return plan_; }
+  // The parameter leaf whose donated buffer holds result leaf `leaf`, or -1.
+  int output_parameter(int leaf) const;
+
+  // Allocates the arena from `budget`, runs every step on `stream`, waits. The caller's parameters
+  // and outputs must already be accounted for. On an error donated buffers have undefined contents.
+  Status run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments) const;
+
+  std::vector<ProfileEntry> profile() const;
+  void clear_profile() const;
+  // Profiling reads the clock around every step; off by default.
+  void enable_profile(bool on) const;
+
+  struct Impl;
+  Executable(std::shared_ptr<const Program> program, planner::Plan plan,
+             std::unique_ptr<Impl> impl);
+  ~Executable();
+
+ private:
+  std::shared_ptr<const Program> program_;
+  planner::Plan plan_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace plimsoll::executor

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/ir/module.h"
+
+namespace plimsoll::ir {
+
+// Appends an instruction whose shape is inferred (`given` is needed for opcodes of rule `given`).
+Result<Instruction*> build(Computation& computation, Opcode opcode,
+                           std::vector<Instruction*> operands, Attributes attributes = {},
+                           std::vector<Computation*> called = {}, const Shape* given = nullptr,
+                           std::string_view name = {});
+
+// A computation `(x, y) -> opcode(x, y)` on scalars of `dtype` in `module`, shared when it exists.
+Computation* scalar_computation(Module& module, Opcode opcode, DType dtype);
+
+// True when `computation` is `opcode(p0, p1)` on scalars (either operand order); used to recognise
+// sums, maxima and so on.
+bool is_binary_computation(const Computation& computation, Opcode opcode);
+
+}  // namespace plimsoll::ir

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "runtime/base/float16.h"
+
+namespace plimsoll::ir {
+
+// Element types. The order is that of dtypes.def and part of the C ABI.
+enum class DType : std::uint8_t {
+#define PLIMSOLL_DTYPE(name, text, type, bytes, kind) name,
+#include "runtime/ir/dtypes.def"
+#undef PLIMSOLL_DTYPE
+};
+
+enum class DTypeClass : std::uint8_t { pred, signed_int, unsigned_int, floating };
+
+// HLO's spelling, e.g. "bf16".
+std::string_view to_string(DType dtype);
+std::optional<DType> parse_dtype(std::string_view text);
+// Bytes of one element.
+int dtype_bytes(DType dtype);
+DTypeClass dtype_class(DType dtype);
+inline bool is_floating(DType dtype) { return dtype_class(dtype) == DTypeClass::floating; }
+inline bool is_integer(DType dtype) {
+  return dtype_class(dtype) == DTypeClass::signed_int ||
+         dtype_class(dtype) == DTypeClass::unsigned_int;
+}
+
+template <typename T>
+struct DTypeOf;
+#define PLIMSOLL_DTYPE(name, text, type, bytes, kind) \
+  template <>                                         \
+  struct DTypeOf<type> {                              \
+    static constexpr DType value = DType::name;       \
+  };
+#include "runtime/ir/dtypes.def"
+#undef PLIMSOLL_DTYPE
+
+// Calls `f` with a value-initialised object of the storage type of `dtype`, and returns its result.
+template <typename F>
+decltype(auto) visit_dtype(DType dtype, F&& f) {
+  switch (dtype) {
+#define PLIMSOLL_DTYPE(name, text, type, bytes, kind) \
+  case DType::name:                                   \
+    return f(type{});
+#include "runtime/ir/dtypes.def"
+#undef PLIMSOLL_DTYPE
+  }
+  __builtin_unreachable();
+}
+
+}  // namespace plimsoll::ir

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/literal.h"
+
+#include <cstring>
+
+namespace plimsoll::ir {
+
+Literal::Literal(const Shape& shape) : shape_(shape) {
+  if (shape.is_array()) {
+    data_ = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(shape.byte_size()));
+  } else if (shape.is_tuple()) {
+    for (const Shape& element : shape.elements()) elements_.emplace_back(element);
+  }
+}
+
+Literal Literal::from_bytes(const Shape& shape, std::span<const std::byte> bytes) {
+  Literal literal;
+  literal.shape_ = shape;
+  literal.data_ = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  literal.data_->resize(static_cast<std::size_t>(shape.byte_size()));
+  return literal;
+}
+
+Literal Literal::tuple(std::vector<Literal> elements) {
+  std::vector<Shape> shapes;
+  for (const Literal& element : elements) shapes.push_back(element.shape());
+  Literal literal;
+  literal.shape_ = Shape::tuple(std::move(shapes));
+  literal.elements_ = std::move(elements);
+  return literal;
+}
+
+Literal Literal::elided(const Shape& shape) {
+  Literal literal;
+  literal.shape_ = shape;
+  literal.elided_ = true;
+  return literal;
+}
+
+std::span<const std::byte> Literal::bytes() const {
+  static const std::byte zero[8] = {};
+  if (data_ == nullptr) return elided_ ? std::span<const std::byte>() : std::span(zero, 4);
+  return *data_;
+}
+
+std::span<std::byte> Literal::mutable_bytes() {
+  if (data_ == nullptr) {
+    data_ = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(shape_.byte_size()));
+    elided_ = false;
+  } else if (data_.use_count() > 1) {
+    data_ = std::make_shared<std::vector<std::byte>>(*data_);
+  }
+  return *data_;
+}
+
+double Literal::at(std::int64_t index) const {
+  return visit_dtype(shape_.dtype(), [&](auto tag) -> double {
+    using T = decltype(tag);
+    if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
+      return static_cast<float>(data<T>()[index]);
+    } else {
+      return static_cast<double>(data<T>()[index]);
+    }
+  });
+}
+
+void Literal::set(std::int64_t index, double value) {
+  visit_dtype(shape_.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
+      mutable_data<T>()[index] = T(static_cast<float>(value));
+    } else {
+      mutable_data<T>()[index] = static_cast<T>(value);
+    }
+  });
+}
+
+bool Literal::is_splat() const {
+  const auto all = bytes();
+  const auto size = static_cast<std::size_t>(dtype_bytes(shape_.dtype()));
+  if (!shape_.is_array() || all.size() < size) return false;
+  for (std::size_t i = size; i + size <= all.size(); i += size) {
+    if (std::memcmp(all.data(), all.data() + i, size) != 0) return false;
+  }
+  return true;
+}
+
+bool operator==(const Literal& a, const Literal& b) {
+  if (!(a.shape_ == b.shape_) || a.elided_ != b.elided_) return false;
+  if (a.shape_.is_tuple()) return a.elements_ == b.elements_;
+  const auto x = a.bytes();
+  const auto y = b.bytes();
+  return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0);
+}
+
+}  // namespace plimsoll::ir

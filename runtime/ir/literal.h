@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/shape.h"
+
+namespace plimsoll::ir {
+
+// A value in host memory: a dense row-major array, or a tuple of literals. Value semantics; the
+// bytes are shared between copies until one of them asks for mutable access.
+class Literal {
+ public:
+  Literal() = default;                   // f32[] zero
+  explicit Literal(const Shape& shape);  // zero-filled; tuples get zero-filled elements
+  static Literal from_bytes(const Shape& shape, std::span<const std::byte> bytes);
+  static Literal tuple(std::vector<Literal> elements);
+  // An array whose text was `{...}`: it has a shape and no values. Executing it is an error.
+  static Literal elided(const Shape& shape);
+
+  template <typename T>
+  static Literal scalar(T value) {
+    Literal literal(Shape(DTypeOf<T>::value, {}));
+    literal.mutable_data<T>()[0] = value;
+    return literal;
+  }
+  template <typename T>
+  static Literal array(const Dims& dims, std::span<const T> values) {
+    return from_bytes(Shape(DTypeOf<T>::value, dims), std::as_bytes(values));
+  }
+
+  const Shape& shape() const { return shape_; }
+  bool is_elided() const { return elided_; }
+  // Arrays only.
+  std::span<const std::byte> bytes() const;
+  std::span<std::byte> mutable_bytes();  // copies shared bytes first
+  template <typename T>
+  const T* data() const {
+    return reinterpret_cast<const T*>(bytes().data());
+  }
+  template <typename T>
+  T* mutable_data() {
+    return reinterpret_cast<T*>(mutable_bytes().data());
+  }
+  // Element `index` (row-major) as a double; exact for all dtypes but 64-bit integers.
+  double at(std::int64_t index) const;
+  void set(std::int64_t index, double value);
+  // True when every element has the bits of the first one (and there is at least one).
+  bool is_splat() const;
+
+  // Tuples only.
+  const std::vector<Literal>& elements() const { return elements_; }
+  std::vector<Literal>& mutable_elements() { return elements_; }
+
+  // Same shape and the same bits.
+  friend bool operator==(const Literal& a, const Literal& b);
+
+ private:
+  Shape shape_;
+  bool elided_ = false;
+  std::shared_ptr<std::vector<std::byte>> data_;
+  std::vector<Literal> elements_;
+};
+
+}  // namespace plimsoll::ir

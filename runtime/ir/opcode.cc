@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/opcode.h"
+
+#include <string>
+#include <unordered_map>
+
+namespace plimsoll::ir {
+namespace {
+
+constexpr bool pure = false;
+constexpr bool effect = true;
+
+constexpr OpInfo kOps[] = {
+#define PLIMSOLL_OP(name, text, fewest, most, op_class, rule, side_effect) \
+  {text, fewest, most, OpClass::op_class, ShapeRule::rule, side_effect},
+#include "runtime/ir/ops.def"
+#undef PLIMSOLL_OP
+};
+
+}  // namespace
+
+const OpInfo& op_info(Opcode opcode) { return kOps[static_cast<std::size_t>(opcode)]; }
+
+int opcode_count() { return static_cast<int>(std::size(kOps)); }
+
+std::optional<Opcode> parse_opcode(std::string_view text) {
+  static const auto* const table = [] {
+    auto* map = new std::unordered_map<std::string_view, Opcode>;
+    for (int i = 0; i < opcode_count(); ++i) map->emplace(kOps[i].text, static_cast<Opcode>(i));
+    map->emplace("cross-replica-sum", Opcode::all_reduce);
+    return map;
+  }();
+  const auto it = table->find(text);
+  if (it == table->end()) return std::nullopt;
+  return it->second;
+}
+
+bool is_elementwise(Opcode opcode) {
+  const OpClass op_class = op_info(opcode).op_class;
+  return op_class == OpClass::unary || op_class == OpClass::binary || op_class == OpClass::ternary;
+}
+
+}  // namespace plimsoll::ir

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+
+namespace plimsoll::memory {
+
+// What a byte is for; every device byte has one.
+enum class Tag : std::uint8_t { parameters, constants, outputs, arena, staging };
+inline constexpr int kTagCount = 5;
+std::string_view to_string(Tag tag);
+
+struct Statistics {
+  std::int64_t limit_bytes = 0;
+  std::int64_t used_bytes = 0;
+  std::int64_t peak_bytes = 0;  // high-water mark since creation or reset_peak
+  std::array<std::int64_t, kTagCount> used_by_tag{};
+  std::array<std::int64_t, kTagCount> peak_by_tag{};  // at the moment of the peak
+  std::int64_t allocations = 0;
+};
+
+class Budget;
+
+// Device memory that gives itself back. Movable; thread-safe to destroy.
+class Allocation {
+ public:
+  Allocation() = default;
+  Allocation(Allocation&& other) noexcept;
+  Allocation& operator=(Allocation&& other) noexcept;
+  ~Allocation();
+  void* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
+  explicit operator bool() const { return budget_ != nullptr; }
+  // Books the bytes under another tag (an output that has become a parameter).
+  void retag(Tag tag);
+
+ private:
+  friend class Budget;
+  std::shared_ptr<Budget> budget_;
+  void* data_ = nullptr;
+  std::int64_t bytes_ = 0;
+  Tag tag_ = Tag::arena;
+};
+
+// The load line: gives out device memory and never more than the limit. Thread-safe.
+class Budget : public std::enable_shared_from_this<Budget> {
+ public:
+  static std::shared_ptr<Budget> create(std::shared_ptr<device::Device> device,
+                                        std::int64_t limit_bytes);
+  ~Budget();
+
+  // RESOURCE_EXHAUSTED (with numbers) when it would pass the limit; nothing is given out then.
+  // Zero bytes are allowed and give a valid, distinct pointer.
+  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what);
+
+  Statistics statistics() const;
+  void reset_peak();
+  // Lowering below what is in use succeeds; only later allocations feel it.
+  void set_limit(std::int64_t limit_bytes);
+  std::int64_t limit() const;
+  std::int64_t available() const;
+  device::Device& device() const { return *device_; }
+
+  // Fault injection for tests: the n-th allocation from now (1 = next) fails; 0 turns it off.
+  void fail_allocation(std::int64_t n);
+
+ private:
+  friend class Allocation;
+  Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes);
+  void release(void* data, std::int64_t bytes, Tag tag);
+
+  const std::shared_ptr<device::Device> device_;
+  mutable std::mutex mutex_;
+  Statistics statistics_;
+  std::int64_t fail_in_ = 0;
+  // One block of each recently returned size is kept (uncounted bytes never: it is trimmed before
+  // an allocation would pass the limit), so that a step's arena is not mapped anew every time.
+  struct Cached;
+  std::unique_ptr<Cached> cached_;
+};
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/ir/module.h"
+
+namespace plimsoll::passes {
+
+// Every pass takes a verified module to a verified module with the same meaning, bit for bit, and
+// returns whether it changed anything. None looks at a memory limit, so that bits do not depend on
+// one.
+
+// Algebraic identities that hold for every bit pattern (x*1, reshape of reshape, slice of all,
+// ...).
+Result<bool> simplify(ir::Module& module);
+// One instruction for equal ones (same opcode, operands, attributes, callees up to structure).
+Result<bool> eliminate_common_subexpressions(ir::Module& module);
+// Unused instructions, tuple elements nobody reads, unreachable computations.
+Result<bool> eliminate_dead_code(ir::Module& module);
+// Inlines call instructions.
+Result<bool> inline_calls(ir::Module& module);
+// Producers into consumers, as loop and reduction fusions the JIT can compile.
+Result<bool> fuse(ir::Module& module);
+// Fusions and instructions that read the same operands and have the same loop become one with
+// several outputs.
+Result<bool> fuse_multi_output(ir::Module& module);
+
+struct PassInfo {
+  std::string_view name;         // as in `plimsoll opt --passes`
+  std::string_view description;  // one line
+  std::function<Result<bool>(ir::Module&)> run;
+};
+// Every pass by its command-line name.
+std::span<const PassInfo> all_passes();
+
+// The pipeline that compilation runs, verified after each pass in debug builds.
+Status optimize(ir::Module& module);
+
+}  // namespace plimsoll::passes

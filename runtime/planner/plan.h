@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/module.h"
+
+namespace plimsoll::planner {
+
+inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+// Index into Plan::buffers; -1 where there is none (tokens, no workspace).
+using BufferId = std::int32_t;
+
+// Where a buffer's bytes are.
+enum class Placement : std::uint8_t {
+  arena,      // at `offset` of the plan's arena
+  parameter,  // the caller's buffer of parameter leaf `index`
+  output,     // the caller's buffer of result leaf `index`
+  constant,   // the constant instruction `source`
+};
+
+struct Buffer {
+  Placement placement = Placement::arena;
+  std::int64_t offset = 0;  // arena only; a multiple of device::kBufferAlignment
+  int index = 0;            // parameter or output leaf
+  std::int64_t bytes = 0;
+  // First and last step that touch it, inclusive. Parameters of residency `resident` and outputs
+  // are held for the whole run whatever these say.
+  std::int32_t first_step = 0, last_step = 0;
+  const ir::Instruction* source = nullptr;  // what it holds first (in-place reuse may change that)
+  int leaf = 0;                             // which leaf of `source`
+  bool pinned = false;                      // a collective or a transfer needs it pinned or shared
+};
+
+enum class StepKind : std::uint8_t {
+  compute,
+  recompute,
+  encode,
+  decode,
+  swap_out,
+  swap_in,
+  collective_start,
+  collective_done,
+  copy,    // inputs[0] -> outputs[0]
+  upload,  // host buffer of a parameter of residency `host` -> outputs[0] (arena)
+  free,    // bookkeeping: inputs[] are dead from here on
+};
+
+struct Plan;
+
+struct Step {
+  StepKind kind = StepKind::compute;
+  const ir::Instruction* instruction = nullptr;
+  // One per array leaf of the operands in operand order, and of the result (device/kernel.h's
+  // order).
+  std::vector<BufferId> inputs, outputs;
+  BufferId workspace = -1;
+  // call: {callee}; while: {condition, body}; conditional: branches. Each callee's arena is the
+  // workspace of this step; the workspace is as large as the largest of them needs (a while's
+  // condition and body may share it).
+  //   call, conditional: callee parameters are this step's inputs, callee outputs its outputs.
+  //   while: the state lives in this step's outputs (the executor first copies inputs there unless
+  //   they are the same buffers); condition and body take the state as parameters.
+  std::vector<std::shared_ptr<const Plan>> callees;
+};
+
+// Bytes at the peak, by cause.
+struct BytesByCause {
+  std::int64_t parameters = 0, constants = 0, outputs = 0, temporaries = 0, workspaces = 0;
+};
+
+struct StepCounts {
+  std::int64_t compute = 0, recompute = 0, encode = 0, decode = 0, swap_out = 0, swap_in = 0,
+               collective = 0;
+};
+
+// A schedule with addresses for one computation. Immutable; refers to the module's instructions,
+// which must outlive it.
+struct Plan {
+  const ir::Computation* computation = nullptr;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;
+  // Per leaf of the result, the buffer that holds it at the end. Entry, call and conditional plans:
+  // an `output` buffer, or a donated `parameter`. Loop bodies: parameter k's buffer for leaf k, or
+  // an arena or constant buffer that the executor copies to the state; never another parameter.
+  std::vector<BufferId> results;
+
+  std::int64_t arena_bytes = 0;  // packed
+  // Parameters + constants + outputs (those not in donated parameters) + arena, callees included.
+  std::int64_t peak_bytes = 0;
+  std::int64_t live_bytes = 0;  // the same by liveness alone (a perfect packing's peak)
+  std::int64_t limit_bytes = kUnlimited;
+  std::int64_t recomputed_bytes = 0;  // bytes written by recompute steps
+  double predicted_seconds = 0, unlimited_seconds = 0, planning_seconds = 0;
+  double lower_bound_seconds = 0;
+  StepCounts counts;  // callees included, loop bodies once
+  BytesByCause by_cause;
+  std::string policy;
+};
+
+}  // namespace plimsoll::planner

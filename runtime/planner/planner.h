@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/ir/module.h"
+#include "runtime/planner/plan.h"
+
+namespace plimsoll::planner {
+
+// What the planner asks of the world about one instruction. Implementations are thread-safe and
+// pure.
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+  // Time of one execution; for control flow, the callees' part excluded.
+  virtual double seconds(const ir::Instruction& instruction) const = 0;
+  virtual std::int64_t workspace_bytes(const ir::Instruction& instruction) const = 0;
+};
+
+enum class Policy : std::uint8_t { default_, greedy, sqrt, none };
+std::string_view to_string(Policy policy);
+std::optional<Policy> parse_policy(std::string_view text);
+
+enum class ParameterResidency : std::uint8_t {
+  resident,  // the caller's buffer, counted for the whole run, read only
+  donated,   // the caller's buffer, counted for the whole run; the plan may overwrite it after its
+             // last use and may return an output in it
+  host,  // host memory; an `upload` step brings it into the arena, where it lives until its last
+         // use
+};
+
+struct PlanOptions {
+  std::int64_t limit_bytes = kUnlimited;
+  Policy policy = Policy::default_;
+  // Per leaf of the parameters, in order; empty: from the module's aliases and donors, else
+  // resident.
+  std::vector<ParameterResidency> parameters;
+  bool allow_recompute = true;
+  std::int64_t min_recompute_bytes = 0;  // smaller values are always kept
+};
+
+// Plans the entry computation. RESOURCE_EXHAUSTED with Status::shortage() when no plan fits the
+// limit. Deterministic. The schedule in `module` is a starting point; the plan may order steps
+// differently unless module.is_scheduled.
+Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
+                       const PlanOptions& options);
+
+// The smallest limit that make_plan (same options but the limit) accepts, and what pins it.
+struct Floor {
+  std::int64_t bytes = 0;
+  std::string
+      culprit;  // instruction at whose step the floor is reached, with the live set's largest
+};
+Result<Floor> find_floor(const ir::Module& module, const CostModel& cost_model,
+                         const PlanOptions& options);
+
+// Proves a plan by itself: every step's inputs hold the value they should, no two live buffers
+// overlap, sizes, results and the peak are what the summary says. INTERNAL with the step on a
+// violation.
+Status check_plan(const ir::Module& module, const Plan& plan);
+
+}  // namespace plimsoll::planner
