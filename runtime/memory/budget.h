@@ -3,11 +3,11 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
@@ -22,6 +22,8 @@ std::string_view to_string(Tag tag);
 struct Statistics {
   std::int64_t limit_bytes = 0;
   std::int64_t used_bytes = 0;
+  std::int64_t cached_bytes =
+      0;  // returned blocks kept for reuse; used + cached never pass the limit
   std::int64_t peak_bytes = 0;  // high-water mark since creation or reset_peak
   std::array<std::int64_t, kTagCount> used_by_tag{};
   std::array<std::int64_t, kTagCount> peak_by_tag{};  // at the moment of the peak
@@ -59,7 +61,8 @@ class Budget : public std::enable_shared_from_this<Budget> {
   ~Budget();
 
   // RESOURCE_EXHAUSTED (with numbers) when it would pass the limit; nothing is given out then.
-  // Zero bytes are allowed and give a valid, distinct pointer.
+  // Bytes are rounded up to device::kBufferAlignment. Zero bytes are allowed and give a valid
+  // pointer.
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what);
 
   Statistics statistics() const;
@@ -82,10 +85,14 @@ class Budget : public std::enable_shared_from_this<Budget> {
   mutable std::mutex mutex_;
   Statistics statistics_;
   std::int64_t fail_in_ = 0;
-  // One block of each recently returned size is kept (uncounted bytes never: it is trimmed before
-  // an allocation would pass the limit), so that a step's arena is not mapped anew every time.
-  struct Cached;
-  std::unique_ptr<Cached> cached_;
+  // Recently returned large blocks, newest last, so that a step's arena is not mapped anew every
+  // time. They are trimmed before an allocation would pass the limit.
+  struct Block {
+    void* data;
+    std::int64_t bytes;
+  };
+  void trim(std::int64_t bytes_wanted);
+  std::vector<Block> cached_;
 };
 
 }  // namespace plimsoll::memory

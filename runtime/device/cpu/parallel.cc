@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device/cpu/parallel.h"
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace plimsoll::device {
+namespace {
+
+int available_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return 1;
+}
+
+// The pool's concurrency; an arena is made anew when it changes, and old ones end with their last
+// user.
+struct Pool {
+  std::mutex mutex;
+  std::atomic<int> threads{0};  // 0: not asked for yet
+  std::shared_ptr<tbb::task_arena> arena;
+
+  std::shared_ptr<tbb::task_arena> current() {
+    const std::lock_guard lock(mutex);
+    if (arena == nullptr) arena = std::make_shared<tbb::task_arena>(thread_count());
+    return arena;
+  }
+};
+
+Pool& pool() {
+  static Pool* const instance =
+      new Pool;  // never destroyed: workers may outlive static destructors
+  return *instance;
+}
+
+}  // namespace
+
+int thread_count() {
+  int threads = pool().threads.load(std::memory_order_relaxed);
+  if (threads == 0) {
+    threads = available_cpus();
+    int expected = 0;
+    if (!pool().threads.compare_exchange_strong(expected, threads)) threads = expected;
+  }
+  return threads;
+}
+
+void set_thread_count(int threads) {
+  const std::lock_guard lock(pool().mutex);
+  pool().threads.store(std::max(1, threads));
+  pool().arena = nullptr;
+}
+
+void parallel_for(std::int64_t count, std::int64_t grain, RangeBody body) {
+  if (count <= 0) return;
+  grain = std::max<std::int64_t>(1, grain);
+  if (count <= grain || thread_count() == 1) {
+    body(0, count);
+    return;
+  }
+  pool().current()->execute([&] {
+    tbb::parallel_for(
+        tbb::blocked_range<std::int64_t>(0, count, static_cast<std::size_t>(grain)),
+        [&](const tbb::blocked_range<std::int64_t>& range) { body(range.begin(), range.end()); },
+        tbb::auto_partitioner());
+  });
+}
+
+}  // namespace plimsoll::device
