@@ -19,11 +19,6 @@
 
 namespace plimsoll::executor {
 
-struct CompileOptions {
-  planner::PlanOptions plan;
-  bool optimize = true;  // run passes::optimize; off: the module is run as written
-};
-
 // Time and bytes of one kernel name over the runs since the profile was last cleared.
 struct ProfileEntry {
   std::string name;  // kernel name, or the opcode for executor-run steps
@@ -37,7 +32,8 @@ struct ProfileEntry {
 // different limits share it. Immutable after creation; thread-safe.
 class Program {
  public:
-  // Takes the module over. Passes, then compiles every kernel it needs.
+  // Takes the module over. Runs passes::optimize (unless `optimize` is false: then the module is
+  // run as written), and compiles every kernel it needs, in parallel.
   static Result<std::shared_ptr<const Program>> create(std::unique_ptr<ir::Module> module,
                                                        jit::Compiler& compiler, bool optimize);
 
@@ -65,7 +61,8 @@ struct Arguments {
 // own arena from the budget.
 class Executable {
  public:
-  // RESOURCE_EXHAUSTED with the floor when the limit can't be met.
+  // Plans for options.limit_bytes, or the budget's limit where that is lower. RESOURCE_EXHAUSTED
+  // with the floor when it can't be met; FAILED_PRECONDITION for constants without values.
   static Result<std::shared_ptr<const Executable>> create(std::shared_ptr<const Program> program,
                                                           const planner::PlanOptions& options,
                                                           memory::Budget& budget);

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "runtime/device/cpu/parallel.h"
+#include "runtime/executor/executable.h"
+#include "runtime/passes/passes.h"
+#include "runtime/planner/cost_model.h"
+
+namespace plimsoll::executor {
+namespace {
+
+using ir::Opcode;
+
+// Instructions that the plan resolves to buffers or the executor runs itself.
+bool needs_no_kernel(const ir::Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::parameter:
+    case Opcode::constant:
+    case Opcode::tuple:
+    case Opcode::get_tuple_element:
+    case Opcode::domain:
+    case Opcode::opt_barrier:
+    case Opcode::after_all:
+    case Opcode::add_dependency:
+    case Opcode::call:
+    case Opcode::while_:
+    case Opcode::conditional:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_control_flow(Opcode opcode) {
+  return opcode == Opcode::call || opcode == Opcode::while_ || opcode == Opcode::conditional;
+}
+
+// Instructions of every computation that runs step by step (not as part of a kernel).
+std::vector<const ir::Instruction*> stepwise_instructions(const ir::Module& module) {
+  std::vector<const ir::Instruction*> found;
+  std::vector<const ir::Computation*> work{module.entry()};
+  std::unordered_map<const ir::Computation*, bool> seen{{module.entry(), true}};
+  while (!work.empty()) {
+    const ir::Computation* computation = work.back();
+    work.pop_back();
+    for (const auto& instruction : computation->instructions()) {
+      found.push_back(instruction.get());
+      if (!is_control_flow(instruction->opcode())) continue;
+      for (const ir::Computation* callee : instruction->called_computations()) {
+        if (seen.emplace(callee, true).second) work.push_back(callee);
+      }
+    }
+  }
+  return found;
+}
+
+Result<std::shared_ptr<const device::Kernel>> make_kernel(const ir::Instruction& instruction,
+                                                          jit::Compiler& compiler) {
+  if (jit::supports(instruction)) return compiler.compile(instruction);
+  if (kernels::supports(instruction)) return kernels::make_kernel(instruction);
+  return unimplemented("no kernel for '" + std::string(ir::to_string(instruction.opcode())) +
+                       "' with result " + instruction.shape().to_string());
+}
+
+class KernelCostModel : public planner::CostModel {
+ public:
+  explicit KernelCostModel(std::unordered_map<const ir::Instruction*, std::int64_t> workspaces)
+      : workspaces_(std::move(workspaces)) {}
+  double seconds(const ir::Instruction& instruction) const override {
+    return roofline_.seconds(instruction);
+  }
+  std::int64_t workspace_bytes(const ir::Instruction& instruction) const override {
+    const auto it = workspaces_.find(&instruction);
+    return it == workspaces_.end() ? 0 : it->second;
+  }
+
+ private:
+  planner::RooflineCostModel roofline_;
+  std::unordered_map<const ir::Instruction*, std::int64_t> workspaces_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
+                                                       jit::Compiler& compiler, bool optimize) {
+  if (optimize) PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module));
+  auto program = std::make_shared<Program>();
+  std::vector<const ir::Instruction*> wanted;
+  for (const ir::Instruction* instruction : stepwise_instructions(*module)) {
+    if (!needs_no_kernel(*instruction)) wanted.push_back(instruction);
+  }
+  std::vector<std::shared_ptr<const device::Kernel>> kernels(wanted.size());
+  std::vector<Status> statuses(wanted.size());
+  device::parallel_for(static_cast<std::int64_t>(wanted.size()), 1,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t i = begin; i < end; ++i) {
+                           const auto at = static_cast<std::size_t>(i);
+                           auto kernel = make_kernel(*wanted[at], compiler);
+                           statuses[at] = kernel.status();
+                           if (kernel.ok()) kernels[at] = std::move(kernel).value();
+                         }
+                       });
+  std::unordered_map<const ir::Instruction*, std::int64_t> workspaces;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (!statuses[i].ok()) {
+      return statuses[i].with_context("compiling '" + wanted[i]->name() + "'");
+    }
+    workspaces[wanted[i]] = kernels[i]->workspace_bytes();
+    program->kernels_[wanted[i]] = std::move(kernels[i]);
+  }
+  program->module_ = std::move(module);
+  program->cost_model_ = std::make_unique<KernelCostModel>(std::move(workspaces));
+  return std::shared_ptr<const Program>(std::move(program));
+}
+
+const device::Kernel* Program::kernel(const ir::Instruction& instruction) const {
+  const auto it = kernels_.find(&instruction);
+  return it == kernels_.end() ? nullptr : it->second.get();
+}
+
+}  // namespace plimsoll::executor
