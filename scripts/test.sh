@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sets up, builds and runs every test. `scripts/test.sh [PRESET] [ctest arguments...]`; PRESET is release (the default),
+# dev, asan or tsan.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=release
+if [ $# -gt 0 ] && [[ "$1" != -* ]]; then
+  preset=$1
+  shift
+fi
+# The examples' tests read the real images; everything else is in the base set.
+scripts/setup.sh --demo
+cmake --preset "$preset"
+cmake --build --preset "$preset"
+ctest --preset "$preset" -j "$(nproc)" "$@"
