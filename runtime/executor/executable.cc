@@ -51,7 +51,8 @@ struct Executable::Impl {
   ResolvedPlan entry;
   std::vector<Constant> constants;
   std::int64_t constant_bytes = 0;
-  std::vector<int> output_parameter;  // per result leaf
+  std::vector<int> output_parameter;                   // per result leaf
+  std::vector<planner::ParameterResidency> residency;  // per parameter leaf
   std::atomic<bool> profiling{false};
   mutable std::mutex profile_mutex;
   std::vector<ProfileEntry> profile;
@@ -345,6 +346,9 @@ Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<con
                                                              memory::Budget& budget) {
   planner::PlanOptions limited = options;
   limited.limit_bytes = std::min(options.limit_bytes, budget.limit());
+  if (limited.parameters.empty()) {
+    limited.parameters = planner::default_residency(program->module());
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(planner::Plan plan,
                             planner::make_plan(program->module(), program->cost_model(), limited));
 #ifndef NDEBUG
@@ -354,6 +358,7 @@ Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<con
       std::make_shared<Executable>(std::move(program), std::move(plan), std::make_unique<Impl>());
   Impl& impl = *executable->impl_;
   PLIMSOLL_RETURN_IF_ERROR(impl.resolve(*executable->program_, executable->plan_, impl.entry));
+  impl.residency = limited.parameters;
   for (const planner::BufferId id : executable->plan_.results) {
     int parameter = -1;
     if (id >= 0) {
@@ -370,6 +375,10 @@ Executable::Executable(std::shared_ptr<const Program> program, planner::Plan pla
     : program_(std::move(program)), plan_(std::move(plan)), impl_(std::move(impl)) {}
 
 Executable::~Executable() = default;
+
+planner::ParameterResidency Executable::residency(int leaf) const {
+  return impl_->residency[static_cast<std::size_t>(leaf)];
+}
 
 int Executable::output_parameter(int leaf) const {
   return impl_->output_parameter[static_cast<std::size_t>(leaf)];

@@ -71,6 +71,9 @@ class Executable {
   const planner::Plan& plan() const { return plan_; }
   // The parameter leaf whose donated buffer holds result leaf `leaf`, or -1.
   int output_parameter(int leaf) const;
+  // How parameter leaf `leaf` is passed: as the options said, or (when they said nothing) donated
+  // where the module's aliases and donors say so.
+  planner::ParameterResidency residency(int leaf) const;
 
   // Allocates the arena from `budget`, runs every step on `stream`, waits. The caller's parameters
   // and outputs must already be accounted for. On an error donated buffers have undefined contents.

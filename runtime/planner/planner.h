@@ -34,6 +34,10 @@ enum class ParameterResidency : std::uint8_t {
          // use
 };
 
+// Per leaf of the entry's parameters: donated where input_output_alias or buffer_donor names it, else
+// resident.
+std::vector<ParameterResidency> default_residency(const ir::Module& module);
+
 struct PlanOptions {
   std::int64_t limit_bytes = kUnlimited;
   Policy policy = Policy::default_;

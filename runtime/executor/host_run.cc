@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/host_run.h"
+
+#include <string>
+
+namespace plimsoll::executor {
+namespace {
+
+std::vector<const ir::Shape*> parameter_leaves(const ir::Computation& entry) {
+  std::vector<const ir::Shape*> found;
+  for (const ir::Instruction* parameter : entry.parameters()) {
+    const auto of_this = ir::leaves(parameter->shape());
+    found.insert(found.end(), of_this.begin(), of_this.end());
+  }
+  return found;
+}
+
+void append_data(const ir::Literal& literal, std::vector<const void*>& out) {
+  if (literal.shape().is_tuple()) {
+    for (const ir::Literal& element : literal.elements()) append_data(element, out);
+  } else {
+    out.push_back(literal.shape().is_array() ? literal.bytes().data() : nullptr);
+  }
+}
+
+void append_mutable_data(ir::Literal& literal, std::vector<void*>& out) {
+  if (literal.shape().is_tuple()) {
+    for (ir::Literal& element : literal.mutable_elements()) append_mutable_data(element, out);
+  } else {
+    out.push_back(literal.shape().is_array() ? literal.mutable_bytes().data() : nullptr);
+  }
+}
+
+}  // namespace
+
+Status run_on_host(const Executable& executable, memory::Budget& budget,
+                   std::span<const void* const> arguments, std::span<void* const> results) {
+  const ir::Computation& entry = *executable.plan().computation;
+  const auto inputs = parameter_leaves(entry);
+  const auto outputs = ir::leaves(entry.root()->shape());
+  PLIMSOLL_ASSIGN_OR_RETURN(auto stream, budget.device().create_stream());
+  std::vector<memory::Allocation> held;
+  std::vector<void*> parameter_pointers, output_pointers;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (executable.residency(static_cast<int>(i)) == planner::ParameterResidency::host ||
+        !inputs[i]->is_array()) {
+      parameter_pointers.push_back(const_cast<void*>(arguments[i]));
+      continue;
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(auto block,
+                              budget.allocate(inputs[i]->byte_size(), memory::Tag::parameters,
+                                              "parameter leaf " + std::to_string(i)));
+    PLIMSOLL_RETURN_IF_ERROR(stream->copy(block.data(), arguments[i], inputs[i]->byte_size(),
+                                          device::CopyKind::host_to_device));
+    parameter_pointers.push_back(block.data());
+    held.push_back(std::move(block));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const int parameter = executable.output_parameter(static_cast<int>(i));
+    if (parameter >= 0) {
+      output_pointers.push_back(parameter_pointers[static_cast<std::size_t>(parameter)]);
+      continue;
+    }
+    if (!outputs[i]->is_array()) {
+      output_pointers.push_back(nullptr);
+      continue;
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(auto block,
+                              budget.allocate(outputs[i]->byte_size(), memory::Tag::outputs,
+                                              "result leaf " + std::to_string(i)));
+    output_pointers.push_back(block.data());
+    held.push_back(std::move(block));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(
+      executable.run(*stream, budget, Arguments{parameter_pointers, output_pointers}));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i]->is_array()) continue;
+    PLIMSOLL_RETURN_IF_ERROR(stream->copy(results[i], output_pointers[i], outputs[i]->byte_size(),
+                                          device::CopyKind::device_to_host));
+  }
+  return stream->synchronize();
+}
+
+Result<ir::Literal> run_on_host(const Executable& executable, memory::Budget& budget,
+                                std::span<const ir::Literal> arguments) {
+  const ir::Computation& entry = *executable.plan().computation;
+  if (arguments.size() != entry.parameters().size()) {
+    return invalid_argument("running '" + entry.name() + "': " + std::to_string(arguments.size()) +
+                            " arguments given, " + std::to_string(entry.parameters().size()) +
+                            " parameters wanted");
+  }
+  std::vector<const void*> data;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const ir::Instruction& parameter = *entry.parameters()[i];
+    if (!(arguments[i].shape() == parameter.shape())) {
+      return invalid_argument("running '" + entry.name() + "': argument " + std::to_string(i) +
+                              " is " + arguments[i].shape().to_string() + ", parameter '" +
+                              parameter.name() + "' is " + parameter.shape().to_string());
+    }
+    append_data(arguments[i], data);
+  }
+  ir::Literal result(entry.root()->shape());
+  std::vector<void*> results;
+  append_mutable_data(result, results);
+  PLIMSOLL_RETURN_IF_ERROR(run_on_host(executable, budget, data, results));
+  return result;
+}
+
+}  // namespace plimsoll::executor

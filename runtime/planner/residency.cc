@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include "runtime/planner/planner.h"
+
+namespace plimsoll::planner {
+namespace {
+
+// Marks the leaves under `path` of `shape`, whose first leaf has number `first`.
+void donate(const ir::Shape& shape, const std::vector<std::int64_t>& path, std::size_t first,
+            std::vector<ParameterResidency>& residency) {
+  const ir::Shape* at = &shape;
+  for (const std::int64_t index : path) {
+    if (!at->is_tuple() || index < 0 || index >= static_cast<std::int64_t>(at->elements().size())) {
+      return;
+    }
+    first += static_cast<std::size_t>(ir::leaf_offset(*at, static_cast<int>(index)));
+    at = &at->elements()[static_cast<std::size_t>(index)];
+  }
+  for (int i = 0; i < ir::leaf_count(*at); ++i) {
+    residency[first + static_cast<std::size_t>(i)] = ParameterResidency::donated;
+  }
+}
+
+}  // namespace
+
+std::vector<ParameterResidency> default_residency(const ir::Module& module) {
+  std::vector<std::size_t> first_leaf;
+  std::size_t leaves = 0;
+  const auto& parameters = module.entry()->parameters();
+  for (const ir::Instruction* parameter : parameters) {
+    first_leaf.push_back(leaves);
+    leaves += static_cast<std::size_t>(ir::leaf_count(parameter->shape()));
+  }
+  std::vector<ParameterResidency> residency(leaves, ParameterResidency::resident);
+  const auto donate_leaf = [&](std::int64_t number, const std::vector<std::int64_t>& path) {
+    if (number < 0 || number >= static_cast<std::int64_t>(parameters.size())) return;
+    const auto at = static_cast<std::size_t>(number);
+    donate(parameters[at]->shape(), path, first_leaf[at], residency);
+  };
+  for (const ir::InputOutputAlias& alias : module.input_output_alias) {
+    donate_leaf(alias.parameter_number, alias.parameter_index);
+  }
+  for (const ir::BufferDonor& donor : module.buffer_donor) {
+    donate_leaf(donor.parameter_number, donor.parameter_index);
+  }
+  return residency;
+}
+
+}  // namespace plimsoll::planner
