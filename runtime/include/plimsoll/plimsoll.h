@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The stable C ABI of Plimsoll: tensor programs under a hard device-memory limit.
+//
+// Errors. Functions that can fail return `plm_status*`: NULL means success; anything else is owned
+// by the caller (plm_status_free). On failure output arguments are left untouched, and the context
+// and its tensors stay usable.
+//
+// Threads. A context and its tensors are used by one thread at a time (which thread may change;
+// the caller orders the calls). Work runs on a thread of the context's own meanwhile. What may be
+// called from any thread at any time says so: statuses, statistics, limits, executables.
+//
+// Options. Every options struct starts with `struct_size`, which the caller sets to sizeof; fields
+// beyond it keep their defaults, so that old callers work with new libraries. A zeroed struct (but
+// for struct_size) asks for the defaults, and a NULL pointer does too.
+//
+// No exception, abort, signal handler or print leaves the library.
+#ifndef PLIMSOLL_PLIMSOLL_H_
+#define PLIMSOLL_PLIMSOLL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define PLM_EXPORT __declspec(dllexport)
+#else
+#define PLM_EXPORT __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// An error. Immutable; readable from any thread; owned by whoever received it.
+typedef struct plm_status plm_status;
+// A trace in recording, a memory limit, and a thread that executes. One user thread at a time.
+typedef struct plm_context plm_context;
+// A value: an operation not run yet, host data, or device memory. Reference counted (one count is
+// given with every tensor returned). Belongs to its context and keeps it alive. Same thread rule as
+// the context.
+typedef struct plm_tensor plm_tensor;
+// A compiled program with its plan. Immutable; any number of threads may run it at once. Keeps
+// what it needs of its context alive.
+typedef struct plm_executable plm_executable;
+
+#define PLM_VERSION_MAJOR 0
+#define PLM_VERSION_MINOR 1
+#define PLM_VERSION_PATCH 0
+
+// major << 16 | minor << 8 | patch of the library in use. Any thread.
+PLM_EXPORT uint32_t plm_version(void);
+
+typedef enum plm_code {
+  PLM_OK = 0,
+  PLM_CANCELLED = 1,
+  PLM_UNKNOWN = 2,
+  PLM_INVALID_ARGUMENT = 3,
+  PLM_DEADLINE_EXCEEDED = 4,
+  PLM_NOT_FOUND = 5,
+  PLM_ALREADY_EXISTS = 6,
+  PLM_PERMISSION_DENIED = 7,
+  PLM_RESOURCE_EXHAUSTED = 8,
+  PLM_FAILED_PRECONDITION = 9,
+  PLM_ABORTED = 10,
+  PLM_OUT_OF_RANGE = 11,
+  PLM_UNIMPLEMENTED = 12,
+  PLM_INTERNAL = 13,
+  PLM_UNAVAILABLE = 14,
+  PLM_DATA_LOSS = 15,
+} plm_code;
+
+// PLM_OK for NULL.
+PLM_EXPORT plm_code plm_status_code(const plm_status* status);
+// "INVALID_ARGUMENT" and so on; static.
+PLM_EXPORT const char* plm_code_name(plm_code code);
+// `what failed: value (limit, remedy)`; "" for NULL. Lives as long as the status.
+PLM_EXPORT const char* plm_status_message(const plm_status* status);
+// For PLM_RESOURCE_EXHAUSTED: the limit that was in force, the smallest that would do (0: unknown),
+// and what needs it ("" when unknown). 0 and "" otherwise.
+PLM_EXPORT int64_t plm_status_limit_bytes(const plm_status* status);
+PLM_EXPORT int64_t plm_status_floor_bytes(const plm_status* status);
+PLM_EXPORT const char* plm_status_culprit(const plm_status* status);
+// Accepts NULL.
+PLM_EXPORT void plm_status_free(plm_status* status);
+
+typedef enum plm_dtype {
+  PLM_PRED = 0,
+  PLM_S8 = 1,
+  PLM_S16 = 2,
+  PLM_S32 = 3,
+  PLM_S64 = 4,
+  PLM_U8 = 5,
+  PLM_U16 = 6,
+  PLM_U32 = 7,
+  PLM_U64 = 8,
+  PLM_F16 = 9,
+  PLM_BF16 = 10,
+  PLM_F32 = 11,
+  PLM_F64 = 12,
+} plm_dtype;
+
+// Bytes of one element; 0 for a number that is no dtype. Any thread.
+PLM_EXPORT size_t plm_dtype_size(plm_dtype dtype);
+// HLO's spelling, "f32"; "" for a number that is no dtype. Static.
+PLM_EXPORT const char* plm_dtype_name(plm_dtype dtype);
+
+// Semantics are those of the HLO operation of the same name. plm_op says which can be recorded; the
+// others are met in programs given as HLO text.
+typedef enum plm_opcode {
+  PLM_OP_PARAMETER = 0,
+  PLM_OP_CONSTANT = 1,
+  PLM_OP_IOTA = 2,
+  PLM_OP_TUPLE = 3,
+  PLM_OP_GET_TUPLE_ELEMENT = 4,
+  PLM_OP_BITCAST = 5,
+  PLM_OP_BROADCAST = 6,
+  PLM_OP_RESHAPE = 7,
+  PLM_OP_TRANSPOSE = 8,
+  PLM_OP_CONVERT = 9,
+  PLM_OP_BITCAST_CONVERT = 10,
+  PLM_OP_COPY = 11,
+  PLM_OP_SLICE = 12,
+  PLM_OP_DYNAMIC_SLICE = 13,
+  PLM_OP_DYNAMIC_UPDATE_SLICE = 14,
+  PLM_OP_CONCATENATE = 15,
+  PLM_OP_PAD = 16,
+  PLM_OP_REVERSE = 17,
+  PLM_OP_GATHER = 18,
+  PLM_OP_SCATTER = 19,
+  PLM_OP_SELECT = 20,
+  PLM_OP_COMPARE = 21,
+  PLM_OP_CLAMP = 22,
+  PLM_OP_ABS = 23,
+  PLM_OP_NEGATE = 24,
+  PLM_OP_SIGN = 25,
+  PLM_OP_CEIL = 26,
+  PLM_OP_FLOOR = 27,
+  PLM_OP_ROUND_NEAREST_AFZ = 28,
+  PLM_OP_ROUND_NEAREST_EVEN = 29,
+  PLM_OP_EXPONENTIAL = 30,
+  PLM_OP_EXPONENTIAL_MINUS_ONE = 31,
+  PLM_OP_LOG = 32,
+  PLM_OP_LOG_PLUS_ONE = 33,
+  PLM_OP_LOGISTIC = 34,
+  PLM_OP_TANH = 35,
+  PLM_OP_SINE = 36,
+  PLM_OP_COSINE = 37,
+  PLM_OP_TAN = 38,
+  PLM_OP_ERF = 39,
+  PLM_OP_SQRT = 40,
+  PLM_OP_RSQRT = 41,
+  PLM_OP_CBRT = 42,
+  PLM_OP_IS_FINITE = 43,
+  PLM_OP_NOT = 44,
+  PLM_OP_POPCNT = 45,
+  PLM_OP_COUNT_LEADING_ZEROS = 46,
+  PLM_OP_REDUCE_PRECISION = 47,
+  PLM_OP_ADD = 48,
+  PLM_OP_SUBTRACT = 49,
+  PLM_OP_MULTIPLY = 50,
+  PLM_OP_DIVIDE = 51,
+  PLM_OP_REMAINDER = 52,
+  PLM_OP_POWER = 53,
+  PLM_OP_MAXIMUM = 54,
+  PLM_OP_MINIMUM = 55,
+  PLM_OP_ATAN2 = 56,
+  PLM_OP_AND = 57,
+  PLM_OP_OR = 58,
+  PLM_OP_XOR = 59,
+  PLM_OP_SHIFT_LEFT = 60,
+  PLM_OP_SHIFT_RIGHT_LOGICAL = 61,
+  PLM_OP_SHIFT_RIGHT_ARITHMETIC = 62,
+  PLM_OP_DOT = 63,
+  PLM_OP_CONVOLUTION = 64,
+  PLM_OP_REDUCE = 65,
+  PLM_OP_REDUCE_WINDOW = 66,
+  PLM_OP_SELECT_AND_SCATTER = 67,
+  PLM_OP_SORT = 68,
+  PLM_OP_MAP = 69,
+  PLM_OP_RNG = 70,
+  PLM_OP_RNG_BIT_GENERATOR = 71,
+  PLM_OP_RNG_GET_AND_UPDATE_STATE = 72,
+  PLM_OP_CALL = 73,
+  PLM_OP_WHILE = 74,
+  PLM_OP_CONDITIONAL = 75,
+  PLM_OP_FUSION = 76,
+  PLM_OP_CUSTOM_CALL = 77,
+  PLM_OP_DOMAIN = 78,
+  PLM_OP_OPT_BARRIER = 79,
+  PLM_OP_AFTER_ALL = 80,
+  PLM_OP_ADD_DEPENDENCY = 81,
+  PLM_OP_PARTITION_ID = 82,
+  PLM_OP_REPLICA_ID = 83,
+  PLM_OP_ALL_REDUCE = 84,
+  PLM_OP_ALL_GATHER = 85,
+  PLM_OP_REDUCE_SCATTER = 86,
+  PLM_OP_ALL_TO_ALL = 87,
+  PLM_OP_COLLECTIVE_PERMUTE = 88,
+  PLM_OP_COLLECTIVE_BROADCAST = 89,
+  PLM_OP_SEND = 90,
+  PLM_OP_SEND_DONE = 91,
+  PLM_OP_RECV = 92,
+  PLM_OP_RECV_DONE = 93,
+  PLM_OP_INFEED = 94,
+  PLM_OP_OUTFEED = 95,
+  PLM_OP_ALL_REDUCE_START = 96,
+  PLM_OP_ALL_REDUCE_DONE = 97,
+  PLM_OP_ALL_GATHER_START = 98,
+  PLM_OP_ALL_GATHER_DONE = 99,
+  PLM_OP_COLLECTIVE_PERMUTE_START = 100,
+  PLM_OP_COLLECTIVE_PERMUTE_DONE = 101,
+  PLM_OP_COPY_START = 102,
+  PLM_OP_COPY_DONE = 103,
+  PLM_OP_ASYNC_START = 104,
+  PLM_OP_ASYNC_UPDATE = 105,
+  PLM_OP_ASYNC_DONE = 106,
+} plm_opcode;
+
+// HLO's spelling, "dynamic-update-slice"; "" for a number that is no opcode. Static.
+PLM_EXPORT const char* plm_opcode_name(plm_opcode opcode);
+
+// How reduce, reduce-window, scatter and select-and-scatter combine two values.
+typedef enum plm_reduction {
+  PLM_REDUCE_SUM = 0,
+  PLM_REDUCE_PRODUCT = 1,
+  PLM_REDUCE_MAX = 2,
+  PLM_REDUCE_MIN = 3,
+  PLM_REDUCE_AND = 4,
+  PLM_REDUCE_OR = 5,
+  PLM_REDUCE_REPLACE = 6,  // scatter only: the update takes the place of the old value
+} plm_reduction;
+
+typedef enum plm_comparison {
+  PLM_EQ = 0,
+  PLM_NE = 1,
+  PLM_GE = 2,
+  PLM_GT = 3,
+  PLM_LE = 4,
+  PLM_LT = 5,
+} plm_comparison;
+
+// `plm_context_options::memory_limit_bytes` for no limit, whatever the environment says.
+#define PLM_NO_LIMIT INT64_MAX
+
+typedef enum plm_log_level {
+  PLM_LOG_INFO = 0,  // one line per cut: cache hit or why not, limit, peak
+  PLM_LOG_WARNING = 1,
+} plm_log_level;
+
+// Called on the thread that caused the line, never concurrently for one context; must not call
+// back into the context. `message` ends with no newline and lives for the call.
+typedef void (*plm_log_function)(void* user, plm_log_level level, const char* message);
+
+typedef struct plm_context_options {
+  size_t struct_size;
+  int64_t memory_limit_bytes;  // 0: from PLIMSOLL_MEMORY_LIMIT, else none
+  const char* planner;         // "default", "greedy", "sqrt", "none"; NULL: PLIMSOLL_PLANNER, else
+                               // default. Copied.
+  uint64_t seed;               // of plm_random_state
+  int64_t max_pending_ops;     // past it the trace is cut by itself; 0: 100,000
+  plm_log_function log;        // NULL: silent
+  void* log_user;
+  int disable_optimization;  // nonzero: no fusion and no simplification (for comparisons)
+} plm_context_options;
+
+PLM_EXPORT plm_status* plm_context_create(const plm_context_options* options, plm_context** out);
+// Waits for what runs. Tensors and executables of the context keep what they need alive and stay
+// valid: each is still to be released. Accepts NULL.
+PLM_EXPORT void plm_context_destroy(plm_context* context);
+
+// Any thread. A limit below what is in use succeeds; later work feels it.
+PLM_EXPORT plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes);
+PLM_EXPORT int64_t plm_context_limit(const plm_context* context);
+
+typedef struct plm_memory_statistics {
+  size_t struct_size;
+  int64_t limit_bytes;  // PLM_NO_LIMIT when there is none
+  int64_t used_bytes;
+  int64_t peak_bytes;  // high-water mark since creation or plm_context_reset_peak
+  // Now, by what the bytes are for.
+  int64_t used_parameters, used_constants, used_outputs, used_arena, used_staging;
+  // At the moment of the peak.
+  int64_t peak_parameters, peak_constants, peak_outputs, peak_arena, peak_staging;
+  int64_t allocations;
+} plm_memory_statistics;
+
+// Any thread. Fills the first `struct_size` bytes.
+PLM_EXPORT plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics* out);
+PLM_EXPORT void plm_context_reset_peak(plm_context* context);
+// For tests of embedding programs: the n-th device allocation from now fails (1: the next one);
+// 0 turns it off. Any thread.
+PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
+
+// What the last cut did and how it ran, as one JSON object: limit_bytes, floor_bytes (only after a
+// RESOURCE_EXHAUSTED), peak_bytes, unlimited_peak_bytes, arena_bytes, predicted_seconds,
+// unlimited_seconds, planning_seconds, compile_seconds, step_seconds, recomputed_bytes,
+// steps{compute,recompute,...}, ops, parameters, outputs, cache ("hit" | "miss"), miss_reason,
+// cuts, cache_hits, cache_misses; with profiling on, also kernels[{name, origin, launches,
+// recomputes, seconds, bytes}]. Waits for what runs. The text lives until the next call with this
+// context.
+PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
+// Profiling reads the clock around every step of a plan. Off by default.
+PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);
+
+// Copies `data` (dense, row-major, plm_dtype_size * product(dims) bytes) at the call. The data stay
+// in host memory and are uploaded when an execution needs them; plm_eval moves them to the device.
+PLM_EXPORT plm_status* plm_tensor_from_host(plm_context* context, plm_dtype dtype,
+                                            const int64_t* dims, size_t rank, const void* data,
+                                            plm_tensor** out);
+// A rank-0 constant, converted from `value` (rounded to nearest; PLM_PRED: value != 0). A constant
+// that turns out to change from step to step costs one more compilation, then none.
+PLM_EXPORT plm_status* plm_scalar(plm_context* context, plm_dtype dtype, double value,
+                                  plm_tensor** out);
+// The same for a value that is known to change from step to step (learning rate, step count): it
+// becomes an input of the compiled step from the start.
+PLM_EXPORT plm_status* plm_scalar_input(plm_context* context, plm_dtype dtype, double value,
+                                        plm_tensor** out);
+// A fresh u64[2] state for PLM_OP_RNG_BIT_GENERATOR: the context's seed and a counter that counts
+// the calls. The same program draws the same states. An input of the compiled step.
+PLM_EXPORT plm_status* plm_random_state(plm_context* context, plm_tensor** out);
+
+PLM_EXPORT plm_dtype plm_tensor_dtype(const plm_tensor* tensor);
+PLM_EXPORT size_t plm_tensor_rank(const plm_tensor* tensor);
+// `rank` numbers; lives until the tensor is released or assigned to.
+PLM_EXPORT const int64_t* plm_tensor_dims(const plm_tensor* tensor);
+PLM_EXPORT size_t plm_tensor_byte_size(const plm_tensor* tensor);
+// 1 while the value has not been cut from the trace (nothing has been planned for it), else 0.
+PLM_EXPORT int plm_tensor_is_pending(const plm_tensor* tensor);
+PLM_EXPORT plm_context* plm_tensor_context(const plm_tensor* tensor);  // borrowed
+// For messages and dumps; copied. NULL takes the name away.
+PLM_EXPORT plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name);
+PLM_EXPORT const char* plm_tensor_name(const plm_tensor* tensor);  // "" when none
+
+PLM_EXPORT void plm_tensor_retain(plm_tensor* tensor);
+// Accepts NULL. The last release frees host and device memory once nothing pending needs it.
+PLM_EXPORT void plm_tensor_release(plm_tensor* tensor);
+// Another tensor with the same value; later assignments to one do not touch the other.
+PLM_EXPORT plm_status* plm_tensor_alias(plm_tensor* tensor, plm_tensor** out);
+
+// A list of numbers, read during the call only.
+typedef struct plm_ints {
+  const int64_t* data;
+  size_t size;
+} plm_ints;
+
+// Spatial lists give, per spatial dimension, its position (HLO's dim_labels).
+typedef struct plm_convolution_dims {
+  int64_t input_batch, input_feature;
+  int64_t kernel_input_feature, kernel_output_feature;
+  int64_t output_batch, output_feature;
+  plm_ints input_spatial, kernel_spatial, output_spatial;
+} plm_convolution_dims;
+
+// HLO's gather dimension numbers.
+typedef struct plm_gather_dims {
+  plm_ints offset_dims, collapsed_slice_dims, start_index_map;
+  plm_ints operand_batching_dims, start_indices_batching_dims;
+  int64_t index_vector_dim;
+} plm_gather_dims;
+
+// HLO's scatter dimension numbers.
+typedef struct plm_scatter_dims {
+  plm_ints update_window_dims, inserted_window_dims, scatter_dims_to_operand_dims;
+  plm_ints input_batching_dims, scatter_indices_batching_dims;
+  int64_t index_vector_dim;
+} plm_scatter_dims;
+
+// Each operation reads the fields it needs. Empty lists of strides and dilations are ones, of
+// padding zeros.
+typedef struct plm_op_attributes {
+  size_t struct_size;
+  // broadcast: where operand dims go in the result (HLO's). transpose: permutation. reduce,
+  // reverse: the dims. concatenate, iota, sort, and row-form gather and scatter: one dim.
+  plm_ints dimensions;
+  // Dims of the result: broadcast, reshape, iota, rng-bit-generator (of the bits).
+  plm_ints shape;
+  // Result dtype: convert, bitcast-convert, iota, rng-bit-generator (of the bits).
+  // dot, convolution: nonzero `use_dtype` asks for it as accumulation and result type.
+  plm_dtype dtype;
+  int use_dtype;
+  plm_ints starts, limits, strides;  // slice
+  plm_ints slice_sizes;              // dynamic-slice, gather (general form)
+  // pad (low and high may be negative); low and high also of convolution, reduce-window and
+  // select-and-scatter.
+  plm_ints padding_low, padding_high, padding_interior;
+  // convolution: sizes come from the kernel. reduce-window, select-and-scatter: one per dim.
+  plm_ints window_size, window_strides, base_dilation, window_dilation;
+  plm_ints window_reversal;  // 0 or 1 per dim
+  // dot; all empty: the last dim of the first with the next-to-last (or only) dim of the second,
+  // leading dims as batch.
+  plm_ints lhs_contracting, rhs_contracting, lhs_batch, rhs_batch;
+  const plm_convolution_dims* convolution;  // NULL: b01f_01io->b01f for any number of spatial dims
+  int64_t feature_group_count;              // 0 is 1
+  int64_t batch_group_count;                // 0 is 1
+  const plm_gather_dims* gather;            // NULL: row form
+  const plm_scatter_dims* scatter;          // NULL: row form
+  plm_reduction reduction;    // reduce, reduce-window, scatter; select-and-scatter: of scatter
+  plm_comparison comparison;  // compare; select-and-scatter: of select
+  int total_order;            // compare of floats: -0 < +0, NaN ordered; 0: IEEE
+  int descending;             // sort
+  int indices_are_sorted, unique_indices;  // gather, scatter
+  int32_t exponent_bits, mantissa_bits;    // reduce-precision
+} plm_op_attributes;
+
+// Records one operation and gives its results; nothing is computed yet. `attributes` may be NULL
+// for operations that read none. `out_count` is the number of results: 1, but for sort (as many as
+// operands) and rng-bit-generator (2: next state, bits). INVALID_ARGUMENT names the operation and
+// the shapes, e.g. `add: f32[2,3] and f32[4] differ in dims`.
+//
+// Recordable: all elementwise operations, iota, broadcast, reshape, transpose, convert,
+// bitcast-convert, copy, slice, dynamic-slice, dynamic-update-slice, concatenate, pad, reverse,
+// gather, scatter, select, compare, clamp, dot, convolution, reduce, reduce-window,
+// select-and-scatter, sort, rng-bit-generator, opt-barrier (one operand).
+//
+// Shorter than HLO where nothing is lost:
+//   elementwise   a rank-0 operand beside an array is broadcast to it
+//   pad           the padding value may be left out: zero
+//   reduce, reduce-window, select-and-scatter
+//                 the initial value may be left out: the reduction's identity
+//   broadcast     a rank-0 operand needs no `dimensions`
+//   gather        row form: result = operand with dim `dimensions[0]` replaced by the dims of the
+//                 (integer) indices; scatter, row form: (operand, indices, updates), updates shaped
+//                 like that gather's result
+//   sort          stable, by the first operand; the others follow it
+//   dynamic-slice, dynamic-update-slice
+//                 one rank-0 integer start per dim after the arrays
+PLM_EXPORT plm_status* plm_op(plm_context* context, plm_opcode opcode,
+                              const plm_tensor* const* operands, size_t operand_count,
+                              const plm_op_attributes* attributes, plm_tensor** out,
+                              size_t out_count);
+
+// The value of `tensor`, through which no gradient flows.
+PLM_EXPORT plm_status* plm_stop_gradient(plm_context* context, const plm_tensor* tensor,
+                                         plm_tensor** out);
+
+// The gradients of the rank-0 floating `loss` with respect to each of `wrt`, recorded in the same
+// trace. Each has the shape and dtype of its `wrt`. The path from `wrt` to `loss` must still be
+// pending: a value that was evaluated is an input from then on, so take gradients before reading
+// what lies between. INVALID_ARGUMENT when `loss` does not depend on one of `wrt`; UNIMPLEMENTED
+// names an operation that has no gradient.
+PLM_EXPORT plm_status* plm_backward(plm_context* context, const plm_tensor* loss,
+                                    const plm_tensor* const* wrt, size_t wrt_count,
+                                    plm_tensor** gradients);
+
+typedef struct plm_gradient_options {
+  size_t struct_size;
+  int allow_unused;  // nonzero: zeros where an output does not depend on a `wrt`, no error
+} plm_gradient_options;
+
+// The vector-Jacobian product: sums over outputs i of output_gradients[i] (shaped like outputs[i];
+// NULL array or entry: ones) times d outputs[i] / d wrt[k].
+PLM_EXPORT plm_status* plm_gradients(plm_context* context, const plm_tensor* const* outputs,
+                                     const plm_tensor* const* output_gradients, size_t output_count,
+                                     const plm_tensor* const* wrt, size_t wrt_count,
+                                     const plm_gradient_options* options, plm_tensor** gradients);
+
+// `variable` takes the value (same shape and dtype): what is recorded from now on sees the new one,
+// what was recorded before keeps the old one. At the next cut the value is computed, and the
+// variable's old memory is donated to it. Other live tensors that still need the old value are
+// computed in that cut too, so release what is not needed (gradients, activations) before it.
+PLM_EXPORT plm_status* plm_assign(plm_context* context, plm_tensor* variable,
+                                  const plm_tensor* value);
+
+// Cuts the trace: plans and starts what `tensors` and all assigned variables need, and returns
+// while it runs. Other pending tensors stay pending unless they need memory that this cut gives
+// away. RESOURCE_EXHAUSTED (with floor and culprit) when no plan fits the limit: everything stays
+// pending, and may be tried again under a higher limit. Errors of the execution itself surface at
+// plm_wait or at the read of a tensor that depends on it. An execution that failed for lack of
+// memory is tried again at the next use of its results. Host tensors among `tensors` move to
+// device memory. At most two executions wait; a third call waits for the first of them.
+PLM_EXPORT plm_status* plm_eval(plm_context* context, plm_tensor* const* tensors, size_t count);
+// Cuts what assignments ask for: the end of a training step. plm_eval with no tensors.
+PLM_EXPORT plm_status* plm_step(plm_context* context);
+// Waits until everything started has ended; the first error since the last wait.
+PLM_EXPORT plm_status* plm_wait(plm_context* context);
+// Copies the value (`bytes` must be plm_tensor_byte_size) to host memory; evaluates it first when
+// it is pending, and waits for it.
+PLM_EXPORT plm_status* plm_tensor_read(plm_tensor* tensor, void* destination, size_t bytes);
+
+// The pending operations that `tensors` need, as HLO text. The text lives until the next call with
+// this context.
+PLM_EXPORT plm_status* plm_trace_text(plm_context* context, plm_tensor* const* tensors,
+                                      size_t count, const char** text);
+
+// Where a parameter's bytes are when the program runs.
+typedef enum plm_placement {
+  PLM_PLACEMENT_HOST = 0,      // uploaded inside the plan, when first needed
+  PLM_PLACEMENT_RESIDENT = 1,  // device memory for the whole run
+} plm_placement;
+
+typedef struct plm_executable_options {
+  size_t struct_size;
+  int64_t memory_limit_bytes;  // for one run, parameters and results included; 0: the context's
+  const char* planner;         // as in plm_context_options; NULL: the context's
+  // One per parameter; NULL: all PLM_PLACEMENT_HOST.
+  const plm_placement* placements;
+  size_t placement_count;
+  int disable_optimization;  // nonzero: run the module as written
+} plm_executable_options;
+
+// Compiles HLO text. INVALID_ARGUMENT starts with `source:line:column: `; RESOURCE_EXHAUSTED tells
+// the floor. Parameters and results that are tuples are numbered by their array leaves, depth
+// first.
+PLM_EXPORT plm_status* plm_executable_create(plm_context* context, const char* text,
+                                             size_t text_size, const char* source_name,
+                                             const plm_executable_options* options,
+                                             plm_executable** out);
+// The same from a file.
+PLM_EXPORT plm_status* plm_executable_load(plm_context* context, const char* path,
+                                           const plm_executable_options* options,
+                                           plm_executable** out);
+// Waits for no one: call it when no thread runs it. Accepts NULL.
+PLM_EXPORT void plm_executable_destroy(plm_executable* executable);
+
+// The rest of this section may be called from any thread.
+
+#define PLM_MAX_RANK 10
+typedef struct plm_value_info {
+  size_t struct_size;
+  plm_dtype dtype;
+  size_t rank;
+  int64_t dims[PLM_MAX_RANK];
+  size_t byte_size;
+  const char* name;  // lives as long as the executable
+} plm_value_info;
+
+PLM_EXPORT size_t plm_executable_parameter_count(const plm_executable* executable);
+PLM_EXPORT size_t plm_executable_result_count(const plm_executable* executable);
+PLM_EXPORT plm_status* plm_executable_parameter(const plm_executable* executable, size_t index,
+                                                plm_value_info* out);
+PLM_EXPORT plm_status* plm_executable_result(const plm_executable* executable, size_t index,
+                                             plm_value_info* out);
+// The smallest limit that a plan exists for; found when first asked for.
+PLM_EXPORT plm_status* plm_executable_floor(const plm_executable* executable, int64_t* bytes);
+// Peak device bytes of one run: parameters, constants, results and arena.
+PLM_EXPORT int64_t plm_executable_peak(const plm_executable* executable);
+// The plan as a JSON object (the fields of plm_context_report that concern a plan). Lives as long
+// as the executable.
+PLM_EXPORT const char* plm_executable_summary(const plm_executable* executable);
+
+// Makes `tensor` (evaluated first when pending) the value of a parameter placed RESIDENT for all
+// later runs, e.g. a weight shared by all requests. Not while another thread runs the executable;
+// on the thread that uses the tensor's context.
+PLM_EXPORT plm_status* plm_executable_bind(plm_executable* executable, size_t parameter,
+                                           plm_tensor* tensor);
+// Runs once on host buffers: one dense row-major buffer per parameter (ignored and may be NULL for
+// bound ones) and per result (NULL: not wanted). Returns when the results are there. Each run takes
+// device memory for itself: RESOURCE_EXHAUSTED when the limit leaves none at the moment.
+PLM_EXPORT plm_status* plm_executable_run(const plm_executable* executable,
+                                          const void* const* parameters, size_t parameter_count,
+                                          void* const* results, size_t result_count);
+// Runs once on tensors of the executable's context (evaluated first when pending) and gives new
+// tensors. On the thread that uses the context. Entries of bound parameters may be NULL.
+PLM_EXPORT plm_status* plm_executable_run_tensors(const plm_executable* executable,
+                                                  plm_tensor* const* parameters,
+                                                  size_t parameter_count, plm_tensor** results,
+                                                  size_t result_count);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // PLIMSOLL_PLIMSOLL_H_
