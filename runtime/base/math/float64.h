@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Transcendental functions of f64. Every execution path calls these very functions (generated code
+// by address), so that their bits agree whatever the compiler and the vector width.
+namespace plimsoll::math::f64 {
+
+double exp(double x);
+double expm1(double x);
+double log(double x);
+double log1p(double x);
+double logistic(double x);
+double tanh(double x);
+double sin(double x);
+double cos(double x);
+double tan(double x);
+double erf(double x);
+double rsqrt(double x);
+double cbrt(double x);
+double pow(double x, double y);
+double atan2(double y, double x);
+
+}  // namespace plimsoll::math::f64

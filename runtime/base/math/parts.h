@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+// Pieces shared by the functions of this folder. See scalar.h for what V, I, W and M provide.
+// All polynomial coefficients here are minimax fits (Remez exchange in 50 digits, weighted for
+// relative error of the function), rounded to the format they are used in.
+namespace plimsoll::math::parts {
+
+inline constexpr std::int32_t kSignBit = std::numeric_limits<std::int32_t>::min();
+inline constexpr std::int32_t kMagnitudeBits = 0x7fffffff;
+inline constexpr std::int32_t kOneBits = 0x3f800000;
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr float kSmallestNormal = 0x1p-126f;
+
+template <typename V>
+V magnitude(const V& x) {
+  const auto bits = bits_of(x);
+  return from_bits(bits & like(bits, kMagnitudeBits));
+}
+
+// `magnitude` >= 0 with the sign of `sign`.
+template <typename V>
+V with_sign_of(const V& magnitude, const V& sign) {
+  const auto bits = bits_of(sign);
+  return from_bits(bits_of(magnitude) | (bits & like(bits, kSignBit)));
+}
+
+// c[0] + x*(c[1] + x*(...)), by fma.
+template <typename T, typename C, int N>
+T horner(const T& x, const C (&c)[N]) {
+  T sum = like(x, c[N - 1]);
+  for (int i = N - 2; i >= 0; --i) sum = fma(sum, x, like(x, c[i]));
+  return sum;
+}
+
+// Adding 1.5 * 2^23 to a small float rounds it to an integer that stands in the low bits.
+inline constexpr float kRounder = 12582912.0f;
+
+// The integer value of `x`, which must be integral and below 2^22 in magnitude (anything else gives
+// some integer).
+template <typename V>
+auto integer_of(const V& x) {
+  const auto bits = bits_of(x + like(x, kRounder));
+  return bits - like(bits, std::int32_t{0x4b400000});
+}
+
+// 2^n for -126 <= n <= 127.
+template <typename I>
+auto power_of_two(const I& n) {
+  return from_bits((n << 23) + like(n, kOneBits));
+}
+
+// 2^n as f64 for -252 <= n <= 254.
+template <typename I>
+auto wide_power_of_two(const I& n) {
+  const auto half = n >> 1;
+  return widen(power_of_two(half)) * widen(power_of_two(n - half));
+}
+
+// exp(x), NaN for NaN: n = round(x / ln 2), a polynomial on |r| <= ln(2)/2, two exact scalings
+// before the one that may round into the subnormals.
+template <typename V>
+V exp(const V& x) {
+  static constexpr float kSeries[] = {0x1.fffffcp-2f, 0x1.55548ap-3f, 0x1.55585p-5f, 0x1.123ec4p-7f,
+                                      0x1.6ac326p-10f};
+  const V lowest = like(x, -104.0f);
+  const V highest = like(x, 89.0f);
+  V clamped = select(x > highest, highest, x);
+  clamped = select(clamped < lowest, lowest, clamped);
+  const V shifted = fma(clamped, like(x, 0x1.715476p+0f), like(x, kRounder));
+  const V count = shifted - like(x, kRounder);
+  const auto bits = bits_of(shifted);
+  const auto n = bits - like(bits, std::int32_t{0x4b400000});
+  // ln(2) in two parts, the first so short that its product is exact.
+  V r = fma(count, like(x, -0x1.62e4p-1f), clamped);
+  r = fma(count, like(x, -0x1.7f7d1cp-20f), r);
+  const V one = like(x, 1.0f);
+  const V sum = one + r;
+  const V lost = r - (sum - one);
+  const V one_plus = sum + fma(r * r, horner(r, kSeries), lost);
+  const auto half = n >> 1;
+  return one_plus * power_of_two(half) * power_of_two(n - half);
+}
+
+// log(1+f) = 2 atanh(f / (2 + f)) in f64, for f in [sqrt(1/2) - 1, sqrt(2) - 1].
+template <typename W>
+W wide_log_one_plus(const W& f) {
+  static constexpr double kSeries[] = {
+      0x1.5555555555593p-2, 0x1.999999997fb22p-3, 0x1.249249421a03p-3, 0x1.c71c51e4c9668p-4,
+      0x1.746647132445bp-4, 0x1.39a0d793440b5p-4, 0x1.2f0ef35783f4ap-4};
+  const W s = f / (like(f, 2.0) + f);
+  const W z = s * s;
+  const W twice = s + s;
+  return fma(twice * z, horner(z, kSeries), twice);
+}
+
+}  // namespace plimsoll::math::parts
