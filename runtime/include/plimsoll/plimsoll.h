@@ -445,6 +445,7 @@ PLM_EXPORT plm_status* plm_backward(plm_context* context, const plm_tensor* loss
 typedef struct plm_gradient_options {
   size_t struct_size;
   int allow_unused;  // nonzero: zeros where an output does not depend on a `wrt`, no error
+  int null_unused;   // nonzero: NULL there instead, and no error
 } plm_gradient_options;
 
 // The vector-Jacobian product: sums over outputs i of output_gradients[i] (shaped like outputs[i];
