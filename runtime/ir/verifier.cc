@@ -16,11 +16,11 @@ using Positions = std::unordered_map<const Instruction*, int>;
 
 Status check_order(const Instruction& instruction, const Positions& positions, int here) {
   const auto check = [&](const Instruction* before, std::string_view role) {
-    const auto it = positions.find(before);
-    if (it == positions.end()) {
+    if (before->parent() != instruction.parent()) {
       return invalid_argument(std::string(role) + " is not in the same computation");
     }
-    if (it->second >= here) {
+    const auto it = positions.find(before);
+    if (it == positions.end() || it->second >= here) {
       return invalid_argument(std::string(role) + " '" + before->name() +
                               "' comes later in the schedule");
     }

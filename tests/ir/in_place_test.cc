@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/in_place.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/ir/builder.h"
+
+namespace plimsoll::ir {
+namespace {
+
+const Shape kArray(DType::f32, {4, 4});
+const Shape kScalar(DType::s32, {});
+
+// A module with an entry and one fused computation under construction.
+struct Fused {
+  Module module{"m"};
+  Computation* fused = module.add_computation("fused");
+  Instruction* a = fused->add_parameter(0, kArray);
+  Instruction* b = fused->add_parameter(1, kArray);
+
+  Instruction* fuse(bool same_operand = false) {
+    Computation* entry = module.add_computation("entry");
+    std::vector<Instruction*> operands;
+    for (const Instruction* parameter : fused->parameters()) {
+      operands.push_back(
+          entry->add_parameter(static_cast<std::int64_t>(operands.size()), parameter->shape()));
+    }
+    if (same_operand) operands[1] = operands[0];
+    Instruction* fusion = entry->add(Opcode::fusion, fused->root()->shape(), operands);
+    fusion->set_called_computations({fused});
+    return fusion;
+  }
+  Instruction* transpose(Instruction* x) {
+    Attributes attributes;
+    attributes.dimensions = {1, 0};
+    return fused->add(Opcode::transpose, kArray, {x}, {}, attributes);
+  }
+};
+
+TEST(InPlace, ElementwiseTakesEitherOperandOfItsSize) {
+  Module module("m");
+  Computation* entry = module.add_computation("entry");
+  Instruction* x = entry->add_parameter(0, kArray);
+  Instruction* y = entry->add_parameter(1, kArray);
+  Instruction* sum = entry->add(Opcode::add, kArray, {x, y});
+  EXPECT_TRUE(may_reuse_operand(*sum, 0, 0));
+  EXPECT_TRUE(may_reuse_operand(*sum, 1, 0));
+  EXPECT_FALSE(may_reuse_operand(*sum, 2, 0));
+  EXPECT_FALSE(may_reuse_operand(*sum, 0, 1));
+  Instruction* wide = entry->add(Opcode::convert, Shape(DType::f64, {4, 4}), {x});
+  EXPECT_FALSE(may_reuse_operand(*wide, 0, 0));
+}
+
+TEST(InPlace, TransposeNeverTakesItsOperand) {
+  Fused f;
+  EXPECT_FALSE(may_reuse_operand(*f.transpose(f.a), 0, 0));
+}
+
+TEST(InPlace, UpdateTakesWhatItUpdatesOnly) {
+  Fused f;
+  Instruction* i = f.fused->add_parameter(2, kScalar);
+  Instruction* update = f.fused->add(Opcode::dynamic_update_slice, kArray, {f.a, f.b, i, i});
+  EXPECT_TRUE(may_reuse_operand(*update, 0, 0));
+  EXPECT_FALSE(may_reuse_operand(*update, 1, 0));
+  Instruction* fusion = f.fuse();
+  EXPECT_TRUE(may_reuse_operand(*fusion, 0, 0));
+  EXPECT_FALSE(may_reuse_operand(*fusion, 1, 0));
+}
+
+TEST(InPlace, FusionTakesWhatItReadsWhereItWrites) {
+  Fused f;
+  f.fused->add(Opcode::add, kArray,
+               {f.fused->add(Opcode::negate, kArray, {f.a}), f.transpose(f.b)});
+  Instruction* fusion = f.fuse();
+  EXPECT_TRUE(may_reuse_operand(*fusion, 0, 0));
+  EXPECT_FALSE(may_reuse_operand(*fusion, 1, 0));
+}
+
+TEST(InPlace, FusionWithOneOperandTwiceChecksBothUses) {
+  Fused f;
+  f.fused->add(Opcode::add, kArray, {f.a, f.transpose(f.b)});
+  EXPECT_FALSE(may_reuse_operand(*f.fuse(true), 0, 0));
+}
+
+TEST(InPlace, EveryResultOfAFusionMustReadAtItsIndex) {
+  Fused f;
+  Instruction* negated = f.fused->add(Opcode::negate, kArray, {f.a});
+  Instruction* other = f.fused->add(Opcode::add, kArray, {f.b, f.transpose(f.a)});
+  f.fused->add_tuple({negated, other});
+  Instruction* fusion = f.fuse();
+  EXPECT_FALSE(may_reuse_operand(*fusion, 0, 0));
+  EXPECT_TRUE(may_reuse_operand(*fusion, 1, 0));
+}
+
+TEST(InPlace, ReductionTakesOperandsForItsLoopValuesOnly) {
+  Fused f;
+  Computation* sum = scalar_computation(f.module, Opcode::add, DType::f32);
+  Instruction* zero = f.fused->add_constant(Literal::scalar(0.0f));
+  Attributes attributes;
+  attributes.dimensions = {0};
+  const Shape vector(DType::f32, {4});
+  Instruction* reduced = f.fused->add(Opcode::reduce, vector, {f.a, zero}, {}, attributes);
+  reduced->set_called_computations({sum});
+  Instruction* scaled = f.fused->add(Opcode::multiply, kArray, {f.a, f.b});
+  Instruction* c = f.fused->add_parameter(2, vector);
+  Instruction* epilogue = f.fused->add(Opcode::add, vector, {reduced, c});
+  f.fused->add_tuple({scaled, epilogue});
+  Instruction* fusion = f.fuse();
+  EXPECT_TRUE(may_reuse_operand(*fusion, 0, 0));
+  EXPECT_TRUE(may_reuse_operand(*fusion, 1, 0));
+  EXPECT_FALSE(may_reuse_operand(*fusion, 2, 1));
+}
+
+}  // namespace
+}  // namespace plimsoll::ir
