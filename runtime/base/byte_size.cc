@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/byte_size.h"
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+namespace plimsoll {
+namespace {
+
+struct Unit {
+  std::string_view text;
+  double bytes;
+};
+constexpr Unit kUnits[] = {{"", 1},         {"b", 1},        {"kib", 0x1p10}, {"mib", 0x1p20},
+                           {"gib", 0x1p30}, {"tib", 0x1p40}, {"kb", 1e3},     {"mb", 1e6},
+                           {"gb", 1e9},     {"tb", 1e12}};
+constexpr double kMostBytes = 0x1p60;
+
+// Splits "1.5GB" into the number and the lower-case rest; nothing when there is no number.
+struct Quantity {
+  double number;
+  std::string rest;
+};
+std::optional<Quantity> split(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) {
+    text.remove_suffix(1);
+  }
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  if (error != std::errc() || !std::isfinite(number)) return std::nullopt;
+  std::string rest;
+  for (const char* c = end; c != text.data() + text.size(); ++c) {
+    if (rest.empty() && *c == ' ') continue;
+    rest += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  }
+  return Quantity{number, rest};
+}
+
+Status bad(std::string_view text, std::string_view what, std::string_view grammar) {
+  return invalid_argument(std::string(what) + ": '" + std::string(text) + "' is not " +
+                          std::string(grammar));
+}
+
+std::optional<std::int64_t> size_of(const Quantity& quantity) {
+  for (const Unit& unit : kUnits) {
+    if (quantity.rest != unit.text) continue;
+    const double bytes = quantity.number * unit.bytes;
+    if (bytes < 1 || bytes > kMostBytes) return std::nullopt;
+    return static_cast<std::int64_t>(bytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::int64_t MemoryLimit::resolve(std::int64_t device_bytes,
+                                  std::int64_t unlimited_peak_bytes) const {
+  switch (kind) {
+    case Kind::bytes:
+      return bytes;
+    case Kind::percent_of_device:
+      return static_cast<std::int64_t>(percent / 100 * static_cast<double>(device_bytes));
+    case Kind::percent_of_peak:
+      return static_cast<std::int64_t>(percent / 100 * static_cast<double>(unlimited_peak_bytes));
+  }
+  return bytes;
+}
+
+Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view what) {
+  const auto quantity = split(text);
+  MemoryLimit limit;
+  if (quantity && (quantity->rest == "%" || quantity->rest == "%peak")) {
+    const bool of_peak = quantity->rest == "%peak";
+    limit.kind =
+        of_peak ? MemoryLimit::Kind::percent_of_peak : MemoryLimit::Kind::percent_of_device;
+    limit.percent = quantity->number;
+    if (limit.percent > 0 && limit.percent <= (of_peak ? 1000 : 100)) return limit;
+  } else if (quantity) {
+    if (const auto bytes = size_of(*quantity)) {
+      limit.bytes = *bytes;
+      return limit;
+    }
+  }
+  return bad(text, what, kMemoryLimitGrammar);
+}
+
+Result<std::int64_t> parse_byte_size(std::string_view text, std::string_view what) {
+  if (const auto quantity = split(text)) {
+    if (const auto bytes = size_of(*quantity)) return *bytes;
+  }
+  return bad(text, what, "a size such as 512MiB, 2GiB, 1.5GB or 1048576");
+}
+
+std::string format_bytes(std::int64_t bytes) {
+  constexpr std::array kNames = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes > -1024 && bytes < 1024) return std::to_string(bytes) + " B";
+  double value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  while (std::fabs(value) >= 1024 && unit + 1 < kNames.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.*f %s", std::fabs(value) < 10 ? 2 : 1, value, kNames[unit]);
+  return text;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/environment.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <iterator>
+
+namespace plimsoll {
+namespace {
+
+constexpr VariableInfo kVariables[] = {
+#define PLIMSOLL_ENVIRONMENT(enumerator, name, kind, default_text, help) \
+  {Variable::enumerator, name, VariableKind::kind, default_text, help},
+#include "runtime/base/environment.def"
+#undef PLIMSOLL_ENVIRONMENT
+};
+
+// The words between the brackets of the help text, e.g. "default|greedy".
+std::string_view choices(const VariableInfo& info) {
+  const auto open = info.help.find('[');
+  return info.help.substr(open + 1, info.help.find(']') - open - 1);
+}
+
+bool is_choice(std::string_view words, std::string_view word) {
+  while (!words.empty()) {
+    const auto bar = words.find('|');
+    if (words.substr(0, bar) == word) return true;
+    if (bar == std::string_view::npos) break;
+    words.remove_prefix(bar + 1);
+  }
+  return false;
+}
+
+Result<std::int64_t> parse_count(const VariableInfo& info, std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value <= 0) {
+    return invalid_argument(std::string(info.name) + ": '" + std::string(text) +
+                            "' is not a whole number above zero");
+  }
+  return value;
+}
+
+Status check_text(const VariableInfo& info, std::string_view text) {
+  if (text.empty()) return ok_status();
+  switch (info.kind) {
+    case VariableKind::memory_limit:
+      return parse_memory_limit(text, info.name).status();
+    case VariableKind::count:
+      return parse_count(info, text).status();
+    case VariableKind::choice:
+      if (is_choice(choices(info), text)) return ok_status();
+      return invalid_argument(std::string(info.name) + ": '" + std::string(text) +
+                              "' is not one of " + std::string(choices(info)));
+    case VariableKind::path:
+      return ok_status();
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+std::span<const VariableInfo> all_variables() { return kVariables; }
+
+const VariableInfo& variable_info(Variable variable) {
+  return kVariables[static_cast<std::size_t>(variable)];
+}
+
+VariableText variable_text(Variable variable) {
+  const VariableInfo& info = variable_info(variable);
+  const char* text = std::getenv(std::string(info.name).c_str());
+  if (text == nullptr || *text == '\0') {
+    return {std::string(info.default_text), VariableOrigin::default_};
+  }
+  return {text, VariableOrigin::environment};
+}
+
+Status check_variable(Variable variable) {
+  return check_text(variable_info(variable), variable_text(variable).text);
+}
+
+Status check_environment() {
+  for (const VariableInfo& info : kVariables) {
+    PLIMSOLL_RETURN_IF_ERROR(check_variable(info.variable));
+  }
+  return ok_status();
+}
+
+Result<std::int64_t> count_variable(Variable variable, std::int64_t otherwise) {
+  const std::string text = variable_text(variable).text;
+  if (text.empty()) return otherwise;
+  return parse_count(variable_info(variable), text);
+}
+
+Result<std::string> choice_variable(Variable variable) {
+  PLIMSOLL_RETURN_IF_ERROR(check_variable(variable));
+  return variable_text(variable).text;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/environment.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace plimsoll {
+namespace {
+
+TEST(ByteSize, TakesBinaryAndDecimalUnits) {
+  const struct {
+    const char* text;
+    std::int64_t bytes;
+  } cases[] = {{"512MiB", 512LL << 20}, {"2GiB", 2LL << 30},  {"1.5GB", 1'500'000'000},
+               {"1048576", 1048576},    {"64 kib", 64 << 10}, {"1B", 1}};
+  for (const auto& c : cases) {
+    const auto bytes = parse_byte_size(c.text, "--limit");
+    ASSERT_TRUE(bytes.ok()) << c.text;
+    EXPECT_EQ(*bytes, c.bytes) << c.text;
+  }
+}
+
+TEST(ByteSize, RefusesWhatIsNotASizeAndSaysTheGrammar) {
+  for (const char* text : {"", "GiB", "-1", "0", "1.5.2GB", "2GiX", "1e30GB", "nan", "inf", "120%",
+                           "0%", "50%pea", "99999999TiB"}) {
+    const auto limit = parse_memory_limit(text, "PLIMSOLL_MEMORY_LIMIT");
+    ASSERT_FALSE(limit.ok()) << text;
+    EXPECT_EQ(limit.status().code(), StatusCode::invalid_argument);
+    EXPECT_NE(limit.status().message().find("PLIMSOLL_MEMORY_LIMIT"), std::string::npos);
+    EXPECT_NE(limit.status().message().find("512MiB"), std::string::npos);
+  }
+}
+
+TEST(ByteSize, SharesResolveAgainstDeviceAndPeak) {
+  const auto device = parse_memory_limit("80%", "x");
+  const auto peak = parse_memory_limit("50%peak", "x");
+  ASSERT_TRUE(device.ok() && peak.ok());
+  EXPECT_EQ(device->resolve(1000, 77), 800);
+  EXPECT_EQ(peak->resolve(1000, 77), 38);
+}
+
+TEST(ByteSize, FormatsForPeople) {
+  EXPECT_EQ(format_bytes(17), "17 B");
+  EXPECT_EQ(format_bytes(12'288), "12.0 KiB");
+  EXPECT_EQ(format_bytes(1'610'612'736), "1.50 GiB");
+}
+
+class EnvironmentTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    for (const VariableInfo& info : all_variables()) unsetenv(std::string(info.name).c_str());
+  }
+};
+
+TEST_F(EnvironmentTest, DefaultsAreValid) { EXPECT_TRUE(check_environment().ok()); }
+
+TEST_F(EnvironmentTest, ABadValueNamesTheVariableAndItsGrammar) {
+  setenv("PLIMSOLL_PLANNER", "fastest", 1);
+  const Status status = check_environment();
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find("PLIMSOLL_PLANNER"), std::string::npos);
+  EXPECT_NE(status.message().find("default|greedy|sqrt|none"), std::string::npos);
+}
+
+TEST_F(EnvironmentTest, CountsAreWholeAndPositive) {
+  for (const char* text : {"0", "-3", "2.5", "two", "9999999999999999999999"}) {
+    setenv("PLIMSOLL_NUM_THREADS", text, 1);
+    EXPECT_FALSE(count_variable(Variable::num_threads, 1).ok()) << text;
+  }
+  setenv("PLIMSOLL_NUM_THREADS", "3", 1);
+  const auto threads = count_variable(Variable::num_threads, 1);
+  ASSERT_TRUE(threads.ok());
+  EXPECT_EQ(*threads, 3);
+}
+
+TEST_F(EnvironmentTest, OriginTellsWhereAValueComesFrom) {
+  EXPECT_EQ(variable_text(Variable::planner).origin, VariableOrigin::default_);
+  setenv("PLIMSOLL_PLANNER", "greedy", 1);
+  EXPECT_EQ(variable_text(Variable::planner).origin, VariableOrigin::environment);
+  EXPECT_EQ(variable_text(Variable::planner).text, "greedy");
+}
+
+}  // namespace
+}  // namespace plimsoll
