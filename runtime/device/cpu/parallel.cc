@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 
+#include "runtime/base/environment.h"
+
 namespace plimsoll::device {
 namespace {
 
@@ -46,7 +48,10 @@ Pool& pool() {
 int thread_count() {
   int threads = pool().threads.load(std::memory_order_relaxed);
   if (threads == 0) {
-    threads = available_cpus();
+    // A bad value is reported where contexts are made; here it counts as not set.
+    const auto asked = count_variable(Variable::num_threads, available_cpus());
+    threads =
+        static_cast<int>(std::clamp<std::int64_t>(asked.ok() ? *asked : available_cpus(), 1, 1024));
     int expected = 0;
     if (!pool().threads.compare_exchange_strong(expected, threads)) threads = expected;
   }
