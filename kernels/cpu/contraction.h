@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/cpu/kernel_base.h"
+#include "runtime/ir/module.h"
+
+namespace plimsoll::kernels {
+
+// dot: f32 and bf16 through oneDNN, every other dtype by blocked loops of our own.
+KernelResult make_dot(const ir::Instruction& instruction);
+// convolution: through oneDNN where one of its three directions expresses it, else direct loops.
+KernelResult make_convolution(const ir::Instruction& instruction);
+
+}  // namespace plimsoll::kernels

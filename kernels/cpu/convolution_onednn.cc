@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/convolution_onednn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/vector_loops.h"
+#include "runtime/device/cpu/parallel.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+constexpr std::int64_t kMaxSlots = 16;
+constexpr double kFlopsPerSlot = 2e6;
+constexpr std::int64_t kStageBytes = 512 << 10;
+
+std::int64_t product(std::span<const std::int64_t> values) {
+  return std::accumulate(values.begin(), values.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+const char* name_of(ConvolutionMode mode) {
+  switch (mode) {
+    case ConvolutionMode::forward:
+      return "onednn.convolution.forward";
+    case ConvolutionMode::input_gradient:
+      return "onednn.convolution.input_gradient";
+    case ConvolutionMode::filter_gradient:
+      return "onednn.convolution.filter_gradient";
+  }
+  __builtin_unreachable();
+}
+
+dnnl::reorder make_reorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
+                           dnnl::memory::desc* scratch) {
+  const dnnl::reorder::primitive_desc description(onednn::cpu_engine(), from, onednn::cpu_engine(),
+                                                  to, onednn::user_scratchpad());
+  *scratch = description.scratchpad_desc();
+  return dnnl::reorder(description);
+}
+
+std::int64_t bytes_of(const dnnl::memory::desc& desc) {
+  return static_cast<std::int64_t>(desc.get_size());
+}
+
+}  // namespace
+
+OnednnConvolution::OnednnConvolution(LibraryConvolution convolution)
+    : KernelBase(name_of(convolution.mode), device::KernelOrigin::library),
+      c_(std::move(convolution)),
+      stage_src_(!c_.src.is_channels_last()),
+      stage_dst_(!c_.dst.is_channels_last()) {}
+
+bool OnednnConvolution::supported_dtypes() const {
+  for (const ir::DType dtype : {c_.src.dtype, c_.dst.dtype, c_.weights.dtype}) {
+    if (!onednn::data_type(dtype).has_value()) return false;
+  }
+  switch (c_.mode) {
+    case ConvolutionMode::forward:
+      return c_.src.dtype == c_.weights.dtype &&
+             (c_.dst.dtype == c_.src.dtype || c_.dst.dtype == ir::DType::f32);
+    case ConvolutionMode::input_gradient:
+      return c_.dst.dtype == c_.weights.dtype &&
+             (c_.src.dtype == c_.dst.dtype || c_.src.dtype == ir::DType::f32);
+    case ConvolutionMode::filter_gradient:
+      return c_.src.dtype == c_.dst.dtype;
+  }
+  return false;
+}
+
+double OnednnConvolution::flops() const {
+  return 2.0 * static_cast<double>(product(c_.dst.dims)) *
+         static_cast<double>(product(std::span(c_.weights.dims).subspan(2)));
+}
+
+void OnednnConvolution::cut() {
+  const std::int64_t n = c_.src.dims[0];
+  std::int64_t wanted = static_cast<std::int64_t>(
+      std::clamp(flops() / kFlopsPerSlot, 1.0, static_cast<double>(kMaxSlots)));
+  const std::int64_t src_bytes = product(c_.src.dims) * dtype_bytes(c_.src.dtype);
+  const std::int64_t dst_bytes = product(c_.dst.dims) * dtype_bytes(c_.dst.dtype);
+  if (writes_weights()) {
+    // Every slot has its own sum; together they may take half of what the activations take.
+    const std::int64_t sum_bytes = std::max<std::int64_t>(1, product(c_.weights.dims) * 4);
+    const std::int64_t allowed = (src_bytes + dst_bytes) / 2 / sum_bytes;
+    wanted = std::min(wanted, std::max<std::int64_t>(2, std::min<std::int64_t>(8, allowed)));
+  }
+  std::int64_t count = std::min(n, wanted);
+  slots_ = count;
+  if (stage_src_ || stage_dst_) {
+    const std::int64_t image = std::max<std::int64_t>(
+        1, ((stage_src_ ? src_bytes : 0) + (stage_dst_ ? dst_bytes : 0)) / n);
+    const std::int64_t images =
+        std::clamp<std::int64_t>(kStageBytes / image, 1, (n + count - 1) / count);
+    count = (n + images - 1) / images;
+  } else if (c_.mode == ConvolutionMode::forward && n < wanted) {
+    cut_rows((wanted + n - 1) / n);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    Piece piece;
+    piece.n = n * i / count;
+    piece.n_count = n * (i + 1) / count - piece.n;
+    piece.src_rows = c_.src.dims[2];
+    piece.dst_rows = c_.dst.dims[2];
+    piece.padding_low = c_.padding_low[0];
+    piece.padding_high = c_.padding_high[0];
+    pieces_.push_back(piece);
+  }
+}
+
+void OnednnConvolution::cut_rows(std::int64_t parts) {
+  const std::int64_t rows = c_.dst.dims[2], src_rows = c_.src.dims[2];
+  const std::int64_t reach = (c_.weights.dims[3] - 1) * c_.dilation[0];
+  parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, rows / 4));
+  const std::int64_t height = (rows + parts - 1) / parts;
+  for (std::int64_t n = 0; n < c_.src.dims[0]; ++n) {
+    for (std::int64_t row = 0; row < rows; row += height) {
+      Piece piece;
+      piece.n = n;
+      piece.n_count = 1;
+      piece.dst_row = row;
+      piece.dst_rows = std::min(height, rows - row);
+      const std::int64_t low = row * c_.stride[0] - c_.padding_low[0];
+      const std::int64_t high = low + (piece.dst_rows - 1) * c_.stride[0] + reach + 1;  // exclusive
+      piece.src_row = std::clamp<std::int64_t>(low, 0, src_rows - 1);
+      piece.src_rows = std::clamp<std::int64_t>(high, piece.src_row + 1, src_rows) - piece.src_row;
+      piece.padding_low = piece.src_row - low;
+      piece.padding_high = high - (piece.src_row + piece.src_rows);
+      if (piece.padding_low < 0 || piece.padding_high < 0) {  // a window wholly in the padding
+        pieces_.clear();
+        break;
+      }
+      pieces_.push_back(piece);
+    }
+    if (pieces_.empty()) break;
+  }
+  if (pieces_.empty()) {
+    for (std::int64_t n = 0; n < c_.src.dims[0]; ++n) {
+      Piece piece;
+      piece.n = n;
+      piece.n_count = 1;
+      piece.src_rows = src_rows;
+      piece.dst_rows = rows;
+      piece.padding_low = c_.padding_low[0];
+      piece.padding_high = c_.padding_high[0];
+      pieces_.push_back(piece);
+    }
+  }
+  slots_ = std::min(kMaxSlots, static_cast<std::int64_t>(pieces_.size()));
+}
+
+OnednnConvolution::Desc OnednnConvolution::activation_desc(const ActivationView& view,
+                                                           std::int64_t n, std::int64_t rows,
+                                                           bool dense) const {
+  dnnl::memory::dims dims = view.dims, strides = view.strides;
+  dims[0] = n;
+  dims[2] = rows;
+  if (dense) {
+    strides[1] = 1;
+    std::int64_t stride = dims[1];
+    for (std::size_t d = dims.size(); d-- > 2;) {
+      strides[d] = stride;
+      stride *= dims[d];
+    }
+    strides[0] = stride;
+  }
+  return Desc(dims, *onednn::data_type(view.dtype), strides);
+}
+
+bool OnednnConvolution::add_variant(Piece& piece) {
+  for (std::size_t i = 0; i < variants_.size(); ++i) {
+    const Piece& known = variants_[i].shape;
+    if (known.n_count == piece.n_count && known.src_rows == piece.src_rows &&
+        known.dst_rows == piece.dst_rows && known.padding_low == piece.padding_low &&
+        known.padding_high == piece.padding_high) {
+      piece.variant = i;
+      return true;
+    }
+  }
+  Variant v;
+  v.shape = piece;
+  v.src = activation_desc(c_.src, piece.n_count, piece.src_rows, true);
+  v.dst = activation_desc(c_.dst, piece.n_count, piece.dst_rows, true);
+  v.user_src = activation_desc(c_.src, piece.n_count, piece.src_rows, false);
+  v.user_dst = activation_desc(c_.dst, piece.n_count, piece.dst_rows, false);
+
+  dnnl::memory::dims stride = c_.stride, dilation = c_.dilation, low = c_.padding_low,
+                     high = c_.padding_high;
+  for (auto& d : dilation) d -= 1;
+  low[0] = piece.padding_low;
+  high[0] = piece.padding_high;
+  // The first variant chooses the layout of the weights, the others must do with it.
+  if (variants_.empty()) {
+    dnnl::memory::dims dims = user_weights_.dims();
+    const ir::DType dtype = writes_weights() ? ir::DType::f32 : c_.weights.dtype;
+    weights_ = Desc(dims, *onednn::data_type(dtype), dnnl::memory::format_tag::any);
+  }
+  const auto adopt = [&](const auto& description, const Desc& weights) {
+    if (onednn::is_reference(description.impl_info_str())) return false;
+    weights_ = weights;
+    v.scratch = description.scratchpad_desc();
+    return true;
+  };
+  const dnnl::primitive_attr attributes = onednn::user_scratchpad();
+  constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+  const dnnl::convolution_forward::primitive_desc forward(
+      dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, kAlgorithm, v.src,
+                                      weights_, v.dst, stride, dilation, low, high),
+      attributes, onednn::cpu_engine());
+  switch (c_.mode) {
+    case ConvolutionMode::forward:
+      if (!adopt(forward, forward.weights_desc())) return false;
+      v.primitive = dnnl::convolution_forward(forward);
+      break;
+    case ConvolutionMode::input_gradient: {
+      const dnnl::convolution_backward_data::primitive_desc description(
+          dnnl::convolution_backward_data::desc(kAlgorithm, v.src, weights_, v.dst, stride,
+                                                dilation, low, high),
+          attributes, onednn::cpu_engine(), forward);
+      if (!adopt(description, description.weights_desc())) return false;
+      v.primitive = dnnl::convolution_backward_data(description);
+      break;
+    }
+    case ConvolutionMode::filter_gradient: {
+      const dnnl::convolution_backward_weights::primitive_desc description(
+          dnnl::convolution_backward_weights::desc(kAlgorithm, v.src, weights_, v.dst, stride,
+                                                   dilation, low, high),
+          attributes, onednn::cpu_engine(), forward);
+      if (!adopt(description, description.diff_weights_desc())) return false;
+      v.primitive = dnnl::convolution_backward_weights(description);
+      break;
+    }
+  }
+  scratch_bytes_ = std::max(scratch_bytes_, bytes_of(v.scratch));
+  Desc scratch;
+  if (stage_src_) {
+    const bool out = c_.mode == ConvolutionMode::input_gradient;
+    v.stage_src =
+        out ? make_reorder(v.src, v.user_src, &scratch) : make_reorder(v.user_src, v.src, &scratch);
+    src_stage_bytes_ = std::max(src_stage_bytes_, bytes_of(v.src));
+    scratch_bytes_ = std::max(scratch_bytes_, bytes_of(scratch));
+  }
+  if (stage_dst_) {
+    const bool out = c_.mode == ConvolutionMode::forward;
+    v.stage_dst =
+        out ? make_reorder(v.dst, v.user_dst, &scratch) : make_reorder(v.user_dst, v.dst, &scratch);
+    dst_stage_bytes_ = std::max(dst_stage_bytes_, bytes_of(v.dst));
+    scratch_bytes_ = std::max(scratch_bytes_, bytes_of(scratch));
+  }
+  piece.variant = variants_.size();
+  variants_.push_back(std::move(v));
+  return true;
+}
+
+bool OnednnConvolution::prepare() {
+  if (!supported_dtypes() || c_.src.dims.size() > 5 || product(c_.src.dims) == 0 ||
+      product(c_.dst.dims) == 0 || product(c_.weights.dims) == 0)
+    return false;
+  bool usable = true;
+  const Status status = onednn::guarded(name().c_str(), [&] {
+    const bool grouped = c_.weights.dims[0] != 1;
+    dnnl::memory::dims dims(c_.weights.dims.begin() + (grouped ? 0 : 1), c_.weights.dims.end());
+    dnnl::memory::dims strides(c_.weights.strides.begin() + (grouped ? 0 : 1),
+                               c_.weights.strides.end());
+    if (std::find(c_.flip.begin(), c_.flip.end(), true) != c_.flip.end() && !writes_weights()) {
+      // The reversed copy keeps the order of the dimensions in memory.
+      const std::size_t spatial = dims.size() - c_.flip.size();
+      std::vector<std::size_t> order(dims.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::stable_sort(order.begin(), order.end(),
+                       [&](auto a, auto b) { return strides[a] > strides[b]; });
+      dnnl::memory::dims dense(dims.size());
+      std::int64_t stride = 1;
+      for (std::size_t i = order.size(); i-- > 0;) {
+        dense[order[i]] = stride;
+        stride *= dims[order[i]];
+      }
+      for (const std::size_t d : order) {
+        const bool flipped = d >= spatial && c_.flip[d - spatial];
+        flip_dims_.push_back(dims[d]);
+        flip_strides_.push_back(flipped ? -strides[d] : strides[d]);
+        if (flipped) flip_start_ += (dims[d] - 1) * strides[d];
+      }
+      strides = dense;
+    }
+    user_weights_ = Desc(dims, *onednn::data_type(c_.weights.dtype), strides);
+    cut();
+    for (Piece& piece : pieces_) usable = usable && add_variant(piece);
+    if (!usable) return;
+    if (weights_ != user_weights_) {
+      weights_reorder_ = writes_weights()
+                             ? make_reorder(weights_, user_weights_, &reorder_scratch_)
+                             : make_reorder(user_weights_, weights_, &reorder_scratch_);
+    }
+    lay_out_workspace();
+  });
+  return status.ok() && usable;
+}
+
+void OnednnConvolution::lay_out_workspace() {
+  scratch_bytes_ = aligned(scratch_bytes_);
+  src_stage_bytes_ = aligned(src_stage_bytes_);
+  dst_stage_bytes_ = aligned(dst_stage_bytes_);
+  slot_bytes_ = scratch_bytes_ + src_stage_bytes_ + dst_stage_bytes_;
+  if (writes_weights()) {
+    // A slot with several pieces also needs a place for the sum of one.
+    const bool several = static_cast<std::int64_t>(pieces_.size()) > slots_;
+    partial_bytes_ = aligned(bytes_of(weights_));
+    slot_bytes_ += partial_bytes_ * (several ? 2 : 1);
+  } else {
+    if (!flip_dims_.empty()) flip_at_ = reserve_workspace(bytes_of(user_weights_));
+    if (weights_reorder_) weights_at_ = reserve_workspace(bytes_of(weights_));
+  }
+  if (weights_reorder_) reorder_scratch_at_ = reserve_workspace(bytes_of(reorder_scratch_));
+  slot_at_ = reserve_workspace(slot_bytes_ * slots_);
+}
+
+const void* OnednnConvolution::prepare_weights(const void* user, void* workspace) const {
+  if (!flip_dims_.empty()) {
+    void* flipped = byte_offset(workspace, flip_at_);
+    const int bytes = dtype_bytes(c_.weights.dtype);
+    copy_to_dense(flip_dims_, flip_strides_, bytes, byte_offset(user, flip_start_ * bytes),
+                  flipped);
+    user = flipped;
+  }
+  if (!weights_reorder_) return user;
+  void* prepared = byte_offset(workspace, weights_at_);
+  onednn::Execution(*weights_reorder_, {{DNNL_ARG_FROM, user_weights_},
+                                        {DNNL_ARG_TO, weights_},
+                                        {DNNL_ARG_SCRATCHPAD, reorder_scratch_}})
+      .run({user, prepared, byte_offset(workspace, reorder_scratch_at_)});
+  return prepared;
+}
+
+void OnednnConvolution::run_slot(std::int64_t slot, const void* src, const void* weights,
+                                 const void* dst, void* workspace) const {
+  const std::int64_t count = static_cast<std::int64_t>(pieces_.size());
+  const std::int64_t first = count * slot / slots_, last = count * (slot + 1) / slots_;
+  std::byte* memory = byte_offset(workspace, slot_at_ + slot * slot_bytes_);
+  void* const scratch = memory;
+  void* const src_stage = memory + scratch_bytes_;
+  void* const dst_stage = memory + scratch_bytes_ + src_stage_bytes_;
+  void* const sum = memory + scratch_bytes_ + src_stage_bytes_ + dst_stage_bytes_;
+  for (std::int64_t i = first; i < last; ++i) {
+    const Piece& piece = pieces_[static_cast<std::size_t>(i)];
+    const Variant& v = variants_[piece.variant];
+    const void* user_src =
+        byte_offset(src, (piece.n * c_.src.strides[0] + piece.src_row * c_.src.strides[2]) *
+                             dtype_bytes(c_.src.dtype));
+    const void* user_dst =
+        byte_offset(dst, (piece.n * c_.dst.strides[0] + piece.dst_row * c_.dst.strides[2]) *
+                             dtype_bytes(c_.dst.dtype));
+    const void* piece_src = stage_src_ ? src_stage : user_src;
+    const void* piece_dst = stage_dst_ ? dst_stage : user_dst;
+    const auto stage = [&](const dnnl::reorder& reorder, const Desc& from_desc, const void* from,
+                           const Desc& to_desc, const void* to) {
+      onednn::Execution(reorder, {{DNNL_ARG_FROM, from_desc}, {DNNL_ARG_TO, to_desc}})
+          .run({from, to});
+    };
+    if (v.stage_src && c_.mode != ConvolutionMode::input_gradient)
+      stage(*v.stage_src, v.user_src, user_src, v.src, src_stage);
+    if (v.stage_dst && c_.mode != ConvolutionMode::forward)
+      stage(*v.stage_dst, v.user_dst, user_dst, v.dst, dst_stage);
+    switch (c_.mode) {
+      case ConvolutionMode::forward:
+        onednn::Execution(v.primitive, {{DNNL_ARG_SRC, v.src},
+                                        {DNNL_ARG_WEIGHTS, weights_},
+                                        {DNNL_ARG_DST, v.dst},
+                                        {DNNL_ARG_SCRATCHPAD, v.scratch}})
+            .run({piece_src, weights, piece_dst, scratch});
+        if (v.stage_dst) stage(*v.stage_dst, v.dst, dst_stage, v.user_dst, user_dst);
+        break;
+      case ConvolutionMode::input_gradient:
+        onednn::Execution(v.primitive, {{DNNL_ARG_DIFF_SRC, v.src},
+                                        {DNNL_ARG_WEIGHTS, weights_},
+                                        {DNNL_ARG_DIFF_DST, v.dst},
+                                        {DNNL_ARG_SCRATCHPAD, v.scratch}})
+            .run({piece_src, weights, piece_dst, scratch});
+        if (v.stage_src) stage(*v.stage_src, v.src, src_stage, v.user_src, user_src);
+        break;
+      case ConvolutionMode::filter_gradient: {
+        void* into = i == first ? sum : static_cast<std::byte*>(sum) + partial_bytes_;
+        onednn::Execution(v.primitive, {{DNNL_ARG_SRC, v.src},
+                                        {DNNL_ARG_DIFF_WEIGHTS, weights_},
+                                        {DNNL_ARG_DIFF_DST, v.dst},
+                                        {DNNL_ARG_SCRATCHPAD, v.scratch}})
+            .run({piece_src, into, piece_dst, scratch});
+        if (i != first) {
+          add_to(static_cast<float*>(sum), static_cast<const float*>(into), bytes_of(weights_) / 4);
+        }
+        break;
+      }
+    }
+  }
+}
+
+Status OnednnConvolution::finish_weights(void* out, void* workspace) const {
+  const auto sum_of = [&](std::int64_t slot) {
+    return reinterpret_cast<float*>(byte_offset(
+        workspace,
+        slot_at_ + slot * slot_bytes_ + scratch_bytes_ + src_stage_bytes_ + dst_stage_bytes_));
+  };
+  float* total = sum_of(0);
+  device::parallel_for(bytes_of(weights_) / 4, 16384, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = 1; slot < slots_; ++slot)
+      add_to(total + begin, sum_of(slot) + begin, end - begin);
+  });
+  if (!weights_reorder_) {
+    std::copy_n(reinterpret_cast<const std::byte*>(total), bytes_of(weights_),
+                static_cast<std::byte*>(out));
+    return ok_status();
+  }
+  return onednn::guarded(name().c_str(), [&] {
+    onednn::Execution(*weights_reorder_, {{DNNL_ARG_FROM, weights_},
+                                          {DNNL_ARG_TO, user_weights_},
+                                          {DNNL_ARG_SCRATCHPAD, reorder_scratch_}})
+        .run({total, out, byte_offset(workspace, reorder_scratch_at_)});
+  });
+}
+
+Status OnednnConvolution::launch(device::Stream&, const device::KernelArguments& arguments) const {
+  const void* lhs = arguments.inputs[0];
+  const void* rhs = arguments.inputs[1];
+  void* out = arguments.outputs[0];
+  const void *src = lhs, *dst = out, *weights = rhs;
+  if (c_.mode == ConvolutionMode::input_gradient) {
+    src = out;
+    dst = lhs;
+  } else if (writes_weights()) {
+    dst = rhs;
+    weights = nullptr;
+  }
+  if (!writes_weights()) {
+    PLIMSOLL_RETURN_IF_ERROR(onednn::guarded(
+        name().c_str(), [&] { weights = prepare_weights(rhs, arguments.workspace); }));
+  }
+  onednn::FirstFailure failure;
+  device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t slot = begin; slot < end; ++slot) {
+      failure.add(onednn::guarded(name().c_str(),
+                                  [&] { run_slot(slot, src, weights, dst, arguments.workspace); }));
+    }
+  });
+  PLIMSOLL_RETURN_IF_ERROR(failure.status());
+  return writes_weights() ? finish_weights(out, arguments.workspace) : ok_status();
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// The inner loops of our own contractions, compiled for several instruction sets. Every version
+// adds in the same order and rounds every product, so all give the same bits.
+namespace plimsoll::kernels {
+
+inline constexpr int kTileRows = 32;
+inline constexpr int kTileColumns = 64;
+inline constexpr int kTileDepth = 64;
+
+// acc[i][j] += sum over k of a[i][k] * b[k][j], for i < rows, k < depth and all j < kTileColumns;
+// the rows of acc and b have kTileColumns elements, those of a kTileDepth.
+void multiply_tile(float* acc, const float* a, const float* b, int rows, int depth);
+void multiply_tile(double* acc, const double* a, const double* b, int rows, int depth);
+void multiply_tile(std::uint64_t* acc, const std::uint64_t* a, const std::uint64_t* b, int rows,
+                   int depth);
+
+// The sum of x[i] * y[i]: 64 partial sums over i mod 64, then added pairwise.
+float dot_product(const float* x, const float* y, std::int64_t count);
+// y[i] += a * x[i].
+void add_scaled(float* y, float a, const float* x, std::int64_t count);
+// y[i] += x[i].
+void add_to(float* y, const float* x, std::int64_t count);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "runtime/ir/shape_inference.h"
+#include "tests/kernels/kernel_harness.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using ir::DType;
+using ir::Shape;
+
+struct Case {
+  std::string labels;  // as in HLO text
+  Shape lhs, rhs;
+  std::vector<ir::WindowDimension> window;
+  std::int64_t feature_groups = 1, batch_groups = 1;
+  DType result = DType::f32;
+};
+
+ir::ConvolutionDimensions parse_labels(const std::string& text) {
+  ir::ConvolutionDimensions d;
+  const auto kernel = text.find('_'), arrow = text.find("->");
+  const auto read = [](const std::string& part, char batch, char feature, std::int64_t& b,
+                       std::int64_t& f, std::vector<std::int64_t>& spatial) {
+    spatial.resize(part.size() - 2);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      if (part[i] == batch) {
+        b = at;
+      } else if (part[i] == feature) {
+        f = at;
+      } else {
+        spatial[static_cast<std::size_t>(part[i] - '0')] = at;
+      }
+    }
+  };
+  read(text.substr(0, kernel), 'b', 'f', d.input_batch, d.input_feature, d.input_spatial);
+  read(text.substr(kernel + 1, arrow - kernel - 1), 'o', 'i', d.kernel_output_feature,
+       d.kernel_input_feature, d.kernel_spatial);
+  read(text.substr(arrow + 2), 'b', 'f', d.output_batch, d.output_feature, d.output_spatial);
+  return d;
+}
+
+struct Built {
+  std::unique_ptr<ir::Module> module;
+  ir::Instruction* instruction = nullptr;
+};
+
+Built build(const Case& c) {
+  Built built;
+  built.module = std::make_unique<ir::Module>("test");
+  ir::Computation* computation = built.module->add_computation("main");
+  ir::Attributes attributes;
+  attributes.convolution = std::make_shared<ir::ConvolutionDimensions>(parse_labels(c.labels));
+  attributes.window = c.window;
+  for (std::size_t i = 0; i < c.window.size(); ++i) {
+    attributes.window[i].size =
+        c.rhs.dim(static_cast<int>(attributes.convolution->kernel_spatial[i]));
+  }
+  attributes.feature_group_count = c.feature_groups;
+  attributes.batch_group_count = c.batch_groups;
+  const Shape* operands[] = {&c.lhs, &c.rhs};
+  auto shape = ir::infer_shape(ir::Opcode::convolution, operands, attributes, {}, nullptr);
+  EXPECT_TRUE(shape.ok()) << shape.status().to_string();
+  if (!shape.ok()) return built;
+  built.instruction = computation->add(
+      ir::Opcode::convolution, Shape(c.result, shape->dims()),
+      {computation->add_parameter(0, c.lhs), computation->add_parameter(1, c.rhs)}, "", attributes);
+  return built;
+}
+
+// The semantics, term by term: scatter every (input, window position) pair to its output.
+std::vector<double> reference(const ir::Instruction& conv, const ir::Literal& lhs,
+                              const ir::Literal& rhs) {
+  const auto& d = *conv.attributes().convolution;
+  const auto& window = conv.attributes().window;
+  const Shape& out = conv.shape();
+  std::vector<double> result(static_cast<std::size_t>(out.element_count()), 0.0);
+  const auto unravel = [](const Shape& s, std::int64_t i) {
+    std::vector<std::int64_t> at(static_cast<std::size_t>(s.rank()));
+    for (int k = s.rank(); k-- > 0; i /= s.dim(k)) at[static_cast<std::size_t>(k)] = i % s.dim(k);
+    return at;
+  };
+  const auto pick = [](const std::vector<std::int64_t>& v, std::int64_t i) {
+    return v[static_cast<std::size_t>(i)];
+  };
+  const std::int64_t features = out.dim(static_cast<int>(d.output_feature));
+  const std::int64_t batches = out.dim(static_cast<int>(d.output_batch));
+  const std::int64_t inputs = rhs.shape().dim(static_cast<int>(d.kernel_input_feature));
+  const std::int64_t fg = conv.attributes().feature_group_count;
+  const std::int64_t bg = conv.attributes().batch_group_count;
+  for (std::int64_t r = 0; r < rhs.shape().element_count(); ++r) {
+    const auto k = unravel(rhs.shape(), r);
+    const std::int64_t f = pick(k, d.kernel_output_feature);
+    for (std::int64_t l = 0; l < lhs.shape().element_count(); ++l) {
+      const auto j = unravel(lhs.shape(), l);
+      if (pick(j, d.input_feature) !=
+          f / (features / fg) * inputs + pick(k, d.kernel_input_feature))
+        continue;
+      const std::int64_t b = pick(j, d.input_batch);
+      if (b / batches != f / (features / bg)) continue;
+      std::vector<std::int64_t> o(static_cast<std::size_t>(out.rank()));
+      o[static_cast<std::size_t>(d.output_batch)] = b % batches;
+      o[static_cast<std::size_t>(d.output_feature)] = f;
+      bool inside = true;
+      for (std::size_t s = 0; s < window.size(); ++s) {
+        const auto& w = window[s];
+        std::int64_t position = pick(k, d.kernel_spatial[s]);
+        if (w.reversal) position = w.size - 1 - position;
+        const std::int64_t at = pick(j, d.input_spatial[s]) * w.base_dilation + w.padding_low -
+                                position * w.window_dilation;
+        inside = inside && at >= 0 && at % w.stride == 0 &&
+                 at / w.stride < out.dim(static_cast<int>(d.output_spatial[s]));
+        o[static_cast<std::size_t>(d.output_spatial[s])] = at / w.stride;
+      }
+      if (!inside) continue;
+      std::int64_t at = 0;
+      for (int i = 0; i < out.rank(); ++i) at = at * out.dim(i) + o[static_cast<std::size_t>(i)];
+      result[static_cast<std::size_t>(at)] += lhs.at(l) * rhs.at(r);
+    }
+  }
+  return result;
+}
+
+std::string check(const Case& c, unsigned seed = 1) {
+  const Built built = build(c);
+  if (built.instruction == nullptr) return "no shape";
+  const std::vector<ir::Literal> operands = {small_integers(c.lhs, seed),
+                                             small_integers(c.rhs, seed + 1)};
+  std::string kernel;
+  auto got = run_instruction(*built.instruction, operands, &kernel);
+  EXPECT_TRUE(got.ok()) << got.status().to_string();
+  if (!got.ok()) return kernel;
+  const std::vector<double> expected = reference(*built.instruction, operands[0], operands[1]);
+  int wrong = 0;
+  for (std::size_t i = 0; i < expected.size() && wrong < 3; ++i) {
+    const double value = got->at(static_cast<std::int64_t>(i));
+    const double want =
+        c.result == DType::pred ? static_cast<double>(expected[i] != 0) : expected[i];
+    if (value != want) {
+      ++wrong;
+      ADD_FAILURE() << kernel << " " << c.labels << " " << c.lhs.to_string() << " "
+                    << c.rhs.to_string() << " element " << i << ": " << value << ", expected "
+                    << want;
+    }
+  }
+  return kernel;
+}
+
+ir::WindowDimension window(std::int64_t stride, std::int64_t low, std::int64_t high,
+                           std::int64_t base = 1, std::int64_t dilation = 1,
+                           bool reversal = false) {
+  return {1, stride, low, high, base, dilation, reversal};
+}
+
+TEST(Convolution, ForwardChannelsLastRunsInTheLibrary) {
+  EXPECT_EQ(check({"b01f_01io->b01f",
+                   Shape(DType::f32, {17, 9, 9, 16}),
+                   Shape(DType::f32, {3, 3, 16, 32}),
+                   {window(1, 1, 1), window(1, 1, 1)}}),
+            "onednn.convolution.forward");
+  EXPECT_EQ(check({"b01f_01io->b01f",
+                   Shape(DType::f32, {8, 10, 10, 1}),
+                   Shape(DType::f32, {3, 3, 1, 16}),
+                   {window(2, 0, 1), window(2, 0, 1)}}),
+            "onednn.convolution.forward");
+}
+
+TEST(Convolution, OneImageIsCutByRows) {
+  EXPECT_EQ(check({"b01f_01io->b01f",
+                   Shape(DType::f32, {1, 33, 17, 32}),
+                   Shape(DType::f32, {5, 3, 32, 48}),
+                   {window(2, 2, 2), window(1, 1, 1, 1, 2)}}),
+            "onednn.convolution.forward");
+}
+
+TEST(Convolution, InputGradientRunsInTheLibrary) {
+  for (const bool reversal : {false, true}) {
+    EXPECT_EQ(check({"b01f_01oi->b01f",
+                     Shape(DType::f32, {4, 7, 7, 32}),
+                     Shape(DType::f32, {3, 3, 16, 32}),
+                     {window(1, 1, 2, 2, 1, reversal), window(1, 1, 2, 2, 1, reversal)}}),
+              "onednn.convolution.input_gradient");
+  }
+}
+
+TEST(Convolution, FilterGradientRunsInTheLibrary) {
+  EXPECT_EQ(check({"f01b_i01o->01bf",
+                   Shape(DType::f32, {16, 14, 14, 16}),
+                   Shape(DType::f32, {16, 14, 14, 32}),
+                   {window(1, 1, 1), window(1, 1, 1)}}),
+            "onednn.convolution.filter_gradient");
+  EXPECT_EQ(check({"f01b_i01o->01bf",
+                   Shape(DType::f32, {16, 14, 14, 16}),
+                   Shape(DType::f32, {16, 7, 7, 32}),
+                   {window(1, 0, 1, 1, 2), window(1, 0, 1, 1, 2)}}),
+            "onednn.convolution.filter_gradient");
+}
+
+TEST(Convolution, DepthwiseAndItsFilterGradientMatchTheDefinition) {
+  check({"b01f_01io->b01f",
+         Shape(DType::f32, {4, 8, 8, 16}),
+         Shape(DType::f32, {3, 3, 1, 16}),
+         {window(1, 1, 1), window(1, 1, 1)},
+         16});
+  check({"f01b_i01o->01bf",
+         Shape(DType::f32, {4, 8, 8, 16}),
+         Shape(DType::f32, {4, 8, 8, 16}),
+         {window(1, 1, 1), window(1, 1, 1)},
+         1,
+         16});
+}
+
+TEST(Convolution, EveryDtypeMatchesTheDefinition) {
+  for (int i = 0; i <= static_cast<int>(DType::f64); ++i) {
+    const DType dtype = static_cast<DType>(i);
+    check({"b01f_01io->b01f",
+           Shape(dtype, {2, 5, 5, 3}),
+           Shape(dtype, {3, 3, 3, 4}),
+           {window(1, 1, 1), window(2, 1, 0)},
+           1,
+           1,
+           dtype});
+  }
+}
+
+// Attributes drawn at random; the kernel may be any.
+TEST(Convolution, RandomAttributesMatchTheDefinition) {
+  std::mt19937 random(7);
+  const auto draw = [&](int low, int high) {
+    return static_cast<std::int64_t>(
+        low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1)));
+  };
+  const char* labels[] = {"b01f_01io->b01f", "bf01_oi01->bf01", "f01b_i01o->01bf",
+                          "b01f_01oi->b01f", "01bf_io01->f0b1", "b0f_0io->b0f",
+                          "bf0_oi0->bf0",    "bf_io->bf",       "b012f_012io->b012f"};
+  for (int trial = 0; trial < 150; ++trial) {
+    const std::string text = labels[random() % std::size(labels)];
+    const auto d = parse_labels(text);
+    const std::size_t spatial = d.input_spatial.size();
+    const std::int64_t groups = draw(0, 4) == 0 ? 2 : 1;
+    const bool batch_groups = groups == 2 && draw(0, 1) == 0;
+    ir::Dims lhs(std::vector<std::int64_t>(spatial + 2, 1)), rhs = lhs;
+    const std::int64_t inputs = draw(1, 5), outputs = draw(1, 5);
+    lhs[static_cast<int>(d.input_batch)] = draw(1, 5) * (batch_groups ? groups : 1);
+    lhs[static_cast<int>(d.input_feature)] = inputs * (batch_groups ? 1 : groups);
+    rhs[static_cast<int>(d.kernel_input_feature)] = inputs;
+    rhs[static_cast<int>(d.kernel_output_feature)] = outputs * groups;
+    Case c{text, {}, {}, {}, batch_groups ? 1 : groups, batch_groups ? groups : 1};
+    for (std::size_t s = 0; s < spatial; ++s) {
+      const std::int64_t size = draw(1, 7), kernel = draw(1, 4);
+      ir::WindowDimension w = window(draw(1, 2), draw(-1, 3), draw(-1, 3), draw(0, 2) == 0 ? 2 : 1,
+                                     draw(1, 2), draw(0, 3) == 0);
+      const std::int64_t padded = (size - 1) * w.base_dilation + 1 + w.padding_low + w.padding_high;
+      const std::int64_t reach = (kernel - 1) * w.window_dilation + 1;
+      if (padded < reach) w.padding_high += reach - padded;
+      lhs[static_cast<int>(d.input_spatial[s])] = size;
+      rhs[static_cast<int>(d.kernel_spatial[s])] = kernel;
+      c.window.push_back(w);
+    }
+    c.lhs = Shape(DType::f32, lhs);
+    c.rhs = Shape(DType::f32, rhs);
+    check(c, static_cast<unsigned>(trial));
+    if (testing::Test::HasFailure()) {
+      for (const auto& w : c.window) {
+        ADD_FAILURE() << "trial " << trial << " window stride " << w.stride << " pad "
+                      << w.padding_low << "_" << w.padding_high << " base " << w.base_dilation
+                      << " dilation " << w.window_dilation << " reversal " << w.reversal
+                      << " groups " << c.feature_groups << " " << c.batch_groups;
+      }
+      return;
+    }
+  }
+}
+
+TEST(Convolution, SameBitsAtEveryThreadCount) {
+  const Case cases[] = {{"b01f_01io->b01f",
+                         Shape(DType::f32, {13, 12, 12, 16}),
+                         Shape(DType::f32, {3, 3, 16, 32}),
+                         {window(1, 1, 1), window(1, 1, 1)}},
+                        {"f01b_i01o->01bf",
+                         Shape(DType::f32, {13, 12, 12, 16}),
+                         Shape(DType::f32, {13, 12, 12, 32}),
+                         {window(1, 1, 1), window(1, 1, 1)}}};
+  const int before = device::thread_count();
+  for (const Case& c : cases) {
+    const Built built = build(c);
+    const std::vector<ir::Literal> operands = {random_floats(c.lhs, 1), random_floats(c.rhs, 2)};
+    device::set_thread_count(1);
+    auto one = run_instruction(*built.instruction, operands);
+    ASSERT_TRUE(one.ok());
+    for (const int threads : {2, 3, 7}) {
+      device::set_thread_count(threads);
+      auto many = run_instruction(*built.instruction, operands);
+      ASSERT_TRUE(many.ok());
+      EXPECT_EQ(*one, *many) << threads << " threads";
+    }
+  }
+  device::set_thread_count(before);
+}
+
+}  // namespace
+}  // namespace plimsoll::kernels
