@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/ir/text.h"
+
+namespace plimsoll::ir {
+namespace {
+
+std::unique_ptr<Module> read(std::string_view text) {
+  auto module = parse_module(text, "test");
+  EXPECT_TRUE(module.ok()) << module.status().message() << "\nin\n" << text;
+  return module.ok() ? std::move(*module) : nullptr;
+}
+
+void expect_equal(const Instruction& a, const Instruction& b) {
+  SCOPED_TRACE(a.name());
+  EXPECT_EQ(a.name(), b.name());
+  EXPECT_EQ(a.opcode(), b.opcode());
+  EXPECT_EQ(a.shape().to_string(true), b.shape().to_string(true));
+  ASSERT_EQ(a.operand_count(), b.operand_count());
+  for (int i = 0; i < a.operand_count(); ++i) EXPECT_EQ(a.operand(i)->name(), b.operand(i)->name());
+  ASSERT_EQ(a.called_computations().size(), b.called_computations().size());
+  for (std::size_t i = 0; i < a.called_computations().size(); ++i) {
+    EXPECT_EQ(a.called_computations()[i]->name(), b.called_computations()[i]->name());
+  }
+  ASSERT_EQ(a.control_predecessors().size(), b.control_predecessors().size());
+  for (std::size_t i = 0; i < a.control_predecessors().size(); ++i) {
+    EXPECT_EQ(a.control_predecessors()[i]->name(), b.control_predecessors()[i]->name());
+  }
+  const Attributes& x = a.attributes();
+  const Attributes& y = b.attributes();
+  const auto same = [](const auto& p, const auto& q) { return p && q ? *p == *q : !p && !q; };
+  EXPECT_EQ(x.dimensions, y.dimensions);
+  EXPECT_EQ(x.slice_starts, y.slice_starts);
+  EXPECT_EQ(x.slice_limits, y.slice_limits);
+  EXPECT_EQ(x.slice_strides, y.slice_strides);
+  EXPECT_EQ(x.slice_sizes, y.slice_sizes);
+  EXPECT_EQ(x.padding, y.padding);
+  EXPECT_EQ(x.window, y.window);
+  EXPECT_TRUE(same(x.literal, y.literal));
+  EXPECT_TRUE(same(x.dot, y.dot));
+  EXPECT_TRUE(same(x.convolution, y.convolution));
+  EXPECT_TRUE(same(x.gather, y.gather));
+  EXPECT_TRUE(same(x.scatter, y.scatter));
+  EXPECT_TRUE(same(x.collective, y.collective));
+  EXPECT_EQ(x.parameter_number, y.parameter_number);
+  EXPECT_EQ(x.tuple_index, y.tuple_index);
+  EXPECT_EQ(x.feature_group_count, y.feature_group_count);
+  EXPECT_EQ(x.batch_group_count, y.batch_group_count);
+  EXPECT_EQ(x.exponent_bits, y.exponent_bits);
+  EXPECT_EQ(x.mantissa_bits, y.mantissa_bits);
+  EXPECT_EQ(x.comparison_direction, y.comparison_direction);
+  EXPECT_EQ(x.comparison_order, y.comparison_order);
+  EXPECT_EQ(x.fusion_kind, y.fusion_kind);
+  EXPECT_EQ(x.rng_distribution, y.rng_distribution);
+  EXPECT_EQ(x.rng_algorithm, y.rng_algorithm);
+  EXPECT_EQ(x.indices_are_sorted, y.indices_are_sorted);
+  EXPECT_EQ(x.unique_indices, y.unique_indices);
+  EXPECT_EQ(x.is_stable, y.is_stable);
+  EXPECT_EQ(x.custom_call_has_side_effect, y.custom_call_has_side_effect);
+  EXPECT_EQ(x.custom_call_target, y.custom_call_target);
+  EXPECT_EQ(x.extra, y.extra);
+}
+
+// Prints, reads back, and compares everything there is to compare.
+std::unique_ptr<Module> expect_round_trip(std::string_view text) {
+  SCOPED_TRACE(text);
+  auto first = read(text);
+  if (first == nullptr) return nullptr;
+  const std::string printed = to_text(*first);
+  auto second = read(printed);
+  if (second == nullptr) return nullptr;
+  EXPECT_EQ(printed, to_text(*second));
+  EXPECT_EQ(first->name(), second->name());
+  EXPECT_EQ(first->is_scheduled, second->is_scheduled);
+  EXPECT_EQ(first->input_output_alias, second->input_output_alias);
+  EXPECT_EQ(first->buffer_donor, second->buffer_donor);
+  EXPECT_EQ(first->replica_count, second->replica_count);
+  EXPECT_EQ(first->num_partitions, second->num_partitions);
+  EXPECT_EQ(first->extra, second->extra);
+  EXPECT_EQ(first->entry()->name(), second->entry()->name());
+  EXPECT_EQ(first->computations().size(), second->computations().size());
+  if (first->computations().size() != second->computations().size()) return nullptr;
+  for (std::size_t c = 0; c < first->computations().size(); ++c) {
+    const Computation& a = *first->computations()[c];
+    const Computation& b = *second->computations()[c];
+    EXPECT_EQ(a.name(), b.name());
+    EXPECT_EQ(a.root()->name(), b.root()->name());
+    EXPECT_EQ(a.instruction_count(), b.instruction_count());
+    if (a.instruction_count() != b.instruction_count()) return nullptr;
+    for (std::size_t i = 0; i < a.instructions().size(); ++i) {
+      expect_equal(*a.instructions()[i], *b.instructions()[i]);
+    }
+  }
+  PrintOptions options;
+  options.operand_shapes = true;
+  const auto third = read(to_text(*first, options));
+  if (third != nullptr) EXPECT_EQ(printed, to_text(*third));
+  return first;
+}
+
+// One entry computation with a parameter per shape, `p0`, `p1`, ..., and `line` as its root.
+std::string program(std::initializer_list<std::string_view> shapes, std::string_view line,
+                    std::string_view before = "") {
+  std::string text = "HloModule test\n" + std::string(before) + "\nENTRY main {\n";
+  int i = 0;
+  for (const std::string_view shape : shapes) {
+    const std::string number = std::to_string(i++);
+    text += "  p" + number + " = " + std::string(shape) + " parameter(" + number + ")\n";
+  }
+  return text + "  ROOT result = " + std::string(line) + "\n}\n";
+}
+
+constexpr std::string_view kSum =
+    "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n";
+constexpr std::string_view kLess =
+    "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), "
+    "direction=LT }\n";
+
+TEST(HloText, TakesWhatJaxPrints) {
+  const auto module = expect_round_trip(R"(
+HloModule jit_step, is_scheduled=true, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {}, must-alias) }, buffer_donor={ (2, {}) }, entry_computation_layout={(f32[4,8]{1,0}, f32[8]{0}, f32[2,4]{1,0})->(f32[4,8]{1,0}, f32[8]{0})}, replica_count=2, num_partitions=4, frontend_attributes={fingerprint="a{b"}
+
+%region_0.12 (Arg_0.13: f32[], Arg_1.14: f32[]) -> f32[] {
+  %Arg_0.13 = f32[] parameter(0), metadata={op_name="jit(step)/jit(main)/reduce_sum"}
+  %Arg_1.14 = f32[] parameter(1)
+  ROOT %add.15 = f32[] add(f32[] %Arg_0.13, f32[] %Arg_1.14), metadata={op_name="jit(step)/reduce_sum[axes=(0,)]" source_file="/a b.py" source_line=3}
+}
+
+ENTRY %main.20 (Arg_0.1: f32[4,8], Arg_1.2: f32[8], Arg_2.3: f32[2,4]) -> (f32[4,8], f32[8]) {
+  %Arg_0.1 = f32[4,8]{1,0} parameter(0), sharding={devices=[2,1]<=[2]}
+  %Arg_1.2 = f32[8]{0} parameter(1), sharding={replicated}
+  %Arg_2.3 = f32[2,4]{1,0:T(8,128)S(5)} parameter(2)
+  %dot.4 = f32[2,8]{1,0} dot(%Arg_2.3, %Arg_0.1), lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,default}
+  %constant.5 = f32[] constant(0) /* the initial value */
+  %reduce.6 = f32[8]{0} reduce(%dot.4, %constant.5), dimensions={0}, to_apply=%region_0.12
+  %add.7 = f32[8]{0} add(f32[8]{0} %Arg_1.2, f32[8]{0} %reduce.6), control-predecessors={%dot.4}, backend_config={"a":{"b":["c, }"]}}
+  // the result
+  ROOT %tuple.8 = (f32[4,8]{1,0}, /*index=1*/f32[8]{0}) tuple(%Arg_0.1, %add.7)
+}
+)");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->name(), "jit_step");
+  EXPECT_TRUE(module->is_scheduled);
+  ASSERT_EQ(module->input_output_alias.size(), 2u);
+  EXPECT_TRUE(module->input_output_alias[1].must_alias);
+  EXPECT_EQ(module->buffer_donor.size(), 1u);
+  EXPECT_EQ(module->replica_count, 2);
+  EXPECT_EQ(module->num_partitions, 4);
+  const Instruction* parameter = module->entry()->parameters()[2];
+  ASSERT_NE(parameter->shape().layout(), nullptr);
+  EXPECT_EQ(parameter->shape().layout()->memory_space, 5);
+  EXPECT_EQ(parameter->shape().layout()->tiling, "T(8,128)");
+  const Instruction* add = module->entry()->find("add.7");
+  ASSERT_NE(add, nullptr);
+  EXPECT_EQ(add->attributes().find_extra("backend_config"), R"({"a":{"b":["c, }"]}})");
+  EXPECT_EQ(add->control_predecessors().size(), 1u);
+}
+
+TEST(HloText, LeavesOutWhatIsOptional) {
+  const auto module = expect_round_trip("x = f32[4] parameter(0)\ny = negate(x) z = add(x, y)");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->name(), "z");
+  EXPECT_EQ(module->entry()->root()->shape(), Shape(DType::f32, {4}));
+}
+
+TEST(HloText, TakesTheLastComputationWithoutEntry) {
+  const auto module = expect_round_trip(
+      "first { a = f32[] parameter(0) } second { a = f32[2] parameter(0) ROOT b = exponential(a) "
+      "c = negate(a) }");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->name(), "second");
+  EXPECT_EQ(module->entry()->root()->opcode(), Opcode::exponential);
+}
+
+TEST(HloText, KeepsTheNamesOfTheEntryWhenOthersClash) {
+  const auto module = expect_round_trip(
+      std::string(kSum) +
+      "ENTRY main { a = f32[4] parameter(0) b = f32[] constant(0) ROOT s = reduce(a, b), "
+      "dimensions={0}, to_apply=sum }");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->parameters()[0]->name(), "a");
+  EXPECT_EQ(module->entry()->root()->name(), "s");
+  EXPECT_EQ(module->find("sum")->parameters()[0]->name(), "a.1");
+}
+
+TEST(HloText, SortsInstructionsOfAnUnscheduledModule) {
+  const auto module = expect_round_trip(
+      "ENTRY main { ROOT z = f32[4] add(x, y) y = f32[4] negate(x) x = f32[4] parameter(0) }");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->instructions()[0]->name(), "x");
+  EXPECT_EQ(module->entry()->root()->name(), "z");
+}
+
+TEST(HloText, SortsComputations) {
+  expect_round_trip(
+      "ENTRY main { x = f32[4] parameter(0) ROOT c = f32[4] call(x), to_apply=g }\n"
+      "g { x = f32[4] parameter(0) ROOT c = f32[4] call(x), to_apply=f }\n"
+      "f { x = f32[4] parameter(0) ROOT n = f32[4] negate(x) }");
+}
+
+TEST(HloText, ReadsElementsOperandsAndComputationsInPlace) {
+  const auto module = expect_round_trip(
+      "ENTRY main {\n t = (f32[4], s32[4]) parameter(0)\n"
+      "  m = add(t#0, multiply(f32[4] t#0, f32[4] broadcast(f32[] constant(2)), dimensions={}))\n"
+      "  ROOT r = f32[] reduce(m, f32[] constant(0)), dimensions={0}, to_apply={\n"
+      "    a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT s = add(a, b) }\n}");
+  (void)module;
+}
+
+TEST(HloText, SharesOneGetTupleElementPerElement) {
+  const auto module =
+      expect_round_trip("t = (f32[4], s32[4]) parameter(0)\n ROOT m = add(t#0, t#0)");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->instruction_count(), 3);
+}
+
+TEST(HloText, KeepsEveryOperationsAttributes) {
+  expect_round_trip(program({"f32[2,3]"}, "f32[3,2] transpose(p0), dimensions={1,0}"));
+  expect_round_trip(program({"f32[3]"}, "f32[2,3] broadcast(p0), dimensions={1}"));
+  expect_round_trip(program({"f32[10,9]"}, "f32[2,3] slice(p0), slice={[0:2], [1:9:3]}"));
+  expect_round_trip(program({"f32[2,3]", "f32[]"}, "pad(p0, p1), padding=0_1_2x1_-1"));
+  expect_round_trip(program({"f32[2,3]"}, "reverse(p0), dimensions={0,1}"));
+  expect_round_trip(program({"f32[2,3]", "f32[4,3]"}, "concatenate(p0, p1), dimensions={0}"));
+  expect_round_trip(program({"f32[8,3]", "s32[]", "s32[]"},
+                            "dynamic-slice(p0, p1, p2), dynamic_slice_sizes={2,3}"));
+  expect_round_trip(program({"f32[8]", "f32[2]", "s32[]"}, "dynamic-update-slice(p0, p1, p2)"));
+  expect_round_trip(program({}, "s32[2,3] iota(), iota_dimension=1"));
+  expect_round_trip(
+      program({"f32[4]", "f32[4]"}, "compare(p0, p1), direction=GE, type=TOTALORDER"));
+  expect_round_trip(program({"u8[4]", "u8[4]"}, "compare(p0, p1), direction=NE, type=UNSIGNED"));
+  expect_round_trip(program({"pred[4]", "f32[4]", "f32[4]"}, "select(p0, p1, p2)"));
+  expect_round_trip(program({"f32[4]"}, "reduce-precision(p0), exponent_bits=5, mantissa_bits=10"));
+  expect_round_trip(program({"f32[4]"}, "bf16[4] convert(p0)"));
+  expect_round_trip(program({"f32[4]"}, "s32[4] bitcast-convert(p0)"));
+  expect_round_trip(program({"f32[2,4,8]", "f32[2,8,3]"},
+                            "dot(p0, p1), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+                            "rhs_batch_dims={0}, rhs_contracting_dims={1}, algorithm=dot_f32_f32"));
+  expect_round_trip(program({"f32[1,8,8,4]", "f32[3,3,2,6]"},
+                            "convolution(p0, p1), window={size=3x3 stride=2x1 pad=1_1x0_2 "
+                            "lhs_dilate=2x1 rhs_dilate=1x2 rhs_reversal=1x0}, "
+                            "dim_labels=b01f_01io->b01f, feature_group_count=2"));
+  expect_round_trip(program({"f32[4,4]", "f32[]"},
+                            "reduce-window(p0, p1), window={size=2x2 stride=2x2}, to_apply=sum",
+                            kSum));
+  expect_round_trip(program({"f32[4,4]", "f32[2,2]", "f32[]"},
+                            "select-and-scatter(p0, p1, p2), window={size=2x2 stride=2x2}, "
+                            "select=less, scatter=sum",
+                            std::string(kSum) + std::string(kLess)));
+  expect_round_trip(
+      program({"f32[4,4]"}, "sort(p0), dimensions={1}, is_stable=true, to_apply=less", kLess));
+  expect_round_trip(
+      program({"f32[4]", "f32[4]"}, "map(p0, p1), dimensions={0}, to_apply=sum", kSum));
+  expect_round_trip(program({"f32[8,3]", "s32[5,1]"},
+                            "gather(p0, p1), offset_dims={1}, collapsed_slice_dims={0}, "
+                            "start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}, "
+                            "indices_are_sorted=true"));
+  expect_round_trip(program({"f32[8,3]", "s32[5,1]", "f32[5,3]"},
+                            "scatter(p0, p1, p2), update_window_dims={1}, inserted_window_dims={0},"
+                            " scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+                            "unique_indices=true, to_apply=sum",
+                            kSum));
+  expect_round_trip(program({"f32[]", "f32[]"}, "f32[4] rng(p0, p1), distribution=rng_normal"));
+  expect_round_trip(
+      program({"u64[2]"}, "(u64[2], u32[4]) rng-bit-generator(p0), algorithm=rng_philox"));
+  expect_round_trip(program({"f32[4]"},
+                            "f32[4] custom-call(p0), custom_call_target=\"a\\\"b\\n\", "
+                            "custom_call_has_side_effect=true, api_version=API_VERSION_TYPED_FFI, "
+                            "called_computations={sum}",
+                            kSum));
+  expect_round_trip(program({"f32[4]"}, "opt-barrier(p0)"));
+  expect_round_trip(program({"f32[4]"}, "add-dependency(p0, after-all())"));
+}
+
+TEST(HloText, KeepsControlFlow) {
+  expect_round_trip(
+      "cond { s = (s32[], f32[4]) parameter(0) i = get-tuple-element(s), index=0 n = s32[] "
+      "constant(5) ROOT c = compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[4]) parameter(0) i = s32[] add(s#0, s32[] constant(1)) "
+      "ROOT t = tuple(i, negate(s#1)) }\n"
+      "ENTRY main { p = (s32[], f32[4]) parameter(0) ROOT w = (s32[], f32[4]) while(p), "
+      "body=body, condition=cond, backend_config={\"known_trip_count\":{\"n\":\"5\"}} }");
+  const std::string branches =
+      "neg { x = f32[4] parameter(0) ROOT y = negate(x) }\n"
+      "exp { x = f32[4] parameter(0) ROOT y = exponential(x) }\n";
+  expect_round_trip(program({"pred[]", "f32[4]"},
+                            "conditional(p0, p1, p1), false_computation=exp, true_computation=neg",
+                            branches));
+  expect_round_trip(program({"s32[]", "f32[4]"},
+                            "conditional(p0, p1, p1), branch_computations={neg, %exp}", branches));
+  expect_round_trip(program({"f32[4]"}, "f32[4] call(p0), to_apply=neg", branches));
+  expect_round_trip(program({"f32[4]"}, "f32[4] fusion(p0), kind=kInput, calls=neg", branches));
+}
+
+TEST(HloText, TakesTrueAndFalseBranchesInEitherOrder) {
+  const auto module = read(program(
+      {"pred[]", "f32[4]"}, "conditional(p0, p1, p1), false_computation=e, true_computation=n",
+      "n { x = f32[4] parameter(0) ROOT y = negate(x) }\n"
+      "e { x = f32[4] parameter(0) ROOT y = exponential(x) }\n"));
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->called(0)->name(), "n");
+}
+
+TEST(HloText, KeepsCollectives) {
+  auto module =
+      expect_round_trip(program({"f32[4]"},
+                                "all-reduce(p0), channel_id=3, replica_groups={{0,1},{2,3}}, "
+                                "use_global_device_ids=true, to_apply=sum",
+                                kSum));
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->attributes().collective->channel_id, 3);
+  module = expect_round_trip(program(
+      {"f32[4]"}, "f32[16] all-gather(p0), dimensions={0}, replica_groups=[2,4]<=[2,2,2]T(1,0,2)"));
+  ASSERT_NE(module, nullptr);
+  const std::vector<std::vector<std::int64_t>> groups = {{0, 1, 4, 5}, {2, 3, 6, 7}};
+  EXPECT_EQ(module->entry()->root()->attributes().collective->replica_groups, groups);
+  expect_round_trip(program({"f32[4]"},
+                            "f32[2] reduce-scatter(p0), dimensions={0}, "
+                            "replica_groups={{0,1}}, to_apply=sum",
+                            kSum));
+  expect_round_trip(
+      program({"f32[4]"}, "f32[4] collective-permute(p0), source_target_pairs={{0,1},{1,0}}"));
+  expect_round_trip(program(
+      {"f32[4]", "f32[4]"},
+      "(f32[4], f32[4]) all-to-all(p0, p1), replica_groups={{0,1}}, constrain_layout=true"));
+}
+
+TEST(HloText, TakesOldSpellings) {
+  const auto module = expect_round_trip(
+      program({"f32[4]"}, "f32[4] cross-replica-sum(p0), all_reduce_id=7, replica_groups={}"));
+  ASSERT_NE(module, nullptr);
+  const Instruction* root = module->entry()->root();
+  EXPECT_EQ(root->opcode(), Opcode::all_reduce);
+  EXPECT_EQ(root->attributes().collective->channel_id, 7);
+  EXPECT_EQ(root->to_apply()->root()->opcode(), Opcode::add);
+}
+
+TEST(HloText, KeepsAsynchronousPairs) {
+  expect_round_trip(std::string(kSum) +
+                    "ENTRY main { p = f32[4] parameter(0)\n s = f32[4] all-reduce-start(p), "
+                    "to_apply=sum\n ROOT d = f32[4] all-reduce-done(s) }");
+  expect_round_trip(
+      "ENTRY main { p = f32[4] parameter(0)\n c = (f32[4], f32[4], u32[]) copy-start(p)\n"
+      " ROOT d = f32[4] copy-done(c) }");
+  const auto module = expect_round_trip(
+      "ENTRY main { p = f32[4] parameter(0)\n"
+      " s = ((f32[4]), f32[4], u32[]) custom-call-start(p), custom_call_target=\"t\"\n"
+      " u = ((f32[4]), f32[4], u32[]) custom-call-update(s)\n"
+      " ROOT d = f32[4] custom-call-done(u) }");
+  ASSERT_NE(module, nullptr);
+  const Instruction* start = module->entry()->find("s");
+  EXPECT_EQ(start->opcode(), Opcode::async_start);
+  EXPECT_EQ(start->called(0)->root()->opcode(), Opcode::custom_call);
+  EXPECT_EQ(start->called(0)->root()->attributes().custom_call_target, "t");
+}
+
+TEST(HloText, KeepsLayouts) {
+  const auto module = expect_round_trip(
+      "x = f32[2,3]{0,1} parameter(0)\ny = f32[3,2]{1,0:T(2,128)(2,1)S(3)} bitcast(x)");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->shape().to_string(true), "f32[3,2]{1,0:T(2,128)(2,1)S(3)}");
+}
+
+TEST(HloText, AcceptsMixedPrecision) {
+  expect_round_trip("x = bf16[4] parameter(0)\ny = f32[4] parameter(1)\nz = f32[4] add(x, y)");
+}
+
+}  // namespace
+}  // namespace plimsoll::ir
