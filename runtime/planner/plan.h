@@ -35,6 +35,7 @@ struct Buffer {
   const ir::Instruction* source = nullptr;  // what it holds first (in-place reuse may change that)
   int leaf = 0;                             // which leaf of `source`
   bool pinned = false;                      // a collective or a transfer needs it pinned or shared
+  bool host = false;  // a parameter in host memory: only upload steps read it, it costs nothing
 };
 
 enum class StepKind : std::uint8_t {
@@ -47,7 +48,7 @@ enum class StepKind : std::uint8_t {
   collective_start,
   collective_done,
   copy,    // inputs[0] -> outputs[0]
-  upload,  // host buffer of a parameter of residency `host` -> outputs[0] (arena)
+  upload,  // inputs[0], the host buffer of a parameter of residency `host` -> outputs[0] (arena)
   free,    // bookkeeping: inputs[] are dead from here on
 };
 

@@ -34,8 +34,8 @@ enum class ParameterResidency : std::uint8_t {
          // use
 };
 
-// Per leaf of the entry's parameters: donated where input_output_alias or buffer_donor names it, else
-// resident.
+// Per leaf of the entry's parameters: donated where input_output_alias or buffer_donor names it,
+// else resident.
 std::vector<ParameterResidency> default_residency(const ir::Module& module);
 
 struct PlanOptions {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::planner {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+double elements(const ir::Shape& shape) {
+  if (shape.is_array()) return static_cast<double>(shape.element_count());
+  double sum = 0;
+  for (const ir::Shape& element : shape.elements()) sum += elements(element);
+  return sum;
+}
+
+// Operations per element of the elementwise opcodes, in units of an addition.
+double weight(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::exponential:
+    case Opcode::exponential_minus_one:
+    case Opcode::log:
+    case Opcode::log_plus_one:
+    case Opcode::logistic:
+    case Opcode::tanh:
+    case Opcode::sine:
+    case Opcode::cosine:
+    case Opcode::tan:
+    case Opcode::erf:
+    case Opcode::cbrt:
+    case Opcode::power:
+    case Opcode::atan2:
+      return 12;
+    case Opcode::divide:
+    case Opcode::sqrt:
+    case Opcode::rsqrt:
+    case Opcode::remainder:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+double computation_flops(const ir::Computation& computation);
+
+double flops_of(const Instruction& instruction) {
+  const double results = elements(instruction.shape());
+  switch (instruction.opcode()) {
+    case Opcode::dot: {
+      double depth = 1;
+      if (instruction.attributes().dot != nullptr) {
+        for (const std::int64_t d : instruction.attributes().dot->lhs_contracting) {
+          depth *= static_cast<double>(instruction.operand(0)->shape().dim(static_cast<int>(d)));
+        }
+      }
+      return 2 * results * depth;
+    }
+    case Opcode::convolution: {
+      const ir::Shape& kernel = instruction.operand(1)->shape();
+      double depth = elements(kernel);
+      if (instruction.attributes().convolution != nullptr) {
+        const int out =
+            static_cast<int>(instruction.attributes().convolution->kernel_output_feature);
+        depth /= std::max(1.0, static_cast<double>(kernel.dim(out)));
+      }
+      return 2 * results * depth;
+    }
+    case Opcode::reduce: {
+      double sum = 0;
+      for (int i = 0; i < instruction.operand_count() / 2; ++i) {
+        sum += elements(instruction.operand(i)->shape());
+      }
+      return sum;
+    }
+    case Opcode::reduce_window:
+    case Opcode::select_and_scatter: {
+      double window = 1;
+      for (const auto& d : instruction.attributes().window) window *= static_cast<double>(d.size);
+      return results * window;
+    }
+    case Opcode::sort: {
+      const double n = elements(instruction.operand(0)->shape());
+      return n * std::max(1.0, std::log2(std::max(2.0, n)));
+    }
+    case Opcode::rng_bit_generator:
+      return 10 * results;
+    case Opcode::fusion:
+    case Opcode::map:
+      return computation_flops(*instruction.to_apply()) *
+             (instruction.opcode() == Opcode::map ? results : 1);
+    default:
+      break;
+  }
+  switch (ir::op_info(instruction.opcode()).op_class) {
+    case ir::OpClass::unary:
+    case ir::OpClass::binary:
+    case ir::OpClass::ternary:
+      return results * weight(instruction.opcode());
+    case ir::OpClass::structure:
+    case ir::OpClass::control:
+    case ir::OpClass::creation:
+    case ir::OpClass::movement:
+      return 0;
+    default:
+      return results;
+  }
+}
+
+double computation_flops(const ir::Computation& computation) {
+  double sum = 0;
+  for (const auto& instruction : computation.instructions()) sum += flops_of(*instruction);
+  return sum;
+}
+
+bool contracts(const Instruction& instruction) {
+  if (ir::op_info(instruction.opcode()).op_class == ir::OpClass::contraction) return true;
+  if (instruction.opcode() != Opcode::fusion) return false;
+  const auto& inner = instruction.to_apply()->instructions();
+  return std::any_of(inner.begin(), inner.end(), [](const auto& i) { return contracts(*i); });
+}
+
+// What a slice-like operation touches of its first operand is what it returns or writes.
+double bytes_of(const Instruction& instruction) {
+  const auto result = static_cast<double>(instruction.shape().byte_size());
+  switch (instruction.opcode()) {
+    case Opcode::slice:
+    case Opcode::dynamic_slice:
+    case Opcode::gather:
+      return 2 * result;
+    case Opcode::call:
+    case Opcode::while_:
+    case Opcode::conditional:
+      return 0;
+    default:
+      break;
+  }
+  double sum = result;
+  for (const Instruction* operand : instruction.operands()) {
+    sum += static_cast<double>(operand->shape().byte_size());
+  }
+  return sum;
+}
+
+}  // namespace
+
+Work count_work(const Instruction& instruction) {
+  return {flops_of(instruction), bytes_of(instruction)};
+}
+
+double RooflineCostModel::seconds(const Instruction& instruction) const {
+  const Work work = count_work(instruction);
+  const double rate = contracts(instruction) ? roofline_.contraction_flops_per_second
+                                             : roofline_.other_flops_per_second;
+  return std::max(work.flops / rate, work.bytes / roofline_.bytes_per_second) +
+         roofline_.launch_seconds;
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/emit.h"
+
+#include <algorithm>
+
+#include "runtime/device/device.h"
+#include "runtime/planner/pack.h"
+
+namespace plimsoll::planner {
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const Problem& problem, std::span<const OpId> schedule)
+      : problem_(problem), schedule_(schedule), liveness_(find_liveness(problem, schedule)) {
+    plan_.computation = problem.graph->computation;
+    holder_.assign(problem.values.size(), -1);
+    executed_.assign(problem.ops.size(), 0);
+  }
+
+  Plan run(std::int64_t pack_target, int pack_effort) {
+    add_fixed_buffers();
+    plan_.steps.reserve(schedule_.size());
+    for (std::size_t t = 0; t < schedule_.size(); ++t) add_step(t);
+    add_results();
+    assign_addresses(pack_target, pack_effort);
+    sum_up();
+    return std::move(plan_);
+  }
+
+ private:
+  const Value& value(ValueId v) const { return problem_.values[static_cast<std::size_t>(v)]; }
+  BufferId& holder(ValueId v) { return holder_[static_cast<std::size_t>(v)]; }
+  Buffer& buffer(BufferId b) { return plan_.buffers[static_cast<std::size_t>(b)]; }
+
+  BufferId add_buffer(Placement placement, int index, std::int64_t bytes,
+                      const ir::Instruction* source, int leaf) {
+    Buffer b;
+    b.placement = placement;
+    b.index = index;
+    b.bytes = bytes;
+    b.source = source;
+    b.leaf = leaf;
+    b.first_step = -1;
+    plan_.buffers.push_back(b);
+    return static_cast<BufferId>(plan_.buffers.size()) - 1;
+  }
+
+  void touch(BufferId b, std::int32_t step) {
+    if (b < 0) return;
+    Buffer& it = buffer(b);
+    if (it.first_step < 0) it.first_step = step;
+    it.last_step = std::max(it.last_step, step);
+  }
+
+  // Every parameter leaf and result leaf has its buffer; constants get theirs when first used.
+  void add_fixed_buffers() {
+    const Graph& graph = *problem_.graph;
+    parameter_buffer_.assign(graph.parameters.size(), -1);
+    for (std::size_t p = 0; p < graph.parameters.size(); ++p) {
+      const ValueId v = graph.parameters[p];
+      if (v < 0) continue;
+      const Value& original = graph.values[static_cast<std::size_t>(v)];
+      const BufferId b = add_buffer(Placement::parameter, static_cast<int>(p), original.bytes,
+                                    original.source, original.leaf);
+      parameter_buffer_[p] = b;
+      if (graph.residency[p] == ParameterResidency::host) {
+        buffer(b).host = true;
+      } else {
+        holder(v) = b;
+      }
+    }
+    output_buffer_.assign(graph.results.size(), -1);
+    for (std::size_t k = 0; k < problem_.results.size(); ++k) {
+      const ValueId v = problem_.results[k];
+      if (v < 0 || value(v).home != Home::output) continue;
+      output_buffer_[k] = add_buffer(Placement::output, static_cast<int>(k), value(v).bytes,
+                                     value(v).source, value(v).leaf);
+    }
+  }
+
+  BufferId read(ValueId v) {
+    if (v < 0) return -1;
+    if (holder(v) < 0 && value(v).home == Home::constant) {
+      holder(v) =
+          add_buffer(Placement::constant, 0, value(v).bytes, value(v).source, value(v).leaf);
+    }
+    return holder(v);
+  }
+
+  void add_step(std::size_t t) {
+    const auto now = static_cast<std::int32_t>(t);
+    const OpId op = schedule_[t];
+    const Op& what = problem_.ops[static_cast<std::size_t>(op)];
+    Step step;
+    step.kind = what.kind;
+    if (what.kind == StepKind::compute && executed_[static_cast<std::size_t>(op)]) {
+      step.kind = StepKind::recompute;
+    }
+    step.instruction = what.instruction;
+    if (what.kind == StepKind::upload) {
+      step.inputs.push_back(parameter_buffer_[static_cast<std::size_t>(what.leaf)]);
+    }
+    for (const ValueId v : problem_.inputs[op]) step.inputs.push_back(read(v));
+    const std::span<const char> dies(
+        liveness_.dies.data() + liveness_.first_read[t],
+        static_cast<std::size_t>(liveness_.first_read[t + 1] - liveness_.first_read[t]));
+    match_in_place(problem_, op, dies, taken_);
+    std::int32_t slot = liveness_.first_output[t];
+    for (const ValueId v : problem_.outputs[op]) {
+      BufferId b = -1;
+      if (v >= 0) {
+        b = place_output(v);
+        const std::int32_t last = liveness_.last_use[static_cast<std::size_t>(slot)];
+        touch(b, now);
+        touch(b, last);
+        outputs_.emplace_back(v, b);
+      }
+      step.outputs.push_back(b);
+      ++slot;
+    }
+    for (const BufferId b : step.inputs) touch(b, now);
+    for (const auto& [v, b] : outputs_) holder(v) = b;
+    outputs_.clear();
+    if (what.workspace > 0) {
+      step.workspace = add_buffer(Placement::arena, 0, what.workspace, what.instruction, 0);
+      touch(step.workspace, now);
+    }
+    if (what.variants >= 0) {
+      const auto& row = problem_.graph->variants[static_cast<std::size_t>(what.variants)];
+      const int choice = problem_.variant[static_cast<std::size_t>(op)];
+      step.callees = row[static_cast<std::size_t>(choice)].callees;
+    }
+    count(step, op);
+    executed_[static_cast<std::size_t>(op)] = 1;
+    plan_.steps.push_back(std::move(step));
+  }
+
+  BufferId place_output(ValueId v) {
+    const Value& made = value(v);
+    switch (made.home) {
+      case Home::output:
+        return output_buffer_[static_cast<std::size_t>(made.index)];
+      case Home::parameter:
+        return parameter_buffer_[static_cast<std::size_t>(made.index)];
+      default:
+        break;
+    }
+    for (const Reuse& r : taken_) {
+      if (r.output == v) return holder(r.input);
+    }
+    return add_buffer(Placement::arena, 0, made.bytes, made.source, made.leaf);
+  }
+
+  void count(const Step& step, OpId op) {
+    plan_.predicted_seconds += problem_.ops[static_cast<std::size_t>(op)].seconds;
+    switch (step.kind) {
+      case StepKind::compute:
+        ++plan_.counts.compute;
+        break;
+      case StepKind::recompute:
+        ++plan_.counts.recompute;
+        break;
+      case StepKind::collective_start:
+      case StepKind::collective_done:
+        ++plan_.counts.collective;
+        break;
+      default:
+        break;
+    }
+    if (executed_[static_cast<std::size_t>(op)]) {
+      for (const BufferId b : step.outputs) {
+        if (b >= 0) plan_.recomputed_bytes += buffer(b).bytes;
+      }
+    }
+    for (const auto& callee : step.callees) {
+      plan_.counts.compute += callee->counts.compute;
+      plan_.counts.recompute += callee->counts.recompute;
+      plan_.counts.collective += callee->counts.collective;
+      plan_.recomputed_bytes += callee->recomputed_bytes;
+    }
+  }
+
+  void add_results() {
+    for (const ValueId v : problem_.results) plan_.results.push_back(read(v));
+  }
+
+  void assign_addresses(std::int64_t pack_target, int pack_effort) {
+    const auto end = std::max<std::int32_t>(static_cast<std::int32_t>(schedule_.size()) - 1, 0);
+    std::vector<Lifetime> lifetimes;
+    std::vector<BufferId> ids;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      Buffer& b = plan_.buffers[i];
+      b.first_step = std::max(b.first_step, 0);
+      b.last_step = std::min(b.last_step, end);
+      if (b.placement != Placement::arena) continue;
+      lifetimes.push_back({b.first_step, b.last_step + 1, b.bytes});
+      ids.push_back(static_cast<BufferId>(i));
+    }
+    const Packing packing = pack(lifetimes, device::kBufferAlignment, pack_target, pack_effort);
+    for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
+    plan_.arena_bytes = packing.height;
+    plan_.live_bytes = packing.load;
+  }
+
+  // Constants are the caller's to add: they are counted once per module.
+  void sum_up() {
+    plan_.by_cause.parameters = problem_.parameter_bytes;
+    plan_.by_cause.outputs = problem_.output_bytes;
+    std::int32_t at = 0;
+    std::vector<std::int64_t> delta(schedule_.size() + 1, 0), workspace(schedule_.size() + 1, 0);
+    std::vector<char> is_workspace(plan_.buffers.size(), 0);
+    for (const Step& step : plan_.steps) {
+      if (step.workspace >= 0) is_workspace[static_cast<std::size_t>(step.workspace)] = 1;
+    }
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Buffer& b = plan_.buffers[i];
+      if (b.placement != Placement::arena || schedule_.empty()) continue;
+      if (is_workspace[i]) workspace[static_cast<std::size_t>(b.first_step)] += b.bytes;
+      delta[static_cast<std::size_t>(b.first_step)] += b.bytes;
+      delta[static_cast<std::size_t>(b.last_step) + 1] -= b.bytes;
+    }
+    std::int64_t live = 0, most = -1;
+    for (std::size_t t = 0; t < schedule_.size(); ++t) {
+      live += delta[t];
+      if (live > most) {
+        most = live;
+        at = static_cast<std::int32_t>(t);
+      }
+    }
+    plan_.by_cause.workspaces = workspace[static_cast<std::size_t>(at)];
+    plan_.by_cause.temporaries = plan_.arena_bytes - plan_.by_cause.workspaces;
+    const std::int64_t fixed = problem_.parameter_bytes + problem_.output_bytes;
+    plan_.peak_bytes = fixed + plan_.arena_bytes;
+    plan_.live_bytes += fixed;
+  }
+
+  const Problem& problem_;
+  const std::span<const OpId> schedule_;
+  const Liveness liveness_;
+  Plan plan_;
+  std::vector<BufferId> holder_;  // per value, the buffer of its latest copy
+  std::vector<BufferId> parameter_buffer_, output_buffer_;
+  std::vector<char> executed_;
+  std::vector<Reuse> taken_;
+  std::vector<std::pair<ValueId, BufferId>> outputs_;
+};
+
+}  // namespace
+
+Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t pack_target,
+               int pack_effort) {
+  return Emitter(problem, schedule).run(pack_target, pack_effort);
+}
+
+}  // namespace plimsoll::planner

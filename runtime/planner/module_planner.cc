@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/module_planner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <unordered_set>
+
+#include "runtime/planner/trip_count.h"
+
+namespace plimsoll::planner {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+constexpr int kMostCalleePlans = 12;
+
+// Constants of a computation and of the computations it runs (not of fusions and reducers).
+std::int64_t count_constants(const ir::Computation& computation,
+                             std::unordered_set<const ir::Computation*>& seen) {
+  if (!seen.insert(&computation).second) return 0;
+  std::int64_t bytes = 0;
+  for (const auto& instruction : computation.instructions()) {
+    if (instruction->opcode() == Opcode::constant) {
+      for (const ir::Shape* leaf : ir::leaves(instruction->shape())) {
+        bytes += aligned_bytes(leaf->byte_size());
+      }
+    } else if (ir::op_info(instruction->opcode()).op_class == ir::OpClass::control) {
+      for (const ir::Computation* callee : instruction->called_computations()) {
+        bytes += count_constants(*callee, seen);
+      }
+    }
+  }
+  return bytes;
+}
+
+// The leaf of `shape` at a tuple path; -1 when the path leads elsewhere than to an array.
+int leaf_at(const ir::Shape& shape, const std::vector<std::int64_t>& path) {
+  const ir::Shape* at = &shape;
+  int leaf = 0;
+  for (const std::int64_t index : path) {
+    if (!at->is_tuple() || index < 0 || index >= static_cast<std::int64_t>(at->elements().size())) {
+      return -1;
+    }
+    leaf += ir::leaf_offset(*at, static_cast<int>(index));
+    at = &at->elements()[static_cast<std::size_t>(index)];
+  }
+  return at->is_array() ? leaf : -1;
+}
+
+int parameter_leaf(const ir::Computation& computation, std::int64_t number,
+                   const std::vector<std::int64_t>& path) {
+  if (number < 0 || number >= static_cast<std::int64_t>(computation.parameters().size())) return -1;
+  int first = 0;
+  for (std::int64_t i = 0; i < number; ++i) {
+    first += ir::leaf_count(computation.parameters()[static_cast<std::size_t>(i)]->shape());
+  }
+  const int leaf =
+      leaf_at(computation.parameters()[static_cast<std::size_t>(number)]->shape(), path);
+  return leaf < 0 ? -1 : first + leaf;
+}
+
+int parameter_leaf_count(const ir::Computation& computation) {
+  int count = 0;
+  for (const Instruction* parameter : computation.parameters()) {
+    if (parameter != nullptr) count += ir::leaf_count(parameter->shape());
+  }
+  return count;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& module,
+                                                             const CostModel& cost_model,
+                                                             const PlanOptions& options) {
+  if (module.entry() == nullptr) return invalid_argument("make_plan: module without an entry");
+  std::unique_ptr<ModulePlanner> planner(new ModulePlanner(module, cost_model, options));
+  PLIMSOLL_RETURN_IF_ERROR(planner->choose_residency());
+  std::unordered_set<const ir::Computation*> seen;
+  planner->constant_bytes_ = count_constants(*module.entry(), seen);
+  planner->graph_ = planner->build_graph(*module.entry(), Role::entry, planner->residency_);
+  planner->choose_aliases();
+  planner->ladder_ = std::make_unique<Ladder>(planner->graph_, planner->options_,
+                                              module.is_scheduled, planner->constant_bytes_);
+  return planner;
+}
+
+Status ModulePlanner::choose_residency() {
+  const ir::Computation& entry = *module_.entry();
+  const auto count = static_cast<std::size_t>(parameter_leaf_count(entry));
+  if (!options_.parameters.empty()) {
+    if (options_.parameters.size() != count) {
+      return invalid_argument("make_plan: " + std::to_string(options_.parameters.size()) +
+                              " parameter residencies for " + std::to_string(count) +
+                              " parameter leaves");
+    }
+    residency_ = options_.parameters;
+    return ok_status();
+  }
+  residency_.assign(count, ParameterResidency::resident);
+  const auto donate = [&](std::int64_t number, const std::vector<std::int64_t>& path) {
+    const int leaf = parameter_leaf(entry, number, path);
+    if (leaf >= 0) residency_[static_cast<std::size_t>(leaf)] = ParameterResidency::donated;
+  };
+  for (const auto& alias : module_.input_output_alias) {
+    donate(alias.parameter_number, alias.parameter_index);
+  }
+  for (const auto& donor : module_.buffer_donor) {
+    donate(donor.parameter_number, donor.parameter_index);
+  }
+  return ok_status();
+}
+
+void ModulePlanner::choose_aliases() {
+  std::vector<char> given(graph_.parameters.size(), 0);
+  for (const auto& alias : module_.input_output_alias) {
+    const int p = parameter_leaf(*module_.entry(), alias.parameter_number, alias.parameter_index);
+    const int k = leaf_at(module_.entry()->root()->shape(), alias.output_index);
+    if (p < 0 || k < 0 || given[static_cast<std::size_t>(p)]) continue;
+    if (residency_[static_cast<std::size_t>(p)] != ParameterResidency::donated) continue;
+    graph_.alias[static_cast<std::size_t>(k)] = p;
+    given[static_cast<std::size_t>(p)] = 1;
+  }
+  alias_by_size();
+}
+
+// Donated parameters without an alias of the module's own: a result takes the parameter of equal
+// size that it is computed from most directly, then any of equal size.
+void ModulePlanner::alias_by_size() {
+  std::vector<char> taken(graph_.parameters.size(), 0);
+  std::vector<int>& alias = graph_.alias;
+  for (const int p : alias) {
+    if (p >= 0) taken[static_cast<std::size_t>(p)] = 1;
+  }
+  const auto value = [&](ValueId v) -> const Value& {
+    return graph_.values[static_cast<std::size_t>(v)];
+  };
+  const auto raw_bytes = [&](ValueId v) {
+    return ir::leaves(value(v).source->shape())[static_cast<std::size_t>(value(v).leaf)]
+        ->byte_size();
+  };
+  const auto is_free = [&](int p) {
+    return graph_.parameters[static_cast<std::size_t>(p)] >= 0 &&
+           residency_[static_cast<std::size_t>(p)] == ParameterResidency::donated &&
+           !taken[static_cast<std::size_t>(p)];
+  };
+  const auto take = [&](std::size_t k, int p) {
+    alias[k] = p;
+    taken[static_cast<std::size_t>(p)] = 1;
+  };
+  std::unordered_set<ValueId> claimed;
+  std::vector<std::size_t> open;
+  for (std::size_t k = 0; k < alias.size(); ++k) {
+    const ValueId v = graph_.results[k];
+    if (v < 0 || alias[k] >= 0) continue;
+    if (value(v).home == Home::parameter && is_free(value(v).index)) {
+      take(k, value(v).index);
+    } else if (value(v).producer >= 0 && claimed.insert(v).second) {
+      open.push_back(k);
+    }
+  }
+  constexpr int kMostDistance = 4;
+  for (int distance = 1; distance <= kMostDistance; ++distance) {
+    for (const std::size_t k : open) {
+      if (alias[k] >= 0) continue;
+      const ValueId result = graph_.results[k];
+      std::vector<ValueId> front{result};
+      for (int step = 0; step < distance && alias[k] < 0; ++step) {
+        std::vector<ValueId> next;
+        for (const ValueId v : front) {
+          if (value(v).producer < 0) continue;
+          const auto inputs = graph_.inputs[value(v).producer];
+          next.insert(next.end(), inputs.begin(), inputs.end());
+          if (next.size() > 256) break;
+        }
+        front = std::move(next);
+        std::erase(front, -1);
+        for (const ValueId v : front) {
+          if (alias[k] < 0 && value(v).home == Home::parameter && is_free(value(v).index) &&
+              raw_bytes(v) == raw_bytes(result)) {
+            take(k, value(v).index);
+          }
+        }
+      }
+    }
+  }
+  std::map<std::int64_t, std::vector<int>> left;
+  for (std::size_t p = graph_.parameters.size(); p-- > 0;) {
+    if (is_free(static_cast<int>(p))) {
+      left[raw_bytes(graph_.parameters[p])].push_back(static_cast<int>(p));
+    }
+  }
+  for (const std::size_t k : open) {
+    if (alias[k] >= 0) continue;
+    const auto it = left.find(raw_bytes(graph_.results[k]));
+    if (it == left.end() || it->second.empty()) continue;
+    take(k, it->second.back());
+    it->second.pop_back();
+  }
+}
+
+Graph ModulePlanner::build_graph(const ir::Computation& computation, Role role,
+                                 std::span<const ParameterResidency> residency) {
+  Graph graph = extract(computation, role, residency, cost_model_);
+  for (Op& op : graph.ops) {
+    if (ir::op_info(op.instruction->opcode()).op_class != ir::OpClass::control) continue;
+    op.variants = static_cast<std::int32_t>(graph.variants.size());
+    graph.variants.push_back(variants_of(*op.instruction));
+  }
+  return graph;
+}
+
+const std::vector<std::shared_ptr<const Plan>>& ModulePlanner::callee_plans(
+    const ir::Computation& computation, Role role) {
+  const auto key = std::pair(&computation, role);
+  const auto found = callee_plans_.find(key);
+  if (found != callee_plans_.end()) return found->second;
+  const std::vector<ParameterResidency> residency(
+      static_cast<std::size_t>(parameter_leaf_count(computation)),
+      role == Role::body ? ParameterResidency::donated : ParameterResidency::resident);
+  Graph graph = build_graph(computation, role, residency);
+  if (role == Role::body) {
+    // Leaf k of the state stays in its buffer.
+    for (std::size_t k = 0; k < graph.alias.size(); ++k) {
+      if (graph.results[k] >= 0) graph.alias[k] = static_cast<int>(k);
+    }
+  }
+  Ladder ladder(graph, options_, module_.is_scheduled, 0);
+  return callee_plans_.emplace(key, ladder.pareto(kMostCalleePlans)).first->second;
+}
+
+std::vector<Variant> ModulePlanner::variants_of(const Instruction& instruction) {
+  const bool loop = instruction.opcode() == Opcode::while_;
+  const double trips = loop ? trip_count(instruction) : 1;
+  std::vector<const std::vector<std::shared_ptr<const Plan>>*> lists;
+  std::vector<std::int64_t> arenas;
+  std::int64_t least = 0;
+  for (std::size_t i = 0; i < instruction.called_computations().size(); ++i) {
+    const Role role = !loop ? Role::callee : i == 0 ? Role::condition : Role::body;
+    lists.push_back(&callee_plans(*instruction.called_computations()[i], role));
+    for (const auto& plan : *lists.back()) arenas.push_back(plan->arena_bytes);
+    least = std::max(least, lists.back()->back()->arena_bytes);
+  }
+  std::sort(arenas.begin(), arenas.end(), std::greater<>());
+  arenas.erase(std::unique(arenas.begin(), arenas.end()), arenas.end());
+  std::vector<Variant> variants;
+  for (const std::int64_t arena : arenas) {
+    if (arena < least) break;
+    Variant variant;
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      const auto fits = std::find_if(lists[i]->begin(), lists[i]->end(),
+                                     [&](const auto& plan) { return plan->arena_bytes <= arena; });
+      variant.callees.push_back(*fits);
+      variant.arena_bytes = std::max(variant.arena_bytes, (*fits)->arena_bytes);
+      const double seconds = (*fits)->predicted_seconds;
+      if (!loop) {
+        variant.seconds = std::max(variant.seconds, seconds);
+      } else {
+        variant.seconds += seconds * (i == 0 ? trips + 1 : trips);
+      }
+    }
+    if (!variants.empty() && variant.seconds <= variants.back().seconds) variants.pop_back();
+    variants.push_back(std::move(variant));
+  }
+  return variants;
+}
+
+Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
+  const auto start = std::chrono::steady_clock::now();
+  const Plan* best = ladder_->best(limit_bytes);
+  if (best == nullptr) {
+    const Floor floor = this->floor();
+    std::string message = "make_plan: no plan fits the limit of " + std::to_string(limit_bytes) +
+                          " bytes (the smallest that would do is " + std::to_string(floor.bytes) +
+                          "; " + floor.culprit + ")";
+    return Status::resource_exhausted(std::move(message),
+                                      {limit_bytes, floor.bytes, floor.culprit});
+  }
+  Plan plan = *best;
+  plan.limit_bytes = limit_bytes;
+  plan.policy = to_string(options_.policy);
+  plan.planning_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
+}
+
+Floor ModulePlanner::floor() {
+  Floor floor;
+  floor.bytes = ladder_->floor();
+  floor.culprit = culprit();
+  return floor;
+}
+
+// The step of the lowest plan that needs most, and the largest values that live there.
+std::string ModulePlanner::culprit() {
+  const Plan& plan = ladder_->lowest();
+  const std::size_t steps = plan.steps.size();
+  const std::int64_t fixed = plan.peak_bytes - plan.arena_bytes;
+  if (steps == 0 || plan.arena_bytes == 0) {
+    return "parameters, constants and outputs alone are " + std::to_string(fixed) + " bytes";
+  }
+  std::vector<std::int64_t> delta(steps + 1, 0);
+  for (const Buffer& b : plan.buffers) {
+    if (b.placement != Placement::arena) continue;
+    delta[static_cast<std::size_t>(b.first_step)] += b.bytes;
+    delta[static_cast<std::size_t>(b.last_step) + 1] -= b.bytes;
+  }
+  std::size_t at = 0;
+  std::int64_t live = 0, most = -1;
+  for (std::size_t t = 0; t < steps; ++t) {
+    live += delta[t];
+    if (live > most) {
+      most = live;
+      at = t;
+    }
+  }
+  std::vector<const Buffer*> largest;
+  for (const Buffer& b : plan.buffers) {
+    if (b.placement == Placement::arena && b.first_step <= static_cast<std::int32_t>(at) &&
+        static_cast<std::int32_t>(at) <= b.last_step) {
+      largest.push_back(&b);
+    }
+  }
+  std::stable_sort(largest.begin(), largest.end(),
+                   [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+  if (largest.size() > 4) largest.resize(4);
+  const Instruction* instruction = plan.steps[at].instruction;
+  std::string text = "'" + (instruction == nullptr ? "copy" : instruction->name()) + "' at step " +
+                     std::to_string(at) + ": needs " + std::to_string(most) + " bytes beside " +
+                     std::to_string(fixed) +
+                     " of parameters, constants and outputs; largest live values: ";
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += largest[i]->source->name() + " (" + std::to_string(largest[i]->bytes) + ")";
+  }
+  return text;
+}
+
+}  // namespace plimsoll::planner

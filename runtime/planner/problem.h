@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/ir/module.h"
+#include "runtime/planner/plan.h"
+#include "runtime/planner/planner.h"
+
+namespace plimsoll::planner {
+
+using OpId = std::int32_t;
+using ValueId = std::int32_t;
+inline constexpr OpId kNever = std::numeric_limits<OpId>::max();
+
+// Bytes as the budget counts them: a multiple of device::kBufferAlignment.
+std::int64_t aligned_bytes(std::int64_t bytes);
+
+// Lists of small integers, one per row, stored back to back.
+struct Rows {
+  std::vector<std::int32_t> begin{0}, items;
+  int size() const { return static_cast<int>(begin.size()) - 1; }
+  void push(std::int32_t item) { items.push_back(item); }
+  void close() { begin.push_back(static_cast<std::int32_t>(items.size())); }
+  std::span<const std::int32_t> operator[](std::int32_t row) const {
+    const auto r = static_cast<std::size_t>(row);
+    return {items.data() + begin[r], items.data() + begin[r + 1]};
+  }
+};
+
+// How a computation is run, which decides what its results may be (plan.h, Plan::results).
+enum class Role : std::uint8_t { entry, callee, condition, body };
+
+// Where a value lives once it is made. Only `arena` costs arena bytes.
+enum class Home : std::uint8_t { arena, parameter, output, constant };
+
+struct Value {
+  std::int64_t bytes = 0;  // aligned
+  OpId producer = -1;      // -1: a parameter or a constant
+  const ir::Instruction* source = nullptr;
+  int leaf = 0;  // of source
+  Home home = Home::arena;
+  int index = -1;             // parameter or result leaf of `home`
+  bool live_out = false;      // an arena value that must survive to the end
+  OpId overwritten = kNever;  // parameters: the op that writes its buffer
+};
+
+// One callee plan that a control-flow op may use.
+struct Variant {
+  std::int64_t arena_bytes = 0;
+  double seconds = 0;  // of the callees, trip counts included
+  std::vector<std::shared_ptr<const Plan>> callees;
+};
+
+struct Op {
+  StepKind kind = StepKind::compute;  // compute, copy or upload
+  const ir::Instruction* instruction = nullptr;
+  int leaf = 0;        // copy: result leaf; upload: parameter leaf
+  double seconds = 0;  // the callees' part excluded
+  std::int64_t workspace = 0;
+  bool recomputable = false;
+  std::int32_t variants = -1;  // control flow: row of Graph::variants
+};
+
+// In place: `output` may be written into the buffer of `input` when that dies at the op.
+struct Reuse {
+  ValueId input, output;
+};
+
+// What one computation computes, as compact arrays: an op per instruction that does work, a value
+// per array leaf that has bytes of its own (views share one value). Dead instructions are left out.
+struct Graph {
+  const ir::Computation* computation = nullptr;
+  Role role = Role::entry;
+  std::vector<Op> ops;   // in schedule order
+  Rows inputs, outputs;  // per op, one value per operand / result leaf; -1 for tokens
+  Rows after;            // per op, ops that come first although no value says so
+  std::vector<Value> values;
+  std::vector<std::vector<Reuse>> reuse;  // per op
+  std::vector<ValueId> parameters;        // per parameter leaf; -1 for tokens
+  std::vector<ParameterResidency> residency;
+  std::vector<ValueId> results;  // per result leaf; -1 for tokens
+  std::vector<int> alias;        // per result leaf, the donated parameter leaf it goes to, or -1
+  std::vector<std::vector<Variant>> variants;  // fastest first, arena strictly falling
+};
+
+// `residency` has one entry per parameter leaf. Control-flow ops get their row of `variants` from
+// the caller afterwards.
+Graph extract(const ir::Computation& computation, Role role,
+              std::span<const ParameterResidency> residency, const CostModel& cost_model);
+
+// A graph in execution order, with a home for every value: result copies and parameter uploads are
+// ops of their own, and every op's number is its place in the order.
+struct Problem {
+  const Graph* graph = nullptr;
+  std::vector<Op> ops;
+  Rows inputs, outputs;  // per leaf, as in Graph
+  Rows reads;            // inputs, each value once, tokens left out
+  Rows uses;             // per value, the ops that read it, rising
+  std::vector<Value> values;
+  std::vector<std::vector<Reuse>> reuse;
+  std::vector<int> variant;  // per op, the chosen entry of its row of Graph::variants
+  std::vector<ValueId> results;
+  // Latest op before which the value can still be computed again (a donated parameter it comes from
+  // is overwritten there).
+  std::vector<OpId> deadline;
+  std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
+
+  int op_count() const { return static_cast<int>(ops.size()); }
+  bool in_arena(ValueId v) const { return values[static_cast<std::size_t>(v)].home == Home::arena; }
+};
+
+// Books variant `choice` of the control-flow op `op`: its arena becomes the workspace, its time is
+// added.
+void choose_variant(Problem& problem, OpId op, int choice);
+
+// `order` is a permutation of the graph's ops that respects values and `after`. `movable`: updates
+// of donated parameters may be moved behind the parameter's last reader.
+Problem arrange(const Graph& graph, std::span<const OpId> order, bool movable);
+
+}  // namespace plimsoll::planner

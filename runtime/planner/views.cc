@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/views.h"
+
+#include "runtime/ir/in_place.h"
+
+namespace plimsoll::planner {
+namespace {
+
+bool is_row_major(const ir::Shape& shape) {
+  const ir::Layout* layout = shape.layout();
+  if (layout == nullptr) return true;
+  std::int64_t expected = static_cast<std::int64_t>(layout->minor_to_major.size());
+  for (const std::int64_t dim : layout->minor_to_major) {
+    if (dim != --expected) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_view(const ir::Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case ir::Opcode::parameter:
+    case ir::Opcode::tuple:
+    case ir::Opcode::get_tuple_element:
+    case ir::Opcode::domain:
+    case ir::Opcode::opt_barrier:
+    case ir::Opcode::after_all:
+    case ir::Opcode::add_dependency:
+    case ir::Opcode::reshape:
+      return true;
+    case ir::Opcode::bitcast:
+      return is_row_major(instruction.shape()) && is_row_major(instruction.operand(0)->shape());
+    default:
+      return false;
+  }
+}
+
+bool reuses_operand(const ir::Instruction& instruction, int operand_leaf, int output_leaf) {
+  switch (instruction.opcode()) {
+    case ir::Opcode::while_:
+      return operand_leaf == output_leaf;
+    case ir::Opcode::call:
+    case ir::Opcode::conditional:
+      return false;
+    default:
+      return ir::may_reuse_operand(instruction, operand_leaf, output_leaf);
+  }
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/ir/module.h"
+
+namespace plimsoll::planner {
+
+// True for instructions without bytes of their own: their result leaves are leaves of their
+// operands (or tokens).
+bool is_view(const ir::Instruction& instruction);
+
+// True when operand leaf `operand_leaf` may become the buffer of result leaf `output_leaf`
+// (in_place.h), control flow included: a while's state may stay where it is.
+bool reuses_operand(const ir::Instruction& instruction, int operand_leaf, int output_leaf);
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "runtime/ir/text.h"
+#include "runtime/planner/cost_model.h"
+
+namespace plimsoll::planner {
+namespace {
+
+std::unique_ptr<ir::Module> parse(const std::string& text) {
+  auto module = ir::parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().to_string();
+  return module.ok() ? std::move(*module) : nullptr;
+}
+
+Result<Plan> checked_plan(const ir::Module& module, const PlanOptions& options = {}) {
+  Result<Plan> plan = make_plan(module, RooflineCostModel(), options);
+  if (plan.ok()) {
+    const Status proof = check_plan(module, *plan);
+    if (!proof.ok()) return proof;
+  }
+  return plan;
+}
+
+TEST(Planner, CountsParametersConstantsOutputsAndTemporaries) {
+  const auto module = parse(R"(
+HloModule m
+ENTRY e {
+  p = f32[100] parameter(0)
+  c = f32[100] constant({...})
+  a = f32[100] add(p, c)
+  b = f32[100] multiply(a, p)
+  ROOT r = f32[10] slice(b), slice={[0:10]}
+})");
+  const auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->by_cause.parameters, 448);
+  EXPECT_EQ(plan->by_cause.constants, 448);
+  EXPECT_EQ(plan->by_cause.outputs, 64);
+  // b is computed in place of a.
+  EXPECT_EQ(plan->arena_bytes, 448);
+  EXPECT_EQ(plan->peak_bytes, 448 * 3 + 64);
+}
+
+TEST(Planner, ViewsHaveNoBytes) {
+  const auto module = parse(R"(
+HloModule m
+ENTRY e {
+  p = f32[100] parameter(0)
+  a = f32[100] negate(p)
+  v = f32[10,10] reshape(a)
+  t = (f32[10,10], f32[100]) tuple(v, a)
+  g = f32[10,10] get-tuple-element(t), index=0
+  ROOT r = f32[10,10] transpose(g), dimensions={1,0}
+})");
+  const auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->steps.size(), 2u);
+  EXPECT_EQ(plan->arena_bytes, 448);
+}
+
+TEST(Planner, CopiesResultsThatAreNotComputed) {
+  const auto module = parse(R"(
+HloModule m
+ENTRY e {
+  p = f32[16] parameter(0)
+  c = f32[] constant(1)
+  a = f32[16] negate(p)
+  ROOT r = (f32[16], f32[], f32[16], f32[16]) tuple(p, c, a, a)
+})");
+  const auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->steps.size(), 4u);
+  EXPECT_EQ(plan->arena_bytes, 0);
+}
+
+TEST(Planner, DonatedParameterTakesItsUpdateInPlace) {
+  const auto module = parse(R"(
+HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY e {
+  w = f32[1024] parameter(0)
+  x = f32[1024] parameter(1)
+  n = f32[1024] subtract(w, x)
+  y = f32[1024] multiply(w, x)
+  s = f32[1024] exponential(y)
+  ROOT r = (f32[1024], f32[1024]) tuple(n, s)
+})");
+  const auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->buffers[static_cast<std::size_t>(plan->results[0])].placement,
+            Placement::parameter);
+  EXPECT_EQ(plan->steps.size(), 3u);
+  EXPECT_EQ(plan->by_cause.outputs, 4096);
+}
+
+TEST(Planner, LoopStateStaysInItsBuffers) {
+  const auto module = parse(R"(
+HloModule m
+body {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[1024] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  y = f32[1024] exponential(x)
+  ROOT t = (s32[], f32[1024]) tuple(j, y)
+}
+cond {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  p = f32[1024] parameter(0)
+  zero = s32[] constant(0)
+  x = f32[1024] negate(p)
+  init = (s32[], f32[1024]) tuple(zero, x)
+  w = (s32[], f32[1024]) while(init), condition=cond, body=body
+  y = f32[1024] get-tuple-element(w), index=1
+  ROOT r = f32[1024] negate(y)
+})");
+  const auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  ASSERT_EQ(plan->steps.size(), 3u);
+  const Step& loop = plan->steps[1];
+  ASSERT_EQ(loop.callees.size(), 2u);
+  EXPECT_EQ(loop.inputs[1], loop.outputs[1]);
+  const Plan& body = *loop.callees[1];
+  EXPECT_EQ(body.buffers[static_cast<std::size_t>(body.results[1])].placement,
+            Placement::parameter);
+  EXPECT_EQ(body.arena_bytes, 0);
+}
+
+TEST(Planner, SwappedLoopStateGoesThroughTheArena) {
+  const auto module = parse(R"(
+HloModule m
+body {
+  s = (f32[64], f32[64]) parameter(0)
+  a = f32[64] get-tuple-element(s), index=0
+  b = f32[64] get-tuple-element(s), index=1
+  n = f32[64] negate(a)
+  ROOT t = (f32[64], f32[64]) tuple(b, n)
+}
+cond {
+  s = (f32[64], f32[64]) parameter(0)
+  ROOT c = pred[] constant(false)
+}
+ENTRY e {
+  p = f32[64] parameter(0)
+  init = (f32[64], f32[64]) tuple(p, p)
+  ROOT w = (f32[64], f32[64]) while(init), condition=cond, body=body
+})");
+  const auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+}
+
+}  // namespace
+}  // namespace plimsoll::planner
