@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/train_fashion_mnist/training.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "examples/training/progress_bar.h"
+
+namespace plimsoll::examples {
+namespace {
+
+// Of the training images' pixels.
+constexpr float kPixelMean = 0.2860f;
+constexpr float kPixelDeviation = 0.3530f;
+
+class BatchTensors {
+ public:
+  explicit BatchTensors(const data::LabeledImages& images)
+      : images_(images), batcher_(images, kPixelMean, kPixelDeviation) {}
+
+  // The images (NHWC) and labels of a batch.
+  std::pair<Tensor, Tensor> make(std::span<const std::int64_t> indices) {
+    pixels_.resize(indices.size() * static_cast<std::size_t>(images_.image_bytes()));
+    labels_.resize(indices.size());
+    batcher_.write(indices, pixels_, labels_);
+    return {Tensor::from_host(pixels_, {std::ssize(indices), images_.height, images_.width, 1}),
+            Tensor::from_host(labels_, {std::ssize(indices)})};
+  }
+
+ private:
+  const data::LabeledImages& images_;
+  data::ImageBatcher batcher_;
+  std::vector<float> pixels_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace
+
+FashionData load_fashion_data(const FashionOptions& options) {
+  FashionData data;
+  try {
+    data.train = data::read_labeled_images(options.data, "train");
+    data.test = data::read_labeled_images(options.data, "t10k");
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                error.message() + "; install dataset-fashion-mnist or pass --data DIR");
+  }
+  data.train.truncate(options.limit_train_images);
+  return data;
+}
+
+RunReport& train(TrainingRun& run, const FashionData& data, const FashionOptions& options,
+                 std::int64_t steps, bool with_test) {
+  nn::Initializer init(options.seed);
+  ResidualNetwork network(options.network, init);
+  network.materialize();
+  optim::Adam optimizer(network.parameters(), {.learning_rate = options.learning_rate});
+
+  data::ShuffledBatches batches(data.train.count, options.batch, options.seed);
+  const std::int64_t total = steps > 0 ? steps : options.epochs * batches.batches_per_epoch();
+  const optim::CosineSchedule schedule{.peak_rate = options.learning_rate,
+                                       .total_steps = total,
+                                       .warmup_steps = std::min<std::int64_t>(100, total / 4)};
+  BatchTensors tensors(data.train);
+  ProgressBar bar("training", total, !options.no_progress);
+  for (std::int64_t step = 0; step < total; ++step) {
+    const auto [images, labels] = tensors.make(batches.next());
+    optimizer.set_learning_rate(schedule(step));
+    // A statement of its own: a handle on the logits that still lived at the cut would keep them.
+    const Tensor loss = nn::cross_entropy(network(images), labels);
+    run.step(loss, optimizer);
+    bar.update(step + 1,
+               "epoch " + std::to_string(batches.epoch() + 1) + "  " + run.progress_text("images"));
+  }
+  run.finish_steps();
+  bar.update(total, run.progress_text("images"));
+  bar.finish();
+  if (with_test) {
+    run.report().test_accuracy =
+        accuracy(network, data.test, std::min<std::int64_t>(options.batch, 100));
+  }
+  return run.finish(network);
+}
+
+double accuracy(ResidualNetwork& network, const data::LabeledImages& images, std::int64_t batch) {
+  network.train(false);
+  BatchTensors tensors(images);
+  std::int64_t correct = 0;
+  std::vector<std::int64_t> indices;
+  for (std::int64_t first = 0; first < images.count; first += batch) {
+    indices.resize(static_cast<std::size_t>(std::min(batch, images.count - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    const auto [pixels, labels] = tensors.make(indices);
+    const Tensor right = argmax(network(pixels), -1) == labels;
+    correct += sum(convert(right, DType::s32)).item<std::int32_t>();
+  }
+  network.train(true);
+  return static_cast<double>(correct) / static_cast<double>(images.count);
+}
+
+}  // namespace plimsoll::examples

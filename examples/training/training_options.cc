@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "examples/training/training_options.h"
+
+#include <cstdio>
+#include <exception>
+
+#include "examples/training/memory_limit.h"
+#include "plimsoll/error.hpp"
+
+namespace plimsoll::examples {
+
+void TrainingOptions::add_to(CLI::App& app) {
+  app.add_option("--batch", batch, "Examples per step")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", seed, "Of weights, batches and dropout")->capture_default_str();
+  app.add_option("--memory-limit", memory_limit,
+                 "Device memory, as 512MiB or as a share of the unlimited peak: 50%peak "
+                 "[PLIMSOLL_MEMORY_LIMIT, else none]")
+      ->check([](const std::string& text) -> std::string {
+        try {
+          MemoryLimit::parse(text);
+        } catch (const Error& error) {
+          return error.message();
+        }
+        return {};
+      });
+  app.add_option("--planner", planner, "default, greedy, sqrt or none");
+  app.add_option("--report", report, "Write the run to this file (.json or .html)");
+  app.add_flag("--no-progress", no_progress, "No progress bar");
+  app.add_flag("--json", json, "The result as one JSON object on standard output");
+}
+
+int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  try {
+    body();
+    return 0;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.what());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: unexpected: %s\n", app.get_name().c_str(), error.what());
+  }
+  return 1;
+}
+
+}  // namespace plimsoll::examples

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace plimsoll::examples {
+
+// What every training program asks.
+struct TrainingOptions {
+  std::int64_t batch = 128;
+  std::uint64_t seed = 1;
+  std::string memory_limit;
+  std::string planner;
+  std::string report;
+  bool no_progress = false;
+  bool json = false;
+
+  void add_to(CLI::App& app);
+};
+
+// Parses the command line and calls `body`; says what went wrong in one sentence on standard error.
+// Gives the exit code: 0, 1 when the program or its data are at fault, 2 when the call is.
+int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body);
+
+}  // namespace plimsoll::examples

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "examples/training/memory_limit.h"
+#include "examples/training/run_report.h"
+#include "examples/training/training_options.h"
+#include "plimsoll/plimsoll.hpp"
+
+namespace plimsoll::examples {
+
+// What the pending step would need, found by planning alone: asked for under a limit of one byte,
+// it tells the floor and stays pending. The context's limit is as before afterwards.
+struct StepMemory {
+  std::int64_t floor_bytes = 0;
+  std::int64_t unlimited_peak_bytes = 0;
+};
+StepMemory measure_step(Context& context);
+
+// One training run in a context of its own: steps under a limit, and the record of them. The loss
+// of a step is read while the next one runs, so that recording and running overlap.
+class TrainingRun {
+ public:
+  TrainingRun(std::string program, const TrainingOptions& options);
+
+  // The current one as long as this object lives.
+  Context& context() { return context_; }
+
+  // Backward, update and cut. At the first step the limit is found where it is a share of the peak.
+  void step(const Tensor& loss, optim::Optimizer& optimizer, double max_gradient_norm = 0);
+  // Reads the last step's loss.
+  void finish_steps();
+
+  // `loss 0.4312  5120 images/s  peak 41.2/43.0 MiB`, of the last step read.
+  std::string progress_text(const std::string& unit) const;
+  // Fills in what the context and the weights tell at the end.
+  RunReport& finish(const nn::Module& model);
+  RunReport& report() { return report_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void find_limit();
+  void read_pending_loss();
+
+  MemoryLimit limit_;
+  bool wants_floor_;
+  Context context_;
+  ContextScope scope_;
+  RunReport report_;
+  bool limit_found_ = false;
+  Tensor pending_loss_;
+  Clock::time_point last_read_;
+};
+
+// SHA-256 over all parameters and buffers, in their order.
+std::string hash_of_weights(const nn::Module& model);
+
+}  // namespace plimsoll::examples

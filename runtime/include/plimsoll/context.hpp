@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plimsoll/error.hpp"
+#include "plimsoll/plimsoll.h"
+
+namespace plimsoll {
+
+namespace internal {
+
+// Throws when `status` is a failure, and frees it.
+inline void check(plm_status* status) {
+  if (status == nullptr) return;
+  const std::unique_ptr<plm_status, decltype(&plm_status_free)> owned(status, &plm_status_free);
+  throw Error(static_cast<ErrorCode>(plm_status_code(status)), plm_status_message(status),
+              plm_status_limit_bytes(status), plm_status_floor_bytes(status),
+              plm_status_culprit(status));
+}
+
+// What a trainable Tensor's copies share.
+struct Variable {
+  explicit Variable(plm_tensor* tensor) : handle(tensor) { plm_tensor_retain(handle); }
+  ~Variable() {
+    plm_tensor_release(gradient);
+    plm_tensor_release(handle);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+  void set_gradient(plm_tensor* owned) {
+    plm_tensor_release(gradient);
+    gradient = owned;
+  }
+
+  plm_tensor* handle;
+  plm_tensor* gradient = nullptr;
+  bool trainable = true;
+};
+
+}  // namespace internal
+
+struct ContextOptions {
+  std::int64_t memory_limit_bytes = 0;  // 0: from PLIMSOLL_MEMORY_LIMIT, else none
+  std::string planner{};                // empty: from PLIMSOLL_PLANNER, else "default"
+  std::uint64_t seed = 0;               // of the random states that dropout draws
+  std::int64_t max_pending_ops = 0;     // 0: 100,000
+  // Gets one line per cut; on the thread that caused it. Empty: silent.
+  std::function<void(const std::string&)> log{};
+  bool optimize = true;  // false: no fusion and no simplification (for comparisons)
+};
+
+struct MemoryStatistics {
+  std::optional<std::int64_t> limit_bytes;  // none: unlimited
+  std::int64_t used_bytes = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+// A trace in recording, a memory limit, and a thread that executes (plm_context): a handle; copies
+// share it. Used by one thread at a time. Tensors keep what they need of it alive.
+class Context {
+ public:
+  explicit Context(const ContextOptions& options = {}) : state_(std::make_shared<State>()) {
+    state_->log = options.log;
+    plm_context_options c = {};
+    c.struct_size = sizeof c;
+    c.memory_limit_bytes = options.memory_limit_bytes;
+    c.planner = options.planner.empty() ? nullptr : options.planner.c_str();
+    c.seed = options.seed;
+    c.max_pending_ops = options.max_pending_ops;
+    c.disable_optimization = options.optimize ? 0 : 1;
+    if (options.log) {
+      c.log = [](void* user, plm_log_level, const char* message) {
+        static_cast<State*>(user)->log(message);
+      };
+      c.log_user = state_.get();
+    }
+    internal::check(plm_context_create(&c, &state_->handle));
+  }
+
+  // The context that new tensors of this thread belong to: the innermost ContextScope's, else one
+  // with default options, made when first asked for.
+  static Context& current() {
+    std::optional<Context>& slot = current_slot();
+    if (!slot) slot.emplace();
+    return *slot;
+  }
+
+  plm_context* handle() const { return state_->handle; }
+
+  void set_limit(std::int64_t bytes) { internal::check(plm_context_set_limit(handle(), bytes)); }
+  void remove_limit() { set_limit(PLM_NO_LIMIT); }
+
+  MemoryStatistics memory() const {
+    plm_memory_statistics c = {};
+    c.struct_size = sizeof c;
+    internal::check(plm_context_memory(handle(), &c));
+    MemoryStatistics result;
+    if (c.limit_bytes != PLM_NO_LIMIT) result.limit_bytes = c.limit_bytes;
+    result.used_bytes = c.used_bytes;
+    result.peak_bytes = c.peak_bytes;
+    return result;
+  }
+  void reset_peak() { plm_context_reset_peak(handle()); }
+
+  // Cuts what assignments ask for and starts it: the end of a training step.
+  void step() { internal::check(plm_step(handle())); }
+  // Waits until everything started has ended; throws the first error since the last wait.
+  void wait() { internal::check(plm_wait(handle())); }
+
+  // What the last cut did and how it ran, as a JSON object (plm_context_report).
+  std::string report() {
+    const char* text = nullptr;
+    internal::check(plm_context_report(handle(), &text));
+    return text;
+  }
+  void enable_profile(bool on) { plm_context_enable_profile(handle(), on ? 1 : 0); }
+
+  friend bool operator==(const Context& a, const Context& b) { return a.state_ == b.state_; }
+
+ private:
+  friend class ContextScope;
+  friend class Tensor;
+
+  struct State {
+    ~State() { plm_context_destroy(handle); }
+    plm_context* handle = nullptr;
+    std::function<void(const std::string&)> log{};
+    // In order of creation, so that backward() records in an order that doesn't vary.
+    std::vector<std::weak_ptr<internal::Variable>> variables;
+  };
+
+  static std::optional<Context>& current_slot() {
+    thread_local std::optional<Context> slot;
+    return slot;
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+// Makes a context this thread's current one until the end of the scope.
+class ContextScope {
+ public:
+  explicit ContextScope(const Context& context)
+      : before_(std::exchange(Context::current_slot(), context)) {}
+  ~ContextScope() { Context::current_slot() = std::move(before_); }
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  std::optional<Context> before_;
+};
+
+}  // namespace plimsoll

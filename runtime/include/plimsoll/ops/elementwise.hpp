@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <utility>
+
+#include "plimsoll/ops/movement.hpp"
+
+// Elementwise operations. Two operands are broadcast to each other by NumPy's rule; a plain number
+// takes the dtype of the tensor beside it.
+namespace plimsoll {
+
+namespace internal {
+
+inline Dims broadcast_dims(const Tensor& a, const Tensor& b) {
+  const Tensor& longer = a.rank() >= b.rank() ? a : b;
+  const Tensor& shorter = a.rank() >= b.rank() ? b : a;
+  Dims dims(longer.dims().begin(), longer.dims().end());
+  const std::size_t offset = dims.size() - shorter.dims().size();
+  for (std::size_t i = 0; i < shorter.dims().size(); ++i) {
+    // Sizes that disagree are left for broadcast_to to complain about.
+    if (dims[offset + i] == 1) dims[offset + i] = shorter.dims()[i];
+  }
+  return dims;
+}
+
+inline Tensor record_broadcast(plm_opcode opcode, const Tensor& a, const Tensor& b,
+                               const plm_op_attributes* attributes = nullptr) {
+  a.require(plm_opcode_name(opcode));
+  b.require(plm_opcode_name(opcode));
+  if (a.rank() == 0 || b.rank() == 0 || std::ranges::equal(a.dims(), b.dims())) {
+    return record(opcode, {a.handle(), b.handle()}, attributes);
+  }
+  const Dims dims = broadcast_dims(a, b);
+  return record(opcode, {broadcast_to(a, dims).handle(), broadcast_to(b, dims).handle()},
+                attributes);
+}
+
+inline Tensor record_compare(plm_comparison comparison, const Tensor& a, const Tensor& b) {
+  plm_op_attributes attributes = internal::attributes();
+  attributes.comparison = comparison;
+  return record_broadcast(PLM_OP_COMPARE, a, b, &attributes);
+}
+
+}  // namespace internal
+
+inline Tensor abs(const Tensor& x) { return internal::record(PLM_OP_ABS, {x.handle()}); }
+inline Tensor negate(const Tensor& x) { return internal::record(PLM_OP_NEGATE, {x.handle()}); }
+inline Tensor sign(const Tensor& x) { return internal::record(PLM_OP_SIGN, {x.handle()}); }
+inline Tensor ceil(const Tensor& x) { return internal::record(PLM_OP_CEIL, {x.handle()}); }
+inline Tensor floor(const Tensor& x) { return internal::record(PLM_OP_FLOOR, {x.handle()}); }
+inline Tensor round(const Tensor& x) {
+  return internal::record(PLM_OP_ROUND_NEAREST_EVEN, {x.handle()});
+}
+inline Tensor exp(const Tensor& x) { return internal::record(PLM_OP_EXPONENTIAL, {x.handle()}); }
+inline Tensor expm1(const Tensor& x) {
+  return internal::record(PLM_OP_EXPONENTIAL_MINUS_ONE, {x.handle()});
+}
+inline Tensor log(const Tensor& x) { return internal::record(PLM_OP_LOG, {x.handle()}); }
+inline Tensor log1p(const Tensor& x) { return internal::record(PLM_OP_LOG_PLUS_ONE, {x.handle()}); }
+inline Tensor sigmoid(const Tensor& x) { return internal::record(PLM_OP_LOGISTIC, {x.handle()}); }
+inline Tensor tanh(const Tensor& x) { return internal::record(PLM_OP_TANH, {x.handle()}); }
+inline Tensor sin(const Tensor& x) { return internal::record(PLM_OP_SINE, {x.handle()}); }
+inline Tensor cos(const Tensor& x) { return internal::record(PLM_OP_COSINE, {x.handle()}); }
+inline Tensor tan(const Tensor& x) { return internal::record(PLM_OP_TAN, {x.handle()}); }
+inline Tensor erf(const Tensor& x) { return internal::record(PLM_OP_ERF, {x.handle()}); }
+inline Tensor sqrt(const Tensor& x) { return internal::record(PLM_OP_SQRT, {x.handle()}); }
+inline Tensor rsqrt(const Tensor& x) { return internal::record(PLM_OP_RSQRT, {x.handle()}); }
+inline Tensor cbrt(const Tensor& x) { return internal::record(PLM_OP_CBRT, {x.handle()}); }
+inline Tensor is_finite(const Tensor& x) {
+  return internal::record(PLM_OP_IS_FINITE, {x.handle()});
+}
+inline Tensor logical_not(const Tensor& x) { return internal::record(PLM_OP_NOT, {x.handle()}); }
+
+inline Tensor add(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_ADD, a, b);
+}
+inline Tensor subtract(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_SUBTRACT, a, b);
+}
+inline Tensor multiply(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_MULTIPLY, a, b);
+}
+inline Tensor divide(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_DIVIDE, a, b);
+}
+inline Tensor remainder(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_REMAINDER, a, b);
+}
+inline Tensor power(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_POWER, a, b);
+}
+inline Tensor maximum(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_MAXIMUM, a, b);
+}
+inline Tensor minimum(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_MINIMUM, a, b);
+}
+inline Tensor atan2(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_ATAN2, a, b);
+}
+inline Tensor logical_and(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_AND, a, b);
+}
+inline Tensor logical_or(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_OR, a, b);
+}
+inline Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  return internal::record_broadcast(PLM_OP_XOR, a, b);
+}
+
+inline Tensor equal(const Tensor& a, const Tensor& b) {
+  return internal::record_compare(PLM_EQ, a, b);
+}
+inline Tensor not_equal(const Tensor& a, const Tensor& b) {
+  return internal::record_compare(PLM_NE, a, b);
+}
+inline Tensor greater_equal(const Tensor& a, const Tensor& b) {
+  return internal::record_compare(PLM_GE, a, b);
+}
+inline Tensor greater(const Tensor& a, const Tensor& b) {
+  return internal::record_compare(PLM_GT, a, b);
+}
+inline Tensor less_equal(const Tensor& a, const Tensor& b) {
+  return internal::record_compare(PLM_LE, a, b);
+}
+inline Tensor less(const Tensor& a, const Tensor& b) {
+  return internal::record_compare(PLM_LT, a, b);
+}
+
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
+inline Tensor operator+(const Tensor& a, double b) { return add(a, Tensor::scalar(b, a.dtype())); }
+inline Tensor operator+(double a, const Tensor& b) { return add(Tensor::scalar(a, b.dtype()), b); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return subtract(a, b); }
+inline Tensor operator-(const Tensor& a, double b) {
+  return subtract(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor operator-(double a, const Tensor& b) {
+  return subtract(Tensor::scalar(a, b.dtype()), b);
+}
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return multiply(a, b); }
+inline Tensor operator*(const Tensor& a, double b) {
+  return multiply(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor operator*(double a, const Tensor& b) {
+  return multiply(Tensor::scalar(a, b.dtype()), b);
+}
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return divide(a, b); }
+inline Tensor operator/(const Tensor& a, double b) {
+  return divide(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor operator/(double a, const Tensor& b) {
+  return divide(Tensor::scalar(a, b.dtype()), b);
+}
+inline Tensor operator==(const Tensor& a, const Tensor& b) { return equal(a, b); }
+inline Tensor operator==(const Tensor& a, double b) {
+  return equal(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor operator==(double a, const Tensor& b) {
+  return equal(Tensor::scalar(a, b.dtype()), b);
+}
+inline Tensor operator!=(const Tensor& a, const Tensor& b) { return not_equal(a, b); }
+inline Tensor operator!=(const Tensor& a, double b) {
+  return not_equal(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor operator!=(double a, const Tensor& b) {
+  return not_equal(Tensor::scalar(a, b.dtype()), b);
+}
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return greater_equal(a, b); }
+inline Tensor operator>=(const Tensor& a, double b) {
+  return greater_equal(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor operator>=(double a, const Tensor& b) {
+  return greater_equal(Tensor::scalar(a, b.dtype()), b);
+}
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return greater(a, b); }
+inline Tensor operator>(const Tensor& a, double b) {
+  return greater(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor operator>(double a, const Tensor& b) {
+  return greater(Tensor::scalar(a, b.dtype()), b);
+}
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a, b); }
+inline Tensor operator<=(const Tensor& a, double b) {
+  return less_equal(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor operator<=(double a, const Tensor& b) {
+  return less_equal(Tensor::scalar(a, b.dtype()), b);
+}
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }
+inline Tensor operator<(const Tensor& a, double b) { return less(a, Tensor::scalar(b, a.dtype())); }
+inline Tensor operator<(double a, const Tensor& b) { return less(Tensor::scalar(a, b.dtype()), b); }
+inline Tensor operator-(const Tensor& x) { return negate(x); }
+
+inline Tensor maximum(const Tensor& a, double b) {
+  return maximum(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor minimum(const Tensor& a, double b) {
+  return minimum(a, Tensor::scalar(b, a.dtype()));
+}
+inline Tensor power(const Tensor& a, double b) { return power(a, Tensor::scalar(b, a.dtype())); }
+inline Tensor square(const Tensor& x) { return multiply(x, x); }
+
+// `on_true` where the pred `condition` holds, else `on_false`; all three broadcast.
+inline Tensor where(const Tensor& condition, const Tensor& on_true, const Tensor& on_false) {
+  Dims dims = internal::broadcast_dims(on_true, on_false);
+  if (condition.rank() != 0) {
+    Dims both(std::max(dims.size(), condition.dims().size()), 1);
+    std::copy_backward(dims.begin(), dims.end(), both.end());
+    const std::size_t offset = both.size() - condition.dims().size();
+    for (std::size_t i = 0; i < condition.dims().size(); ++i) {
+      if (both[offset + i] == 1) both[offset + i] = condition.dims()[i];
+    }
+    dims = std::move(both);
+  }
+  return internal::record(
+      PLM_OP_SELECT, {broadcast_to(condition, dims).handle(), broadcast_to(on_true, dims).handle(),
+                      broadcast_to(on_false, dims).handle()});
+}
+inline Tensor where(const Tensor& condition, const Tensor& on_true, double on_false) {
+  return where(condition, on_true, Tensor::scalar(on_false, on_true.dtype()));
+}
+inline Tensor where(const Tensor& condition, double on_true, const Tensor& on_false) {
+  return where(condition, Tensor::scalar(on_true, on_false.dtype()), on_false);
+}
+
+}  // namespace plimsoll
