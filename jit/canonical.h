@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "jit/graph.h"
+
+namespace plimsoll::jit {
+
+// A text that is equal for two graphs exactly when one kernel serves both: what the roots compute
+// from numbered inputs, without names and dead code.
+std::string canonical_text(const Graph& graph);
+
+// What the kernel does, e.g. "fusion.exponential.multiply.reduce"; movement is named only when
+// there is nothing else.
+std::string kernel_name(const Graph& graph);
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <future>
+#include <mutex>
+#include <unordered_map>
+
+#include "jit/canonical.h"
+#include "jit/graph.h"
+#include "jit/jit.h"
+#include "jit/kernel_code.h"
+#include "jit/native_code.h"
+#include "runtime/device/cpu/parallel.h"
+
+namespace plimsoll::jit {
+namespace {
+
+// A piece of work that is worth giving to another thread.
+constexpr double kPieceSeconds = 20e-6;
+constexpr std::size_t kMaxCachedKernels = 8192;
+
+class CompiledKernel final : public device::Kernel {
+ public:
+  CompiledKernel(const Graph& graph, std::vector<Phase> phases, std::int64_t workspace_bytes,
+                 std::shared_ptr<const NativeCode> code)
+      : name_(kernel_name(graph)),
+        input_count_(graph.inputs().size()),
+        output_count_(graph.roots().size()),
+        workspace_bytes_(workspace_bytes),
+        phases_(std::move(phases)),
+        code_(std::move(code)) {
+    for (const ir::Instruction* table : graph.tables()) {
+      tables_.push_back(table->attributes().literal);
+    }
+  }
+
+  Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
+    if (arguments.inputs.size() != input_count_ || arguments.outputs.size() != output_count_) {
+      return internal_error("launch " + name_ + ": " + std::to_string(arguments.inputs.size()) +
+                            " inputs and " + std::to_string(arguments.outputs.size()) +
+                            " outputs (it takes " + std::to_string(input_count_) + " and " +
+                            std::to_string(output_count_) + ")");
+    }
+    const void* const* inputs = arguments.inputs.data();
+    std::vector<const void*> with_tables;
+    if (!tables_.empty()) {
+      with_tables.assign(arguments.inputs.begin(), arguments.inputs.end());
+      for (const auto& table : tables_) with_tables.push_back(table->bytes().data());
+      inputs = with_tables.data();
+    }
+    for (std::size_t i = 0; i < phases_.size(); ++i) {
+      const Phase& phase = phases_[i];
+      if (phase.unless_input >= 0 &&
+          inputs[phase.unless_input] ==
+              arguments.outputs[static_cast<std::size_t>(phase.unless_output)]) {
+        continue;
+      }
+      const PhaseEntry entry = code_->entry(i);
+      const auto grain =
+          std::max<std::int64_t>(1, std::llround(std::ceil(kPieceSeconds / phase.unit_seconds)));
+      if (phase.units <= grain) {
+        entry(inputs, arguments.outputs.data(), arguments.workspace, 0, phase.units);
+        continue;
+      }
+      device::parallel_for(phase.units, grain, [&](std::int64_t begin, std::int64_t end) {
+        entry(inputs, arguments.outputs.data(), arguments.workspace, begin, end);
+      });
+    }
+    return ok_status();
+  }
+  std::int64_t workspace_bytes() const override { return workspace_bytes_; }
+  device::KernelOrigin origin() const override { return device::KernelOrigin::jit; }
+  const std::string& name() const override { return name_; }
+
+ private:
+  std::string name_;
+  std::size_t input_count_, output_count_;
+  std::int64_t workspace_bytes_;
+  std::vector<Phase> phases_;
+  std::shared_ptr<const NativeCode> code_;
+  std::vector<std::shared_ptr<const ir::Literal>> tables_;
+};
+
+using KernelResult = Result<std::shared_ptr<const device::Kernel>>;
+
+class CachingCompiler final : public Compiler {
+ public:
+  CachingCompiler(const Options& options, std::unique_ptr<NativeCompiler> native)
+      : options_(options), native_(std::move(native)) {}
+
+  KernelResult compile(const ir::Instruction& instruction) override {
+    PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(instruction));
+    std::string key = canonical_text(graph);
+    std::promise<KernelResult> promise;
+    std::shared_future<KernelResult> found;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto it = kernels_.find(key); it != kernels_.end()) {
+        ++statistics_.cache_hits;
+        found = it->second;
+      } else {
+        kernels_.emplace(key, promise.get_future().share());
+        order_.push_back(key);
+        if (order_.size() > kMaxCachedKernels) {
+          kernels_.erase(order_.front());
+          order_.pop_front();
+        }
+      }
+    }
+    // Another thread may be compiling it right now.
+    if (found.valid()) return found.get();
+    const auto start = std::chrono::steady_clock::now();
+    KernelResult result = compile_graph(graph);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    promise.set_value(result);
+    const std::lock_guard lock(mutex_);
+    statistics_.compile_seconds += elapsed.count();
+    if (result.ok()) {
+      ++statistics_.kernels_compiled;
+    } else if (kernels_.erase(key) > 0) {
+      std::erase(order_, key);
+    }
+    return result;
+  }
+
+  Statistics statistics() const override {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+
+ private:
+  KernelResult compile_graph(const Graph& graph) {
+    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code,
+                              graph.reduces().empty()
+                                  ? write_loop_kernel(graph, native_->machine())
+                                  : write_reduction_kernel(graph, native_->machine()));
+    const std::vector<Phase> phases = code.phases;
+    const std::int64_t workspace_bytes = code.workspace_bytes;
+    std::string text;
+    const bool dump = !options_.dump_directory.empty();
+    PLIMSOLL_ASSIGN_OR_RETURN(auto native,
+                              native_->compile(std::move(code), dump ? &text : nullptr));
+    if (dump) {
+      const std::string path = options_.dump_directory + "/" + kernel_name(graph) + "." +
+                               std::to_string(dumped_++) + ".ll";
+      std::ofstream file(path);
+      file << text;
+      if (!file.flush()) return unavailable("write kernel dump: " + path);
+    }
+    return std::shared_ptr<const device::Kernel>(
+        std::make_shared<CompiledKernel>(graph, phases, workspace_bytes, std::move(native)));
+  }
+
+  Options options_;
+  std::unique_ptr<NativeCompiler> native_;
+  std::atomic<std::int64_t> dumped_{0};
+  mutable std::mutex mutex_;
+  Statistics statistics_;
+  std::unordered_map<std::string, std::shared_future<KernelResult>> kernels_;
+  std::deque<std::string> order_;
+};
+
+}  // namespace
+
+bool supports(const ir::Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case ir::Opcode::parameter:
+    case ir::Opcode::tuple:
+    case ir::Opcode::get_tuple_element:
+      return false;
+    default:
+      return Graph::create(instruction).ok();
+  }
+}
+
+Result<std::unique_ptr<Compiler>> Compiler::create(const Options& options) {
+  PLIMSOLL_ASSIGN_OR_RETURN(auto native, NativeCompiler::create(options.optimization_level));
+  return std::unique_ptr<Compiler>(std::make_unique<CachingCompiler>(options, std::move(native)));
+}
+
+}  // namespace plimsoll::jit

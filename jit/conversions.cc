@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "jit/elementwise.h"
+#include "jit/vector_math.h"
+
+namespace plimsoll::jit {
+namespace {
+
+using ir::DType;
+using llvm::Value;
+
+llvm::Type* as_wide(Value* value, llvm::Type* element) {
+  return Emitted{nullptr, value}.as_wide(element);
+}
+
+bool is_signed(DType dtype) { return ir::dtype_class(dtype) == ir::DTypeClass::signed_int; }
+
+Value* narrow_bf16(llvm::IRBuilderBase& b, Value* x) {
+  Value* bits = b.CreateBitCast(x, as_wide(x, b.getInt32Ty()));
+  llvm::Type* type = bits->getType();
+  const auto number = [&](std::uint32_t n) { return llvm::ConstantInt::get(type, n); };
+  Value* high = b.CreateLShr(bits, number(16));
+  Value* odd = b.CreateAnd(high, number(1));
+  Value* rounded = b.CreateLShr(b.CreateAdd(b.CreateAdd(bits, number(0x7fff)), odd), number(16));
+  Value* quiet = b.CreateOr(high, number(0x40));
+  Value* result = b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded);
+  return b.CreateTrunc(result, as_wide(x, b.getInt16Ty()));
+}
+
+}  // namespace
+
+llvm::Type* register_type(llvm::LLVMContext& context, DType dtype, int width) {
+  llvm::Type* element = nullptr;
+  if (dtype == DType::pred) {
+    element = llvm::Type::getInt1Ty(context);
+  } else {
+    return memory_type(context, dtype, width);
+  }
+  return width == 1 ? element : llvm::FixedVectorType::get(element, static_cast<unsigned>(width));
+}
+
+llvm::Type* memory_type(llvm::LLVMContext& context, DType dtype, int width) {
+  llvm::Type* element = nullptr;
+  if (dtype == DType::f32) {
+    element = llvm::Type::getFloatTy(context);
+  } else if (dtype == DType::f64) {
+    element = llvm::Type::getDoubleTy(context);
+  } else {
+    element = llvm::IntegerType::get(context, static_cast<unsigned>(8 * ir::dtype_bytes(dtype)));
+  }
+  return width == 1 ? element : llvm::FixedVectorType::get(element, static_cast<unsigned>(width));
+}
+
+Value* to_register(llvm::IRBuilderBase& b, Value* value, DType dtype) {
+  return dtype == DType::pred ? b.CreateIsNotNull(value) : value;
+}
+
+Value* to_memory(llvm::IRBuilderBase& b, Value* value, DType dtype) {
+  return dtype == DType::pred ? b.CreateZExt(value, as_wide(value, b.getInt8Ty())) : value;
+}
+
+Value* widen_to_float(llvm::IRBuilderBase& b, Value* value, DType dtype) {
+  if (dtype == DType::bf16) {
+    Value* bits = b.CreateZExt(value, as_wide(value, b.getInt32Ty()));
+    bits = b.CreateShl(bits, llvm::ConstantInt::get(bits->getType(), 16));
+    return b.CreateBitCast(bits, as_wide(value, b.getFloatTy()));
+  }
+  if (dtype == DType::f16) {
+    Value* half = b.CreateBitCast(value, as_wide(value, b.getHalfTy()));
+    return b.CreateFPExt(half, as_wide(value, b.getFloatTy()));
+  }
+  return value;
+}
+
+Value* narrow_from_float(llvm::IRBuilderBase& b, Value* value, DType dtype) {
+  if (dtype == DType::bf16) return narrow_bf16(b, value);
+  if (dtype == DType::f16) {
+    Value* half = b.CreateFPTrunc(value, as_wide(value, b.getHalfTy()));
+    return b.CreateBitCast(half, as_wide(value, b.getInt16Ty()));
+  }
+  return value;
+}
+
+Value* emit_convert(llvm::IRBuilderBase& b, Value* value, DType from, DType to) {
+  if (from == to) return value;
+  const bool from_float = ir::is_floating(from);
+  const bool to_float = ir::is_floating(to);
+  if (from_float) value = widen_to_float(b, value, from);
+  llvm::Type* type = as_wide(value, register_type(b.getContext(), to, 1));
+  if (to == DType::pred) {
+    return from_float ? b.CreateFCmpUNE(value, llvm::Constant::getNullValue(value->getType()))
+                      : b.CreateIsNotNull(value);
+  }
+  if (!from_float && !to_float) return b.CreateIntCast(value, type, is_signed(from));
+  if (!to_float) {
+    const auto intrinsic =
+        is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    return b.CreateIntrinsic(intrinsic, {type, value->getType()}, {value});
+  }
+  // Everything but f64 reaches a 16-bit float by way of f32.
+  llvm::Type* wide = as_wide(value, to == DType::f64 ? b.getDoubleTy() : b.getFloatTy());
+  if (from_float) {
+    value = b.CreateFPCast(value, wide);
+  } else {
+    value = is_signed(from) ? b.CreateSIToFP(value, wide) : b.CreateUIToFP(value, wide);
+  }
+  return narrow_from_float(b, value, to);
+}
+
+llvm::Constant* literal_element(llvm::LLVMContext& context, const ir::Literal& literal,
+                                std::int64_t index) {
+  const DType dtype = literal.shape().dtype();
+  const auto size = static_cast<std::size_t>(ir::dtype_bytes(dtype));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, literal.bytes().data() + static_cast<std::size_t>(index) * size, size);
+  llvm::Type* type = register_type(context, dtype, 1);
+  if (dtype == DType::pred) return llvm::ConstantInt::get(type, bits != 0);
+  if (dtype == DType::f32) {
+    return llvm::ConstantFP::get(context,
+                                 llvm::APFloat(llvm::APFloat::IEEEsingle(), llvm::APInt(32, bits)));
+  }
+  if (dtype == DType::f64) {
+    return llvm::ConstantFP::get(context,
+                                 llvm::APFloat(llvm::APFloat::IEEEdouble(), llvm::APInt(64, bits)));
+  }
+  return llvm::ConstantInt::get(type, bits);
+}
+
+}  // namespace plimsoll::jit

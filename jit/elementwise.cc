@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/elementwise.h"
+
+#include <llvm/IR/Module.h>
+
+#include <cmath>
+
+#include "jit/vector_math.h"
+#include "runtime/base/math/float64.h"
+#include "runtime/base/math/transcendental.h"
+
+namespace plimsoll::jit {
+namespace {
+
+using ir::DType;
+using ir::Opcode;
+using llvm::Value;
+using Builder = llvm::IRBuilderBase;
+
+template <double (*F)(double)>
+double unary(double x) {
+  return F(x);
+}
+template <double (*F)(double, double)>
+double binary(double x, double y) {
+  return F(x, y);
+}
+
+double (*const kFmod)(double, double) = std::fmod;
+float (*const kFmodf)(float, float) = std::fmod;
+
+const RuntimeSymbol kSymbols[] = {
+    {"plimsoll_exp", reinterpret_cast<void*>(unary<math::f64::exp>)},
+    {"plimsoll_expm1", reinterpret_cast<void*>(unary<math::f64::expm1>)},
+    {"plimsoll_log", reinterpret_cast<void*>(unary<math::f64::log>)},
+    {"plimsoll_log1p", reinterpret_cast<void*>(unary<math::f64::log1p>)},
+    {"plimsoll_logistic", reinterpret_cast<void*>(unary<math::f64::logistic>)},
+    {"plimsoll_tanh", reinterpret_cast<void*>(unary<math::f64::tanh>)},
+    {"plimsoll_sin", reinterpret_cast<void*>(unary<math::f64::sin>)},
+    {"plimsoll_cos", reinterpret_cast<void*>(unary<math::f64::cos>)},
+    {"plimsoll_tan", reinterpret_cast<void*>(unary<math::f64::tan>)},
+    {"plimsoll_erf", reinterpret_cast<void*>(unary<math::f64::erf>)},
+    {"plimsoll_rsqrt", reinterpret_cast<void*>(unary<math::f64::rsqrt>)},
+    {"plimsoll_cbrt", reinterpret_cast<void*>(unary<math::f64::cbrt>)},
+    {"plimsoll_pow", reinterpret_cast<void*>(binary<math::f64::pow>)},
+    {"plimsoll_atan2", reinterpret_cast<void*>(binary<math::f64::atan2>)},
+    {"fmod", reinterpret_cast<void*>(kFmod)},
+    {"fmodf", reinterpret_cast<void*>(kFmodf)},
+};
+
+unsigned bits_of_type(Value* value) { return value->getType()->getScalarSizeInBits(); }
+
+Value* number(Value* like, std::int64_t n) {
+  return llvm::ConstantInt::getSigned(like->getType(), n);
+}
+
+Value* float_bits(Builder& b, Value* value) {
+  llvm::Type* type = b.getIntNTy(bits_of_type(value));
+  return b.CreateBitCast(value, Emitted{nullptr, value}.as_wide(type));
+}
+
+// Calls the scalar f64 function `name` for every lane.
+Value* call_lanes(Builder& b, std::string_view name, std::vector<Value*> arguments) {
+  llvm::Module* module = b.GetInsertBlock()->getModule();
+  std::vector<llvm::Type*> types(arguments.size(), b.getDoubleTy());
+  llvm::FunctionCallee function =
+      module->getOrInsertFunction(llvm::StringRef(name.data(), name.size()),
+                                  llvm::FunctionType::get(b.getDoubleTy(), types, false));
+  auto* callee = llvm::cast<llvm::Function>(function.getCallee());
+  callee->setDoesNotThrow();
+  callee->setDoesNotAccessMemory();
+  callee->setWillReturn();
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(arguments[0]->getType());
+  if (vector == nullptr) return b.CreateCall(function, arguments);
+  Value* result = llvm::PoisonValue::get(vector);
+  for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
+    std::vector<Value*> scalars;
+    for (Value* argument : arguments) scalars.push_back(b.CreateExtractElement(argument, lane));
+    result = b.CreateInsertElement(result, b.CreateCall(function, scalars), lane);
+  }
+  return result;
+}
+
+Value* transcendental(Builder& b, Opcode opcode, Value* x) {
+  if (x->getType()->getScalarType()->isDoubleTy()) {
+    switch (opcode) {
+      case Opcode::exponential:
+        return call_lanes(b, "plimsoll_exp", {x});
+      case Opcode::exponential_minus_one:
+        return call_lanes(b, "plimsoll_expm1", {x});
+      case Opcode::log:
+        return call_lanes(b, "plimsoll_log", {x});
+      case Opcode::log_plus_one:
+        return call_lanes(b, "plimsoll_log1p", {x});
+      case Opcode::logistic:
+        return call_lanes(b, "plimsoll_logistic", {x});
+      case Opcode::tanh:
+        return call_lanes(b, "plimsoll_tanh", {x});
+      case Opcode::sine:
+        return call_lanes(b, "plimsoll_sin", {x});
+      case Opcode::cosine:
+        return call_lanes(b, "plimsoll_cos", {x});
+      case Opcode::tan:
+        return call_lanes(b, "plimsoll_tan", {x});
+      case Opcode::erf:
+        return call_lanes(b, "plimsoll_erf", {x});
+      case Opcode::rsqrt:
+        return call_lanes(b, "plimsoll_rsqrt", {x});
+      case Opcode::cbrt:
+        return call_lanes(b, "plimsoll_cbrt", {x});
+      default:
+        return nullptr;
+    }
+  }
+  const EmittedF32 v{{&b, x}};
+  switch (opcode) {
+    case Opcode::exponential:
+      return math::exp(v).value;
+    case Opcode::exponential_minus_one:
+      return math::expm1(v).value;
+    case Opcode::log:
+      return math::log(v).value;
+    case Opcode::log_plus_one:
+      return math::log1p(v).value;
+    case Opcode::logistic:
+      return math::logistic(v).value;
+    case Opcode::tanh:
+      return math::tanh(v).value;
+    case Opcode::sine:
+      return math::sin(v).value;
+    case Opcode::cosine:
+      return math::cos(v).value;
+    case Opcode::tan:
+      return math::tan(v).value;
+    case Opcode::erf:
+      return math::erf(v).value;
+    case Opcode::rsqrt:
+      return math::rsqrt(v).value;
+    case Opcode::cbrt:
+      return math::cbrt(v).value;
+    default:
+      return nullptr;
+  }
+}
+
+Value* reduce_precision(Builder& b, Value* x, int exponent, int mantissa, int to_exponent,
+                        int to_mantissa) {
+  const auto size = static_cast<unsigned>(1 + exponent + mantissa);
+  Value* bits = float_bits(b, x);
+  const auto word = [&](std::uint64_t n) { return llvm::ConstantInt::get(bits->getType(), n); };
+  const std::uint64_t sign = std::uint64_t{1} << (size - 1);
+  const std::uint64_t infinity = ((std::uint64_t{1} << exponent) - 1) << mantissa;
+  Value* magnitude = b.CreateAnd(bits, word(sign - 1));
+  Value* is_nan = b.CreateICmpUGT(magnitude, word(infinity));
+  Value* result = bits;
+  if (to_mantissa < mantissa) {
+    const int dropped = mantissa - to_mantissa;
+    const std::uint64_t last = std::uint64_t{1} << dropped;
+    Value* odd =
+        b.CreateAnd(b.CreateLShr(bits, word(static_cast<std::uint64_t>(dropped))), word(1));
+    result = b.CreateAdd(result, b.CreateAdd(odd, word((last >> 1) - 1)));
+    result = b.CreateAnd(result, word(~(last - 1)));
+  }
+  if (to_exponent < exponent) {
+    const std::uint64_t bias = (std::uint64_t{1} << (exponent - 1)) - 1;
+    const std::uint64_t reduced = (std::uint64_t{1} << (to_exponent - 1)) - 1;
+    Value* own = b.CreateAnd(result, word(infinity));
+    Value* sign_bit = b.CreateAnd(bits, word(sign));
+    Value* overflows = b.CreateICmpUGT(own, word((bias + reduced) << mantissa));
+    Value* underflows = b.CreateICmpULE(own, word((bias - reduced) << mantissa));
+    result = b.CreateSelect(overflows, b.CreateOr(sign_bit, word(infinity)), result);
+    result = b.CreateSelect(underflows, sign_bit, result);
+  }
+  return b.CreateBitCast(b.CreateSelect(is_nan, bits, result), x->getType());
+}
+
+Value* float_sign(Builder& b, Value* x) {
+  Value* one = llvm::ConstantFP::get(x->getType(), 1.0);
+  Value* zero = llvm::ConstantFP::get(x->getType(), 0.0);
+  Value* unit = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, one, x);
+  return b.CreateSelect(b.CreateFCmpONE(x, zero), unit, x);
+}
+
+Value* float_unary(Builder& b, const ir::Instruction& instruction, Value* x, DType dtype) {
+  switch (instruction.opcode()) {
+    case Opcode::ceil:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
+    case Opcode::floor:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
+    case Opcode::round_nearest_afz:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::round, x);
+    case Opcode::round_nearest_even:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x);
+    case Opcode::abs:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
+    case Opcode::negate:
+      return b.CreateFNeg(x);
+    case Opcode::sign:
+      return float_sign(b, x);
+    case Opcode::sqrt:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
+    case Opcode::reduce_precision: {
+      const auto& attributes = instruction.attributes();
+      const bool wide = dtype == DType::f64;
+      return reduce_precision(b, x, wide ? 11 : 8, wide ? 52 : 23, attributes.exponent_bits,
+                              attributes.mantissa_bits);
+    }
+    default:
+      return transcendental(b, instruction.opcode(), x);
+  }
+}
+
+Value* integer_unary(Builder& b, Opcode opcode, Value* x, DType dtype) {
+  const bool is_signed = ir::dtype_class(dtype) == ir::DTypeClass::signed_int;
+  switch (opcode) {
+    case Opcode::abs:
+      return is_signed ? b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b.getFalse()) : x;
+    case Opcode::negate:
+      return b.CreateNeg(x);
+    case Opcode::not_:
+      return b.CreateNot(x);
+    case Opcode::sign: {
+      Value* positive = b.CreateZExt(b.CreateIsNotNull(x), x->getType());
+      if (!is_signed) return positive;
+      return b.CreateSelect(b.CreateICmpSLT(x, number(x, 0)), number(x, -1), positive);
+    }
+    case Opcode::popcnt:
+      return b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, x);
+    case Opcode::count_leading_zeros:
+      return b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, x, b.getFalse());
+    default:
+      return x;
+  }
+}
+
+// Quotient and remainder without traps: x / 0 is all ones, x % 0 is x, and the one overflowing
+// quotient wraps.
+Value* integer_divide(Builder& b, Value* x, Value* y, bool is_signed, bool want_remainder) {
+  Value* by_zero = b.CreateIsNull(y);
+  Value* unsafe = by_zero;
+  const unsigned bits = bits_of_type(x);
+  if (is_signed) {
+    Value* lowest = llvm::ConstantInt::get(x->getType(), llvm::APInt::getSignedMinValue(bits));
+    unsafe = b.CreateOr(unsafe,
+                        b.CreateAnd(b.CreateICmpEQ(x, lowest), b.CreateICmpEQ(y, number(y, -1))));
+  }
+  Value* divisor = b.CreateSelect(unsafe, number(y, 1), y);
+  Value* quotient = nullptr;
+  if (bits <= 32 && x->getType()->isVectorTy()) {
+    // No machine divides integer vectors; the f64 quotient of 32-bit numbers truncates exactly.
+    llvm::Type* wide = Emitted{nullptr, x}.as_wide(b.getDoubleTy());
+    const auto lift = [&](Value* v) {
+      return is_signed ? b.CreateSIToFP(v, wide) : b.CreateUIToFP(v, wide);
+    };
+    Value* exact = b.CreateFDiv(lift(x), lift(divisor));
+    quotient =
+        is_signed ? b.CreateFPToSI(exact, x->getType()) : b.CreateFPToUI(exact, x->getType());
+  } else {
+    quotient = is_signed ? b.CreateSDiv(x, divisor) : b.CreateUDiv(x, divisor);
+  }
+  if (!want_remainder) return b.CreateSelect(by_zero, number(x, -1), quotient);
+  return b.CreateSelect(by_zero, x, b.CreateSub(x, b.CreateMul(quotient, divisor)));
+}
+
+// Square-and-multiply; a negative exponent gives what rounding 1 / x^n towards zero does.
+Value* integer_power(Builder& b, Value* x, Value* y, bool is_signed) {
+  const unsigned bits = bits_of_type(x);
+  Value* one = number(x, 1);
+  Value* result = one;
+  Value* square = x;
+  for (unsigned i = 0; i < bits; ++i) {
+    Value* bit = b.CreateAnd(b.CreateLShr(y, number(y, i)), one);
+    result = b.CreateSelect(b.CreateIsNotNull(bit), b.CreateMul(result, square), result);
+    if (i + 1 < bits) square = b.CreateMul(square, square);
+  }
+  if (!is_signed) return result;
+  Value* odd = b.CreateIsNotNull(b.CreateAnd(y, one));
+  Value* inverse = b.CreateSelect(b.CreateICmpEQ(x, one), one, number(x, 0));
+  inverse = b.CreateSelect(b.CreateICmpEQ(x, number(x, -1)),
+                           b.CreateSelect(odd, number(x, -1), one), inverse);
+  return b.CreateSelect(b.CreateICmpSLT(y, number(y, 0)), inverse, result);
+}
+
+Value* integer_binary(Builder& b, Opcode opcode, Value* x, Value* y, DType dtype) {
+  const bool is_signed = ir::dtype_class(dtype) == ir::DTypeClass::signed_int;
+  if (dtype == DType::pred) {
+    switch (opcode) {
+      case Opcode::add:
+      case Opcode::maximum:
+        return b.CreateOr(x, y);
+      case Opcode::multiply:
+      case Opcode::minimum:
+        return b.CreateAnd(x, y);
+      case Opcode::subtract:
+        return b.CreateXor(x, y);
+      default:
+        break;
+    }
+  }
+  const unsigned bits = bits_of_type(x);
+  const auto in_range = [&] { return b.CreateICmpULT(y, number(y, bits)); };
+  switch (opcode) {
+    case Opcode::add:
+      return b.CreateAdd(x, y);
+    case Opcode::subtract:
+      return b.CreateSub(x, y);
+    case Opcode::multiply:
+      return b.CreateMul(x, y);
+    case Opcode::divide:
+      return integer_divide(b, x, y, is_signed, false);
+    case Opcode::remainder:
+      return integer_divide(b, x, y, is_signed, true);
+    case Opcode::power:
+      return integer_power(b, x, y, is_signed);
+    case Opcode::maximum:
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, x,
+                                     y);
+    case Opcode::minimum:
+      return b.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x,
+                                     y);
+    case Opcode::and_:
+      return b.CreateAnd(x, y);
+    case Opcode::or_:
+      return b.CreateOr(x, y);
+    case Opcode::xor_:
+      return b.CreateXor(x, y);
+    case Opcode::shift_left:
+    case Opcode::shift_right_logical: {
+      Value* fits = in_range();
+      Value* amount = b.CreateSelect(fits, y, number(y, 0));
+      Value* shifted =
+          opcode == Opcode::shift_left ? b.CreateShl(x, amount) : b.CreateLShr(x, amount);
+      return b.CreateSelect(fits, shifted, number(x, 0));
+    }
+    case Opcode::shift_right_arithmetic:
+      return b.CreateAShr(x, b.CreateSelect(in_range(), y, number(y, bits - 1)));
+    default:
+      return nullptr;
+  }
+}
+
+Value* float_binary(Builder& b, Opcode opcode, Value* x, Value* y) {
+  const bool wide = x->getType()->getScalarType()->isDoubleTy();
+  switch (opcode) {
+    case Opcode::add:
+      return b.CreateFAdd(x, y);
+    case Opcode::subtract:
+      return b.CreateFSub(x, y);
+    case Opcode::multiply:
+      return b.CreateFMul(x, y);
+    case Opcode::divide:
+      return b.CreateFDiv(x, y);
+    case Opcode::remainder:
+      return b.CreateFRem(x, y);
+    case Opcode::maximum:
+      return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
+    case Opcode::minimum:
+      return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, y);
+    case Opcode::power:
+      if (wide) return call_lanes(b, "plimsoll_pow", {x, y});
+      return math::pow(EmittedF32{{&b, x}}, EmittedF32{{&b, y}}).value;
+    case Opcode::atan2:
+      if (wide) return call_lanes(b, "plimsoll_atan2", {x, y});
+      return math::atan2(EmittedF32{{&b, x}}, EmittedF32{{&b, y}}).value;
+    default:
+      return nullptr;
+  }
+}
+
+llvm::CmpInst::Predicate predicate_of(ir::ComparisonDirection direction, bool is_float,
+                                      bool is_signed) {
+  using Direction = ir::ComparisonDirection;
+  using Predicate = llvm::CmpInst::Predicate;
+  switch (direction) {
+    case Direction::eq:
+      return is_float ? Predicate::FCMP_OEQ : Predicate::ICMP_EQ;
+    case Direction::ne:
+      return is_float ? Predicate::FCMP_UNE : Predicate::ICMP_NE;
+    case Direction::ge:
+      return is_float ? Predicate::FCMP_OGE : is_signed ? Predicate::ICMP_SGE : Predicate::ICMP_UGE;
+    case Direction::gt:
+      return is_float ? Predicate::FCMP_OGT : is_signed ? Predicate::ICMP_SGT : Predicate::ICMP_UGT;
+    case Direction::le:
+      return is_float ? Predicate::FCMP_OLE : is_signed ? Predicate::ICMP_SLE : Predicate::ICMP_ULE;
+    case Direction::lt:
+      return is_float ? Predicate::FCMP_OLT : is_signed ? Predicate::ICMP_SLT : Predicate::ICMP_ULT;
+  }
+  return Predicate::ICMP_EQ;
+}
+
+// An integer that orders as the total order of the float does: the magnitude bits of negative
+// numbers are flipped.
+Value* total_order_key(Builder& b, Value* x) {
+  Value* bits = float_bits(b, x);
+  const unsigned size = bits_of_type(bits);
+  Value* negative = b.CreateAShr(bits, number(bits, size - 1));
+  return b.CreateXor(bits, b.CreateLShr(negative, number(bits, 1)));
+}
+
+Value* compare(Builder& b, const ir::Instruction& instruction, Value* x, Value* y, DType dtype) {
+  const auto& attributes = instruction.attributes();
+  const bool is_float = ir::is_floating(dtype);
+  if (is_float && attributes.comparison_order == ir::ComparisonOrder::total) {
+    return b.CreateICmp(predicate_of(attributes.comparison_direction, false, true),
+                        total_order_key(b, x), total_order_key(b, y));
+  }
+  const bool is_signed = ir::dtype_class(dtype) == ir::DTypeClass::signed_int;
+  const auto predicate = predicate_of(attributes.comparison_direction, is_float, is_signed);
+  if (!is_float) return b.CreateICmp(predicate, x, y);
+  return b.CreateFCmp(predicate, widen_to_float(b, x, dtype), widen_to_float(b, y, dtype));
+}
+
+Value* bitcast_convert(Builder& b, Value* x, DType from, DType to) {
+  Value* bits = to_memory(b, x, from);
+  bits = b.CreateBitCast(bits, Emitted{nullptr, bits}.as_wide(memory_type(b.getContext(), to, 1)));
+  return to_register(b, bits, to);
+}
+
+// Operations on a 16-bit float that only touch bits, so that they need no rounding.
+Value* small_float_unary(Builder& b, Opcode opcode, Value* x) {
+  if (opcode == Opcode::negate) return b.CreateXor(x, number(x, -0x8000));
+  if (opcode == Opcode::abs) return b.CreateAnd(x, number(x, 0x7fff));
+  return nullptr;
+}
+
+// Operands and result of one dtype.
+Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
+                    const std::vector<Value*>& operands, DType dtype) {
+  const Opcode opcode = instruction.opcode();
+  if (opcode == Opcode::clamp) {
+    Value* raised = emit_binary(b, Opcode::maximum, operands[0], operands[1], dtype);
+    return emit_binary(b, Opcode::minimum, raised, operands[2], dtype);
+  }
+  if (operands.size() == 2) return emit_binary(b, opcode, operands[0], operands[1], dtype);
+  if (!ir::is_floating(dtype)) return integer_unary(b, opcode, operands[0], dtype);
+  if (ir::dtype_bytes(dtype) == 2) {
+    if (Value* result = small_float_unary(b, opcode, operands[0])) return result;
+  }
+  Value* result = float_unary(b, instruction, widen_to_float(b, operands[0], dtype), dtype);
+  return result == nullptr ? nullptr : narrow_from_float(b, result, dtype);
+}
+
+}  // namespace
+
+std::span<const RuntimeSymbol> runtime_symbols() { return kSymbols; }
+
+Value* emit_binary(Builder& b, Opcode opcode, Value* x, Value* y, DType dtype) {
+  if (!ir::is_floating(dtype)) return integer_binary(b, opcode, x, y, dtype);
+  Value* result = float_binary(b, opcode, widen_to_float(b, x, dtype), widen_to_float(b, y, dtype));
+  return result == nullptr ? nullptr : narrow_from_float(b, result, dtype);
+}
+
+Value* emit_elementwise(Builder& b, const ir::Instruction& instruction,
+                        std::vector<Value*> operands, std::vector<DType> dtypes) {
+  const Opcode opcode = instruction.opcode();
+  const DType dtype = instruction.shape().dtype();
+  // Mixed precision happens in the widest float among the operands and the result.
+  const auto unify = [&](std::size_t first, DType meet) {
+    for (std::size_t i = first; i < operands.size(); ++i) {
+      if (dtypes[i] == meet || !ir::is_floating(dtypes[i]) || !ir::is_floating(meet)) continue;
+      meet = dtypes[i] == DType::f64 || meet == DType::f64 ? DType::f64 : DType::f32;
+    }
+    for (std::size_t i = first; i < operands.size(); ++i) {
+      operands[i] = emit_convert(b, operands[i], dtypes[i], meet);
+    }
+    return meet;
+  };
+  switch (opcode) {
+    case Opcode::convert:
+      return emit_convert(b, operands[0], dtypes[0], dtype);
+    case Opcode::bitcast_convert:
+      return bitcast_convert(b, operands[0], dtypes[0], dtype);
+    case Opcode::copy:
+      return emit_convert(b, operands[0], dtypes[0], dtype);
+    case Opcode::select: {
+      const DType meet = unify(1, dtype);
+      Value* chosen = b.CreateSelect(operands[0], operands[1], operands[2]);
+      return emit_convert(b, chosen, meet, dtype);
+    }
+    case Opcode::compare: {
+      const DType meet = unify(0, dtypes[0]);
+      return compare(b, instruction, operands[0], operands[1], meet);
+    }
+    case Opcode::is_finite: {
+      if (!ir::is_floating(dtypes[0])) {
+        return llvm::ConstantInt::getTrue(Emitted{nullptr, operands[0]}.as_wide(b.getInt1Ty()));
+      }
+      Value* x = widen_to_float(b, operands[0], dtypes[0]);
+      return b.CreateFCmpOLT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x),
+                             llvm::ConstantFP::getInfinity(x->getType()));
+    }
+    default:
+      break;
+  }
+  const DType meet = unify(0, dtype);
+  Value* result = emit_uniform(b, instruction, operands, meet);
+  return result == nullptr ? nullptr : emit_convert(b, result, meet, dtype);
+}
+
+}  // namespace plimsoll::jit

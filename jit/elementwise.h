@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "runtime/ir/module.h"
+
+namespace plimsoll::jit {
+
+// How elements stand in LLVM values: pred as i1 (one byte in memory), f16 and bf16 as their 16
+// bits, all others as themselves; `width` lanes, or a scalar when it is 1.
+llvm::Type* register_type(llvm::LLVMContext& context, ir::DType dtype, int width);
+llvm::Type* memory_type(llvm::LLVMContext& context, ir::DType dtype, int width);
+llvm::Value* to_register(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype);
+llvm::Value* to_memory(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype);
+
+// `value` (scalar or vector) from one dtype to another, as HLO's convert does.
+llvm::Value* emit_convert(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType from,
+                          ir::DType to);
+
+// f16 and bf16 to f32 and back (rounded); other floats stay.
+llvm::Value* widen_to_float(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype);
+llvm::Value* narrow_from_float(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype);
+
+// One elementwise instruction on operands of equal width. `dtypes` are the operands'.
+llvm::Value* emit_elementwise(llvm::IRBuilderBase& builder, const ir::Instruction& instruction,
+                              std::vector<llvm::Value*> operands, std::vector<ir::DType> dtypes);
+
+// The binary operation `opcode` on two values of `dtype`.
+llvm::Value* emit_binary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* a,
+                         llvm::Value* b, ir::DType dtype);
+
+// An element of a literal, or a number, as a scalar constant.
+llvm::Constant* literal_element(llvm::LLVMContext& context, const ir::Literal& literal,
+                                std::int64_t index);
+
+// Functions that generated code calls by name.
+struct RuntimeSymbol {
+  std::string_view name;
+  void* address;
+};
+std::span<const RuntimeSymbol> runtime_symbols();
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/graph.h"
+
+#include <algorithm>
+
+namespace plimsoll::jit {
+namespace {
+
+using ir::Instruction;
+using ir::OpClass;
+using ir::Opcode;
+
+bool is_loop_operation(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::constant:
+    case Opcode::iota:
+    case Opcode::bitcast:
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::transpose:
+    case Opcode::slice:
+    case Opcode::dynamic_slice:
+    case Opcode::dynamic_update_slice:
+    case Opcode::concatenate:
+    case Opcode::pad:
+    case Opcode::reverse:
+      break;
+    default:
+      if (!ir::is_elementwise(instruction.opcode())) return false;
+  }
+  if (!instruction.shape().is_array()) return false;
+  if (instruction.opcode() == Opcode::bitcast_convert &&
+      ir::dtype_bytes(instruction.shape().dtype()) !=
+          ir::dtype_bytes(instruction.operand(0)->shape().dtype())) {
+    return false;
+  }
+  for (const Instruction* operand : instruction.operands()) {
+    if (!operand->shape().is_array()) return false;
+  }
+  return true;
+}
+
+Status refuse(const Instruction& instruction, std::string_view why) {
+  return unimplemented("compile '" + instruction.name() + "': " +
+                       std::string(ir::to_string(instruction.opcode())) + " " + std::string(why));
+}
+
+}  // namespace
+
+bool is_scalar_computation(const ir::Computation& computation) {
+  for (const auto& instruction : computation.instructions()) {
+    const Opcode opcode = instruction->opcode();
+    if (opcode == Opcode::tuple) {
+      if (instruction.get() != computation.root()) return false;
+      continue;
+    }
+    if (!instruction->shape().is_scalar()) return false;
+    if (opcode != Opcode::parameter && opcode != Opcode::constant && !ir::is_elementwise(opcode)) {
+      return false;
+    }
+  }
+  return computation.instruction_count() <= kMaxInstructions && computation.root() != nullptr;
+}
+
+Node Graph::node_of(const Instruction& instruction) const {
+  Node node;
+  node.instruction = &instruction;
+  node.shape = &instruction.shape();
+  if (instruction.opcode() == Opcode::parameter) {
+    node.input = static_cast<int>(instruction.attributes().parameter_number);
+  } else if (instruction.opcode() == Opcode::get_tuple_element) {
+    node.instruction = instruction.operand(0);
+    node.component = static_cast<int>(instruction.attributes().tuple_index);
+  } else if (instruction.opcode() == Opcode::constant) {
+    const auto it = std::find(tables_.begin(), tables_.end(), &instruction);
+    if (it != tables_.end()) {
+      node.input =
+          static_cast<int>(inputs_.size() + static_cast<std::size_t>(it - tables_.begin()));
+    }
+  }
+  return node;
+}
+
+Node Graph::operand(const Instruction& user, int i) const {
+  if (fused_) return node_of(*user.operand(i));
+  Node node;
+  node.input = i;
+  node.shape = inputs_[static_cast<std::size_t>(i)];
+  return node;
+}
+
+Result<Graph> Graph::create(const Instruction& instruction) {
+  Graph graph;
+  graph.instruction_ = &instruction;
+  graph.fused_ = instruction.opcode() == Opcode::fusion;
+  for (const Instruction* operand : instruction.operands()) {
+    if (!operand->shape().is_array()) return refuse(instruction, "has a tuple operand");
+    graph.inputs_.push_back(&operand->shape());
+  }
+  if (graph.fused_ && instruction.called_computations().size() != 1) {
+    return refuse(instruction, "calls no computation");
+  }
+  const Instruction& root = graph.fused_ ? *instruction.to_apply()->root() : instruction;
+  std::vector<const Instruction*> elements;
+  if (root.opcode() == Opcode::tuple) {
+    elements.assign(root.operands().begin(), root.operands().end());
+  } else {
+    elements.push_back(&root);
+  }
+  // The tables are numbered before any node is made, because nodes of constants refer to them.
+  const auto add_table = [&](const Instruction& candidate) {
+    if (candidate.opcode() == Opcode::constant && candidate.attributes().literal != nullptr &&
+        !candidate.attributes().literal->is_splat() && candidate.shape().element_count() > 0) {
+      graph.tables_.push_back(&candidate);
+    }
+  };
+  if (graph.fused_) {
+    if (instruction.to_apply()->instruction_count() > kMaxInstructions) {
+      return refuse(instruction, "is too large");
+    }
+    for (const auto& inner : instruction.to_apply()->instructions()) add_table(*inner);
+  } else {
+    add_table(instruction);
+  }
+  for (const Instruction* element : elements) {
+    if (element->shape().is_array()) {
+      graph.roots_.push_back(graph.node_of(*element));
+    } else if (element->opcode() == Opcode::reduce && element->shape().is_tuple()) {
+      for (std::size_t i = 0; i < element->shape().elements().size(); ++i) {
+        Node node;
+        node.instruction = element;
+        node.component = static_cast<int>(i);
+        node.shape = &element->shape().elements()[i];
+        graph.roots_.push_back(node);
+      }
+    } else {
+      return refuse(*element, "has no array result");
+    }
+  }
+  PLIMSOLL_RETURN_IF_ERROR(graph.collect());
+  PLIMSOLL_RETURN_IF_ERROR(graph.check_reduces());
+  return graph;
+}
+
+Status Graph::collect() {
+  std::unordered_set<const Instruction*> seen;
+  struct Frame {
+    const Instruction* instruction;
+    int next;
+  };
+  std::vector<Frame> stack;
+  const auto visit = [&](const Node& node) {
+    if (!node.is_input() && seen.insert(node.instruction).second) {
+      stack.push_back({node.instruction, 0});
+    }
+  };
+  for (const Node& root : roots_) {
+    visit(root);
+    while (!stack.empty()) {
+      const Instruction& top = *stack.back().instruction;
+      if (stack.back().next == 0) {
+        if (top.opcode() == Opcode::reduce) {
+          if (!is_scalar_computation(*top.to_apply())) {
+            return refuse(top, "applies a computation that is not made of scalar operations");
+          }
+          for (const Instruction* operand : top.operands()) {
+            if (!operand->shape().is_array()) return refuse(top, "has a tuple operand");
+          }
+        } else if (!is_loop_operation(top)) {
+          return refuse(top, "is not a loop operation");
+        }
+        if (top.opcode() == Opcode::constant &&
+            (top.attributes().literal == nullptr || top.attributes().literal->is_elided())) {
+          return failed_precondition("compile '" + top.name() + "': the constant has no values");
+        }
+      }
+      if (stack.back().next < top.operand_count()) {
+        visit(operand(top, stack.back().next++));
+        continue;
+      }
+      instructions_.push_back(&top);
+      if (top.opcode() == Opcode::reduce) reduces_.push_back(&top);
+      stack.pop_back();
+    }
+  }
+  return ok_status();
+}
+
+Status Graph::check_reduces() {
+  if (reduces_.empty()) return ok_status();
+  const Instruction& first = *reduces_.front();
+  const ir::Dims& dims = operand(first, 0).dims();
+  auto reduced = first.attributes().dimensions;
+  std::sort(reduced.begin(), reduced.end());
+  // What depends on a reduce may not feed another one.
+  auto& after = after_reduce_;
+  for (const Instruction* instruction : instructions_) {
+    bool depends = false;
+    for (int i = 0; i < instruction->operand_count(); ++i) {
+      const Node node = operand(*instruction, i);
+      depends = depends || (!node.is_input() && after.contains(node.instruction));
+    }
+    if (instruction->opcode() == Opcode::reduce) {
+      auto own = instruction->attributes().dimensions;
+      std::sort(own.begin(), own.end());
+      if (depends) return refuse(*instruction, "depends on another reduce of its fusion");
+      if (operand(*instruction, 0).dims() != dims || own != reduced) {
+        return refuse(*instruction, "has another shape than the first reduce of its fusion");
+      }
+      depends = true;
+    }
+    if (depends) after.insert(instruction);
+  }
+  const ir::Shape& result =
+      first.shape().is_tuple() ? first.shape().elements().front() : first.shape();
+  const std::int64_t results = result.element_count();
+  for (const Node& root : roots_) {
+    const bool epilogue = !root.is_input() && after.contains(root.instruction);
+    if (epilogue && root.shape->element_count() != results) {
+      return refuse(first, "has an epilogue with another number of elements");
+    }
+    if (!epilogue && root.dims() != dims && root.shape->element_count() != results) {
+      return refuse(first, "shares a fusion with a value of other dims");
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace plimsoll::jit

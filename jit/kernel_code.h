@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "jit/graph.h"
+#include "runtime/base/status.h"
+
+namespace plimsoll::jit {
+
+// One parallel loop of a kernel: a function over units [0, units), which write disjoint memory.
+struct Phase {
+  std::string function;
+  std::int64_t units = 0;
+  double unit_seconds = 0;  // estimate
+  // Not run when this input and this output are the same buffer; -1: always run.
+  int unless_input = -1, unless_output = -1;
+};
+
+// What the writers of kernels need to know of the machine.
+struct Machine {
+  int vector_bytes = 16;
+};
+
+// A kernel as LLVM IR: phases run one after the other.
+struct KernelCode {
+  std::unique_ptr<llvm::LLVMContext> context;
+  std::unique_ptr<llvm::Module> module;
+  std::vector<Phase> phases;
+  std::int64_t workspace_bytes = 0;
+};
+
+// Loop kernels compute each root element from its index; reduction kernels are in reduction.h's
+// terms. Preconditions: no reduce in `graph`; at least one.
+Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine);
+Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& machine);
+
+// Rough seconds to compute one element of everything in the graph, on one thread.
+double seconds_per_element(const Graph& graph);
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+
+#include "jit/elementwise.h"
+#include "jit/kernel_code.h"
+#include "jit/loop_nest.h"
+#include "jit/value_emitter.h"
+
+namespace plimsoll::jit {
+namespace {
+
+using ir::Opcode;
+
+constexpr std::size_t kMaxPlacedOperands = 16;
+// Elements of one unit of work when rows are long.
+constexpr std::int64_t kChunk = 2048;
+
+// A root that is stored operand by operand rather than chosen element by element.
+bool is_placed(const Graph& graph, const Node& root) {
+  if (root.is_input()) return false;
+  const ir::Instruction& instruction = *root.instruction;
+  switch (instruction.opcode()) {
+    case Opcode::dynamic_update_slice:
+      return true;
+    case Opcode::concatenate:
+      return graph.roots().size() == 1 && instruction.operands().size() <= kMaxPlacedOperands;
+    case Opcode::pad:
+      return graph.roots().size() == 1 &&
+             std::all_of(instruction.attributes().padding.begin(),
+                         instruction.attributes().padding.end(),
+                         [](const auto& p) { return p.low >= 0 && p.high >= 0; });
+    default:
+      return false;
+  }
+}
+
+struct PhaseNest {
+  LoopNest nest;
+  int unless_input = -1, unless_output = -1;
+};
+
+std::vector<PhaseNest> plan_nests(const Graph& graph) {
+  std::vector<PhaseNest> nests;
+  PhaseNest plain;
+  std::vector<PhaseNest> placed;
+  for (std::size_t r = 0; r < graph.roots().size(); ++r) {
+    const Node& root = graph.roots()[r];
+    const int output = static_cast<int>(r);
+    if (!is_placed(graph, root)) {
+      if (plain.nest.stores.empty()) plain.nest.dims = root.dims();
+      plain.nest.stores.push_back({root, output, nullptr, 0});
+      continue;
+    }
+    const ir::Instruction& instruction = *root.instruction;
+    const auto place = [&](int operand) {
+      PhaseNest phase;
+      const Node value = graph.operand(instruction, operand);
+      phase.nest.dims = value.dims();
+      phase.nest.stores.push_back({value, output, &instruction, operand});
+      placed.push_back(std::move(phase));
+    };
+    if (instruction.opcode() == Opcode::concatenate) {
+      for (int i = 0; i < instruction.operand_count(); ++i) place(i);
+    } else if (instruction.opcode() == Opcode::pad) {
+      place(1);
+      placed.back().nest.dims = root.dims();
+      place(0);
+    } else {
+      PhaseNest copy;
+      const Node whole = graph.operand(instruction, 0);
+      copy.nest.dims = whole.dims();
+      copy.nest.stores.push_back({whole, output, nullptr, 0});
+      if (whole.is_input()) {
+        copy.unless_input = whole.input;
+        copy.unless_output = output;
+      }
+      placed.push_back(std::move(copy));
+      place(1);
+    }
+  }
+  if (!plain.nest.stores.empty()) nests.push_back(std::move(plain));
+  for (PhaseNest& phase : placed) nests.push_back(std::move(phase));
+  return nests;
+}
+
+class LoopWriter {
+ public:
+  LoopWriter(const Graph& graph, const LoopNest& nest, int max_width, llvm::Module& module,
+             const std::string& name)
+      : graph_(graph),
+        nest_(nest),
+        extents_(choose_extents(graph, nest)),
+        builder_(module.getContext()),
+        function_(PhaseFunction::create(module, name, builder_)),
+        emitter_(graph, space_, builder_, function_, 2) {
+    inner_ = extents_.back();
+    for (std::size_t i = 0; i + 1 < extents_.size(); ++i) rows_ *= extents_[i];
+    width_ = static_cast<int>(std::min<std::uint64_t>(
+        static_cast<std::uint64_t>(max_width), std::bit_ceil(static_cast<std::uint64_t>(inner_))));
+    // Rows are cut only where there are too few of them to share out.
+    chunk_ = inner_ > 2 * kChunk && rows_ < 256 ? kChunk : inner_;
+    chunks_ = (inner_ + chunk_ - 1) / chunk_;
+  }
+
+  std::int64_t units() const { return rows_ * chunks_; }
+  std::int64_t elements_per_unit() const { return chunk_; }
+
+  Status write() {
+    for (std::size_t i = 0; i + 1 < extents_.size(); ++i) {
+      loops_.push_back(space_.add_loop(extents_[i], 1));
+    }
+    lane_ = space_.add_loop(inner_, 2);
+    for (std::size_t i = 0; i < loops_.size(); ++i) {
+      position_ = space_.add(space_.scale(position_, extents_[i]), loops_[i]);
+    }
+    position_ = space_.add(space_.scale(position_, inner_), lane_);
+
+    llvm::IRBuilder<>& b = builder_;
+    Loop units = Loop::open(b, function_.begin, function_.end, 1);
+    llvm::Value* row = units.variable;
+    llvm::Value* first = b.getInt64(0);
+    if (chunks_ > 1) {
+      llvm::Value* count = b.getInt64(static_cast<std::uint64_t>(chunks_));
+      llvm::Value* part = b.CreateURem(row, count);
+      row = b.CreateUDiv(row, count);
+      first = b.CreateMul(part, b.getInt64(static_cast<std::uint64_t>(chunk_)));
+    }
+    for (std::size_t i = loops_.size(); i-- > 0;) {
+      llvm::Value* extent = b.getInt64(static_cast<std::uint64_t>(extents_[i]));
+      emitter_.bind(loops_[i], i == 0 ? row : b.CreateURem(row, extent));
+      if (i > 0) row = b.CreateUDiv(row, extent);
+    }
+    auto* lanes = llvm::BasicBlock::Create(b.getContext(), "lanes", function_.function);
+    emitter_.anchor(1, b.CreateBr(lanes));
+    b.SetInsertPoint(lanes);
+    write_row(first);
+    units.close(b);
+    b.CreateRetVoid();
+    return emitter_.status();
+  }
+
+ private:
+  void write_row(llvm::Value* first) {
+    llvm::IRBuilder<>& b = builder_;
+    const std::int64_t whole = inner_ / width_ * width_;
+    const auto constant = [&](std::int64_t n) { return b.getInt64(static_cast<std::uint64_t>(n)); };
+    if (whole > 0) {
+      llvm::Value* last = constant(whole);
+      if (chunks_ > 1) {
+        last = b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last,
+                                       b.CreateAdd(first, constant(chunk_)));
+      }
+      Loop loop = Loop::open(b, first, last, width_);
+      write_lanes(loop.variable, width_);
+      loop.close(b);
+    }
+    const auto rest = static_cast<int>(inner_ - whole);
+    if (rest == 0) return;
+    if (chunks_ == 1) {
+      write_lanes(constant(whole), rest);
+      return;
+    }
+    auto* tail = llvm::BasicBlock::Create(b.getContext(), "tail", function_.function);
+    auto* done = llvm::BasicBlock::Create(b.getContext(), "done", function_.function);
+    b.CreateCondBr(b.CreateICmpEQ(first, constant((chunks_ - 1) * chunk_)), tail, done);
+    b.SetInsertPoint(tail);
+    write_lanes(constant(whole), rest);
+    b.CreateBr(done);
+    b.SetInsertPoint(done);
+  }
+
+  // All values before any store, so that an output may be the buffer of an input.
+  void write_lanes(llvm::Value* first, int active) {
+    emitter_.open_lanes(width_, active);
+    emitter_.bind_lane(lane_, first);
+    std::vector<llvm::Value*> values;
+    for (const Store& store : nest_.stores) {
+      values.push_back(
+          emitter_.value(store.value, space_.delinearize(position_, store.value.dims())));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Store& store = nest_.stores[i];
+      const ir::Dims& dims = store.placement != nullptr ? nest_.dims : store.value.dims();
+      emitter_.store(function_.output(store.output),
+                     store_position(space_, graph_, store, space_.delinearize(position_, dims)),
+                     values[i], store.value.dtype());
+    }
+  }
+
+  const Graph& graph_;
+  const LoopNest& nest_;
+  std::vector<std::int64_t> extents_;
+  std::int64_t rows_ = 1, inner_ = 1, chunk_ = 1, chunks_ = 1;
+  int width_ = 1;
+  llvm::IRBuilder<> builder_;
+  PhaseFunction function_;
+  IndexSpace space_;
+  ValueEmitter emitter_;
+  std::vector<Affine> loops_;
+  Affine lane_, position_;
+};
+
+}  // namespace
+
+double seconds_per_element(const Graph& graph) {
+  double nanoseconds = 0.1 * static_cast<double>(graph.inputs().size() + graph.roots().size());
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    switch (instruction->opcode()) {
+      case Opcode::exponential:
+      case Opcode::exponential_minus_one:
+      case Opcode::log:
+      case Opcode::log_plus_one:
+      case Opcode::logistic:
+      case Opcode::tanh:
+      case Opcode::erf:
+      case Opcode::rsqrt:
+      case Opcode::sqrt:
+      case Opcode::divide:
+        nanoseconds += 0.5;
+        break;
+      case Opcode::sine:
+      case Opcode::cosine:
+      case Opcode::tan:
+      case Opcode::power:
+      case Opcode::atan2:
+      case Opcode::cbrt:
+      case Opcode::remainder:
+        nanoseconds += 2;
+        break;
+      case Opcode::transpose:
+      case Opcode::reverse:
+      case Opcode::concatenate:
+      case Opcode::pad:
+        nanoseconds += 0.5;
+        break;
+      default:
+        nanoseconds += 0.03;
+        break;
+    }
+    if (instruction->shape().is_array() && instruction->shape().dtype() == ir::DType::f64) {
+      nanoseconds += 0.2;
+    }
+  }
+  return nanoseconds * 1e-9;
+}
+
+Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine) {
+  KernelCode code;
+  code.context = std::make_unique<llvm::LLVMContext>();
+  code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+  int widest = 4;
+  const auto consider = [&](ir::DType dtype) { widest = std::max(widest, ir::dtype_bytes(dtype)); };
+  for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    consider(instruction->shape().dtype());
+  }
+  const int max_width = std::max(machine.vector_bytes / widest, 2);
+  const double seconds = seconds_per_element(graph);
+  for (const PhaseNest& phase : plan_nests(graph)) {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : phase.nest.dims) count *= extent;
+    if (count == 0) continue;
+    Phase result;
+    result.function = "phase" + std::to_string(code.phases.size());
+    LoopWriter writer(graph, phase.nest, max_width, *code.module, result.function);
+    PLIMSOLL_RETURN_IF_ERROR(writer.write());
+    result.units = writer.units();
+    result.unit_seconds = seconds * static_cast<double>(writer.elements_per_unit()) + 2e-9;
+    result.unless_input = phase.unless_input;
+    result.unless_output = phase.unless_output;
+    code.phases.push_back(std::move(result));
+  }
+  return code;
+}
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "jit/graph.h"
+
+namespace plimsoll::jit {
+
+// Where a loop's value goes: output `output`, at the loop's index, or, for operand `operand` of a
+// concatenate, pad or dynamic-update-slice `placement`, at the place that gives it in the result.
+struct Store {
+  Node value;
+  int output = 0;
+  const ir::Instruction* placement = nullptr;
+  int operand = 0;
+};
+
+// One loop nest over `dims` (row-major order of an array) with its stores.
+struct LoopNest {
+  ir::Dims dims;
+  std::vector<Store> stores;
+};
+
+// The position in the output where `store` puts the value of index `index`.
+Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
+                      const Index& index);
+
+// The extents to loop over, major to minor: `nest.dims` split where reshapes need it, and merged
+// where every access runs on through the boundary.
+std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nest);
+
+}  // namespace plimsoll::jit

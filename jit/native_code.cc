@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/native_code.h"
+
+#include <llvm/Analysis/TargetTransformInfo.h>
+#include <llvm/ExecutionEngine/Orc/CompileUtils.h>
+#include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "jit/elementwise.h"
+
+namespace plimsoll::jit {
+namespace {
+
+Status to_status(llvm::Error error, std::string_view what) {
+  return internal_error(std::string(what) + ": " + llvm::toString(std::move(error)));
+}
+
+void initialize_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+  });
+}
+
+int host_vector_bytes() {
+  const auto features = llvm::sys::getHostCPUFeatures();
+  const auto has = [&](llvm::StringRef name) {
+    const auto it = features.find(name);
+    return it != features.end() && it->second;
+  };
+  if (has("avx512f") && has("avx512vl") && has("avx512dq") && has("avx512bw")) return 64;
+  return has("avx2") ? 32 : 16;
+}
+
+class LinkedCode final : public NativeCode {
+ public:
+  LinkedCode(std::shared_ptr<llvm::orc::LLJIT> jit, llvm::orc::JITDylib& library,
+             std::vector<PhaseEntry> entries)
+      : jit_(std::move(jit)), library_(library), entries_(std::move(entries)) {}
+  ~LinkedCode() override {
+    llvm::consumeError(jit_->getExecutionSession().removeJITDylib(library_));
+  }
+  PhaseEntry entry(std::size_t phase) const override { return entries_[phase]; }
+
+ private:
+  std::shared_ptr<llvm::orc::LLJIT> jit_;
+  llvm::orc::JITDylib& library_;
+  std::vector<PhaseEntry> entries_;
+};
+
+class OrcCompiler final : public NativeCompiler {
+ public:
+  OrcCompiler(std::shared_ptr<llvm::orc::LLJIT> jit, llvm::orc::JITTargetMachineBuilder target,
+              int optimization_level)
+      : jit_(std::move(jit)),
+        target_(std::move(target)),
+        machine_{host_vector_bytes()},
+        optimization_level_(optimization_level) {}
+
+  Machine machine() const override { return machine_; }
+
+  Result<std::shared_ptr<const NativeCode>> compile(KernelCode code,
+                                                    std::string* optimized_text) override {
+    auto target = llvm::orc::JITTargetMachineBuilder(target_).createTargetMachine();
+    if (!target) return to_status(target.takeError(), "create target machine");
+    llvm::Module& module = *code.module;
+    module.setDataLayout((*target)->createDataLayout());
+    module.setTargetTriple((*target)->getTargetTriple().str());
+    const std::string width = std::to_string(8 * machine_.vector_bytes);
+    for (llvm::Function& function : module) {
+      if (function.isDeclaration()) continue;
+      // The CPU model may prefer narrower vectors than the code is written in.
+      function.addFnAttr("prefer-vector-width", width);
+      function.addFnAttr("min-legal-vector-width", width);
+      std::string problem;
+      llvm::raw_string_ostream stream(problem);
+      if (llvm::verifyFunction(function, &stream)) {
+        return internal_error("generated code is invalid: " + stream.str());
+      }
+    }
+    if (optimization_level_ > 0) optimize(module, **target);
+    if (optimized_text != nullptr) {
+      llvm::raw_string_ostream stream(*optimized_text);
+      module.print(stream, nullptr);
+    }
+    auto object = llvm::orc::SimpleCompiler(**target)(module);
+    if (!object) return to_status(object.takeError(), "compile");
+    return link(std::move(*object), code.phases);
+  }
+
+ private:
+  static void optimize(llvm::Module& module, llvm::TargetMachine& target) {
+    llvm::LoopAnalysisManager loops;
+    llvm::FunctionAnalysisManager functions;
+    llvm::CGSCCAnalysisManager graphs;
+    llvm::ModuleAnalysisManager modules;
+    llvm::PassBuilder builder(&target);
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(graphs);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, graphs, modules);
+    // The code is vector code already; what is left is cleaning up.
+    llvm::FunctionPassManager passes;
+    passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+    passes.addPass(llvm::EarlyCSEPass(false));
+    passes.addPass(llvm::InstCombinePass());
+    passes.addPass(llvm::SimplifyCFGPass());
+    for (llvm::Function& function : module) {
+      if (!function.isDeclaration()) passes.run(function, functions);
+    }
+  }
+
+  Result<std::shared_ptr<const NativeCode>> link(std::unique_ptr<llvm::MemoryBuffer> object,
+                                                 const std::vector<Phase>& phases) {
+    llvm::orc::ExecutionSession& session = jit_->getExecutionSession();
+    llvm::orc::JITDylib& library =
+        session.createBareJITDylib("kernel" + std::to_string(++libraries_));
+    library.addToLinkOrder(jit_->getMainJITDylib());
+    std::vector<PhaseEntry> entries;
+    llvm::Error error = jit_->addObjectFile(library, std::move(object));
+    for (std::size_t i = 0; i < phases.size() && !error; ++i) {
+      auto symbol = jit_->lookup(library, phases[i].function);
+      if (!symbol) {
+        error = symbol.takeError();
+        break;
+      }
+      entries.push_back(symbol->toPtr<PhaseEntry>());
+    }
+    auto linked = std::make_shared<LinkedCode>(jit_, library, std::move(entries));
+    if (error) return to_status(std::move(error), "link");
+    return std::shared_ptr<const NativeCode>(std::move(linked));
+  }
+
+  std::shared_ptr<llvm::orc::LLJIT> jit_;
+  llvm::orc::JITTargetMachineBuilder target_;
+  Machine machine_;
+  int optimization_level_;
+  std::atomic<std::int64_t> libraries_{0};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<NativeCompiler>> NativeCompiler::create(int optimization_level) {
+  initialize_llvm();
+  auto target = llvm::orc::JITTargetMachineBuilder::detectHost();
+  if (!target) return to_status(target.takeError(), "detect the host CPU");
+  target->setCodeGenOptLevel(optimization_level > 0 ? llvm::CodeGenOptLevel::Default
+                                                    : llvm::CodeGenOptLevel::None);
+  target->setRelocationModel(llvm::Reloc::PIC_);
+  // a * b + c of two operations is rounded twice, fused or not.
+  target->getOptions().AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  target->getOptions().NoTrappingFPMath = true;
+  auto jit = llvm::orc::LLJITBuilder()
+                 .setJITTargetMachineBuilder(*target)
+                 .setPlatformSetUp(llvm::orc::setUpInactivePlatform)
+                 .setLinkProcessSymbolsByDefault(false)
+                 .create();
+  if (!jit) return to_status(jit.takeError(), "create the compiler");
+  (*jit)->getExecutionSession().setErrorReporter(
+      [](llvm::Error error) { llvm::consumeError(std::move(error)); });
+  llvm::orc::SymbolMap symbols;
+  const auto define = [&](llvm::StringRef name, void* address) {
+    symbols[(*jit)->mangleAndIntern(name)] = {
+        llvm::orc::ExecutorAddr::fromPtr(address),
+        llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+  };
+  for (const RuntimeSymbol& symbol : runtime_symbols()) {
+    define(llvm::StringRef(symbol.name.data(), symbol.name.size()), symbol.address);
+  }
+  define("memcpy", reinterpret_cast<void*>(&std::memcpy));
+  define("memset", reinterpret_cast<void*>(&std::memset));
+  define("memmove", reinterpret_cast<void*>(&std::memmove));
+  if (auto error = (*jit)->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols))) {
+    return to_status(std::move(error), "define the runtime's symbols");
+  }
+  return std::unique_ptr<NativeCompiler>(std::make_unique<OrcCompiler>(
+      std::shared_ptr<llvm::orc::LLJIT>(std::move(*jit)), std::move(*target), optimization_level));
+}
+
+}  // namespace plimsoll::jit

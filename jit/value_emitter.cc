@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/value_emitter.h"
+
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+#include "jit/elementwise.h"
+
+namespace plimsoll::jit {
+
+using ir::DType;
+using ir::Opcode;
+using llvm::Value;
+
+PhaseFunction PhaseFunction::create(llvm::Module& module, const std::string& name,
+                                    llvm::IRBuilder<>& builder) {
+  llvm::Type* pointer = builder.getPtrTy();
+  llvm::Type* i64 = builder.getInt64Ty();
+  auto* type =
+      llvm::FunctionType::get(builder.getVoidTy(), {pointer, pointer, pointer, i64, i64}, false);
+  PhaseFunction result;
+  result.function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module);
+  result.function->setDoesNotThrow();
+  for (unsigned i = 0; i < 3; ++i) {
+    result.function->addParamAttr(i, llvm::Attribute::NoAlias);
+  }
+  result.function->removeParamAttr(2, llvm::Attribute::NoAlias);
+  result.workspace = result.function->getArg(2);
+  result.begin = result.function->getArg(3);
+  result.end = result.function->getArg(4);
+  auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", result.function);
+  auto* start = llvm::BasicBlock::Create(module.getContext(), "start", result.function);
+  builder.SetInsertPoint(entry);
+  result.entry_anchor = builder.CreateBr(start);
+  builder.SetInsertPoint(start);
+  return result;
+}
+
+Value* PhaseFunction::pointer(int argument, int number, std::map<int, Value*>& known) {
+  Value*& value = known[number];
+  if (value == nullptr) {
+    llvm::IRBuilder<> b(entry_anchor);
+    Value* slot = b.CreateConstInBoundsGEP1_64(b.getPtrTy(),
+                                               function->getArg(static_cast<unsigned>(argument)),
+                                               static_cast<std::uint64_t>(number));
+    value = b.CreateLoad(b.getPtrTy(), slot);
+  }
+  return value;
+}
+
+Value* PhaseFunction::input(int number) { return pointer(0, number, inputs_); }
+Value* PhaseFunction::output(int number) { return pointer(1, number, outputs_); }
+
+Loop Loop::open(llvm::IRBuilder<>& b, Value* begin, Value* end, std::int64_t step) {
+  Loop loop;
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  llvm::BasicBlock* before = b.GetInsertBlock();
+  auto* body = llvm::BasicBlock::Create(b.getContext(), "loop", function);
+  loop.exit = llvm::BasicBlock::Create(b.getContext(), "after", function);
+  loop.end = end;
+  loop.step = b.getInt64(static_cast<std::uint64_t>(step));
+  loop.anchor = b.CreateCondBr(b.CreateICmpSLT(begin, end), body, loop.exit);
+  b.SetInsertPoint(body);
+  loop.variable = b.CreatePHI(b.getInt64Ty(), 2);
+  loop.variable->addIncoming(begin, before);
+  return loop;
+}
+
+void Loop::close(llvm::IRBuilder<>& b) {
+  Value* next = b.CreateNSWAdd(variable, step);
+  variable->addIncoming(next, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpSLT(next, end), variable->getParent(), exit);
+  b.SetInsertPoint(exit);
+}
+
+ValueEmitter::ValueEmitter(const Graph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
+                           PhaseFunction& function, int lane_level)
+    : graph_(graph),
+      space_(space),
+      builder_(builder),
+      function_(function),
+      lane_level_(lane_level),
+      levels_(static_cast<std::size_t>(lane_level) + 1) {
+  anchor(0, function.entry_anchor);
+}
+
+void ValueEmitter::anchor(int level, llvm::Instruction* anchor) {
+  Level& state = levels_[static_cast<std::size_t>(level)];
+  state.builder = std::make_unique<llvm::IRBuilder<>>(anchor);
+}
+
+void ValueEmitter::open_lanes(int width, int active) {
+  width_ = width;
+  active_ = active;
+  Level& lanes = levels_[static_cast<std::size_t>(lane_level_)];
+  lanes.values.clear();
+  lanes.symbols.clear();
+}
+
+void ValueEmitter::bind(const Affine& loop, Value* value, bool aligned) {
+  if (loop.is_constant()) return;
+  const int id = loop.terms[0].first;
+  levels_[static_cast<std::size_t>(space_.symbol(id).level)].symbols[id] = {value, 0, nullptr,
+                                                                            aligned};
+}
+
+void ValueEmitter::bind_lane(const Affine& loop, Value* value) {
+  if (loop.is_constant()) return;
+  const int id = loop.terms[0].first;
+  levels_[static_cast<std::size_t>(lane_level_)].symbols[id] = {value, width_ > 1 ? 1 : 0, nullptr,
+                                                                true};
+}
+
+void ValueEmitter::bind_reduce(const ir::Instruction* reduce, int component, Index index,
+                               Value* value) {
+  reduces_[{reduce, component}] = {std::move(index), value};
+}
+
+llvm::IRBuilder<>& ValueEmitter::at(int level) {
+  Level& state = levels_[static_cast<std::size_t>(level)];
+  return state.builder != nullptr ? *state.builder : builder_;
+}
+
+Value* ValueEmitter::fail(Status status, DType dtype) {
+  if (status_.ok()) status_ = std::move(status);
+  return llvm::PoisonValue::get(register_type(builder_.getContext(), dtype, 1));
+}
+
+Value* ValueEmitter::widen(Value* value) {
+  if (width_ == 1 || value->getType()->isVectorTy()) return value;
+  return builder_.CreateVectorSplat(static_cast<unsigned>(width_), value);
+}
+
+llvm::Constant* ValueEmitter::active_mask() const {
+  std::vector<llvm::Constant*> bits;
+  auto* type = llvm::Type::getInt1Ty(builder_.getContext());
+  for (int i = 0; i < width_; ++i) bits.push_back(llvm::ConstantInt::get(type, i < active_));
+  return llvm::ConstantVector::get(bits);
+}
+
+ValueEmitter::LaneIndex ValueEmitter::evaluate(const Affine& x) {
+  auto terms = x.terms;
+  std::stable_sort(terms.begin(), terms.end(), [&](const auto& a, const auto& b) {
+    return space_.symbol(a.first).level < space_.symbol(b.first).level;
+  });
+  LaneIndex sum;
+  int level = 0;
+  sum.base = builder_.getInt64(static_cast<std::uint64_t>(x.constant));
+  sum.aligned = x.constant % width_ == 0;
+  for (const auto& [id, factor] : terms) {
+    const LaneIndex term = evaluate_symbol(id);
+    level = std::max(level, space_.symbol(id).level);
+    llvm::IRBuilder<>& b = at(level);
+    Value* scale = b.getInt64(static_cast<std::uint64_t>(factor));
+    if (term.base != nullptr) {
+      sum.base = b.CreateAdd(sum.base, factor == 1 ? term.base : b.CreateMul(term.base, scale));
+      sum.stride += factor * term.stride;
+    }
+    sum.aligned = sum.aligned && (term.aligned || factor % width_ == 0);
+    if (term.lanes != nullptr) {
+      llvm::Type* wide = llvm::FixedVectorType::get(b.getInt64Ty(), static_cast<unsigned>(width_));
+      Value* lanes = b.CreateZExt(term.lanes, wide);
+      if (factor != 1) {
+        lanes = b.CreateMul(lanes, b.CreateVectorSplat(static_cast<unsigned>(width_), scale));
+      }
+      sum.lanes = sum.lanes == nullptr ? lanes : b.CreateAdd(sum.lanes, lanes);
+    }
+  }
+  if (sum.lanes != nullptr) {
+    llvm::IRBuilder<>& b = at(level);
+    const LaneIndex affine{sum.base, sum.stride, nullptr, false};
+    constexpr Range kWide{std::numeric_limits<std::int64_t>::min(),
+                          std::numeric_limits<std::int64_t>::max()};
+    sum.lanes = b.CreateAdd(sum.lanes, lanes_of(affine, kWide, b));
+    sum.base = nullptr;
+    sum.stride = 0;
+    sum.aligned = false;
+  }
+  return sum;
+}
+
+Value* ValueEmitter::lanes_of(const LaneIndex& index, const Range& range, llvm::IRBuilder<>& b) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
+  // Idle lanes run past the range, by no more than the width times the stride.
+  const std::int64_t slack = std::abs(index.stride) * width_;
+  const bool narrow = range.lowest >= -kLimit + slack && range.highest < kLimit - slack;
+  llvm::Type* element = narrow ? b.getInt32Ty() : b.getInt64Ty();
+  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(width_));
+  if (index.lanes != nullptr) return b.CreateIntCast(index.lanes, type, true);
+  Value* base = b.CreateVectorSplat(static_cast<unsigned>(width_),
+                                    b.CreateIntCast(index.base, element, true));
+  if (index.stride == 0) return base;
+  std::vector<llvm::Constant*> steps;
+  for (int i = 0; i < width_; ++i) {
+    steps.push_back(llvm::ConstantInt::getSigned(element, i * index.stride));
+  }
+  return b.CreateAdd(base, llvm::ConstantVector::get(steps));
+}
+
+Value* ValueEmitter::uniform(const Affine& x) { return evaluate(x).base; }
+
+ValueEmitter::LaneIndex ValueEmitter::evaluate_division(const Symbol& symbol,
+                                                        llvm::IRBuilder<>& b) {
+  const LaneIndex argument = evaluate(symbol.argument);
+  const bool quotient = symbol.kind == SymbolKind::quotient;
+  const auto divide = [&](Value* x, Value* d) {
+    return quotient ? b.CreateUDiv(x, d) : b.CreateURem(x, d);
+  };
+  const auto divisor = static_cast<std::uint64_t>(symbol.divisor);
+  // A whole vector lies between two multiples of the divisor when both start on a multiple of the
+  // width.
+  const bool whole = argument.lanes == nullptr && argument.stride == 1 && argument.aligned &&
+                     symbol.divisor % width_ == 0;
+  LaneIndex result;
+  if (argument.is_uniform() || whole) {
+    result.base = divide(argument.base, b.getInt64(divisor));
+    if (whole && !quotient) {
+      result.stride = 1;
+      result.aligned = true;
+    }
+    return result;
+  }
+  Value* lanes = lanes_of(argument, space_.range(symbol.argument), b);
+  result.lanes = divide(lanes, llvm::ConstantInt::get(lanes->getType(), divisor));
+  return result;
+}
+
+ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
+  const Symbol symbol = space_.symbol(id);
+  auto& known = levels_[static_cast<std::size_t>(symbol.level)].symbols;
+  if (const auto it = known.find(id); it != known.end()) return it->second;
+  llvm::IRBuilder<>& b = at(symbol.level);
+  LaneIndex result;
+  switch (symbol.kind) {
+    case SymbolKind::quotient:
+    case SymbolKind::remainder:
+      result = evaluate_division(symbol, b);
+      break;
+    case SymbolKind::clamp: {
+      const LaneIndex argument = evaluate(symbol.argument);
+      const auto limit = [&](Value* x) {
+        llvm::Type* type = x->getType();
+        x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x,
+                                    llvm::ConstantInt::getSigned(type, symbol.range.lowest));
+        return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x,
+                                       llvm::ConstantInt::getSigned(type, symbol.range.highest));
+      };
+      if (argument.is_uniform()) {
+        result.base = limit(argument.base);
+      } else {
+        result.lanes = limit(lanes_of(argument, space_.range(symbol.argument), b));
+      }
+      break;
+    }
+    case SymbolKind::runtime: {
+      const Node node = graph_.operand(*symbol.source, symbol.operand);
+      Value* start = value(node, Index(static_cast<std::size_t>(node.dims().size())));
+      const bool is_signed = ir::dtype_class(node.dtype()) == ir::DTypeClass::signed_int;
+      start = b.CreateIntCast(start, b.getInt64Ty(), is_signed);
+      Value* highest = b.getInt64(static_cast<std::uint64_t>(symbol.range.highest));
+      if (is_signed) {
+        start = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start, b.getInt64(0));
+      }
+      result.base = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, start, highest);
+      break;
+    }
+    case SymbolKind::loop:
+      fail(internal_error("a loop variable is used outside its loop"), DType::s64);
+      result.base = b.getInt64(0);
+      break;
+  }
+  known.emplace(id, result);
+  return result;
+}
+
+Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype) {
+  const int level = space_.level(position);
+  llvm::IRBuilder<>& b = at(level);
+  const LaneIndex index = evaluate(position);
+  llvm::Type* element = memory_type(b.getContext(), dtype, 1);
+  const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
+  const auto address = [&](Value* offset) { return b.CreateInBoundsGEP(element, base, offset); };
+  if (index.is_uniform()) {
+    return to_register(b, b.CreateAlignedLoad(element, address(index.base), alignment), dtype);
+  }
+  auto* vector = llvm::cast<llvm::FixedVectorType>(memory_type(b.getContext(), dtype, width_));
+  Value* result = llvm::Constant::getNullValue(vector);
+  if (index.lanes != nullptr) {
+    llvm::Value* addresses = b.CreateInBoundsGEP(element, base, index.lanes);
+    result = b.CreateMaskedGather(vector, addresses, alignment, active_mask(), result);
+  } else if (index.stride == 1) {
+    result = active_ == width_
+                 ? b.CreateAlignedLoad(vector, address(index.base), alignment)
+                 : static_cast<Value*>(b.CreateMaskedLoad(vector, address(index.base), alignment,
+                                                          active_mask(), result));
+  } else if (index.stride == -1 && active_ == width_) {
+    Value* first = address(b.CreateSub(index.base, b.getInt64(static_cast<unsigned>(width_ - 1))));
+    result = b.CreateVectorReverse(b.CreateAlignedLoad(vector, first, alignment));
+  } else {
+    Value* first = address(index.base);
+    for (int lane = 0; lane < active_; ++lane) {
+      Value* at_lane = b.CreateConstInBoundsGEP1_64(
+          element, first, static_cast<std::uint64_t>(lane * index.stride));
+      result = b.CreateInsertElement(result, b.CreateAlignedLoad(element, at_lane, alignment),
+                                     static_cast<std::uint64_t>(lane));
+    }
+  }
+  return to_register(b, result, dtype);
+}
+
+void ValueEmitter::store(Value* base, const Affine& position, Value* value, DType dtype) {
+  llvm::IRBuilder<>& b = builder_;
+  const LaneIndex index = evaluate(position);
+  llvm::Type* element = memory_type(b.getContext(), dtype, 1);
+  const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
+  value = to_memory(b, width_ == 1 ? value : widen(value), dtype);
+  if (width_ == 1) {
+    b.CreateAlignedStore(value, b.CreateInBoundsGEP(element, base, index.base), alignment);
+    return;
+  }
+  if (index.lanes != nullptr) {
+    Value* addresses = b.CreateInBoundsGEP(element, base, index.lanes);
+    b.CreateMaskedScatter(value, addresses, alignment, active_mask());
+    return;
+  }
+  Value* first = b.CreateInBoundsGEP(element, base, index.base);
+  if (index.stride == 1) {
+    if (active_ == width_) {
+      b.CreateAlignedStore(value, first, alignment);
+    } else {
+      b.CreateMaskedStore(value, first, alignment, active_mask());
+    }
+    return;
+  }
+  for (int lane = 0; lane < active_; ++lane) {
+    Value* at_lane = b.CreateConstInBoundsGEP1_64(element, first,
+                                                  static_cast<std::uint64_t>(lane * index.stride));
+    b.CreateAlignedStore(b.CreateExtractElement(value, static_cast<std::uint64_t>(lane)), at_lane,
+                         alignment);
+  }
+}
+
+Value* ValueEmitter::select(llvm::IRBuilder<>& b, Value* condition, Value* yes, Value* no) {
+  const bool vector = condition->getType()->isVectorTy() || yes->getType()->isVectorTy() ||
+                      no->getType()->isVectorTy();
+  const auto wide = [&](Value* v) {
+    return v->getType()->isVectorTy() ? v : b.CreateVectorSplat(static_cast<unsigned>(width_), v);
+  };
+  if (!vector) return b.CreateSelect(condition, yes, no);
+  if (condition->getType()->isVectorTy()) return b.CreateSelect(condition, wide(yes), wide(no));
+  return b.CreateSelect(condition, wide(yes), wide(no));
+}
+
+Value* ValueEmitter::test(const std::vector<Condition>& conditions, llvm::IRBuilder<>& b) {
+  Value* all = nullptr;
+  const auto require = [&](Value* one) {
+    if (all == nullptr) {
+      all = one;
+      return;
+    }
+    if (all->getType() != one->getType()) {
+      const auto count = static_cast<unsigned>(width_);
+      if (!all->getType()->isVectorTy()) all = b.CreateVectorSplat(count, all);
+      if (!one->getType()->isVectorTy()) one = b.CreateVectorSplat(count, one);
+    }
+    all = b.CreateAnd(all, one);
+  };
+  for (const Condition& condition : conditions) {
+    const Range bounds = space_.range(condition.x);
+    const LaneIndex index = evaluate(condition.x);
+    Value* x = index.is_uniform() ? index.base : lanes_of(index, bounds, b);
+    const auto number = [&](std::int64_t n) {
+      return llvm::ConstantInt::getSigned(x->getType(), n);
+    };
+    if (bounds.lowest < condition.allowed.lowest) {
+      require(b.CreateICmpSGE(x, number(condition.allowed.lowest)));
+    }
+    if (bounds.highest > condition.allowed.highest) {
+      require(b.CreateICmpSLE(x, number(condition.allowed.highest)));
+    }
+  }
+  return all;
+}
+
+// Operations that take each element from one of several operands.
+Value* ValueEmitter::chosen(const ir::Instruction& instruction, const Index& index,
+                            llvm::IRBuilder<>& b) {
+  const auto operand_value = [&](int i) {
+    return value(graph_.operand(instruction, i),
+                 operand_index(space_, graph_, instruction, i, index));
+  };
+  const auto is_empty = [&](int i) {
+    return graph_.operand(instruction, i).shape->element_count() == 0;
+  };
+  const auto choose = [&](int i, Value* otherwise) {
+    const auto conditions = operand_conditions(space_, graph_, instruction, i, index);
+    if (conditions.empty()) return operand_value(i);
+    return select(b, test(conditions, b), operand_value(i), otherwise);
+  };
+  switch (instruction.opcode()) {
+    case Opcode::concatenate: {
+      Value* result = nullptr;
+      for (int i = 0; i < instruction.operand_count(); ++i) {
+        if (is_empty(i)) continue;
+        result = result == nullptr ? operand_value(i) : choose(i, result);
+      }
+      return result;
+    }
+    case Opcode::pad:
+      return is_empty(0) ? operand_value(1) : choose(0, operand_value(1));
+    default:  // dynamic-update-slice
+      return is_empty(1) ? operand_value(0) : choose(1, operand_value(0));
+  }
+}
+
+Value* ValueEmitter::iota(const ir::Instruction& instruction, const Index& index,
+                          llvm::IRBuilder<>& b) {
+  const Affine& x = index[static_cast<std::size_t>(instruction.attributes().dimensions[0])];
+  const LaneIndex lanes = evaluate(x);
+  Value* number = lanes.is_uniform() ? lanes.base : lanes_of(lanes, space_.range(x), b);
+  const bool narrow = number->getType()->getScalarSizeInBits() == 32;
+  return emit_convert(b, number, narrow ? DType::s32 : DType::s64, instruction.shape().dtype());
+}
+
+Value* ValueEmitter::value(const Node& node, const Index& index) {
+  if (!status_.ok()) return fail(status_, node.dtype());
+  if (++emitted_ > kMaxEmittedValues) {
+    return fail(unimplemented("compile '" + graph_.instruction().name() + "': too much code"),
+                node.dtype());
+  }
+  const Key key{node.is_input() ? nullptr : node.instruction,
+                node.is_input() ? node.input : node.component, index};
+  const int level = graph_.follows_reduce(node) ? lane_level_ : space_.level(index);
+  auto& known = levels_[static_cast<std::size_t>(level)].values;
+  if (const auto it = known.find(key); it != known.end()) return it->second;
+  Value* result = nullptr;
+  if (node.is_input()) {
+    result = load(function_.input(node.input), space_.linearize(index, node.dims()), node.dtype());
+  } else {
+    result = compute(node, index, at(level));
+  }
+  if (result == nullptr) {
+    result = fail(unimplemented("compile '" + node.instruction->name() +
+                                "': " + std::string(ir::to_string(node.instruction->opcode())) +
+                                " of " + std::string(ir::to_string(node.dtype()))),
+                  node.dtype());
+  }
+  known.emplace(key, result);
+  return result;
+}
+
+Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuilder<>& b) {
+  const ir::Instruction& instruction = *node.instruction;
+  switch (instruction.opcode()) {
+    case Opcode::reduce: {
+      const auto it = reduces_.find({&instruction, node.component});
+      if (it == reduces_.end() || it->second.first != index) {
+        return fail(unimplemented("compile '" + graph_.instruction().name() +
+                                  "': a reduce's result is read at another index"),
+                    node.dtype());
+      }
+      return it->second.second;
+    }
+    case Opcode::constant:
+      return literal_element(b.getContext(), *instruction.attributes().literal, 0);
+    case Opcode::iota:
+      return iota(instruction, index, b);
+    case Opcode::concatenate:
+    case Opcode::pad:
+    case Opcode::dynamic_update_slice:
+      return chosen(instruction, index, b);
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::bitcast:
+    case Opcode::transpose:
+    case Opcode::slice:
+    case Opcode::dynamic_slice:
+    case Opcode::reverse:
+      return value(graph_.operand(instruction, 0),
+                   operand_index(space_, graph_, instruction, 0, index));
+    default:
+      break;
+  }
+  std::vector<Value*> operands;
+  std::vector<DType> dtypes;
+  bool vector = false;
+  for (int i = 0; i < instruction.operand_count(); ++i) {
+    const Node operand = graph_.operand(instruction, i);
+    operands.push_back(value(operand, operand_index(space_, graph_, instruction, i, index)));
+    dtypes.push_back(operand.dtype());
+    vector = vector || operands.back()->getType()->isVectorTy();
+  }
+  if (!status_.ok()) return fail(status_, node.dtype());
+  if (vector) {
+    for (Value*& operand : operands) {
+      if (!operand->getType()->isVectorTy()) {
+        operand = b.CreateVectorSplat(static_cast<unsigned>(width_), operand);
+      }
+    }
+  }
+  return emit_elementwise(b, instruction, std::move(operands), std::move(dtypes));
+}
+
+std::vector<Value*> ValueEmitter::apply(const ir::Computation& computation,
+                                        const std::vector<Value*>& arguments) {
+  std::unordered_map<const ir::Instruction*, Value*> values;
+  std::vector<Value*> results;
+  for (const auto& owned : computation.instructions()) {
+    const ir::Instruction& instruction = *owned;
+    if (instruction.opcode() == Opcode::tuple) continue;
+    Value* result = nullptr;
+    if (instruction.opcode() == Opcode::parameter) {
+      result = arguments[static_cast<std::size_t>(instruction.attributes().parameter_number)];
+    } else if (instruction.opcode() == Opcode::constant) {
+      if (instruction.attributes().literal == nullptr ||
+          instruction.attributes().literal->is_elided()) {
+        fail(
+            failed_precondition("compile '" + instruction.name() + "': the constant has no values"),
+            instruction.shape().dtype());
+        return arguments;
+      }
+      result = literal_element(builder_.getContext(), *instruction.attributes().literal, 0);
+    } else {
+      std::vector<Value*> operands;
+      std::vector<DType> dtypes;
+      bool vector = false;
+      for (const ir::Instruction* operand : instruction.operands()) {
+        operands.push_back(values.at(operand));
+        dtypes.push_back(operand->shape().dtype());
+        vector = vector || operands.back()->getType()->isVectorTy();
+      }
+      if (vector) {
+        const auto* type = llvm::cast<llvm::FixedVectorType>(
+            (*std::find_if(operands.begin(), operands.end(), [](Value* v) {
+              return v->getType()->isVectorTy();
+            }))->getType());
+        for (Value*& operand : operands) {
+          if (!operand->getType()->isVectorTy()) {
+            operand = builder_.CreateVectorSplat(type->getNumElements(), operand);
+          }
+        }
+      }
+      result = emit_elementwise(builder_, instruction, std::move(operands), std::move(dtypes));
+    }
+    if (result == nullptr) {
+      fail(unimplemented("compile '" + instruction.name() + "'"), instruction.shape().dtype());
+      return arguments;
+    }
+    values.emplace(&instruction, result);
+  }
+  const ir::Instruction& root = *computation.root();
+  if (root.opcode() == Opcode::tuple) {
+    for (const ir::Instruction* element : root.operands()) results.push_back(values.at(element));
+  } else {
+    results.push_back(values.at(&root));
+  }
+  return results;
+}
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "jit/graph.h"
+#include "jit/index_space.h"
+#include "runtime/base/status.h"
+
+namespace plimsoll::jit {
+
+// The function of one phase of a kernel while it is being written:
+//   void(ptr inputs, ptr outputs, ptr workspace, i64 begin, i64 end)
+// `entry_anchor` ends the entry block; what is constant for a call stands before it.
+struct PhaseFunction {
+  llvm::Function* function = nullptr;
+  llvm::Instruction* entry_anchor = nullptr;
+  llvm::Value* workspace = nullptr;
+  llvm::Value* begin = nullptr;
+  llvm::Value* end = nullptr;
+
+  // Leaves `builder` in the block after the entry.
+  static PhaseFunction create(llvm::Module& module, const std::string& name,
+                              llvm::IRBuilder<>& builder);
+  llvm::Value* input(int number);
+  llvm::Value* output(int number);
+
+ private:
+  llvm::Value* pointer(int argument, int number, std::map<int, llvm::Value*>& known);
+  std::map<int, llvm::Value*> inputs_, outputs_;
+};
+
+// `for (variable = begin; variable < end; variable += step)`; `anchor` is the branch into the loop,
+// before which goes what is constant in it.
+struct Loop {
+  llvm::PHINode* variable = nullptr;
+  llvm::BranchInst* anchor = nullptr;
+  llvm::BasicBlock* exit = nullptr;
+  llvm::Value* end = nullptr;
+  llvm::Value* step = nullptr;
+
+  static Loop open(llvm::IRBuilder<>& builder, llvm::Value* begin, llvm::Value* end,
+                   std::int64_t step);
+  void close(llvm::IRBuilder<>& builder);
+};
+
+// Writes the values of a graph's nodes at symbolic indices. The deepest level is the lane level:
+// there a value covers `width` consecutive values of one loop variable (of which the first `active`
+// exist in memory), and is a vector, or a scalar where all lanes agree. Values of outer levels are
+// scalars and stand at their level's anchor, so each is computed once. Equal values at equal
+// indices are written once.
+class ValueEmitter {
+ public:
+  ValueEmitter(const Graph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
+               PhaseFunction& function, int lane_level);
+
+  // What changes in loop `level` goes before `anchor`.
+  void anchor(int level, llvm::Instruction* anchor);
+  // Starts another copy of the lane level's code at the builder's position.
+  void open_lanes(int width, int active);
+  // The value of a loop symbol; `aligned`: a multiple of every width used.
+  void bind(const Affine& loop, llvm::Value* value, bool aligned = false);
+  // The lane variable, whose value in lane 0 is `value`.
+  void bind_lane(const Affine& loop, llvm::Value* value);
+  // Component `component` of `reduce` at `index` (of the result's dims) is `value`.
+  void bind_reduce(const ir::Instruction* reduce, int component, Index index, llvm::Value* value);
+
+  llvm::Value* value(const Node& node, const Index& index);
+  // `value` as `width` lanes.
+  llvm::Value* widen(llvm::Value* value);
+  llvm::Value* load(llvm::Value* base, const Affine& position, ir::DType dtype);
+  void store(llvm::Value* base, const Affine& position, llvm::Value* value, ir::DType dtype);
+  // A lane-uniform expression as i64.
+  llvm::Value* uniform(const Affine& x);
+
+  // The results of a scalar computation on `arguments` (all of one width).
+  std::vector<llvm::Value*> apply(const ir::Computation& computation,
+                                  const std::vector<llvm::Value*>& arguments);
+
+  int width() const { return width_; }
+  // A mask of the lanes that exist.
+  llvm::Constant* active_mask() const;
+  int active() const { return active_; }
+  const Status& status() const { return status_; }
+
+ private:
+  // Lane l holds base + l * stride, or lanes[l].
+  struct LaneIndex {
+    llvm::Value* base = nullptr;
+    std::int64_t stride = 0;
+    llvm::Value* lanes = nullptr;
+    bool aligned = false;
+    bool is_uniform() const { return stride == 0 && lanes == nullptr; }
+  };
+  using Key = std::tuple<const ir::Instruction*, int, Index>;
+  struct Level {
+    std::unique_ptr<llvm::IRBuilder<>> builder;  // null: the caller's
+    std::map<Key, llvm::Value*> values;
+    std::map<int, LaneIndex> symbols;
+  };
+
+  llvm::IRBuilder<>& at(int level);
+  LaneIndex evaluate(const Affine& x);
+  LaneIndex evaluate_symbol(int id);
+  LaneIndex evaluate_division(const Symbol& symbol, llvm::IRBuilder<>& b);
+  // All lanes as i32 where the range allows, else i64.
+  llvm::Value* lanes_of(const LaneIndex& index, const Range& range, llvm::IRBuilder<>& b);
+  llvm::Value* compute(const Node& node, const Index& index, llvm::IRBuilder<>& b);
+  llvm::Value* chosen(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
+  llvm::Value* test(const std::vector<Condition>& conditions, llvm::IRBuilder<>& b);
+  llvm::Value* select(llvm::IRBuilder<>& b, llvm::Value* condition, llvm::Value* yes,
+                      llvm::Value* no);
+  llvm::Value* iota(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
+  llvm::Value* fail(Status status, ir::DType dtype);
+
+  const Graph& graph_;
+  IndexSpace& space_;
+  llvm::IRBuilder<>& builder_;
+  PhaseFunction& function_;
+  int lane_level_;
+  int width_ = 1;
+  int active_ = 1;
+  int emitted_ = 0;
+  std::vector<Level> levels_;
+  std::map<std::pair<const ir::Instruction*, int>, std::pair<Index, llvm::Value*>> reduces_;
+  Status status_;
+};
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
+
+#include <cstdint>
+
+// The value types of runtime/base/math/scalar.h that emit LLVM IR: every operation on them appends
+// an instruction on a scalar or a vector, as wide as its operands.
+namespace plimsoll::jit {
+
+struct Emitted {
+  llvm::IRBuilderBase* builder = nullptr;
+  llvm::Value* value = nullptr;
+
+  llvm::Type* type() const { return value->getType(); }
+  // `element` as wide as this value.
+  llvm::Type* as_wide(llvm::Type* element) const {
+    if (auto* vector = llvm::dyn_cast<llvm::VectorType>(type())) {
+      return llvm::VectorType::get(element, vector->getElementCount());
+    }
+    return element;
+  }
+};
+struct EmittedMask : Emitted {};
+struct EmittedI32 : Emitted {};
+struct EmittedF32 : Emitted {};
+struct EmittedF64 : Emitted {};
+
+inline EmittedMask operator&(EmittedMask a, EmittedMask b) {
+  return {{a.builder, a.builder->CreateAnd(a.value, b.value)}};
+}
+inline EmittedMask operator|(EmittedMask a, EmittedMask b) {
+  return {{a.builder, a.builder->CreateOr(a.value, b.value)}};
+}
+inline EmittedMask operator!(EmittedMask a) { return {{a.builder, a.builder->CreateNot(a.value)}}; }
+
+template <typename T>
+T emitted_select(EmittedMask m, T a, T b) {
+  return {{a.builder, a.builder->CreateSelect(m.value, a.value, b.value)}};
+}
+
+inline EmittedI32 like(EmittedI32 a, std::int32_t value) {
+  return {{a.builder, llvm::ConstantInt::getSigned(a.type(), value)}};
+}
+inline EmittedI32 operator+(EmittedI32 a, EmittedI32 b) {
+  return {{a.builder, a.builder->CreateAdd(a.value, b.value)}};
+}
+inline EmittedI32 operator-(EmittedI32 a, EmittedI32 b) {
+  return {{a.builder, a.builder->CreateSub(a.value, b.value)}};
+}
+inline EmittedI32 operator&(EmittedI32 a, EmittedI32 b) {
+  return {{a.builder, a.builder->CreateAnd(a.value, b.value)}};
+}
+inline EmittedI32 operator|(EmittedI32 a, EmittedI32 b) {
+  return {{a.builder, a.builder->CreateOr(a.value, b.value)}};
+}
+inline EmittedI32 operator^(EmittedI32 a, EmittedI32 b) {
+  return {{a.builder, a.builder->CreateXor(a.value, b.value)}};
+}
+inline EmittedI32 operator<<(EmittedI32 a, int n) {
+  return {{a.builder, a.builder->CreateShl(a.value, like(a, n).value)}};
+}
+inline EmittedI32 operator>>(EmittedI32 a, int n) {
+  return {{a.builder, a.builder->CreateAShr(a.value, like(a, n).value)}};
+}
+inline EmittedMask operator<(EmittedI32 a, EmittedI32 b) {
+  return {{a.builder, a.builder->CreateICmpSLT(a.value, b.value)}};
+}
+inline EmittedMask operator==(EmittedI32 a, EmittedI32 b) {
+  return {{a.builder, a.builder->CreateICmpEQ(a.value, b.value)}};
+}
+inline EmittedI32 select(EmittedMask m, EmittedI32 a, EmittedI32 b) {
+  return emitted_select(m, a, b);
+}
+
+// What f32 and f64 have in common.
+template <typename T>
+concept EmittedFloat = std::is_same_v<T, EmittedF32> || std::is_same_v<T, EmittedF64>;
+
+template <EmittedFloat T>
+T operator+(T a, T b) {
+  return {{a.builder, a.builder->CreateFAdd(a.value, b.value)}};
+}
+template <EmittedFloat T>
+T operator-(T a, T b) {
+  return {{a.builder, a.builder->CreateFSub(a.value, b.value)}};
+}
+template <EmittedFloat T>
+T operator*(T a, T b) {
+  return {{a.builder, a.builder->CreateFMul(a.value, b.value)}};
+}
+template <EmittedFloat T>
+T operator/(T a, T b) {
+  return {{a.builder, a.builder->CreateFDiv(a.value, b.value)}};
+}
+template <EmittedFloat T>
+T operator-(T a) {
+  return {{a.builder, a.builder->CreateFNeg(a.value)}};
+}
+template <EmittedFloat T>
+EmittedMask operator<(T a, T b) {
+  return {{a.builder, a.builder->CreateFCmpOLT(a.value, b.value)}};
+}
+template <EmittedFloat T>
+EmittedMask operator<=(T a, T b) {
+  return {{a.builder, a.builder->CreateFCmpOLE(a.value, b.value)}};
+}
+template <EmittedFloat T>
+EmittedMask operator>(T a, T b) {
+  return {{a.builder, a.builder->CreateFCmpOGT(a.value, b.value)}};
+}
+template <EmittedFloat T>
+EmittedMask operator>=(T a, T b) {
+  return {{a.builder, a.builder->CreateFCmpOGE(a.value, b.value)}};
+}
+template <EmittedFloat T>
+EmittedMask operator==(T a, T b) {
+  return {{a.builder, a.builder->CreateFCmpOEQ(a.value, b.value)}};
+}
+template <EmittedFloat T>
+EmittedMask operator!=(T a, T b) {
+  return {{a.builder, a.builder->CreateFCmpUNE(a.value, b.value)}};
+}
+template <EmittedFloat T>
+T fma(T a, T b, T c) {
+  return {{a.builder, a.builder->CreateIntrinsic(llvm::Intrinsic::fma, {a.type()},
+                                                 {a.value, b.value, c.value})}};
+}
+template <EmittedFloat T>
+T sqrt(T a) {
+  return {{a.builder, a.builder->CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, a.value)}};
+}
+template <EmittedFloat T>
+T round_even(T a) {
+  return {{a.builder, a.builder->CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, a.value)}};
+}
+template <EmittedFloat T>
+T select(EmittedMask m, T a, T b) {
+  return emitted_select(m, a, b);
+}
+
+inline EmittedF32 like(EmittedF32 a, float value) {
+  return {{a.builder, llvm::ConstantFP::get(a.type(), llvm::APFloat(value))}};
+}
+inline EmittedF64 like(EmittedF64 a, double value) {
+  return {{a.builder, llvm::ConstantFP::get(a.type(), llvm::APFloat(value))}};
+}
+inline EmittedI32 bits_of(EmittedF32 a) {
+  return {{a.builder, a.builder->CreateBitCast(a.value, a.as_wide(a.builder->getInt32Ty()))}};
+}
+inline EmittedF32 from_bits(EmittedI32 a) {
+  return {{a.builder, a.builder->CreateBitCast(a.value, a.as_wide(a.builder->getFloatTy()))}};
+}
+inline EmittedF32 to_float(EmittedI32 a) {
+  return {{a.builder, a.builder->CreateSIToFP(a.value, a.as_wide(a.builder->getFloatTy()))}};
+}
+inline EmittedF64 widen(EmittedF32 a) {
+  return {{a.builder, a.builder->CreateFPExt(a.value, a.as_wide(a.builder->getDoubleTy()))}};
+}
+inline EmittedF32 narrow(EmittedF64 a) {
+  return {{a.builder, a.builder->CreateFPTrunc(a.value, a.as_wide(a.builder->getFloatTy()))}};
+}
+
+}  // namespace plimsoll::jit
