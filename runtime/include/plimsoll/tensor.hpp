@@ -175,9 +175,13 @@ class Tensor {
     internal::check(plm_tensor_set_name(require("set_name"), name.c_str()));
   }
 
-  // A trainable tensor that starts as `value`: backward() fills its grad().
+  // A trainable tensor that starts as `value`: backward() fills its grad(). Of the current context.
   static Tensor parameter(const Tensor& value) {
     Tensor result = value.snapshot();
+    if (plm_tensor_context(result.handle_) != Context::current().handle()) {
+      throw Error(ErrorCode::failed_precondition,
+                  "[parameter] the value belongs to another context than the current one");
+    }
     result.variable_ = std::make_shared<internal::Variable>(result.handle_);
     std::erase_if(registry(), [](const auto& variable) { return variable.expired(); });
     registry().push_back(result.variable_);

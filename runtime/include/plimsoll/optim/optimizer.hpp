@@ -25,7 +25,8 @@ class Optimizer {
   // update recorded and pending: Context::step() under a higher limit goes on from there.
   void step() {
     record_step();
-    Context::current().step();
+    if (parameters_.empty()) return;
+    internal::check(plm_step(plm_tensor_context(parameters_[0].require("step"))));
   }
   // The same without the cut.
   void record_step() {
