@@ -8,7 +8,8 @@
 #include "runtime/ir/attributes.h"
 #include "runtime/ir/opcode.h"
 
-// Elementwise operations on raw arrays; only interpreter*.cc include this.
+// Elementwise operations on raw arrays, for interpreter*.cc and for kernels that apply a scalar
+// computation to many elements.
 namespace plimsoll::ir::interpreter {
 
 // `count` elements, or one that stands for all of them.
