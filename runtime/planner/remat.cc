@@ -1,8 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/remat.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+#include "runtime/planner/improve.h"
+#include "runtime/planner/walk.h"
+
 namespace plimsoll::planner {
-std::optional<Schedule> rematerialize(const Problem&, std::int64_t, std::int64_t) {
-  return std::nullopt;
+namespace {
+
+std::size_t execution_bound(const Problem& problem) {
+  const auto n = static_cast<std::size_t>(problem.op_count());
+  return n * 3 + std::min<std::size_t>(n * 40, 300'000);
 }
-std::optional<Schedule> checkpoint_sqrt(const Problem&, std::int64_t) { return std::nullopt; }
+
+struct Best {
+  std::optional<Schedule> schedule;
+  double seconds = 0;
+  std::int64_t peak = 0;
+
+  void offer(const Problem& problem, Schedule candidate, std::int64_t arena_limit) {
+    drop_unread(problem, candidate);
+    const Evaluation before = evaluate(problem, candidate);
+    if (before.arena_peak > arena_limit) return;
+    keep_where_it_fits(problem, candidate, arena_limit);
+    const Evaluation e = evaluate(problem, candidate);
+    if (schedule && std::tuple(e.seconds, e.arena_peak) >= std::tuple(seconds, peak)) return;
+    schedule = std::move(candidate);
+    seconds = e.seconds;
+    peak = e.arena_peak;
+  }
+};
+
+// Per value, whether it is one of about sqrt(n) of the order that are to be kept.
+std::vector<char> sqrt_checkpoints(const Problem& problem) {
+  const int n = problem.op_count();
+  const int stride = std::max(1, static_cast<int>(std::lround(std::sqrt(n))));
+  std::vector<char> keep(problem.values.size(), 0);
+  for (OpId op = 0; op < n; op += stride) {
+    for (const ValueId v : problem.outputs[op]) {
+      if (v >= 0) keep[static_cast<std::size_t>(v)] = 1;
+    }
+  }
+  return keep;
+}
+
+}  // namespace
+
+std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena_limit,
+                                      std::int64_t min_bytes) {
+  Schedule once(static_cast<std::size_t>(problem.op_count()));
+  std::iota(once.begin(), once.end(), 0);
+  std::vector<std::int64_t> profile;
+  if (evaluate(problem, once, &profile).arena_peak <= arena_limit) return once;
+
+  Walk walk(problem, min_bytes);
+  walk.set_profile(profile, arena_limit);
+  const std::size_t bound = execution_bound(problem);
+  Best best;
+  std::vector<WalkStyle> styles(6);
+  styles[0].keep_dead = true;
+  styles[1].weighted_gap = true;
+  styles[1].keep_dead = true;
+  styles[2].gap_power = 0.5;
+  styles[3].weighted_gap = true;
+  styles[4].cost_power = 0.5;
+  styles[4].keep_dead = true;
+  styles[5].gap_power = 0;
+  styles[5].keep_dead = true;
+  const std::size_t tried = problem.op_count() <= 2'000    ? styles.size()
+                            : problem.op_count() <= 20'000 ? 3
+                                                           : 1;
+  for (std::size_t i = 0; i < tried; ++i) {
+    if (auto schedule = walk.run(arena_limit, styles[i], bound)) {
+      best.offer(problem, std::move(*schedule), arena_limit);
+    }
+  }
+  // What fails with ops in order may work depth first, and with the farthest next use going first.
+  for (int last = 0; last < 3 && !best.schedule; ++last) {
+    WalkStyle style;
+    style.depth_first = last != 1;
+    style.cost_power = last == 0 ? 1 : 0;
+    style.keep_dead = last == 2;
+    if (auto schedule = walk.run(arena_limit, style, bound)) {
+      best.offer(problem, std::move(*schedule), arena_limit);
+    }
+  }
+  return std::move(best.schedule);
+}
+
+std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t arena_limit) {
+  Walk walk(problem, 0);
+  WalkStyle style;
+  style.keep = sqrt_checkpoints(problem);
+  style.cost_power = 0;
+  auto schedule = walk.run(arena_limit, style, execution_bound(problem));
+  if (!schedule) return std::nullopt;
+  drop_unread(problem, *schedule);
+  if (evaluate(problem, *schedule).arena_peak > arena_limit) return std::nullopt;
+  return schedule;
+}
+
 }  // namespace plimsoll::planner
