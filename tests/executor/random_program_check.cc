@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/executor/random_program_check.h"
+
+#include "runtime/ir/interpreter.h"
+#include "runtime/ir/text.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/random_module.h"
+#include "tests/executor/limit_check.h"
+
+namespace plimsoll::testing {
+namespace {
+
+// Contractions and reductions add in another order than the interpreter does.
+constexpr double kTolerance = 2e-3;
+
+}  // namespace
+
+std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, int limits,
+                                 RandomProgramTotals& totals) {
+  const auto module = cases::random_module(seed, {});
+  const auto arguments = cases::random_arguments(*module, seed + 1);
+  totals.instructions += module->instruction_count();
+  const auto expected = ir::interpret(*module, arguments);
+  if (!expected.ok()) return "interpreter: " + expected.status().to_string();
+  std::string error;
+  const ir::Literal result = run_unlimited(*module, arguments, compiler, /*optimize=*/true, error);
+  if (!error.empty()) return error;
+  error = cases::compare(*expected, result, kTolerance);
+  if (!error.empty()) return "against the interpreter: " + error;
+  const ir::Literal unfused = run_unlimited(*module, arguments, compiler, /*optimize=*/false, error);
+  if (!error.empty()) return "as written: " + error;
+  error = cases::compare_bits(result, unfused);
+  if (!error.empty()) return "fused and unfused: " + error;
+  LimitCheck report;
+  error = check_limits(*module, arguments, compiler, seed, limits, &report);
+  if (!error.empty()) return error;
+  totals.limits += report.limits;
+  totals.recomputing_plans += report.recomputing_plans;
+  totals.floor_share += report.peak_bytes > 0 ? static_cast<double>(report.floor_bytes) /
+                                                    static_cast<double>(report.peak_bytes)
+                                              : 1;
+  return {};
+}
+
+}  // namespace plimsoll::testing

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "jit/jit.h"
+
+namespace plimsoll::testing {
+
+struct RandomProgramTotals {
+  std::int64_t instructions = 0, limits = 0, recomputing_plans = 0;
+  double floor_share = 0;  // sum over programs of floor / unlimited peak
+};
+
+// The random program of `seed`: optimized against the interpreter, then check_limits at `limits`
+// limits besides floor and peak. Empty when all holds, else what broke.
+std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, int limits,
+                                 RandomProgramTotals& totals);
+
+}  // namespace plimsoll::testing
