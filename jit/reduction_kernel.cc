@@ -1,10 +1,682 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+
+#include "jit/elementwise.h"
 #include "jit/kernel_code.h"
+#include "jit/reducer.h"
+#include "jit/reduction_shape.h"
+#include "jit/value_emitter.h"
 
 namespace plimsoll::jit {
+namespace {
+
+using Values = std::vector<llvm::Value*>;
+
+constexpr int kWidth = 16;
+constexpr std::int64_t kColumns = 256;      // of one unit, when columns are reduced
+constexpr std::int64_t kFinalColumns = 64;  // of one unit, when blocks' results are combined
+constexpr std::int64_t kBufferAlignment = 64;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// What all phases of one reduction kernel share.
+struct Plan {
+  const Graph& graph;
+  ReductionShape shape;
+  std::vector<Reducer> reducers;
+  std::vector<ir::DType> accumulators;       // of all components
+  std::vector<std::int64_t> partial_offset;  // bytes in the workspace, per component
+  std::int64_t workspace_bytes = 0;
+  // Numbers of the roots stored for every operand element, and of those of the results' size.
+  std::vector<int> swept, final;
+
+  bool is_cut() const { return shape.blocks() != 1; }
+};
+
+Plan make_plan(const Graph& graph, llvm::LLVMContext& context) {
+  const ir::Instruction& first = *graph.reduces().front();
+  Plan plan{graph,
+            ReductionShape::of(graph.operand(first, 0).dims(), first.attributes().dimensions),
+            make_reducers(graph, context),
+            {},
+            {},
+            0,
+            {},
+            {}};
+  for (const Reducer& reducer : plan.reducers) {
+    for (const ir::DType dtype : reducer.accumulators) {
+      plan.accumulators.push_back(dtype);
+      plan.partial_offset.push_back(plan.workspace_bytes);
+      const std::int64_t bytes = plan.shape.kept * plan.shape.blocks() * ir::dtype_bytes(dtype);
+      plan.workspace_bytes += divide_up(bytes, kBufferAlignment) * kBufferAlignment;
+    }
+  }
+  if (!plan.is_cut()) plan.workspace_bytes = 0;
+  for (std::size_t i = 0; i < graph.roots().size(); ++i) {
+    const Node& root = graph.roots()[i];
+    const bool swept = !graph.follows_reduce(root) && root.dims() == plan.shape.dims;
+    (swept ? plan.swept : plan.final).push_back(static_cast<int>(i));
+  }
+  return plan;
+}
+
+// The end of a reduction: initial values, the epilogue and its stores. The emitter's only loop
+// level is its lane level; `kept_position` is the results' row-major position.
+class Finisher {
+ public:
+  Finisher(const Plan& plan, llvm::IRBuilder<>& builder, PhaseFunction& function)
+      : plan_(plan),
+        builder_(builder),
+        function_(function),
+        emitter_(plan.graph, space_, builder, function, 1) {}
+
+  IndexSpace& space() { return space_; }
+  ValueEmitter& emitter() { return emitter_; }
+
+  Values initial() {
+    Values values;
+    for (const Reducer& reducer : plan_.reducers) {
+      for (int i = 0; i < reducer.components(); ++i) {
+        const Node node = plan_.graph.operand(*reducer.reduce, reducer.components() + i);
+        llvm::Value* value = emitter_.value(node, {});
+        values.push_back(emitter_.widen(emit_convert(
+            builder_, value, node.dtype(), reducer.accumulators[static_cast<std::size_t>(i)])));
+      }
+    }
+    return values;
+  }
+
+  Values combine_all(const Values& a, const Values& b) {
+    Values results;
+    for (const Reducer& reducer : plan_.reducers) {
+      const auto part = [&](const Values& all) {
+        return Values(all.begin() + reducer.first,
+                      all.begin() + reducer.first + reducer.components());
+      };
+      for (llvm::Value* value : combine(emitter_, builder_, reducer, part(a), part(b))) {
+        results.push_back(value);
+      }
+    }
+    return results;
+  }
+
+  void finish(const Affine& kept_position, const Values& totals) {
+    for (const Reducer& reducer : plan_.reducers) {
+      for (int i = 0; i < reducer.components(); ++i) {
+        const auto component = static_cast<std::size_t>(i);
+        const ir::Shape& shape = reducer.reduce->shape().is_tuple()
+                                     ? reducer.reduce->shape().elements()[component]
+                                     : reducer.reduce->shape();
+        llvm::Value* total = totals[static_cast<std::size_t>(reducer.first + i)];
+        emitter_.bind_reduce(
+            reducer.reduce, i, space_.delinearize(kept_position, shape.dims()),
+            emit_convert(builder_, total, reducer.accumulators[component], shape.dtype()));
+      }
+    }
+    Values results;
+    for (const int root : plan_.final) {
+      const Node& node = plan_.graph.roots()[static_cast<std::size_t>(root)];
+      results.push_back(emitter_.value(node, space_.delinearize(kept_position, node.dims())));
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const int root = plan_.final[i];
+      emitter_.store(function_.output(root), kept_position, results[i],
+                     plan_.graph.roots()[static_cast<std::size_t>(root)].dtype());
+    }
+  }
+
+ private:
+  const Plan& plan_;
+  llvm::IRBuilder<>& builder_;
+  PhaseFunction& function_;
+  IndexSpace space_;
+  ValueEmitter emitter_;
+};
+
+// The phase that reads the operands: every unit is a block of a result (rows) or of a run of
+// results (columns).
+class SweepWriter {
+ public:
+  SweepWriter(const Plan& plan, llvm::Module& module, const std::string& name)
+      : plan_(plan),
+        shape_(plan.shape),
+        b_(module.getContext()),
+        function_(PhaseFunction::create(module, name, b_)),
+        emitter_(plan.graph, space_, b_, function_, 3),
+        finisher_(plan, b_, function_) {
+    if (shape_.rows) {
+      width_ = static_cast<int>(std::min<std::int64_t>(shape_.lanes, kWidth));
+      slots_ = shape_.lanes / width_;
+    } else {
+      width_ = static_cast<int>(std::bit_ceil(
+          static_cast<std::uint64_t>(std::clamp<std::int64_t>(shape_.minor, 1, kWidth))));
+      chunk_ = std::min(kColumns, shape_.minor);
+      chunks_ = divide_up(shape_.minor, chunk_);
+      slots_ = shape_.lanes * divide_up(chunk_, width_);
+    }
+  }
+
+  std::int64_t units() const {
+    return shape_.blocks() * (shape_.rows ? shape_.kept : shape_.kept / shape_.minor * chunks_);
+  }
+  std::int64_t elements_per_unit() const {
+    return shape_.rows ? std::min(shape_.block_rows, shape_.row_count()) * shape_.block_minor
+                       : std::min(shape_.block_rows, shape_.reduced) * chunk_;
+  }
+
+  Status write() {
+    make_accumulators();
+    Loop units = Loop::open(b_, function_.begin, function_.end, 1);
+    if (shape_.rows) {
+      write_row_unit(units.variable);
+    } else {
+      write_column_unit(units.variable);
+    }
+    units.close(b_);
+    b_.CreateRetVoid();
+    PLIMSOLL_RETURN_IF_ERROR(emitter_.status());
+    return finisher_.emitter().status();
+  }
+
+ private:
+  llvm::Value* number(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
+
+  // Splits `*unit` by `count`: returns the remainder and leaves the quotient.
+  llvm::Value* split(llvm::Value** unit, std::int64_t count) {
+    if (count == 1) return number(0);
+    llvm::Value* low = b_.CreateURem(*unit, number(count));
+    *unit = b_.CreateUDiv(*unit, number(count));
+    return low;
+  }
+
+  // A place for code that stays the same in the loops of deeper levels.
+  void open_level(int level) {
+    auto* next = llvm::BasicBlock::Create(b_.getContext(), "level", function_.function);
+    emitter_.anchor(level, b_.CreateBr(next));
+    b_.SetInsertPoint(next);
+  }
+
+  llvm::Type* slot_type(std::size_t component) {
+    return memory_type(b_.getContext(), plan_.accumulators[component], width_);
+  }
+
+  void make_accumulators() {
+    llvm::IRBuilder<> entry(function_.entry_anchor);
+    for (std::size_t c = 0; c < plan_.accumulators.size(); ++c) {
+      slots_of_.push_back(entry.CreateAlloca(slot_type(c), number(slots_)));
+    }
+  }
+
+  llvm::Value* slot(std::size_t component, llvm::Value* i) {
+    if (slots_ == 1) return slots_of_[component];
+    return b_.CreateInBoundsGEP(slot_type(component), slots_of_[component], i);
+  }
+
+  llvm::Value* load_slot(std::size_t component, llvm::Value* i) {
+    llvm::Value* value = b_.CreateLoad(slot_type(component), slot(component, i));
+    return to_register(b_, value, plan_.accumulators[component]);
+  }
+
+  void store_slot(std::size_t component, llvm::Value* i, llvm::Value* value) {
+    b_.CreateStore(to_memory(b_, value, plan_.accumulators[component]), slot(component, i));
+  }
+
+  llvm::Value* splat(llvm::Value* value) {
+    if (width_ == 1 || value->getType()->isVectorTy()) return value;
+    return b_.CreateVectorSplat(static_cast<unsigned>(width_), value);
+  }
+
+  void fill_slots(std::int64_t count) {
+    const auto fill = [&](llvm::Value* i) {
+      for (const Reducer& reducer : plan_.reducers) {
+        for (int c = 0; c < reducer.components(); ++c) {
+          const auto component = static_cast<std::size_t>(reducer.first + c);
+          llvm::Constant* value = reducer.identity.empty()
+                                      ? llvm::Constant::getNullValue(register_type(
+                                            b_.getContext(), plan_.accumulators[component], 1))
+                                      : reducer.identity[static_cast<std::size_t>(c)];
+          store_slot(component, i, splat(value));
+        }
+      }
+    };
+    if (count <= 4) {
+      for (std::int64_t i = 0; i < count; ++i) fill(number(i));
+      return;
+    }
+    Loop loop = Loop::open(b_, number(0), number(count), 1);
+    fill(loop.variable);
+    loop.close(b_);
+  }
+
+  // The operand elements of all reducers, and the swept roots' stores, at one place.
+  Values sweep(const Index& index) {
+    Values values;
+    for (const Reducer& reducer : plan_.reducers) {
+      for (int c = 0; c < reducer.components(); ++c) {
+        const Node node = plan_.graph.operand(*reducer.reduce, c);
+        values.push_back(splat(emit_convert(b_, emitter_.value(node, index), node.dtype(),
+                                            reducer.accumulators[static_cast<std::size_t>(c)])));
+      }
+    }
+    Values stored;
+    for (const int root : plan_.swept) {
+      stored.push_back(emitter_.value(plan_.graph.roots()[static_cast<std::size_t>(root)], index));
+    }
+    for (std::size_t i = 0; i < stored.size(); ++i) {
+      const Node& node = plan_.graph.roots()[static_cast<std::size_t>(plan_.swept[i])];
+      emitter_.store(function_.output(plan_.swept[i]), space_.linearize(index, node.dims()),
+                     stored[i], node.dtype());
+    }
+    return values;
+  }
+
+  // Combines `values` into slot `i`. `is_first` (a scalar i1) says that the slot is still empty.
+  void accumulate(llvm::Value* i, const Values& values, llvm::Value* is_first) {
+    for (const Reducer& reducer : plan_.reducers) {
+      Values old, added;
+      for (int c = 0; c < reducer.components(); ++c) {
+        const auto component = static_cast<std::size_t>(reducer.first + c);
+        old.push_back(load_slot(component, i));
+        added.push_back(values[component]);
+      }
+      const Values sum = combine(emitter_, b_, reducer, old, added);
+      for (int c = 0; c < reducer.components(); ++c) {
+        const auto part = static_cast<std::size_t>(c);
+        llvm::Value* value = splat(sum[part]);
+        if (reducer.identity.empty()) value = b_.CreateSelect(is_first, added[part], value);
+        if (emitter_.active() < width_) {
+          value = b_.CreateSelect(emitter_.active_mask(), value, old[part]);
+        }
+        store_slot(static_cast<std::size_t>(reducer.first + c), i, value);
+      }
+    }
+  }
+
+  // ---- Rows ----
+
+  void write_row_unit(llvm::Value* unit) {
+    llvm::Value* block = split(&unit, shape_.blocks());
+    llvm::Value* column_block = split(&block, shape_.minor_blocks);
+    llvm::Value* first_row = b_.CreateMul(block, number(shape_.block_rows));
+    llvm::Value* last_row = number(shape_.row_count());
+    if (shape_.row_blocks > 1) {
+      last_row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last_row,
+                                          b_.CreateAdd(first_row, number(shape_.block_rows)));
+    }
+    llvm::Value* begin = b_.CreateMul(column_block, number(shape_.block_minor));
+    llvm::Value* end = number(shape_.minor);
+    if (shape_.minor_blocks > 1) {
+      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end,
+                                     b_.CreateAdd(begin, number(shape_.block_minor)));
+    }
+    const Affine kept = space_.add_loop(shape_.kept, 1);
+    const Affine row = space_.add_loop(shape_.row_count(), 2);
+    lane_ = space_.add_loop(shape_.minor, 3);
+    index_ = shape_.operand_index(space_, kept, space_.add(space_.scale(row, shape_.minor), lane_));
+    emitter_.bind(kept, unit);
+    fill_slots(slots_);
+    open_level(1);
+    Loop rows = Loop::open(b_, first_row, last_row, 1);
+    emitter_.bind(row, rows.variable);
+    open_level(2);
+    llvm::Value* is_first_row = b_.CreateICmpEQ(rows.variable, first_row);
+    write_row(begin, end, is_first_row);
+    rows.close(b_);
+    finish_row(unit, block, column_block, b_.CreateSub(end, begin));
+  }
+
+  void write_row(llvm::Value* begin, llvm::Value* end, llvm::Value* is_first_row) {
+    const std::int64_t whole = shape_.minor / width_ * width_;
+    const auto place = [&](llvm::Value* j, int active) {
+      emitter_.open_lanes(width_, active);
+      emitter_.bind_lane(lane_, j);
+      llvm::Value* offset = b_.CreateSub(j, begin);
+      llvm::Value* i = b_.CreateAnd(b_.CreateUDiv(offset, number(width_)), number(slots_ - 1));
+      llvm::Value* is_first =
+          b_.CreateAnd(is_first_row, b_.CreateICmpULT(offset, number(shape_.lanes)));
+      const Values values = sweep(index_);
+      accumulate(i, values, is_first);
+    };
+    if (whole > 0) {
+      Loop lanes = Loop::open(
+          b_, begin, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, number(whole)), width_);
+      place(lanes.variable, width_);
+      lanes.close(b_);
+    }
+    const auto rest = static_cast<int>(shape_.minor - whole);
+    if (rest == 0) return;
+    if (shape_.minor_blocks == 1) {
+      place(number(whole), rest);
+      return;
+    }
+    auto* tail = llvm::BasicBlock::Create(b_.getContext(), "tail", function_.function);
+    auto* done = llvm::BasicBlock::Create(b_.getContext(), "done", function_.function);
+    b_.CreateCondBr(b_.CreateICmpEQ(end, number(shape_.minor)), tail, done);
+    b_.SetInsertPoint(tail);
+    place(number(whole), rest);
+    b_.CreateBr(done);
+    b_.SetInsertPoint(done);
+  }
+
+  // Lane i takes in lane i + n/2 while n > 1; lanes at and past `length` are empty.
+  Values fold_lanes(const Reducer& reducer, std::vector<Values> slots, llvm::Value* length) {
+    const auto keep = [&](const Values& sum, const Values& old, std::int64_t first, int count) {
+      if (!reducer.identity.empty()) return sum;
+      llvm::Value* exists = nullptr;
+      if (count == 1) {
+        exists = b_.CreateICmpSGT(length, number(first));
+      } else {
+        std::vector<llvm::Constant*> lanes;
+        for (int l = 0; l < count; ++l) {
+          lanes.push_back(b_.getInt64(static_cast<std::uint64_t>(first + l)));
+        }
+        exists = b_.CreateICmpSGT(b_.CreateVectorSplat(static_cast<unsigned>(count), length),
+                                  llvm::ConstantVector::get(lanes));
+      }
+      Values kept;
+      for (std::size_t c = 0; c < sum.size(); ++c) {
+        kept.push_back(b_.CreateSelect(exists, sum[c], old[c]));
+      }
+      return kept;
+    };
+    for (std::size_t half = slots.size() / 2; half > 0; half /= 2) {
+      for (std::size_t i = 0; i < half; ++i) {
+        slots[i] = keep(combine(emitter_, b_, reducer, slots[i], slots[i + half]), slots[i],
+                        static_cast<std::int64_t>(i + half) * width_, width_);
+      }
+    }
+    Values lanes = slots[0];
+    for (int half = width_ / 2; half > 0; half /= 2) {
+      Values low, high;
+      for (llvm::Value* value : lanes) {
+        if (half == 1) {
+          low.push_back(b_.CreateExtractElement(value, std::uint64_t{0}));
+          high.push_back(b_.CreateExtractElement(value, std::uint64_t{1}));
+          continue;
+        }
+        std::vector<int> first, second;
+        for (int l = 0; l < half; ++l) {
+          first.push_back(l);
+          second.push_back(l + half);
+        }
+        low.push_back(b_.CreateShuffleVector(value, first));
+        high.push_back(b_.CreateShuffleVector(value, second));
+      }
+      lanes = keep(combine(emitter_, b_, reducer, low, high), low, half, half);
+    }
+    return lanes;
+  }
+
+  void finish_row(llvm::Value* kept, llvm::Value* block, llvm::Value* column_block,
+                  llvm::Value* length) {
+    Values totals;
+    for (const Reducer& reducer : plan_.reducers) {
+      std::vector<Values> slots(static_cast<std::size_t>(slots_));
+      for (std::int64_t i = 0; i < slots_; ++i) {
+        for (int c = 0; c < reducer.components(); ++c) {
+          slots[static_cast<std::size_t>(i)].push_back(
+              load_slot(static_cast<std::size_t>(reducer.first + c), number(i)));
+        }
+      }
+      for (llvm::Value* value : fold_lanes(reducer, std::move(slots), length)) {
+        totals.push_back(value);
+      }
+    }
+    if (!plan_.is_cut()) {
+      const Affine position = finisher_.space().add_loop(shape_.kept, 1);
+      finisher_.emitter().open_lanes(1, 1);
+      finisher_.emitter().bind_lane(position, kept);
+      finisher_.finish(position, finisher_.combine_all(finisher_.initial(), totals));
+      return;
+    }
+    llvm::Value* number_of_block =
+        b_.CreateAdd(b_.CreateMul(block, number(shape_.minor_blocks)), column_block);
+    llvm::Value* at = b_.CreateAdd(b_.CreateMul(number_of_block, number(shape_.kept)), kept);
+    for (std::size_t c = 0; c < totals.size(); ++c) {
+      llvm::Value* address = b_.CreateInBoundsGEP(
+          memory_type(b_.getContext(), plan_.accumulators[c], 1), partials(c), at);
+      b_.CreateStore(to_memory(b_, totals[c], plan_.accumulators[c]), address);
+    }
+  }
+
+  llvm::Value* partials(std::size_t component) {
+    return b_.CreateConstInBoundsGEP1_64(
+        b_.getInt8Ty(), function_.workspace,
+        static_cast<std::uint64_t>(plan_.partial_offset[component]));
+  }
+
+  // ---- Columns ----
+
+  void write_column_unit(llvm::Value* unit) {
+    llvm::Value* chunk = split(&unit, chunks_);
+    llvm::Value* block = split(&unit, shape_.blocks());
+    llvm::Value* first_row = b_.CreateMul(block, number(shape_.block_rows));
+    llvm::Value* last_row = number(shape_.reduced);
+    if (shape_.blocks() > 1) {
+      last_row = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, last_row,
+                                          b_.CreateAdd(first_row, number(shape_.block_rows)));
+    }
+    llvm::Value* begin = b_.CreateMul(chunk, number(chunk_));
+    const Affine major = space_.add_loop(shape_.kept / shape_.minor, 1);
+    const Affine row = space_.add_loop(shape_.reduced, 2);
+    lane_ = space_.add_loop(shape_.minor, 3);
+    index_ =
+        shape_.operand_index(space_, space_.add(space_.scale(major, shape_.minor), lane_), row);
+    emitter_.bind(major, unit);
+    fill_slots(slots_);
+    open_level(1);
+    Loop rows = Loop::open(b_, first_row, last_row, 1);
+    emitter_.bind(row, rows.variable);
+    open_level(2);
+    llvm::Value* offset = b_.CreateSub(rows.variable, first_row);
+    llvm::Value* is_first = b_.CreateICmpULT(offset, number(shape_.lanes));
+    llvm::Value* group =
+        b_.CreateMul(b_.CreateURem(offset, number(shape_.lanes)), number(slots_ / shape_.lanes));
+    for_columns(begin, [&](llvm::Value* c, int active) {
+      emitter_.open_lanes(width_, active);
+      emitter_.bind_lane(lane_, c);
+      const Values values = sweep(index_);
+      accumulate(b_.CreateAdd(group, column_slot(c, begin)), values, is_first);
+    });
+    rows.close(b_);
+    llvm::Value* count = b_.CreateSub(last_row, first_row);
+    for_columns(begin, [&](llvm::Value* c, int active) {
+      finish_columns(unit, block, c, column_slot(c, begin), count, active);
+    });
+  }
+
+  llvm::Value* column_slot(llvm::Value* c, llvm::Value* begin) {
+    return b_.CreateUDiv(b_.CreateSub(c, begin), number(width_));
+  }
+
+  template <typename F>
+  void for_columns(llvm::Value* begin, F f) {
+    const std::int64_t whole = shape_.minor / width_ * width_;
+    if (whole > 0) {
+      llvm::Value* end = number(whole);
+      if (chunks_ > 1) {
+        end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end,
+                                       b_.CreateAdd(begin, number(chunk_)));
+      }
+      Loop lanes = Loop::open(b_, begin, end, width_);
+      f(lanes.variable, width_);
+      lanes.close(b_);
+    }
+    const auto rest = static_cast<int>(shape_.minor - whole);
+    if (rest == 0) return;
+    if (chunks_ == 1) {
+      f(number(whole), rest);
+      return;
+    }
+    auto* tail = llvm::BasicBlock::Create(b_.getContext(), "tail", function_.function);
+    auto* done = llvm::BasicBlock::Create(b_.getContext(), "done", function_.function);
+    b_.CreateCondBr(b_.CreateICmpEQ(begin, number((chunks_ - 1) * chunk_)), tail, done);
+    b_.SetInsertPoint(tail);
+    f(number(whole), rest);
+    b_.CreateBr(done);
+    b_.SetInsertPoint(done);
+  }
+
+  void finish_columns(llvm::Value* major, llvm::Value* block, llvm::Value* c, llvm::Value* column,
+                      llvm::Value* count, int active) {
+    ValueEmitter& emitter = finisher_.emitter();
+    IndexSpace& space = finisher_.space();
+    if (final_major_.terms.empty() && final_lane_.terms.empty()) {
+      final_major_ = space.add_loop(shape_.kept / shape_.minor, 1);
+      final_lane_ = space.add_loop(shape_.minor, 1);
+    }
+    emitter.open_lanes(width_, active);
+    emitter.bind(final_major_, major);
+    emitter.bind_lane(final_lane_, c);
+    Values totals;
+    const std::int64_t stride = slots_ / shape_.lanes;
+    for (const Reducer& reducer : plan_.reducers) {
+      Values sum;
+      for (std::int64_t l = 0; l < shape_.lanes; ++l) {
+        Values next;
+        for (int part = 0; part < reducer.components(); ++part) {
+          next.push_back(load_slot(static_cast<std::size_t>(reducer.first + part),
+                                   b_.CreateAdd(column, number(l * stride))));
+        }
+        if (l == 0) {
+          sum = std::move(next);
+          continue;
+        }
+        Values added = combine(emitter, b_, reducer, sum, next);
+        if (reducer.identity.empty()) {
+          llvm::Value* exists = b_.CreateICmpSGT(count, number(l));
+          for (std::size_t i = 0; i < added.size(); ++i) {
+            added[i] = b_.CreateSelect(exists, added[i], sum[i]);
+          }
+        }
+        sum = std::move(added);
+      }
+      totals.insert(totals.end(), sum.begin(), sum.end());
+    }
+    const Affine position = space.add(space.scale(final_major_, shape_.minor), final_lane_);
+    if (!plan_.is_cut()) {
+      finisher_.finish(position, finisher_.combine_all(finisher_.initial(), totals));
+      return;
+    }
+    for (std::size_t i = 0; i < totals.size(); ++i) {
+      llvm::Type* element = memory_type(b_.getContext(), plan_.accumulators[i], 1);
+      llvm::Value* row =
+          b_.CreateInBoundsGEP(element, partials(i), b_.CreateMul(block, number(shape_.kept)));
+      emitter.store(row, position, totals[i], plan_.accumulators[i]);
+    }
+  }
+
+  const Plan& plan_;
+  const ReductionShape& shape_;
+  llvm::IRBuilder<> b_;
+  PhaseFunction function_;
+  IndexSpace space_;
+  ValueEmitter emitter_;
+  Finisher finisher_;
+  int width_ = 1;
+  std::int64_t slots_ = 1;  // vectors of accumulators per component
+  std::int64_t chunk_ = 1, chunks_ = 1;
+  std::vector<llvm::Value*> slots_of_;
+  Affine lane_, final_major_, final_lane_;
+  Index index_;
+};
+
+// The phase that combines the blocks' results in order.
+Status write_final_phase(const Plan& plan, llvm::Module& module, const std::string& name) {
+  llvm::IRBuilder<> b(module.getContext());
+  PhaseFunction function = PhaseFunction::create(module, name, b);
+  Finisher finisher(plan, b, function);
+  ValueEmitter& emitter = finisher.emitter();
+  const std::int64_t kept = plan.shape.kept;
+  const int width = static_cast<int>(
+      std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(kept, 1, kWidth))));
+  const auto number = [&](std::int64_t n) { return b.getInt64(static_cast<std::uint64_t>(n)); };
+  const Affine position = finisher.space().add_loop(kept, 1);
+  std::vector<llvm::Value*> running;
+  for (const ir::DType dtype : plan.accumulators) {
+    llvm::IRBuilder<> entry(function.entry_anchor);
+    running.push_back(entry.CreateAlloca(memory_type(b.getContext(), dtype, width)));
+  }
+  const auto load = [&](std::size_t c) {
+    llvm::Type* type = memory_type(b.getContext(), plan.accumulators[c], width);
+    return to_register(b, b.CreateLoad(type, running[c]), plan.accumulators[c]);
+  };
+  const auto save = [&](const Values& values) {
+    for (std::size_t c = 0; c < values.size(); ++c) {
+      b.CreateStore(to_memory(b, emitter.widen(values[c]), plan.accumulators[c]), running[c]);
+    }
+  };
+  const auto write = [&](llvm::Value* first, int active) {
+    emitter.open_lanes(width, active);
+    emitter.bind_lane(position, first);
+    save(finisher.initial());
+    Loop blocks = Loop::open(b, number(0), number(plan.shape.blocks()), 1);
+    Values sum, next;
+    llvm::Value* row = b.CreateMul(blocks.variable, number(kept));
+    for (std::size_t c = 0; c < running.size(); ++c) {
+      llvm::Value* base = b.CreateConstInBoundsGEP1_64(
+          b.getInt8Ty(), function.workspace, static_cast<std::uint64_t>(plan.partial_offset[c]));
+      llvm::Type* element = memory_type(b.getContext(), plan.accumulators[c], 1);
+      base = b.CreateInBoundsGEP(element, base, row);
+      sum.push_back(load(c));
+      next.push_back(emitter.widen(emitter.load(base, position, plan.accumulators[c], 1)));
+    }
+    save(finisher.combine_all(sum, next));
+    blocks.close(b);
+    Values totals;
+    for (std::size_t c = 0; c < running.size(); ++c) totals.push_back(load(c));
+    finisher.finish(position, totals);
+  };
+  Loop units = Loop::open(b, function.begin, function.end, 1);
+  llvm::Value* begin = b.CreateMul(units.variable, number(kFinalColumns));
+  llvm::Value* end = b.CreateAdd(begin, number(kFinalColumns));
+  const std::int64_t whole = kept / width * width;
+  Loop lanes = Loop::open(
+      b, begin, b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, number(whole)), width);
+  write(lanes.variable, width);
+  lanes.close(b);
+  if (whole < kept) {
+    auto* tail = llvm::BasicBlock::Create(b.getContext(), "tail", function.function);
+    auto* done = llvm::BasicBlock::Create(b.getContext(), "done", function.function);
+    b.CreateCondBr(b.CreateICmpSGE(end, number(kept)), tail, done);
+    b.SetInsertPoint(tail);
+    write(number(whole), static_cast<int>(kept - whole));
+    b.CreateBr(done);
+    b.SetInsertPoint(done);
+  }
+  units.close(b);
+  b.CreateRetVoid();
+  return emitter.status();
+}
+
+}  // namespace
 
 Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine&) {
-  return unimplemented("compile '" + graph.instruction().name() + "': reduce");
+  KernelCode code;
+  code.context = std::make_unique<llvm::LLVMContext>();
+  code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+  const Plan plan = make_plan(graph, *code.context);
+  code.workspace_bytes = plan.workspace_bytes;
+  const double seconds = seconds_per_element(graph);
+  if (plan.shape.kept > 0 && plan.shape.reduced > 0) {
+    Phase phase;
+    phase.function = "sweep";
+    SweepWriter writer(plan, *code.module, phase.function);
+    PLIMSOLL_RETURN_IF_ERROR(writer.write());
+    phase.units = writer.units();
+    phase.unit_seconds = seconds * static_cast<double>(writer.elements_per_unit()) + 10e-9;
+    code.phases.push_back(std::move(phase));
+  }
+  if (plan.shape.kept > 0 && plan.is_cut()) {
+    Phase phase;
+    phase.function = "combine";
+    PLIMSOLL_RETURN_IF_ERROR(write_final_phase(plan, *code.module, phase.function));
+    phase.units = divide_up(plan.shape.kept, kFinalColumns);
+    phase.unit_seconds = static_cast<double>(kFinalColumns * (plan.shape.blocks() + 4)) * 0.3e-9;
+    code.phases.push_back(std::move(phase));
+  }
+  return code;
 }
 
 }  // namespace plimsoll::jit

@@ -276,8 +276,8 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
   return result;
 }
 
-Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype) {
-  const int level = space_.level(position);
+Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int level) {
+  level = std::max(level, space_.level(position));
   llvm::IRBuilder<>& b = at(level);
   const LaneIndex index = evaluate(position);
   llvm::Type* element = memory_type(b.getContext(), dtype, 1);

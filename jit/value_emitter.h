@@ -73,7 +73,8 @@ class ValueEmitter {
   llvm::Value* value(const Node& node, const Index& index);
   // `value` as `width` lanes.
   llvm::Value* widen(llvm::Value* value);
-  llvm::Value* load(llvm::Value* base, const Affine& position, ir::DType dtype);
+  // `level`: where `base` is known; the load stands there or deeper.
+  llvm::Value* load(llvm::Value* base, const Affine& position, ir::DType dtype, int level = 0);
   void store(llvm::Value* base, const Affine& position, llvm::Value* value, ir::DType dtype);
   // A lane-uniform expression as i64.
   llvm::Value* uniform(const Affine& x);

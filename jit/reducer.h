@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "jit/graph.h"
+#include "jit/value_emitter.h"
+
+namespace plimsoll::jit {
+
+// One reduce instruction inside a kernel: how its accumulators are kept and combined. Sums of f16
+// and bf16 accumulate in f32 and are rounded once; everything else in its own dtype.
+struct Reducer {
+  const ir::Instruction* reduce = nullptr;
+  int first = 0;  // number of its first component among all reducers'
+  std::vector<ir::DType> dtypes;
+  std::vector<ir::DType> accumulators;
+  // What an accumulator may start from without changing any bit; empty when there is no such value.
+  std::vector<llvm::Constant*> identity;
+
+  int components() const { return static_cast<int>(dtypes.size()); }
+};
+
+std::vector<Reducer> make_reducers(const Graph& graph, llvm::LLVMContext& context);
+
+// `a` combined with `b`, in that order; accumulator dtypes, any width.
+std::vector<llvm::Value*> combine(ValueEmitter& emitter, llvm::IRBuilder<>& builder,
+                                  const Reducer& reducer, const std::vector<llvm::Value*>& a,
+                                  const std::vector<llvm::Value*>& b);
+
+}  // namespace plimsoll::jit
