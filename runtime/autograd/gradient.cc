@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/autograd/gradient.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "runtime/autograd/rules.h"
+
+namespace plimsoll::autograd {
+
+using ir::Opcode;
+
+Rule find_rule(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::copy:
+    case Opcode::opt_barrier:
+    case Opcode::reduce_precision:
+      return pass_rule;
+    case Opcode::sign:
+    case Opcode::ceil:
+    case Opcode::floor:
+    case Opcode::round_nearest_afz:
+    case Opcode::round_nearest_even:
+      return zero_rule;
+    case Opcode::convert:
+      return convert_rule;
+    case Opcode::abs:
+    case Opcode::negate:
+    case Opcode::exponential:
+    case Opcode::exponential_minus_one:
+    case Opcode::log:
+    case Opcode::log_plus_one:
+    case Opcode::logistic:
+    case Opcode::tanh:
+    case Opcode::sine:
+    case Opcode::cosine:
+    case Opcode::tan:
+    case Opcode::erf:
+    case Opcode::sqrt:
+    case Opcode::rsqrt:
+    case Opcode::cbrt:
+      return unary_rule;
+    case Opcode::add:
+    case Opcode::subtract:
+    case Opcode::multiply:
+    case Opcode::divide:
+    case Opcode::remainder:
+    case Opcode::power:
+    case Opcode::maximum:
+    case Opcode::minimum:
+    case Opcode::atan2:
+      return binary_rule;
+    case Opcode::select:
+      return select_rule;
+    case Opcode::clamp:
+      return clamp_rule;
+    case Opcode::broadcast:
+      return broadcast_rule;
+    case Opcode::reshape:
+      return reshape_rule;
+    case Opcode::transpose:
+      return transpose_rule;
+    case Opcode::slice:
+      return slice_rule;
+    case Opcode::dynamic_slice:
+      return dynamic_slice_rule;
+    case Opcode::dynamic_update_slice:
+      return dynamic_update_slice_rule;
+    case Opcode::concatenate:
+      return concatenate_rule;
+    case Opcode::pad:
+      return pad_rule;
+    case Opcode::reverse:
+      return reverse_rule;
+    case Opcode::dot:
+      return dot_rule;
+    case Opcode::convolution:
+      return convolution_rule;
+    case Opcode::reduce:
+      return reduce_rule;
+    case Opcode::reduce_window:
+      return reduce_window_rule;
+    case Opcode::gather:
+      return gather_rule;
+    case Opcode::scatter:
+      return scatter_rule;
+    case Opcode::sort:
+      return sort_rule;
+    default:
+      return nullptr;
+  }
+}
+
+namespace {
+
+// Results on which no input's infinitesimal change can have an effect.
+bool stops(const Node& node) {
+  return !ir::is_floating(node.dtype) && (node.flags & trace::kTupleResult) == 0;
+}
+
+// Reverse accumulation over the part of the graph between `wrt` and `outputs`.
+class Accumulation {
+ public:
+  explicit Accumulation(trace::Recorder& recorder)
+      : recorder_(recorder), graph_(recorder.graph()), e_(recorder) {}
+
+  // Lists the nodes that depend on `wrt`, oldest first.
+  void find_active(std::span<Node* const> wrt) {
+    for (Node* node : wrt) active_.emplace(node, true);
+    for (Node* node = graph_.oldest(); node != nullptr; node = node->next) {
+      if ((node->flags & trace::kStopGradient) != 0 || stops(*node)) continue;
+      const auto depends = [&](const Node* operand) { return active_.contains(operand); };
+      if (std::any_of(node->operands().begin(), node->operands().end(), depends)) {
+        active_.emplace(node, true);
+        order_.push_back(node);
+      }
+    }
+  }
+
+  bool is_active(const Node* node) const { return active_.contains(node); }
+
+  void add(Node* node, NodeRef gradient) {
+    if (!gradient) return;
+    NodeRef& sum = gradients_[node];
+    sum = sum ? e_.add(sum, gradient) : std::move(gradient);
+  }
+
+  NodeRef gradient_of(const Node* node) const {
+    const auto it = gradients_.find(node);
+    return it == gradients_.end() ? NodeRef() : it->second;
+  }
+
+  Status run() {
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+      PLIMSOLL_RETURN_IF_ERROR(step(**it));
+    }
+    return ok_status();
+  }
+
+  // True when some output's gradient flowed into `node`, even if as zero.
+  bool reached(const Node* node) const { return reached_.contains(node); }
+  void reach(const Node* node) { reached_.emplace(node, true); }
+
+  Expression& expression() { return e_; }
+
+ private:
+  Status step(Node& node) {
+    if (!reached(&node)) return ok_status();
+    if (node.opcode == Opcode::get_tuple_element) {
+      Node* tuple = node.operand(0);
+      auto& elements = element_gradients_[tuple];
+      elements.resize(tuple->operand_count);
+      const auto op = trace::decode_words(node.words());
+      elements[static_cast<std::size_t>(op.attributes.tuple_index)] = gradient_of(&node);
+      reach(tuple);
+      return ok_status();
+    }
+    for (const Node* operand : node.operands()) {
+      if (is_active(operand)) reach(operand);
+    }
+    std::vector<NodeRef> gradients;
+    if (const auto it = element_gradients_.find(&node); it != element_gradients_.end()) {
+      gradients = std::move(it->second);
+    } else {
+      gradients.push_back(gradient_of(&node));
+    }
+    const bool zero = std::none_of(gradients.begin(), gradients.end(),
+                                   [](const NodeRef& g) { return static_cast<bool>(g); });
+    if (zero) return ok_status();
+    const Rule rule = find_rule(node.opcode);
+    if (rule == nullptr) {
+      return unimplemented(std::string(ir::to_string(node.opcode)) + ": has no gradient");
+    }
+    std::vector<bool> wanted;
+    for (const Node* operand : node.operands()) wanted.push_back(is_active(operand));
+    std::vector<NodeRef> results(node.operand_count);
+    rule({e_, node, trace::decode_words(node.words()), gradients, wanted, results});
+    PLIMSOLL_RETURN_IF_ERROR(e_.status());
+    for (std::size_t i = 0; i < results.size(); ++i) add(node.operands()[i], results[i]);
+    return e_.status();
+  }
+
+  trace::Recorder& recorder_;
+  trace::Graph& graph_;
+  Expression e_;
+  std::unordered_map<const Node*, bool> active_, reached_;
+  std::vector<Node*> order_;
+  std::unordered_map<const Node*, NodeRef> gradients_;
+  std::unordered_map<const Node*, std::vector<NodeRef>> element_gradients_;
+};
+
+std::string describe(const Node& node) {
+  return std::string(ir::to_string(node.opcode)) + " " + node.shape().to_string();
+}
+
+}  // namespace
+
+Result<std::vector<NodeRef>> gradients(trace::Recorder& recorder, std::span<Node* const> outputs,
+                                       std::span<Node* const> output_gradients,
+                                       std::span<Node* const> wrt, Unused unused) {
+  for (const Node* node : wrt) {
+    if (!ir::is_floating(node->dtype)) {
+      return invalid_argument("gradient: with respect to " + describe(*node) +
+                              ", must be floating");
+    }
+  }
+  Accumulation accumulation(recorder);
+  Expression& e = accumulation.expression();
+  accumulation.find_active(wrt);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    Node* output = outputs[i];
+    if (!ir::is_floating(output->dtype)) {
+      return invalid_argument("gradient: of " + describe(*output) + ", must be floating");
+    }
+    Node* given = output_gradients.empty() ? nullptr : output_gradients[i];
+    if (given != nullptr && !(given->shape() == output->shape())) {
+      return invalid_argument("gradient: of " + describe(*output) + " weighted by " +
+                              given->shape().to_string() + ", must have the same shape");
+    }
+    if (!accumulation.is_active(output)) continue;
+    accumulation.reach(output);
+    accumulation.add(output, given != nullptr ? e.ref(given) : e.fill(*output, 1));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(e.status());
+  PLIMSOLL_RETURN_IF_ERROR(accumulation.run());
+  std::vector<NodeRef> results;
+  for (std::size_t i = 0; i < wrt.size(); ++i) {
+    NodeRef gradient = accumulation.gradient_of(wrt[i]);
+    if (!gradient && !accumulation.reached(wrt[i]) && unused == Unused::error) {
+      return invalid_argument("gradient: the result does not depend on tensor " +
+                              std::to_string(i) + " of " + std::to_string(wrt.size()) + " (" +
+                              wrt[i]->shape().to_string() +
+                              ") in the pending trace (take gradients before reading or "
+                              "evaluating what lies between)");
+    }
+    const bool is_null = unused == Unused::null && !accumulation.reached(wrt[i]);
+    if (!gradient && !is_null) gradient = e.fill(*wrt[i], 0);
+    results.push_back(std::move(gradient));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(e.status());
+  return results;
+}
+
+}  // namespace plimsoll::autograd

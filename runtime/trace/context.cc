@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/trace/context.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "runtime/base/byte_size.h"
+#include "runtime/base/environment.h"
+
+namespace plimsoll::trace {
+namespace {
+
+std::int64_t round_up(std::int64_t bytes) {
+  return (bytes + device::kBufferAlignment - 1) / device::kBufferAlignment *
+         device::kBufferAlignment;
+}
+
+// One step of splitmix64 (Steele, Lea, Flood 2014).
+std::uint64_t mix(std::uint64_t z) {
+  z += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
+  jit::Options jit_options;
+  jit_options.dump_directory = variable_text(Variable::dump_dir).text;
+  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
+                            jit::Compiler::create(jit_options));
+  auto budget = memory::Budget::create(device::cpu_device(), options.limit_bytes);
+  return std::unique_ptr<Context>(
+      new Context(std::move(options), std::move(budget), std::move(compiler)));
+}
+
+Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
+                 std::shared_ptr<jit::Compiler> compiler)
+    : options_(std::move(options)),
+      budget_(std::move(budget)),
+      compiler_(std::move(compiler)),
+      recorder_(graph_),
+      cache_(*compiler_, options_.optimize),
+      next_pending_limit_(options_.max_pending),
+      worker_(budget_) {}
+
+Context::~Context() = default;
+
+NodeRef Context::from_host(const ir::Shape& shape, std::span<const std::byte> bytes) {
+  auto value = std::make_shared<Value>();
+  value->bytes = static_cast<std::int64_t>(bytes.size());
+  value->on_host = true;
+  value->host.assign(bytes.begin(), bytes.end());
+  return recorder_.leaf(shape, std::move(value));
+}
+
+NodeRef Context::from_device(const ir::Shape& shape, memory::Allocation allocation) {
+  auto value = std::make_shared<Value>();
+  value->bytes = round_up(shape.byte_size());
+  value->device = std::move(allocation);
+  return recorder_.leaf(shape, std::move(value));
+}
+
+NodeRef Context::random_state() {
+  const std::uint64_t state[2] = {mix(mix(options_.seed) + ++random_counter_), 0};
+  return from_host(ir::Shape(ir::DType::u64, {2}), std::as_bytes(std::span(state)));
+}
+
+Tensor* Context::make_tensor(Node* node) {
+  std::uint8_t size_class = 0;
+  void* block = graph_.pool().allocate(sizeof(Tensor), size_class);
+  auto* tensor = new (block) Tensor{this, node, 1, size_class};
+  graph_.retain(node);
+  ++node->handles;
+  ++live_tensors_;
+  return tensor;
+}
+
+void Context::release_tensor(Tensor* tensor) {
+  --tensor->node->handles;
+  graph_.release(tensor->node);
+  graph_.pool().release(tensor, tensor->size_class);
+  --live_tensors_;
+}
+
+void Context::set_name(Node* node, std::string_view name) {
+  if (name.empty()) {
+    node->name = 0;
+    return;
+  }
+  const auto [it, inserted] = name_index_.emplace(name, static_cast<std::uint32_t>(names_.size()));
+  if (inserted) names_.emplace_back(name);
+  node->name = it->second;
+}
+
+Status Context::assign(Tensor& variable, Node* value) {
+  Node* old = variable.node;
+  if (old == value) return ok_status();
+  if (!(old->shape() == value->shape())) {
+    return invalid_argument("assign: the variable is " + old->shape().to_string() + ", the value " +
+                            value->shape().to_string());
+  }
+  if (value->is_pending()) {
+    const bool donates = !old->is_pending() && !old->value->on_host;
+    assignments_.push_back({NodeRef(graph_, value), donates ? NodeRef(graph_, old) : NodeRef()});
+  }
+  if (value->name == 0) value->name = old->name;
+  graph_.retain(value);
+  ++value->handles;
+  variable.node = value;
+  --old->handles;
+  graph_.release(old);
+  return ok_status();
+}
+
+Status Context::limit_pending() {
+  if (graph_.pending_count() < next_pending_limit_) return ok_status();
+  std::vector<Node*> live;
+  for (Node* node = graph_.oldest(); node != nullptr; node = node->next) {
+    if (node->handles > 0 && node->opcode != ir::Opcode::constant) live.push_back(node);
+  }
+  const Status status = evaluate(live);
+  // What stays pending (constants; everything after an error) must not bring the next operation
+  // here again.
+  next_pending_limit_ = graph_.pending_count() + options_.max_pending;
+  return status.ok() ? status : status.with_context("cutting a long trace");
+}
+
+std::vector<Node*> Context::pick_outputs(std::span<Node* const> wanted,
+                                         std::vector<Node*>& old_leaves) {
+  std::vector<Node*> candidates(wanted.begin(), wanted.end());
+  for (const Assignment& assignment : assignments_) {
+    if (assignment.value->handles > 0) candidates.push_back(assignment.value.get());
+    if (assignment.old) old_leaves.push_back(assignment.old.get());
+  }
+  std::vector<Node*> given_away;
+  for (Node* leaf : old_leaves) {
+    if (leaf->handles == 0) given_away.push_back(leaf);
+  }
+  const std::vector<Node*> dependants = live_dependants(graph_, given_away);
+  candidates.insert(candidates.end(), dependants.begin(), dependants.end());
+  std::vector<Node*> outputs;
+  const std::uint32_t epoch = graph_.new_epoch();
+  for (Node* node : candidates) {
+    if (!node->is_pending() || node->epoch == epoch) continue;
+    node->epoch = epoch;
+    outputs.push_back(node);
+  }
+  return outputs;
+}
+
+std::int64_t Context::available_for(const Cut& cut) const {
+  const std::int64_t limit = budget_->limit();
+  if (limit == planner::kUnlimited) return limit;
+  std::int64_t held = graph_.device_bytes();
+  for (const Node* leaf : cut.leaves) {
+    if (!leaf->value->on_host) held -= leaf->value->bytes;
+  }
+  return limit - held;
+}
+
+Status Context::evaluate(std::span<Node* const> wanted) {
+  for (Node* node : wanted) {
+    if (!node->is_pending() && node->value->on_host) PLIMSOLL_RETURN_IF_ERROR(upload(node));
+  }
+  std::vector<Node*> old_leaves;
+  const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
+  if (outputs.empty()) {
+    assignments_.clear();
+    return ok_status();
+  }
+  make_cut(graph_, outputs, old_leaves, cut_);
+  PLIMSOLL_RETURN_IF_ERROR(worker_.revive());
+  for (const Node* leaf : cut_.leaves) {
+    if (leaf->value->state.load(std::memory_order_acquire) == ValueState::failed) {
+      return leaf->value->error;
+    }
+  }
+  ++counts_.cuts;
+  last_cut_ = CutReport();
+  last_cut_.operations = static_cast<std::int64_t>(cut_.nodes.size());
+  last_cut_.parameters = static_cast<std::int64_t>(cut_.leaves.size());
+  last_cut_.outputs = static_cast<std::int64_t>(cut_.outputs.size());
+  last_cut_.limit_bytes = budget_->limit();
+  last_cut_.available_bytes = available_for(cut_);
+  PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
+  last_cut_.hit = found.miss_reason.empty();
+  last_cut_.miss_reason = found.miss_reason;
+  last_cut_.compile_seconds = found.compile_seconds;
+  ++(last_cut_.hit ? counts_.hits : counts_.misses);
+
+  std::vector<planner::ParameterResidency> residency = cut_.residency;
+  for (const bool lifted : found.program->lifted) {
+    if (lifted) residency.push_back(planner::ParameterResidency::host);
+  }
+  const std::int64_t held = last_cut_.limit_bytes == planner::kUnlimited
+                                ? 0
+                                : last_cut_.limit_bytes - last_cut_.available_bytes;
+  const auto plan = cache_.find_or_plan(*found.program, residency,
+                                        std::max<std::int64_t>(0, last_cut_.available_bytes),
+                                        options_.policy, *budget_);
+  if (!plan.ok()) {
+    const Status status = plan.status();
+    if (status.shortage() == nullptr) return status;
+    MemoryShortage shortage = *status.shortage();
+    shortage.limit_bytes = last_cut_.limit_bytes;
+    if (shortage.floor_bytes > 0) shortage.floor_bytes += held;
+    last_cut_.floor_bytes = shortage.floor_bytes;
+    std::string message = status.message();
+    if (held > 0) message += "; other tensors hold " + format_bytes(held);
+    log(LogLevel::warning, message);
+    return Status::resource_exhausted(std::move(message), std::move(shortage));
+  }
+  return start(*plan, *found.program);
+}
+
+Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
+  auto execution = std::make_shared<Execution>();
+  execution->executable = plan.executable;
+  execution->seconds = std::make_shared<std::atomic<double>>(0.0);
+  execution->parameters.reserve(cut_.leaves.size());
+  for (const Node* leaf : cut_.leaves) execution->parameters.push_back(leaf->value);
+  for (std::size_t i = 0; i < program.lifted.size(); ++i) {
+    if (program.lifted[i]) execution->scalars.push_back(cut_.constants[i]->words()[0]);
+  }
+  std::vector<NodeRef> outputs;
+  std::vector<std::shared_ptr<Value>> values;
+  for (Node* output : cut_.outputs) {
+    const bool assigned =
+        std::any_of(assignments_.begin(), assignments_.end(),
+                    [&](const Assignment& assignment) { return assignment.value.get() == output; });
+    outputs.emplace_back(graph_, output);
+    auto value = std::make_shared<Value>();
+    value->bytes = round_up(output->byte_size());
+    execution->outputs.push_back(value);
+    execution->output_bytes.push_back(output->byte_size());
+    execution->output_tags.push_back(assigned ? memory::Tag::parameters : memory::Tag::outputs);
+    values.push_back(std::move(value));
+  }
+  last_cut_.executable = plan.executable;
+  last_cut_.seconds = execution->seconds;
+  plan.executable->enable_profile(profiling_);
+  log_cut();
+  PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    graph_.materialize(outputs[i].get(), std::move(values[i]));
+  }
+  assignments_.clear();
+  next_pending_limit_ = std::max(options_.max_pending, graph_.pending_count() * 2);
+  return ok_status();
+}
+
+Status Context::upload(Node* leaf) {
+  const std::span<const std::byte> bytes(leaf->value->host);
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  const std::string what = "tensor " + leaf->shape().to_string();
+  auto allocation = budget_->allocate(size, memory::Tag::parameters, what);
+  if (!allocation.ok() && allocation.status().shortage() != nullptr) {
+    // The memory may be in use only until what runs has ended.
+    PLIMSOLL_RETURN_IF_ERROR(worker_.wait_all());
+    allocation = budget_->allocate(size, memory::Tag::parameters, what);
+  }
+  PLIMSOLL_RETURN_IF_ERROR(allocation.status());
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, budget_->device().create_stream());
+  PLIMSOLL_RETURN_IF_ERROR(
+      stream->copy(allocation->data(), bytes.data(), size, device::CopyKind::host_to_device));
+  PLIMSOLL_RETURN_IF_ERROR(stream->synchronize());
+  auto value = std::make_shared<Value>();
+  value->bytes = round_up(size);
+  value->device = std::move(*allocation);
+  graph_.add_device_bytes(value->bytes);
+  leaf->value = std::move(value);
+  return ok_status();
+}
+
+Status Context::wait(Node* leaf) { return worker_.wait(leaf->value); }
+
+Status Context::read(Node* node, std::span<std::byte> out) {
+  const auto size = static_cast<std::size_t>(node->byte_size());
+  if (out.size() != size) {
+    return invalid_argument("read: " + std::to_string(out.size()) + " bytes for " +
+                            node->shape().to_string() + ", must be " + std::to_string(size));
+  }
+  if (node->is_pending() && node->opcode == ir::Opcode::constant) {
+    std::memcpy(out.data(), node->words().data(), size);
+    return ok_status();
+  }
+  if (node->is_pending()) PLIMSOLL_RETURN_IF_ERROR(evaluate(std::span(&node, 1)));
+  PLIMSOLL_RETURN_IF_ERROR(worker_.wait(node->value));
+  if (size == 0) return ok_status();
+  if (node->value->on_host) {
+    std::memcpy(out.data(), node->value->host.data(), size);
+    return ok_status();
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, budget_->device().create_stream());
+  PLIMSOLL_RETURN_IF_ERROR(stream->copy(out.data(), node->value->device.data(),
+                                        static_cast<std::int64_t>(size),
+                                        device::CopyKind::device_to_host));
+  return stream->synchronize();
+}
+
+std::unique_ptr<ir::Module> Context::module_of(std::span<Node* const> wanted) {
+  std::vector<Node*> outputs;
+  const std::uint32_t epoch = graph_.new_epoch();
+  for (Node* node : wanted) {
+    if (!node->is_pending() || node->epoch == epoch) continue;
+    node->epoch = epoch;
+    outputs.push_back(node);
+  }
+  Cut cut;
+  make_cut(graph_, outputs, {}, cut);
+  return build_module(cut, std::vector<bool>(cut.constants.size(), false), names_);
+}
+
+void Context::log(LogLevel level, std::string_view line) const {
+  if (options_.log != nullptr) options_.log(level, line);
+  if (logs(level)) log_line(level, line);
+}
+
+void Context::log_cut() const {
+  if (options_.log == nullptr && !logs(LogLevel::info)) return;
+  const planner::Plan& plan = last_cut_.executable->plan();
+  std::string line = "cut " + std::to_string(counts_.cuts) + ": " +
+                     std::to_string(last_cut_.operations) + " ops, peak " +
+                     format_bytes(plan.peak_bytes);
+  line += last_cut_.limit_bytes == planner::kUnlimited
+              ? ", no limit"
+              : ", limit " + format_bytes(last_cut_.limit_bytes);
+  line += last_cut_.hit ? ", cached" : ", compiled: " + last_cut_.miss_reason;
+  log(LogLevel::info, line);
+}
+
+}  // namespace plimsoll::trace

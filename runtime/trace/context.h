@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "jit/jit.h"
+#include "runtime/base/log.h"
+#include "runtime/base/status.h"
+#include "runtime/memory/budget.h"
+#include "runtime/planner/planner.h"
+#include "runtime/trace/cut.h"
+#include "runtime/trace/execution.h"
+#include "runtime/trace/node.h"
+#include "runtime/trace/program_cache.h"
+#include "runtime/trace/recorder.h"
+
+namespace plimsoll::trace {
+
+struct ContextOptions {
+  std::int64_t limit_bytes = planner::kUnlimited;
+  planner::Policy policy = planner::Policy::default_;
+  std::uint64_t seed = 0;
+  std::int64_t max_pending = 100000;
+  bool optimize = true;
+  std::function<void(LogLevel, std::string_view)> log;  // beside the process-wide log
+};
+
+// What the last cut did.
+struct CutReport {
+  bool hit = false;
+  std::string miss_reason;
+  std::int64_t operations = 0, parameters = 0, outputs = 0;
+  std::int64_t limit_bytes = 0;      // of the context
+  std::int64_t available_bytes = 0;  // to this cut's plan
+  std::int64_t floor_bytes = 0;      // of a cut that did not fit
+  double compile_seconds = 0;
+  std::shared_ptr<const executor::Executable> executable;  // null for a cut that failed
+  std::shared_ptr<std::atomic<double>> seconds;            // of the execution; 0 until it has run
+};
+
+// A user's handle on a node. Made and freed by its context.
+struct Tensor;
+
+// A trace in recording and everything needed to run it. One thread at a time, except where noted.
+// Nodes passed in are kept alive by the caller.
+class Context {
+ public:
+  static Result<std::unique_ptr<Context>> create(ContextOptions options);
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context();
+
+  Graph& graph() { return graph_; }
+  Recorder& recorder() { return recorder_; }
+  const std::shared_ptr<memory::Budget>& budget() const { return budget_; }  // any thread
+  const std::shared_ptr<jit::Compiler>& compiler() const { return compiler_; }
+  const ContextOptions& options() const { return options_; }
+
+  // A leaf with a copy of `bytes` in host memory.
+  NodeRef from_host(const ir::Shape& shape, std::span<const std::byte> bytes);
+  // A leaf with device memory that holds its value already.
+  NodeRef from_device(const ir::Shape& shape, memory::Allocation allocation);
+  // A u64[2] leaf: a fresh state of the counter-based generator.
+  NodeRef random_state();
+
+  // Cuts when too many operations are pending: every pending node a tensor holds is evaluated.
+  Status limit_pending();
+  // Plans and starts what `wanted` and the assignments need. On an error nothing has changed.
+  Status evaluate(std::span<Node* const> wanted);
+  // The bytes of a value, waiting for it and evaluating it first where needed.
+  Status read(Node* node, std::span<std::byte> out);
+  // Blocks until the leaf's bytes are there.
+  Status wait(Node* leaf);
+  Status wait_all() { return worker_.wait_all(); }
+  // A device leaf's value, kept alive by the caller. Precondition: wait(leaf) succeeded.
+  std::shared_ptr<Value> value_of(Node* leaf) const { return leaf->value; }
+
+  // The pending nodes that `wanted` needs as a module.
+  std::unique_ptr<ir::Module> module_of(std::span<Node* const> wanted);
+
+  Tensor* make_tensor(Node* node);
+  void release_tensor(Tensor* tensor);
+  // `variable` takes the value, whose shape is checked.
+  Status assign(Tensor& variable, Node* value);
+  void set_name(Node* node, std::string_view name);
+  const std::string& name_of(const Node* node) const { return names_[node->name]; }
+  std::int64_t live_tensors() const { return live_tensors_; }
+  bool orphaned = false;  // its owner is gone; the last tensor takes it along
+
+  const CutReport& last_cut() const { return last_cut_; }
+  struct Counts {
+    std::int64_t cuts = 0, hits = 0, misses = 0;
+  };
+  const Counts& counts() const { return counts_; }
+  void enable_profile(bool on) { profiling_ = on; }
+  bool profiling() const { return profiling_; }
+
+ private:
+  Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
+          std::shared_ptr<jit::Compiler> compiler);
+  Status upload(Node* leaf);
+  std::vector<Node*> pick_outputs(std::span<Node* const> wanted, std::vector<Node*>& old_leaves);
+  Status start(const PlanAnswer& plan, const CachedProgram& program);
+  std::int64_t available_for(const Cut& cut) const;
+  void log(LogLevel level, std::string_view line) const;
+  void log_cut() const;
+
+  const ContextOptions options_;
+  const std::shared_ptr<memory::Budget> budget_;
+  const std::shared_ptr<jit::Compiler> compiler_;
+  Graph graph_;
+  Recorder recorder_;
+  ProgramCache cache_;
+  Cut cut_;
+  struct Assignment {
+    NodeRef value;  // pending when assigned
+    NodeRef old;    // device leaf whose memory the value may take; may be empty
+  };
+  std::vector<Assignment> assignments_;
+  std::vector<std::string> names_{""};
+  std::unordered_map<std::string, std::uint32_t> name_index_;
+  std::int64_t live_tensors_ = 0;
+  std::int64_t next_pending_limit_;
+  std::uint64_t random_counter_ = 0;
+  CutReport last_cut_;
+  Counts counts_;
+  bool profiling_ = false;
+  Worker worker_;  // last: its thread ends before anything else goes
+};
+
+struct Tensor {
+  Context* context = nullptr;
+  Node* node = nullptr;
+  std::uint32_t refs = 1;
+  std::uint8_t size_class = 0;
+};
+
+// The report as a JSON object; with `profile`, the kernels' times too.
+std::string report_json(const Context& context);
+// The plan's part of it, without braces.
+std::string plan_json_fields(const planner::Plan& plan);
+
+}  // namespace plimsoll::trace

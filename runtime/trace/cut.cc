@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/trace/cut.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/trace/attribute_words.h"
+
+namespace plimsoll::trace {
+namespace {
+
+using ir::Opcode;
+
+__extension__ using Uint128 = unsigned __int128;
+
+// Word-wise hash (the multiply-and-fold of wyhash).
+std::uint64_t hash_words(std::span<const std::int64_t> words) {
+  std::uint64_t h = 0x9e3779b97f4a7c15u ^ words.size();
+  for (const std::int64_t word : words) {
+    const auto product =
+        static_cast<Uint128>(h ^ static_cast<std::uint64_t>(word)) * 0xd6e8feb86659fd93u;
+    h = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+    h += 0x9e3779b97f4a7c15u;
+  }
+  return h;
+}
+
+std::int64_t header(const Node& node) {
+  return static_cast<std::int64_t>(node.opcode) | static_cast<std::int64_t>(node.dtype) << 8 |
+         static_cast<std::int64_t>(node.rank) << 16 | static_cast<std::int64_t>(node.flags) << 24 |
+         static_cast<std::int64_t>(node.operand_count) << 32;
+}
+
+// Marks what `wanted` needs and lists it, oldest first.
+void collect(Graph& graph, std::span<Node* const> wanted, std::uint32_t epoch, Cut& cut) {
+  std::size_t unseen = wanted.size();
+  for (Node* node : wanted) node->epoch = epoch;
+  std::size_t open = unseen;
+  // Operands are older than their users: one walk from the newest marks everything.
+  for (Node* node = graph.newest(); node != nullptr && open > 0; node = node->previous) {
+    if (node->epoch != epoch) continue;
+    --open;
+    node->dropped = 0;
+    cut.nodes.push_back(node);
+    for (Node* operand : node->operands()) {
+      if (operand->epoch == epoch) continue;
+      operand->epoch = epoch;
+      operand->dropped = 0;
+      if (operand->is_pending()) {
+        ++open;
+      } else {
+        operand->index = ~std::uint32_t{0};
+      }
+    }
+  }
+  std::reverse(cut.nodes.begin(), cut.nodes.end());
+}
+
+void encode(Cut& cut) {
+  for (std::uint32_t i = 0; i < cut.nodes.size(); ++i) {
+    Node& node = *cut.nodes[i];
+    node.index = i;
+    cut.key_starts.push_back(static_cast<std::uint32_t>(cut.key.size()));
+    cut.key.push_back(header(node));
+    cut.key.insert(cut.key.end(), node.dims().begin(), node.dims().end());
+    for (Node* operand : node.operands()) {
+      if (!operand->is_pending() && operand->index == ~std::uint32_t{0}) {
+        operand->index = static_cast<std::uint32_t>(cut.leaves.size());
+        cut.leaves.push_back(operand);
+      }
+      const auto index = static_cast<std::int64_t>(operand->index);
+      cut.key.push_back(operand->is_pending() ? index : -1 - index);
+    }
+    if (node.opcode == Opcode::constant && (node.flags & kStructural) == 0) {
+      cut.constants.push_back(&node);
+      continue;
+    }
+    cut.key.push_back(node.word_count);
+    cut.key.insert(cut.key.end(), node.words().begin(), node.words().end());
+  }
+  for (const Node* output : cut.outputs) cut.key.push_back(output->index);
+  for (const Node* leaf : cut.leaves) {
+    cut.key.push_back(header(*leaf));
+    cut.key.insert(cut.key.end(), leaf->dims().begin(), leaf->dims().end());
+  }
+  cut.hash = hash_words(cut.key);
+}
+
+// A leaf is donated when all its references come from nodes that this cut makes superfluous:
+// outputs (which become leaves themselves) and what only superfluous nodes use.
+void find_donations(Cut& cut, std::uint32_t epoch, std::span<Node* const> extra_references) {
+  for (Node* leaf : extra_references) {
+    if (leaf->epoch == epoch) ++leaf->dropped;
+  }
+  std::vector<bool> is_output(cut.nodes.size(), false);
+  for (const Node* output : cut.outputs) is_output[output->index] = true;
+  for (auto it = cut.nodes.rbegin(); it != cut.nodes.rend(); ++it) {
+    Node& node = **it;
+    if (!is_output[node.index] && node.dropped != node.refs) continue;
+    for (Node* operand : node.operands()) ++operand->dropped;
+  }
+  for (const Node* leaf : cut.leaves) {
+    if (leaf->value->on_host) {
+      cut.residency.push_back(planner::ParameterResidency::host);
+    } else if (leaf->dropped == leaf->refs) {
+      cut.residency.push_back(planner::ParameterResidency::donated);
+    } else {
+      cut.residency.push_back(planner::ParameterResidency::resident);
+    }
+  }
+}
+
+}  // namespace
+
+void Cut::clear() {
+  nodes.clear();
+  outputs.clear();
+  leaves.clear();
+  residency.clear();
+  constants.clear();
+  key.clear();
+  key_starts.clear();
+  hash = 0;
+}
+
+void make_cut(Graph& graph, std::span<Node* const> wanted, std::span<Node* const> extra_references,
+              Cut& cut) {
+  cut.clear();
+  const std::uint32_t epoch = graph.new_epoch();
+  collect(graph, wanted, epoch, cut);
+  cut.outputs.assign(wanted.begin(), wanted.end());
+  encode(cut);
+  find_donations(cut, epoch, extra_references);
+}
+
+std::vector<Node*> live_dependants(Graph& graph, std::span<Node* const> leaves) {
+  std::vector<Node*> found;
+  if (leaves.empty()) return found;
+  const std::uint32_t epoch = graph.new_epoch();
+  for (Node* leaf : leaves) leaf->epoch = epoch;
+  for (Node* node = graph.oldest(); node != nullptr; node = node->next) {
+    const bool depends = std::any_of(node->operands().begin(), node->operands().end(),
+                                     [&](const Node* operand) { return operand->epoch == epoch; });
+    if (!depends) continue;
+    node->epoch = epoch;
+    if (node->handles > 0) found.push_back(node);
+  }
+  return found;
+}
+
+namespace {
+
+ir::Literal scalar_literal(const Node& constant) {
+  const ir::Shape shape(constant.dtype, {});
+  const auto bytes = static_cast<std::size_t>(ir::dtype_bytes(constant.dtype));
+  return ir::Literal::from_bytes(shape, std::as_bytes(constant.words()).first(bytes));
+}
+
+ir::Shape result_shape(const Node& node) {
+  if ((node.flags & kTupleResult) == 0) return node.shape();
+  std::vector<ir::Shape> elements;
+  for (const Node* operand : node.operands()) elements.push_back(operand->shape());
+  if (node.opcode == Opcode::rng_bit_generator) elements.push_back(node.shape());
+  return ir::Shape::tuple(std::move(elements));
+}
+
+}  // namespace
+
+std::unique_ptr<ir::Module> build_module(const Cut& cut, const std::vector<bool>& lifted,
+                                         std::span<const std::string> names) {
+  auto module = std::make_unique<ir::Module>("trace");
+  ir::Computation* entry = module->add_computation("main");
+  module->set_entry(entry);
+  std::vector<ir::Instruction*> leaves, made(cut.nodes.size());
+  for (const Node* leaf : cut.leaves) {
+    leaves.push_back(entry->add_parameter(static_cast<std::int64_t>(leaves.size()), leaf->shape(),
+                                          leaf->name == 0 ? "p" : names[leaf->name]));
+  }
+  auto number = static_cast<std::int64_t>(leaves.size());
+  for (std::size_t i = 0; i < cut.constants.size(); ++i) {
+    const Node& constant = *cut.constants[i];
+    if (!lifted[i]) continue;
+    made[constant.index] = entry->add_parameter(number++, constant.shape(), "scalar");
+  }
+  std::vector<bool> is_output(cut.nodes.size(), false);
+  for (const Node* output : cut.outputs) is_output[output->index] = true;
+  for (const Node* node : cut.nodes) {
+    if (made[node->index] != nullptr) continue;
+    if (node->opcode == Opcode::constant) {
+      made[node->index] = entry->add_constant(scalar_literal(*node));
+      continue;
+    }
+    std::vector<ir::Instruction*> operands;
+    std::vector<ir::DType> dtypes;
+    for (const Node* operand : node->operands()) {
+      operands.push_back(operand->is_pending() ? made[operand->index] : leaves[operand->index]);
+      dtypes.push_back(operand->dtype);
+    }
+    if ((node->flags & kStopGradient) != 0 && !is_output[node->index]) {
+      made[node->index] = operands[0];
+      continue;
+    }
+    OpAttributes op = decode_words(node->words());
+    auto called = called_computations(*module, op.callee, dtypes);
+    ir::Instruction* instruction =
+        entry->add(node->opcode, result_shape(*node), std::move(operands),
+                   node->name == 0 ? std::string_view() : std::string_view(names[node->name]),
+                   std::move(op.attributes));
+    instruction->set_called_computations(std::move(called));
+    made[node->index] = instruction;
+  }
+  std::vector<ir::Instruction*> results;
+  for (const Node* output : cut.outputs) results.push_back(made[output->index]);
+  entry->set_root(entry->add_tuple(std::move(results)));
+  module->remove_unreachable();  // puts callees before the entry
+  return module;
+}
+
+std::string describe_key(std::span<const std::int64_t> key, std::size_t start) {
+  const std::int64_t word = key[start];
+  const auto opcode = static_cast<Opcode>(word & 0xff);
+  const auto dtype = static_cast<ir::DType>((word >> 8) & 0xff);
+  ir::Dims dims;
+  for (std::int64_t i = 0; i < ((word >> 16) & 0xff); ++i) {
+    dims.push_back(key[start + 1 + static_cast<std::size_t>(i)]);
+  }
+  return std::string(ir::to_string(opcode)) + " " + ir::Shape(dtype, dims).to_string();
+}
+
+}  // namespace plimsoll::trace

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/trace/node.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace plimsoll::trace {
+
+std::int64_t Node::byte_size() const {
+  std::int64_t bytes = ir::dtype_bytes(dtype);
+  for (const std::int64_t dim : dims()) bytes *= dim;
+  return bytes;
+}
+
+BlockPool::~BlockPool() = default;
+
+void* BlockPool::allocate(std::size_t bytes, std::uint8_t& size_class) {
+  const std::size_t steps = (bytes + kStep - 1) / kStep;
+  if (steps > kClasses) {
+    size_class = 0;
+    return ::operator new(bytes);
+  }
+  size_class = static_cast<std::uint8_t>(steps);
+  if (Free* block = free_[steps]) {
+    free_[steps] = block->next;
+    return block;
+  }
+  const std::size_t size = steps * kStep;
+  if (left_ < size) {
+    // What is left of the old slab still serves a smaller class.
+    if (left_ >= kStep) release(cursor_, static_cast<std::uint8_t>(left_ / kStep));
+    slabs_.push_back(std::make_unique_for_overwrite<std::byte[]>(kSlabBytes));
+    cursor_ = slabs_.back().get();
+    left_ = kSlabBytes;
+  }
+  void* block = cursor_;
+  cursor_ += size;
+  left_ -= size;
+  return block;
+}
+
+void BlockPool::release(void* block, std::uint8_t size_class) {
+  if (size_class == 0) {
+    ::operator delete(block);
+    return;
+  }
+  free_[size_class] = new (block) Free{free_[size_class]};
+}
+
+Node* Graph::add(ir::Opcode opcode, ir::DType dtype, std::span<const std::int64_t> dims,
+                 std::span<Node* const> operands, std::span<const std::int64_t> words,
+                 std::uint8_t flags, std::shared_ptr<Value> value) {
+  std::uint8_t size_class = 0;
+  void* block =
+      pool_.allocate(sizeof(Node) + 8 * (operands.size() + dims.size() + words.size()), size_class);
+  Node* node = new (block) Node;
+  node->sequence = ++sequence_;
+  node->opcode = opcode;
+  node->dtype = dtype;
+  node->rank = static_cast<std::uint8_t>(dims.size());
+  node->flags = flags;
+  node->size_class = size_class;
+  node->operand_count = static_cast<std::uint32_t>(operands.size());
+  node->word_count = static_cast<std::uint32_t>(words.size());
+  std::copy(dims.begin(), dims.end(), node->dims_data());
+  std::copy(operands.begin(), operands.end(), node->operands().data());
+  std::copy(words.begin(), words.end(), node->words().data());
+  for (Node* operand : operands) ++operand->refs;
+  if (value != nullptr) {
+    if (!value->on_host) device_bytes_ += value->bytes;
+    node->value = std::move(value);
+    return node;
+  }
+  node->previous = newest_;
+  (newest_ != nullptr ? newest_->next : oldest_) = node;
+  newest_ = node;
+  ++pending_;
+  return node;
+}
+
+void Graph::unlink(Node* node) {
+  (node->previous != nullptr ? node->previous->next : oldest_) = node->next;
+  (node->next != nullptr ? node->next->previous : newest_) = node->previous;
+  node->previous = node->next = nullptr;
+  --pending_;
+}
+
+void Graph::drop_operands(Node* node) {
+  for (Node* operand : node->operands()) {
+    if (--operand->refs == 0) doomed_.push_back(operand);
+  }
+  node->operand_count = 0;
+}
+
+void Graph::free(Node* node) {
+  // Iterative: a chain of a million operations must not become a million stack frames.
+  doomed_.push_back(node);
+  while (!doomed_.empty()) {
+    Node* dead = doomed_.back();
+    doomed_.pop_back();
+    drop_operands(dead);
+    if (dead->is_pending()) {
+      unlink(dead);
+    } else if (!dead->value->on_host) {
+      device_bytes_ -= dead->value->bytes;
+    }
+    const std::uint8_t size_class = dead->size_class;
+    dead->~Node();
+    pool_.release(dead, size_class);
+  }
+}
+
+void Graph::materialize(Node* node, std::shared_ptr<Value> value) {
+  unlink(node);
+  if (!value->on_host) device_bytes_ += value->bytes;
+  node->value = std::move(value);
+  drop_operands(node);
+  node->word_count = 0;
+  while (!doomed_.empty()) {
+    Node* dead = doomed_.back();
+    doomed_.pop_back();
+    free(dead);
+  }
+}
+
+}  // namespace plimsoll::trace

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/trace/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include "runtime/ir/literal.h"
+#include "runtime/ir/shape_inference.h"
+
+namespace plimsoll::trace {
+
+using ir::OpClass;
+using ir::Opcode;
+
+namespace {
+
+// Operands may have rank 0 beside arrays in HLO itself.
+bool takes_scalar_operand(Opcode opcode, std::size_t operand) {
+  return (opcode == Opcode::select && operand == 0) || (opcode == Opcode::clamp && operand != 1);
+}
+
+bool same_dims(const Node& a, const Node& b) {
+  return a.rank == b.rank && std::equal(a.dims().begin(), a.dims().end(), b.dims().begin());
+}
+
+std::string too_large(Opcode opcode) {
+  return std::string(ir::to_string(opcode)) + ": operation is too large";
+}
+
+}  // namespace
+
+bool is_recordable(Opcode opcode) {
+  switch (ir::op_info(opcode).op_class) {
+    case OpClass::unary:
+    case OpClass::binary:
+    case OpClass::ternary:
+    case OpClass::contraction:
+    case OpClass::reduction:
+      return true;
+    default:
+      break;
+  }
+  switch (opcode) {
+    case Opcode::iota:
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::transpose:
+    case Opcode::slice:
+    case Opcode::dynamic_slice:
+    case Opcode::dynamic_update_slice:
+    case Opcode::concatenate:
+    case Opcode::pad:
+    case Opcode::reverse:
+    case Opcode::gather:
+    case Opcode::scatter:
+    case Opcode::sort:
+    case Opcode::rng_bit_generator:
+    case Opcode::opt_barrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Recorder::Recorder(Graph& graph) : graph_(graph), scratch_("recorder") {}
+
+bool Recorder::accepts(Opcode opcode, ir::DType dtype) {
+  std::uint8_t& known = accepts_[static_cast<std::size_t>(opcode)][static_cast<std::size_t>(dtype)];
+  if (known == 0) {
+    const ir::Shape scalar(dtype, {});
+    const ir::Shape* shapes[] = {&scalar, &scalar};
+    const auto count = static_cast<std::size_t>(ir::op_info(opcode).fewest_operands);
+    known = ir::infer_shape(opcode, std::span(shapes).first(count), {}, {}, nullptr).ok() ? 2 : 1;
+  }
+  return known == 2;
+}
+
+Result<NodeRef> Recorder::broadcast_scalar(Node* scalar, const Node& like) {
+  const ir::Shape shape(scalar->dtype, ir::Dims(like.dims()));
+  Node* const operands[] = {scalar};
+  return record_checked(Opcode::broadcast, operands, nullptr, &shape);
+}
+
+Result<NodeRef> Recorder::record(Opcode opcode, std::span<Node* const> operands,
+                                 const OpAttributes* attributes, const ir::Shape* given) {
+  const ir::OpInfo& info = ir::op_info(opcode);
+  const bool elementwise = ir::is_elementwise(opcode);
+  if (elementwise && given == nullptr && (operands.size() == 1 || operands.size() == 2) &&
+      static_cast<int>(operands.size()) == info.fewest_operands) {
+    const Node& a = *operands[0];
+    const Node& b = *operands.back();
+    // The common case: same dims, same dtype; no shapes are built.
+    if (a.dtype == b.dtype && same_dims(a, b) && opcode != Opcode::convert &&
+        opcode != Opcode::bitcast_convert && opcode != Opcode::reduce_precision &&
+        (a.flags & kTupleResult) == 0 && (b.flags & kTupleResult) == 0 &&
+        accepts(opcode, a.dtype)) {
+      const ir::DType dtype =
+          info.shape_rule == ir::ShapeRule::predicate ? ir::DType::pred : a.dtype;
+      if (attributes == nullptr) {
+        return NodeRef(graph_, graph_.add(opcode, dtype, a.dims(), operands, {}));
+      }
+      PLIMSOLL_ASSIGN_OR_RETURN(const AttributeWords words,
+                                AttributeWords::encode(opcode, *attributes));
+      return NodeRef(graph_, graph_.add(opcode, dtype, a.dims(), operands, words.words()));
+    }
+  }
+  if (elementwise && operands.size() >= 2 && operands.size() <= 3) {
+    const Node* array = nullptr;
+    for (Node* operand : operands) {
+      if (operand->rank > 0) array = operand;
+    }
+    NodeRef kept[3];
+    Node* widened[3];
+    bool changed = false;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      widened[i] = operands[i];
+      if (array == nullptr || operands[i]->rank > 0 || takes_scalar_operand(opcode, i) ||
+          (operands[i]->flags & kTupleResult) != 0) {
+        continue;
+      }
+      PLIMSOLL_ASSIGN_OR_RETURN(kept[i], broadcast_scalar(operands[i], *array));
+      widened[i] = kept[i].get();
+      changed = true;
+    }
+    if (changed) {
+      return record_checked(opcode, std::span(widened).first(operands.size()), attributes, given);
+    }
+  }
+  return record_checked(opcode, operands, attributes, given);
+}
+
+Result<NodeRef> Recorder::record_checked(Opcode opcode, std::span<Node* const> operands,
+                                         const OpAttributes* attributes, const ir::Shape* given) {
+  if (!is_recordable(opcode)) {
+    return unimplemented(std::string(ir::to_string(opcode)) +
+                         ": cannot be recorded (it may be used in a program given as HLO text)");
+  }
+  static const OpAttributes kNone;
+  const OpAttributes& op = attributes != nullptr ? *attributes : kNone;
+  PLIMSOLL_ASSIGN_OR_RETURN(const AttributeWords words, AttributeWords::encode(opcode, op));
+  if (operands.size() > (std::size_t{1} << 20)) return invalid_argument(too_large(opcode));
+
+  std::vector<ir::Shape> shapes;
+  std::vector<const ir::Shape*> pointers;
+  std::vector<ir::DType> dtypes;
+  shapes.reserve(operands.size());
+  for (const Node* operand : operands) {
+    if ((operand->flags & kTupleResult) != 0) {
+      return invalid_argument(std::string(ir::to_string(opcode)) + ": an operand is a tuple");
+    }
+    shapes.push_back(operand->shape());
+    pointers.push_back(&shapes.back());
+    dtypes.push_back(operand->dtype);
+  }
+  std::vector<ir::Computation*> called;
+  if (op.callee.kind != Callee::Kind::none && !dtypes.empty()) {
+    called = called_computations(scratch_, op.callee, dtypes);
+  }
+  std::optional<ir::Shape> wanted;
+  if (given != nullptr) wanted = *given;
+  if (opcode == Opcode::rng_bit_generator && given != nullptr && !shapes.empty()) {
+    wanted = ir::Shape::tuple({shapes[0], *given});
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      const ir::Shape result,
+      ir::infer_shape(opcode, pointers, op.attributes, called, wanted ? &*wanted : nullptr));
+  if (result.is_array()) {
+    return NodeRef(graph_,
+                   graph_.add(opcode, result.dtype(), result.dims(), operands, words.words()));
+  }
+  // A tuple's node carries the shape of its last element: with the operands' shapes that is enough
+  // to know the others.
+  const ir::Shape& last = result.elements().back();
+  return NodeRef(
+      graph_, graph_.add(opcode, last.dtype(), last.dims(), operands, words.words(), kTupleResult));
+}
+
+Result<NodeRef> Recorder::element(Node* tuple, int index) {
+  const bool random = tuple->opcode == Opcode::rng_bit_generator;
+  const int count = random ? 2 : static_cast<int>(tuple->operand_count);
+  if ((tuple->flags & kTupleResult) == 0 || index < 0 || index >= count) {
+    return internal_error("get-tuple-element: no element " + std::to_string(index));
+  }
+  const Node& like = random && index == 1 ? *tuple : *tuple->operand(index);
+  OpAttributes op;
+  op.attributes.tuple_index = index;
+  PLIMSOLL_ASSIGN_OR_RETURN(const AttributeWords words,
+                            AttributeWords::encode(Opcode::get_tuple_element, op));
+  return NodeRef(graph_, graph_.add(Opcode::get_tuple_element, like.dtype, like.dims(),
+                                    std::span(&tuple, 1), words.words()));
+}
+
+NodeRef Recorder::scalar(ir::DType dtype, double value, bool structural) {
+  std::int64_t bits = 0;
+  ir::visit_dtype(dtype, [&](auto type) {
+    using T = decltype(type);
+    T converted;
+    if constexpr (std::is_same_v<T, bool>) {
+      converted = value != 0;
+    } else if constexpr (std::is_same_v<T, Bfloat16> || std::is_same_v<T, Float16>) {
+      converted = T(static_cast<float>(value));
+    } else if constexpr (std::is_integral_v<T>) {
+      // Out of range saturates; the cast alone would be undefined.
+      constexpr auto kLow = static_cast<double>(std::numeric_limits<T>::min());
+      constexpr auto kHigh = static_cast<double>(std::numeric_limits<T>::max());
+      if (!(value > kLow)) {
+        converted = value != value ? T{0} : std::numeric_limits<T>::min();
+      } else {
+        converted = value >= kHigh ? std::numeric_limits<T>::max() : static_cast<T>(value);
+      }
+    } else {
+      converted = static_cast<T>(value);
+    }
+    std::memcpy(&bits, &converted, sizeof(T));
+  });
+  return NodeRef(graph_, graph_.add(Opcode::constant, dtype, {}, {}, std::span(&bits, 1),
+                                    structural ? kStructural : std::uint8_t{0}));
+}
+
+NodeRef Recorder::leaf(const ir::Shape& shape, std::shared_ptr<Value> value) {
+  return NodeRef(graph_, graph_.add(Opcode::parameter, shape.dtype(), shape.dims(), {}, {}, 0,
+                                    std::move(value)));
+}
+
+}  // namespace plimsoll::trace

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/memory/budget.h"
+
+namespace plimsoll::trace {
+
+struct Execution;
+
+enum class ValueState : std::uint8_t {
+  ready,    // the bytes are there
+  running,  // an execution that was started will make it
+  failed,   // that execution failed; `producer` is kept when it may be tried again
+};
+
+// The bytes behind a leaf: in host memory (given by the user), or in device memory (made by an
+// execution). Shared between the trace and the executions that read or write it. Everything but
+// `state` is written by one side at a time: by the executing thread until the state leaves
+// `running`, by the recording thread afterwards.
+struct Value {
+  std::int64_t bytes = 0;
+  bool on_host = false;
+  std::vector<std::byte> host;
+  memory::Allocation device;
+  std::atomic<ValueState> state{ValueState::ready};
+  Status error;                         // why, when failed
+  std::shared_ptr<Execution> producer;  // while running, or failed and worth another try
+};
+
+}  // namespace plimsoll::trace
