@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/ir/module.h"
+
+namespace plimsoll::passes {
+
+// A fused computation while it is put together from instructions and fusions of one computation.
+class FusedBody {
+ public:
+  explicit FusedBody(ir::Module& module)
+      : computation_(module.add_computation("fused_computation")) {}
+
+  // The inner value of an outer one; a new parameter when nothing was added for it.
+  ir::Instruction* value(ir::Instruction* outer);
+  // Copies an instruction, or the body of a fusion; its results stand for the outer value(s) then.
+  void add(ir::Instruction& outer);
+  // Makes these inner values the results (a tuple when there are several).
+  void finish(const std::vector<ir::Instruction*>& results);
+
+  ir::Computation* computation() const { return computation_; }
+  // The outer values of the parameters, in order.
+  const std::vector<ir::Instruction*>& inputs() const { return inputs_; }
+
+ private:
+  void add_body_of(ir::Instruction& fusion);
+
+  ir::Computation* computation_;
+  std::vector<ir::Instruction*> inputs_;
+  std::unordered_map<const ir::Instruction*, ir::Instruction*> values_;
+};
+
+// "add_fusion" for a body whose (first) result is an add.
+std::string fusion_name(const ir::Computation& body);
+
+}  // namespace plimsoll::passes

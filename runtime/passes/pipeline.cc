@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <string>
+
+#include "runtime/ir/verifier.h"
+#include "runtime/passes/passes.h"
+
+namespace plimsoll::passes {
+namespace {
+
+Result<bool> run(const PassInfo& pass, ir::Module& module) {
+  Result<bool> changed = pass.run(module);
+  if (!changed.ok()) return changed.status().with_context(pass.name);
+#ifndef NDEBUG
+  const Status valid = ir::verify(module);
+  if (!valid.ok()) {
+    return internal_error("after pass " + std::string(pass.name) + ": " + valid.message());
+  }
+#endif
+  return changed;
+}
+
+const PassInfo kInlineCalls = {"inline", "Inlines call instructions", inline_calls};
+const PassInfo kSimplify = {"simplify", "Algebraic identities that keep every bit", simplify};
+const PassInfo kCse = {"cse", "Merges equal instructions", eliminate_common_subexpressions};
+const PassInfo kDce = {"dce", "Removes what nothing needs", eliminate_dead_code};
+const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
+const PassInfo kFuseMultiOutput = {
+    "multi-output-fusion", "Merges kernels that read the same or each other", fuse_multi_output};
+
+}  // namespace
+
+std::span<const PassInfo> all_passes() {
+  static const std::array kPasses = {kInlineCalls, kSimplify, kCse, kDce, kFuse, kFuseMultiOutput};
+  return kPasses;
+}
+
+Status optimize(ir::Module& module) {
+  constexpr int kMaxRounds = 4;
+  PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
+  for (int round = 0; round < kMaxRounds; ++round) {
+    bool changed = false;
+    for (const PassInfo* pass : {&kSimplify, &kCse, &kDce}) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const bool pass_changed, run(*pass, module));
+      changed = changed || pass_changed;
+    }
+    if (!changed) break;
+  }
+  for (const PassInfo* pass : {&kFuse, &kFuseMultiOutput, &kCse, &kDce}) {
+    PLIMSOLL_RETURN_IF_ERROR(run(*pass, module).status());
+  }
+  return ok_status();
+}
+
+}  // namespace plimsoll::passes
