@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <memory>
+
+#include "runtime/base/byte_size.h"
+#include "runtime/base/environment.h"
+#include "runtime/device/cpu/parallel.h"
+#include "runtime/device/device.h"
+#include "runtime/ir/opcode.h"
+#include "tools/command.h"
+
+namespace plimsoll::tools {
+namespace {
+
+Outcome info(Output& output) {
+  PLIMSOLL_CALL_FAULT(check_environment());
+  const auto device = device::cpu_device();
+  output.json["version"] = PLIMSOLL_VERSION;
+  output.json["operations"] = ir::opcode_count();
+  output.json["devices"] = Json::array({{{"name", std::string(device->name())},
+                                         {"total_bytes", device->total_bytes()},
+                                         {"threads", device::thread_count()}}});
+  output.text = std::string("plimsoll ") + PLIMSOLL_VERSION + "\n\ndevices\n  " +
+                std::string(device->name()) + "  " + format_bytes(device->total_bytes()) + ", " +
+                std::to_string(device::thread_count()) + " threads\n";
+  const VariableText limit = variable_text(Variable::memory_limit);
+  Json limits = {{"memory_limit_bytes", nullptr}};
+  std::string limit_text = "none";
+  if (!limit.text.empty()) {
+    const auto parsed = parse_memory_limit(limit.text, variable_info(Variable::memory_limit).name);
+    PLIMSOLL_CALL_FAULT(parsed.status());
+    // A share of a program's peak has no value before there is a program.
+    limit_text = limit.text;
+    if (parsed->kind != MemoryLimit::Kind::percent_of_peak) {
+      const std::int64_t bytes = parsed->resolve(device->total_bytes(), 0);
+      limits["memory_limit_bytes"] = bytes;
+      limit_text = format_bytes(bytes);
+    }
+  }
+  output.json["limits"] = std::move(limits);
+  output.text += "\nlimits\n  device memory  " + limit_text + "\n\nenvironment variables\n";
+  Json variables = Json::array();
+  for (const VariableInfo& variable : all_variables()) {
+    const VariableText text = variable_text(variable.variable);
+    const char* origin = text.origin == VariableOrigin::environment ? "environment" : "default";
+    variables.push_back({{"name", std::string(variable.name)},
+                         {"value", text.text},
+                         {"origin", origin},
+                         {"default", std::string(variable.default_text)},
+                         {"help", std::string(variable.help)}});
+    char line[512];
+    std::snprintf(line, sizeof line, "  %-22s %-12s (%s)  %s\n", variable.name.data(),
+                  text.text.empty() ? "-" : text.text.c_str(), origin, variable.help.data());
+    output.text += line;
+  }
+  output.json["environment"] = std::move(variables);
+  return {};
+}
+
+}  // namespace
+
+void add_info(Commands& commands) {
+  CLI::App* command =
+      commands.add("info", "Devices, limits, every environment variable with value and origin");
+  command->callback([&commands] { commands.action = info; });
+}
+
+}  // namespace plimsoll::tools

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/inputs.h"
+
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "runtime/base/philox.h"
+#include "runtime/import/npy.h"
+
+namespace plimsoll::tools {
+namespace {
+
+// Mantissa bits with the implicit one: as many random bits give evenly spaced, exact values.
+int float_precision(ir::DType dtype) {
+  switch (dtype) {
+    case ir::DType::bf16:
+      return 8;
+    case ir::DType::f16:
+      return 11;
+    default:
+      return 24;
+  }
+}
+
+void draw(ir::Literal& literal, std::uint64_t seed, std::uint64_t leaf) {
+  const ir::Shape& shape = literal.shape();
+  const std::int64_t count = shape.element_count();
+  std::vector<std::uint32_t> words(static_cast<std::size_t>(count));
+  philox::fill({seed, 0, leaf}, 4, 0, count, words.data());
+  ir::visit_dtype(shape.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    T* out = literal.mutable_data<T>();
+    const int precision = float_precision(shape.dtype());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint32_t word = words[static_cast<std::size_t>(i)];
+      if constexpr (std::is_same_v<T, bool>) {
+        out[i] = (word >> 31) != 0;
+      } else if constexpr (std::is_integral_v<T>) {
+        out[i] = static_cast<T>(word >> 29);
+      } else {
+        const auto bits = static_cast<float>(word >> (32 - precision));
+        out[i] = T(std::ldexp(bits, 1 - precision) - 1.0f);
+      }
+    }
+  });
+}
+
+void draw_leaves(ir::Literal& literal, std::uint64_t seed, std::uint64_t& leaf) {
+  if (literal.shape().is_tuple()) {
+    for (ir::Literal& element : literal.mutable_elements()) draw_leaves(element, seed, leaf);
+    return;
+  }
+  if (literal.shape().is_array()) draw(literal, seed, leaf);
+  ++leaf;
+}
+
+void collect(ir::Literal& literal, std::vector<ir::Literal*>& out) {
+  if (!literal.shape().is_tuple()) {
+    out.push_back(&literal);
+    return;
+  }
+  for (ir::Literal& element : literal.mutable_elements()) collect(element, out);
+}
+
+std::string parameter_names(const ir::Computation& entry) {
+  std::string names;
+  for (const ir::Instruction* parameter : entry.parameters()) {
+    names += (names.empty() ? "" : ", ") + parameter->name();
+  }
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
+                    std::uint64_t seed, std::vector<ir::Literal>& out) {
+  std::uint64_t leaf = 0;
+  for (const ir::Instruction* parameter : entry.parameters()) {
+    out.emplace_back(parameter->shape());
+    draw_leaves(out.back(), seed, leaf);
+  }
+  for (const std::string& argument : files) {
+    const auto call_fault = [&](const std::string& what) {
+      return Outcome::call_fault(invalid_argument("--input " + argument + ": " + what));
+    };
+    const auto equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0) return call_fault("expected NAME=FILE.npy");
+    std::string name = argument.substr(0, equals);
+    const std::string path = argument.substr(equals + 1);
+    std::size_t wanted_leaf = 0;
+    const auto hash = name.find('#');
+    if (hash != std::string::npos) {
+      const char* const end = name.data() + name.size();
+      if (std::from_chars(name.data() + hash + 1, end, wanted_leaf).ptr != end ||
+          hash + 1 == name.size()) {
+        return call_fault("expected a number behind '#'");
+      }
+      name.resize(hash);
+    }
+    ir::Literal* literal = nullptr;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (entry.parameters()[i]->name() == name || std::to_string(i) == name) literal = &out[i];
+    }
+    if (literal == nullptr) {
+      return call_fault("the program has no parameter '" + name +
+                        "' (it has: " + parameter_names(entry) + ")");
+    }
+    std::vector<ir::Literal*> arrays;
+    collect(*literal, arrays);
+    if (hash == std::string::npos && literal->shape().is_tuple()) {
+      return call_fault("'" + name + "' is a tuple; name one of its arrays as '" + name + "#0'");
+    }
+    if (wanted_leaf >= arrays.size()) return call_fault("there is no such array");
+    auto read = import::read_npy(path);
+    if (!read.ok()) {
+      return read.status().code() == StatusCode::not_found ? Outcome::call_fault(read.status())
+                                                           : Outcome::program_fault(read.status());
+    }
+    if (!(read->shape() == arrays[wanted_leaf]->shape())) {
+      return Outcome::program_fault(invalid_argument(path + ": holds " + read->shape().to_string() +
+                                                     ", parameter '" + name + "' is " +
+                                                     arrays[wanted_leaf]->shape().to_string()));
+    }
+    *arrays[wanted_leaf] = std::move(*read);
+  }
+  return {};
+}
+
+std::vector<std::string> output_names(const ir::Computation& entry) {
+  const ir::Instruction& root = *entry.root();
+  std::vector<std::string> names;
+  const auto add = [&](const ir::Instruction& instruction) {
+    const int count = ir::leaf_count(instruction.shape());
+    for (int leaf = 0; leaf < count; ++leaf) {
+      names.push_back(instruction.name() +
+                      (instruction.shape().is_tuple() ? "#" + std::to_string(leaf) : ""));
+    }
+  };
+  if (root.opcode() == ir::Opcode::tuple) {
+    for (const ir::Instruction* element : root.operands()) add(*element);
+  } else {
+    add(root);
+  }
+  std::set<std::string> taken;
+  for (std::string& name : names) {
+    std::string unique = name;
+    for (int i = 1; !taken.insert(unique).second; ++i) unique = name + "." + std::to_string(i);
+    name = unique;
+  }
+  return names;
+}
+
+std::vector<const ir::Literal*> literal_leaves(const ir::Literal& literal) {
+  if (!literal.shape().is_tuple()) return {&literal};
+  std::vector<const ir::Literal*> found;
+  for (const ir::Literal& element : literal.elements()) {
+    const auto inner = literal_leaves(element);
+    found.insert(found.end(), inner.begin(), inner.end());
+  }
+  return found;
+}
+
+}  // namespace plimsoll::tools

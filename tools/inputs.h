@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/literal.h"
+#include "runtime/ir/module.h"
+#include "tools/command.h"
+
+namespace plimsoll::tools {
+
+// One literal per parameter of the entry. `files` are `NAME=x.npy`; NAME is a parameter's name or
+// number, with `#LEAF` behind it for one array of a tuple. The rest is drawn from `seed`, each
+// array on its own: floats in [-1, 1), integers from 0 to 7, random bits for pred.
+Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
+                    std::uint64_t seed, std::vector<ir::Literal>& out);
+
+// One name per result leaf: that of the instruction that the root tuple holds there, else the
+// root's; `#LEAF` behind it inside a tuple. Names that come again get `.1`, `.2`, ....
+std::vector<std::string> output_names(const ir::Computation& entry);
+
+// The arrays of a literal, in order of ir::leaves.
+std::vector<const ir::Literal*> literal_leaves(const ir::Literal& literal);
+
+}  // namespace plimsoll::tools

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "runtime/base/environment.h"
+#include "tools/command.h"
+
+namespace plimsoll::tools {
+namespace {
+
+void print(const Json& json) {
+  std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
+  text += "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+int fail(const Status& status, int exit_code, bool as_json) {
+  std::fprintf(stderr, "plimsoll: %s\n", status.to_string().c_str());
+  if (!as_json) return exit_code;
+  Json error = {{"code", std::string(to_string(status.code()))}, {"message", status.message()}};
+  if (const MemoryShortage* shortage = status.shortage()) {
+    error["limit_bytes"] = shortage->limit_bytes;
+    error["floor_bytes"] = shortage->floor_bytes;
+    error["culprit"] = shortage->culprit;
+  }
+  print({{"error", std::move(error)}});
+  return exit_code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Runs tensor programs under a hard memory limit.", "plimsoll");
+  app.set_version_flag("--version", PLIMSOLL_VERSION);
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0; 1: the program or the data is at fault; 2: the call is.");
+  Commands commands{app, false, {}};
+  add_info(commands);
+  add_plan(commands);
+  add_run(commands);
+  add_opt(commands);
+  // A call that can't be parsed still gets its error in the form it asked for.
+  bool wants_json = false;
+  for (int i = 1; i < argc; ++i) wants_json |= std::strcmp(argv[i], "--json") == 0;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+    return fail(invalid_argument(error.what()), 2, wants_json);
+  }
+  Output output;
+  const Outcome outcome = commands.action(output);
+  if (!outcome.ok()) return fail(outcome.status(), outcome.exit_code(), commands.json);
+  if (commands.json) {
+    print(output.json);
+  } else {
+    std::fwrite(output.text.data(), 1, output.text.size(), stdout);
+  }
+  if (std::fflush(stdout) != 0) {
+    return fail(unavailable("standard output cannot be written"), 2, false);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace plimsoll::tools
+
+int main(int argc, char** argv) {
+  try {
+    return plimsoll::tools::run(argc, argv);
+  } catch (const std::exception& error) {
+    // Only memory for the command's own data is left to fail here.
+    std::fprintf(stderr, "plimsoll: %s\n", error.what());
+    return 1;
+  }
+}

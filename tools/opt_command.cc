@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/text.h"
+#include "runtime/passes/passes.h"
+#include "runtime/planner/cost_model.h"
+#include "runtime/planner/greedy.h"
+#include "tools/planned_program.h"
+#include "tools/program_file.h"
+#include "tools/remat_pass.h"
+
+namespace plimsoll::tools {
+namespace {
+
+struct OptFlags {
+  std::string file;
+  std::vector<std::string> passes;
+  PlanFlags plan;
+  bool list = false;
+};
+
+// One pass of the command line: a name, and what it does to a module. It may add to its report.
+struct Pass {
+  std::string name;
+  std::string description;
+  std::function<Outcome(std::unique_ptr<ir::Module>& module, bool& changed, Json& report)> run;
+};
+
+// The limit of the two passes that need one; shares are of the peak of the module as it then is.
+Outcome limit_for(const ir::Module& module, const PlanFlags& flags, planner::PlanOptions& out) {
+  const planner::RooflineCostModel cost_model;
+  return plan_options(
+      flags,
+      [&](planner::Policy policy) -> Result<std::int64_t> {
+        planner::PlanOptions unlimited;
+        unlimited.policy = policy;
+        PLIMSOLL_ASSIGN_OR_RETURN(const planner::Plan plan,
+                                  planner::make_plan(module, cost_model, unlimited));
+        return plan.peak_bytes;
+      },
+      out);
+}
+
+Outcome remat(const PlanFlags& flags, std::unique_ptr<ir::Module>& module, bool& changed,
+              Json& report) {
+  planner::PlanOptions options;
+  const Outcome outcome = limit_for(*module, flags, options);
+  if (!outcome.ok()) return outcome;
+  const planner::RooflineCostModel cost_model;
+  const auto plan = planner::make_plan(*module, cost_model, options);
+  PLIMSOLL_PROGRAM_FAULT(plan.status());
+  auto rebuilt = module_of_plan(*module, *plan);
+  PLIMSOLL_PROGRAM_FAULT(rebuilt.status());
+  changed = ir::to_text(**rebuilt) != ir::to_text(*module);
+  report["peak_bytes"] = plan->peak_bytes;
+  report["recomputed"] = plan->counts.recompute;
+  module = std::move(*rebuilt);
+  return {};
+}
+
+Outcome remat_greedy(const PlanFlags& flags, std::unique_ptr<ir::Module>& module, bool& changed,
+                     Json& report) {
+  planner::PlanOptions options;
+  const Outcome outcome = limit_for(*module, flags, options);
+  if (!outcome.ok()) return outcome;
+  // The order of the text is the schedule.
+  module->is_scheduled = true;
+  planner::GreedyOptions greedy;
+  greedy.limit_bytes = options.limit_bytes;
+  const auto result = planner::rematerialize_greedy(*module, greedy);
+  PLIMSOLL_PROGRAM_FAULT(result.status());
+  changed = result->changed;
+  report["peak_before_bytes"] = result->peak_before;
+  report["peak_after_bytes"] = result->peak_after;
+  report["rematerialized"] = result->rematerialized;
+  return {};
+}
+
+std::vector<Pass> make_passes(const PlanFlags& flags) {
+  std::vector<Pass> list;
+  list.push_back({"none", "nothing: a round trip through the reader and the printer",
+                  [](auto&, bool&, Json&) { return Outcome(); }});
+  list.push_back({"optimize", "the passes that compilation runs, in their order",
+                  [](auto& module, bool& changed, Json&) -> Outcome {
+                    const std::string before = ir::to_text(*module);
+                    PLIMSOLL_PROGRAM_FAULT(passes::optimize(*module));
+                    changed = ir::to_text(*module) != before;
+                    return {};
+                  }});
+  for (const passes::PassInfo& info : passes::all_passes()) {
+    list.push_back({std::string(info.name), std::string(info.description),
+                    [run = info.run](auto& module, bool& changed, Json&) -> Outcome {
+                      const auto result = run(*module);
+                      PLIMSOLL_PROGRAM_FAULT(result.status());
+                      changed = *result;
+                      return {};
+                    }});
+  }
+  list.push_back({"remat", "recompute by the planner's choice to fit --memory-limit",
+                  [&flags](auto& module, bool& changed, Json& report) {
+                    return remat(flags, module, changed, report);
+                  }});
+  list.push_back({"remat-greedy", "recompute by the greedy baseline to fit --memory-limit",
+                  [&flags](auto& module, bool& changed, Json& report) {
+                    return remat_greedy(flags, module, changed, report);
+                  }});
+  return list;
+}
+
+Outcome list_passes(const std::vector<Pass>& passes, Output& output) {
+  Json list = Json::array();
+  for (const Pass& pass : passes) {
+    list.push_back({{"name", pass.name}, {"description", pass.description}});
+    char line[256];
+    std::snprintf(line, sizeof line, "%-22s %s\n", pass.name.c_str(), pass.description.c_str());
+    output.text += line;
+  }
+  output.json["passes"] = std::move(list);
+  return {};
+}
+
+Outcome opt(const OptFlags& flags, Output& output) {
+  const std::vector<Pass> known = make_passes(flags.plan);
+  if (flags.list) return list_passes(known, output);
+  if (flags.file.empty()) {
+    return Outcome::call_fault(invalid_argument("FILE is required"));
+  }
+  std::vector<const Pass*> chosen;
+  for (const std::string& name : flags.passes) {
+    const Pass* found = nullptr;
+    for (const Pass& pass : known) {
+      if (pass.name == name) found = &pass;
+    }
+    if (found == nullptr) {
+      return Outcome::call_fault(
+          invalid_argument("--passes: '" + name + "' is not a pass (opt --list names them)"));
+    }
+    chosen.push_back(found);
+  }
+  if (chosen.empty()) {
+    return Outcome::call_fault(invalid_argument("--passes is required (opt --list names them)"));
+  }
+  planner::PlanOptions checked;
+  Outcome outcome =
+      plan_options(flags.plan, [](planner::Policy) -> Result<std::int64_t> { return 1; }, checked);
+  if (!outcome.ok()) return outcome;
+  std::unique_ptr<ir::Module> module;
+  outcome = read_program(flags.file, module);
+  if (!outcome.ok()) return outcome;
+  Json reports = Json::array();
+  Json changed_by_name = Json::object();
+  for (const Pass* pass : chosen) {
+    bool changed = false;
+    Json report = {{"name", pass->name}, {"changed", false}};
+    outcome = pass->run(module, changed, report);
+    if (!outcome.ok()) return outcome;
+    report["changed"] = changed;
+    changed_by_name[pass->name] = changed || changed_by_name.value(pass->name, false);
+    reports.push_back(std::move(report));
+  }
+  output.text = ir::to_text(*module);
+  output.json["changed"] = std::move(changed_by_name);
+  output.json["passes"] = std::move(reports);
+  output.json["hlo"] = output.text;
+  return {};
+}
+
+}  // namespace
+
+void add_opt(Commands& commands) {
+  const auto flags = std::make_shared<OptFlags>();
+  CLI::App* command = commands.add("opt", "HLO text in, HLO text out");
+  command->add_option("FILE", flags->file, "HLO text (-: standard input)");
+  command->add_option("--passes", flags->passes, "Names with commas between them, in their order")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  add_plan_flags(command, flags->plan);
+  command->add_flag("--list", flags->list, "Name the passes");
+  command->callback([&commands, flags] {
+    commands.action = [flags](Output& output) { return opt(*flags, output); };
+  });
+}
+
+}  // namespace plimsoll::tools

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/planner/plan.h"
+
+namespace plimsoll::tools {
+
+// A plan's memory over time, for people.
+struct PlanView {
+  struct Value {
+    std::string name;  // of the instruction (and leaf) it holds first
+    std::string shape;
+    const planner::Buffer* buffer = nullptr;
+    bool recomputed = false;  // written by a recompute step
+    bool workspace = false;
+  };
+  std::vector<Value> values;  // one per buffer of the plan
+  // Bytes that are held from the first to the last step: parameters, constants, outputs.
+  std::int64_t fixed_bytes = 0;
+  std::vector<std::int64_t> live_bytes;  // per step, fixed_bytes included
+  std::int32_t peak_step = -1;           // of live_bytes; -1 for a plan without steps
+  std::vector<int> live_at_peak;         // indices of values, largest first
+};
+PlanView view_plan(const planner::Plan& plan);
+
+std::string_view to_string(planner::StepKind kind);
+
+// One self-contained page: the picture of memory over time, the limit, the steps, what is live at
+// the peak. `unlimited` is drawn beside it.
+std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimited,
+                        std::int64_t floor_bytes, std::string_view title);
+
+}  // namespace plimsoll::tools

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/program_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <utility>
+
+#include "runtime/ir/text.h"
+
+namespace plimsoll::tools {
+
+Outcome read_program(const std::string& path, std::unique_ptr<ir::Module>& module) {
+  std::string text;
+  if (path == "-") {
+    text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  } else {
+    std::error_code ignored;
+    std::ifstream file(path, std::ios::binary);
+    if (!file || std::filesystem::is_directory(path, ignored)) {
+      return Outcome::call_fault(not_found(path + ": cannot be opened"));
+    }
+    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    if (file.bad()) return Outcome::call_fault(data_loss(path + ": cannot be read"));
+  }
+  auto parsed = ir::parse_module(text, path == "-" ? "<stdin>" : path);
+  if (!parsed.ok()) return Outcome::program_fault(parsed.status());
+  module = std::move(*parsed);
+  return {};
+}
+
+Outcome write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.flush();
+  if (!file) return Outcome::call_fault(unavailable(path + ": cannot be written"));
+  return {};
+}
+
+}  // namespace plimsoll::tools

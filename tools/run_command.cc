@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/byte_size.h"
+#include "runtime/base/sha256.h"
+#include "runtime/executor/host_run.h"
+#include "runtime/import/npy.h"
+#include "runtime/memory/budget.h"
+#include "tools/inputs.h"
+#include "tools/planned_program.h"
+#include "tools/program_file.h"
+
+namespace plimsoll::tools {
+namespace {
+
+struct RunFlags {
+  std::string file;
+  PlanFlags plan;
+  std::vector<std::string> inputs;
+  std::uint64_t seed = 0;
+  std::string output_dir;
+  int repeat = 1;
+};
+
+Outcome write_outputs(const std::string& folder, const std::vector<std::string>& names,
+                      const std::vector<const ir::Literal*>& values) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return Outcome::call_fault(unavailable(folder + ": " + error.message()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i]->shape().is_array()) continue;
+    const auto path = std::filesystem::path(folder) / (names[i] + ".npy");
+    PLIMSOLL_CALL_FAULT(import::write_npy(path.string(), *values[i]));
+  }
+  return {};
+}
+
+Outcome run(const RunFlags& flags, Output& output) {
+  std::unique_ptr<ir::Module> module;
+  Outcome outcome = read_program(flags.file, module);
+  if (!outcome.ok()) return outcome;
+  std::vector<ir::Literal> inputs;
+  outcome = make_inputs(*module->entry(), flags.inputs, flags.seed, inputs);
+  if (!outcome.ok()) return outcome;
+  const std::vector<std::string> names = output_names(*module->entry());
+
+  PlannedProgram planned;
+  outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
+  if (!outcome.ok()) return outcome;
+  const auto floor = planned.floor();
+  PLIMSOLL_PROGRAM_FAULT(floor.status());
+  const auto budget = memory::Budget::create(device::cpu_device(), planned.limit_bytes());
+  const auto executable =
+      executor::Executable::create(planned.program(), planned.options(), *budget);
+  PLIMSOLL_PROGRAM_FAULT(executable.status());
+
+  std::vector<double> seconds;
+  ir::Literal result;
+  for (int i = 0; i < flags.repeat; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    auto run = executor::run_on_host(**executable, *budget, inputs);
+    const auto end = std::chrono::steady_clock::now();
+    PLIMSOLL_PROGRAM_FAULT(run.status());
+    result = std::move(*run);
+    seconds.push_back(std::chrono::duration<double>(end - start).count());
+  }
+  const auto values = literal_leaves(result);
+  if (!flags.output_dir.empty()) {
+    outcome = write_outputs(flags.output_dir, names, values);
+    if (!outcome.ok()) return outcome;
+  }
+
+  const planner::Plan& plan = (*executable)->plan();
+  const std::int64_t measured = budget->statistics().peak_bytes;
+  output.json = plan_json(plan, floor->bytes, planned.unlimited().peak_bytes);
+  output.json["measured_peak_bytes"] = measured;
+  output.json["seconds"] = seconds;
+  output.text = plan_text(plan, floor->bytes, planned.unlimited().peak_bytes);
+  output.text += "measured peak    " + format_bytes(measured) + " (" + std::to_string(measured) +
+                 ")\nseconds         ";
+  for (const double value : seconds) {
+    char number[32];
+    std::snprintf(number, sizeof number, " %.6f", value);
+    output.text += number;
+  }
+  output.text += "\n";
+  Json outputs = Json::array();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const ir::Shape& shape = values[i]->shape();
+    if (!shape.is_array()) continue;
+    const std::string hash = sha256(values[i]->bytes());
+    outputs.push_back({{"name", names[i]},
+                       {"shape", shape.dims().to_vector()},
+                       {"dtype", std::string(ir::to_string(shape.dtype()))},
+                       {"sha256", hash}});
+    output.text += hash + "  " + shape.to_string() + "  " + names[i] + "\n";
+  }
+  output.json["outputs"] = std::move(outputs);
+  return {};
+}
+
+}  // namespace
+
+void add_run(Commands& commands) {
+  const auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = commands.add("run", "Run a program under a memory limit");
+  command->add_option("FILE", flags->file, "HLO text (-: standard input)")->required();
+  add_plan_flags(command, flags->plan);
+  command
+      ->add_option("--input", flags->inputs,
+                   "NAME=FILE.npy for a parameter; NAME#LEAF=... for one array of a tuple")
+      ->allow_extra_args(false);
+  command->add_option("--seed", flags->seed, "Of the inputs that are not given");
+  command->add_option("--output-dir", flags->output_dir, "Folder that gets NAME.npy per result");
+  command->add_option("--repeat", flags->repeat, "Number of runs")->check(CLI::PositiveNumber);
+  command->callback([&commands, flags] {
+    commands.action = [flags](Output& output) { return run(*flags, output); };
+  });
+}
+
+}  // namespace plimsoll::tools
