@@ -2,6 +2,13 @@
 #include "kernels/kernels.h"
 
 #include "kernels/cpu/contraction.h"
+#include "kernels/cpu/indexing.h"
+#include "kernels/cpu/map.h"
+#include "kernels/cpu/random.h"
+#include "kernels/cpu/single_participant.h"
+#include "kernels/cpu/sort.h"
+#include "kernels/cpu/window.h"
+#include "kernels/custom_call.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -15,6 +22,47 @@ Maker maker_of(ir::Opcode opcode) {
       return make_dot;
     case ir::Opcode::convolution:
       return make_convolution;
+    case ir::Opcode::reduce_window:
+      return make_reduce_window;
+    case ir::Opcode::select_and_scatter:
+      return make_select_and_scatter;
+    case ir::Opcode::sort:
+      return make_sort;
+    case ir::Opcode::gather:
+      return make_gather;
+    case ir::Opcode::scatter:
+      return make_scatter;
+    case ir::Opcode::map:
+      return make_map;
+    case ir::Opcode::rng:
+      return make_rng;
+    case ir::Opcode::rng_bit_generator:
+      return make_rng_bit_generator;
+    case ir::Opcode::rng_get_and_update_state:
+      return make_rng_get_and_update_state;
+    case ir::Opcode::custom_call:
+      return make_custom_call;
+    case ir::Opcode::partition_id:
+    case ir::Opcode::replica_id:
+      return make_participant_id;
+    case ir::Opcode::all_reduce:
+    case ir::Opcode::all_gather:
+    case ir::Opcode::reduce_scatter:
+    case ir::Opcode::all_to_all:
+    case ir::Opcode::collective_permute:
+    case ir::Opcode::collective_broadcast:
+    case ir::Opcode::all_reduce_start:
+    case ir::Opcode::all_reduce_done:
+    case ir::Opcode::all_gather_start:
+    case ir::Opcode::all_gather_done:
+    case ir::Opcode::collective_permute_start:
+    case ir::Opcode::collective_permute_done:
+    case ir::Opcode::copy_start:
+    case ir::Opcode::copy_done:
+    case ir::Opcode::async_start:
+    case ir::Opcode::async_update:
+    case ir::Opcode::async_done:
+      return make_single_participant;
     default:
       return nullptr;
   }
@@ -23,6 +71,8 @@ Maker maker_of(ir::Opcode opcode) {
 }  // namespace
 
 bool supports(const ir::Instruction& instruction) {
+  if (instruction.opcode() == ir::Opcode::custom_call)
+    return is_custom_call_registered(instruction);
   return maker_of(instruction.opcode()) != nullptr;
 }
 

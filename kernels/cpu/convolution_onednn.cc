@@ -76,7 +76,9 @@ double OnednnConvolution::flops() const {
          static_cast<double>(product(std::span(c_.weights.dims).subspan(2)));
 }
 
-void OnednnConvolution::cut() {
+void OnednnConvolution::cut(bool finely) {
+  pieces_.clear();
+  variants_.clear();
   const std::int64_t n = c_.src.dims[0];
   std::int64_t wanted = static_cast<std::int64_t>(
       std::clamp(flops() / kFlopsPerSlot, 1.0, static_cast<double>(kMaxSlots)));
@@ -86,7 +88,7 @@ void OnednnConvolution::cut() {
     // Every slot has its own sum; together they may take half of what the activations take.
     const std::int64_t sum_bytes = std::max<std::int64_t>(1, product(c_.weights.dims) * 4);
     const std::int64_t allowed = (src_bytes + dst_bytes) / 2 / sum_bytes;
-    wanted = std::min(wanted, std::max<std::int64_t>(2, std::min<std::int64_t>(8, allowed)));
+    wanted = std::min(wanted, std::clamp<std::int64_t>(allowed, 2, 8));
   }
   std::int64_t count = std::min(n, wanted);
   slots_ = count;
@@ -96,10 +98,13 @@ void OnednnConvolution::cut() {
     const std::int64_t images =
         std::clamp<std::int64_t>(kStageBytes / image, 1, (n + count - 1) / count);
     count = (n + images - 1) / images;
-  } else if (c_.mode == ConvolutionMode::forward && n < wanted) {
-    cut_rows((wanted + n - 1) / n);
-    return;
+  } else if (c_.mode == ConvolutionMode::forward && n < wanted && finely) {
+    if (cut_rows((wanted + n - 1) / n)) return;
+    pieces_.clear();
   }
+  // Pieces of one size need one primitive, and all of them must want the weights alike.
+  while (!finely && n % count != 0) --count;
+  slots_ = std::min(slots_, count);
   for (std::int64_t i = 0; i < count; ++i) {
     Piece piece;
     piece.n = n * i / count;
@@ -112,45 +117,30 @@ void OnednnConvolution::cut() {
   }
 }
 
-void OnednnConvolution::cut_rows(std::int64_t parts) {
+// False: some piece would see nothing but padding.
+bool OnednnConvolution::cut_rows(std::int64_t parts) {
   const std::int64_t rows = c_.dst.dims[2], src_rows = c_.src.dims[2];
   const std::int64_t reach = (c_.weights.dims[3] - 1) * c_.dilation[0];
   parts = std::clamp<std::int64_t>(parts, 1, std::max<std::int64_t>(1, rows / 4));
-  const std::int64_t height = (rows + parts - 1) / parts;
   for (std::int64_t n = 0; n < c_.src.dims[0]; ++n) {
-    for (std::int64_t row = 0; row < rows; row += height) {
+    for (std::int64_t i = 0; i < parts; ++i) {
       Piece piece;
       piece.n = n;
       piece.n_count = 1;
-      piece.dst_row = row;
-      piece.dst_rows = std::min(height, rows - row);
-      const std::int64_t low = row * c_.stride[0] - c_.padding_low[0];
+      piece.dst_row = rows * i / parts;
+      piece.dst_rows = rows * (i + 1) / parts - piece.dst_row;
+      const std::int64_t low = piece.dst_row * c_.stride[0] - c_.padding_low[0];
       const std::int64_t high = low + (piece.dst_rows - 1) * c_.stride[0] + reach + 1;  // exclusive
       piece.src_row = std::clamp<std::int64_t>(low, 0, src_rows - 1);
       piece.src_rows = std::clamp<std::int64_t>(high, piece.src_row + 1, src_rows) - piece.src_row;
       piece.padding_low = piece.src_row - low;
       piece.padding_high = high - (piece.src_row + piece.src_rows);
-      if (piece.padding_low < 0 || piece.padding_high < 0) {  // a window wholly in the padding
-        pieces_.clear();
-        break;
-      }
-      pieces_.push_back(piece);
-    }
-    if (pieces_.empty()) break;
-  }
-  if (pieces_.empty()) {
-    for (std::int64_t n = 0; n < c_.src.dims[0]; ++n) {
-      Piece piece;
-      piece.n = n;
-      piece.n_count = 1;
-      piece.src_rows = src_rows;
-      piece.dst_rows = rows;
-      piece.padding_low = c_.padding_low[0];
-      piece.padding_high = c_.padding_high[0];
+      if (piece.padding_low < 0 || piece.padding_high < 0) return false;  // wholly in the padding
       pieces_.push_back(piece);
     }
   }
   slots_ = std::min(kMaxSlots, static_cast<std::int64_t>(pieces_.size()));
+  return true;
 }
 
 OnednnConvolution::Desc OnednnConvolution::activation_desc(const ActivationView& view,
@@ -256,6 +246,18 @@ bool OnednnConvolution::add_variant(Piece& piece) {
   return true;
 }
 
+bool OnednnConvolution::add_variants(bool finely) {
+  cut(finely);
+  try {
+    for (Piece& piece : pieces_) {
+      if (!add_variant(piece)) return false;
+    }
+  } catch (const dnnl::error&) {  // no implementation
+    return false;
+  }
+  return true;
+}
+
 bool OnednnConvolution::prepare() {
   if (!supported_dtypes() || c_.src.dims.size() > 5 || product(c_.src.dims) == 0 ||
       product(c_.dst.dims) == 0 || product(c_.weights.dims) == 0)
@@ -288,8 +290,7 @@ bool OnednnConvolution::prepare() {
       strides = dense;
     }
     user_weights_ = Desc(dims, *onednn::data_type(c_.weights.dtype), strides);
-    cut();
-    for (Piece& piece : pieces_) usable = usable && add_variant(piece);
+    usable = add_variants(true) || (variants_.size() > 0 && add_variants(false));
     if (!usable) return;
     if (weights_ != user_weights_) {
       weights_reorder_ = writes_weights()

@@ -52,9 +52,10 @@ class OnednnConvolution final : public KernelBase {
 
   bool supported_dtypes() const;
   double flops() const;
-  void cut();
-  void cut_rows(std::int64_t parts);
+  void cut(bool finely);
+  bool cut_rows(std::int64_t parts);
   bool add_variant(Piece& piece);
+  bool add_variants(bool finely);
   void lay_out_workspace();
   Desc activation_desc(const ActivationView& view, std::int64_t n, std::int64_t rows,
                        bool dense) const;

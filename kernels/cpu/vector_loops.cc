@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/vector_loops.h"
 
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
 // Sanitized programs may not run the resolvers that choose between clones.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__clang__)
@@ -64,6 +69,59 @@ PLIMSOLL_CLONES void add_scaled(float* y, float a, const float* x, std::int64_t 
 
 PLIMSOLL_CLONES void add_to(float* y, const float* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+PLIMSOLL_CLONES void maximum_to(float* y, const float* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float a = y[i], b = x[i];
+    // Of equal numbers only the zeros differ, in their sign.
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(a) & std::bit_cast<std::uint32_t>(b);
+    const float number = a == b ? std::bit_cast<float>(bits) : (a > b ? a : b);
+    y[i] = a != a || b != b ? std::numeric_limits<float>::quiet_NaN() : number;
+  }
+}
+
+PLIMSOLL_CLONES void philox_words(const philox::State& state, std::int64_t blocks, void* out) {
+  constexpr int kLanes = 16;
+  std::byte* to = static_cast<std::byte*>(out);
+  std::int64_t done = 0;
+  for (; done + kLanes <= blocks; done += kLanes, to += 16 * kLanes) {
+    std::uint32_t c0[kLanes], c1[kLanes], c2[kLanes], c3[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const philox::State at = philox::advance(state, static_cast<std::uint64_t>(done + i));
+      c0[i] = static_cast<std::uint32_t>(at.counter_low);
+      c1[i] = static_cast<std::uint32_t>(at.counter_low >> 32);
+      c2[i] = static_cast<std::uint32_t>(at.counter_high);
+      c3[i] = static_cast<std::uint32_t>(at.counter_high >> 32);
+    }
+    std::uint32_t k0 = static_cast<std::uint32_t>(state.key);
+    std::uint32_t k1 = static_cast<std::uint32_t>(state.key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      for (int i = 0; i < kLanes; ++i) {
+        const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0[i];
+        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2[i];
+        c0[i] = static_cast<std::uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
+        c1[i] = static_cast<std::uint32_t>(p1);
+        c2[i] = static_cast<std::uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
+        c3[i] = static_cast<std::uint32_t>(p0);
+      }
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    std::uint32_t words[4 * kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      words[4 * i] = c0[i];
+      words[4 * i + 1] = c1[i];
+      words[4 * i + 2] = c2[i];
+      words[4 * i + 3] = c3[i];
+    }
+    std::memcpy(to, words, sizeof(words));
+  }
+  for (; done < blocks; ++done, to += 16) {
+    const philox::Block words =
+        philox::block(philox::advance(state, static_cast<std::uint64_t>(done)));
+    std::memcpy(to, words.data(), 16);
+  }
 }
 
 }  // namespace plimsoll::kernels

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 
-// The inner loops of our own contractions, compiled for several instruction sets. Every version
-// adds in the same order and rounds every product, so all give the same bits.
+#include "runtime/base/philox.h"
+
+// The inner loops that own kernels spend their time in, compiled for several instruction sets.
+// Every version computes in the same order and rounds every product, so all give the same bits.
 namespace plimsoll::kernels {
 
 inline constexpr int kTileRows = 32;
@@ -24,5 +26,10 @@ float dot_product(const float* x, const float* y, std::int64_t count);
 void add_scaled(float* y, float a, const float* x, std::int64_t count);
 // y[i] += x[i].
 void add_to(float* y, const float* x, std::int64_t count);
+// y[i] = maximum(y[i], x[i]): NaN if either is, -0 below +0.
+void maximum_to(float* y, const float* x, std::int64_t count);
+
+// The words of `blocks` Philox blocks from `state` on, one after the other.
+void philox_words(const philox::State& state, std::int64_t blocks, void* out);
 
 }  // namespace plimsoll::kernels
