@@ -18,6 +18,8 @@ class Editor {
   Editor(const Problem& problem, Schedule& schedule, std::int64_t arena_limit)
       : problem_(problem), schedule_(schedule), limit_(arena_limit) {
     build();
+    // Very long schedules come from limits near the floor: there the search is cut off.
+    work_left_ = 20 * static_cast<std::int64_t>(schedule.size()) + 20'000;
   }
 
   void run() {
@@ -33,6 +35,7 @@ class Editor {
       std::sort(order.begin(), order.end());
       bool any = false;
       for (const auto& [negated, t] : order) {
+        if (work_left_ <= 0) break;
         if (schedule_[at(t)] >= 0 && try_remove(t)) any = true;
       }
       if (!any) break;
@@ -131,6 +134,7 @@ class Editor {
   void add(std::int32_t from, std::int32_t to, std::int64_t amount) {
     if (from > to || from >= size()) return;
     to = std::min(to, size() - 1);
+    --work_left_;
     tree_.add(from, to, amount);
     undo_ranges_.push_back({from, to, amount});
   }
@@ -248,6 +252,7 @@ class Editor {
   std::vector<std::int32_t> first_node_;
   std::vector<std::int64_t> saved_;
   ProfileTree tree_;
+  std::int64_t work_left_ = 0;
   std::vector<char> dies_;
   std::vector<Reuse> taken_;
   std::vector<Range> undo_ranges_;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "runtime/planner/emit.h"
+#include "runtime/planner/improve.h"
 #include "runtime/planner/order.h"
 #include "runtime/planner/remat.h"
 
@@ -36,19 +37,20 @@ void Ladder::add_rung(std::int64_t target, Schedule schedule) {
   rungs_.push_back(std::move(rung));
 }
 
-const Plan& Ladder::emit(Rung& rung) {
-  if (rung.emitted) return rung.plan;
-  for (OpId op = 0; op < problem_.op_count(); ++op) {
-    const int choice = rung.variants[static_cast<std::size_t>(op)];
-    if (choice >= 0) choose_variant(problem_, op, choice);
-  }
-  rung.plan = emit_plan(problem_, rung.schedule, 0, 1);
+// The rung's plan, packed until its peak is at most `limit` or as well as can be.
+const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
+  if (rung.emitted && (rung.packed_fully || rung.plan.peak_bytes <= limit)) return rung.plan;
+  select_variants(rung.variants);
+  const std::int64_t target =
+      limit == kUnlimited ? 0 : std::max<std::int64_t>(0, limit - fixed_bytes());
+  rung.plan = emit_plan(problem_, rung.schedule, target, 1);
   rung.plan.by_cause.constants = constant_bytes_;
   rung.plan.peak_bytes += constant_bytes_;
   rung.plan.live_bytes += constant_bytes_;
   rung.plan.unlimited_seconds = rungs_.front().seconds;
   rung.plan.lower_bound_seconds = rungs_.front().seconds;
   rung.emitted = true;
+  rung.packed_fully = rung.plan.arena_bytes > target || target == 0;
   return rung.plan;
 }
 
@@ -90,7 +92,7 @@ void Ladder::set_targets() {
   const std::int64_t bottom = std::max({least_arena(), top / 512, std::int64_t{64}});
   if (bottom >= top) return;
   const int ops = problem_.op_count();
-  const int steps = ops <= 3'000 ? 40 : ops <= 30'000 ? 28 : 16;
+  const int steps = ops <= 3'000 ? 14 : ops <= 30'000 ? 10 : 6;
   const double ratio = static_cast<double>(top) / static_cast<double>(bottom);
   for (int i = 0; i < steps; ++i) {
     const double scale = std::pow(ratio, static_cast<double>(i) / steps);
@@ -143,8 +145,33 @@ bool Ladder::try_target(std::int64_t target) {
 }
 
 bool Ladder::try_step(std::size_t step) {
-  if (tried_[step] == 0) tried_[step] = try_target(targets_[step]) ? 2 : 1;
-  return tried_[step] == 2;
+  if (tried_[step] != 0) return tried_[step] == 2;
+  const std::size_t before = rungs_.size();
+  tried_[step] = try_target(targets_[step]) ? 2 : 1;
+  if (tried_[step] != 2 || options_.policy == Policy::sqrt) return tried_[step] == 2;
+  // Up to the next target, the best schedule gets memory back in small portions: cheaper than
+  // planning anew.
+  constexpr int kPortions = 5;
+  const std::int64_t next = step + 1 < targets_.size() ? targets_[step + 1] : rungs_.front().live;
+  std::size_t best = before;
+  for (std::size_t i = before; i < rungs_.size(); ++i) {
+    if (rungs_[i].seconds < rungs_[best].seconds) best = i;
+  }
+  select_variants(rungs_[best].variants);
+  Schedule schedule = rungs_[best].schedule;
+  for (int portion = 1; portion < kPortions; ++portion) {
+    const std::int64_t target = targets_[step] + (next - targets_[step]) * portion / kPortions;
+    keep_where_it_fits(problem_, schedule, target);
+    add_rung(target, schedule);
+  }
+  return true;
+}
+
+void Ladder::select_variants(const std::vector<int>& variants) {
+  for (OpId op = 0; op < problem_.op_count(); ++op) {
+    const int choice = variants[static_cast<std::size_t>(op)];
+    if (choice >= 0) choose_variant(problem_, op, choice);
+  }
 }
 
 // The lowest target that works, by bisection on the grid and then between its steps. What is tried
@@ -182,7 +209,7 @@ void Ladder::extend(std::int64_t limit) {
 }
 
 const Plan* Ladder::best(std::int64_t limit) {
-  if (reach(rungs_.front()) <= limit && emit(rungs_.front()).peak_bytes <= limit) {
+  if (reach(rungs_.front()) <= limit && emit(rungs_.front(), kUnlimited).peak_bytes <= limit) {
     return &rungs_.front().plan;
   }
   extend(limit);
@@ -192,19 +219,20 @@ const Plan* Ladder::best(std::int64_t limit) {
   }
   std::sort(order.begin(), order.end());
   for (const auto& [seconds, live, i] : order) {
-    if (emit(rungs_[i]).peak_bytes <= limit) return &rungs_[i].plan;
+    if (emit(rungs_[i], limit).peak_bytes <= limit) return &rungs_[i].plan;
   }
   return nullptr;
 }
 
 std::int64_t Ladder::floor() {
   find_bottom();
-  std::int64_t best = std::max(reach(rungs_.front()), emit(rungs_.front()).peak_bytes);
+  std::int64_t best = std::max(reach(rungs_.front()), emit(rungs_.front(), kUnlimited).peak_bytes);
   // More targets only matter while they could still lie below.
   for (std::size_t done = 0, step = 0;;) {
     for (; done < rungs_.size(); ++done) {
       if (reach(rungs_[done]) >= best) continue;
-      best = std::min(best, std::max(reach(rungs_[done]), emit(rungs_[done]).peak_bytes));
+      best =
+          std::min(best, std::max(reach(rungs_[done]), emit(rungs_[done], kUnlimited).peak_bytes));
     }
     while (step < targets_.size() && tried_[step] != 0) ++step;
     if (step == targets_.size() || reach(targets_[step], 0) >= best) return best;
@@ -218,7 +246,7 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
   extend(kUnlimited);
   std::vector<std::tuple<double, std::int64_t, std::size_t>> order;
   for (std::size_t i = 0; i < rungs_.size(); ++i) {
-    order.emplace_back(rungs_[i].seconds, emit(rungs_[i]).arena_bytes, i);
+    order.emplace_back(rungs_[i].seconds, emit(rungs_[i], kUnlimited).arena_bytes, i);
   }
   std::sort(order.begin(), order.end());
   std::vector<std::size_t> front;

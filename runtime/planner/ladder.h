@@ -35,7 +35,7 @@ class Ladder {
     std::vector<int> variants;
     Schedule schedule;
     Plan plan;
-    bool emitted = false;
+    bool emitted = false, packed_fully = false;
   };
 
   std::int64_t fixed_bytes() const {
@@ -44,7 +44,8 @@ class Ladder {
   std::int64_t reach(std::int64_t target, std::int64_t live) const;
   std::int64_t reach(const Rung& rung) const { return reach(rung.target, rung.live); }
   void add_rung(std::int64_t target, Schedule schedule);
-  const Plan& emit(Rung& rung);
+  const Plan& emit(Rung& rung, std::int64_t limit);
+  void select_variants(const std::vector<int>& variants);
   void choose_variants(std::int64_t target, bool leave_room);
   std::int64_t least_arena();
   void set_targets();

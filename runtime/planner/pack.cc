@@ -39,7 +39,7 @@ class Packer {
     if (!done()) sweep(false);
     if (!done() && find_neighbours()) {
       for (int order = 0; order < 5 && !done(); ++order) place_in_order(order);
-      if (!done()) search(24 * effort);
+      if (!done()) search(16 * effort);
     }
     return best_;
   }
@@ -237,7 +237,7 @@ class Packer {
     if (best_order_.order.empty()) return;
     std::vector<std::int32_t> order = best_order_.order;
     const auto pairs = static_cast<std::int64_t>(neighbours_.size()) + 1;
-    rounds = static_cast<int>(std::min<std::int64_t>(rounds, 40'000'000 / pairs));
+    rounds = static_cast<int>(std::min<std::int64_t>(rounds, 8'000'000 / pairs));
     std::int64_t height = place(order, best_order_.best_fit);
     for (int round = 0; round < rounds && !done(); ++round) {
       std::vector<char> top(life_.size(), 0);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -12,9 +13,9 @@
 namespace plimsoll::planner {
 namespace {
 
-std::size_t execution_bound(const Problem& problem) {
-  const auto n = static_cast<std::size_t>(problem.op_count());
-  return n * 3 + std::min<std::size_t>(n * 40, 300'000);
+// Walks that need more than this are thrashing.
+std::size_t execution_bound(const Problem& problem, std::size_t factor) {
+  return static_cast<std::size_t>(problem.op_count()) * factor + 64;
 }
 
 struct Best {
@@ -59,33 +60,32 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
 
   Walk walk(problem, min_bytes);
   walk.set_profile(profile, arena_limit);
-  const std::size_t bound = execution_bound(problem);
+  const std::size_t bound = execution_bound(problem, 12);
   Best best;
-  std::vector<WalkStyle> styles(6);
-  styles[0].keep_dead = true;
-  styles[1].weighted_gap = true;
-  styles[1].keep_dead = true;
-  styles[2].gap_power = 0.5;
+  // A walk's time falls a little when it is improved; beyond this it cannot win any more.
+  const auto most_seconds = [&] {
+    return best.schedule ? best.seconds * 1.3 : std::numeric_limits<double>::infinity();
+  };
+  std::vector<WalkStyle> styles(5);
+  styles[1].gap_power = 0.5;
+  styles[2].gap_power = 0;
+  styles[2].keep_dead = true;
   styles[3].weighted_gap = true;
   styles[4].cost_power = 0.5;
-  styles[4].keep_dead = true;
-  styles[5].gap_power = 0;
-  styles[5].keep_dead = true;
-  const std::size_t tried = problem.op_count() <= 2'000    ? styles.size()
-                            : problem.op_count() <= 20'000 ? 3
+  const std::size_t tried = problem.op_count() <= 3'000    ? styles.size()
+                            : problem.op_count() <= 30'000 ? 3
                                                            : 1;
   for (std::size_t i = 0; i < tried; ++i) {
-    if (auto schedule = walk.run(arena_limit, styles[i], bound)) {
+    if (auto schedule = walk.run(arena_limit, styles[i], bound, most_seconds())) {
       best.offer(problem, std::move(*schedule), arena_limit);
     }
   }
   // What fails with ops in order may work depth first, and with the farthest next use going first.
-  for (int last = 0; last < 3 && !best.schedule; ++last) {
+  for (int last = 0; last < 2 && !best.schedule; ++last) {
     WalkStyle style;
-    style.depth_first = last != 1;
+    style.depth_first = true;
     style.cost_power = last == 0 ? 1 : 0;
-    style.keep_dead = last == 2;
-    if (auto schedule = walk.run(arena_limit, style, bound)) {
+    if (auto schedule = walk.run(arena_limit, style, bound, most_seconds())) {
       best.offer(problem, std::move(*schedule), arena_limit);
     }
   }
@@ -97,7 +97,8 @@ std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t are
   WalkStyle style;
   style.keep = sqrt_checkpoints(problem);
   style.cost_power = 0;
-  auto schedule = walk.run(arena_limit, style, execution_bound(problem));
+  auto schedule = walk.run(arena_limit, style, execution_bound(problem, 12),
+                           std::numeric_limits<double>::infinity());
   if (!schedule) return std::nullopt;
   drop_unread(problem, *schedule);
   if (evaluate(problem, *schedule).arena_peak > arena_limit) return std::nullopt;

@@ -249,7 +249,7 @@ bool Walk::execute(OpId op) {
 }
 
 std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& style,
-                                  std::size_t most_executions) {
+                                  std::size_t most_executions, double most_seconds) {
   const std::size_t values = problem_.values.size();
   style_ = style;
   limit_ = arena_limit;
@@ -262,10 +262,13 @@ std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& sty
   chain_seconds_.assign(values, 0);
   heap_.clear();
   schedule_.clear();
+  double seconds = 0;
   for (OpId op = 0; op < problem_.op_count(); ++op) {
     now_ = op;
     if (!collect(op)) return std::nullopt;
     if (schedule_.size() + closure_.size() > most_executions) return std::nullopt;
+    for (const OpId c : closure_) seconds += problem_.ops[at(c)].seconds;
+    if (seconds > most_seconds) return std::nullopt;
     for (std::size_t i = 0; i < closure_.size(); ++i) {
       if (!execute(closure_[i])) return std::nullopt;
     }

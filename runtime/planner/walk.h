@@ -24,15 +24,16 @@ struct WalkStyle {
 };
 
 // Runs the order once under `arena_limit`, giving values up when an op does not fit and recomputing
-// what it needs, with all its missing ancestors, right before it. Nothing when an op cannot run or
-// more than `most_executions` are needed. The exact peak of the result may be lower than the limit.
+// what it needs, with all its missing ancestors, right before it. Nothing when an op cannot run, or
+// when more than `most_executions` or `most_seconds` are needed. The exact peak of the result may
+// be lower than the limit.
 class Walk {
  public:
   Walk(const Problem& problem, std::int64_t min_bytes);
   // Excess of keeping everything over the limit, summed up to each position: for weighted gaps.
   void set_profile(const std::vector<std::int64_t>& keep_all_profile, std::int64_t arena_limit);
   std::optional<Schedule> run(std::int64_t arena_limit, const WalkStyle& style,
-                              std::size_t most_executions);
+                              std::size_t most_executions, double most_seconds);
 
  private:
   struct Entry {
