@@ -18,7 +18,7 @@ namespace {
 bool only_elements_are_read(const Instruction& tuple) {
   return std::all_of(tuple.users().begin(), tuple.users().end(), [](const Instruction* user) {
     return user->opcode() == Opcode::get_tuple_element && user->control_predecessors().empty() &&
-           user->control_successors().empty() && !user->is_root();
+           user->control_successors().empty();
   });
 }
 

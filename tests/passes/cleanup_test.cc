@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/passes/expression.h"
+
+namespace plimsoll::passes {
+namespace {
+
+TEST(CommonSubexpressions, OneInstructionForEqualOnes) {
+  auto module = parse(
+      "HloModule m\nENTRY e { x = f32[4] parameter(0)\n a = f32[4] exponential(x)\n"
+      "b = f32[4] exponential(x)\n c = f32[4] negate(a)\n d = f32[4] negate(b)\n"
+      "ROOT r = f32[4] add(c, d) }");
+  ASSERT_TRUE(eliminate_common_subexpressions(*module).ok());
+  EXPECT_EQ(module->entry()->instruction_count(), 4);
+  EXPECT_FALSE(*eliminate_common_subexpressions(*module));
+}
+
+TEST(CommonSubexpressions, KeepsEffectsAndElidedConstantsApart) {
+  auto module = parse(
+      "HloModule m\nENTRY e { a = f32[] constant(0)\n b = f32[] constant(1)\n"
+      "x = f32[9] rng(a, b), distribution=rng_uniform\n"
+      "y = f32[9] rng(a, b), distribution=rng_uniform\n"
+      "c = f32[9] constant({...})\n d = f32[9] constant({...})\n"
+      "ROOT r = (f32[9], f32[9], f32[9], f32[9]) tuple(x, y, c, d) }");
+  EXPECT_FALSE(*eliminate_common_subexpressions(*module));
+  EXPECT_EQ(module->entry()->instruction_count(), 7);
+}
+
+TEST(CommonSubexpressions, SharesReducersAndComparesThemByStructure) {
+  auto module = parse(
+      "HloModule m\nf { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+      "ROOT r = f32[] add(x, y) }\n"
+      "g { p = f32[] parameter(0)\n q = f32[] parameter(1)\n ROOT s = f32[] add(p, q) }\n"
+      "ENTRY e { x = f32[4] parameter(0)\n z = f32[] constant(0)\n"
+      "a = f32[] reduce(x, z), dimensions={0}, to_apply=f\n"
+      "b = f32[] reduce(x, z), dimensions={0}, to_apply=g\n ROOT r = f32[] multiply(a, b) }");
+  ASSERT_TRUE(*eliminate_common_subexpressions(*module));
+  EXPECT_EQ(module->computations().size(), 2u);
+  EXPECT_EQ(module->entry()->root()->operand(0), module->entry()->root()->operand(1));
+}
+
+TEST(DeadCode, RemovesUnusedFusionResultsAndOperands) {
+  EXPECT_EQ(after(eliminate_dead_code,
+                  "HloModule m\nf { a = f32[4] parameter(0)\n b = f32[4] parameter(1)\n"
+                  "n = f32[4] negate(a)\n m = f32[4] exponential(b)\n"
+                  "ROOT t = (f32[4], f32[4]) tuple(n, m) }\n"
+                  "ENTRY e { x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n"
+                  "u = (f32[4], f32[4]) fusion(x, y), kind=kLoop, calls=f\n"
+                  "ROOT r = f32[4] get-tuple-element(u), index=1 }"),
+            "fusion{exponential(p0)}(p1)");
+}
+
+constexpr const char* kLoop =
+    "HloModule m\n"
+    "c { s = (s32[], f32[4], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+    "n = s32[] constant(3)\n ROOT r = pred[] compare(i, n), direction=LT }\n"
+    "b { s = (s32[], f32[4], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+    "x = f32[4] get-tuple-element(s), index=1\n y = f32[4] get-tuple-element(s), index=2\n"
+    "o = s32[] constant(1)\n j = s32[] add(i, o)\n u = f32[4] negate(x)\n v = f32[4] add(x, y)\n"
+    "ROOT t = (s32[], f32[4], f32[4]) tuple(j, u, v) }\n"
+    "ENTRY e { x = f32[4] parameter(0)\n z = s32[] constant(0)\n"
+    "s = (s32[], f32[4], f32[4]) tuple(z, x, x)\n"
+    "w = (s32[], f32[4], f32[4]) while(s), condition=c, body=b\n"
+    "ROOT r = f32[4] get-tuple-element(w), index=";
+
+TEST(DeadCode, DropsLoopStateThatOnlyFeedsItself) {
+  auto module = parse(std::string(kLoop) + "1 }");
+  ASSERT_TRUE(*eliminate_dead_code(*module));
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).message();
+  EXPECT_EQ(module->entry()->root()->operand(0)->shape().to_string(), "(s32[], f32[4])");
+  EXPECT_EQ(module->entry()->root()->attributes().tuple_index, 1);
+}
+
+TEST(DeadCode, KeepsLoopStateThatFeedsAResult) {
+  auto module = parse(std::string(kLoop) + "2 }");
+  EXPECT_FALSE(*eliminate_dead_code(*module));
+}
+
+TEST(InlineCalls, PutsTheBodyInPlaceOfTheCall) {
+  EXPECT_EQ(after(inline_calls,
+                  "HloModule m\nf { x = f32[] parameter(0)\n ROOT r = f32[] negate(x) }\n"
+                  "g { x = f32[] parameter(0)\n a = f32[] call(x), to_apply=f\n"
+                  "ROOT r = f32[] add(a, x) }\n"
+                  "ENTRY e { x = f32[] parameter(0)\n ROOT r = f32[] call(x), to_apply=g }"),
+            "add(negate(p0), p0)");
+}
+
+}  // namespace
+}  // namespace plimsoll::passes

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "tests/passes/expression.h"
+
+namespace plimsoll::passes {
+namespace {
+
+const char* const kSum =
+    "HloModule m\nsum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+    "ROOT r = f32[] add(x, y) }\n";
+
+std::string fused(const std::string& lines) { return entry_after(fuse, lines); }
+
+int count(const ir::Computation& computation, ir::Opcode opcode) {
+  return static_cast<int>(std::count_if(computation.instructions().begin(),
+                                        computation.instructions().end(),
+                                        [&](const auto& i) { return i->opcode() == opcode; }));
+}
+
+TEST(Fuse, MakesOneKernelOfAChain) {
+  EXPECT_EQ(fused("x = f32[64] parameter(0)\n y = f32[64] parameter(1)\n a = f32[64] add(x, y)\n"
+                  "b = f32[64] exponential(a)\n ROOT c = f32[64] multiply(b, x)"),
+            "fusion{multiply(exponential(add(p0, p1)), p0)}(p0, p1)");
+}
+
+TEST(Fuse, CopiesBroadcastsAndConstantsIntoEveryUser) {
+  EXPECT_EQ(fused("x = f32[64] parameter(0)\n c = f32[] constant(2)\n"
+                  "b = f32[64] broadcast(c), dimensions={}\n a = f32[64] add(x, b)\n"
+                  "d = f32[64] multiply(x, b)\n"
+                  "ROOT r = (f32[64], f32[64], f32[64]) tuple(a, d, b)"),
+            "tuple(fusion{add(p0, broadcast(2))}(p0), fusion{multiply(p0, broadcast(2))}(p0), "
+            "fusion{broadcast(2)}())");
+}
+
+TEST(Fuse, NeverComputesExpensiveValuesTwice) {
+  EXPECT_EQ(fused("x = f32[64] parameter(0)\n e = f32[64] exponential(x)\n"
+                  "a = f32[64] add(e, x)\n b = f32[64] multiply(e, x)\n"
+                  "ROOT r = (f32[64], f32[64]) tuple(a, b)"),
+            "tuple(add(exponential(p0), p0), multiply(exponential(p0), p0))");
+  EXPECT_EQ(fused("x = f32[64] parameter(0)\n e = f32[64] exponential(x)\n"
+                  "b = f32[32,64] broadcast(e), dimensions={1}\n y = f32[32,64] parameter(1)\n"
+                  "ROOT r = f32[32,64] add(b, y)"),
+            "fusion{add(broadcast(p0), p1)}(exponential(p0), p1)");
+}
+
+TEST(Fuse, ReductionTakesPrologueAndEpilogueButNoBroadcastOfItself) {
+  EXPECT_EQ(after(fuse, std::string(kSum) +
+                            "ENTRY e { x = f32[8,64] parameter(0)\n z = f32[] constant(0)\n"
+                            "q = f32[8,64] multiply(x, x)\n"
+                            "s = f32[64] reduce(q, z), dimensions={0}, to_apply=sum\n"
+                            "n = f32[64] sqrt(s)\n"
+                            "b = f32[8,64] broadcast(n), dimensions={1}\n"
+                            "ROOT r = f32[8,64] divide(x, b) }"),
+            "fusion{divide(p1, broadcast(p0))}("
+            "fusion{sqrt(reduce(multiply(p0, p0), 0))}(p0), p0)");
+}
+
+TEST(Fuse, UpdateStaysTheRootOnAnOperandFromOutside) {
+  EXPECT_EQ(fused("x = f32[64] parameter(0)\n y = f32[4] parameter(1)\n i = s32[] parameter(2)\n"
+                  "n = f32[64] negate(x)\n m = f32[4] negate(y)\n"
+                  "ROOT r = f32[64] dynamic-update-slice(n, m, i)"),
+            "fusion{dynamic-update-slice(p1, negate(p0), p2)}(p1, negate(p0), p2)");
+}
+
+TEST(Fuse, LeavesWhatHasControlEdges) {
+  EXPECT_EQ(fused("x = f32[64] parameter(0)\n a = f32[64] negate(x)\n"
+                  "b = f32[64] abs(x), control-predecessors={a}\n ROOT r = f32[64] add(a, b)"),
+            "add(negate(p0), abs(p0))");
+}
+
+TEST(Fuse, SecondRunFindsNothing) {
+  auto module = parse(
+      "HloModule m\nENTRY e { x = f32[64] parameter(0)\n a = f32[64] negate(x)\n"
+      "ROOT r = f32[64] abs(a) }");
+  EXPECT_TRUE(*fuse(*module));
+  EXPECT_FALSE(*fuse(*module));
+}
+
+TEST(FuseMultiOutput, MergesReductionsOfTheSameArray) {
+  auto module = parse(std::string(kSum) +
+                      "ENTRY e { x = f32[8,64] parameter(0)\n y = f32[8,64] parameter(1)\n"
+                      "z = f32[] constant(0)\n q = f32[8,64] multiply(x, y)\n"
+                      "s = f32[64] reduce(q, z), dimensions={0}, to_apply=sum\n"
+                      "t = f32[64] reduce(x, z), dimensions={0}, to_apply=sum\n"
+                      "ROOT r = (f32[64], f32[64]) tuple(s, t) }");
+  ASSERT_TRUE(*fuse(*module));
+  ASSERT_TRUE(*fuse_multi_output(*module));
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).message();
+  EXPECT_EQ(count(*module->entry(), ir::Opcode::fusion), 1);
+}
+
+TEST(FuseMultiOutput, MergesAProducerThatIsStoredAnyway) {
+  auto module = parse(
+      "HloModule m\nENTRY e { x = f32[64] parameter(0)\n y = f32[64] parameter(1)\n"
+      "a = f32[64] exponential(x)\n b = f32[64] multiply(a, y)\n"
+      "ROOT r = (f32[64], f32[64]) tuple(a, b) }");
+  ASSERT_TRUE(*fuse_multi_output(*module));
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).message();
+  EXPECT_EQ(expression(*module->entry()->root()->operand(0)),
+            "fusion{tuple(exponential(p0), multiply(exponential(p0), p1))}(p0, p1)#0");
+}
+
+TEST(FuseMultiOutput, NeverMakesACycle) {
+  // b needs a through a dot, which no fusion can take in.
+  auto module = parse(
+      "HloModule m\nENTRY e { x = f32[8,8] parameter(0)\n a = f32[8,8] exponential(x)\n"
+      "d = f32[8,8] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      "b = f32[8,8] multiply(d, x)\n ROOT r = (f32[8,8], f32[8,8]) tuple(a, b) }");
+  EXPECT_FALSE(*fuse_multi_output(*module));
+}
+
+// Batch norm on [N,C] with its gradient: every large array is read by few kernels.
+TEST(Pipeline, BatchNormIsAHandfulOfKernels) {
+  auto module = parse(std::string(kSum) + R"(
+ENTRY e {
+  x = f32[512,64] parameter(0)
+  gamma = f32[64] parameter(1)
+  beta = f32[64] parameter(2)
+  g = f32[512,64] parameter(3)
+  z = f32[] constant(0)
+  n = f32[] constant(0.001953125)
+  eps = f32[] constant(1e-5)
+  nb = f32[64] broadcast(n), dimensions={}
+  epsb = f32[64] broadcast(eps), dimensions={}
+  s = f32[64] reduce(x, z), dimensions={0}, to_apply=sum
+  mean = f32[64] multiply(s, nb)
+  xx = f32[512,64] multiply(x, x)
+  ss = f32[64] reduce(xx, z), dimensions={0}, to_apply=sum
+  sq = f32[64] multiply(ss, nb)
+  mm = f32[64] multiply(mean, mean)
+  var = f32[64] subtract(sq, mm)
+  ve = f32[64] add(var, epsb)
+  rstd = f32[64] rsqrt(ve)
+  meanb = f32[512,64] broadcast(mean), dimensions={1}
+  rstdb = f32[512,64] broadcast(rstd), dimensions={1}
+  gammab = f32[512,64] broadcast(gamma), dimensions={1}
+  betab = f32[512,64] broadcast(beta), dimensions={1}
+  xc = f32[512,64] subtract(x, meanb)
+  xhat = f32[512,64] multiply(xc, rstdb)
+  xg = f32[512,64] multiply(xhat, gammab)
+  y = f32[512,64] add(xg, betab)
+  zb = f32[512,64] broadcast(z), dimensions={}
+  relu = f32[512,64] maximum(y, zb)
+  mask = pred[512,64] compare(y, zb), direction=GT
+  dy = f32[512,64] select(mask, g, zb)
+  dbeta = f32[64] reduce(dy, z), dimensions={0}, to_apply=sum
+  dyx = f32[512,64] multiply(dy, xhat)
+  dgamma = f32[64] reduce(dyx, z), dimensions={0}, to_apply=sum
+  a = f32[64] multiply(dbeta, nb)
+  b = f32[64] multiply(dgamma, nb)
+  ab = f32[512,64] broadcast(a), dimensions={1}
+  bb = f32[512,64] broadcast(b), dimensions={1}
+  bx = f32[512,64] multiply(xhat, bb)
+  d1 = f32[512,64] subtract(dy, ab)
+  d2 = f32[512,64] subtract(d1, bx)
+  sc = f32[64] multiply(gamma, rstd)
+  scb = f32[512,64] broadcast(sc), dimensions={1}
+  dx = f32[512,64] multiply(d2, scb)
+  ROOT r = (f32[512,64], f32[512,64], f32[64], f32[64]) tuple(relu, dx, dgamma, dbeta)
+})");
+  const Status status = optimize(*module);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).message();
+  int kernels = 0;
+  for (const auto& instruction : module->entry()->instructions()) {
+    const ir::OpClass op_class = op_info(instruction->opcode()).op_class;
+    if (op_class != ir::OpClass::structure && instruction->opcode() != ir::Opcode::constant) {
+      ++kernels;
+    }
+  }
+  EXPECT_LE(kernels, 5) << ir::to_text(*module);
+}
+
+}  // namespace
+}  // namespace plimsoll::passes

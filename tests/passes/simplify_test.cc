@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/passes/expression.h"
+
+namespace plimsoll::passes {
+namespace {
+
+std::string simplified(const std::string& lines) { return entry_after(simplify, lines); }
+
+TEST(Simplify, DropsNeutralOperands) {
+  EXPECT_EQ(simplified("x = f32[4] parameter(0)\n one = f32[] constant(1)\n"
+                       "b = f32[4] broadcast(one), dimensions={}\n ROOT r = f32[4] multiply(x, b)"),
+            "p0");
+  EXPECT_EQ(simplified("x = f32[4] parameter(0)\n z = f32[4] constant({0, 0, 0, 0})\n"
+                       "ROOT r = f32[4] subtract(x, z)"),
+            "p0");
+  EXPECT_EQ(simplified("x = s32[] parameter(0)\n z = s32[] constant(0)\n"
+                       "ROOT r = s32[] multiply(x, z)"),
+            "0");
+}
+
+TEST(Simplify, KeepsWhatChangesTheSignOfZero) {
+  EXPECT_EQ(simplified("x = f32[] parameter(0)\n z = f32[] constant(0)\n"
+                       "ROOT r = f32[] add(x, z)"),
+            "add(p0, 0)");
+  EXPECT_EQ(simplified("x = f32[] parameter(0)\n z = f32[] constant(-0)\n"
+                       "ROOT r = f32[] add(x, z)"),
+            "p0");
+  EXPECT_EQ(simplified("x = f32[] parameter(0)\n z = f32[] constant(-0)\n"
+                       "ROOT r = f32[] subtract(x, z)"),
+            "subtract(p0, -0)");
+  EXPECT_EQ(simplified("x = f32[] parameter(0)\n z = f32[] constant(0)\n"
+                       "ROOT r = f32[] multiply(x, z)"),
+            "multiply(p0, 0)");
+}
+
+TEST(Simplify, DividesByPowersOfTwoByMultiplying) {
+  EXPECT_EQ(simplified("x = f32[] parameter(0)\n c = f32[] constant(8)\n"
+                       "ROOT r = f32[] divide(x, c)"),
+            "multiply(p0, 0.125)");
+  EXPECT_EQ(simplified("x = f32[] parameter(0)\n c = f32[] constant(3)\n"
+                       "ROOT r = f32[] divide(x, c)"),
+            "divide(p0, 3)");
+}
+
+TEST(Simplify, ComposesMovement) {
+  EXPECT_EQ(simplified("x = f32[2,3,4] parameter(0)\n"
+                       "a = f32[3,4,2] transpose(x), dimensions={1,2,0}\n"
+                       "ROOT r = f32[2,3,4] transpose(a), dimensions={2,0,1}"),
+            "p0");
+  EXPECT_EQ(simplified("x = f32[2,6] parameter(0)\n a = f32[12] reshape(x)\n"
+                       "ROOT r = f32[3,4] reshape(a)"),
+            "reshape(p0)");
+  EXPECT_EQ(simplified("x = f32[1,6] parameter(0)\n"
+                       "ROOT r = f32[6,1] transpose(x), dimensions={1,0}"),
+            "reshape(p0)");
+  EXPECT_EQ(simplified("x = f32[3] parameter(0)\n a = f32[3,4] broadcast(x), dimensions={0}\n"
+                       "ROOT r = f32[2,3,4] broadcast(a), dimensions={1,2}"),
+            "broadcast(p0)");
+}
+
+TEST(Simplify, ComposesSlices) {
+  EXPECT_EQ(simplified("x = f32[10] parameter(0)\n a = f32[8] slice(x), slice={[1:9]}\n"
+                       "ROOT r = f32[3] slice(a), slice={[2:7:2]}"),
+            "slice(p0)");
+  EXPECT_EQ(simplified("x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n"
+                       "c = f32[8] concatenate(x, y), dimensions={0}\n"
+                       "ROOT r = f32[4] slice(c), slice={[4:8]}"),
+            "p1");
+  EXPECT_EQ(simplified("x = f32[8] parameter(0)\n i = s32[] constant(30)\n"
+                       "ROOT r = f32[2] dynamic-slice(x, i), dynamic_slice_sizes={2}"),
+            "slice(p0)");
+}
+
+TEST(Simplify, MergesConversionsThatLoseNothing) {
+  EXPECT_EQ(simplified("x = bf16[4] parameter(0)\n a = f32[4] convert(x)\n"
+                       "ROOT r = bf16[4] convert(a)"),
+            "p0");
+  EXPECT_EQ(simplified("x = f32[4] parameter(0)\n a = bf16[4] convert(x)\n"
+                       "ROOT r = f32[4] convert(a)"),
+            "convert(convert(p0))");
+  EXPECT_EQ(simplified("x = s8[4] parameter(0)\n a = s32[4] convert(x)\n"
+                       "ROOT r = f32[4] convert(a)"),
+            "convert(p0)");
+  EXPECT_EQ(simplified("x = s32[4] parameter(0)\n a = f32[4] convert(x)\n"
+                       "ROOT r = f64[4] convert(a)"),
+            "convert(convert(p0))");
+}
+
+TEST(Simplify, SinksBroadcastsBelowElementwiseOperations) {
+  EXPECT_EQ(simplified("x = f32[3] parameter(0)\n c = f32[] constant(2)\n"
+                       "a = f32[3,4] broadcast(x), dimensions={0}\n"
+                       "b = f32[3,4] broadcast(c), dimensions={}\n"
+                       "ROOT r = f32[3,4] add(a, b)"),
+            "broadcast(add(p0, broadcast(2)))");
+}
+
+TEST(Simplify, FoldsSmallConstants) {
+  EXPECT_EQ(simplified("a = f32[] constant(2)\n b = f32[] constant(3)\n c = f32[] add(a, b)\n"
+                       "x = f32[4] parameter(0)\n d = f32[4] broadcast(c), dimensions={}\n"
+                       "ROOT r = f32[4] add(x, d)"),
+            "add(p0, broadcast(5))");
+}
+
+TEST(Simplify, LeavesElidedConstantsAlone) {
+  EXPECT_EQ(simplified("a = f32[100] constant({...})\n b = f32[100] constant({...})\n"
+                       "ROOT r = f32[100] add(a, b)"),
+            "add(constantf32[100], constantf32[100])");
+}
+
+TEST(Simplify, DecidesWhatConstantsDecide) {
+  const std::string branches =
+      "HloModule m\nf { x = f32[] parameter(0)\n ROOT r = f32[] negate(x) }\n"
+      "g { x = f32[] parameter(0)\n ROOT r = f32[] exponential(x) }\n";
+  EXPECT_EQ(
+      after(simplify, branches + "ENTRY e { x = f32[] parameter(0)\n p = pred[] constant(false)\n"
+                                 "ROOT r = f32[] conditional(p, x, x), true_computation=f, "
+                                 "false_computation=g }"),
+      "exponential(p0)");
+  EXPECT_EQ(simplified("x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n"
+                       "p = pred[] constant(true)\n"
+                       "b = pred[4] broadcast(p), dimensions={}\n"
+                       "ROOT r = f32[4] select(b, x, y)"),
+            "p0");
+}
+
+TEST(Simplify, FoldsTransposesIntoDots) {
+  EXPECT_EQ(simplified("x = f32[5,2] parameter(0)\n y = f32[5,3] parameter(1)\n"
+                       "t = f32[2,5] transpose(x), dimensions={1,0}\n"
+                       "ROOT r = f32[2,3] dot(t, y), lhs_contracting_dims={1}, "
+                       "rhs_contracting_dims={0}"),
+            "dot(p0, p1)");
+}
+
+TEST(Simplify, LeavesControlDependenciesAlone) {
+  EXPECT_EQ(simplified("x = f32[4] parameter(0)\n a = f32[4] negate(x)\n"
+                       "b = f32[4] negate(a), control-predecessors={a}\n"
+                       "ROOT r = f32[4] add(b, a)"),
+            "add(negate(negate(p0)), negate(p0))");
+}
+
+}  // namespace
+}  // namespace plimsoll::passes
