@@ -74,7 +74,7 @@ Tensor* Context::make_tensor(Node* node) {
   auto* tensor = new (block) Tensor{this, node, 1, size_class};
   graph_.retain(node);
   ++node->handles;
-  ++live_tensors_;
+  if (live_tensors_++ == 0) retain();
   return tensor;
 }
 
@@ -82,7 +82,7 @@ void Context::release_tensor(Tensor* tensor) {
   --tensor->node->handles;
   graph_.release(tensor->node);
   graph_.pool().release(tensor, tensor->size_class);
-  --live_tensors_;
+  if (--live_tensors_ == 0) release();
 }
 
 void Context::set_name(Node* node, std::string_view name) {

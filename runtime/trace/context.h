@@ -81,6 +81,8 @@ class Context {
   // Blocks until the leaf's bytes are there.
   Status wait(Node* leaf);
   Status wait_all() { return worker_.wait_all(); }
+  // Blocks until nothing runs; errors stay to be reported.
+  void wait_idle() { worker_.wait_idle(); }
   // A device leaf's value, kept alive by the caller. Precondition: wait(leaf) succeeded.
   std::shared_ptr<Value> value_of(Node* leaf) const { return leaf->value; }
 
@@ -88,13 +90,25 @@ class Context {
   std::unique_ptr<ir::Module> module_of(std::span<Node* const> wanted);
 
   Tensor* make_tensor(Node* node);
+  // The context may be gone afterwards.
   void release_tensor(Tensor* tensor);
   // `variable` takes the value, whose shape is checked.
   Status assign(Tensor& variable, Node* value);
   void set_name(Node* node, std::string_view name);
   const std::string& name_of(const Node* node) const { return names_[node->name]; }
-  std::int64_t live_tensors() const { return live_tensors_; }
-  bool orphaned = false;  // its owner is gone; the last tensor takes it along
+  std::string text_given_out;  // what the C ABI last returned by pointer
+
+  // Owners: the user, all tensors together, executables. The last one to go deletes the context.
+  // Any thread.
+  void retain() { owners_.fetch_add(1, std::memory_order_relaxed); }
+  void release() {
+    if (owners_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  // The user's part in it ends: nothing is logged to where the options said any more.
+  void disown() {
+    options_.log = nullptr;
+    release();
+  }
 
   const CutReport& last_cut() const { return last_cut_; }
   struct Counts {
@@ -114,7 +128,7 @@ class Context {
   void log(LogLevel level, std::string_view line) const;
   void log_cut() const;
 
-  const ContextOptions options_;
+  ContextOptions options_;
   const std::shared_ptr<memory::Budget> budget_;
   const std::shared_ptr<jit::Compiler> compiler_;
   Graph graph_;
@@ -129,6 +143,7 @@ class Context {
   std::vector<std::string> names_{""};
   std::unordered_map<std::string, std::uint32_t> name_index_;
   std::int64_t live_tensors_ = 0;
+  std::atomic<std::int64_t> owners_{1};
   std::int64_t next_pending_limit_;
   std::uint64_t random_counter_ = 0;
   CutReport last_cut_;

@@ -80,6 +80,11 @@ Status Worker::revive() {
   return ok_status();
 }
 
+void Worker::wait_idle() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return queue_.empty(); });
+}
+
 Status Worker::wait_all() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return queue_.empty(); });

@@ -49,6 +49,7 @@ class Worker {
   Status revive();
   // Blocks until nothing runs or waits; the first error since the last call.
   Status wait_all();
+  void wait_idle();
 
  private:
   static constexpr std::size_t kDepth = 2;

@@ -222,6 +222,11 @@ NodeRef Recorder::scalar(ir::DType dtype, double value, bool structural) {
                                     structural ? kStructural : std::uint8_t{0}));
 }
 
+NodeRef Recorder::stop_gradient(Node* node) {
+  return NodeRef(graph_, graph_.add(Opcode::copy, node->dtype, node->dims(), std::span(&node, 1),
+                                    {}, kStopGradient));
+}
+
 NodeRef Recorder::leaf(const ir::Shape& shape, std::shared_ptr<Value> value) {
   return NodeRef(graph_, graph_.add(Opcode::parameter, shape.dtype(), shape.dims(), {}, {}, 0,
                                     std::move(value)));

@@ -32,6 +32,8 @@ class Recorder {
   // A rank-0 constant. The value of a structural one is part of the program; the others may become
   // inputs of it when they turn out to change.
   NodeRef scalar(ir::DType dtype, double value, bool structural);
+  // The same value; gradients end here.
+  NodeRef stop_gradient(Node* node);
   // A leaf.
   NodeRef leaf(const ir::Shape& shape, std::shared_ptr<Value> value);
 

@@ -395,7 +395,8 @@ typedef struct plm_op_attributes {
   const plm_gather_dims* gather;            // NULL: row form
   const plm_scatter_dims* scatter;          // NULL: row form
   plm_reduction reduction;    // reduce, reduce-window, scatter; select-and-scatter: of scatter
-  plm_comparison comparison;  // compare; select-and-scatter: of select
+  plm_comparison comparison;  // compare; select-and-scatter: of select (there PLM_EQ
+                              // is PLM_GE)
   int total_order;            // compare of floats: -0 < +0, NaN ordered; 0: IEEE
   int descending;             // sort
   int indices_are_sorted, unique_indices;  // gather, scatter
@@ -510,7 +511,8 @@ PLM_EXPORT plm_status* plm_executable_create(plm_context* context, const char* t
 PLM_EXPORT plm_status* plm_executable_load(plm_context* context, const char* path,
                                            const plm_executable_options* options,
                                            plm_executable** out);
-// Waits for no one: call it when no thread runs it. Accepts NULL.
+// Waits for no one: call it when no thread runs it, on the thread that uses the context when
+// parameters are bound. Accepts NULL.
 PLM_EXPORT void plm_executable_destroy(plm_executable* executable);
 
 // The rest of this section may be called from any thread.

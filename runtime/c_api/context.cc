@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "runtime/autograd/gradient.h"
+#include "runtime/base/environment.h"
+#include "runtime/c_api/handles.h"
+#include "runtime/ir/text.h"
+
+namespace plimsoll::c_api {
+
+Result<planner::Policy> policy_from(const char* name) {
+  std::string text;
+  if (name != nullptr) {
+    text = name;
+  } else {
+    PLIMSOLL_ASSIGN_OR_RETURN(text, choice_variable(Variable::planner));
+  }
+  const auto policy = planner::parse_policy(text);
+  if (!policy) {
+    return invalid_argument("planner: '" + text + "' (must be default, greedy, sqrt or none)");
+  }
+  return *policy;
+}
+
+const char* keep_text(trace::Context& context, std::string text) {
+  context.text_given_out = std::move(text);
+  return context.text_given_out.c_str();
+}
+
+namespace {
+
+Result<std::int64_t> limit_from_environment() {
+  const std::string text = variable_text(Variable::memory_limit).text;
+  if (text.empty()) return planner::kUnlimited;
+  const std::string name(variable_info(Variable::memory_limit).name);
+  PLIMSOLL_ASSIGN_OR_RETURN(const MemoryLimit limit, parse_memory_limit(text, name));
+  if (limit.kind == MemoryLimit::Kind::percent_of_peak) {
+    return invalid_argument(name + ": '" + text +
+                            "' is a share of a program's peak, which a context does not have "
+                            "(give a size or a share of the device's memory)");
+  }
+  return limit.resolve(device::cpu_device()->total_bytes(), 0);
+}
+
+Result<trace::ContextOptions> context_options(const plm_context_options& in) {
+  trace::ContextOptions options;
+  if (in.memory_limit_bytes < 0) {
+    return invalid_argument("memory_limit_bytes: " + std::to_string(in.memory_limit_bytes) +
+                            " (must not be negative)");
+  }
+  options.limit_bytes = in.memory_limit_bytes;
+  if (in.memory_limit_bytes == 0) {
+    PLIMSOLL_ASSIGN_OR_RETURN(options.limit_bytes, limit_from_environment());
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(options.policy, policy_from(in.planner));
+  options.seed = in.seed;
+  options.max_pending = in.max_pending_ops;
+  if (options.max_pending <= 0) {
+    PLIMSOLL_ASSIGN_OR_RETURN(options.max_pending, count_variable(Variable::trace_limit, 100000));
+  }
+  options.optimize = in.disable_optimization == 0;
+  if (in.log != nullptr) {
+    options.log = [log = in.log, user = in.log_user](LogLevel level, std::string_view line) {
+      const std::string text(line);
+      log(user, level <= LogLevel::warning ? PLM_LOG_WARNING : PLM_LOG_INFO, text.c_str());
+    };
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace plimsoll::c_api
+
+using namespace plimsoll;
+using c_api::guarded;
+using c_api::require;
+using c_api::unwrap;
+
+extern "C" {
+
+plm_status* plm_context_create(const plm_context_options* options, plm_context** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "context: the output pointer is NULL"));
+    PLIMSOLL_RETURN_IF_ERROR(check_environment());
+    PLIMSOLL_ASSIGN_OR_RETURN(auto converted, c_api::context_options(c_api::read_options(options)));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto context, trace::Context::create(std::move(converted)));
+    *out = c_api::wrap(context.release());
+    return ok_status();
+  });
+}
+
+void plm_context_destroy(plm_context* handle) {
+  if (handle == nullptr) return;
+  trace::Context* context = unwrap(handle);
+  plm_status_free(guarded([&] {
+    (void)context->wait_all();
+    return ok_status();
+  }));
+  context->disown();
+}
+
+plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes) {
+  return guarded([&]() -> Status {
+    if (limit_bytes <= 0) {
+      return invalid_argument("set_limit: " + std::to_string(limit_bytes) +
+                              " (must be above zero; PLM_NO_LIMIT for none)");
+    }
+    unwrap(context)->budget()->set_limit(limit_bytes);
+    return ok_status();
+  });
+}
+
+int64_t plm_context_limit(const plm_context* context) { return unwrap(context)->budget()->limit(); }
+
+plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics* out) {
+  return guarded([&]() -> Status {
+    const memory::Statistics s = unwrap(context)->budget()->statistics();
+    const auto used = [&](memory::Tag tag) { return s.used_by_tag[static_cast<size_t>(tag)]; };
+    const auto peak = [&](memory::Tag tag) { return s.peak_by_tag[static_cast<size_t>(tag)]; };
+    plm_memory_statistics filled;
+    filled.limit_bytes = s.limit_bytes;
+    filled.used_bytes = s.used_bytes;
+    filled.peak_bytes = s.peak_bytes;
+    filled.used_parameters = used(memory::Tag::parameters);
+    filled.used_constants = used(memory::Tag::constants);
+    filled.used_outputs = used(memory::Tag::outputs);
+    filled.used_arena = used(memory::Tag::arena);
+    filled.used_staging = used(memory::Tag::staging);
+    filled.peak_parameters = peak(memory::Tag::parameters);
+    filled.peak_constants = peak(memory::Tag::constants);
+    filled.peak_outputs = peak(memory::Tag::outputs);
+    filled.peak_arena = peak(memory::Tag::arena);
+    filled.peak_staging = peak(memory::Tag::staging);
+    filled.allocations = s.allocations;
+    return c_api::write_struct(filled, out);
+  });
+}
+
+void plm_context_reset_peak(plm_context* context) { unwrap(context)->budget()->reset_peak(); }
+
+void plm_context_fail_allocation(plm_context* context, int64_t n) {
+  unwrap(context)->budget()->fail_allocation(n);
+}
+
+plm_status* plm_context_report(plm_context* context, const char** json) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(json != nullptr, "report: the output pointer is NULL"));
+    unwrap(context)->wait_idle();
+    *json = c_api::keep_text(*unwrap(context), trace::report_json(*unwrap(context)));
+    return ok_status();
+  });
+}
+
+void plm_context_enable_profile(plm_context* context, int on) {
+  unwrap(context)->enable_profile(on != 0);
+}
+
+plm_status* plm_eval(plm_context* context, plm_tensor* const* tensors, size_t count) {
+  return guarded([&]() -> Status {
+    std::vector<trace::Node*> nodes;
+    PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("eval", context, tensors, count, nodes));
+    return unwrap(context)->evaluate(nodes);
+  });
+}
+
+plm_status* plm_step(plm_context* context) { return plm_eval(context, nullptr, 0); }
+
+plm_status* plm_wait(plm_context* context) {
+  return guarded([&] { return unwrap(context)->wait_all(); });
+}
+
+plm_status* plm_trace_text(plm_context* context, plm_tensor* const* tensors, size_t count,
+                           const char** text) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(text != nullptr, "trace_text: the output pointer is NULL"));
+    std::vector<trace::Node*> nodes;
+    PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("trace_text", context, tensors, count, nodes));
+    *text = c_api::keep_text(*unwrap(context), ir::to_text(*unwrap(context)->module_of(nodes)));
+    return ok_status();
+  });
+}
+
+plm_status* plm_gradients(plm_context* context, const plm_tensor* const* outputs,
+                          const plm_tensor* const* output_gradients, size_t output_count,
+                          const plm_tensor* const* wrt, size_t wrt_count,
+                          const plm_gradient_options* options, plm_tensor** gradients) {
+  return guarded([&]() -> Status {
+    std::vector<trace::Node*> of, weights, with_respect_to;
+    PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("gradients", context, outputs, output_count, of));
+    PLIMSOLL_RETURN_IF_ERROR(
+        c_api::collect_nodes("gradients", context, wrt, wrt_count, with_respect_to));
+    if (output_gradients != nullptr) {
+      for (size_t i = 0; i < output_count; ++i) {
+        weights.push_back(output_gradients[i] == nullptr ? nullptr
+                                                         : unwrap(output_gradients[i])->node);
+      }
+    }
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(gradients != nullptr || wrt_count == 0, "gradients: the output pointer is NULL"));
+    const plm_gradient_options known = c_api::read_options(options);
+    const auto unused = known.null_unused    ? autograd::Unused::null
+                        : known.allow_unused ? autograd::Unused::zeros
+                                             : autograd::Unused::error;
+    trace::Context& target = *unwrap(context);
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto made, autograd::gradients(target.recorder(), of, weights,
+                                                                   with_respect_to, unused));
+    for (size_t i = 0; i < wrt_count; ++i) {
+      gradients[i] = made[i] ? c_api::wrap(target.make_tensor(made[i].get())) : nullptr;
+    }
+    return ok_status();
+  });
+}
+
+plm_status* plm_backward(plm_context* context, const plm_tensor* loss, const plm_tensor* const* wrt,
+                         size_t wrt_count, plm_tensor** gradients) {
+  if (loss != nullptr && plm_tensor_rank(loss) != 0) {
+    return guarded([&] {
+      return invalid_argument("backward: the loss is " + unwrap(loss)->node->shape().to_string() +
+                              ", must be rank 0");
+    });
+  }
+  return plm_gradients(context, &loss, nullptr, 1, wrt, wrt_count, nullptr, gradients);
+}
+
+}  // extern "C"

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/include/plimsoll/plimsoll.h"
+#include "runtime/trace/context.h"
+
+// The ABI's opaque types are the library's own: the casts are here and nowhere else.
+namespace plimsoll::c_api {
+
+inline trace::Context* unwrap(plm_context* context) {
+  return reinterpret_cast<trace::Context*>(context);
+}
+inline const trace::Context* unwrap(const plm_context* context) {
+  return reinterpret_cast<const trace::Context*>(context);
+}
+inline plm_context* wrap(trace::Context* context) {
+  return reinterpret_cast<plm_context*>(context);
+}
+inline trace::Tensor* unwrap(plm_tensor* tensor) {
+  return reinterpret_cast<trace::Tensor*>(tensor);
+}
+inline const trace::Tensor* unwrap(const plm_tensor* tensor) {
+  return reinterpret_cast<const trace::Tensor*>(tensor);
+}
+inline plm_tensor* wrap(trace::Tensor* tensor) { return reinterpret_cast<plm_tensor*>(tensor); }
+
+// NULL for success. Never throws: when there is no memory for an error, a static one says so.
+plm_status* make_status(const Status& status) noexcept;
+plm_status* out_of_host_memory() noexcept;
+
+// Runs `body`, which returns a Status, and lets no exception out.
+template <typename Body>
+plm_status* guarded(Body&& body) noexcept {
+  try {
+    const Status status = std::forward<Body>(body)();
+    return status.ok() ? nullptr : make_status(status);
+  } catch (const std::bad_alloc&) {
+    return out_of_host_memory();
+  } catch (const std::exception& error) {
+    return make_status(Status(StatusCode::internal, error.what()));
+  } catch (...) {
+    return make_status(Status(StatusCode::internal, "unknown exception"));
+  }
+}
+
+// A copy of the caller's struct with the fields it does not know set to zero. The caller's struct
+// may be older (shorter) or newer (longer) than ours.
+template <typename T>
+T read_options(const T* options) {
+  T copy;
+  std::memset(&copy, 0, sizeof copy);
+  if (options != nullptr) {
+    std::memcpy(&copy, options, std::min(options->struct_size, sizeof copy));
+  }
+  copy.struct_size = sizeof copy;
+  return copy;
+}
+
+// The other direction, for structs that the library fills.
+template <typename T>
+Status write_struct(const T& value, T* out) {
+  if (out == nullptr) return invalid_argument("the output pointer is NULL");
+  const std::size_t size = std::min(out->struct_size, sizeof value);
+  if (size < sizeof(std::size_t)) return invalid_argument("struct_size is not set");
+  const std::size_t keep = out->struct_size;
+  std::memcpy(out, &value, size);
+  out->struct_size = keep;
+  return ok_status();
+}
+
+Status require(bool condition, const char* what);
+bool is_dtype(int dtype);
+
+// The nodes of tensors that must belong to `context`; `what` starts the message.
+Status collect_nodes(const char* what, const plm_context* context, const plm_tensor* const* tensors,
+                     std::size_t count, std::vector<trace::Node*>& nodes);
+// Checks dtype, rank and dims.
+Result<ir::Shape> make_shape(const char* what, int dtype, const std::int64_t* dims,
+                             std::size_t rank);
+
+// The policy called `name`; the environment's for NULL.
+Result<planner::Policy> policy_from(const char* name);
+
+// Gives the text to the caller until the next call with this context.
+const char* keep_text(trace::Context& context, std::string text);
+
+}  // namespace plimsoll::c_api

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+
+#include "runtime/c_api/handles.h"
+
+namespace plimsoll::c_api {
+
+Status collect_nodes(const char* what, const plm_context* context, const plm_tensor* const* tensors,
+                     std::size_t count, std::vector<trace::Node*>& nodes) {
+  if (context == nullptr) return invalid_argument(std::string(what) + ": the context is NULL");
+  if (tensors == nullptr && count > 0) {
+    return invalid_argument(std::string(what) + ": the list of tensors is NULL");
+  }
+  nodes.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (tensors[i] == nullptr) {
+      return invalid_argument(std::string(what) + ": tensor " + std::to_string(i) + " is NULL");
+    }
+    if (unwrap(tensors[i])->context != unwrap(context)) {
+      return invalid_argument(std::string(what) + ": tensor " + std::to_string(i) +
+                              " belongs to another context");
+    }
+    nodes.push_back(unwrap(tensors[i])->node);
+  }
+  return ok_status();
+}
+
+Result<ir::Shape> make_shape(const char* what, int dtype, const std::int64_t* dims,
+                             std::size_t rank) {
+  if (!is_dtype(dtype)) {
+    return invalid_argument(std::string(what) + ": " + std::to_string(dtype) + " is no dtype");
+  }
+  if (rank > PLM_MAX_RANK) {
+    return invalid_argument(std::string(what) + ": rank " + std::to_string(rank) + " is over " +
+                            std::to_string(PLM_MAX_RANK));
+  }
+  if (rank > 0 && dims == nullptr) {
+    return invalid_argument(std::string(what) + ": the dims are NULL");
+  }
+  const ir::Dims checked(dims, dims + rank);
+  if (!ir::fits_address_space(static_cast<ir::DType>(dtype), checked)) {
+    return invalid_argument(std::string(what) + ": dims are negative or too large");
+  }
+  return ir::Shape(static_cast<ir::DType>(dtype), checked);
+}
+
+}  // namespace plimsoll::c_api
+
+static_assert(PLM_MAX_RANK == plimsoll::ir::kMaxRank);
+
+using namespace plimsoll;
+using c_api::guarded;
+using c_api::require;
+using c_api::unwrap;
+
+namespace {
+
+Status give(trace::Context& context, const trace::NodeRef& node, plm_tensor** out) {
+  *out = c_api::wrap(context.make_tensor(node.get()));
+  return ok_status();
+}
+
+plm_status* scalar_of(plm_context* context, plm_dtype dtype, double value, bool input,
+                      plm_tensor** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(context != nullptr && out != nullptr, "scalar: a pointer is NULL"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
+                              c_api::make_shape("scalar", dtype, nullptr, 0));
+    trace::Context& target = *unwrap(context);
+    const trace::NodeRef node = target.recorder().scalar(shape.dtype(), value, false);
+    if (!input) return give(target, node, out);
+    const auto bytes = std::as_bytes(node->words()).first(static_cast<size_t>(shape.byte_size()));
+    return give(target, target.from_host(shape, bytes), out);
+  });
+}
+
+}  // namespace
+
+extern "C" {
+
+plm_status* plm_tensor_from_host(plm_context* context, plm_dtype dtype, const int64_t* dims,
+                                 size_t rank, const void* data, plm_tensor** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(context != nullptr && out != nullptr, "from_host: a pointer is NULL"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
+                              c_api::make_shape("from_host", dtype, dims, rank));
+    const auto bytes = static_cast<size_t>(shape.byte_size());
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(data != nullptr || bytes == 0, "from_host: the data pointer is NULL"));
+    return give(
+        *unwrap(context),
+        unwrap(context)->from_host(shape, std::span(static_cast<const std::byte*>(data), bytes)),
+        out);
+  });
+}
+
+plm_status* plm_scalar(plm_context* context, plm_dtype dtype, double value, plm_tensor** out) {
+  return scalar_of(context, dtype, value, false, out);
+}
+
+plm_status* plm_scalar_input(plm_context* context, plm_dtype dtype, double value,
+                             plm_tensor** out) {
+  return scalar_of(context, dtype, value, true, out);
+}
+
+plm_status* plm_random_state(plm_context* context, plm_tensor** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(context != nullptr && out != nullptr, "random_state: a pointer is NULL"));
+    return give(*unwrap(context), unwrap(context)->random_state(), out);
+  });
+}
+
+plm_dtype plm_tensor_dtype(const plm_tensor* tensor) {
+  return static_cast<plm_dtype>(unwrap(tensor)->node->dtype);
+}
+size_t plm_tensor_rank(const plm_tensor* tensor) { return unwrap(tensor)->node->rank; }
+const int64_t* plm_tensor_dims(const plm_tensor* tensor) {
+  return unwrap(tensor)->node->dims_data();
+}
+size_t plm_tensor_byte_size(const plm_tensor* tensor) {
+  return static_cast<size_t>(unwrap(tensor)->node->byte_size());
+}
+int plm_tensor_is_pending(const plm_tensor* tensor) {
+  return unwrap(tensor)->node->is_pending() ? 1 : 0;
+}
+plm_context* plm_tensor_context(const plm_tensor* tensor) {
+  return c_api::wrap(unwrap(tensor)->context);
+}
+
+plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name) {
+  return guarded([&]() -> Status {
+    unwrap(tensor)->context->set_name(unwrap(tensor)->node, name == nullptr ? "" : name);
+    return ok_status();
+  });
+}
+
+const char* plm_tensor_name(const plm_tensor* tensor) {
+  return unwrap(tensor)->context->name_of(unwrap(tensor)->node).c_str();
+}
+
+void plm_tensor_retain(plm_tensor* tensor) { ++unwrap(tensor)->refs; }
+
+void plm_tensor_release(plm_tensor* handle) {
+  if (handle == nullptr) return;
+  trace::Tensor* tensor = unwrap(handle);
+  if (--tensor->refs > 0) return;
+  tensor->context->release_tensor(tensor);
+}
+
+plm_status* plm_tensor_alias(plm_tensor* tensor, plm_tensor** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(tensor != nullptr && out != nullptr, "alias: a pointer is NULL"));
+    *out = c_api::wrap(unwrap(tensor)->context->make_tensor(unwrap(tensor)->node));
+    return ok_status();
+  });
+}
+
+plm_status* plm_tensor_read(plm_tensor* tensor, void* destination, size_t bytes) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr && (destination != nullptr || bytes == 0),
+                                     "read: a pointer is NULL"));
+    return unwrap(tensor)->context->read(unwrap(tensor)->node,
+                                         {static_cast<std::byte*>(destination), bytes});
+  });
+}
+
+plm_status* plm_assign(plm_context* context, plm_tensor* variable, const plm_tensor* value) {
+  return guarded([&]() -> Status {
+    std::vector<trace::Node*> nodes;
+    const plm_tensor* both[] = {variable, value};
+    PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("assign", context, both, 2, nodes));
+    return unwrap(context)->assign(*unwrap(variable), nodes[1]);
+  });
+}
+
+plm_status* plm_stop_gradient(plm_context* context, const plm_tensor* tensor, plm_tensor** out) {
+  return guarded([&]() -> Status {
+    std::vector<trace::Node*> nodes;
+    PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("stop_gradient", context, &tensor, 1, nodes));
+    PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "stop_gradient: the output pointer is NULL"));
+    trace::Context& target = *unwrap(context);
+    return give(target, target.recorder().stop_gradient(nodes[0]), out);
+  });
+}
+
+}  // extern "C"
