@@ -162,7 +162,9 @@ std::vector<LibraryConvolution> library_convolutions(const ir::Instruction& inst
       }
       cost += window < positions ? -1 : 2;
     }
-    if (c.mode == ConvolutionMode::input_gradient) cost += 1;
+    // Where the window is reversed already, the gradient's direction needs no reversed copy.
+    const bool flips = std::find(c.flip.begin(), c.flip.end(), true) != c.flip.end();
+    if (c.mode != ConvolutionMode::filter_gradient && flips) cost += 1;
     return cost;
   };
   std::stable_sort(result.begin(), result.end(),

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/interpreter.h"
+#include "runtime/ir/text.h"
+#include "tests/cases/compare.h"
+#include "tests/kernels/kernel_harness.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using ir::DType;
+using ir::Shape;
+
+std::string braces(const std::vector<std::int64_t>& values) {
+  std::string text = "{";
+  for (std::size_t i = 0; i < values.size(); ++i)
+    text += (i > 0 ? "," : "") + std::to_string(values[i]);
+  return text + "}";
+}
+
+// Compares bit for bit with the interpreter, on values whose sums are exact in every order.
+std::string check(const Shape& lhs, const Shape& rhs, const Shape& out,
+                  const ir::DotDimensions& d) {
+  const std::string text = "HloModule m\nENTRY e {\n  a = " + lhs.to_string() +
+                           " parameter(0)\n  b = " + rhs.to_string() +
+                           " parameter(1)\n  ROOT c = " + out.to_string() +
+                           " dot(a, b), lhs_batch_dims=" + braces(d.lhs_batch) +
+                           ", rhs_batch_dims=" + braces(d.rhs_batch) +
+                           ", lhs_contracting_dims=" + braces(d.lhs_contracting) +
+                           ", rhs_contracting_dims=" + braces(d.rhs_contracting) + "\n}\n";
+  auto module = ir::parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().to_string() << text;
+  if (!module.ok()) return "";
+  const std::vector<ir::Literal> operands = {small_integers(lhs, 1), small_integers(rhs, 2)};
+  std::string kernel;
+  const ir::Instruction& root = *(*module)->entry()->root();
+  auto got = run_instruction(root, operands, &kernel);
+  auto expected = ir::interpret(root, operands);
+  EXPECT_TRUE(got.ok()) << got.status().to_string();
+  EXPECT_TRUE(expected.ok()) << expected.status().to_string();
+  if (got.ok() && expected.ok()) {
+    EXPECT_EQ(cases::compare_bits(*expected, *got), "") << kernel << "\n" << text;
+  }
+  return kernel;
+}
+
+Shape f32(std::initializer_list<std::int64_t> dims) { return Shape(DType::f32, dims); }
+
+TEST(Dot, EveryTransposeRunsInTheLibrary) {
+  // Large enough to be cut into tiles of rows, with a smaller last one.
+  EXPECT_EQ(check(f32({150, 90}), f32({90, 170}), f32({150, 170}), {{1}, {0}, {}, {}}),
+            "onednn.dot");
+  EXPECT_EQ(check(f32({90, 150}), f32({90, 170}), f32({150, 170}), {{0}, {0}, {}, {}}),
+            "onednn.dot");
+  EXPECT_EQ(check(f32({150, 90}), f32({170, 90}), f32({150, 170}), {{1}, {1}, {}, {}}),
+            "onednn.dot");
+  EXPECT_EQ(check(f32({90, 150}), f32({170, 90}), f32({150, 170}), {{0}, {1}, {}, {}}),
+            "onednn.dot");
+  EXPECT_EQ(check(f32({5, 90}), f32({90, 800}), f32({5, 800}), {{1}, {0}, {}, {}}), "onednn.dot");
+}
+
+TEST(Dot, BatchOfHeadsNeedsNoCopy) {
+  EXPECT_EQ(check(f32({2, 33, 4, 16}), f32({2, 35, 4, 16}), f32({2, 4, 33, 35}),
+                  {{3}, {3}, {0, 2}, {0, 2}}),
+            "onednn.dot");
+}
+
+TEST(Dot, ContractingDimsThatNoStrideWalksAreCopied) {
+  EXPECT_EQ(check(f32({3, 20, 5}), f32({5, 3, 30}), f32({20, 30}), {{0, 2}, {1, 0}, {}, {}}),
+            "onednn.dot");
+  EXPECT_EQ(check(f32({3, 4, 5, 6}), f32({6, 3, 7}), f32({4, 5, 7}), {{0, 3}, {1, 0}, {}, {}}),
+            "onednn.dot");
+}
+
+TEST(Dot, MatrixTimesVectorHasLoopsOfItsOwn) {
+  EXPECT_EQ(check(f32({300, 130}), f32({130}), f32({300}), {{1}, {0}, {}, {}}), "dot.vector");
+  EXPECT_EQ(check(f32({130, 300}), f32({130}), f32({300}), {{0}, {0}, {}, {}}), "dot.vector");
+  EXPECT_EQ(check(f32({130}), f32({130, 300}), f32({300}), {{0}, {0}, {}, {}}), "dot.vector");
+  EXPECT_EQ(check(f32({130}), f32({130}), f32({}), {{0}, {0}, {}, {}}), "dot.vector");
+}
+
+TEST(Dot, EveryDtypeMatchesTheInterpreter) {
+  for (int i = 0; i <= static_cast<int>(DType::f64); ++i) {
+    const DType t = static_cast<DType>(i);
+    check(Shape(t, {3, 40, 70}), Shape(t, {3, 70, 66}), Shape(t, {3, 40, 66}),
+          {{2}, {1}, {0}, {0}});
+  }
+  check(Shape(DType::bf16, {40, 70}), Shape(DType::bf16, {70, 66}), f32({40, 66}),
+        {{1}, {0}, {}, {}});
+  check(Shape(DType::s8, {40, 70}), Shape(DType::s8, {70, 66}), Shape(DType::s32, {40, 66}),
+        {{1}, {0}, {}, {}});
+}
+
+TEST(Dot, EmptyShapesGiveZerosOrNothing) {
+  check(f32({4, 0}), f32({0, 5}), f32({4, 5}), {{1}, {0}, {}, {}});
+  check(f32({0, 3}), f32({3, 5}), f32({0, 5}), {{1}, {0}, {}, {}});
+}
+
+}  // namespace
+}  // namespace plimsoll::kernels
