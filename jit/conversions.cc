@@ -16,6 +16,25 @@ llvm::Type* as_wide(Value* value, llvm::Type* element) {
 
 bool is_signed(DType dtype) { return ir::dtype_class(dtype) == ir::DTypeClass::signed_int; }
 
+// f16 to and from f32 goes by bits, as in Float16: with LLVM's half type in sight, the optimizer
+// would turn an f32 operation between the two conversions into one on halves, which machines
+// without them do slower and, for maximum, wrongly.
+Value* widen_f16(llvm::IRBuilderBase& b, Value* x) {
+  Value* bits = b.CreateZExt(x, as_wide(x, b.getInt32Ty()));
+  llvm::Type* type = bits->getType();
+  llvm::Type* wide = as_wide(x, b.getFloatTy());
+  const auto number = [&](std::uint32_t n) { return llvm::ConstantInt::get(type, n); };
+  Value* sign = b.CreateShl(b.CreateAnd(bits, number(0x8000)), number(16));
+  Value* magnitude = b.CreateShl(b.CreateAnd(bits, number(0x7fff)), number(13));
+  // Multiplying moves the exponent and normalizes subnormals.
+  Value* finite =
+      b.CreateFMul(b.CreateBitCast(magnitude, wide), llvm::ConstantFP::get(wide, 0x1p112));
+  Value* special = b.CreateOr(magnitude, number(0x7f800000));
+  Value* result = b.CreateSelect(b.CreateICmpUGE(magnitude, number(0x0f800000)), special,
+                                 b.CreateBitCast(finite, type));
+  return b.CreateBitCast(b.CreateOr(sign, result), wide);
+}
+
 Value* narrow_bf16(llvm::IRBuilderBase& b, Value* x) {
   Value* bits = b.CreateBitCast(x, as_wide(x, b.getInt32Ty()));
   llvm::Type* type = bits->getType();
@@ -26,6 +45,26 @@ Value* narrow_bf16(llvm::IRBuilderBase& b, Value* x) {
   Value* quiet = b.CreateOr(high, number(0x40));
   Value* result = b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded);
   return b.CreateTrunc(result, as_wide(x, b.getInt16Ty()));
+}
+
+Value* narrow_f16(llvm::IRBuilderBase& b, Value* x) {
+  Value* bits = b.CreateBitCast(x, as_wide(x, b.getInt32Ty()));
+  llvm::Type* type = bits->getType();
+  const auto number = [&](std::uint32_t n) { return llvm::ConstantInt::get(type, n); };
+  Value* sign = b.CreateAnd(b.CreateLShr(bits, number(16)), number(0x8000));
+  Value* magnitude = b.CreateAnd(bits, number(0x7fffffff));
+  Value* shifted = b.CreateFAdd(b.CreateBitCast(magnitude, x->getType()),
+                                llvm::ConstantFP::get(x->getType(), 0.5));
+  Value* subnormal = b.CreateSub(b.CreateBitCast(shifted, type), number(0x3f000000));
+  Value* high = b.CreateLShr(magnitude, number(13));
+  Value* odd = b.CreateAnd(high, number(1));
+  Value* rounded = b.CreateAdd(b.CreateAdd(magnitude, number(0xfff)), odd);
+  Value* normal = b.CreateLShr(b.CreateSub(rounded, number(0x38000000)), number(13));
+  Value* nan = b.CreateOr(b.CreateAnd(high, number(0x3ff)), number(0x7e00));
+  Value* result = b.CreateSelect(b.CreateICmpULT(magnitude, number(0x38800000)), subnormal, normal);
+  result = b.CreateSelect(b.CreateICmpUGE(magnitude, number(0x477ff000)), number(0x7c00), result);
+  result = b.CreateSelect(b.CreateICmpUGT(magnitude, number(0x7f800000)), nan, result);
+  return b.CreateTrunc(b.CreateOr(sign, result), as_wide(x, b.getInt16Ty()));
 }
 
 }  // namespace
@@ -66,19 +105,13 @@ Value* widen_to_float(llvm::IRBuilderBase& b, Value* value, DType dtype) {
     bits = b.CreateShl(bits, llvm::ConstantInt::get(bits->getType(), 16));
     return b.CreateBitCast(bits, as_wide(value, b.getFloatTy()));
   }
-  if (dtype == DType::f16) {
-    Value* half = b.CreateBitCast(value, as_wide(value, b.getHalfTy()));
-    return b.CreateFPExt(half, as_wide(value, b.getFloatTy()));
-  }
+  if (dtype == DType::f16) return widen_f16(b, value);
   return value;
 }
 
 Value* narrow_from_float(llvm::IRBuilderBase& b, Value* value, DType dtype) {
   if (dtype == DType::bf16) return narrow_bf16(b, value);
-  if (dtype == DType::f16) {
-    Value* half = b.CreateFPTrunc(value, as_wide(value, b.getHalfTy()));
-    return b.CreateBitCast(half, as_wide(value, b.getInt16Ty()));
-  }
+  if (dtype == DType::f16) return narrow_f16(b, value);
   return value;
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "jit/reduction_order.h"
+
 namespace plimsoll::jit {
 namespace {
 
@@ -29,11 +31,6 @@ bool is_loop_operation(const Instruction& instruction) {
       if (!ir::is_elementwise(instruction.opcode())) return false;
   }
   if (!instruction.shape().is_array()) return false;
-  if (instruction.opcode() == Opcode::bitcast_convert &&
-      ir::dtype_bytes(instruction.shape().dtype()) !=
-          ir::dtype_bytes(instruction.operand(0)->shape().dtype())) {
-    return false;
-  }
   for (const Instruction* operand : instruction.operands()) {
     if (!operand->shape().is_array()) return false;
   }
@@ -206,6 +203,11 @@ Status Graph::check_reduces() {
       if (depends) return refuse(*instruction, "depends on another reduce of its fusion");
       if (operand(*instruction, 0).dims() != dims || own != reduced) {
         return refuse(*instruction, "has another shape than the first reduce of its fusion");
+      }
+      // Each kind has its own order of elements, which fusion must not change.
+      if (reduces_.size() > 1 &&
+          must_run_in_order(*instruction->to_apply()) != must_run_in_order(*first.to_apply())) {
+        return refuse(*instruction, "runs in another order than the first reduce of its fusion");
       }
       depends = true;
     }

@@ -87,6 +87,7 @@ Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
       break;
     }
     case Opcode::pad:
+      if (store.operand == 1) break;  // the padding value goes everywhere first
       for (std::size_t d = 0; d < target.size(); ++d) {
         const ir::PaddingDimension& padding = placement.attributes().padding[d];
         target[d] = space.add(space.scale(target[d], padding.interior + 1), padding.low);

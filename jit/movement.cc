@@ -131,6 +131,10 @@ Index operand_index(IndexSpace& space, const Graph& graph, const Instruction& us
         result[d] = space.quotient(x, padding.interior + 1);
       }
       return result;
+    case Opcode::bitcast_convert:
+      // Where the element size changes, the smaller elements have one more dimension.
+      for (std::size_t d = 0; d < std::min(result.size(), index.size()); ++d) result[d] = index[d];
+      return result;
     default:
       // Elementwise: a scalar operand (select's predicate, clamp's limits) goes with every element.
       if (dims.size() == static_cast<int>(index.size())) return index;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "jit/elementwise.h"
+#include "jit/reduction_order.h"
 #include "runtime/ir/builder.h"
 
 namespace plimsoll::jit {
@@ -58,7 +59,8 @@ llvm::Constant* neutral(llvm::LLVMContext& context, const ir::Computation& compu
   return nullptr;
 }
 
-bool sums_small_floats(const Reducer& reducer) {
+// Accumulates f16 or bf16 in f32.
+bool accumulates_wide(const Reducer& reducer) {
   return reducer.components() == 1 && reducer.accumulators[0] != reducer.dtypes[0];
 }
 
@@ -79,13 +81,15 @@ std::vector<Reducer> make_reducers(const Graph& graph, llvm::LLVMContext& contex
     }
     if (reducer.components() == 1) {
       if (is_small_float(reducer.dtypes[0]) &&
-          ir::is_binary_computation(computation, Opcode::add)) {
+          (ir::is_binary_computation(computation, Opcode::add) ||
+           ir::is_binary_computation(computation, Opcode::multiply))) {
         reducer.accumulators[0] = DType::f32;
       }
       if (auto* identity = neutral(context, computation, reducer.accumulators[0])) {
         reducer.identity.push_back(identity);
       }
     }
+    reducer.in_order = must_run_in_order(computation);
     next += reducer.components();
     reducers.push_back(std::move(reducer));
   }
@@ -95,7 +99,10 @@ std::vector<Reducer> make_reducers(const Graph& graph, llvm::LLVMContext& contex
 std::vector<llvm::Value*> combine(ValueEmitter& emitter, llvm::IRBuilder<>& builder,
                                   const Reducer& reducer, const std::vector<llvm::Value*>& a,
                                   const std::vector<llvm::Value*>& b) {
-  if (sums_small_floats(reducer)) return {builder.CreateFAdd(a[0], b[0])};
+  if (accumulates_wide(reducer)) {
+    return {
+        emit_binary(builder, reducer.reduce->to_apply()->root()->opcode(), a[0], b[0], DType::f32)};
+  }
   std::vector<llvm::Value*> arguments = a;
   arguments.insert(arguments.end(), b.begin(), b.end());
   const ir::Computation& computation = *reducer.reduce->to_apply();

@@ -8,8 +8,9 @@
 
 namespace plimsoll::jit {
 
-// One reduce instruction inside a kernel: how its accumulators are kept and combined. Sums of f16
-// and bf16 accumulate in f32 and are rounded once; everything else in its own dtype.
+// One reduce instruction inside a kernel: how its accumulators are kept and combined. Sums and
+// products of f16 and bf16 accumulate in f32 and are rounded once; everything else in its own
+// dtype.
 struct Reducer {
   const ir::Instruction* reduce = nullptr;
   int first = 0;  // number of its first component among all reducers'
@@ -18,6 +19,11 @@ struct Reducer {
   // What an accumulator may start from without changing any bit; empty when there is no such value.
   std::vector<llvm::Constant*> identity;
 
+  // Starts from the initial value and takes the elements one by one.
+  bool in_order = false;
+
+  // An accumulator has a value before its first element.
+  bool starts_full() const { return in_order || !identity.empty(); }
   int components() const { return static_cast<int>(dtypes.size()); }
 };
 

@@ -36,9 +36,11 @@ struct Plan {
 
 Plan make_plan(const Graph& graph, llvm::LLVMContext& context) {
   const ir::Instruction& first = *graph.reduces().front();
+  std::vector<Reducer> reducers = make_reducers(graph, context);
   Plan plan{graph,
-            ReductionShape::of(graph.operand(first, 0).dims(), first.attributes().dimensions),
-            make_reducers(graph, context),
+            ReductionShape::of(graph.operand(first, 0).dims(), first.attributes().dimensions,
+                               reducers.front().in_order),
+            std::move(reducers),
             {},
             {},
             0,
@@ -99,6 +101,11 @@ class Finisher {
       }
     }
     return results;
+  }
+
+  // The initial values combined with what all blocks gave.
+  Values with_initial(const Values& totals) {
+    return plan_.reducers.front().in_order ? totals : combine_all(initial(), totals);
   }
 
   void finish(const Affine& kept_position, const Values& totals) {
@@ -228,14 +235,16 @@ class SweepWriter {
   }
 
   void fill_slots(std::int64_t count) {
+    Values initial;
+    if (plan_.reducers.front().in_order) initial = finisher_.initial();
     const auto fill = [&](llvm::Value* i) {
       for (const Reducer& reducer : plan_.reducers) {
         for (int c = 0; c < reducer.components(); ++c) {
           const auto component = static_cast<std::size_t>(reducer.first + c);
-          llvm::Constant* value = reducer.identity.empty()
-                                      ? llvm::Constant::getNullValue(register_type(
-                                            b_.getContext(), plan_.accumulators[component], 1))
-                                      : reducer.identity[static_cast<std::size_t>(c)];
+          llvm::Value* value = llvm::Constant::getNullValue(
+              register_type(b_.getContext(), plan_.accumulators[component], 1));
+          if (reducer.in_order) value = initial[component];
+          if (!reducer.identity.empty()) value = reducer.identity[static_cast<std::size_t>(c)];
           store_slot(component, i, splat(value));
         }
       }
@@ -284,7 +293,7 @@ class SweepWriter {
       for (int c = 0; c < reducer.components(); ++c) {
         const auto part = static_cast<std::size_t>(c);
         llvm::Value* value = splat(sum[part]);
-        if (reducer.identity.empty()) value = b_.CreateSelect(is_first, added[part], value);
+        if (!reducer.starts_full()) value = b_.CreateSelect(is_first, added[part], value);
         if (emitter_.active() < width_) {
           value = b_.CreateSelect(emitter_.active_mask(), value, old[part]);
         }
@@ -362,7 +371,7 @@ class SweepWriter {
   // Lane i takes in lane i + n/2 while n > 1; lanes at and past `length` are empty.
   Values fold_lanes(const Reducer& reducer, std::vector<Values> slots, llvm::Value* length) {
     const auto keep = [&](const Values& sum, const Values& old, std::int64_t first, int count) {
-      if (!reducer.identity.empty()) return sum;
+      if (reducer.starts_full()) return sum;
       llvm::Value* exists = nullptr;
       if (count == 1) {
         exists = b_.CreateICmpSGT(length, number(first));
@@ -427,7 +436,7 @@ class SweepWriter {
       const Affine position = finisher_.space().add_loop(shape_.kept, 1);
       finisher_.emitter().open_lanes(1, 1);
       finisher_.emitter().bind_lane(position, kept);
-      finisher_.finish(position, finisher_.combine_all(finisher_.initial(), totals));
+      finisher_.finish(position, finisher_.with_initial(totals));
       return;
     }
     llvm::Value* number_of_block =
@@ -544,7 +553,7 @@ class SweepWriter {
           continue;
         }
         Values added = combine(emitter, b_, reducer, sum, next);
-        if (reducer.identity.empty()) {
+        if (!reducer.starts_full()) {
           llvm::Value* exists = b_.CreateICmpSGT(count, number(l));
           for (std::size_t i = 0; i < added.size(); ++i) {
             added[i] = b_.CreateSelect(exists, added[i], sum[i]);
@@ -556,7 +565,7 @@ class SweepWriter {
     }
     const Affine position = space.add(space.scale(final_major_, shape_.minor), final_lane_);
     if (!plan_.is_cut()) {
-      finisher_.finish(position, finisher_.combine_all(finisher_.initial(), totals));
+      finisher_.finish(position, finisher_.with_initial(totals));
       return;
     }
     for (std::size_t i = 0; i < totals.size(); ++i) {

@@ -17,7 +17,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 }  // namespace
 
 ReductionShape ReductionShape::of(const ir::Dims& dims,
-                                  const std::vector<std::int64_t>& reduced_dims) {
+                                  const std::vector<std::int64_t>& reduced_dims, bool in_order) {
   ReductionShape shape;
   shape.dims = dims;
   const ir::Dims strides = ir::row_major_strides(dims);
@@ -54,6 +54,12 @@ ReductionShape ReductionShape::of(const ir::Dims& dims,
     shape.lanes = std::clamp<std::int64_t>(shape.reduced, 1, kInterleave);
     shape.block_rows = kBlockRows;
     shape.row_blocks = divide_up(shape.reduced, kBlockRows);
+  }
+  if (in_order) {
+    shape.lanes = shape.row_blocks = shape.minor_blocks = 1;
+    shape.block_minor = std::max<std::int64_t>(shape.minor, 1);
+    shape.block_rows = std::max<std::int64_t>(shape.row_count(), 1);
+    if (shape.reduced == 0) shape.row_blocks = 0;
   }
   return shape;
 }

@@ -20,7 +20,8 @@ namespace plimsoll::jit {
 //   each row in turn; then lane i takes in lane i + lanes/2, and so on by halves.
 //   Columns (the minor group is kept): a block is `block_rows` elements; lane l of `lanes` takes
 //   elements l, l + lanes, ...; then the lanes are combined in order.
-// The blocks' results are combined in order, after the initial value.
+// The blocks' results are combined in order, after the initial value. `in_order`: one lane and one
+// block.
 struct ReductionShape {
   bool rows = true;
   ir::Dims dims;  // of the operand
@@ -37,7 +38,8 @@ struct ReductionShape {
   }
   std::int64_t blocks() const { return row_blocks * minor_blocks; }
 
-  static ReductionShape of(const ir::Dims& dims, const std::vector<std::int64_t>& reduced_dims);
+  static ReductionShape of(const ir::Dims& dims, const std::vector<std::int64_t>& reduced_dims,
+                           bool in_order);
 
   // The operand's index of element (`kept_position`, `reduced_position`), both row-major.
   Index operand_index(IndexSpace& space, const Affine& kept_position,

@@ -425,6 +425,61 @@ Value* ValueEmitter::iota(const ir::Instruction& instruction, const Index& index
   return emit_convert(b, number, narrow ? DType::s32 : DType::s64, instruction.shape().dtype());
 }
 
+// Between element sizes, the lowest bits first.
+Value* ValueEmitter::resize(const ir::Instruction& instruction, const Index& index,
+                            llvm::IRBuilder<>& b) {
+  const Node operand = graph_.operand(instruction, 0);
+  const DType from = operand.dtype();
+  const DType to = instruction.shape().dtype();
+  const int from_bits = 8 * ir::dtype_bytes(from);
+  const int to_bits = 8 * ir::dtype_bytes(to);
+  const Index place = operand_index(space_, graph_, instruction, 0, index);
+  const auto integer = [&](Value* x, int bits) {
+    llvm::Type* element = b.getIntNTy(static_cast<unsigned>(bits));
+    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+    return vector == nullptr ? element
+                             : llvm::FixedVectorType::get(element, vector->getNumElements());
+  };
+  const auto bits_of = [&](Value* x) {
+    x = to_memory(b, x, from);
+    return b.CreateBitCast(x, integer(x, from_bits));
+  };
+  Value* result = nullptr;
+  if (from_bits > to_bits) {
+    const LaneIndex part = evaluate(index.back());
+    Value* shift = part.is_uniform() ? part.base : lanes_of(part, space_.range(index.back()), b);
+    Value* bits = bits_of(value(operand, place));
+    if (shift->getType()->isVectorTy() && !bits->getType()->isVectorTy()) {
+      bits = b.CreateVectorSplat(static_cast<unsigned>(width_), bits);
+    }
+    if (!shift->getType()->isVectorTy() && bits->getType()->isVectorTy()) {
+      shift = b.CreateVectorSplat(static_cast<unsigned>(width_), shift);
+    }
+    shift = b.CreateIntCast(shift, bits->getType(), false);
+    shift = b.CreateMul(
+        shift, llvm::ConstantInt::get(shift->getType(), static_cast<std::uint64_t>(to_bits)));
+    // Idle lanes may count past the parts.
+    shift = b.CreateAnd(
+        shift, llvm::ConstantInt::get(shift->getType(), static_cast<std::uint64_t>(from_bits - 1)));
+    result = b.CreateTrunc(b.CreateLShr(bits, shift), integer(bits, to_bits));
+  } else {
+    for (int part = 0; part < to_bits / from_bits; ++part) {
+      Index at_part = place;
+      at_part.back().constant = part;
+      Value* bits = bits_of(value(operand, at_part));
+      bits = b.CreateZExt(bits, integer(bits, to_bits));
+      bits = b.CreateShl(bits, llvm::ConstantInt::get(
+                                   bits->getType(), static_cast<std::uint64_t>(part * from_bits)));
+      result = result == nullptr ? bits : b.CreateOr(result, bits);
+    }
+  }
+  llvm::Type* stored = memory_type(b.getContext(), to, 1);
+  if (const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(result->getType())) {
+    stored = llvm::FixedVectorType::get(stored, vector->getNumElements());
+  }
+  return to_register(b, b.CreateBitCast(result, stored), to);
+}
+
 Value* ValueEmitter::value(const Node& node, const Index& index) {
   if (!status_.ok()) return fail(status_, node.dtype());
   if (++emitted_ > kMaxEmittedValues) {
@@ -472,6 +527,11 @@ Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuild
     case Opcode::pad:
     case Opcode::dynamic_update_slice:
       return chosen(instruction, index, b);
+    case Opcode::bitcast_convert:
+      if (graph_.operand(instruction, 0).dims().size() != node.dims().size()) {
+        return resize(instruction, index, b);
+      }
+      break;
     case Opcode::broadcast:
     case Opcode::reshape:
     case Opcode::bitcast:

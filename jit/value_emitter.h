@@ -113,6 +113,7 @@ class ValueEmitter {
   llvm::Value* lanes_of(const LaneIndex& index, const Range& range, llvm::IRBuilder<>& b);
   llvm::Value* compute(const Node& node, const Index& index, llvm::IRBuilder<>& b);
   llvm::Value* chosen(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
+  llvm::Value* resize(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
   llvm::Value* test(const std::vector<Condition>& conditions, llvm::IRBuilder<>& b);
   llvm::Value* select(llvm::IRBuilder<>& b, llvm::Value* condition, llvm::Value* yes,
                       llvm::Value* no);

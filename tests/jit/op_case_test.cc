@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/cases/op_cases.h"
+
+#include <algorithm>
+
+#include "tests/cases/compare.h"
+#include "tests/jit/jit_harness.h"
+
+namespace plimsoll::jit::testing {
+namespace {
+
+// Every supported instruction of `module`'s entry on the interpreter's values of its operands.
+int check_instructions(const ir::Module& module, const std::vector<ir::Literal>& arguments,
+                       double tolerance) {
+  int checked = 0;
+  std::unordered_map<const ir::Instruction*, ir::Literal> values;
+  for (const auto& instruction : module.entry()->instructions()) {
+    std::vector<ir::Literal> operands;
+    for (const ir::Instruction* operand : instruction->operands()) {
+      operands.push_back(values.at(operand));
+    }
+    if (instruction->opcode() == ir::Opcode::parameter) {
+      values.emplace(
+          instruction.get(),
+          arguments[static_cast<std::size_t>(instruction->attributes().parameter_number)]);
+      continue;
+    }
+    auto expected = ir::interpret(*instruction, operands);
+    EXPECT_TRUE(expected.ok()) << expected.status().to_string();
+    if (!expected.ok()) return checked;
+    if (supports(*instruction)) {
+      ++checked;
+      auto results = run(*instruction, operands);
+      EXPECT_TRUE(results.ok()) << results.status().to_string();
+      const auto leaves = flatten(*expected);
+      for (std::size_t i = 0; results.ok() && i < leaves.size(); ++i) {
+        EXPECT_EQ(cases::compare(leaves[i], (*results)[i], tolerance), "") << instruction->name();
+      }
+    }
+    values.emplace(instruction.get(), std::move(*expected));
+  }
+  return checked;
+}
+
+// The entry as one fusion in a new module; null when the compiler does not take it.
+std::unique_ptr<ir::Module> fused(const ir::Module& module) {
+  auto copy = module.clone();
+  ir::Computation* body = copy->entry();
+  if (std::any_of(body->parameters().begin(), body->parameters().end(),
+                  [](const auto* p) { return !p->shape().is_array(); })) {
+    return nullptr;
+  }
+  ir::Computation* entry = copy->add_computation("fused_entry");
+  std::vector<ir::Instruction*> operands;
+  for (std::size_t i = 0; i < body->parameters().size(); ++i) {
+    operands.push_back(
+        entry->add_parameter(static_cast<std::int64_t>(i), body->parameters()[i]->shape()));
+  }
+  ir::Instruction* fusion = entry->add(ir::Opcode::fusion, body->root()->shape(), operands);
+  fusion->set_called_computations({body});
+  copy->set_entry(entry);
+  return supports(*fusion) ? std::move(copy) : nullptr;
+}
+
+// The interpreter rounds 16-bit products at every step, the compiler once.
+double tolerance_of(const cases::OpCase& c) {
+  const bool rounds_often = c.name.starts_with("reduce.multiply") && c.name.ends_with("f16");
+  return rounds_often ? 0.1 : c.tolerance;
+}
+
+TEST(OpCases, EverySupportedInstructionMatchesTheInterpreter) {
+  int checked = 0;
+  for (const cases::OpCase& c : cases::op_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto module = parse(c.hlo);
+    if (module == nullptr) continue;
+    checked +=
+        check_instructions(*module, cases::random_arguments(*module, 7, c.ranges), tolerance_of(c));
+  }
+  EXPECT_GT(checked, 200);
+}
+
+TEST(OpCases, FusedEntriesMatchTheInterpreter) {
+  int checked = 0;
+  for (const cases::OpCase& c : cases::op_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto module = parse(c.hlo);
+    if (module == nullptr) continue;
+    const auto fusion = fused(*module);
+    if (fusion == nullptr) continue;
+    ++checked;
+    const auto arguments = cases::random_arguments(*module, 11, c.ranges);
+    auto expected = ir::interpret(*module, arguments);
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    auto results = run(*fusion->entry()->root(), arguments);
+    ASSERT_TRUE(results.ok()) << results.status().to_string();
+    const auto leaves = flatten(*expected);
+    ASSERT_EQ(leaves.size(), results->size());
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      EXPECT_EQ(cases::compare(leaves[i], (*results)[i], tolerance_of(c)), "");
+    }
+  }
+  EXPECT_GT(checked, 200);
+}
+
+TEST(OpCases, SupportsWhatTheTableCallsElementwiseMovementAndReduce) {
+  for (const cases::OpCase& c : cases::op_cases()) {
+    const auto module = parse(c.hlo);
+    if (module == nullptr) continue;
+    for (const auto& instruction : module->entry()->instructions()) {
+      const auto op_class = ir::op_info(instruction->opcode()).op_class;
+      using ir::OpClass;
+      if (op_class == OpClass::unary || op_class == OpClass::binary ||
+          op_class == OpClass::ternary || op_class == OpClass::movement ||
+          instruction->opcode() == ir::Opcode::reduce) {
+        EXPECT_TRUE(supports(*instruction)) << c.name << ": " << instruction->name();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::jit::testing
