@@ -77,9 +77,7 @@ Outcome explain(const PlannedProgram& planned, const planner::Plan& plan, const 
     recomputed += step.kind == planner::StepKind::recompute;
     steps.push_back({{"step", i}, {"kind", std::string(to_string(step.kind))}});
   }
-  const std::string decision = recomputed > 0                     ? "recomputed"
-                               : computed > 0 || steps.size() > 0 ? "kept"
-                                                                  : "not computed";
+  const std::string decision = recomputed > 0 ? "recomputed" : "kept";
   const auto step_name = [&](std::int32_t step) {
     const auto at = static_cast<std::size_t>(step);
     const bool named = step >= 0 && at < plan.steps.size() && plan.steps[at].instruction;
@@ -91,31 +89,29 @@ Outcome explain(const PlannedProgram& planned, const planner::Plan& plan, const 
                  std::to_string(recomputed) + " time(s)\n";
   Json ranges = Json::array();
   bool at_peak = false;
-  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
-    const planner::Buffer& buffer = plan.buffers[i];
-    if (buffer.source != instruction || view.values[i].workspace) continue;
-    const bool here = std::find(view.live_at_peak.begin(), view.live_at_peak.end(),
-                                static_cast<int>(i)) != view.live_at_peak.end();
+  for (const ValueLife& life : lives_of(plan, *instruction)) {
+    const bool here = life.first_step <= view.peak_step && view.peak_step <= life.last_step;
     at_peak |= here;
-    ranges.push_back({{"leaf", buffer.leaf},
-                      {"bytes", buffer.bytes},
-                      {"first_step", buffer.first_step},
-                      {"last_step", buffer.last_step},
-                      {"first_instruction", step_name(buffer.first_step)},
-                      {"last_instruction", step_name(buffer.last_step)},
-                      {"recomputed", view.values[i].recomputed},
+    ranges.push_back({{"leaf", life.leaf},
+                      {"bytes", life.bytes},
+                      {"first_step", life.first_step},
+                      {"last_step", life.last_step},
+                      {"first_instruction", step_name(life.first_step)},
+                      {"last_instruction", step_name(life.last_step)},
+                      {"recomputed", life.recomputed},
                       {"live_at_peak", here}});
-    output.text += "  live from step " + std::to_string(buffer.first_step) + " (" +
-                   step_name(buffer.first_step) + ") to " + std::to_string(buffer.last_step) +
-                   " (" + step_name(buffer.last_step) + "), " + format_bytes(buffer.bytes) +
-                   (here ? ", at the peak\n" : "\n");
+    output.text += std::string("  ") + (life.recomputed ? "recomputed, " : "") + "live from step " +
+                   std::to_string(life.first_step) + " (" + step_name(life.first_step) + ") to " +
+                   std::to_string(life.last_step) + " (" + step_name(life.last_step) + "), " +
+                   format_bytes(life.bytes) + (here ? ", at the peak\n" : "\n");
   }
   Json peak = Json::array();
   output.text += "live at the peak (step " + std::to_string(view.peak_step) + ", " +
                  step_name(view.peak_step) + ")\n";
   for (const int i : view.live_at_peak) {
     const PlanView::Value& value = view.values[static_cast<std::size_t>(i)];
-    peak.push_back({{"name", value.name}, {"shape", value.shape}, {"bytes", value.buffer->bytes}});
+    peak.push_back(
+        {{"name", value.name_at_peak}, {"shape", value.shape}, {"bytes", value.buffer->bytes}});
     if (peak.size() <= 12) {
       output.text +=
           "  " + value.name + "  " + value.shape + "  " + format_bytes(value.buffer->bytes) + "\n";
@@ -174,6 +170,7 @@ void add_plan(Commands& commands) {
   CLI::App* command = commands.add("plan", "What a program would do under a memory limit");
   command->add_option("FILE", flags->file, "HLO text (-: standard input)")->required();
   add_plan_flags(command, flags->plan);
+  command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command->add_flag("--frontier", flags->frontier,
                     "Time against memory, from the floor to the unlimited peak");
   command->add_option("--explain", flags->explain, "What happens to one value, and why");

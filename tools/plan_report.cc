@@ -39,6 +39,12 @@ std::string escape(std::string_view text) {
   return out;
 }
 
+std::string all_names(const PlanView::Value& value) {
+  std::string names = value.name;
+  for (const std::string& name : value.later_names) names += ", " + name;
+  return names;
+}
+
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value);
@@ -109,7 +115,7 @@ std::string picture(const planner::Plan& plan, const PlanView& view, const PlanV
         value.workspace    ? "workspace"
         : value.recomputed ? "recomputed"
                            : "kept",
-        value.name + " " + value.shape + ": " + format_bytes(buffer.bytes) + ", steps " +
+        all_names(value) + " " + value.shape + ": " + format_bytes(buffer.bytes) + ", steps " +
             std::to_string(buffer.first_step) + " to " + std::to_string(buffer.last_step));
   }
   svg += curve(scale, unlimited, "unlimited") + curve(scale, view, "live");
@@ -176,7 +182,7 @@ std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimite
   for (const int i : view.live_at_peak) {
     const PlanView::Value& value = view.values[static_cast<std::size_t>(i)];
     page +=
-        row({value.name, value.shape, std::to_string(value.buffer->bytes),
+        row({value.name_at_peak, value.shape, std::to_string(value.buffer->bytes),
              std::to_string(value.buffer->first_step), std::to_string(value.buffer->last_step)});
   }
   page +=

@@ -7,6 +7,11 @@
 #include "runtime/ir/module.h"
 
 namespace plimsoll::tools {
+namespace {
+
+constexpr std::size_t kMostNames = 4;
+
+}  // namespace
 
 PlanView view_plan(const planner::Plan& plan) {
   PlanView view;
@@ -35,6 +40,16 @@ PlanView view_plan(const planner::Plan& plan) {
     if (view.peak_step < 0 || live > view.live_bytes[static_cast<std::size_t>(view.peak_step)]) {
       view.peak_step = static_cast<std::int32_t>(i);
     }
+    for (const planner::BufferId id : step.outputs) {
+      if (id < 0 || step.instruction == nullptr) continue;
+      PlanView::Value& value = view.values[static_cast<std::size_t>(id)];
+      const ir::Instruction* first = plan.buffers[static_cast<std::size_t>(id)].source;
+      const std::string& name = step.instruction->name();
+      const bool known = step.instruction == first || value.later_names.size() == kMostNames ||
+                         std::find(value.later_names.begin(), value.later_names.end(), name) !=
+                             value.later_names.end();
+      if (!known) value.later_names.push_back(name);
+    }
     if (step.workspace >= 0) {
       auto& workspace = view.values[static_cast<std::size_t>(step.workspace)];
       workspace.workspace = true;
@@ -43,6 +58,16 @@ PlanView view_plan(const planner::Plan& plan) {
     if (step.kind != planner::StepKind::recompute) continue;
     for (const planner::BufferId id : step.outputs) {
       if (id >= 0) view.values[static_cast<std::size_t>(id)].recomputed = true;
+    }
+  }
+  for (PlanView::Value& value : view.values) value.name_at_peak = value.name;
+  for (std::int32_t i = 0; i <= view.peak_step; ++i) {
+    const planner::Step& step = plan.steps[static_cast<std::size_t>(i)];
+    if (step.instruction == nullptr) continue;
+    for (std::size_t leaf = 0; leaf < step.outputs.size(); ++leaf) {
+      if (step.outputs[leaf] < 0) continue;
+      view.values[static_cast<std::size_t>(step.outputs[leaf])].name_at_peak =
+          step.instruction->name() + (step.outputs.size() > 1 ? "#" + std::to_string(leaf) : "");
     }
   }
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
@@ -59,6 +84,53 @@ PlanView view_plan(const planner::Plan& plan) {
            plan.buffers[static_cast<std::size_t>(b)].bytes;
   });
   return view;
+}
+
+std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction& instruction) {
+  std::vector<ValueLife> lives;
+  const auto follow = [&](planner::BufferId id, int leaf, std::int32_t first, bool recomputed) {
+    bool overwritten = false;
+    ValueLife life{leaf, plan.buffers[static_cast<std::size_t>(id)].bytes, first, first,
+                   recomputed};
+    for (std::size_t i = static_cast<std::size_t>(first) + 1; i < plan.steps.size(); ++i) {
+      const planner::Step& step = plan.steps[i];
+      if (step.kind != planner::StepKind::free &&
+          std::find(step.inputs.begin(), step.inputs.end(), id) != step.inputs.end()) {
+        life.last_step = static_cast<std::int32_t>(i);
+      }
+      if (std::find(step.outputs.begin(), step.outputs.end(), id) != step.outputs.end() ||
+          step.workspace == id) {
+        overwritten = true;
+        break;
+      }
+    }
+    if (!overwritten &&
+        std::find(plan.results.begin(), plan.results.end(), id) != plan.results.end()) {
+      life.last_step = static_cast<std::int32_t>(plan.steps.size()) - 1;
+    }
+    lives.push_back(life);
+  };
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const planner::Step& step = plan.steps[i];
+    const bool writes = step.kind == planner::StepKind::compute ||
+                        step.kind == planner::StepKind::recompute ||
+                        step.kind == planner::StepKind::collective_start ||
+                        step.kind == planner::StepKind::collective_done;
+    if (step.instruction != &instruction || !writes) continue;
+    for (std::size_t leaf = 0; leaf < step.outputs.size(); ++leaf) {
+      if (step.outputs[leaf] < 0) continue;
+      follow(step.outputs[leaf], static_cast<int>(leaf), static_cast<std::int32_t>(i),
+             step.kind == planner::StepKind::recompute);
+    }
+  }
+  if (!lives.empty()) return lives;
+  // Parameters and constants have no step; they are there from the start.
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    const planner::Buffer& buffer = plan.buffers[i];
+    if (buffer.source != &instruction || buffer.placement == planner::Placement::arena) continue;
+    lives.push_back({buffer.leaf, buffer.bytes, 0, buffer.last_step, false});
+  }
+  return lives;
 }
 
 std::string_view to_string(planner::StepKind kind) {

@@ -15,6 +15,8 @@ struct PlanView {
   struct Value {
     std::string name;  // of the instruction (and leaf) it holds first
     std::string shape;
+    std::vector<std::string> later_names;  // what took the buffer over in place, the first few
+    std::string name_at_peak;              // of what it holds at the peak
     const planner::Buffer* buffer = nullptr;
     bool recomputed = false;  // written by a recompute step
     bool workspace = false;
@@ -27,6 +29,15 @@ struct PlanView {
   std::vector<int> live_at_peak;         // indices of values, largest first
 };
 PlanView view_plan(const planner::Plan& plan);
+
+// From where a value is written to its last use, in place or not; one per writing and leaf.
+struct ValueLife {
+  int leaf = 0;
+  std::int64_t bytes = 0;
+  std::int32_t first_step = 0, last_step = 0;
+  bool recomputed = false;
+};
+std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction& instruction);
 
 std::string_view to_string(planner::StepKind kind);
 

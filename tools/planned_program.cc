@@ -63,14 +63,14 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   PLIMSOLL_PROGRAM_FAULT(compiler.status());
   out.compiler_ = std::move(*compiler);
   auto copy = must_compile ? nullptr : module->clone();
-  auto program = executor::Program::create(std::move(module), *out.compiler_, true);
+  auto program = executor::Program::create(std::move(module), *out.compiler_, !flags.as_written);
   if (program.ok()) {
     out.program_ = std::move(*program);
   } else if (must_compile) {
     return Outcome::program_fault(program.status());
   } else {
     out.not_compiled_ = program.status().message();
-    PLIMSOLL_PROGRAM_FAULT(passes::optimize(*copy));
+    if (!flags.as_written) PLIMSOLL_PROGRAM_FAULT(passes::optimize(*copy));
     out.fallback_ = std::move(copy);
     out.fallback_cost_ = std::make_unique<planner::RooflineCostModel>();
   }

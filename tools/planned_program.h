@@ -18,6 +18,7 @@ namespace plimsoll::tools {
 struct PlanFlags {
   std::string memory_limit;
   std::string planner;
+  bool as_written = false;  // skip the optimizing passes
 };
 void add_plan_flags(CLI::App* command, PlanFlags& flags);
 

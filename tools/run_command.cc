@@ -111,6 +111,7 @@ void add_run(Commands& commands) {
   CLI::App* command = commands.add("run", "Run a program under a memory limit");
   command->add_option("FILE", flags->file, "HLO text (-: standard input)")->required();
   add_plan_flags(command, flags->plan);
+  command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command
       ->add_option("--input", flags->inputs,
                    "NAME=FILE.npy for a parameter; NAME#LEAF=... for one array of a tuple")

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "runtime/import/npy.h"
+#include "tests/tools/command.h"
+
+namespace plimsoll::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kAdd =
+    "HloModule add\nENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[4] parameter(1)\n"
+    "  ROOT z = f32[4] add(x, y)\n}\n";
+
+TEST(Command, HelpSucceedsAndNoSubcommandDoesNot) {
+  for (const char* call : {"--help", "info --help", "plan --help", "run --help", "opt --help"}) {
+    const Call result = plimsoll(call);
+    EXPECT_EQ(result.exit_code, 0) << call;
+    EXPECT_NE(result.out.find("--help"), std::string::npos) << call;
+  }
+  EXPECT_EQ(plimsoll("").exit_code, 2);
+  EXPECT_EQ(plimsoll("walk").exit_code, 2);
+  EXPECT_EQ(plimsoll("info --no-such-flag").exit_code, 2);
+}
+
+TEST(Command, InfoShowsVariablesWithTheirOrigin) {
+  const json info =
+      plimsoll("info --json", "PLIMSOLL_NUM_THREADS=1 PLIMSOLL_MEMORY_LIMIT=2MiB").json();
+  ASSERT_TRUE(info.is_object());
+  EXPECT_EQ(info["devices"][0]["name"], "cpu");
+  EXPECT_EQ(info["limits"]["memory_limit_bytes"], 2 << 20);
+  int seen = 0;
+  for (const json& variable : info["environment"]) {
+    if (variable["name"] == "PLIMSOLL_NUM_THREADS") {
+      EXPECT_EQ(variable["value"], "1");
+      EXPECT_EQ(variable["origin"], "environment");
+      ++seen;
+    }
+    if (variable["name"] == "PLIMSOLL_PLANNER") {
+      EXPECT_EQ(variable["value"], "default");
+      EXPECT_EQ(variable["origin"], "default");
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 2);
+}
+
+TEST(Command, RefusesBadSizesByNameAndGrammar) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  Call call = plimsoll("info", "PLIMSOLL_MEMORY_LIMIT=lots");
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("PLIMSOLL_MEMORY_LIMIT"), std::string::npos) << call.error;
+  EXPECT_NE(call.error.find("512MiB"), std::string::npos) << call.error;
+  call = plimsoll("plan " + file + " --memory-limit 5parsecs --json");
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("--memory-limit"), std::string::npos) << call.error;
+  EXPECT_EQ(call.json()["error"]["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(plimsoll("run " + file + " --planner magic").exit_code, 2);
+  EXPECT_EQ(plimsoll("run " + file, "PLIMSOLL_PLANNER=magic").exit_code, 2);
+}
+
+TEST(Command, TellsTheCallsFaultFromTheProgramsFault) {
+  const Folder folder;
+  Call call = plimsoll("plan " + folder.path("missing.hlo"));
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("missing.hlo"), std::string::npos);
+  call = plimsoll("plan " + folder.write("bad.hlo", "x = f32[4] parameter(0)\ny = f32[4] ad(x)"));
+  EXPECT_EQ(call.exit_code, 1);
+  EXPECT_NE(call.error.find("bad.hlo:2:12: expected an opcode, found 'ad'"), std::string::npos)
+      << call.error;
+}
+
+TEST(Plan, ReportsTheNamedFields) {
+  const Folder folder;
+  const Call call =
+      plimsoll("plan " + folder.write("p.hlo", chain_program()) + " --memory-limit 80%peak --json");
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  const json plan = call.json();
+  for (const char* field : {"limit_bytes", "floor_bytes", "peak_bytes", "unlimited_peak_bytes"}) {
+    EXPECT_TRUE(plan[field].is_number_integer()) << field;
+  }
+  for (const char* field :
+       {"predicted_seconds", "unlimited_seconds", "lower_bound_seconds", "planning_seconds"}) {
+    EXPECT_TRUE(plan[field].is_number()) << field;
+  }
+  for (const char* kind :
+       {"compute", "recompute", "encode", "decode", "swap_out", "swap_in", "collective"}) {
+    EXPECT_TRUE(plan["steps"][kind].is_number_integer()) << kind;
+  }
+  EXPECT_EQ(plan["limit_bytes"].get<std::int64_t>(),
+            plan["unlimited_peak_bytes"].get<std::int64_t>() * 4 / 5);
+  EXPECT_LE(plan["peak_bytes"], plan["limit_bytes"]);
+  EXPECT_LE(plan["floor_bytes"], plan["peak_bytes"]);
+  EXPECT_GT(plan["steps"]["recompute"], 0);
+}
+
+TEST(Plan, TellsTheFloorWhenNoPlanFits) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", chain_program());
+  const Call call = plimsoll("plan " + file + " --memory-limit 1KiB --json");
+  EXPECT_EQ(call.exit_code, 1);
+  const json error = call.json()["error"];
+  EXPECT_EQ(error["code"], "RESOURCE_EXHAUSTED");
+  EXPECT_EQ(error["limit_bytes"], 1024);
+  EXPECT_FALSE(error["culprit"].get<std::string>().empty());
+  const std::string floor = std::to_string(error["floor_bytes"].get<std::int64_t>());
+  EXPECT_EQ(plimsoll("plan " + file + " --memory-limit " + floor).exit_code, 0);
+  EXPECT_EQ(plimsoll("plan " + file, "PLIMSOLL_MEMORY_LIMIT=1KiB").exit_code, 1);
+}
+
+TEST(Plan, FrontierIsMonotonic) {
+  const Folder folder;
+  const Call call =
+      plimsoll("plan " + folder.write("p.hlo", chain_program()) + " --frontier --json");
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  const json plan = call.json();
+  const json& points = plan["frontier"];
+  ASSERT_GE(points.size(), 12u);
+  EXPECT_EQ(points.front()["limit_bytes"], plan["floor_bytes"]);
+  EXPECT_EQ(points.back()["limit_bytes"], plan["unlimited_peak_bytes"]);
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    EXPECT_LE(points[i]["peak_bytes"], points[i]["limit_bytes"]);
+    if (i == 0) continue;
+    EXPECT_GT(points[i]["limit_bytes"], points[i - 1]["limit_bytes"]);
+    EXPECT_LE(points[i]["predicted_seconds"], points[i - 1]["predicted_seconds"]);
+  }
+}
+
+TEST(Plan, ExplainsAValue) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", chain_program());
+  const Call call = plimsoll("plan " + file + " --explain d0 --json");
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  const json explained = call.json()["explain"];
+  EXPECT_EQ(explained["value"], "d0");
+  EXPECT_EQ(explained["decision"], "kept");
+  ASSERT_EQ(explained["live_ranges"].size(), 1u);
+  EXPECT_EQ(explained["live_ranges"][0]["bytes"], 64 * 64 * 4);
+  EXPECT_FALSE(explained["peak_values"].empty());
+  EXPECT_EQ(plimsoll("plan " + file + " --explain nobody").exit_code, 2);
+}
+
+TEST(Plan, WritesASelfContainedPage) {
+  const Folder folder;
+  const std::string page = folder.path("out.html");
+  const Call call = plimsoll("plan " + folder.write("p.hlo", chain_program()) +
+                             " --memory-limit 80%peak --report " + page);
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  std::ifstream stream(page);
+  const std::string text((std::istreambuf_iterator<char>(stream)),
+                         std::istreambuf_iterator<char>());
+  for (const char* part : {"<svg", "class='limit'", "class='recomputed'", "Live at the peak"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(text.find("http"), std::string::npos);
+}
+
+TEST(Plan, PlansWhatCannotRun) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "p.hlo", "x = f32[4] parameter(0)\nc = f32[4] constant({...})\nROOT y = f32[4] add(x, c)");
+  EXPECT_EQ(plimsoll("plan " + file).exit_code, 0);
+  EXPECT_EQ(plimsoll("run " + file).exit_code, 1);
+}
+
+TEST(Run, GivesTheSameBitsAtEveryLimit) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", chain_program());
+  const json unlimited = plimsoll("run " + file + " --seed 3 --json").json();
+  ASSERT_TRUE(unlimited.is_object());
+  ASSERT_EQ(unlimited["outputs"].size(), 1u);
+  EXPECT_EQ(unlimited["outputs"][0]["name"], "g0");
+  EXPECT_EQ(unlimited["outputs"][0]["shape"], json({64, 64}));
+  EXPECT_EQ(unlimited["outputs"][0]["dtype"], "f32");
+  EXPECT_EQ(unlimited["outputs"][0]["sha256"].get<std::string>().size(), 64u);
+  for (const std::string& limit :
+       {std::string("80%peak"), std::to_string(unlimited["floor_bytes"].get<std::int64_t>())}) {
+    const json limited =
+        plimsoll("run " + file + " --seed 3 --repeat 2 --json --memory-limit " + limit).json();
+    ASSERT_TRUE(limited.contains("outputs")) << limited;
+    EXPECT_EQ(limited["outputs"], unlimited["outputs"]) << limit;
+    EXPECT_LE(limited["measured_peak_bytes"], limited["limit_bytes"]);
+    EXPECT_GT(limited["steps"]["recompute"], 0);
+    EXPECT_EQ(limited["seconds"].size(), 2u);
+  }
+  const json other = plimsoll("run " + file + " --seed 4 --json").json();
+  EXPECT_NE(other["outputs"], unlimited["outputs"]);
+}
+
+TEST(Run, ReadsInputsAndWritesOutputs) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  const float x[] = {1, 2, 3, 4}, y[] = {10, 20, 30, 40};
+  ASSERT_TRUE(import::write_npy(folder.path("x.npy"), ir::Literal::array<float>({4}, x)).ok());
+  ASSERT_TRUE(import::write_npy(folder.path("y.npy"), ir::Literal::array<float>({4}, y)).ok());
+  const std::string inputs =
+      " --input x=" + folder.path("x.npy") + " --input 1=" + folder.path("y.npy");
+  const Call call = plimsoll("run" + inputs + " " + file + " --output-dir " + folder.path("out"));
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  const auto z = import::read_npy(folder.path("out/z.npy"));
+  ASSERT_TRUE(z.ok()) << z.status().message();
+  const float sum[] = {11, 22, 33, 44};
+  EXPECT_EQ(*z, ir::Literal::array<float>({4}, sum));
+}
+
+TEST(Run, RefusesInputsThatDoNotFit) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  const float x[] = {1, 2, 3};
+  ASSERT_TRUE(import::write_npy(folder.path("x.npy"), ir::Literal::array<float>({3}, x)).ok());
+  const std::string run = "run " + file + " --input ";
+  Call call = plimsoll(run + "x=" + folder.path("x.npy"));
+  EXPECT_EQ(call.exit_code, 1);
+  EXPECT_NE(call.error.find("f32[3]"), std::string::npos) << call.error;
+  call = plimsoll(run + "q=" + folder.path("x.npy"));
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("x, y"), std::string::npos) << call.error;
+  EXPECT_EQ(plimsoll(run + "x=" + folder.path("no.npy")).exit_code, 2);
+  EXPECT_EQ(plimsoll(run + "x=" + folder.write("bad.npy", "nonsense")).exit_code, 1);
+  EXPECT_EQ(plimsoll(run + "x").exit_code, 2);
+}
+
+TEST(Opt, RoundTripsWithoutPasses) {
+  const Folder folder;
+  const Call once = plimsoll("opt " + folder.write("p.hlo", kAdd) + " --passes none");
+  ASSERT_EQ(once.exit_code, 0) << once.error;
+  const Call twice = plimsoll("opt " + folder.write("q.hlo", once.out) + " --passes none");
+  EXPECT_EQ(once.out, twice.out);
+  EXPECT_NE(once.out.find("add(%x, %y)"), std::string::npos);
+}
+
+TEST(Opt, ListsAndChecksPasses) {
+  const json list = plimsoll("opt --list --json").json();
+  std::string names;
+  for (const json& pass : list["passes"]) names += pass["name"].get<std::string>() + " ";
+  for (const char* name : {"none ", "remat ", "remat-greedy ", "cse ", "dce ", "simplify ",
+                           "fusion ", "multi-output-fusion "}) {
+    EXPECT_NE(names.find(name), std::string::npos) << name << "in " << names;
+  }
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  EXPECT_EQ(plimsoll("opt " + file + " --passes nonsense").exit_code, 2);
+  EXPECT_EQ(plimsoll("opt " + file).exit_code, 2);
+  EXPECT_EQ(plimsoll("opt --passes none").exit_code, 2);
+}
+
+TEST(Opt, SaysWhatChanged) {
+  const Folder folder;
+  const std::string file =
+      folder.write("p.hlo",
+                   "x = f32[4] parameter(0)\na = f32[4] tanh(x)\nb = f32[4] tanh(x)\n"
+                   "dead = f32[4] exponential(x)\nROOT c = f32[4] add(a, b)");
+  const json result = plimsoll("opt " + file + " --passes dce,cse,none --json").json();
+  ASSERT_TRUE(result.contains("hlo")) << result;
+  EXPECT_EQ(result["changed"], json({{"cse", true}, {"dce", true}, {"none", false}}));
+  const std::string hlo = result["hlo"];
+  EXPECT_EQ(hlo.find("exponential"), std::string::npos);
+  EXPECT_EQ(hlo.find("tanh"), hlo.rfind("tanh"));
+}
+
+TEST(Opt, RematMakesAScheduledProgramWithTheSameBits) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", chain_program());
+  const json result =
+      plimsoll("opt " + file + " --passes remat --memory-limit 80%peak --json").json();
+  ASSERT_TRUE(result.contains("hlo")) << result;
+  EXPECT_TRUE(result["changed"]["remat"]);
+  const std::string hlo = result["hlo"];
+  EXPECT_NE(hlo.find(".remat = "), std::string::npos);
+  EXPECT_NE(hlo.find("is_scheduled=true"), std::string::npos);
+  const json before = plimsoll("run " + file + " --json").json();
+  const json after =
+      plimsoll("run --as-written " + folder.write("r.hlo", hlo) + " --json --planner none").json();
+  ASSERT_TRUE(after.contains("outputs")) << after;
+  EXPECT_EQ(after["outputs"][0]["sha256"], before["outputs"][0]["sha256"]);
+  EXPECT_LT(after["peak_bytes"], before["peak_bytes"]);
+}
+
+}  // namespace
+}  // namespace plimsoll::tools
