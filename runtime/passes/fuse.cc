@@ -84,17 +84,38 @@ class VerticalFusion {
   }
 
   bool joins_all(const Instruction& instruction, const std::vector<int>& groups) const {
-    if (instruction.opcode() == Opcode::dynamic_update_slice || !instruction.shape().is_array() ||
-        (instruction.opcode() == Opcode::reduce && groups.size() > 1)) {
+    if (instruction.opcode() == Opcode::dynamic_update_slice || !instruction.shape().is_array()) {
       return false;
     }
+    const double limit =
+        groups.size() > 1 ? copies_limit(instruction) : evaluation_limit(instruction);
     double total = 0;
     for (int group : groups) {
       const double evaluations = evaluations_in(instruction, group);
       if (evaluations < 0) return false;
       total += evaluations;
     }
-    return total <= evaluation_limit(instruction);
+    return total <= limit;
+  }
+
+  // How often an instruction may be computed in several groups together. A copy makes its group
+  // read (and memory hold) the operand instead of the result, so there must be one at most, no
+  // larger.
+  static double copies_limit(const Instruction& instruction) {
+    constexpr int kLightChain = 3;
+    constexpr double kLightLimit = 4, kCheapLimit = 2;
+    const Instruction* at = &instruction;
+    for (int i = 0; i < kLightChain; ++i) {
+      if (fusion_cost(*at) == FusionCost::expensive) return i == 0 ? 0 : kCheapLimit;
+      const std::vector<Instruction*> large = large_operands(*at);
+      if (large.empty()) return kLightLimit;
+      if (large.size() > 1 || large[0]->shape().byte_size() > at->shape().byte_size()) {
+        return i == 0 ? 0 : kCheapLimit;
+      }
+      at = large[0];
+      if (!is_fusible(*at)) return kLightLimit;  // read from memory, whoever asks
+    }
+    return kCheapLimit;
   }
 
   // Evaluations per element of `instruction` as a member of a group; negative when it can't be one.

@@ -92,14 +92,7 @@ bool is_epilogue_operation(const Instruction& instruction) {
 // Reading a transposed array jumps through memory; more than one such array at a time is dearer
 // than writing the value once and reading that.
 bool reads_many_arrays(const Instruction& instruction) {
-  std::unordered_set<const Instruction*> arrays;
-  for (const Instruction* operand : instruction.operands()) {
-    if (element_count(*operand) == element_count(instruction) &&
-        fusion_cost(*operand) != FusionCost::free) {
-      arrays.insert(operand);
-    }
-  }
-  return arrays.size() > 1;
+  return large_operands(instruction).size() > 1;
 }
 
 class Examiner {
@@ -340,6 +333,21 @@ double evaluation_limit(const Instruction& instruction) {
       return 1;
   }
   return 1;
+}
+
+std::vector<Instruction*> large_operands(const Instruction& instruction) {
+  std::vector<Instruction*> large;
+  for (Instruction* operand : instruction.operands()) {
+    if (operand->opcode() == Opcode::broadcast || operand->opcode() == Opcode::iota ||
+        operand->opcode() == Opcode::constant || !operand->shape().is_array()) {
+      continue;
+    }
+    if (operand->shape().element_count() >= element_count(instruction) &&
+        std::find(large.begin(), large.end(), operand) == large.end()) {
+      large.push_back(operand);
+    }
+  }
+  return large;
 }
 
 std::optional<FusionProfile> examine_fusion(std::span<Instruction* const> members,

@@ -25,8 +25,12 @@ enum class FusionCost {
 // no control edges, no effects, no meaningful layout.
 bool is_fusible(const ir::Instruction& instruction);
 FusionCost fusion_cost(const ir::Instruction& instruction);
-// How often each element may be computed, over all fusions that hold a copy.
+// How often one fusion may compute each element.
 double evaluation_limit(const ir::Instruction& instruction);
+
+// The distinct operands with at least as many elements as the result; what is generated, not read
+// (broadcast, iota, constant), is left out.
+std::vector<ir::Instruction*> large_operands(const ir::Instruction& instruction);
 
 // What a set of instructions would be as one kernel.
 struct FusionProfile {
