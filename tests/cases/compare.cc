@@ -8,29 +8,14 @@
 #include <limits>
 #include <type_traits>
 
+#include "tests/cases/random.h"
+
 namespace plimsoll::cases {
 namespace {
 
 using ir::DType;
 using ir::Literal;
 using ir::Shape;
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  // SplitMix64 (Steele, Lea, Flood 2014).
-  std::uint64_t bits() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
-  std::uint64_t below(std::uint64_t limit) { return bits() % limit; }
-
- private:
-  std::uint64_t state_;
-};
 
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
@@ -181,7 +166,7 @@ Literal random_literal(const Shape& shape, std::uint64_t seed, const InputRange&
   }
   Literal literal(shape);
   if (!shape.is_array()) return literal;
-  Random random(seed * 0x9e3779b97f4a7c15u + 1);
+  Random random(seed);
   ir::visit_dtype(shape.dtype(), [&](auto tag) {
     using T = decltype(tag);
     T* data = literal.mutable_data<T>();

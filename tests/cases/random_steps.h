@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "tests/cases/random_graph.h"
+#include "tests/cases/random_module.h"
+
+// The random choices; only random_*.cc include this.
+namespace plimsoll::cases {
+
+// The entry under construction: f32 arrays to choose from, oldest first, and the random source.
+// Each member of the step functions below appends a few instructions and pushes what it made.
+struct Builder {
+  Builder(ir::Computation& entry, Random& random, const RandomModuleOptions& options);
+
+  Graph graph;
+  Random& random;
+  const RandomModuleOptions& options;
+  std::vector<Value> values;
+  std::vector<ir::Dims> shapes;  // the two-dimensional shapes most values have
+
+  Value parameter(const ir::Dims& dims);
+  // A recent value mostly, any other sometimes; `exact` restricts the choice.
+  Value any();
+  Value any_exact();
+  ir::Dims any_shape();
+  // As [rows, columns] of one of the shapes.
+  Value any_matrix();
+  void push(Value value);
+};
+
+using Step = void (*)(Builder&);
+
+// Elementwise operations, movements, reductions, contractions, irregular operations.
+std::vector<Step> plain_steps();
+// Other dtypes on the way.
+std::vector<Step> dtype_steps();
+// Calls, loops, branches.
+std::vector<Step> control_steps();
+
+}  // namespace plimsoll::cases
