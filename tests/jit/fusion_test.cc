@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/jit/jit_harness.h"
+
+namespace plimsoll::jit::testing {
+namespace {
+
+constexpr const char* kSum =
+    "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = "
+    "f32[] add(x, y) }\n";
+constexpr const char* kMax =
+    "max { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = "
+    "f32[] maximum(x, y) }\n";
+
+TEST(ReductionFusion, MeanAndSumOfSquaresShareOneSweep) {
+  for (const char* dims : {"8,5,7,48", "3,5,7,10", "2,9,1,300"}) {
+    SCOPED_TRACE(dims);
+    const std::string d = dims;
+    const std::string c = d.substr(d.rfind(',') + 1);
+    check(std::string(kSum) + "f { p = f32[" + d + "] parameter(0)\n b = f32[" + c +
+              "] parameter(1)\n z = f32[] constant(0)\n k = f32[] constant(0.125)\n bb = f32[" + d +
+              "] broadcast(b), dimensions={3}\n q = f32[" + d + "] subtract(p, bb)\n m = f32[" + d +
+              "] multiply(q, q)\n s = f32[" + c +
+              "] reduce(q, z), dimensions={0,1,2}, to_apply=sum\n t = f32[" + c +
+              "] reduce(m, z), dimensions={0,1,2}, to_apply=sum\n bk = f32[" + c +
+              "] broadcast(k), dimensions={}\n u = f32[" + c + "] multiply(s, bk)\n v = f32[" + c +
+              "] add(u, b)\n ROOT r = (f32[" + c + "], f32[" + c + "], f32[" + d +
+              "]) tuple(v, t, m) }\nENTRY e { p = f32[" + d + "] parameter(0)\n b = f32[" + c +
+              "] parameter(1)\n ROOT r = (f32[" + c + "], f32[" + c + "], f32[" + d +
+              "]) fusion(p, b), kind=kInput, calls=f }",
+          1e-5);
+  }
+}
+
+TEST(ReductionFusion, ChannelSumsOfPlanesWithAnEpilogueReshaped) {
+  check(std::string(kSum) +
+            "f { p = f32[3,20,7,7] parameter(0)\n b = f32[20] parameter(1)\n z = f32[] "
+            "constant(0)\n bb = f32[3,20,7,7] broadcast(b), dimensions={1}\n q = f32[3,20,7,7] "
+            "multiply(p, bb)\n s = f32[20] reduce(q, z), dimensions={0,2,3}, to_apply=sum\n e = "
+            "f32[20] exponential(s)\n ROOT r = f32[4,5] reshape(e) }\nENTRY e { p = "
+            "f32[3,20,7,7] parameter(0)\n b = f32[20] parameter(1)\n ROOT r = f32[4,5] fusion(p, "
+            "b), kind=kInput, calls=f }",
+        1e-4);
+}
+
+TEST(ReductionFusion, SoftmaxNumeratorKeepsRowsAndTheirSum) {
+  for (const char* dims : {"6,10", "5,300", "3,5000", "1,9"}) {
+    SCOPED_TRACE(dims);
+    const std::string d = dims;
+    const std::string n = d.substr(0, d.find(','));
+    check(std::string(kSum) + "f { p = f32[" + d + "] parameter(0)\n m = f32[" + n +
+              "] parameter(1)\n z = f32[] constant(0)\n bm = f32[" + d +
+              "] broadcast(m), dimensions={0}\n q = f32[" + d + "] subtract(p, bm)\n x = f32[" + d +
+              "] exponential(q)\n s = f32[" + n +
+              "] reduce(x, z), dimensions={1}, to_apply=sum\n ROOT r = (f32[" + d + "], f32[" + n +
+              "]) tuple(x, s) }\nENTRY e { p = f32[" + d + "] parameter(0)\n m = f32[" + n +
+              "] parameter(1)\n ROOT r = (f32[" + d + "], f32[" + n +
+              "]) fusion(p, m), kind=kInput, calls=f }",
+          1e-5);
+  }
+}
+
+// The same sum alone, behind a prologue that changes nothing, with a second output, and at every
+// thread count.
+TEST(ReductionFusion, BitsDependOnTheShapeAlone) {
+  for (const char* text : {"70001;;0", "37,3000;37;1", "3000,37;37;0", "6,50,40,10;10;0,1,2",
+                           "6,20,30,31;20;0,2,3", "900,8,5;8;0,2"}) {
+    SCOPED_TRACE(text);
+    const std::string all = text;
+    const auto first = all.find(';'), second = all.find(';', first + 1);
+    const std::string d = all.substr(0, first), o = all.substr(first + 1, second - first - 1),
+                      r = all.substr(second + 1);
+    const std::string alone = std::string(kSum) + "ENTRY e { p = f32[" + d +
+                              "] parameter(0)\n i = f32[] parameter(1)\n ROOT r = f32[" + o +
+                              "] reduce(p, i), dimensions={" + r + "}, to_apply=sum }";
+    const std::string fused =
+        std::string(kSum) + kMax + "f { p = f32[" + d +
+        "] parameter(0)\n i = f32[] parameter(1)\n" + " n = f32[" + d + "] negate(p)\n q = f32[" +
+        d + "] negate(n)\n s = f32[" + o + "] reduce(q, i), dimensions={" + r +
+        "}, to_apply=sum\n t = f32[" + o + "] reduce(n, i), dimensions={" + r +
+        "}, to_apply=max\n ROOT r = (f32[" + o + "], f32[" + o + "], f32[" + d +
+        "]) tuple(s, t, n) }\nENTRY e { p = f32[" + d +
+        "] parameter(0)\n i = f32[] parameter(1)\n ROOT r = (f32[" + o + "], f32[" + o + "], f32[" +
+        d + "]) fusion(p, i), kind=kInput, calls=f }";
+    const auto a = parse(alone), b = parse(fused);
+    ASSERT_NE(a, nullptr);
+    ASSERT_NE(b, nullptr);
+    const auto arguments = arguments_for(*a->entry());
+    const int threads = device::thread_count();
+    std::vector<ir::Literal> reference;
+    for (const int count : {1, 2, 5}) {
+      device::set_thread_count(count);
+      auto x = run(*a->entry()->root(), arguments);
+      auto y = run(*b->entry()->root(), arguments);
+      ASSERT_TRUE(x.ok()) << x.status().to_string();
+      ASSERT_TRUE(y.ok()) << y.status().to_string();
+      if (reference.empty()) reference = *x;
+      EXPECT_TRUE(same_bits(reference[0], (*x)[0])) << count << " threads";
+      EXPECT_TRUE(same_bits(reference[0], (*y)[0])) << count << " threads, fused";
+    }
+    device::set_thread_count(threads);
+  }
+}
+
+TEST(LoopFusion, MovementsBetweenElementwiseOperations) {
+  check(
+      "f { p = f32[6,20] parameter(0)\n q = f32[20,6] parameter(1)\n t = f32[6,20] transpose(q), "
+      "dimensions={1,0}\n s = f32[6,20] add(p, t)\n r = f32[2,3,20] reshape(s)\n v = f32[2,3,20] "
+      "reverse(r), dimensions={1,2}\n ROOT e = f32[2,3,20] exponential(v) }\nENTRY e { p = "
+      "f32[6,20] parameter(0)\n q = f32[20,6] parameter(1)\n ROOT r = f32[2,3,20] fusion(p, q), "
+      "kind=kLoop, calls=f }");
+  check(
+      "f { p = f32[5,18] parameter(0)\n z = f32[] constant(2)\n a = f32[9,37] pad(p, z), "
+      "padding=1_3x-1_3_1\n b = f32[9,3] slice(a), slice={[0:9], [4:37:11]}\n c = f32[9,40] "
+      "concatenate(a, b), dimensions={1}\n ROOT n = f32[9,40] negate(c) }\nENTRY e { p = "
+      "f32[5,18] parameter(0)\n ROOT r = f32[9,40] fusion(p), kind=kLoop, calls=f }");
+  check(
+      "f { p = f32[4,100] parameter(0)\n i = s32[] parameter(1)\n j = s32[] constant(3)\n k = "
+      "s32[] "
+      "add(i, j)\n d = f32[2,40] dynamic-slice(p, j, k), dynamic_slice_sizes={2,40}\n n = "
+      "f32[2,40] iota(), iota_dimension=1\n ROOT s = f32[2,40] add(d, n) }\nENTRY e { p = "
+      "f32[4,100] parameter(0)\n i = s32[] parameter(1)\n ROOT r = f32[2,40] fusion(p, i), "
+      "kind=kLoop, calls=f }");
+}
+
+TEST(LoopFusion, SeveralOutputsOfSeveralTypes) {
+  check(
+      "f { p = f32[3,50] parameter(0)\n b = bf16[50] parameter(1)\n w = bf16[3,50] broadcast(b), "
+      "dimensions={1}\n x = f32[3,50] convert(w)\n a = f32[3,50] multiply(p, x)\n g = pred[3,50] "
+      "compare(a, p), direction=GT\n h = bf16[3,50] convert(a)\n s = s8[3,50] convert(a)\n ROOT r "
+      "= (f32[3,50], pred[3,50], bf16[3,50], s8[3,50]) tuple(a, g, h, s) }\nENTRY e { p = "
+      "f32[3,50] parameter(0)\n b = bf16[50] parameter(1)\n ROOT r = (f32[3,50], pred[3,50], "
+      "bf16[3,50], s8[3,50]) fusion(p, b), kind=kLoop, calls=f }");
+}
+
+TEST(InPlace, ElementwiseResultMayTakeOverAnOperand) {
+  const auto module = parse(
+      "f { p = f32[1003] parameter(0)\n q = f32[1003] parameter(1)\n a = f32[1003] multiply(p, "
+      "q)\n "
+      "ROOT s = f32[1003] add(a, p) }\nENTRY e { p = f32[1003] parameter(0)\n q = f32[1003] "
+      "parameter(1)\n ROOT r = f32[1003] fusion(p, q), kind=kLoop, calls=f }");
+  ASSERT_NE(module, nullptr);
+  const auto arguments = arguments_for(*module->entry());
+  const auto expected = run(*module->entry()->root(), arguments);
+  ASSERT_TRUE(expected.ok());
+  for (const int reuse : {0, 1}) {
+    const auto result = run(*module->entry()->root(), arguments, reuse);
+    ASSERT_TRUE(result.ok());
+    EXPECT_TRUE(same_bits((*expected)[0], (*result)[0])) << "operand " << reuse;
+  }
+}
+
+TEST(InPlace, DynamicUpdateSliceWritesOnlyTheSlice) {
+  const auto module = parse(
+      "f { p = f32[40,30] parameter(0)\n u = f32[3,30] parameter(1)\n i = s32[] parameter(2)\n z = "
+      "s32[] constant(0)\n n = f32[3,30] negate(u)\n ROOT d = f32[40,30] dynamic-update-slice(p, "
+      "n, "
+      "i, z) }\nENTRY e { p = f32[40,30] parameter(0)\n u = f32[3,30] parameter(1)\n i = s32[] "
+      "parameter(2)\n ROOT r = f32[40,30] fusion(p, u, i), kind=kLoop, calls=f }");
+  ASSERT_NE(module, nullptr);
+  auto arguments = arguments_for(*module->entry());
+  for (const int start : {-5, 0, 17, 37, 38, 1000}) {
+    arguments[2].set(0, start);
+    const auto expected = check(*module, arguments);
+    const auto result = run(*module->entry()->root(), arguments, 0);
+    ASSERT_TRUE(result.ok());
+    EXPECT_TRUE(same_bits(expected[0], (*result)[0])) << "start " << start;
+  }
+}
+
+TEST(Compiler, EqualInstructionsShareAKernelWhateverTheirNames) {
+  const auto a = parse("ENTRY e { x = f32[77] parameter(0)\n ROOT y = f32[77] negate(x) }");
+  const auto b = parse("ENTRY g { u = f32[77] parameter(0)\n ROOT v = f32[77] negate(u) }");
+  const auto first = compiler().compile(*a->entry()->root());
+  const auto hits = compiler().statistics().cache_hits;
+  const auto second = compiler().compile(*b->entry()->root());
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(first->get(), second->get());
+  EXPECT_EQ(compiler().statistics().cache_hits, hits + 1);
+  EXPECT_EQ((*first)->name(), "negate");
+  EXPECT_EQ((*first)->origin(), device::KernelOrigin::jit);
+}
+
+TEST(Compiler, KernelsOutliveTheCompiler) {
+  const auto module = parse("ENTRY e { x = f32[50] parameter(0)\n ROOT y = f32[50] abs(x) }");
+  auto own = Compiler::create();
+  ASSERT_TRUE(own.ok());
+  auto kernel = (*own)->compile(*module->entry()->root());
+  ASSERT_TRUE(kernel.ok());
+  own->reset();
+  std::vector<float> x(50, -2.0f), y(50);
+  const void* input = x.data();
+  void* output = y.data();
+  const auto stream = std::move(device::cpu_device()->create_stream()).value();
+  ASSERT_TRUE((*kernel)->launch(*stream, {{&input, 1}, {&output, 1}, nullptr}).ok());
+  EXPECT_EQ(y, std::vector<float>(50, 2.0f));
+}
+
+TEST(Compiler, RefusesWithTheInstructionsName) {
+  const auto module = parse(
+      "ENTRY e { x = f32[4,4] parameter(0)\n ROOT bad = f32[4,4] dot(x, x), "
+      "lhs_contracting_dims={1}, rhs_contracting_dims={0} }");
+  EXPECT_FALSE(supports(*module->entry()->root()));
+  const auto kernel = compiler().compile(*module->entry()->root());
+  ASSERT_FALSE(kernel.ok());
+  EXPECT_EQ(kernel.status().code(), StatusCode::unimplemented);
+  EXPECT_NE(kernel.status().message().find("'bad'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace plimsoll::jit::testing
