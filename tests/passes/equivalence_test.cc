@@ -6,18 +6,17 @@
 #include "runtime/ir/verifier.h"
 #include "runtime/passes/passes.h"
 #include "tests/cases/op_cases.h"
+#include "tests/cases/random_module.h"
 
 namespace plimsoll::passes {
 namespace {
 
-// What `change` makes of the case computes the same bits; empty when it does, else what is wrong.
+// What `change` makes of the module computes the same bits; empty when it does, else what is wrong.
 template <typename Change>
-std::string difference(const cases::OpCase& op_case, Change change) {
-  auto module = ir::parse_module(op_case.hlo, op_case.name);
-  if (!module.ok()) return module.status().message();
-  const auto arguments = cases::random_arguments(**module, 7, op_case.ranges);
-  const Result<ir::Literal> expected = ir::interpret(**module, arguments);
-  const std::unique_ptr<ir::Module> changed = (*module)->clone();
+std::string difference(const ir::Module& module, const std::vector<ir::Literal>& arguments,
+                       Change change) {
+  const Result<ir::Literal> expected = ir::interpret(module, arguments);
+  const std::unique_ptr<ir::Module> changed = module.clone();
   const Status status = change(*changed);
   if (!status.ok()) return status.message();
   const Status valid = ir::verify(*changed);
@@ -29,6 +28,22 @@ std::string difference(const cases::OpCase& op_case, Change change) {
   }
   const std::string found = cases::compare_bits(*expected, *actual);
   return found.empty() ? "" : found + "\n" + ir::to_text(*changed);
+}
+
+template <typename Change>
+std::string difference(const cases::OpCase& op_case, Change change) {
+  auto module = ir::parse_module(op_case.hlo, op_case.name);
+  if (!module.ok()) return module.status().message();
+  // Signed zeros, NaNs, infinities and integer limits are what identities fail on.
+  std::vector<cases::InputRange> special = op_case.ranges;
+  special.resize((*module)->entry()->parameters().size());
+  for (cases::InputRange& range : special) range.specials = true;
+  for (const auto& ranges : {op_case.ranges, special}) {
+    const std::string found =
+        difference(**module, cases::random_arguments(**module, 7, ranges), change);
+    if (!found.empty()) return found;
+  }
+  return "";
 }
 
 TEST(Equivalence, EveryPassKeepsTheBitsOfEveryCase) {
@@ -45,6 +60,27 @@ TEST(Equivalence, ThePipelineKeepsTheBitsOfEveryCase) {
   for (const cases::OpCase& op_case : cases::op_cases()) {
     EXPECT_EQ(difference(op_case, [](ir::Module& module) { return optimize(module); }), "")
         << op_case.name;
+  }
+}
+
+TEST(Equivalence, ThePipelineKeepsTheBitsOfRandomModules) {
+  cases::RandomModuleOptions small;
+  small.smallest_bytes = 64;
+  small.largest_bytes = 4 << 10;
+  const auto optimized = [](ir::Module& module) { return optimize(module); };
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const auto module = cases::random_module(seed, small);
+    const std::vector<cases::InputRange> ranges(
+        module->entry()->parameters().size(),
+        cases::InputRange{.low = -2, .high = 2, .specials = seed % 2 == 1});
+    const auto wrong = [&](const ir::Module& candidate) {
+      return difference(candidate, cases::random_arguments(candidate, seed, ranges), optimized);
+    };
+    if (wrong(*module).empty()) continue;
+    const auto shrunk =
+        cases::shrink(*module, [&](const ir::Module& m) { return !wrong(m).empty(); });
+    ADD_FAILURE() << "seed " << seed << ": " << wrong(*shrunk) << "\nbefore\n"
+                  << ir::to_text(*shrunk);
   }
 }
 
