@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/byte_size.h"
 #include "runtime/ir/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost_model.h"
@@ -19,7 +20,16 @@ struct OptFlags {
   std::string file;
   std::vector<std::string> passes;
   PlanFlags plan;
+  std::string min_size;
+  int block_size = 1;
   bool list = false;
+};
+
+// What the two passes that recompute go by, besides the limit.
+struct RematFlags {
+  PlanFlags plan;
+  std::int64_t min_bytes = 0;
+  int block_size = 1;
 };
 
 // One pass of the command line: a name, and what it does to a module. It may add to its report.
@@ -30,10 +40,10 @@ struct Pass {
 };
 
 // The limit of the two passes that need one; shares are of the peak of the module as it then is.
-Outcome limit_for(const ir::Module& module, const PlanFlags& flags, planner::PlanOptions& out) {
+Outcome limit_for(const ir::Module& module, const RematFlags& flags, planner::PlanOptions& out) {
   const planner::RooflineCostModel cost_model;
-  return plan_options(
-      flags,
+  const Outcome outcome = plan_options(
+      flags.plan,
       [&](planner::Policy policy) -> Result<std::int64_t> {
         planner::PlanOptions unlimited;
         unlimited.policy = policy;
@@ -42,13 +52,16 @@ Outcome limit_for(const ir::Module& module, const PlanFlags& flags, planner::Pla
         return plan.peak_bytes;
       },
       out);
+  if (!outcome.ok() || out.limit_bytes != planner::kUnlimited) return outcome;
+  return Outcome::call_fault(invalid_argument("remat and remat-greedy need a --memory-limit"));
 }
 
-Outcome remat(const PlanFlags& flags, std::unique_ptr<ir::Module>& module, bool& changed,
+Outcome remat(const RematFlags& flags, std::unique_ptr<ir::Module>& module, bool& changed,
               Json& report) {
   planner::PlanOptions options;
   const Outcome outcome = limit_for(*module, flags, options);
   if (!outcome.ok()) return outcome;
+  options.min_recompute_bytes = flags.min_bytes;
   const planner::RooflineCostModel cost_model;
   const auto plan = planner::make_plan(*module, cost_model, options);
   PLIMSOLL_PROGRAM_FAULT(plan.status());
@@ -61,7 +74,7 @@ Outcome remat(const PlanFlags& flags, std::unique_ptr<ir::Module>& module, bool&
   return {};
 }
 
-Outcome remat_greedy(const PlanFlags& flags, std::unique_ptr<ir::Module>& module, bool& changed,
+Outcome remat_greedy(const RematFlags& flags, std::unique_ptr<ir::Module>& module, bool& changed,
                      Json& report) {
   planner::PlanOptions options;
   const Outcome outcome = limit_for(*module, flags, options);
@@ -70,6 +83,8 @@ Outcome remat_greedy(const PlanFlags& flags, std::unique_ptr<ir::Module>& module
   module->is_scheduled = true;
   planner::GreedyOptions greedy;
   greedy.limit_bytes = options.limit_bytes;
+  greedy.min_bytes = flags.min_bytes;
+  greedy.block_size_limit = flags.block_size;
   const auto result = planner::rematerialize_greedy(*module, greedy);
   PLIMSOLL_PROGRAM_FAULT(result.status());
   changed = result->changed;
@@ -79,7 +94,7 @@ Outcome remat_greedy(const PlanFlags& flags, std::unique_ptr<ir::Module>& module
   return {};
 }
 
-std::vector<Pass> make_passes(const PlanFlags& flags) {
+std::vector<Pass> make_passes(const RematFlags& flags) {
   std::vector<Pass> list;
   list.push_back({"none", "nothing: a round trip through the reader and the printer",
                   [](auto&, bool&, Json&) { return Outcome(); }});
@@ -123,7 +138,13 @@ Outcome list_passes(const std::vector<Pass>& passes, Output& output) {
 }
 
 Outcome opt(const OptFlags& flags, Output& output) {
-  const std::vector<Pass> known = make_passes(flags.plan);
+  RematFlags remat_flags{flags.plan, 0, flags.block_size};
+  if (!flags.min_size.empty()) {
+    const auto size = parse_byte_size(flags.min_size, "--min-size");
+    PLIMSOLL_CALL_FAULT(size.status());
+    remat_flags.min_bytes = *size;
+  }
+  const std::vector<Pass> known = make_passes(remat_flags);
   if (flags.list) return list_passes(known, output);
   if (flags.file.empty()) {
     return Outcome::call_fault(invalid_argument("FILE is required"));
@@ -178,6 +199,12 @@ void add_opt(Commands& commands) {
       ->delimiter(',')
       ->allow_extra_args(false);
   add_plan_flags(command, flags->plan);
+  command->add_option("--min-size", flags->min_size,
+                      "remat, remat-greedy: smaller values are always kept");
+  command
+      ->add_option("--block-size", flags->block_size,
+                   "remat-greedy: most instructions recomputed as one")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--list", flags->list, "Name the passes");
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return opt(*flags, output); };

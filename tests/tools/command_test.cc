@@ -248,6 +248,8 @@ TEST(Opt, ListsAndChecksPasses) {
   EXPECT_EQ(plimsoll("opt " + file + " --passes nonsense").exit_code, 2);
   EXPECT_EQ(plimsoll("opt " + file).exit_code, 2);
   EXPECT_EQ(plimsoll("opt --passes none").exit_code, 2);
+  EXPECT_EQ(plimsoll("opt " + file + " --passes remat").exit_code, 2);
+  EXPECT_EQ(plimsoll("opt " + file + " --passes none --min-size x").exit_code, 2);
 }
 
 TEST(Opt, SaysWhatChanged) {
@@ -262,6 +264,26 @@ TEST(Opt, SaysWhatChanged) {
   const std::string hlo = result["hlo"];
   EXPECT_EQ(hlo.find("exponential"), std::string::npos);
   EXPECT_EQ(hlo.find("tanh"), hlo.rfind("tanh"));
+}
+
+TEST(Opt, GreedyKeepsSmallValuesWhenAsked) {
+  const Folder folder;
+  const std::string opt = "opt " +
+                          folder.write("p.hlo",
+                                       "p = f32[1] parameter(0)\nr = f32[] reshape(p)\n"
+                                       "b = f32[1024] broadcast(r), dimensions={}\n"
+                                       "n = f32[1024] negate(b)\n"
+                                       "c = f32[2048] concatenate(n, n), dimensions={0}\n"
+                                       "s = f32[1] slice(c), slice={[0:1]}\n"
+                                       "d = f32[1025] concatenate(b, s), dimensions={0}\n"
+                                       "ROOT o = f32[1] slice(d), slice={[0:1]}\n") +
+                          " --passes remat-greedy --json --memory-limit ";
+  const json small = plimsoll(opt + "14KiB").json();
+  EXPECT_EQ(small["passes"][0]["peak_before_bytes"], 16388);
+  EXPECT_EQ(small["passes"][0]["peak_after_bytes"], 12296);
+  EXPECT_NE(small["hlo"].get<std::string>().find("%b.remat = "), std::string::npos);
+  EXPECT_EQ(plimsoll(opt + "20KiB").json()["changed"]["remat-greedy"], false);
+  EXPECT_EQ(plimsoll(opt + "14KiB --min-size 14KiB").json()["changed"]["remat-greedy"], false);
 }
 
 TEST(Opt, RematMakesAScheduledProgramWithTheSameBits) {
