@@ -87,10 +87,15 @@ void Instruction::remove_control_predecessor(Instruction* predecessor) {
 bool Instruction::is_root() const { return parent_->root() == this; }
 
 bool Instruction::has_side_effect() const {
-  if (op_info(opcode_).has_side_effect || attributes_.custom_call_has_side_effect) return true;
-  for (const Computation* called : called_) {
-    for (const auto& instruction : called->instructions()) {
-      if (instruction->has_side_effect()) return true;
+  const auto has_own = [](const Instruction& instruction) {
+    return op_info(instruction.opcode()).has_side_effect ||
+           instruction.attributes().custom_call_has_side_effect;
+  };
+  if (has_own(*this)) return true;
+  // Each callee once: calls of calls that share callees would take exponential time.
+  for (const Computation* callee : callees_of(*this)) {
+    for (const auto& instruction : callee->instructions()) {
+      if (has_own(*instruction)) return true;
     }
   }
   return false;
