@@ -94,6 +94,9 @@ bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape
            occurrences(fusion, fusion.operand(operand)) == 1;
   }
 
+  // Kernels write the parts of such a result one after the other, not element by element.
+  if (output->opcode() == Opcode::concatenate || output->opcode() == Opcode::pad) return false;
+
   // The loop runs over the reduced array where there is a reduction, else over the result.
   std::int64_t loop_count = output->shape().element_count();
   for (const auto& instruction : fused.instructions()) {
