@@ -95,7 +95,15 @@ class LoopWriter {
         function_(PhaseFunction::create(module, name, builder_)),
         emitter_(graph, space_, builder_, function_, 2) {
     inner_ = extents_.back();
-    for (std::size_t i = 0; i + 1 < extents_.size(); ++i) rows_ *= extents_[i];
+    width_ = static_cast<int>(std::min<std::uint64_t>(
+        static_cast<std::uint64_t>(max_width), std::bit_ceil(static_cast<std::uint64_t>(inner_))));
+    tiled_ = choose_tiled_loop(graph, nest, extents_);
+    tile_rows_ = width_;
+    for (int i = 0; i + 1 < static_cast<int>(extents_.size()); ++i) {
+      steps_.push_back(i == tiled_ ? (extents_[at(i)] + tile_rows_ - 1) / tile_rows_
+                                   : extents_[at(i)]);
+      rows_ *= steps_.back();
+    }
     width_ = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(max_width), std::bit_ceil(static_cast<std::uint64_t>(inner_))));
     // Rows are cut only where there are too few of them to share out.
@@ -104,17 +112,19 @@ class LoopWriter {
   }
 
   std::int64_t units() const { return rows_ * chunks_; }
-  std::int64_t elements_per_unit() const { return chunk_; }
+  std::int64_t elements_per_unit() const { return tiled_ >= 0 ? chunk_ * tile_rows_ : chunk_; }
 
   Status write() {
     for (std::size_t i = 0; i + 1 < extents_.size(); ++i) {
-      loops_.push_back(space_.add_loop(extents_[i], 1));
+      loops_.push_back(space_.add_loop(extents_[i], static_cast<int>(i) == tiled_ ? 2 : 1));
     }
     lane_ = space_.add_loop(inner_, 2);
     for (std::size_t i = 0; i < loops_.size(); ++i) {
       position_ = space_.add(space_.scale(position_, extents_[i]), loops_[i]);
     }
     position_ = space_.add(space_.scale(position_, inner_), lane_);
+
+    choose_staged();
 
     llvm::IRBuilder<>& b = builder_;
     Loop units = Loop::open(b, function_.begin, function_.end, 1);
@@ -127,9 +137,18 @@ class LoopWriter {
       first = b.CreateMul(part, b.getInt64(static_cast<std::uint64_t>(chunk_)));
     }
     for (std::size_t i = loops_.size(); i-- > 0;) {
-      llvm::Value* extent = b.getInt64(static_cast<std::uint64_t>(extents_[i]));
-      emitter_.bind(loops_[i], i == 0 ? row : b.CreateURem(row, extent));
-      if (i > 0) row = b.CreateUDiv(row, extent);
+      llvm::Value* count = b.getInt64(static_cast<std::uint64_t>(steps_[i]));
+      llvm::Value* step = i == 0 ? row : b.CreateURem(row, count);
+      if (static_cast<int>(i) == tiled_) {
+        tile_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(tile_rows_)));
+        tile_end_ = b.CreateBinaryIntrinsic(
+            llvm::Intrinsic::smin,
+            b.CreateAdd(tile_begin_, b.getInt64(static_cast<std::uint64_t>(tile_rows_))),
+            b.getInt64(static_cast<std::uint64_t>(extents_[i])));
+      } else {
+        emitter_.bind(loops_[i], step);
+      }
+      if (i > 0) row = b.CreateUDiv(row, count);
     }
     auto* lanes = llvm::BasicBlock::Create(b.getContext(), "lanes", function_.function);
     emitter_.anchor(1, b.CreateBr(lanes));
@@ -170,9 +189,115 @@ class LoopWriter {
     b.SetInsertPoint(done);
   }
 
-  // All values before any store, so that an output may be the buffer of an input.
   void write_lanes(llvm::Value* first, int active) {
+    llvm::IRBuilder<>& b = builder_;
+    if (tiled_ < 0) {
+      emitter_.open_lanes(width_, active);
+      write_values(first);
+      return;
+    }
+    if (staged_.empty() || active < width_) {
+      write_tile(first, active, false);
+      return;
+    }
+    if (extents_[at(tiled_)] % tile_rows_ == 0) {
+      write_tile(first, active, true);
+      return;
+    }
+    auto* full = llvm::BasicBlock::Create(b.getContext(), "full", function_.function);
+    auto* partial = llvm::BasicBlock::Create(b.getContext(), "partial", function_.function);
+    auto* next = llvm::BasicBlock::Create(b.getContext(), "next", function_.function);
+    b.CreateCondBr(b.CreateICmpEQ(b.CreateSub(tile_end_, tile_begin_),
+                                  b.getInt64(static_cast<std::uint64_t>(tile_rows_))),
+                   full, partial);
+    b.SetInsertPoint(full);
+    write_tile(first, active, true);
+    b.CreateBr(next);
+    b.SetInsertPoint(partial);
+    write_tile(first, active, false);
+    b.CreateBr(next);
+    b.SetInsertPoint(next);
+  }
+
+  void write_tile(llvm::Value* first, int active, bool staged) {
+    if (staged) fill_buffers(first);
+    Loop tile = Loop::open(builder_, tile_begin_, tile_end_, 1);
     emitter_.open_lanes(width_, active);
+    emitter_.bind(loops_[at(tiled_)], tile.variable);
+    for (std::size_t i = 0; staged && i < staged_.size(); ++i) {
+      llvm::Type* row = memory_type(builder_.getContext(), staged_[i].dtype, width_);
+      emitter_.stage(staged_[i].input, staged_[i].position,
+                     builder_.CreateInBoundsGEP(row, buffers_[i],
+                                                builder_.CreateSub(tile.variable, tile_begin_)));
+    }
+    write_values(first);
+    tile.close(builder_);
+  }
+
+  // Loads that are side by side along the tiled loop: transposed in registers by swapping ever
+  // larger blocks across the diagonal.
+  void fill_buffers(llvm::Value* first) {
+    llvm::IRBuilder<>& b = builder_;
+    emitter_.open_lanes(width_, width_);
+    emitter_.bind(loops_[at(tiled_)], tile_begin_);
+    emitter_.bind_lane(lane_, first);
+    const int lane_symbol = lane_.terms[0].first;
+    for (std::size_t i = 0; i < staged_.size(); ++i) {
+      const Load& load = staged_[i];
+      llvm::Type* element = memory_type(b.getContext(), load.dtype, 1);
+      llvm::Type* row = memory_type(b.getContext(), load.dtype, width_);
+      const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(load.dtype)));
+      llvm::Value* base = b.CreateInBoundsGEP(element, function_.input(load.input),
+                                              emitter_.first_lane(load.position));
+      const std::int64_t stride = load.position.coefficient(lane_symbol);
+      std::vector<llvm::Value*> rows;
+      for (int lane = 0; lane < width_; ++lane) {
+        llvm::Value* address =
+            b.CreateConstInBoundsGEP1_64(element, base, static_cast<std::uint64_t>(lane * stride));
+        rows.push_back(b.CreateAlignedLoad(row, address, alignment));
+      }
+      for (int block = 1; block < width_; block *= 2) {
+        std::vector<int> upper, lower;
+        for (int j = 0; j < width_; ++j) {
+          upper.push_back((j & block) == 0 ? j : width_ + j - block);
+          lower.push_back((j & block) == 0 ? j + block : width_ + j);
+        }
+        for (int r = 0; r < width_; ++r) {
+          if ((r & block) != 0) continue;
+          llvm::Value* x = rows[at(r)];
+          llvm::Value* y = rows[at(r + block)];
+          rows[at(r)] = b.CreateShuffleVector(x, y, upper);
+          rows[at(r + block)] = b.CreateShuffleVector(x, y, lower);
+        }
+      }
+      for (int r = 0; r < width_; ++r) {
+        b.CreateStore(rows[at(r)], b.CreateConstInBoundsGEP1_64(row, buffers_[i],
+                                                                static_cast<std::uint64_t>(r)));
+      }
+    }
+  }
+
+  void choose_staged() {
+    if (tiled_ < 0 || width_ < 4) return;
+    const int lane = lane_.terms[0].first;
+    const int tile = loops_[at(tiled_)].terms[0].first;
+    for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
+      const auto& terms = load.position.terms;
+      const bool plain = std::all_of(terms.begin(), terms.end(), [&](const auto& term) {
+        const Symbol& symbol = space_.symbol(term.first);
+        return symbol.level < 2 || symbol.kind == SymbolKind::loop;
+      });
+      const std::int64_t stride = load.position.coefficient(lane);
+      if (!plain || load.position.coefficient(tile) != 1 || stride == 0 || stride == 1) continue;
+      llvm::IRBuilder<> entry(function_.entry_anchor);
+      staged_.push_back(load);
+      buffers_.push_back(entry.CreateAlloca(memory_type(entry.getContext(), load.dtype, width_),
+                                            entry.getInt64(static_cast<std::uint64_t>(width_))));
+    }
+  }
+
+  // All values before any store, so that an output may be the buffer of an input.
+  void write_values(llvm::Value* first) {
     emitter_.bind_lane(lane_, first);
     std::vector<llvm::Value*> values;
     for (const Store& store : nest_.stores) {
@@ -188,9 +313,18 @@ class LoopWriter {
     }
   }
 
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
   const Graph& graph_;
   const LoopNest& nest_;
   std::vector<std::int64_t> extents_;
+  std::vector<std::int64_t> steps_;  // of the outer loops, in units
+  int tiled_ = -1;
+  std::int64_t tile_rows_ = 1;
+  std::vector<Load> staged_;
+  std::vector<llvm::Value*> buffers_;
+  llvm::Value* tile_begin_ = nullptr;
+  llvm::Value* tile_end_ = nullptr;
   std::int64_t rows_ = 1, inner_ = 1, chunk_ = 1, chunks_ = 1;
   int width_ = 1;
   llvm::IRBuilder<> builder_;

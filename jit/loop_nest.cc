@@ -2,6 +2,7 @@
 #include "jit/loop_nest.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <tuple>
 
@@ -20,7 +21,9 @@ class AccessCollector {
     const auto* id = node.is_input() ? nullptr : node.instruction;
     if (!visited_.insert({id, node.is_input() ? node.input : node.component, index}).second) return;
     if (node.is_input()) {
-      record(space_.linearize(index, node.dims()));
+      const Affine position = space_.linearize(index, node.dims());
+      record(position);
+      loads_.insert({node.input, node.dtype(), position});
       return;
     }
     const ir::Instruction& instruction = *node.instruction;
@@ -49,14 +52,44 @@ class AccessCollector {
     }
   }
 
+  // Everything evaluated, and of it the positions read in inputs.
   const std::set<Affine>& accesses() const { return accesses_; }
+  const std::set<Load>& loads() const { return loads_; }
 
  private:
   IndexSpace& space_;
   const Graph& graph_;
   std::set<std::tuple<const ir::Instruction*, int, Index>> visited_;
   std::set<Affine> accesses_;
+  std::set<Load> loads_;
 };
+
+// The symbols of loops of `extents` (-1 for extent 1), and the position they make.
+struct Loops {
+  std::vector<int> symbols;
+  Affine position;
+};
+
+Loops add_loops(IndexSpace& space, const std::vector<std::int64_t>& extents) {
+  Loops loops;
+  for (const std::int64_t extent : extents) {
+    const Affine loop = space.add_loop(extent, static_cast<int>(loops.symbols.size()) + 1);
+    loops.symbols.push_back(loop.is_constant() ? -1 : loop.terms[0].first);
+    loops.position = space.add(space.scale(loops.position, extent), loop);
+  }
+  return loops;
+}
+
+AccessCollector collect_accesses(IndexSpace& space, const Graph& graph, const LoopNest& nest,
+                                 const Affine& position) {
+  AccessCollector collector(space, graph);
+  const Index index = space.delinearize(position, nest.dims);
+  for (const Store& store : nest.stores) {
+    collector.record(store_position(space, graph, store, index));
+    collector.visit(store.value, space.delinearize(position, store.value.dims()));
+  }
+  return collector;
+}
 
 void add_cuts(std::set<std::int64_t>& cuts, const ir::Dims& dims) {
   std::int64_t suffix = 1;
@@ -124,19 +157,9 @@ std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nes
   if (extents.size() <= 1) return {total};
 
   IndexSpace space;
-  std::vector<int> symbols;
-  Affine position;
-  for (const std::int64_t extent : extents) {
-    const Affine loop = space.add_loop(extent, static_cast<int>(symbols.size()) + 1);
-    symbols.push_back(loop.is_constant() ? -1 : loop.terms[0].first);
-    position = space.add(space.scale(position, extent), loop);
-  }
-  AccessCollector collector(space, graph);
-  const Index index = space.delinearize(position, nest.dims);
-  for (const Store& store : nest.stores) {
-    collector.record(store_position(space, graph, store, index));
-    collector.visit(store.value, space.delinearize(position, store.value.dims()));
-  }
+  const Loops loops = add_loops(space, extents);
+  const auto& symbols = loops.symbols;
+  const AccessCollector collector = collect_accesses(space, graph, nest, loops.position);
   std::vector<std::int64_t> merged{extents.back()};
   int minor = symbols.back();
   for (std::size_t i = extents.size() - 1; i-- > 0;) {
@@ -156,6 +179,31 @@ std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nes
     }
   }
   return merged;
+}
+
+std::vector<Load> collect_loads(IndexSpace& space, const Graph& graph, const LoopNest& nest,
+                                const Affine& position) {
+  const AccessCollector collector = collect_accesses(space, graph, nest, position);
+  return {collector.loads().begin(), collector.loads().end()};
+}
+
+int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
+                      const std::vector<std::int64_t>& extents) {
+  constexpr std::int64_t kFarApart = 16;
+  constexpr std::int64_t kWorthwhile = 4;
+  if (extents.size() < 2 || extents.back() < kWorthwhile) return -1;
+  IndexSpace space;
+  const Loops loops = add_loops(space, extents);
+  const AccessCollector collector = collect_accesses(space, graph, nest, loops.position);
+  for (const Load& load : collector.loads()) {
+    if (std::abs(load.position.coefficient(loops.symbols.back())) < kFarApart) continue;
+    for (std::size_t i = 0; i + 1 < extents.size(); ++i) {
+      if (load.position.coefficient(loops.symbols[i]) == 1 && extents[i] >= kWorthwhile) {
+        return static_cast<int>(i);
+      }
+    }
+  }
+  return -1;
 }
 
 }  // namespace plimsoll::jit

@@ -30,4 +30,22 @@ Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
 // where every access runs on through the boundary.
 std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nest);
 
+// A read of an input, `dtype` elements at `position`.
+struct Load {
+  int input = 0;
+  ir::DType dtype = ir::DType::f32;
+  Affine position;
+  friend auto operator<=>(const Load&, const Load&) = default;
+};
+
+// The inputs' reads of a nest at position `position` of its iteration space, in a fixed order.
+std::vector<Load> collect_loads(IndexSpace& space, const Graph& graph, const LoopNest& nest,
+                                const Affine& position);
+
+// The loop that should run inside the innermost one, a few steps at a time, because operands are
+// read far apart along the innermost loop and side by side along this one (a transpose); -1 if
+// none.
+int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
+                      const std::vector<std::int64_t>& extents);
+
 }  // namespace plimsoll::jit

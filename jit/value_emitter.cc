@@ -98,6 +98,7 @@ void ValueEmitter::open_lanes(int width, int active) {
   Level& lanes = levels_[static_cast<std::size_t>(lane_level_)];
   lanes.values.clear();
   lanes.symbols.clear();
+  staged_.clear();
 }
 
 void ValueEmitter::bind(const Affine& loop, Value* value, bool aligned) {
@@ -200,7 +201,15 @@ Value* ValueEmitter::lanes_of(const LaneIndex& index, const Range& range, llvm::
   return b.CreateAdd(base, llvm::ConstantVector::get(steps));
 }
 
-Value* ValueEmitter::uniform(const Affine& x) { return evaluate(x).base; }
+Value* ValueEmitter::first_lane(const Affine& x) {
+  const LaneIndex index = evaluate(x);
+  return index.lanes == nullptr ? index.base
+                                : builder_.CreateExtractElement(index.lanes, std::uint64_t{0});
+}
+
+void ValueEmitter::stage(int input, const Affine& position, Value* address) {
+  staged_[{input, position}] = address;
+}
 
 ValueEmitter::LaneIndex ValueEmitter::evaluate_division(const Symbol& symbol,
                                                         llvm::IRBuilder<>& b) {
@@ -493,7 +502,13 @@ Value* ValueEmitter::value(const Node& node, const Index& index) {
   if (const auto it = known.find(key); it != known.end()) return it->second;
   Value* result = nullptr;
   if (node.is_input()) {
-    result = load(function_.input(node.input), space_.linearize(index, node.dims()), node.dtype());
+    const Affine position = space_.linearize(index, node.dims());
+    if (const auto it = staged_.find({node.input, position}); it != staged_.end()) {
+      llvm::Type* type = memory_type(builder_.getContext(), node.dtype(), width_);
+      result = to_register(builder_, builder_.CreateLoad(type, it->second), node.dtype());
+    } else {
+      result = load(function_.input(node.input), position, node.dtype());
+    }
   } else {
     result = compute(node, index, at(level));
   }

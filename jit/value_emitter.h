@@ -70,14 +70,18 @@ class ValueEmitter {
   // Component `component` of `reduce` at `index` (of the result's dims) is `value`.
   void bind_reduce(const ir::Instruction* reduce, int component, Index index, llvm::Value* value);
 
+  // Until the next call of `open_lanes`: what input `input` holds at `position` for all lanes was
+  // put at `address`.
+  void stage(int input, const Affine& position, llvm::Value* address);
+
   llvm::Value* value(const Node& node, const Index& index);
   // `value` as `width` lanes.
   llvm::Value* widen(llvm::Value* value);
   // `level`: where `base` is known; the load stands there or deeper.
   llvm::Value* load(llvm::Value* base, const Affine& position, ir::DType dtype, int level = 0);
   void store(llvm::Value* base, const Affine& position, llvm::Value* value, ir::DType dtype);
-  // A lane-uniform expression as i64.
-  llvm::Value* uniform(const Affine& x);
+  // The value of an expression in lane 0, as i64.
+  llvm::Value* first_lane(const Affine& x);
 
   // The results of a scalar computation on `arguments` (all of one width).
   std::vector<llvm::Value*> apply(const ir::Computation& computation,
@@ -130,6 +134,7 @@ class ValueEmitter {
   int emitted_ = 0;
   std::vector<Level> levels_;
   std::map<std::pair<const ir::Instruction*, int>, std::pair<Index, llvm::Value*>> reduces_;
+  std::map<std::pair<int, Affine>, llvm::Value*> staged_;
   Status status_;
 };
 

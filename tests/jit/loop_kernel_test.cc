@@ -28,5 +28,28 @@ TEST(LoopKernel, FusesAChainWithBroadcasts) {
   }
 }
 
+TEST(LoopKernel, TransposesTilesAndTheirEdges) {
+  for (const char* dtype : {"f32", "f64", "bf16", "pred", "s8"}) {
+    for (const auto& [from, to] : {std::pair{"33,47", "47,33"},
+                                   {"64,32", "32,64"},
+                                   {"5,70", "70,5"},
+                                   {"16,3", "3,16"},
+                                   {"100,16", "16,100"}}) {
+      SCOPED_TRACE(std::string(dtype) + from);
+      const std::string d = dtype;
+      check("ENTRY e { p = " + d + "[" + from + "] parameter(0)\n ROOT t = " + d + "[" + to +
+            "] transpose(p), dimensions={1,0} }");
+      check("ENTRY e { p = " + d + "[3," + from + "] parameter(0)\n ROOT t = " + d + "[" + to +
+            ",3] transpose(p), dimensions={2,1,0} }");
+    }
+  }
+  check(
+      "f { p = f32[20,40] parameter(0)\n q = f32[40,20] parameter(1)\n b = f32[40] parameter(2)\n "
+      "t = f32[40,20] transpose(p), dimensions={1,0}\n u = f32[40,20] multiply(t, q)\n w = "
+      "f32[40,20] broadcast(b), dimensions={0}\n ROOT s = f32[40,20] add(u, w) }\nENTRY e { p = "
+      "f32[20,40] parameter(0)\n q = f32[40,20] parameter(1)\n b = f32[40] parameter(2)\n ROOT r "
+      "= f32[40,20] fusion(p, q, b), kind=kLoop, calls=f }");
+}
+
 }  // namespace
 }  // namespace plimsoll::jit::testing
