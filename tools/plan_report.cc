@@ -58,12 +58,14 @@ struct Scale {
   double y(double value) const { return kHeight - value / bytes * kHeight; }
 };
 
-std::string line(const Scale& scale, std::int64_t bytes, const char* kind, std::string_view label) {
-  const std::string y = number(scale.y(static_cast<double>(bytes)));
-  return "<line class='" + std::string(kind) + "' x1='0' x2='" + number(kWidth) + "' y1='" + y +
-         "' y2='" + y + "'/><text x='" + number(kWidth - 4) + "' y='" +
-         number(scale.y(static_cast<double>(bytes)) - 4) + "' text-anchor='end'>" + escape(label) +
-         "</text>\n";
+// A level across the picture with its label at one end.
+std::string line(const Scale& scale, std::int64_t bytes, const char* kind, std::string_view label,
+                 bool label_left) {
+  const double y = scale.y(static_cast<double>(bytes));
+  return "<line class='" + std::string(kind) + "' x1='0' x2='" + number(kWidth) + "' y1='" +
+         number(y) + "' y2='" + number(y) + "'/><text x='" + number(label_left ? 4 : kWidth - 4) +
+         "' y='" + number(y - 4) + "' text-anchor='" + (label_left ? "start" : "end") + "'>" +
+         escape(label) + "</text>\n";
 }
 
 std::string curve(const Scale& scale, const PlanView& view, const char* kind) {
@@ -120,9 +122,9 @@ std::string picture(const planner::Plan& plan, const PlanView& view, const PlanV
   }
   svg += curve(scale, unlimited, "unlimited") + curve(scale, view, "live");
   if (plan.limit_bytes != planner::kUnlimited && plan.limit_bytes <= top) {
-    svg += line(scale, plan.limit_bytes, "limit", "limit " + format_bytes(plan.limit_bytes));
+    svg += line(scale, plan.limit_bytes, "limit", "limit " + format_bytes(plan.limit_bytes), false);
   }
-  svg += line(scale, plan.peak_bytes, "peak", "peak " + format_bytes(plan.peak_bytes));
+  svg += line(scale, plan.peak_bytes, "peak", "peak " + format_bytes(plan.peak_bytes), true);
   return svg + "</svg>\n";
 }
 

@@ -48,7 +48,4 @@ std::string attributes_text(const Instruction& instruction);
 // True for the opcodes whose CollectiveAttributes are read and printed.
 bool has_collective_attributes(Opcode opcode);
 
-// `{{0,1},{2,3}}`, `{}` or `[2,4]<=[8]T(1,0)`; fills replica_groups and groups_text.
-Status read_replica_groups(Cursor& cursor, CollectiveAttributes& collective);
-
 }  // namespace plimsoll::ir

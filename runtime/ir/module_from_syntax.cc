@@ -1,62 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 
 #include "runtime/ir/builder.h"
+#include "runtime/ir/resolve_names.h"
 #include "runtime/ir/shape_inference.h"
 #include "runtime/ir/shape_text.h"
 #include "runtime/ir/syntax.h"
 
 namespace plimsoll::ir {
 namespace {
-
-constexpr int kMaxCallDepth = 256;
-
-// Indices so that what `before(i)` lists comes before i, otherwise in ascending order; on a cycle,
-// an index on it is put in `cyclic` and the order is incomplete.
-template <typename Before>
-std::vector<int> topological_order(std::size_t count, const Before& before, int& cyclic) {
-  struct Frame {
-    int index;
-    std::vector<int> pending;
-    std::size_t next;
-  };
-  std::vector<char> state(count, 0);  // 1: on the stack, 2: placed
-  std::vector<int> order;
-  order.reserve(count);
-  std::vector<Frame> stack;
-  cyclic = -1;
-  for (std::size_t start = 0; start < count; ++start) {
-    if (state[start] != 0) continue;
-    state[start] = 1;
-    stack.push_back({static_cast<int>(start), before(static_cast<int>(start)), 0});
-    while (!stack.empty()) {
-      Frame& frame = stack.back();
-      if (frame.next == frame.pending.size()) {
-        state[static_cast<std::size_t>(frame.index)] = 2;
-        order.push_back(frame.index);
-        stack.pop_back();
-        continue;
-      }
-      const int next = frame.pending[frame.next++];
-      char& mark = state[static_cast<std::size_t>(next)];
-      if (mark == 1) {
-        cyclic = next;
-        return order;
-      }
-      if (mark == 0) {
-        mark = 1;
-        stack.push_back({next, before(next), 0});
-      }
-    }
-  }
-  return order;
-}
-
-bool is_ascending(const std::vector<int>& order) {
-  return std::is_sorted(order.begin(), order.end());
-}
 
 class Builder {
  public:
@@ -72,14 +25,6 @@ class Builder {
   Result<std::unique_ptr<Module>> build();
 
  private:
-  using Names = std::unordered_map<std::string_view, int>;
-
-  Status resolve_computations(std::vector<int>& order);
-  void make_names_unique(int entry, const std::vector<int>& order);
-  Status check_parameters(const ComputationSyntax& computation) const;
-  Result<Names> instruction_names(const ComputationSyntax& computation) const;
-  Result<std::vector<int>> instruction_order(const ComputationSyntax& computation,
-                                             const Names& names) const;
   Status build_computation(int index);
   Status build_instruction(const InstructionSyntax& instruction, std::string_view name,
                            std::vector<Instruction*> operands, Computation& target,
@@ -93,15 +38,12 @@ class Builder {
   Result<Shape> shape_of(const InstructionSyntax& instruction, Opcode opcode,
                          const Attributes& attributes, std::span<Instruction* const> operands,
                          std::span<Computation* const> callees, const Shape* given);
-  int callee_index(const CallSyntax& call) const {
-    return call.inlined >= 0 ? call.inlined : computations_.at(call.name.name);
-  }
 
   ModuleSyntax syntax_;
   const Cursor& cursor_;
   std::unordered_map<std::string, std::size_t>& locations_;
   std::unique_ptr<Module> module_;
-  std::unordered_map<std::string_view, int> computations_;
+  CallGraph calls_;
   std::vector<Computation*> built_;
   // Final names by computation and instruction.
   std::vector<std::vector<std::string>> names_;
@@ -110,182 +52,6 @@ class Builder {
   // A computation was made that its caller precedes.
   bool needs_sort_ = false;
 };
-
-Status Builder::resolve_computations(std::vector<int>& order) {
-  for (std::size_t i = 0; i < syntax_.computations.size(); ++i) {
-    const ComputationSyntax& computation = syntax_.computations[i];
-    if (computation.is_inlined) continue;
-    if (!computations_.emplace(computation.name, static_cast<int>(i)).second) {
-      return cursor_.error_at(computation.offset,
-                              "computation '" + computation.name + "' is already defined");
-    }
-  }
-  std::vector<std::vector<int>> callees(syntax_.computations.size());
-  for (std::size_t i = 0; i < syntax_.computations.size(); ++i) {
-    for (const InstructionSyntax& instruction : syntax_.computations[i].instructions) {
-      for (const CallSyntax& call : instruction.calls) {
-        if (call.inlined < 0 && !computations_.contains(call.name.name)) {
-          return cursor_.error_at(
-              call.name.offset, "computation '" + std::string(call.name.name) + "' is not defined");
-        }
-        callees[i].push_back(callee_index(call));
-      }
-    }
-  }
-  int cyclic = -1;
-  order = topological_order(
-      callees.size(), [&](int i) { return callees[static_cast<std::size_t>(i)]; }, cyclic);
-  if (cyclic >= 0) {
-    const ComputationSyntax& computation = syntax_.computations[static_cast<std::size_t>(cyclic)];
-    return cursor_.error_at(computation.offset,
-                            "computation '" + computation.name + "' calls itself");
-  }
-  std::vector<int> depth(callees.size(), 0);
-  for (const int i : order) {
-    int& own = depth[static_cast<std::size_t>(i)];
-    for (const int callee : callees[static_cast<std::size_t>(i)]) {
-      own = std::max(own, depth[static_cast<std::size_t>(callee)] + 1);
-    }
-    if (own > kMaxCallDepth) {
-      return cursor_.error_at(
-          syntax_.computations[static_cast<std::size_t>(i)].offset,
-          "expected calls nested at most " + std::to_string(kMaxCallDepth) + " deep");
-    }
-  }
-  return ok_status();
-}
-
-void Builder::make_names_unique(int entry, const std::vector<int>& order) {
-  // In text, names need only be unique within a computation; the entry's are kept as they are.
-  std::unordered_set<std::string> wanted, taken;
-  for (const ComputationSyntax& computation : syntax_.computations) {
-    for (const InstructionSyntax& instruction : computation.instructions) {
-      wanted.emplace(instruction.name);
-    }
-  }
-  std::unordered_map<std::string, std::int64_t> suffixes;
-  names_.resize(syntax_.computations.size());
-  std::vector<int> claims{entry};
-  claims.insert(claims.end(), order.begin(), order.end());
-  for (const int index : claims) {
-    const auto at = static_cast<std::size_t>(index);
-    if (!names_[at].empty()) continue;
-    for (const InstructionSyntax& instruction : syntax_.computations[at].instructions) {
-      std::string name(instruction.name);
-      if (!name.empty() && !taken.insert(name).second) {
-        std::int64_t& suffix = suffixes[name];
-        std::string candidate;
-        do {
-          candidate = name + "." + std::to_string(++suffix);
-        } while (wanted.contains(candidate) || !taken.insert(candidate).second);
-        name = candidate;
-      }
-      names_[at].push_back(std::move(name));
-    }
-  }
-}
-
-Status Builder::check_parameters(const ComputationSyntax& computation) const {
-  std::vector<const InstructionSyntax*> parameters;
-  for (const InstructionSyntax& instruction : computation.instructions) {
-    if (instruction.opcode == Opcode::parameter) parameters.push_back(&instruction);
-  }
-  std::vector<bool> seen(parameters.size(), false);
-  for (const InstructionSyntax* parameter : parameters) {
-    const auto number = static_cast<std::size_t>(parameter->attributes.parameter_number);
-    if (number >= parameters.size()) {
-      return cursor_.error_at(parameter->offset, "expected parameter numbers below " +
-                                                     std::to_string(parameters.size()) +
-                                                     ", the number of parameters, found " +
-                                                     std::to_string(number));
-    }
-    if (seen[number]) {
-      return cursor_.error_at(parameter->offset,
-                              "parameter " + std::to_string(number) + " is already defined");
-    }
-    seen[number] = true;
-  }
-  if (!computation.has_signature) return ok_status();
-  if (parameters.size() != computation.parameters.size()) {
-    return cursor_.error_at(computation.offset,
-                            "expected " + std::to_string(computation.parameters.size()) +
-                                " parameters as in the signature of '" + computation.name +
-                                "', found " + std::to_string(parameters.size()));
-  }
-  for (const InstructionSyntax* parameter : parameters) {
-    const Shape& declared =
-        computation.parameters[static_cast<std::size_t>(parameter->attributes.parameter_number)];
-    if (parameter->shape.has_value() && !(*parameter->shape == declared)) {
-      return cursor_.error_at(parameter->offset, "expected shape " + declared.to_string() +
-                                                     " as in the signature, found " +
-                                                     parameter->shape->to_string());
-    }
-  }
-  return ok_status();
-}
-
-Result<Builder::Names> Builder::instruction_names(const ComputationSyntax& computation) const {
-  Names names;
-  for (std::size_t i = 0; i < computation.instructions.size(); ++i) {
-    const InstructionSyntax& instruction = computation.instructions[i];
-    if (instruction.name.empty()) continue;
-    if (!names.emplace(instruction.name, static_cast<int>(i)).second) {
-      return cursor_.error_at(instruction.offset, "instruction '" + std::string(instruction.name) +
-                                                      "' is already defined");
-    }
-  }
-  const auto undefined = [&](std::string_view name, std::size_t offset) {
-    return cursor_.error_at(offset, "instruction '" + std::string(name) +
-                                        "' is not defined in computation '" + computation.name +
-                                        "'");
-  };
-  for (const InstructionSyntax& instruction : computation.instructions) {
-    for (const OperandSyntax& operand : instruction.operands) {
-      if (operand.nested < 0 && !names.contains(operand.name)) {
-        return undefined(operand.name, operand.offset);
-      }
-    }
-    for (const NameSyntax& predecessor : instruction.control_predecessors) {
-      if (!names.contains(predecessor.name)) return undefined(predecessor.name, predecessor.offset);
-    }
-  }
-  return names;
-}
-
-Result<std::vector<int>> Builder::instruction_order(const ComputationSyntax& computation,
-                                                    const Names& names) const {
-  const auto& instructions = computation.instructions;
-  const auto before = [&](int i) {
-    const InstructionSyntax& instruction = instructions[static_cast<std::size_t>(i)];
-    std::vector<int> indices;
-    for (const OperandSyntax& operand : instruction.operands) {
-      indices.push_back(operand.nested >= 0 ? operand.nested : names.at(operand.name));
-    }
-    for (const NameSyntax& predecessor : instruction.control_predecessors) {
-      indices.push_back(names.at(predecessor.name));
-    }
-    return indices;
-  };
-  int cyclic = -1;
-  std::vector<int> order = topological_order(instructions.size(), before, cyclic);
-  if (cyclic >= 0) {
-    const InstructionSyntax& instruction = instructions[static_cast<std::size_t>(cyclic)];
-    return cursor_.error_at(instruction.offset,
-                            "instruction '" + std::string(instruction.name) + "' needs itself");
-  }
-  if (syntax_.is_scheduled && !is_ascending(order)) {
-    for (std::size_t i = 0; i < instructions.size(); ++i) {
-      for (const int needed : before(static_cast<int>(i))) {
-        if (needed < static_cast<int>(i)) continue;
-        return cursor_.error_at(
-            instructions[i].offset,
-            "expected operands defined before their use in a scheduled module, found '" +
-                std::string(instructions[static_cast<std::size_t>(needed)].name) + "'");
-      }
-    }
-  }
-  return order;
-}
 
 Result<Shape> Builder::shape_of(const InstructionSyntax& instruction, Opcode opcode,
                                 const Attributes& attributes,
@@ -336,7 +102,7 @@ Result<std::vector<Computation*>> Builder::called(const InstructionSyntax& instr
                    [](const CallSyntax& a, const CallSyntax& b) { return a.role < b.role; });
   std::vector<Computation*> callees;
   for (const CallSyntax& call : calls) {
-    callees.push_back(built_[static_cast<std::size_t>(callee_index(call))]);
+    callees.push_back(built_[static_cast<std::size_t>(calls_.index(call))]);
   }
   const auto has_roles = [&](CallRole first, CallRole second) {
     return calls.size() == 2 && calls[0].role == first && calls[1].role == second;
@@ -441,9 +207,10 @@ Status Builder::build_instruction(const InstructionSyntax& instruction, std::str
 Status Builder::build_computation(int index) {
   const auto at = static_cast<std::size_t>(index);
   const ComputationSyntax& computation = syntax_.computations[at];
-  PLIMSOLL_RETURN_IF_ERROR(check_parameters(computation));
-  PLIMSOLL_ASSIGN_OR_RETURN(const Names names, instruction_names(computation));
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<int> order, instruction_order(computation, names));
+  PLIMSOLL_RETURN_IF_ERROR(check_parameters(computation, cursor_));
+  PLIMSOLL_ASSIGN_OR_RETURN(const NameIndices names, instruction_indices(computation, cursor_));
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<int> order,
+                            instruction_order(computation, names, syntax_.is_scheduled, cursor_));
   std::vector<Instruction*> built(computation.instructions.size(), nullptr);
   std::map<std::pair<const Instruction*, std::int64_t>, Instruction*> elements;
   const InstructionSyntax* root = nullptr;
@@ -504,8 +271,7 @@ Status Builder::build_computation(int index) {
 }
 
 Result<std::unique_ptr<Module>> Builder::build() {
-  std::vector<int> order;
-  PLIMSOLL_RETURN_IF_ERROR(resolve_computations(order));
+  PLIMSOLL_ASSIGN_OR_RETURN(calls_, resolve_calls(syntax_, cursor_));
   int entry = -1;
   for (std::size_t i = 0; i < syntax_.computations.size(); ++i) {
     const ComputationSyntax& computation = syntax_.computations[i];
@@ -516,8 +282,8 @@ Result<std::unique_ptr<Module>> Builder::build() {
     entry = static_cast<int>(i);
   }
   if (entry < 0) entry = static_cast<int>(syntax_.computations.size()) - 1;
-  make_names_unique(entry, order);
-  for (const int index : order) PLIMSOLL_RETURN_IF_ERROR(build_computation(index));
+  names_ = unique_names(syntax_, entry, calls_.order);
+  for (const int index : calls_.order) PLIMSOLL_RETURN_IF_ERROR(build_computation(index));
   module_->set_entry(built_[static_cast<std::size_t>(entry)]);
   if (needs_sort_) module_->remove_unreachable();
   module_->is_scheduled = syntax_.is_scheduled;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/replica_groups_text.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include "runtime/ir/attribute_text.h"
+#include "runtime/ir/shape.h"
 
 namespace plimsoll::ir {
 namespace {
 
+constexpr std::int64_t kMaxId = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMaxParticipants = std::int64_t{1} << 16;
 
 // `[2,4]`; the product is what `count` says.
@@ -95,12 +98,25 @@ Status read_replica_groups(Cursor& cursor, CollectiveAttributes& collective) {
   PLIMSOLL_RETURN_IF_ERROR(cursor.expect('{', "before the replica groups"));
   if (cursor.take('}')) return ok_status();
   do {
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        auto group,
-        cursor.integer_list("a replica id", 0, std::numeric_limits<std::int64_t>::max()));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto group, cursor.integer_list("a replica id", 0, kMaxId));
     collective.replica_groups.push_back(std::move(group));
   } while (cursor.take(','));
   return cursor.expect('}', "after the replica groups");
+}
+
+Status read_source_target_pairs(Cursor& c, CollectiveAttributes& collective) {
+  PLIMSOLL_RETURN_IF_ERROR(c.expect('{', "before the source-target pairs"));
+  if (c.take('}')) return ok_status();
+  do {
+    PLIMSOLL_RETURN_IF_ERROR(c.expect('{', "before a source-target pair"));
+    std::pair<std::int64_t, std::int64_t> pair;
+    PLIMSOLL_ASSIGN_OR_RETURN(pair.first, c.integer("a source", 0, kMaxId));
+    PLIMSOLL_RETURN_IF_ERROR(c.expect(',', "between source and target"));
+    PLIMSOLL_ASSIGN_OR_RETURN(pair.second, c.integer("a target", 0, kMaxId));
+    PLIMSOLL_RETURN_IF_ERROR(c.expect('}', "after a source-target pair"));
+    collective.source_target_pairs.push_back(pair);
+  } while (c.take(','));
+  return c.expect('}', "after the source-target pairs");
 }
 
 }  // namespace plimsoll::ir
