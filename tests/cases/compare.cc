@@ -196,10 +196,11 @@ std::string compare_bits(const Literal& expected, const Literal& actual) {
   });
 }
 
-std::string compare_close(const Literal& expected, const Literal& actual, double relative) {
+std::string compare_close(const Literal& expected, const Literal& actual, double relative,
+                          double smallest_scale) {
   return compare_leaves(expected, actual, "", [&](const Literal& array, auto tag) {
     using T = decltype(tag);
-    double largest = 0;
+    double largest = smallest_scale;
     if constexpr (kIsFloat<T>) {
       for (std::int64_t i = 0; i < array.shape().element_count(); ++i) {
         const double magnitude = std::fabs(wide(array.data<T>()[i]));

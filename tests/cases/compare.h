@@ -32,8 +32,10 @@ std::vector<ir::Literal> random_arguments(const ir::Module& module, std::uint64_
 // differs. NaNs agree with each other whatever their bits.
 std::string compare_bits(const ir::Literal& expected, const ir::Literal& actual);
 // |expected - actual| <= relative * the largest finite magnitude in the expected array; infinities
-// and NaNs must stand at the same places. Integers and pred must be equal.
-std::string compare_close(const ir::Literal& expected, const ir::Literal& actual, double relative);
+// and NaNs must stand at the same places. Integers and pred must be equal. The scale is taken as
+// `smallest_scale` where the magnitudes are below it (sums that cancel).
+std::string compare_close(const ir::Literal& expected, const ir::Literal& actual, double relative,
+                          double smallest_scale = 0);
 // Floats at most `ulps` representable values apart.
 std::string compare_ulps(const ir::Literal& expected, const ir::Literal& actual, std::int64_t ulps);
 // compare_bits for 0, compare_close otherwise.

@@ -18,14 +18,14 @@ struct LimitCheck {
   std::int64_t floor_bytes = 0, peak_bytes = 0;
 };
 
-// Runs `module` without a limit, at its floor, at `limits` further limits between floor and peak
-// (drawn from `seed`) and just below the floor. Returns what broke, or an empty string: every
-// result has the bits of the unlimited run, every measured peak is at or under its limit and is the
-// plan's, every plan passes check_plan, predicted time never rises with the limit, and one byte
-// below the floor is refused with the floor's number.
+// Runs `module` (optimized or as written) without a limit, at its floor, at `limits` further limits
+// between floor and peak (drawn from `seed`) and just below the floor. Returns what broke, or an
+// empty string: every result has the bits of the unlimited run, every measured peak is at or under
+// its limit and is the plan's, every plan passes check_plan, predicted time never rises with the
+// limit, and one byte below the floor is refused with the floor's number.
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
                          jit::Compiler& compiler, std::uint64_t seed, int limits,
-                         LimitCheck* report = nullptr);
+                         bool optimize = true, LimitCheck* report = nullptr);
 
 // The result of `module` with its passes on or off, unlimited. The error's text in `error` on
 // failure.

@@ -10,14 +10,28 @@
 namespace plimsoll::testing {
 namespace {
 
-// Contractions and reductions add in another order than the interpreter does.
+// Contractions and reductions add in another order than the interpreter does; sums may cancel.
 constexpr double kTolerance = 2e-3;
+constexpr double kSmallestScale = 1e-3;
+
+// Every other program is a plain training step, where a limit bites most.
+cases::RandomModuleOptions options_of(std::uint64_t seed) {
+  cases::RandomModuleOptions options;
+  if (seed % 2 == 1) {
+    options.instructions = 100;
+    options.control_flow = false;
+    options.mixed_dtypes = false;
+    options.smallest_bytes = 32 << 10;
+    options.largest_bytes = 64 << 10;
+  }
+  return options;
+}
 
 }  // namespace
 
 std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, int limits,
                                  RandomProgramTotals& totals) {
-  const auto module = cases::random_module(seed, {});
+  const auto module = cases::random_module(seed, options_of(seed));
   const auto arguments = cases::random_arguments(*module, seed + 1);
   totals.instructions += module->instruction_count();
   const auto expected = ir::interpret(*module, arguments);
@@ -25,14 +39,16 @@ std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, in
   std::string error;
   const ir::Literal result = run_unlimited(*module, arguments, compiler, /*optimize=*/true, error);
   if (!error.empty()) return error;
-  error = cases::compare(*expected, result, kTolerance);
+  error = cases::compare_close(*expected, result, kTolerance, kSmallestScale);
   if (!error.empty()) return "against the interpreter: " + error;
-  const ir::Literal unfused = run_unlimited(*module, arguments, compiler, /*optimize=*/false, error);
+  const ir::Literal unfused =
+      run_unlimited(*module, arguments, compiler, /*optimize=*/false, error);
   if (!error.empty()) return "as written: " + error;
   error = cases::compare_bits(result, unfused);
   if (!error.empty()) return "fused and unfused: " + error;
   LimitCheck report;
-  error = check_limits(*module, arguments, compiler, seed, limits, &report);
+  // Unfused programs keep more values, so a third of them is checked as written.
+  error = check_limits(*module, arguments, compiler, seed, limits, seed % 3 != 0, &report);
   if (!error.empty()) return error;
   totals.limits += report.limits;
   totals.recomputing_plans += report.recomputing_plans;

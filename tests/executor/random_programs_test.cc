@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// 200 random programs at random limits; scripts/random_programs.sh runs as many as asked.
+#include <gtest/gtest.h>
+
+#include "jit/jit.h"
+#include "tests/executor/random_program_check.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr int kShards = 8;
+constexpr int kSeedsPerShard = 25;
+
+class RandomPrograms : public ::testing::TestWithParam<int> {};
+
+TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
+  auto compiler = jit::Compiler::create();
+  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  testing::RandomProgramTotals totals;
+  for (int i = 0; i < kSeedsPerShard; ++i) {
+    const auto seed = static_cast<std::uint64_t>(GetParam() * kSeedsPerShard + i);
+    EXPECT_EQ(testing::check_random_program(seed, **compiler, 3, totals), "") << "seed " << seed;
+  }
+  // Limits below the peak must have forced something to be computed again.
+  EXPECT_GT(totals.recomputing_plans, kSeedsPerShard / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0, kShards));
+
+}  // namespace
+}  // namespace plimsoll
