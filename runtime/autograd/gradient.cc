@@ -81,6 +81,8 @@ Rule find_rule(Opcode opcode) {
       return reduce_rule;
     case Opcode::reduce_window:
       return reduce_window_rule;
+    case Opcode::select_and_scatter:
+      return select_and_scatter_rule;
     case Opcode::gather:
       return gather_rule;
     case Opcode::scatter:

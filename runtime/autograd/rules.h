@@ -55,6 +55,7 @@ void dot_rule(const RuleCall&);
 void convolution_rule(const RuleCall&);
 void reduce_rule(const RuleCall&);
 void reduce_window_rule(const RuleCall&);
+void select_and_scatter_rule(const RuleCall&);
 void gather_rule(const RuleCall&);
 void scatter_rule(const RuleCall&);
 void sort_rule(const RuleCall&);

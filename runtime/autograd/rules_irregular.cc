@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 
 #include "runtime/autograd/rules.h"
@@ -33,24 +34,30 @@ std::shared_ptr<ir::GatherDimensions> gather_form(const ir::ScatterDimensions& s
   return g;
 }
 
+// Per index, the last start at which a window of these sizes lies inside the operand; broadcasts
+// against the indices.
+NodeRef last_starts(Expression& e, const Node& operand, const NodeRef& indices,
+                    const Ints& index_map, std::int64_t index_vector_dim, const Ints& sizes) {
+  std::vector<NodeRef> lasts;
+  Ints part(indices->dims().begin(), indices->dims().end());
+  if (index_vector_dim < indices->rank) part[static_cast<std::size_t>(index_vector_dim)] = 1;
+  for (const std::int64_t dim : index_map) {
+    const auto i = static_cast<std::size_t>(dim);
+    const auto last = static_cast<double>(operand.dims()[i] - sizes[i]);
+    lasts.push_back(e.broadcast(e.scalar(indices->dtype, last), part, {}));
+  }
+  return lasts.size() == 1 ? lasts[0] : e.concatenate(lasts, index_vector_dim);
+}
+
 // gather moves a window that sticks out back inside, scatter skips it: the gradient must go where
 // the value came from.
 NodeRef indices_inside(const RuleCall& call) {
   Expression& e = call.e;
   const ir::GatherDimensions& g = *call.op.attributes.gather;
-  const Node& operand = *call.node.operand(0);
   const NodeRef indices = call.operand(1);
-  std::vector<NodeRef> lasts;
-  Ints part(indices->dims().begin(), indices->dims().end());
-  const bool vectors = g.index_vector_dim < indices->rank;
-  if (vectors) part[static_cast<std::size_t>(g.index_vector_dim)] = 1;
-  for (const std::int64_t dim : g.start_index_map) {
-    const auto i = static_cast<std::size_t>(dim);
-    const std::int64_t last = operand.dims()[i] - call.op.attributes.slice_sizes[i];
-    lasts.push_back(e.broadcast(e.scalar(indices->dtype, static_cast<double>(last)), part, {}));
-  }
-  const NodeRef high = lasts.size() == 1 ? lasts[0] : e.concatenate(lasts, g.index_vector_dim);
-  return e.op(Opcode::clamp, {e.scalar(indices->dtype, 0), indices, high});
+  const NodeRef last = last_starts(e, *call.node.operand(0), indices, g.start_index_map,
+                                   g.index_vector_dim, call.op.attributes.slice_sizes);
+  return e.op(Opcode::clamp, {e.scalar(indices->dtype, 0), indices, last});
 }
 
 }  // namespace
@@ -105,14 +112,26 @@ void scatter_rule(const RuleCall& call) {
     op.attributes.slice_sizes[static_cast<std::size_t>(i)] =
         updates.dims()[static_cast<std::size_t>(s.update_window_dims[next++])];
   }
-  // Updates that stick out were skipped: where the update's own window, scattered and gathered
-  // again, does not come back, nothing goes back either.
-  OpAttributes marks = call.op;
-  marks.callee = {Callee::Kind::replace, Opcode::add, {}};
-  const NodeRef one = e.fill(updates, 1);
-  const NodeRef landed = e.op(Opcode::scatter, {e.fill(operand, 0), call.operand(1), one}, marks);
-  const NodeRef masked = e.multiply(call.g(), landed);
-  call.give(2, e.op(Opcode::gather, {masked, call.operand(1)}, op));
+  const NodeRef gathered = e.op(Opcode::gather, {call.g(), call.operand(1)}, op);
+  // Updates that stick out were skipped: nothing goes back to them.
+  const NodeRef indices = call.operand(1);
+  const NodeRef last = last_starts(e, operand, indices, s.scatter_dims_to_operand_dims,
+                                   s.index_vector_dim, op.attributes.slice_sizes);
+  NodeRef inside = e.op(
+      Opcode::and_, {e.compare(ir::ComparisonDirection::ge, indices, e.scalar(indices->dtype, 0)),
+                     e.compare(ir::ComparisonDirection::le, indices, last)});
+  if (s.index_vector_dim < indices->rank) {
+    inside = e.reduce(inside, Opcode::and_, {s.index_vector_dim});
+  }
+  Ints batch;
+  for (std::int64_t i = 0; i < updates.rank; ++i) {
+    if (std::find(s.update_window_dims.begin(), s.update_window_dims.end(), i) ==
+        s.update_window_dims.end()) {
+      batch.push_back(i);
+    }
+  }
+  inside = e.broadcast(inside, updates.dims(), batch);
+  call.give(2, e.select(inside, gathered, e.fill(updates, 0)));
 }
 
 // Sorting the positions along gives the permutation; sorting the gradients by it undoes it.

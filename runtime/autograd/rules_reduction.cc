@@ -115,6 +115,70 @@ NodeRef window_sum_gradient(const RuleCall& call) {
   return call.e.op(Opcode::reduce_window, {call.g(), call.e.scalar(operand.dtype, 0)}, op);
 }
 
+// Element `offset` of every window of `x`, which is padded with `filling`: an array of the windows'
+// dims.
+NodeRef window_elements(Expression& e, const NodeRef& x, double filling, const Node& windows,
+                        const std::vector<ir::WindowDimension>& window, const Ints& offset) {
+  OpAttributes pad;
+  Ints starts, limits, strides;
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    const ir::WindowDimension& w = window[i];
+    pad.attributes.padding.push_back({w.padding_low, w.padding_high, w.base_dilation - 1});
+    starts.push_back(offset[i] * w.window_dilation);
+    limits.push_back(starts[i] + (windows.dims()[i] - 1) * w.stride + 1);
+    strides.push_back(w.stride);
+  }
+  const NodeRef padded = e.op(Opcode::pad, {x, e.scalar(x->dtype, filling)}, pad);
+  return e.slice(padded, starts, limits, strides);
+}
+
+bool next_offset(const std::vector<ir::WindowDimension>& window, Ints& offset) {
+  for (std::size_t i = window.size(); i-- > 0;) {
+    if (++offset[i] < window[i].size) return true;
+    offset[i] = 0;
+  }
+  return false;
+}
+
+// The gradient of a maximum or minimum over windows with dilations, which select-and-scatter does
+// not know: offset by offset, what the first extremum gets is put back where it came from.
+NodeRef dilated_extremum_gradient(const RuleCall& call, Opcode extremum) {
+  Expression& e = call.e;
+  const auto& window = call.op.attributes.window;
+  const Node& operand = *call.node.operand(0);
+  const NodeRef zero = e.fill(call.node, 0);
+  NodeRef taken, sum;
+  Ints offset(window.size(), 0);
+  do {
+    const NodeRef value =
+        window_elements(e, call.operand(0), identity(extremum), call.node, window, offset);
+    NodeRef hit = e.compare(Direction::eq, value, call.result());
+    const NodeRef seen = taken ? e.op(Opcode::or_, {taken, hit}) : hit;
+    if (taken) hit = e.op(Opcode::and_, {hit, e.op(Opcode::not_, {taken})});
+    taken = seen;
+    std::vector<ir::PaddingDimension> spread;
+    for (std::size_t i = 0; i < window.size(); ++i) {
+      const ir::WindowDimension& w = window[i];
+      const std::int64_t padded =
+          (operand.dims()[i] - 1) * w.base_dilation + 1 + w.padding_low + w.padding_high;
+      const std::int64_t low = offset[i] * w.window_dilation;
+      const std::int64_t covered = (call.node.dims()[i] - 1) * w.stride + 1;
+      spread.push_back({low, padded - low - covered, w.stride - 1});
+    }
+    const NodeRef part = e.pad(e.select(hit, call.g(), zero), std::move(spread));
+    sum = sum ? e.add(sum, part) : part;
+  } while (e.ok() && next_offset(window, offset));
+  std::vector<ir::PaddingDimension> crop;
+  Ints starts, limits, strides;
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    crop.push_back({-window[i].padding_low, -window[i].padding_high, 0});
+    starts.push_back(0);
+    limits.push_back((operand.dims()[i] - 1) * window[i].base_dilation + 1);
+    strides.push_back(window[i].base_dilation);
+  }
+  return e.slice(e.pad(sum, std::move(crop)), starts, limits, strides);
+}
+
 }  // namespace
 
 void reduce_window_rule(const RuleCall& call) {
@@ -128,15 +192,52 @@ void reduce_window_rule(const RuleCall& call) {
   }
   OpAttributes op;
   op.attributes.window = call.op.attributes.window;
+  if (call.node.byte_size() == 0 || call.node.operand(0)->byte_size() == 0) return;
   for (const ir::WindowDimension& w : op.attributes.window) {
     if (w.base_dilation != 1 || w.window_dilation != 1) {
-      return call.refuse("of a dilated maximum or minimum has no gradient");
+      return call.give(0, dilated_extremum_gradient(call, combiner));
     }
   }
   op.callee = {Callee::Kind::select_combine, Opcode::add,
                combiner == Opcode::maximum ? Direction::ge : Direction::le};
   call.give(0, call.e.op(Opcode::select_and_scatter,
                          {call.operand(0), call.g(), call.e.scalar(call.node.dtype, 0)}, op));
+}
+
+// Each window takes the gradient of the element it selected: the first extremum, found by walking
+// through the windows' offsets.
+void select_and_scatter_rule(const RuleCall& call) {
+  Expression& e = call.e;
+  const Direction direction = call.op.callee.direction;
+  const auto& window = call.op.attributes.window;
+  if (call.op.callee.combiner != Opcode::add ||
+      (direction != Direction::ge && direction != Direction::le)) {
+    return call.refuse("has a gradient only where sums go to the first extremum");
+  }
+  if (call.wants(2)) call.give(2, e.reduce(call.g(), Opcode::add, all_dims(call.node.rank)));
+  if (!call.wants(1)) return;
+  const Node& source = *call.node.operand(1);
+  if (source.byte_size() == 0) return;
+  const NodeRef x = call.operand(0);
+  const Opcode extremum = direction == Direction::ge ? Opcode::maximum : Opcode::minimum;
+  OpAttributes pool;
+  pool.callee = {Callee::Kind::combine, extremum, {}};
+  pool.attributes.window = window;
+  const NodeRef best =
+      e.op(Opcode::reduce_window, {x, e.scalar(x->dtype, identity(extremum))}, pool);
+  NodeRef gradient = e.fill(source, 0);
+  NodeRef taken;
+  Ints offset(window.size(), 0);
+  do {
+    const NodeRef value = window_elements(e, x, identity(extremum), source, window, offset);
+    const NodeRef share = window_elements(e, call.g(), 0, source, window, offset);
+    NodeRef hit = e.compare(Direction::eq, value, best);
+    const NodeRef seen = taken ? e.op(Opcode::or_, {taken, hit}) : hit;
+    if (taken) hit = e.op(Opcode::and_, {hit, e.op(Opcode::not_, {taken})});
+    gradient = e.select(hit, share, gradient);
+    taken = seen;
+  } while (e.ok() && next_offset(window, offset));
+  call.give(1, gradient);
 }
 
 }  // namespace plimsoll::autograd

@@ -31,6 +31,12 @@ std::int64_t header(const Node& node) {
          static_cast<std::int64_t>(node.operand_count) << 32;
 }
 
+// What made a leaf's value does not matter any more.
+std::int64_t leaf_header(const Node& leaf) {
+  return static_cast<std::int64_t>(Opcode::parameter) |
+         static_cast<std::int64_t>(leaf.dtype) << 8 | static_cast<std::int64_t>(leaf.rank) << 16;
+}
+
 // Marks what `wanted` needs and lists it, oldest first.
 void collect(Graph& graph, std::span<Node* const> wanted, std::uint32_t epoch, Cut& cut) {
   std::size_t unseen = wanted.size();
@@ -80,7 +86,7 @@ void encode(Cut& cut) {
   }
   for (const Node* output : cut.outputs) cut.key.push_back(output->index);
   for (const Node* leaf : cut.leaves) {
-    cut.key.push_back(header(*leaf));
+    cut.key.push_back(leaf_header(*leaf));
     cut.key.insert(cut.key.end(), leaf->dims().begin(), leaf->dims().end());
   }
   cut.hash = hash_words(cut.key);
