@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "runtime/ir/interpreter.h"
@@ -98,6 +100,49 @@ TEST(OpCases, CoverEveryOpcodeThatOneParticipantCanRun) {
   for (int i = 0; i < opcode_count(); ++i) {
     const auto opcode = static_cast<Opcode>(i);
     EXPECT_NE(seen.contains(opcode), elsewhere.contains(opcode)) << to_string(opcode);
+  }
+}
+
+TEST(Compare, NamesTheFirstDifferingElement) {
+  const float a[] = {1, 2, 3, 4}, b[] = {1, 2, 3.5f, 5};
+  const Literal x = Literal::tuple({Literal::array<float>({2, 2}, a)});
+  const Literal y = Literal::tuple({Literal::array<float>({2, 2}, b)});
+  EXPECT_EQ(cases::compare_bits(x, x), "");
+  EXPECT_EQ(cases::compare_bits(x, y),
+            "element {0}[1,0] of f32[2,2]: expected 3 (0x1.8p+1), got 3.5 (0x1.cp+1) (2 elements "
+            "differ)");
+  EXPECT_NE(cases::compare_bits(x.elements()[0], y), "");
+}
+
+TEST(Compare, TakesNansForEqualAndZerosForDifferentBits) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(cases::compare_bits(Literal::scalar(nan), Literal::scalar(-nan)), "");
+  EXPECT_NE(cases::compare_bits(Literal::scalar(0.0f), Literal::scalar(-0.0f)), "");
+  EXPECT_NE(cases::compare_close(Literal::scalar(nan), Literal::scalar(1.0f), 1), "");
+  EXPECT_NE(cases::compare_ulps(Literal::scalar(1.0f), Literal::scalar(nan), 1000), "");
+}
+
+TEST(Compare, MeasuresAgainstTheLargestMagnitudeOrInUlps) {
+  const float a[] = {100, 0.001f}, b[] = {100, 0.0015f};
+  const Literal x = Literal::array<float>({2}, a), y = Literal::array<float>({2}, b);
+  EXPECT_EQ(cases::compare_close(x, y, 1e-5), "");
+  EXPECT_NE(cases::compare_close(x, y, 1e-6), "");
+  const Literal one = Literal::scalar(1.0f), next = Literal::scalar(std::nextafter(1.0f, 2.0f));
+  EXPECT_EQ(cases::compare_ulps(one, next, 1), "");
+  EXPECT_NE(cases::compare_ulps(one, next, 0), "");
+  EXPECT_EQ(cases::compare_ulps(Literal::scalar(-1e-45f), Literal::scalar(1e-45f), 2), "");
+}
+
+TEST(RandomLiteral, StaysInItsRangeAndDependsOnTheSeed) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::s32, DType::u8}) {
+    const Shape shape(dtype, {1000});
+    const Literal a = cases::random_literal(shape, 1, {-3, 5});
+    EXPECT_EQ(a, cases::random_literal(shape, 1, {-3, 5}));
+    EXPECT_FALSE(a == cases::random_literal(shape, 2, {-3, 5}));
+    for (int i = 0; i < 1000; ++i) {
+      EXPECT_GE(a.at(i), -3);
+      EXPECT_LE(a.at(i), 5);
+    }
   }
 }
 
