@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device/device.h"
+#include "runtime/base/alignment.h"
 #include "runtime/planner/planner.h"
 #include "runtime/planner/views.h"
 
@@ -21,8 +21,7 @@ using ir::Opcode;
 using Content = std::pair<const Instruction*, int>;
 
 std::int64_t round_up(std::int64_t bytes) {
-  return (bytes + device::kBufferAlignment - 1) / device::kBufferAlignment *
-         device::kBufferAlignment;
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
 // Runs a plan on names instead of numbers. Shares nothing with the code that makes plans but the
@@ -105,7 +104,7 @@ class Checker {
       if (b.bytes < 0 || b.bytes != round_up(b.bytes)) return fail(name + " has odd bytes");
       switch (b.placement) {
         case Placement::arena:
-          if (b.offset < 0 || b.offset % device::kBufferAlignment != 0 ||
+          if (b.offset < 0 || b.offset % kBufferAlignment != 0 ||
               b.offset + b.bytes > plan_.arena_bytes) {
             return fail(name + " lies outside the arena or is not aligned");
           }

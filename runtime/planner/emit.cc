@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/device/device.h"
+#include "runtime/base/alignment.h"
 #include "runtime/planner/pack.h"
 
 namespace plimsoll::planner {
@@ -197,7 +197,7 @@ class Emitter {
       lifetimes.push_back({b.first_step, b.last_step + 1, b.bytes});
       ids.push_back(static_cast<BufferId>(i));
     }
-    const Packing packing = pack(lifetimes, device::kBufferAlignment, pack_target, pack_effort);
+    const Packing packing = pack(lifetimes, kBufferAlignment, pack_target, pack_effort);
     for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
     plan_.arena_bytes = packing.height;
     plan_.live_bytes = packing.load;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "runtime/device/device.h"
+#include "runtime/base/alignment.h"
 #include "runtime/ir/in_place.h"
 #include "runtime/planner/problem.h"
 #include "runtime/planner/views.h"
@@ -10,7 +10,7 @@
 namespace plimsoll::planner {
 
 std::int64_t aligned_bytes(std::int64_t bytes) {
-  constexpr std::int64_t kMask = device::kBufferAlignment - 1;
+  constexpr std::int64_t kMask = kBufferAlignment - 1;
   return (bytes + kMask) & ~kMask;
 }
 
