@@ -316,7 +316,8 @@ std::unique_ptr<ir::Module> Context::module_of(std::span<Node* const> wanted) {
 
 void Context::log(LogLevel level, std::string_view line) const {
   if (options_.log != nullptr) options_.log(level, line);
-  if (logs(level)) log_line(level, line);
+  // The caller gets errors as statuses: the process's own log need not print them by default.
+  if (logs(LogLevel::info)) log_line(LogLevel::info, line);
 }
 
 void Context::log_cut() const {
