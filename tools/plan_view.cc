@@ -53,6 +53,7 @@ PlanView view_plan(const planner::Plan& plan) {
     if (step.workspace >= 0) {
       auto& workspace = view.values[static_cast<std::size_t>(step.workspace)];
       workspace.workspace = true;
+      workspace.shape.clear();
       if (step.instruction != nullptr) workspace.name = step.instruction->name() + " workspace";
     }
     if (step.kind != planner::StepKind::recompute) continue;

@@ -42,6 +42,7 @@ std::string found_in(const Cursor& cursor, std::size_t offset, const std::string
 Result<ModuleSyntax> Parser::parse() {
   splat_bytes_ = kMaxSplatBytes;
   if (cursor_.take_keyword("HloModule")) PLIMSOLL_RETURN_IF_ERROR(header());
+  PLIMSOLL_RETURN_IF_ERROR(source_tables());
   if (cursor_.at_end()) return cursor_.expected("a computation");
   const bool is_bare = looks_like_definition();
   if (is_bare) {
@@ -94,6 +95,24 @@ Status Parser::header_attribute(std::string_view name) {
     PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view value,
                               cursor_.verbatim("the value of " + std::string(name)));
     module_.extra.emplace_back(name, value);
+  }
+  return ok_status();
+}
+
+Status Parser::source_tables() {
+  for (const std::string_view table :
+       {"FileNames", "FunctionNames", "FileLocations", "StackFrames"}) {
+    const std::size_t start = cursor_.position();
+    if (!cursor_.take_keyword(table)) continue;
+    // Could also be a computation's name.
+    if (cursor_.peek() < '0' || cursor_.peek() > '9') {
+      cursor_.rewind(start);
+      continue;
+    }
+    while (cursor_.peek() >= '0' && cursor_.peek() <= '9') {
+      PLIMSOLL_RETURN_IF_ERROR(cursor_.integer("a row's number", 0, kMaxInteger).status());
+      PLIMSOLL_RETURN_IF_ERROR(cursor_.verbatim("a row").status());
+    }
   }
   return ok_status();
 }

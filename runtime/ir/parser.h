@@ -21,6 +21,8 @@ class Parser {
  private:
   Status header();
   Status header_attribute(std::string_view name);
+  // Where newer texts keep the source places that metadata refers to; skipped.
+  Status source_tables();
   Status input_output_alias();
   Status buffer_donor();
   Status computation();
