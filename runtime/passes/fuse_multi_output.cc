@@ -186,7 +186,7 @@ class MultiOutputFusion {
     }
     const auto& operands = first.instruction->operands();
     return feeds || std::any_of(operands.begin(), operands.end(), [&](const Instruction* input) {
-             return input->shape().is_array() && input->shape().element_count() == loop_count &&
+             return input->shape().is_array() && input->shape().element_count() >= loop_count &&
                     reads(second, input);
            });
   }

@@ -101,6 +101,17 @@ TEST(FuseMultiOutput, MergesAProducerThatIsStoredAnyway) {
             "fusion{tuple(exponential(p0), multiply(exponential(p0), p1))}(p0, p1)#0");
 }
 
+TEST(FuseMultiOutput, MergesReadersOfPartsOfOneArray) {
+  auto module = parse(
+      "HloModule m\nENTRY e { x = f32[64,3] parameter(0)\n"
+      "a = f32[64,1] slice(x), slice={[0:64], [0:1]}\n b = f32[64,1] negate(a)\n"
+      "c = f32[64,1] slice(x), slice={[0:64], [2:3]}\n d = f32[64,1] abs(c)\n"
+      "ROOT r = (f32[64,1], f32[64,1]) tuple(b, d) }");
+  ASSERT_TRUE(*fuse(*module));
+  ASSERT_TRUE(*fuse_multi_output(*module));
+  EXPECT_EQ(count(*module->entry(), ir::Opcode::fusion), 1);
+}
+
 TEST(FuseMultiOutput, NeverMakesACycle) {
   // b needs a through a dot, which no fusion can take in.
   auto module = parse(
