@@ -83,7 +83,7 @@ class VerticalFusion {
     }
   }
 
-  bool joins_all(const Instruction& instruction, const std::vector<int>& groups) const {
+  bool joins_all(Instruction& instruction, const std::vector<int>& groups) const {
     if (instruction.opcode() == Opcode::dynamic_update_slice || !instruction.shape().is_array()) {
       return false;
     }
@@ -119,10 +119,10 @@ class VerticalFusion {
   }
 
   // Evaluations per element of `instruction` as a member of a group; negative when it can't be one.
-  double evaluations_in(const Instruction& instruction, int group) const {
+  double evaluations_in(Instruction& instruction, int group) const {
     std::vector<Instruction*> members = groups_[static_cast<std::size_t>(group)].members;
     if (members.size() >= static_cast<std::size_t>(kMaxFusedInstructions)) return -1;
-    members.push_back(const_cast<Instruction*>(&instruction));
+    members.push_back(&instruction);
     const auto profile = examine_fusion(members, std::span(members).first(1));
     if (!profile || profile->input_count > kMaxFusionInputs) return -1;
     return profile->evaluations.back();

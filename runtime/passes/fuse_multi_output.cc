@@ -13,7 +13,6 @@
 namespace plimsoll::passes {
 
 using ir::Computation;
-using ir::Dims;
 using ir::Instruction;
 using ir::Opcode;
 

@@ -8,7 +8,6 @@
 namespace plimsoll::passes {
 
 using ir::Computation;
-using ir::Dims;
 using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/passes/simplify_rules.h"
-
 #include <cstring>
 
 #include "runtime/passes/passes.h"
+#include "runtime/passes/simplify_rules.h"
 
 namespace plimsoll::passes {
 

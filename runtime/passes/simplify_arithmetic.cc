@@ -5,7 +5,6 @@
 
 namespace plimsoll::passes {
 
-using ir::Attributes;
 using ir::DType;
 using ir::Instruction;
 using ir::Literal;

@@ -7,7 +7,6 @@
 namespace plimsoll::passes {
 
 using ir::Attributes;
-using ir::Dims;
 using ir::Instruction;
 using ir::Literal;
 using ir::Opcode;
