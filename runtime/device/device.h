@@ -7,12 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/base/alignment.h"
 #include "runtime/base/status.h"
 
 namespace plimsoll::device {
 
-// Alignment of every device buffer and of every offset in a plan's arena.
-inline constexpr std::int64_t kBufferAlignment = 64;
+using plimsoll::kBufferAlignment;
 
 enum class CopyKind : std::uint8_t { host_to_device, device_to_host, device_to_device };
 
