@@ -330,13 +330,28 @@ class Arranger {
     for (std::size_t v = 0; v < problem_.values.size(); ++v) {
       problem_.deadline[v] = problem_.values[v].overwritten;
     }
+    // Small values made from what is overwritten are kept to the end, so that they don't forbid the
+    // recomputation of all that is made from them in turn (a batch's scale in one fusion with the
+    // update of running statistics). Together they stay below a small part of the largest value.
+    std::int64_t keepable = 0;
+    for (const Value& any : problem_.values) {
+      if (any.home == Home::arena) keepable = std::max(keepable, any.bytes / 16);
+    }
     for (OpId op = 0; op < problem_.op_count(); ++op) {
       OpId deadline = kNever;
       for (const ValueId v : problem_.reads[op]) {
+        if (value(v).producer < 0) deadline = std::min(deadline, value(v).overwritten);
+      }
+      if (deadline != kNever) {
+        for (const ValueId v : problem_.outputs[op]) {
+          if (v < 0 || value(v).home != Home::arena || value(v).bytes > keepable / 16) continue;
+          keepable -= value(v).bytes;
+          value(v).live_out = true;
+        }
+      }
+      for (const ValueId v : problem_.reads[op]) {
         const Value& input = value(v);
-        if (input.producer < 0) {
-          deadline = std::min(deadline, input.overwritten);
-        } else if (input.home == Home::arena && !input.live_out) {
+        if (input.producer >= 0 && input.home == Home::arena && !input.live_out) {
           deadline = std::min(deadline, problem_.deadline[static_cast<std::size_t>(v)]);
         }
       }
