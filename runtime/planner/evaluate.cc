@@ -111,4 +111,19 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
   return result;
 }
 
+bool is_valid(const Problem& problem, std::span<const OpId> schedule) {
+  std::vector<char> done(problem.ops.size(), 0);
+  for (const OpId op : schedule) {
+    for (const ValueId v : problem.reads[op]) {
+      const Value& value = problem.values[static_cast<std::size_t>(v)];
+      if (value.producer >= 0 && !done[static_cast<std::size_t>(value.producer)]) return false;
+      if (value.overwritten != kNever && done[static_cast<std::size_t>(value.overwritten)]) {
+        return false;
+      }
+    }
+    done[static_cast<std::size_t>(op)] = 1;
+  }
+  return std::all_of(done.begin(), done.end(), [](char d) { return d != 0; });
+}
+
 }  // namespace plimsoll::planner

@@ -35,4 +35,8 @@ struct Evaluation {
 Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
                     std::vector<std::int64_t>* profile = nullptr);
 
+// True when every op runs, every read finds its value made, and nothing reads a donated parameter
+// after its buffer is overwritten.
+bool is_valid(const Problem& problem, std::span<const OpId> schedule);
+
 }  // namespace plimsoll::planner

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "runtime/planner/emit.h"
+#include "runtime/planner/greedy_schedule.h"
 #include "runtime/planner/improve.h"
 #include "runtime/planner/order.h"
 #include "runtime/planner/remat.h"
@@ -18,7 +19,7 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
     : graph_(graph),
       options_(options),
       constant_bytes_(constant_bytes),
-      problem_(arrange_best(graph, fixed_order)) {
+      problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
   Schedule once(static_cast<std::size_t>(problem_.op_count()));
   std::iota(once.begin(), once.end(), 0);
   const std::int64_t peak = evaluate(problem_, once, &unlimited_profile_).arena_peak;
@@ -56,7 +57,7 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
 
 // A schedule made for a target may serve limits somewhat below it when it came out smaller.
 std::int64_t Ladder::reach(std::int64_t target, std::int64_t live) const {
-  return fixed_bytes() + std::max(live, target - target / 8);
+  return fixed_bytes() + std::max(live, (target - target / 8) / 64 * 64);
 }
 
 // No op can run in less than its operands, results and workspace.
@@ -127,16 +128,24 @@ void Ladder::choose_variants(std::int64_t target, bool leave_room) {
   }
 }
 
+std::optional<Schedule> Ladder::make_schedule(std::int64_t target) const {
+  switch (options_.policy) {
+    case Policy::greedy:
+      return greedy_schedule(problem_, target, options_.min_recompute_bytes);
+    case Policy::sqrt:
+      return checkpoint_sqrt(problem_, target);
+    default:
+      return rematerialize(problem_, target, options_.min_recompute_bytes);
+  }
+}
+
 bool Ladder::try_target(std::int64_t target) {
   bool found = false;
   const bool controls = !graph_.variants.empty();
   for (const bool leave_room : {true, false}) {
     if (!leave_room && !controls) break;
     choose_variants(target, leave_room);
-    std::optional<Schedule> schedule =
-        options_.policy == Policy::sqrt
-            ? checkpoint_sqrt(problem_, target)
-            : rematerialize(problem_, target, options_.min_recompute_bytes);
+    std::optional<Schedule> schedule = make_schedule(target);
     if (!schedule) continue;
     add_rung(target, std::move(*schedule));
     found = true;
@@ -148,7 +157,7 @@ bool Ladder::try_step(std::size_t step) {
   if (tried_[step] != 0) return tried_[step] == 2;
   const std::size_t before = rungs_.size();
   tried_[step] = try_target(targets_[step]) ? 2 : 1;
-  if (tried_[step] != 2 || options_.policy == Policy::sqrt) return tried_[step] == 2;
+  if (tried_[step] != 2 || options_.policy != Policy::default_) return tried_[step] == 2;
   // Up to the next target, the best schedule gets memory back in small portions: cheaper than
   // planning anew.
   constexpr int kPortions = 5;

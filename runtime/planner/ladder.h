@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/planner/evaluate.h"
@@ -49,6 +50,7 @@ class Ladder {
   void choose_variants(std::int64_t target, bool leave_room);
   std::int64_t least_arena();
   void set_targets();
+  std::optional<Schedule> make_schedule(std::int64_t target) const;
   bool try_target(std::int64_t target);
   bool try_step(std::size_t step);
   void find_bottom();

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/ir/text.h"
+#include "runtime/ir/verifier.h"
+#include "runtime/planner/apply.h"
+#include "runtime/planner/cost_model.h"
+#include "runtime/planner/module_planner.h"
+#include "tests/cases/random_module.h"
+#include "tests/planner/graphs.h"
+
+namespace plimsoll::planner {
+namespace {
+
+// A cost model with workspaces, so that those are planned for too.
+class WorkspaceModel : public RooflineCostModel {
+ public:
+  std::int64_t workspace_bytes(const ir::Instruction& instruction) const override {
+    return instruction.opcode() == ir::Opcode::dot ? instruction.shape().byte_size() / 2 : 0;
+  }
+};
+
+// At about twenty limits from the floor to the peak: a proven plan at or under the limit, never
+// slower than at a smaller limit, and nothing below the floor.
+void check_all_limits(const ir::Module& module, PlanOptions options, const std::string& name) {
+  SCOPED_TRACE(name);
+  const WorkspaceModel cost_model;
+  auto planner = ModulePlanner::create(module, cost_model, options);
+  ASSERT_TRUE(planner.ok()) << planner.status().to_string();
+  const auto unlimited = (*planner)->plan(kUnlimited);
+  ASSERT_TRUE(unlimited.ok());
+  const Status proof = check_plan(module, *unlimited);
+  ASSERT_TRUE(proof.ok()) << proof.to_string();
+  const Floor floor = (*planner)->floor();
+  ASSERT_LE(floor.bytes, unlimited->peak_bytes);
+  const auto below = (*planner)->plan(floor.bytes - 1);
+  ASSERT_FALSE(below.ok());
+  ASSERT_EQ(below.status().code(), StatusCode::resource_exhausted);
+  ASSERT_NE(below.status().shortage(), nullptr);
+  EXPECT_EQ(below.status().shortage()->floor_bytes, floor.bytes);
+  double slower = 1e300;
+  for (int i = 0; i <= 20; ++i) {
+    const std::int64_t limit = floor.bytes + (unlimited->peak_bytes - floor.bytes) * i / 20;
+    const auto plan = (*planner)->plan(limit);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    EXPECT_LE(plan->peak_bytes, limit);
+    EXPECT_LE(plan->predicted_seconds, slower);
+    slower = plan->predicted_seconds;
+    const Status ok = check_plan(module, *plan);
+    ASSERT_TRUE(ok.ok()) << ok.to_string() << "\nlimit " << limit << "\n" << ir::to_text(module);
+  }
+  EXPECT_EQ(slower, unlimited->predicted_seconds);
+}
+
+TEST(PlannerRandom, EveryLimitOfEveryModuleHasAProvenPlan) {
+  cases::RandomModuleOptions shape;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    shape.instructions = 20 + static_cast<int>(seed % 4) * 30;
+    const auto module = cases::random_module(seed, shape);
+    ASSERT_NE(module, nullptr);
+    PlanOptions options;
+    const Policy policies[] = {Policy::default_, Policy::default_, Policy::greedy, Policy::sqrt};
+    options.policy = policies[seed % 4];
+    check_all_limits(*module, options, "seed " + std::to_string(seed));
+  }
+}
+
+TEST(PlannerRandom, EveryLimitOfEveryGraphHasAProvenPlan) {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    check_all_limits(*random_graph(seed, 80), {}, "graph " + std::to_string(seed));
+  }
+  check_all_limits(*training_step(12, 64, 32), {}, "mlp");
+  check_all_limits(*training_step(12, 64, 32, true), {}, "residual");
+}
+
+TEST(PlannerRandom, HostParametersAreUploadedAndCountOnlyWhileAlive) {
+  for (std::uint64_t seed = 100; seed < 120; ++seed) {
+    const auto module = cases::random_module(seed);
+    PlanOptions options;
+    std::size_t leaves = 0;
+    for (const ir::Instruction* parameter : module->entry()->parameters()) {
+      leaves += static_cast<std::size_t>(ir::leaf_count(parameter->shape()));
+    }
+    for (std::size_t i = 0; i < leaves; ++i) {
+      const ParameterResidency kinds[] = {ParameterResidency::host, ParameterResidency::donated,
+                                          ParameterResidency::resident};
+      options.parameters.push_back(kinds[(seed + i) % 3]);
+    }
+    check_all_limits(*module, options, "seed " + std::to_string(seed));
+  }
+}
+
+TEST(PlannerRandom, EqualInputGivesEqualPlans) {
+  const auto one = cases::random_module(7);
+  const auto two = cases::random_module(7);
+  const RooflineCostModel cost_model;
+  const auto floor = find_floor(*one, cost_model, {});
+  ASSERT_TRUE(floor.ok());
+  PlanOptions options;
+  options.limit_bytes = floor->bytes + floor->bytes / 5;
+  const auto a = make_plan(*one, cost_model, options);
+  const auto b = make_plan(*two, cost_model, options);
+  ASSERT_TRUE(a.ok() && b.ok());
+  ASSERT_EQ(a->steps.size(), b->steps.size());
+  for (std::size_t i = 0; i < a->steps.size(); ++i) {
+    EXPECT_EQ(a->steps[i].kind, b->steps[i].kind);
+    EXPECT_EQ(a->steps[i].inputs, b->steps[i].inputs);
+    EXPECT_EQ(a->steps[i].outputs, b->steps[i].outputs);
+  }
+  ASSERT_EQ(a->buffers.size(), b->buffers.size());
+  for (std::size_t i = 0; i < a->buffers.size(); ++i) {
+    EXPECT_EQ(a->buffers[i].offset, b->buffers[i].offset);
+  }
+}
+
+TEST(PlannerRandom, AppliedPlansLeaveValidModules) {
+  for (std::uint64_t seed = 200; seed < 230; ++seed) {
+    const auto module = cases::random_module(seed);
+    const RooflineCostModel cost_model;
+    const auto floor = find_floor(*module, cost_model, {});
+    ASSERT_TRUE(floor.ok());
+    PlanOptions options;
+    options.limit_bytes = floor->bytes;
+    const auto plan = make_plan(*module, cost_model, options);
+    ASSERT_TRUE(plan.ok());
+    const std::int64_t before = module->entry()->instruction_count();
+    const bool recomputes = plan->counts.recompute > 0;
+    const auto changed = apply_plan(*module, *plan);
+    ASSERT_TRUE(changed.ok());
+    const Status valid = ir::verify(*module);
+    ASSERT_TRUE(valid.ok()) << valid.to_string() << "\n" << ir::to_text(*module);
+    if (recomputes) {
+      EXPECT_TRUE(*changed) << before;
+    }
+    // Planned as written, without recomputing anything, it needs about what the plan said.
+    PlanOptions none;
+    none.policy = Policy::none;
+    const auto again = make_plan(*module, cost_model, none);
+    ASSERT_TRUE(again.ok());
+    EXPECT_LE(again->live_bytes, floor->bytes + floor->bytes / 8) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::planner
