@@ -69,6 +69,20 @@ Index free_dimensions(const Dims& dims, const Index& batch, const Index& contrac
   return result;
 }
 
+// One batch of an operand as [free][inner], so that the innermost loop of the dot is contiguous.
+template <typename T>
+std::vector<T> packed(const std::vector<T>& values, std::int64_t start, const Index& free,
+                      const Index& inner) {
+  std::vector<T> result;
+  result.reserve(free.size() * inner.size());
+  for (std::int64_t row : free) {
+    for (std::int64_t k : inner) {
+      result.push_back(values[static_cast<std::size_t>(start + row + k)]);
+    }
+  }
+  return result;
+}
+
 template <typename T>
 Literal dot(const Instruction& instruction, const Literal& lhs, const Literal& rhs) {
   const DotDimensions& d = *instruction.attributes().dot;
@@ -84,16 +98,17 @@ Literal dot(const Instruction& instruction, const Literal& lhs, const Literal& r
       offsets_over(rhs_dims, free_dimensions(rhs_dims, d.rhs_batch, d.rhs_contracting));
   const Index lhs_inner = offsets_over(lhs_dims, d.lhs_contracting);
   const Index rhs_inner = offsets_over(rhs_dims, d.rhs_contracting);
+  const std::size_t inner = lhs_inner.size();
   std::vector<T> result;
   result.reserve(static_cast<std::size_t>(instruction.shape().element_count()));
   for (std::size_t batch = 0; batch < lhs_batch.size(); ++batch) {
-    for (std::int64_t row : rows) {
-      for (std::int64_t column : columns) {
+    const std::vector<T> left = packed(a, lhs_batch[batch], rows, lhs_inner);
+    const std::vector<T> right = packed(b, rhs_batch[batch], columns, rhs_inner);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      for (std::size_t column = 0; column < columns.size(); ++column) {
         T sum = 0;
-        for (std::size_t k = 0; k < lhs_inner.size(); ++k) {
-          sum =
-              plus_product(sum, a[static_cast<std::size_t>(lhs_batch[batch] + row + lhs_inner[k])],
-                           b[static_cast<std::size_t>(rhs_batch[batch] + column + rhs_inner[k])]);
+        for (std::size_t k = 0; k < inner; ++k) {
+          sum = plus_product(sum, left[row * inner + k], right[column * inner + k]);
         }
         result.push_back(sum);
       }
