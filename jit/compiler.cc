@@ -34,6 +34,10 @@ class CompiledKernel final : public device::Kernel {
         workspace_bytes_(workspace_bytes),
         phases_(std::move(phases)),
         code_(std::move(code)) {
+    for (const Phase& phase : phases_) {
+      grains_.push_back(std::max<std::int64_t>(
+          1, static_cast<std::int64_t>(std::ceil(kPieceSeconds / phase.unit_seconds))));
+    }
     for (const ir::Instruction* table : graph.tables()) {
       tables_.push_back(table->attributes().literal);
     }
@@ -61,8 +65,7 @@ class CompiledKernel final : public device::Kernel {
         continue;
       }
       const PhaseEntry entry = code_->entry(i);
-      const auto grain =
-          std::max<std::int64_t>(1, std::llround(std::ceil(kPieceSeconds / phase.unit_seconds)));
+      const std::int64_t grain = grains_[i];
       if (phase.units <= grain) {
         entry(inputs, arguments.outputs.data(), arguments.workspace, 0, phase.units);
         continue;
@@ -82,6 +85,7 @@ class CompiledKernel final : public device::Kernel {
   std::size_t input_count_, output_count_;
   std::int64_t workspace_bytes_;
   std::vector<Phase> phases_;
+  std::vector<std::int64_t> grains_;
   std::shared_ptr<const NativeCode> code_;
   std::vector<std::shared_ptr<const ir::Literal>> tables_;
 };
@@ -174,8 +178,11 @@ bool supports(const ir::Instruction& instruction) {
     case ir::Opcode::get_tuple_element:
       return false;
     default:
-      return Graph::create(instruction).ok();
+      break;
   }
+  const auto graph = Graph::create(instruction);
+  // A constant without values is no lack of the compiler's; compiling says so.
+  return graph.ok() || graph.status().code() == StatusCode::failed_precondition;
 }
 
 Result<std::unique_ptr<Compiler>> Compiler::create(const Options& options) {

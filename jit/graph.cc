@@ -34,6 +34,15 @@ bool is_loop_operation(const Instruction& instruction) {
   for (const Instruction* operand : instruction.operands()) {
     if (!operand->shape().is_array()) return false;
   }
+  // Start indices come one scalar per dimension.
+  const bool slices = instruction.opcode() == Opcode::dynamic_slice;
+  if (slices || instruction.opcode() == Opcode::dynamic_update_slice) {
+    const int first = slices ? 1 : 2;
+    if (instruction.operand_count() != first + instruction.operand(0)->shape().rank()) return false;
+    for (int i = first; i < instruction.operand_count(); ++i) {
+      if (!instruction.operand(i)->shape().is_scalar()) return false;
+    }
+  }
   return true;
 }
 
@@ -107,6 +116,7 @@ Result<Graph> Graph::create(const Instruction& instruction) {
   // The tables are numbered before any node is made, because nodes of constants refer to them.
   const auto add_table = [&](const Instruction& candidate) {
     if (candidate.opcode() == Opcode::constant && candidate.attributes().literal != nullptr &&
+        !candidate.attributes().literal->is_elided() &&
         !candidate.attributes().literal->is_splat() && candidate.shape().element_count() > 0) {
       graph.tables_.push_back(&candidate);
     }

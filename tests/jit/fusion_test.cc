@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <thread>
+
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {
@@ -101,6 +103,57 @@ TEST(ReductionFusion, BitsDependOnTheShapeAlone) {
   }
 }
 
+TEST(ReductionFusion, PositionOfTheLargestWithItsOwnIndices) {
+  for (const char* text : {"40,300;40;1", "300,40;40;0", "9000;;0", "3,2000,5;3,5;1"}) {
+    SCOPED_TRACE(text);
+    const std::string all = text;
+    const auto first = all.find(';'), second = all.find(';', first + 1);
+    const std::string d = all.substr(0, first), o = all.substr(first + 1, second - first - 1),
+                      r = all.substr(second + 1);
+    const std::string parameter = "p = f32[" + d + "] parameter(0)\n ";
+    check(
+        "r { v = f32[] parameter(0)\n i = s32[] parameter(1)\n w = f32[] parameter(2)\n j = s32[] "
+        "parameter(3)\n g = pred[] compare(v, w), direction=GT\n q = pred[] compare(v, w), "
+        "direction=EQ\n l = pred[] compare(i, j), direction=LT\n t = pred[] and(q, l)\n k = "
+        "pred[] or(g, t)\n x = f32[] select(k, v, w)\n y = s32[] select(k, i, j)\n ROOT z = "
+        "(f32[], s32[]) tuple(x, y) }\nf { " +
+        parameter + "m = f32[] constant(-inf)\n z = s32[] constant(0)\n a = f32[" + d +
+        "] round-nearest-even(p)\n n = s32[" + d + "] iota(), iota_dimension=" + r +
+        "\n o = (f32[" + o + "], s32[" + o + "]) reduce(a, n, m, z), dimensions={" + r +
+        "}, to_apply=r\n v = f32[" + o + "] get-tuple-element(o), index=0\n i = s32[" + o +
+        "] get-tuple-element(o), index=1\n e = f32[" + o + "] negate(v)\n ROOT t = (s32[" + o +
+        "], f32[" + o + "]) tuple(i, e) }\nENTRY e { " + parameter + "ROOT r = (s32[" + o +
+        "], f32[" + o + "]) fusion(p), kind=kInput, calls=f }");
+  }
+}
+
+TEST(ReductionFusion, TakesElementsInOrderWhereTheOperationIsNotAssociative) {
+  for (const char* text : {"5000;;0", "20,300;20;1", "600,20;20;0"}) {
+    SCOPED_TRACE(text);
+    const std::string all = text;
+    const auto first = all.find(';'), second = all.find(';', first + 1);
+    const std::string d = all.substr(0, first), o = all.substr(first + 1, second - first - 1),
+                      r = all.substr(second + 1);
+    check(
+        "q { x = f32[] parameter(0)\n y = f32[] parameter(1)\n h = f32[] constant(0.5)\n z = "
+        "f32[] multiply(x, h)\n ROOT s = f32[] add(z, y) }\nENTRY e { p = f32[" +
+        d + "] parameter(0)\n i = f32[] parameter(1)\n ROOT r = f32[" + o +
+        "] reduce(p, i), dimensions={" + r + "}, to_apply=q }");
+  }
+}
+
+TEST(LoopFusion, ALongChainCompiles) {
+  std::string body = "f { v0 = f32[40] parameter(0)\n c = f32[40] parameter(1)\n ";
+  const int count = 900;
+  for (int i = 1; i <= count; ++i) {
+    body += (i == count ? "ROOT v" : "v") + std::to_string(i) + " = f32[40] " +
+            (i % 2 == 0 ? "add" : "multiply") + "(v" + std::to_string(i - 1) + ", c)\n ";
+  }
+  check(body +
+        "}\nENTRY e { p = f32[40] parameter(0)\n c = f32[40] parameter(1)\n ROOT r = "
+        "f32[40] fusion(p, c), kind=kLoop, calls=f }");
+}
+
 TEST(LoopFusion, MovementsBetweenElementwiseOperations) {
   check(
       "f { p = f32[6,20] parameter(0)\n q = f32[20,6] parameter(1)\n t = f32[6,20] transpose(q), "
@@ -149,6 +202,27 @@ TEST(InPlace, ElementwiseResultMayTakeOverAnOperand) {
   }
 }
 
+TEST(InPlace, SweptResultOfAReductionMayTakeOverTheOperand) {
+  for (const char* dims : {"70,33", "3,5000"}) {
+    const std::string d = dims;
+    const auto module = parse(
+        std::string(kSum) + "f { p = f32[" + d +
+        "] parameter(0)\n z = f32[] constant(0)\n e = f32[" + d + "] exponential(p)\n a = f32[" +
+        d + "] add(e, p)\n s = f32[" + d.substr(d.find(',') + 1) +
+        "] reduce(p, z), dimensions={0}, to_apply=sum\n ROOT t = (f32[" + d + "], f32[" +
+        d.substr(d.find(',') + 1) + "]) tuple(a, s) }\nENTRY e { p = f32[" + d +
+        "] parameter(0)\n ROOT r = (f32[" + d + "], f32[" + d.substr(d.find(',') + 1) +
+        "]) fusion(p), kind=kInput, calls=f }");
+    ASSERT_NE(module, nullptr);
+    const auto arguments = arguments_for(*module->entry());
+    const auto expected = run(*module->entry()->root(), arguments);
+    const auto result = run(*module->entry()->root(), arguments, 0);
+    ASSERT_TRUE(expected.ok() && result.ok());
+    EXPECT_TRUE(same_bits((*expected)[0], (*result)[0]));
+    EXPECT_TRUE(same_bits((*expected)[1], (*result)[1]));
+  }
+}
+
 TEST(InPlace, DynamicUpdateSliceWritesOnlyTheSlice) {
   const auto module = parse(
       "f { p = f32[40,30] parameter(0)\n u = f32[3,30] parameter(1)\n i = s32[] parameter(2)\n z = "
@@ -179,6 +253,42 @@ TEST(Compiler, EqualInstructionsShareAKernelWhateverTheirNames) {
   EXPECT_EQ(compiler().statistics().cache_hits, hits + 1);
   EXPECT_EQ((*first)->name(), "negate");
   EXPECT_EQ((*first)->origin(), device::KernelOrigin::jit);
+}
+
+TEST(Compiler, CompilesFromSeveralThreadsAtOnce) {
+  auto own = Compiler::create();
+  ASSERT_TRUE(own.ok());
+  std::vector<std::unique_ptr<ir::Module>> modules;
+  for (int i = 0; i < 12; ++i) {
+    const std::string shape = "f32[" + std::to_string(20 + i / 2) + "]";
+    modules.push_back(parse("ENTRY e { x = " + shape + " parameter(0)\n ROOT y = " + shape +
+                            " exponential(x) }"));
+  }
+  std::vector<std::shared_ptr<const device::Kernel>> kernels(modules.size());
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = static_cast<std::size_t>(t); i < modules.size(); i += 4) {
+        auto kernel = (*own)->compile(*modules[i]->entry()->root());
+        if (kernel.ok()) kernels[i] = *kernel;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < kernels.size(); i += 2) {
+    EXPECT_NE(kernels[i], nullptr);
+    EXPECT_EQ(kernels[i], kernels[i + 1]);
+  }
+  EXPECT_EQ((*own)->statistics().kernels_compiled, 6);
+  EXPECT_EQ((*own)->statistics().cache_hits, 6);
+}
+
+TEST(Compiler, ConstantsWithoutValuesAreRefusedAsSuch) {
+  const auto module = parse("ENTRY e { ROOT c = f32[64] constant({...}) }");
+  ASSERT_NE(module, nullptr);
+  const auto kernel = compiler().compile(*module->entry()->root());
+  ASSERT_FALSE(kernel.ok());
+  EXPECT_EQ(kernel.status().code(), StatusCode::failed_precondition);
 }
 
 TEST(Compiler, KernelsOutliveTheCompiler) {

@@ -62,10 +62,11 @@ std::unique_ptr<ir::Module> fused(const ir::Module& module) {
   return supports(*fusion) ? std::move(copy) : nullptr;
 }
 
-// The interpreter rounds 16-bit products at every step, the compiler once.
+// Products err relative to themselves at every step, and the two orders of elements err apart; the
+// interpreter also rounds 16-bit ones at every step, the compiler once.
 double tolerance_of(const cases::OpCase& c) {
-  const bool rounds_often = c.name.starts_with("reduce.multiply") && c.name.ends_with("f16");
-  return rounds_often ? 0.1 : c.tolerance;
+  if (c.tolerance == 0 || !c.name.starts_with("reduce.multiply")) return c.tolerance;
+  return c.name.ends_with("f16") ? 0.1 : 8 * c.tolerance;
 }
 
 TEST(OpCases, EverySupportedInstructionMatchesTheInterpreter) {
