@@ -251,7 +251,6 @@ namespace {
 // Attributes without which an opcode makes no sense.
 std::string_view required_attribute(Opcode opcode) {
   switch (opcode) {
-    case Opcode::broadcast:
     case Opcode::transpose:
     case Opcode::reduce:
     case Opcode::concatenate:
@@ -271,9 +270,6 @@ std::string_view required_attribute(Opcode opcode) {
       return "slice_sizes";
     case Opcode::dynamic_slice:
       return "dynamic_slice_sizes";
-    case Opcode::reduce_window:
-    case Opcode::select_and_scatter:
-      return "window";
     case Opcode::custom_call:
       return "custom_call_target";
     default:
@@ -299,9 +295,14 @@ Status AttributeReader::read(std::string_view name, std::size_t offset) {
   if (rule != rules.end() && rule->second.applies(instruction_.opcode)) {
     return rule->second.read(*this);
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view value,
-                            cursor_.verbatim("the value of " + std::string(name)));
+  const std::string what = "the value of " + std::string(name);
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view value, cursor_.verbatim(what));
   instruction_.attributes.extra.emplace_back(name, value);
+  if (name == "literal" && cursor_.peek_raw() == ' ') {
+    // `s32[2]{0} {1, 2}`: a shape and, behind a blank, what it holds.
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view held, cursor_.verbatim(what));
+    instruction_.attributes.extra.back().second += " " + std::string(held);
+  }
   return ok_status();
 }
 

@@ -11,6 +11,27 @@
 namespace plimsoll::ir {
 namespace {
 
+// Old texts give the start indices of dynamic-slice and dynamic-update-slice as one vector; the IR
+// has one scalar operand per dimension.
+void split_index_vector(Opcode opcode, std::vector<Instruction*>& operands, Computation& target) {
+  const std::size_t first = opcode == Opcode::dynamic_slice ? 1 : 2;
+  if (opcode != Opcode::dynamic_slice && opcode != Opcode::dynamic_update_slice) return;
+  if (operands.size() != first + 1 || !operands[0]->shape().is_array()) return;
+  Instruction* const vector = operands[first];
+  const Shape& shape = vector->shape();
+  if (!shape.is_array() || shape.rank() != 1 || shape.dim(0) != operands[0]->shape().rank()) return;
+  operands.pop_back();
+  for (std::int64_t i = 0; i < shape.dim(0); ++i) {
+    Attributes attributes;
+    attributes.slice_starts = {i};
+    attributes.slice_limits = {i + 1};
+    attributes.slice_strides = {1};
+    Instruction* const element =
+        target.add(Opcode::slice, Shape(shape.dtype(), {1}), {vector}, {}, std::move(attributes));
+    operands.push_back(target.add(Opcode::reshape, Shape(shape.dtype(), {}), {element}));
+  }
+}
+
 class Builder {
  public:
   Builder(ModuleSyntax syntax, const Cursor& cursor,
@@ -243,6 +264,7 @@ Status Builder::build_computation(int index) {
       }
       operands.push_back(value);
     }
+    split_index_vector(instruction.opcode, operands, *target);
     Instruction*& result = built[static_cast<std::size_t>(i)];
     PLIMSOLL_RETURN_IF_ERROR(build_instruction(instruction, names_[at][static_cast<std::size_t>(i)],
                                                std::move(operands), *target, result));

@@ -341,6 +341,15 @@ TEST(HloText, TakesOldSpellings) {
   EXPECT_EQ(root->to_apply()->root()->opcode(), Opcode::add);
 }
 
+TEST(HloText, TakesStartIndicesAsOneVector) {
+  const auto module = expect_round_trip(
+      program({"f32[8,3]", "s32[2]"}, "dynamic-slice(p0, p1), dynamic_slice_sizes={2,3}"));
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->operand_count(), 3);
+  expect_round_trip(
+      program({"f32[8]", "f32[2]", "s32[1]"}, "f32[8] dynamic-update-slice(p0, p1, p2)"));
+}
+
 TEST(HloText, KeepsAsynchronousPairs) {
   expect_round_trip(std::string(kSum) +
                     "ENTRY main { p = f32[4] parameter(0)\n s = f32[4] all-reduce-start(p), "
@@ -365,6 +374,30 @@ TEST(HloText, KeepsLayouts) {
       "x = f32[2,3]{0,1} parameter(0)\ny = f32[3,2]{1,0:T(2,128)(2,1)S(3)} bitcast(x)");
   ASSERT_NE(module, nullptr);
   EXPECT_EQ(module->entry()->root()->shape().to_string(true), "f32[3,2]{1,0:T(2,128)(2,1)S(3)}");
+}
+
+TEST(HloText, TakesScalarsWhereArraysAreUsual) {
+  expect_round_trip(program({"f32[]", "f32[]"}, "reduce-window(p0, p1), to_apply=sum", kSum));
+  expect_round_trip(program({"f32[]", "f32[]", "f32[]"},
+                            "select-and-scatter(p0, p1, p2), select=less, scatter=sum",
+                            std::string(kSum) + std::string(kLess)));
+  expect_round_trip(program({"s32[]"}, "s32[] slice(p0), slice={}"));
+  expect_round_trip(program({"f32[]"}, "f32[4,2] broadcast(p0)"));
+  expect_round_trip(program({}, "() tuple()"));
+  expect_round_trip(program({"f32[1,2]", "f32[2,2]"}, "convolution(p0, p1), dim_labels=bf_io->bf"));
+}
+
+TEST(HloText, KeepsAttributesWithoutMeaning) {
+  const auto module = expect_round_trip(program(
+      {"f32[4]"},
+      "f32[4]{0} custom-call(p0), custom_call_target=\"f\", literal=s32[2]{0} {1, 2}, "
+      "window={size=1}, dim_labels=b0f_0io->b0f, schedule=SCHEDULE_LATEST, "
+      "output_to_operand_aliasing={{0}: (1, {}), {1}: (0, {0})}, statistics={a=1,stat-1=33}, "
+      "frontend_attributes={n={k = 1 : i32, t = dense<1> : tensor<i32>},v=\"1\"}, "
+      "metadata={op_name=\"a\\'b\\\"c}\"}"));
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->attributes().find_extra("literal"), "s32[2]{0} {1, 2}");
+  EXPECT_EQ(module->entry()->root()->attributes().extra.size(), 8u);
 }
 
 TEST(HloText, SkipsTablesOfSourcePlaces) {
