@@ -23,15 +23,27 @@ void fill_bits(const philox::State& state, ir::DType dtype, std::int64_t count, 
   const std::int64_t blocks = philox::block_count(count, bytes);
   const std::uint32_t mask = dtype == ir::DType::pred ? 1u : 0xffffffffu;
   device::parallel_for(blocks, 2048, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t whole = std::max(begin, std::min(end, count / per_block));
     if (bytes >= 4) {
-      const std::int64_t whole = std::min(end, count / per_block);
-      if (whole > begin) {
-        philox_words(philox::advance(state, static_cast<std::uint64_t>(begin)), whole - begin,
-                     byte_offset(out, begin * per_block * bytes));
-        begin = whole;
+      philox_words(philox::advance(state, static_cast<std::uint64_t>(begin)), whole - begin,
+                   byte_offset(out, begin * per_block * bytes));
+    } else {
+      constexpr std::int64_t kBlocks = 64;
+      std::uint32_t words[4 * kBlocks];
+      for (std::int64_t at = begin; at < whole; at += kBlocks) {
+        const std::int64_t some = std::min(kBlocks, whole - at);
+        philox_words(philox::advance(state, static_cast<std::uint64_t>(at)), some, words);
+        for (std::int64_t i = 0; i < 4 * some; ++i) {
+          if (bytes == 2) {
+            static_cast<std::uint16_t*>(out)[4 * at + i] = static_cast<std::uint16_t>(words[i]);
+          } else {
+            static_cast<std::uint8_t*>(out)[4 * at + i] =
+                static_cast<std::uint8_t>(words[i] & mask);
+          }
+        }
       }
     }
-    const std::int64_t first = begin * per_block, last = std::min(count, end * per_block);
+    const std::int64_t first = whole * per_block, last = std::min(count, end * per_block);
     if (first < last)
       philox::fill(state, bytes, first, last, byte_offset(out, first * bytes), mask);
   });

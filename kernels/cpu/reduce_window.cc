@@ -183,7 +183,7 @@ class ReduceWindow final : public KernelBase {
       const std::int64_t at = rest % axis.out_size;
       rest /= axis.out_size;
       out += at * axis.out_stride;
-      taps[d] = axis.taps(at);
+      taps[d] = axis.taps[static_cast<std::size_t>(at)];
     }
     fold.start(lanes);
     for_each_tap(geometry_.axes, taps,

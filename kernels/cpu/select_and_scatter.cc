@@ -5,13 +5,24 @@
 
 #include "kernels/cpu/combine.h"
 #include "kernels/cpu/scalar_program.h"
+#include "kernels/cpu/vector_loops.h"
 #include "kernels/cpu/window.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
 namespace {
 
+using Direction = ir::ComparisonDirection;
+
 constexpr std::int64_t kLanes = ScalarProgram::kLanes;
+
+template <Direction kDirection, typename N>
+bool keeps(N a, N b) {
+  if constexpr (kDirection == Direction::ge) return a >= b;
+  if constexpr (kDirection == Direction::gt) return a > b;
+  if constexpr (kDirection == Direction::le) return a <= b;
+  return a < b;
+}
 
 // Planes (positions of the dimensions without a window) are independent; a task takes some planes
 // and in each some lanes, and walks the windows in order.
@@ -34,6 +45,7 @@ class SelectAndScatter final : public KernelBase {
         window_axes_.push_back(axis);
         sources_ *= axis.out_size;
         elements_ *= axis.in_size;
+        taps_ *= std::max<std::int64_t>(1, std::min(axis.window.size, axis.in_size));
       }
     }
     chunks_ = (geometry_.lanes + kLanes - 1) / kLanes;
@@ -50,14 +62,14 @@ class SelectAndScatter final : public KernelBase {
         ir::visit_dtype(dtype_, [&](auto zero) {
           using T = decltype(zero);
           switch (comparison_->direction) {
-            case ir::ComparisonDirection::ge:
-              return run_typed<T>(begin, end, arguments, [](auto a, auto b) { return a >= b; });
-            case ir::ComparisonDirection::gt:
-              return run_typed<T>(begin, end, arguments, [](auto a, auto b) { return a > b; });
-            case ir::ComparisonDirection::le:
-              return run_typed<T>(begin, end, arguments, [](auto a, auto b) { return a <= b; });
-            case ir::ComparisonDirection::lt:
-              return run_typed<T>(begin, end, arguments, [](auto a, auto b) { return a < b; });
+            case Direction::ge:
+              return run_typed<T, Direction::ge>(begin, end, arguments);
+            case Direction::gt:
+              return run_typed<T, Direction::gt>(begin, end, arguments);
+            case Direction::le:
+              return run_typed<T, Direction::le>(begin, end, arguments);
+            case Direction::lt:
+              return run_typed<T, Direction::lt>(begin, end, arguments);
             default:
               return run_programs(begin, end, arguments);
           }
@@ -106,19 +118,20 @@ class SelectAndScatter final : public KernelBase {
         const std::int64_t at = rest % axis.out_size;
         rest /= axis.out_size;
         out += at * axis.out_stride;
-        taps[d] = axis.taps(at);
+        taps[d] = axis.taps[static_cast<std::size_t>(at)];
       }
       visit(out, taps);
     }
   }
 
-  template <typename T, typename Keeps>
-  void run_typed(std::int64_t begin, std::int64_t end, const device::KernelArguments& arguments,
-                 Keeps keeps) const {
+  template <typename T, Direction kDirection>
+  void run_typed(std::int64_t begin, std::int64_t end,
+                 const device::KernelArguments& arguments) const {
     using Number = std::conditional_t<kIsHalf<T>, float, T>;
     const T init = *static_cast<const T*>(arguments.inputs[2]);
     Number best[kLanes];
-    std::int64_t chosen[kLanes];
+    std::int32_t chosen[kLanes];  // which of the window's taps
+    std::vector<std::int64_t> offsets(static_cast<std::size_t>(taps_));
     for (std::int64_t item = begin; item < end; ++item) {
       const Place place = place_of(item);
       const T* in = static_cast<const T*>(arguments.inputs[0]) + place.in;
@@ -128,26 +141,30 @@ class SelectAndScatter final : public KernelBase {
         std::fill(result + offset, result + offset + place.lanes, init);
       });
       for_each_source([&](std::int64_t at, const Taps* taps) {
-        bool any = false;
+        std::int32_t tap = 0;
         for_each_tap(window_axes_, taps, [&](std::int64_t offset) {
-          if (!any) {
-            any = true;
+          offsets[static_cast<std::size_t>(tap)] = offset;
+          const T* candidates = in + offset;
+          if (tap == 0) {
             for (std::int64_t i = 0; i < place.lanes; ++i) {
-              best[i] = static_cast<Number>(in[offset + i]);
-              chosen[i] = offset;
+              best[i] = static_cast<Number>(candidates[i]);
+              chosen[i] = 0;
             }
-            return;
+          } else if constexpr (std::is_same_v<T, float> && kDirection == Direction::ge) {
+            keep_greater_or_equal(best, chosen, candidates, tap, place.lanes);
+          } else {
+            for (std::int64_t i = 0; i < place.lanes; ++i) {
+              const Number candidate = static_cast<Number>(candidates[i]);
+              const bool keep = keeps<kDirection>(best[i], candidate);
+              best[i] = keep ? best[i] : candidate;
+              chosen[i] = keep ? chosen[i] : tap;
+            }
           }
-          for (std::int64_t i = 0; i < place.lanes; ++i) {
-            const Number candidate = static_cast<Number>(in[offset + i]);
-            const bool keep = keeps(best[i], candidate);
-            best[i] = keep ? best[i] : candidate;
-            chosen[i] = keep ? chosen[i] : offset;
-          }
+          ++tap;
         });
-        if (!any) return;
+        if (tap == 0) return;
         for (std::int64_t i = 0; i < place.lanes; ++i) {
-          T& sum = result[chosen[i] + i];
+          T& sum = result[offsets[static_cast<std::size_t>(chosen[i])] + i];
           sum = combine<Combiner::add>(sum, source[at + i]);
         }
       });
@@ -208,6 +225,7 @@ class SelectAndScatter final : public KernelBase {
   Combiner combiner_;
   std::vector<WindowAxisGeometry> plane_axes_, window_axes_;
   std::int64_t planes_ = 1, sources_ = 1, elements_ = 1, chunks_ = 1;
+  std::int64_t taps_ = 1;  // most in one window
 };
 
 }  // namespace

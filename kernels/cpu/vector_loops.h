@@ -29,6 +29,10 @@ void add_to(float* y, const float* x, std::int64_t count);
 // y[i] = maximum(y[i], x[i]): NaN if either is, -0 below +0.
 void maximum_to(float* y, const float* x, std::int64_t count);
 
+// Where not best[i] >= candidates[i]: best[i] = candidates[i], chosen[i] = tap.
+void keep_greater_or_equal(float* best, std::int32_t* chosen, const float* candidates,
+                           std::int32_t tap, std::int64_t count);
+
 // The words of `blocks` Philox blocks from `state` on, one after the other.
 void philox_words(const philox::State& state, std::int64_t blocks, void* out);
 

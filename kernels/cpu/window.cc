@@ -6,12 +6,20 @@
 
 namespace plimsoll::kernels {
 
+WindowAxisGeometry::WindowAxisGeometry(const ir::WindowDimension& w, std::int64_t in,
+                                       std::int64_t in_step, std::int64_t out,
+                                       std::int64_t out_step)
+    : window(w), in_size(in), in_stride(in_step), out_size(out), out_stride(out_step) {
+  taps.reserve(static_cast<std::size_t>(out));
+  for (std::int64_t i = 0; i < out; ++i) taps.push_back(taps_at(i));
+}
+
 bool WindowAxisGeometry::is_trivial() const {
   return window.size == 1 && window.stride == 1 && window.padding_low == 0 &&
          window.padding_high == 0 && window.base_dilation == 1 && in_size == out_size;
 }
 
-Taps WindowAxisGeometry::taps(std::int64_t out_position) const {
+Taps WindowAxisGeometry::taps_at(std::int64_t out_position) const {
   // Window position t looks at place start + t * dilation of the base, which holds element
   // place / base_dilation where that is whole.
   const std::int64_t start = out_position * window.stride - window.padding_low;
@@ -26,12 +34,12 @@ Taps WindowAxisGeometry::taps(std::int64_t out_position) const {
   if (place >= beyond) return {};
   const std::int64_t by_window = (window.size - 1 - t) / period + 1;
   const std::int64_t by_base = (beyond - 1 - place) / (period * dilation) + 1;
-  Taps taps{std::min(by_window, by_base), place / base, period * dilation / base};
+  Taps result{std::min(by_window, by_base), place / base, period * dilation / base};
   if (window.reversal) {
-    taps.first += (taps.count - 1) * taps.step;
-    taps.step = -taps.step;
+    result.first += (result.count - 1) * result.step;
+    result.step = -result.step;
   }
-  return taps;
+  return result;
 }
 
 WindowGeometry::WindowGeometry(const ir::Dims& in, const ir::Dims& out,
@@ -39,8 +47,8 @@ WindowGeometry::WindowGeometry(const ir::Dims& in, const ir::Dims& out,
   const ir::Dims in_strides = ir::row_major_strides(in), out_strides = ir::row_major_strides(out);
   for (int d = 0; d < in.size(); ++d) {
     const auto at = static_cast<std::size_t>(d);
-    axes.push_back({at < window.size() ? window[at] : ir::WindowDimension{}, in[d], in_strides[d],
-                    out[d], out_strides[d]});
+    axes.emplace_back(at < window.size() ? window[at] : ir::WindowDimension{}, in[d], in_strides[d],
+                      out[d], out_strides[d]);
   }
   while (!axes.empty() && axes.back().is_trivial()) {
     lanes *= axes.back().in_size;

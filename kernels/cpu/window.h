@@ -22,9 +22,15 @@ struct WindowAxisGeometry {
   std::int64_t in_size, in_stride;
   std::int64_t out_size, out_stride;
 
+  std::vector<Taps> taps;  // per position of the result
+
+  WindowAxisGeometry(const ir::WindowDimension& window, std::int64_t in_size,
+                     std::int64_t in_stride, std::int64_t out_size, std::int64_t out_stride);
   // Every position is its own window.
   bool is_trivial() const;
-  Taps taps(std::int64_t out_position) const;
+
+ private:
+  Taps taps_at(std::int64_t out_position) const;
 };
 
 // A window operation as dimensions to walk and, below them, runs of `lanes` contiguous elements in
@@ -40,7 +46,8 @@ struct WindowGeometry {
 // Calls `visit(offset)` with the operand's element offset of every tap, row-major; `taps` has one
 // entry per axis.
 template <typename Visit>
-void for_each_tap(const std::vector<WindowAxisGeometry>& axes, const Taps* taps, Visit&& visit) {
+inline void for_each_tap(const std::vector<WindowAxisGeometry>& axes, const Taps* taps,
+                         Visit&& visit) {
   const std::size_t rank = axes.size();
   std::int64_t at[ir::kMaxRank] = {};
   std::int64_t offset = 0;
