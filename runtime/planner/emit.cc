@@ -23,6 +23,7 @@ class Emitter {
     plan_.steps.reserve(schedule_.size());
     for (std::size_t t = 0; t < schedule_.size(); ++t) add_step(t);
     add_results();
+    plan_.predicted_seconds = total_seconds(problem_, schedule_);
     assign_addresses(pack_target, pack_effort);
     sum_up();
     return std::move(plan_);
@@ -153,7 +154,6 @@ class Emitter {
   }
 
   void count(const Step& step, OpId op) {
-    plan_.predicted_seconds += problem_.ops[static_cast<std::size_t>(op)].seconds;
     switch (step.kind) {
       case StepKind::compute:
         ++plan_.counts.compute;

@@ -62,6 +62,14 @@ void match_in_place(const Problem& problem, OpId op, std::span<const char> dies,
   }
 }
 
+double total_seconds(const Problem& problem, std::span<const OpId> schedule) {
+  std::vector<std::int32_t> runs(problem.ops.size(), 0);
+  for (const OpId op : schedule) ++runs[static_cast<std::size_t>(op)];
+  double seconds = 0;
+  for (std::size_t op = 0; op < runs.size(); ++op) seconds += runs[op] * problem.ops[op].seconds;
+  return seconds;
+}
+
 Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
                     std::vector<std::int64_t>* profile) {
   const Liveness liveness = find_liveness(problem, schedule);
@@ -106,8 +114,8 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
       result.peak_position = static_cast<std::int32_t>(t);
     }
     live -= dead;
-    result.seconds += what.seconds;
   }
+  result.seconds = total_seconds(problem, schedule);
   return result;
 }
 

@@ -31,6 +31,13 @@ bool is_rematerializable(const Instruction& instruction) {
   }
 }
 
+// Whether anything but links that nobody reads any more uses it.
+bool is_read(const Instruction& instruction) {
+  return std::any_of(
+      instruction.users().begin(), instruction.users().end(),
+      [](const Instruction* user) { return !is_chain_link(*user) || is_read(*user); });
+}
+
 bool runs_callees(const Instruction& instruction) {
   return ir::op_info(instruction.opcode()).op_class == ir::OpClass::control;
 }
@@ -218,7 +225,7 @@ int GreedyWalk::recompute(const Block& block, int now) {
   for (int i = block.first; i < block.first + block.count; ++i) {
     Instruction* original = order_[static_cast<std::size_t>(i)];
     ++rematerialized_;
-    if (original->users().empty()) {
+    if (!is_read(*original)) {
       // A move. What is moved twice in a row would be moved for ever.
       if (moved_.contains(original)) denied_.insert(clones.at(original));
       moved_.insert(clones.at(original));
@@ -238,10 +245,14 @@ void GreedyWalk::rematerialize(ir::Computation& computation, std::int64_t limit,
   for (const auto& instruction : computation.instructions()) order_.push_back(instruction.get());
   reindex();
   GreedyLiveness liveness(order_, computation.root(), options_.tuple_entry_bytes);
+  // No schedule worth having is this long.
+  const std::size_t longest = order_.size() * 8 + 64;
   for (int now = 0; now < static_cast<int>(order_.size()); ++now) {
     const Instruction& instruction = *order_[static_cast<std::size_t>(now)];
+    // A link takes no bytes; what it points into would only be moved behind it.
+    if (is_chain_link(instruction)) continue;
     const std::int64_t below = callee_usage(instruction);
-    while (liveness.usage(now) + below > limit) {
+    while (liveness.usage(now) + below > limit && order_.size() < longest) {
       const Block block = pick(liveness, now, limit);
       if (block.first < 0) break;
       recompute(block, now);
