@@ -68,47 +68,99 @@ void Builder::push(Value value) {
 
 namespace {
 
-struct Layer {
-  Value input, weights, output;
-};
-
-// h[i+1] = tanh(h[i] W[i]), a loss, and the weights' updates from last to first, so that every
-// activation lives from its layer to the mirror place.
+// A chain of layers over tall matrices, a gradient, and the parameters' updates from the last layer
+// to the first, so that every activation lives from its layer to the mirror place. The parameters
+// are small and every layer can be computed again from the one before it.
 class TrainingStep {
  public:
   TrainingStep(Builder& builder, int layers) : b_(builder) {
-    Value h = b_.graph.fitted(b_.any(), b_.any_shape());
+    const std::int64_t columns = b_.random.between(8, 24);
+    const double share = 0.5 + 0.5 * b_.random.unit();
+    const auto rows = static_cast<std::int64_t>(
+        share * static_cast<double>(b_.options.largest_bytes) / static_cast<double>(4 * columns));
+    dims_ = {std::max<std::int64_t>(rows, 1), columns};
+    Value h = b_.parameter(dims_);
     for (int i = 0; i < layers; ++i) {
-      const std::int64_t width = i % 2 == 0 ? std::min<std::int64_t>(h.dims()[1], 64) : h.dims()[1];
-      const Value weights = b_.parameter({h.dims()[1], width});
-      const Value output = b_.graph.unary(Opcode::tanh, b_.graph.dot(h, weights), 1);
-      layers_.push_back({h, weights, output});
-      h = output;
+      layers_.push_back(forward(h));
+      h = layers_.back().output;
     }
-    b_.push(h);
+    b_.push(b_.graph.mean(h, {0}));
   }
 
-  // Pairs of a weight parameter and its new value.
+  // Pairs of a parameter and its new value.
   std::vector<std::pair<Instruction*, Instruction*>> backward() {
     Graph& g = b_.graph;
-    std::vector<std::pair<Instruction*, Instruction*>> updates;
-    Value gradient = g.scaled(g.fitted(b_.any(), layers_.back().output.dims()), 0.1);
+    Value gradient =
+        g.binary(Opcode::subtract, layers_.back().output, g.fitted(b_.any(), dims_), 4);
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-      const Value square = g.binary(Opcode::multiply, layer->output, layer->output, 1);
-      const Value slope = g.binary(Opcode::subtract, g.constant(1, square.dims()), square, 2);
-      const Value into = g.binary(Opcode::multiply, gradient, slope, 2 * gradient.bound);
-      const Value step = g.scaled(g.dot(g.transposed(layer->input, {1, 0}), into), 0.01);
-      updates.emplace_back(layer->weights.at,
-                           g.binary(Opcode::subtract, layer->weights, step, 4).at);
-      gradient = g.tamed(g.dot(into, g.transposed(layer->weights, {1, 0})));
+      gradient = g.tamed(backward(*layer, gradient));
     }
-    b_.push(gradient);
-    return updates;
+    b_.push(g.mean(gradient, {1}));
+    return std::move(updates_);
   }
 
  private:
+  enum class Kind { linear, gain, residual };
+  struct Layer {
+    Kind kind;
+    Value input, weights, bias, inner, output;
+  };
+
+  Value over_rows(Value vector) { return b_.graph.broadcast(vector, dims_, {1}); }
+
+  Layer forward(Value h) {
+    Graph& g = b_.graph;
+    const Kind kinds[] = {Kind::linear, Kind::gain, Kind::residual};
+    Layer layer{kinds[b_.random.below(3)], h, {}, {}, {}, {}};
+    const std::int64_t columns = dims_[1];
+    layer.bias = b_.parameter({columns});
+    if (layer.kind == Kind::gain) {
+      layer.weights = b_.parameter({columns});
+      const Value product = g.binary(Opcode::multiply, h, over_rows(layer.weights), h.bound * 2);
+      layer.inner = g.binary(Opcode::add, product, over_rows(layer.bias), product.bound + 2);
+      layer.output = g.unary(Opcode::sine, layer.inner, 1);
+      return layer;
+    }
+    layer.weights = b_.parameter({columns, columns});
+    const Value product = g.dot(h, layer.weights);
+    const Value sum = g.binary(Opcode::add, product, over_rows(layer.bias), product.bound + 2);
+    layer.inner = g.unary(Opcode::tanh, sum, 1);
+    layer.output = layer.kind == Kind::linear
+                       ? layer.inner
+                       : g.scaled(g.binary(Opcode::add, h, layer.inner, h.bound + 1), 0.5);
+    return layer;
+  }
+
+  Value backward(const Layer& layer, Value gradient) {
+    Graph& g = b_.graph;
+    if (layer.kind == Kind::gain) {
+      const Value slope = g.unary(Opcode::cosine, layer.inner, 1);
+      const Value into = g.binary(Opcode::multiply, gradient, slope, gradient.bound);
+      const Value product =
+          g.binary(Opcode::multiply, into, layer.input, into.bound * layer.input.bound);
+      update(layer.weights, g.mean(product, {0}));
+      update(layer.bias, g.mean(into, {0}));
+      return g.binary(Opcode::multiply, into, over_rows(layer.weights), into.bound * 2);
+    }
+    const Value square = g.binary(Opcode::multiply, layer.inner, layer.inner, 1);
+    const Value slope = g.binary(Opcode::subtract, g.constant(1, dims_), square, 2);
+    const Value into = g.binary(Opcode::multiply, gradient, slope, 2 * gradient.bound);
+    update(layer.weights, g.dot(g.transposed(layer.input, {1, 0}), into));
+    update(layer.bias, g.mean(into, {0}));
+    const Value back = g.dot(into, g.transposed(layer.weights, {1, 0}));
+    if (layer.kind == Kind::linear) return back;
+    return g.binary(Opcode::add, back, gradient, back.bound + gradient.bound);
+  }
+
+  void update(Value parameter, Value gradient) {
+    const Value step = b_.graph.scaled(gradient, 0.01);
+    updates_.emplace_back(parameter.at, b_.graph.binary(Opcode::subtract, parameter, step, 4).at);
+  }
+
   Builder& b_;
+  Dims dims_;
   std::vector<Layer> layers_;
+  std::vector<std::pair<Instruction*, Instruction*>> updates_;
 };
 
 void take_steps(Builder& b, int until, const std::vector<Step>& plain,
@@ -180,12 +232,13 @@ std::unique_ptr<ir::Module> random_module(std::uint64_t seed, const RandomModule
   const std::vector<Step> control = options.control_flow ? control_steps() : std::vector<Step>{};
 
   std::vector<std::pair<Instruction*, Instruction*>> updates;
-  if (options.training_step && random.chance(0.6)) {
-    // About fifteen instructions a layer in all; the rest is for the steps between.
-    const int most = std::max(2, options.instructions / 25);
-    TrainingStep step(b, static_cast<int>(random.between(2, std::max(2, most))));
-    take_steps(b, options.instructions * 2 / 3, plain, dtype, control);
+  if (options.training_step && random.chance(0.7)) {
+    // About twenty instructions a layer in all.
+    const int most = std::max(3, options.instructions / 20);
+    TrainingStep step(b, static_cast<int>(random.between(3, most)));
+    take_steps(b, entry->instruction_count() + options.instructions / 4, plain, dtype, control);
     updates = step.backward();
+    take_steps(b, entry->instruction_count() + options.instructions / 8, plain, dtype, control);
   }
   take_steps(b, options.instructions, plain, dtype, control);
   std::vector<Instruction*> outputs = outputs_of(b);
