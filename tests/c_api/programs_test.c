@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+static plm_context* context;
+
+static const char kProgram[] =
+    "HloModule affine\n"
+    "ENTRY main {\n"
+    "  x = f32[2,3] parameter(0)\n"
+    "  w = f32[3,2] parameter(1)\n"
+    "  y = f32[2,2] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    "  n = f32[2,2] negate(y)\n"
+    "  ROOT r = (f32[2,2], f32[2,2]) tuple(y, n)\n"
+    "}\n";
+static const float kX[6] = {1, 2, 3, 4, 5, 6};
+static const float kW[6] = {1, 0, 0, 1, 1, 1};
+static const float kY[4] = {4, 5, 10, 11};
+
+static plm_executable* compile(const plm_executable_options* options) {
+  plm_executable* made = NULL;
+  CHECK_OK(plm_executable_create(context, kProgram, strlen(kProgram), "affine", options, &made));
+  return made;
+}
+
+static void a_program_describes_itself(void) {
+  plm_executable* program = compile(NULL);
+  CHECK(plm_executable_parameter_count(program) == 2);
+  CHECK(plm_executable_result_count(program) == 2);
+  plm_value_info info = {0};
+  info.struct_size = sizeof info;
+  CHECK_OK(plm_executable_parameter(program, 1, &info));
+  CHECK(info.dtype == PLM_F32 && info.rank == 2 && info.dims[0] == 3 && info.dims[1] == 2);
+  CHECK(info.byte_size == 24 && strcmp(info.name, "w") == 0);
+  CHECK_FAILS(plm_executable_result(program, 2, &info), PLM_OUT_OF_RANGE, "no value 2");
+  int64_t floor_bytes = 0;
+  CHECK_OK(plm_executable_floor(program, &floor_bytes));
+  CHECK(floor_bytes > 0 && floor_bytes <= plm_executable_peak(program));
+  CHECK(strstr(plm_executable_summary(program), "\"peak_bytes\"") != NULL);
+  plm_executable_destroy(program);
+}
+
+static void a_program_runs_on_host_buffers(void) {
+  plm_executable* program = compile(NULL);
+  const void* parameters[2] = {kX, kW};
+  float y[4], n[4];
+  void* results[2] = {y, n};
+  CHECK_OK(plm_executable_run(program, parameters, 2, results, 2));
+  CHECK(memcmp(y, kY, sizeof y) == 0 && n[3] == -11);
+  results[0] = NULL;
+  CHECK_OK(plm_executable_run(program, parameters, 2, results, 2));
+  CHECK_FAILS(plm_executable_run(program, parameters, 1, results, 2), PLM_INVALID_ARGUMENT,
+              "must be 2 and 2");
+  parameters[1] = NULL;
+  CHECK_FAILS(plm_executable_run(program, parameters, 2, results, 2), PLM_INVALID_ARGUMENT,
+              "(w) is NULL");
+  plm_executable_destroy(program);
+}
+
+static void* serve(void* argument) {
+  const plm_executable* program = argument;
+  for (int i = 0; i < 50; ++i) {
+    const void* parameters[2] = {kX, NULL};
+    float y[4], n[4];
+    void* results[2] = {y, n};
+    plm_status* status = plm_executable_run(program, parameters, 2, results, 2);
+    if (status != NULL || memcmp(y, kY, sizeof y) != 0) {
+      plm_status_free(status);
+      return argument;
+    }
+  }
+  return NULL;
+}
+
+static void a_bound_program_serves_many_threads(void) {
+  const plm_placement placements[2] = {PLM_PLACEMENT_HOST, PLM_PLACEMENT_RESIDENT};
+  plm_executable_options options = {0};
+  options.struct_size = sizeof options;
+  options.placements = placements;
+  options.placement_count = 2;
+  plm_executable* program = compile(&options);
+  plm_tensor* w = NULL;
+  CHECK_OK(plm_tensor_from_host(context, PLM_F32, (const int64_t[]){3, 2}, 2, kW, &w));
+  CHECK_FAILS(plm_executable_bind(program, 0, w), PLM_INVALID_ARGUMENT, "parameter x");
+  CHECK_OK(plm_executable_bind(program, 1, w));
+  plm_tensor_release(w);
+  pthread_t threads[4];
+  for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, serve, program);
+  for (int i = 0; i < 4; ++i) {
+    void* failed = NULL;
+    pthread_join(threads[i], &failed);
+    CHECK(failed == NULL);
+  }
+  plm_executable_destroy(program);
+}
+
+static void a_program_runs_on_tensors(void) {
+  plm_executable* program = compile(NULL);
+  plm_tensor* parameters[2] = {NULL, NULL};
+  plm_tensor* results[2] = {NULL, NULL};
+  CHECK_OK(plm_tensor_from_host(context, PLM_F32, (const int64_t[]){2, 3}, 2, kX, &parameters[0]));
+  CHECK_OK(plm_tensor_from_host(context, PLM_F32, (const int64_t[]){3, 2}, 2, kW, &parameters[1]));
+  const plm_tensor* operand = parameters[1];
+  plm_tensor* doubled = NULL;
+  const plm_tensor* both[2] = {operand, operand};
+  CHECK_OK(plm_op(context, PLM_OP_ADD, both, 2, NULL, &doubled, 1));
+  plm_tensor_release(parameters[1]);
+  parameters[1] = doubled;
+  CHECK_OK(plm_executable_run_tensors(program, parameters, 2, results, 2));
+  CHECK_VALUES(results[0], 8, 10, 20, 22);
+  CHECK_VALUES(results[1], -8, -10, -20, -22);
+  plm_tensor_release(parameters[0]);
+  plm_tensor_release(parameters[1]);
+  plm_executable_destroy(program);
+}
+
+static void bad_programs_are_errors(void) {
+  plm_executable* program = NULL;
+  const char text[] = "HloModule m\nENTRY main {\n  x = f32[2] nonsense(3)\n}\n";
+  CHECK_FAILS(plm_executable_create(context, text, strlen(text), "bad.hlo", NULL, &program),
+              PLM_INVALID_ARGUMENT, "bad.hlo:3:");
+  CHECK_FAILS(plm_executable_load(context, "/nonexistent/file.hlo", NULL, &program), PLM_NOT_FOUND,
+              "/nonexistent/file.hlo");
+  plm_executable_options options = {0};
+  options.struct_size = sizeof options;
+  options.memory_limit_bytes = 64;
+  plm_status* status =
+      plm_executable_create(context, kProgram, strlen(kProgram), NULL, &options, &program);
+  CHECK(plm_status_code(status) == PLM_RESOURCE_EXHAUSTED);
+  CHECK(plm_status_floor_bytes(status) > 64);
+  plm_status_free(status);
+  CHECK(program == NULL);
+}
+
+int main(void) {
+  CHECK_OK(plm_context_create(NULL, &context));
+  if (context == NULL) return 1;
+  a_program_describes_itself();
+  a_program_runs_on_host_buffers();
+  a_bound_program_serves_many_threads();
+  a_program_runs_on_tensors();
+  bad_programs_are_errors();
+  plm_executable* last = compile(NULL);
+  plm_context_destroy(context);
+  const void* parameters[2] = {kX, kW};
+  float y[4];
+  void* results[2] = {y, NULL};
+  CHECK_OK(plm_executable_run(last, parameters, 2, results, 2));
+  CHECK(y[0] == 4);
+  plm_executable_destroy(last);
+  return check_failures() == 0 ? 0 : 1;
+}
