@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/executor/executable.h"
+
+namespace plimsoll::executor {
+
+// A plan with every look-up done: kernels by pointer, operands as ranges of one index array.
+struct ResolvedStep {
+  planner::StepKind kind = planner::StepKind::compute;
+  ir::Opcode opcode = ir::Opcode::parameter;
+  const ir::Instruction* instruction = nullptr;
+  const device::Kernel* kernel = nullptr;
+  std::int32_t inputs = 0, input_count = 0;  // ranges of ResolvedPlan::ids
+  std::int32_t outputs = 0, output_count = 0;
+  std::int32_t workspace = -1;
+  std::int32_t callees = 0, callee_count = 0;  // range of ResolvedPlan::callees
+  std::int32_t profile = -1;                   // entry of the executable's profile
+  double bytes = 0;                            // read and written by one launch, by shapes
+};
+
+struct ResolvedPlan {
+  const planner::Plan* plan = nullptr;
+  std::vector<ResolvedStep> steps;
+  std::vector<planner::BufferId> ids;
+  std::vector<ResolvedPlan> callees;
+  std::vector<std::int64_t> constant_offsets;  // per buffer; -1 when it is no constant
+  std::vector<std::int64_t> bytes;             // per buffer
+};
+
+// A constant's place in the block that a run fills before its first step.
+struct Constant {
+  const ir::Literal* literal;
+  std::int64_t offset;
+};
+
+// What resolving a plan and its callees gathers besides the steps.
+struct Resolution {
+  ResolvedPlan entry;
+  std::vector<Constant> constants;  // of all plans, each once
+  std::int64_t constant_bytes = 0;
+  std::vector<ProfileEntry> profile;  // one per kernel name, all zero
+};
+
+// `plan` must outlive the result. FAILED_PRECONDITION for constants without values.
+Result<Resolution> resolve(const Program& program, const planner::Plan& plan);
+
+}  // namespace plimsoll::executor
