@@ -80,9 +80,9 @@ DotCut cut_dot(const DotShape& shape) {
   if (shape.batch < wanted) {
     const std::int64_t parts = (wanted + shape.batch - 1) / shape.batch;
     const auto tile_of = [parts](std::int64_t size) {
-      return std::min(size, ((size + parts - 1) / parts + 31) / 32 * 32);
+      return std::min(size, ((size + parts - 1) / parts + 63) / 64 * 64);
     };
-    if (shape.m >= shape.n || shape.m >= 32 * parts) {
+    if (shape.m >= shape.n || shape.m >= 64 * parts) {
       cut.m_tile = tile_of(shape.m);
     } else {
       cut.n_tile = tile_of(shape.n);

@@ -27,24 +27,44 @@ class TypedFold {
 
   void start(std::int64_t lanes) { std::fill(values_, values_ + lanes, init_); }
   void take(std::int64_t offset, std::int64_t lanes) {
-    const T* from = in_ + offset;
-    if constexpr (std::is_same_v<T, float> && kKind == Combiner::add) {
-      add_to(values_, from, lanes);
-    } else if constexpr (std::is_same_v<T, float> && kKind == Combiner::maximum) {
-      maximum_to(values_, from, lanes);
-    } else {
-      for (std::int64_t i = 0; i < lanes; ++i)
-        values_[i] = combine<kKind>(values_[i], static_cast<Value>(from[i]));
+    if constexpr (kHasLoop) {
+      if (lanes > 1) {
+        offsets_[pending_] = offset;
+        if (++pending_ == kPending) flush(lanes);
+        return;
+      }
     }
+    const T* from = in_ + offset;
+    for (std::int64_t i = 0; i < lanes; ++i)
+      values_[i] = combine<kKind>(values_[i], static_cast<Value>(from[i]));
   }
-  void store(std::int64_t offset, std::int64_t lanes) const {
+  void store(std::int64_t offset, std::int64_t lanes) {
+    if constexpr (kHasLoop) {
+      if (pending_ > 0) flush(lanes);
+    }
     for (std::int64_t i = 0; i < lanes; ++i) out_[offset + i] = static_cast<T>(values_[i]);
   }
 
  private:
+  // The common reducers take several elements per call.
+  static constexpr bool kHasLoop =
+      std::is_same_v<T, float> && (kKind == Combiner::add || kKind == Combiner::maximum);
+  static constexpr int kPending = 16;
+
+  void flush(std::int64_t lanes) {
+    if constexpr (kHasLoop && kKind == Combiner::add) {
+      add_rows(values_, in_, offsets_, pending_, lanes);
+    } else if constexpr (kHasLoop) {
+      maximum_rows(values_, in_, offsets_, pending_, lanes);
+    }
+    pending_ = 0;
+  }
+
   const T* in_;
   Value init_;
   T* out_;
+  int pending_ = 0;
+  std::int64_t offsets_[kPending];
   Value values_[kLanes];
 };
 

@@ -32,6 +32,26 @@ template <typename T>
   }
 }
 
+// Lanes stay in registers while the rows pass.
+template <typename F>
+[[gnu::always_inline]] inline void rows_loop(float* y, const float* x, const std::int64_t* offsets,
+                                             int rows, std::int64_t count, F combine) {
+  constexpr int kLanes = 16;
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    float lanes[kLanes];
+    for (int j = 0; j < kLanes; ++j) lanes[j] = y[i + j];
+    for (int r = 0; r < rows; ++r) {
+      const float* from = x + offsets[r] + i;
+      for (int j = 0; j < kLanes; ++j) lanes[j] = combine(lanes[j], from[j]);
+    }
+    for (int j = 0; j < kLanes; ++j) y[i + j] = lanes[j];
+  }
+  for (; i < count; ++i) {
+    for (int r = 0; r < rows; ++r) y[i] = combine(y[i], x[offsets[r] + i]);
+  }
+}
+
 }  // namespace
 
 PLIMSOLL_CLONES void multiply_tile(float* acc, const float* a, const float* b, int rows,
@@ -71,14 +91,20 @@ PLIMSOLL_CLONES void add_to(float* y, const float* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
 }
 
-PLIMSOLL_CLONES void maximum_to(float* y, const float* x, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float a = y[i], b = x[i];
+PLIMSOLL_CLONES void add_rows(float* y, const float* x, const std::int64_t* offsets, int rows,
+                              std::int64_t count) {
+  rows_loop(y, x, offsets, rows, count,
+            [](float a, float b) __attribute__((always_inline)) { return a + b; });
+}
+
+PLIMSOLL_CLONES void maximum_rows(float* y, const float* x, const std::int64_t* offsets, int rows,
+                                  std::int64_t count) {
+  rows_loop(y, x, offsets, rows, count, [](float a, float b) __attribute__((always_inline)) {
     // Of equal numbers only the zeros differ, in their sign.
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(a) & std::bit_cast<std::uint32_t>(b);
     const float number = a == b ? std::bit_cast<float>(bits) : (a > b ? a : b);
-    y[i] = a != a || b != b ? std::numeric_limits<float>::quiet_NaN() : number;
-  }
+    return a != a || b != b ? std::numeric_limits<float>::quiet_NaN() : number;
+  });
 }
 
 PLIMSOLL_CLONES void keep_greater_or_equal(float* best, std::int32_t* chosen,

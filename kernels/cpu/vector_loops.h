@@ -26,8 +26,11 @@ float dot_product(const float* x, const float* y, std::int64_t count);
 void add_scaled(float* y, float a, const float* x, std::int64_t count);
 // y[i] += x[i].
 void add_to(float* y, const float* x, std::int64_t count);
-// y[i] = maximum(y[i], x[i]): NaN if either is, -0 below +0.
-void maximum_to(float* y, const float* x, std::int64_t count);
+// y[i] += x[offsets[r] + i] for each row r in turn.
+void add_rows(float* y, const float* x, const std::int64_t* offsets, int rows, std::int64_t count);
+// The same with maximum: NaN if either is, -0 below +0.
+void maximum_rows(float* y, const float* x, const std::int64_t* offsets, int rows,
+                  std::int64_t count);
 
 // Where not best[i] >= candidates[i]: best[i] = candidates[i], chosen[i] = tap.
 void keep_greater_or_equal(float* best, std::int32_t* chosen, const float* candidates,
