@@ -34,6 +34,12 @@ llvm::Value* emit_elementwise(llvm::IRBuilderBase& builder, const ir::Instructio
 llvm::Value* emit_binary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* a,
                          llvm::Value* b, ir::DType dtype);
 
+// Of integers and pred; null for what they have not.
+llvm::Value* emit_integer_unary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* x,
+                                ir::DType dtype);
+llvm::Value* emit_integer_binary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* x,
+                                 llvm::Value* y, ir::DType dtype);
+
 // An element of a literal, or a number, as a scalar constant.
 llvm::Constant* literal_element(llvm::LLVMContext& context, const ir::Literal& literal,
                                 std::int64_t index);

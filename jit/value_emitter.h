@@ -10,44 +10,10 @@
 
 #include "jit/graph.h"
 #include "jit/index_space.h"
+#include "jit/phase_function.h"
 #include "runtime/base/status.h"
 
 namespace plimsoll::jit {
-
-// The function of one phase of a kernel while it is being written:
-//   void(ptr inputs, ptr outputs, ptr workspace, i64 begin, i64 end)
-// `entry_anchor` ends the entry block; what is constant for a call stands before it.
-struct PhaseFunction {
-  llvm::Function* function = nullptr;
-  llvm::Instruction* entry_anchor = nullptr;
-  llvm::Value* workspace = nullptr;
-  llvm::Value* begin = nullptr;
-  llvm::Value* end = nullptr;
-
-  // Leaves `builder` in the block after the entry.
-  static PhaseFunction create(llvm::Module& module, const std::string& name,
-                              llvm::IRBuilder<>& builder);
-  llvm::Value* input(int number);
-  llvm::Value* output(int number);
-
- private:
-  llvm::Value* pointer(int argument, int number, std::map<int, llvm::Value*>& known);
-  std::map<int, llvm::Value*> inputs_, outputs_;
-};
-
-// `for (variable = begin; variable < end; variable += step)`; `anchor` is the branch into the loop,
-// before which goes what is constant in it.
-struct Loop {
-  llvm::PHINode* variable = nullptr;
-  llvm::BranchInst* anchor = nullptr;
-  llvm::BasicBlock* exit = nullptr;
-  llvm::Value* end = nullptr;
-  llvm::Value* step = nullptr;
-
-  static Loop open(llvm::IRBuilder<>& builder, llvm::Value* begin, llvm::Value* end,
-                   std::int64_t step);
-  void close(llvm::IRBuilder<>& builder);
-};
 
 // Writes the values of a graph's nodes at symbolic indices. The deepest level is the lane level:
 // there a value covers `width` consecutive values of one loop variable (of which the first `active`

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// ValueEmitter's index expressions, loads and stores.
+#include <llvm/IR/Module.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "jit/elementwise.h"
+#include "jit/value_emitter.h"
+
+namespace plimsoll::jit {
+
+using ir::DType;
+using llvm::Value;
+
+ValueEmitter::LaneIndex ValueEmitter::evaluate(const Affine& x) {
+  auto terms = x.terms;
+  std::stable_sort(terms.begin(), terms.end(), [&](const auto& a, const auto& b) {
+    return space_.symbol(a.first).level < space_.symbol(b.first).level;
+  });
+  LaneIndex sum;
+  int level = 0;
+  sum.base = builder_.getInt64(static_cast<std::uint64_t>(x.constant));
+  sum.aligned = x.constant % width_ == 0;
+  for (const auto& [id, factor] : terms) {
+    const LaneIndex term = evaluate_symbol(id);
+    level = std::max(level, space_.symbol(id).level);
+    llvm::IRBuilder<>& b = at(level);
+    Value* scale = b.getInt64(static_cast<std::uint64_t>(factor));
+    if (term.base != nullptr) {
+      sum.base = b.CreateAdd(sum.base, factor == 1 ? term.base : b.CreateMul(term.base, scale));
+      sum.stride += factor * term.stride;
+    }
+    sum.aligned = sum.aligned && (term.aligned || factor % width_ == 0);
+    if (term.lanes != nullptr) {
+      llvm::Type* wide = llvm::FixedVectorType::get(b.getInt64Ty(), static_cast<unsigned>(width_));
+      Value* lanes = b.CreateZExt(term.lanes, wide);
+      if (factor != 1) {
+        lanes = b.CreateMul(lanes, b.CreateVectorSplat(static_cast<unsigned>(width_), scale));
+      }
+      sum.lanes = sum.lanes == nullptr ? lanes : b.CreateAdd(sum.lanes, lanes);
+    }
+  }
+  if (sum.lanes != nullptr) {
+    llvm::IRBuilder<>& b = at(level);
+    const LaneIndex affine{sum.base, sum.stride, nullptr, false};
+    constexpr Range kWide{std::numeric_limits<std::int64_t>::min(),
+                          std::numeric_limits<std::int64_t>::max()};
+    sum.lanes = b.CreateAdd(sum.lanes, lanes_of(affine, kWide, b));
+    sum.base = nullptr;
+    sum.stride = 0;
+    sum.aligned = false;
+  }
+  return sum;
+}
+
+Value* ValueEmitter::lanes_of(const LaneIndex& index, const Range& range, llvm::IRBuilder<>& b) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 31;
+  // Idle lanes run past the range, by no more than the width times the stride.
+  const std::int64_t slack = std::abs(index.stride) * width_;
+  const bool narrow = range.lowest >= -kLimit + slack && range.highest < kLimit - slack;
+  llvm::Type* element = narrow ? b.getInt32Ty() : b.getInt64Ty();
+  auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(width_));
+  if (index.lanes != nullptr) return b.CreateIntCast(index.lanes, type, true);
+  Value* base = b.CreateVectorSplat(static_cast<unsigned>(width_),
+                                    b.CreateIntCast(index.base, element, true));
+  if (index.stride == 0) return base;
+  std::vector<llvm::Constant*> steps;
+  for (int i = 0; i < width_; ++i) {
+    steps.push_back(llvm::ConstantInt::getSigned(element, i * index.stride));
+  }
+  return b.CreateAdd(base, llvm::ConstantVector::get(steps));
+}
+
+Value* ValueEmitter::first_lane(const Affine& x) {
+  const LaneIndex index = evaluate(x);
+  return index.lanes == nullptr ? index.base
+                                : builder_.CreateExtractElement(index.lanes, std::uint64_t{0});
+}
+
+void ValueEmitter::stage(int input, const Affine& position, Value* address) {
+  staged_[{input, position}] = address;
+}
+
+ValueEmitter::LaneIndex ValueEmitter::evaluate_division(const Symbol& symbol,
+                                                        llvm::IRBuilder<>& b) {
+  const LaneIndex argument = evaluate(symbol.argument);
+  const bool quotient = symbol.kind == SymbolKind::quotient;
+  const auto divide = [&](Value* x, Value* d) {
+    return quotient ? b.CreateUDiv(x, d) : b.CreateURem(x, d);
+  };
+  const auto divisor = static_cast<std::uint64_t>(symbol.divisor);
+  // A whole vector lies between two multiples of the divisor when both start on a multiple of the
+  // width.
+  const bool whole = argument.lanes == nullptr && argument.stride == 1 && argument.aligned &&
+                     symbol.divisor % width_ == 0;
+  LaneIndex result;
+  if (argument.is_uniform() || whole) {
+    result.base = divide(argument.base, b.getInt64(divisor));
+    if (whole && !quotient) {
+      result.stride = 1;
+      result.aligned = true;
+    }
+    return result;
+  }
+  Value* lanes = lanes_of(argument, space_.range(symbol.argument), b);
+  result.lanes = divide(lanes, llvm::ConstantInt::get(lanes->getType(), divisor));
+  return result;
+}
+
+ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
+  const Symbol symbol = space_.symbol(id);
+  auto& known = levels_[static_cast<std::size_t>(symbol.level)].symbols;
+  if (const auto it = known.find(id); it != known.end()) return it->second;
+  llvm::IRBuilder<>& b = at(symbol.level);
+  LaneIndex result;
+  switch (symbol.kind) {
+    case SymbolKind::quotient:
+    case SymbolKind::remainder:
+      result = evaluate_division(symbol, b);
+      break;
+    case SymbolKind::clamp: {
+      const LaneIndex argument = evaluate(symbol.argument);
+      const auto limit = [&](Value* x) {
+        llvm::Type* type = x->getType();
+        x = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x,
+                                    llvm::ConstantInt::getSigned(type, symbol.range.lowest));
+        return b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, x,
+                                       llvm::ConstantInt::getSigned(type, symbol.range.highest));
+      };
+      if (argument.is_uniform()) {
+        result.base = limit(argument.base);
+      } else {
+        result.lanes = limit(lanes_of(argument, space_.range(symbol.argument), b));
+      }
+      break;
+    }
+    case SymbolKind::runtime: {
+      const Node node = graph_.operand(*symbol.source, symbol.operand);
+      Value* start = value(node, Index(static_cast<std::size_t>(node.dims().size())));
+      const bool is_signed = ir::dtype_class(node.dtype()) == ir::DTypeClass::signed_int;
+      start = b.CreateIntCast(start, b.getInt64Ty(), is_signed);
+      Value* highest = b.getInt64(static_cast<std::uint64_t>(symbol.range.highest));
+      if (is_signed) {
+        start = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start, b.getInt64(0));
+      }
+      result.base = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, start, highest);
+      break;
+    }
+    case SymbolKind::loop:
+      fail(internal_error("a loop variable is used outside its loop"), DType::s64);
+      result.base = b.getInt64(0);
+      break;
+  }
+  known.emplace(id, result);
+  return result;
+}
+
+Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int level) {
+  level = std::max(level, space_.level(position));
+  llvm::IRBuilder<>& b = at(level);
+  const LaneIndex index = evaluate(position);
+  llvm::Type* element = memory_type(b.getContext(), dtype, 1);
+  const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
+  const auto address = [&](Value* offset) { return b.CreateInBoundsGEP(element, base, offset); };
+  if (index.is_uniform()) {
+    return to_register(b, b.CreateAlignedLoad(element, address(index.base), alignment), dtype);
+  }
+  auto* vector = llvm::cast<llvm::FixedVectorType>(memory_type(b.getContext(), dtype, width_));
+  Value* result = llvm::Constant::getNullValue(vector);
+  if (index.lanes != nullptr) {
+    llvm::Value* addresses = b.CreateInBoundsGEP(element, base, index.lanes);
+    result = b.CreateMaskedGather(vector, addresses, alignment, active_mask(), result);
+  } else if (index.stride == 1) {
+    result = active_ == width_
+                 ? b.CreateAlignedLoad(vector, address(index.base), alignment)
+                 : static_cast<Value*>(b.CreateMaskedLoad(vector, address(index.base), alignment,
+                                                          active_mask(), result));
+  } else if (index.stride == -1 && active_ == width_) {
+    Value* first = address(b.CreateSub(index.base, b.getInt64(static_cast<unsigned>(width_ - 1))));
+    result = b.CreateVectorReverse(b.CreateAlignedLoad(vector, first, alignment));
+  } else {
+    Value* first = address(index.base);
+    for (int lane = 0; lane < active_; ++lane) {
+      Value* at_lane = b.CreateConstInBoundsGEP1_64(
+          element, first, static_cast<std::uint64_t>(lane * index.stride));
+      result = b.CreateInsertElement(result, b.CreateAlignedLoad(element, at_lane, alignment),
+                                     static_cast<std::uint64_t>(lane));
+    }
+  }
+  return to_register(b, result, dtype);
+}
+
+void ValueEmitter::store(Value* base, const Affine& position, Value* value, DType dtype) {
+  llvm::IRBuilder<>& b = builder_;
+  const LaneIndex index = evaluate(position);
+  llvm::Type* element = memory_type(b.getContext(), dtype, 1);
+  const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
+  value = to_memory(b, width_ == 1 ? value : widen(value), dtype);
+  if (width_ == 1) {
+    b.CreateAlignedStore(value, b.CreateInBoundsGEP(element, base, index.base), alignment);
+    return;
+  }
+  if (index.lanes != nullptr) {
+    Value* addresses = b.CreateInBoundsGEP(element, base, index.lanes);
+    b.CreateMaskedScatter(value, addresses, alignment, active_mask());
+    return;
+  }
+  Value* first = b.CreateInBoundsGEP(element, base, index.base);
+  if (index.stride == 1) {
+    if (active_ == width_) {
+      b.CreateAlignedStore(value, first, alignment);
+    } else {
+      b.CreateMaskedStore(value, first, alignment, active_mask());
+    }
+    return;
+  }
+  for (int lane = 0; lane < active_; ++lane) {
+    Value* at_lane = b.CreateConstInBoundsGEP1_64(element, first,
+                                                  static_cast<std::uint64_t>(lane * index.stride));
+    b.CreateAlignedStore(b.CreateExtractElement(value, static_cast<std::uint64_t>(lane)), at_lane,
+                         alignment);
+  }
+}
+
+}  // namespace plimsoll::jit
