@@ -22,7 +22,7 @@ struct StepMemory {
 StepMemory measure_step(Context& context);
 
 // One training run in a context of its own: steps under a limit, and the record of them. The loss
-// of a step is read while the next one runs, so that recording and running overlap.
+// of a step is read when the next one is recorded, so that recording and running overlap.
 class TrainingRun {
  public:
   TrainingRun(std::string program, const TrainingOptions& options);
