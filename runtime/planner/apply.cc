@@ -127,7 +127,8 @@ class Applier {
   // copies.
   Instruction* current(Instruction* instruction) {
     if (!is_view(*instruction) || instruction->opcode() == Opcode::parameter) {
-      place(instruction);
+      // Unplaced ones are constants, and what only an unread tuple element needs.
+      place_all(instruction);
       return latest(instruction);
     }
     const bool placed = placed_.contains(instruction);

@@ -200,7 +200,9 @@ void Ladder::find_bottom() {
   std::int64_t fails = high > 0 && high <= targets_.size() ? targets_[high - 1] : 0;
   std::int64_t works = high < targets_.size() ? targets_[high] : rungs_.front().live;
   if (high == 0 || targets_.empty()) return;
-  for (int i = 0; i < 6 && works - fails > 64; ++i) {
+  const int ops = problem_.op_count();
+  const int halvings = ops <= 3'000 ? 6 : ops <= 30'000 ? 4 : 2;
+  for (int i = 0; i < halvings && works - fails > 64; ++i) {
     const std::int64_t middle = (fails + works) / 2 / 64 * 64;
     if (try_target(middle)) {
       works = middle;

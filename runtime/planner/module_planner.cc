@@ -74,6 +74,7 @@ int parameter_leaf_count(const ir::Computation& computation) {
 Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& module,
                                                              const CostModel& cost_model,
                                                              const PlanOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
   if (module.entry() == nullptr) return invalid_argument("make_plan: module without an entry");
   std::unique_ptr<ModulePlanner> planner(new ModulePlanner(module, cost_model, options));
   PLIMSOLL_RETURN_IF_ERROR(planner->choose_residency());
@@ -83,6 +84,8 @@ Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& m
   planner->choose_aliases();
   planner->ladder_ = std::make_unique<Ladder>(planner->graph_, planner->options_,
                                               module.is_scheduled, planner->constant_bytes_);
+  planner->create_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return planner;
 }
 
@@ -281,6 +284,7 @@ Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
   plan.limit_bytes = limit_bytes;
   plan.policy = to_string(options_.policy);
   plan.planning_seconds =
+      create_seconds_ +
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }

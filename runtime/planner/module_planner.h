@@ -45,6 +45,7 @@ class ModulePlanner {
   const PlanOptions options_;
   std::vector<ParameterResidency> residency_;
   std::int64_t constant_bytes_ = 0;
+  double create_seconds_ = 0;
   Graph graph_;
   std::unique_ptr<Ladder> ladder_;
   std::map<std::pair<const ir::Computation*, Role>, std::vector<std::shared_ptr<const Plan>>>

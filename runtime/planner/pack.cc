@@ -11,8 +11,9 @@
 namespace plimsoll::planner {
 namespace {
 
-// Above this many pairs of buffers that live together, only the sweep is tried.
-constexpr std::int64_t kMostPairs = 6'000'000;
+// Placing all buffers once looks at every pair of them that lives together. So many pairs are
+// looked at per unit of effort; where one placement alone would take more, only the sweep is tried.
+constexpr std::int64_t kPairsPerEffort = 6'000'000;
 
 class Packer {
  public:
@@ -31,6 +32,7 @@ class Packer {
 
   Packing run(std::int64_t target, int effort) {
     goal_ = std::max(best_.load, target);
+    pairs_left_ = kPairsPerEffort * effort;
     if (items_.empty()) {
       best_.height = 0;
       return best_;
@@ -38,7 +40,7 @@ class Packer {
     sweep(true);
     if (!done()) sweep(false);
     if (!done() && find_neighbours()) {
-      for (int order = 0; order < 5 && !done(); ++order) place_in_order(order);
+      for (int order = 0; order < 5 && !done() && pairs_left_ > 0; ++order) place_in_order(order);
       if (!done()) search(16 * effort);
     }
     return best_;
@@ -135,7 +137,7 @@ class Packer {
       if (e.start) pairs += alive;
       alive += e.start ? 1 : -1;
     }
-    if (pairs > kMostPairs) return false;
+    if (pairs * 2 > pairs_left_) return false;
     std::vector<std::int32_t> degree(life_.size() + 1, 0);
     std::vector<std::int32_t> active, place(life_.size(), -1);
     const auto each_pair = [&](const auto& f) {
@@ -195,13 +197,14 @@ class Packer {
       const std::int64_t height = place(order, best_fit);
       if (height < best_.height) best_order_ = {order, best_fit};
       keep_if_better(height);
-      if (done()) return;
+      if (done() || pairs_left_ <= 0) break;
     }
     if (best_order_.order.empty()) best_order_ = {order, false};
   }
 
   std::int64_t place(const std::vector<std::int32_t>& order, bool best_fit) {
     placed_.assign(life_.size(), 0);
+    pairs_left_ -= static_cast<std::int64_t>(neighbours_.size());
     std::int64_t height = 0;
     for (const std::int32_t i : order) {
       taken_.clear();
@@ -236,10 +239,8 @@ class Packer {
   void search(int rounds) {
     if (best_order_.order.empty()) return;
     std::vector<std::int32_t> order = best_order_.order;
-    const auto pairs = static_cast<std::int64_t>(neighbours_.size()) + 1;
-    rounds = static_cast<int>(std::min<std::int64_t>(rounds, 8'000'000 / pairs));
     std::int64_t height = place(order, best_order_.best_fit);
-    for (int round = 0; round < rounds && !done(); ++round) {
+    for (int round = 0; round < rounds && !done() && pairs_left_ > 0; ++round) {
       std::vector<char> top(life_.size(), 0);
       for (const std::int32_t i : order) {
         if (offsets_[static_cast<std::size_t>(i)] + size(i) != height) continue;
@@ -284,7 +285,7 @@ class Packer {
     bool best_fit = false;
   } best_order_;
   Packing best_;
-  std::int64_t goal_ = 0;
+  std::int64_t goal_ = 0, pairs_left_ = 0;
 };
 
 }  // namespace

@@ -13,9 +13,11 @@
 namespace plimsoll::planner {
 namespace {
 
-// Walks that need more than this are thrashing.
-std::size_t execution_bound(const Problem& problem, std::size_t factor) {
-  return static_cast<std::size_t>(problem.op_count()) * factor + 64;
+// Walks that need more than this are thrashing, or take longer to plan than they are worth.
+std::size_t execution_bound(const Problem& problem) {
+  const int n = problem.op_count();
+  const std::size_t factor = n <= 3'000 ? 12 : n <= 30'000 ? 6 : 3;
+  return static_cast<std::size_t>(n) * factor + 64;
 }
 
 struct Best {
@@ -60,7 +62,7 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
 
   Walk walk(problem, min_bytes);
   walk.set_profile(profile, arena_limit);
-  const std::size_t bound = execution_bound(problem, 12);
+  const std::size_t bound = execution_bound(problem);
   Best best;
   // A walk's time falls a little when it is improved; beyond this it cannot win any more.
   const auto most_seconds = [&] {
@@ -97,7 +99,7 @@ std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t are
   WalkStyle style;
   style.keep = sqrt_checkpoints(problem);
   style.cost_power = 0;
-  auto schedule = walk.run(arena_limit, style, execution_bound(problem, 12),
+  auto schedule = walk.run(arena_limit, style, execution_bound(problem),
                            std::numeric_limits<double>::infinity());
   if (!schedule) return std::nullopt;
   drop_unread(problem, *schedule);

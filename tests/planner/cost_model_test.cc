@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/ir/text.h"
+#include "runtime/planner/trip_count.h"
+
+namespace plimsoll::planner {
+namespace {
+
+TEST(CostModel, CountsTheWorkOfContractionsFusionsAndReductions) {
+  const auto module = ir::parse_module(R"(
+HloModule m
+sum { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b) }
+fused { p = f32[100] parameter(0)
+  n = f32[100] negate(p)
+  ROOT q = f32[100] add(n, p) }
+ENTRY e {
+  a = f32[8,32] parameter(0)
+  b = f32[32,16] parameter(1)
+  v = f32[100] parameter(2)
+  z = f32[] constant(0)
+  i = f32[1,3,8,8] parameter(3)
+  k = f32[5,3,3,3] parameter(4)
+  conv = f32[1,5,6,6] convolution(i, k), window={size=3x3}, dim_labels=bf01_oi01->bf01
+  dot = f32[8,16] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  fusion = f32[100] fusion(v), kind=kLoop, calls=fused
+  reduce = f32[] reduce(fusion, z), dimensions={0}, to_apply=sum
+  ROOT t = (f32[8,16], f32[], f32[1,5,6,6]) tuple(dot, reduce, conv)
+})");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const ir::Computation& entry = *(*module)->entry();
+  EXPECT_EQ(count_work(*entry.find("dot")).flops, 2 * 8 * 16 * 32);
+  EXPECT_EQ(count_work(*entry.find("dot")).bytes, 4 * (8 * 32 + 32 * 16 + 8 * 16));
+  EXPECT_EQ(count_work(*entry.find("conv")).flops, 2 * 5 * 36 * 27);
+  EXPECT_EQ(count_work(*entry.find("fusion")).flops, 200);
+  EXPECT_EQ(count_work(*entry.find("fusion")).bytes, 800);
+  EXPECT_EQ(count_work(*entry.find("reduce")).flops, 100);
+  const RooflineCostModel model;
+  EXPECT_GT(model.seconds(*entry.find("conv")), model.seconds(*entry.find("reduce")));
+}
+
+TEST(TripCount, ReadsAnnotationsAndCounters) {
+  const auto module = ir::parse_module(R"(
+HloModule m
+body {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  ROOT t = (s32[], f32[4]) tuple(j, x)
+}
+cond {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(12)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  p = f32[4] parameter(0)
+  two = s32[] constant(2)
+  init = (s32[], f32[4]) tuple(two, p)
+  counted = (s32[], f32[4]) while(init), condition=cond, body=body
+  ROOT known = (s32[], f32[4]) while(counted), condition=cond, body=body, backend_config={"known_trip_count":{"n":"7"}}
+})");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  EXPECT_EQ(trip_count(*(*module)->entry()->find("counted")), 10);
+  EXPECT_EQ(trip_count(*(*module)->entry()->find("known")), 7);
+}
+
+}  // namespace
+}  // namespace plimsoll::planner
