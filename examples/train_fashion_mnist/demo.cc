@@ -31,6 +31,7 @@ std::vector<DemoRow> run_demo(const FashionData& data, const FashionOptions& opt
   const std::array<std::pair<const char*, std::int64_t>, 3> limits = {
       {{"60 % ", peak * 60 / 100}, {"40 % ", peak * 40 / 100}, {"floor", floor}}};
   for (const auto& [name, bytes] : limits) {
+    if (bytes < floor) continue;
     rows.push_back(run_row(data, options, std::string(name) + " = " + format_bytes(bytes), bytes));
   }
   return rows;

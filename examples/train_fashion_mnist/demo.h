@@ -14,7 +14,7 @@ struct DemoRow {
 };
 
 // Trains the same steps from the same seed without a limit, at 60 % and 40 % of the peak measured
-// there, and at the smallest limit there is a plan for.
+// there (where a plan fits into that), and at the smallest limit there is a plan for.
 std::vector<DemoRow> run_demo(const FashionData& data, const FashionOptions& options);
 
 // One line per row under a heading.

@@ -26,27 +26,6 @@ ContextOptions context_options(const TrainingOptions& options) {
 
 }  // namespace
 
-StepMemory measure_step(Context& context) {
-  const std::optional<std::int64_t> before = context.memory().limit_bytes;
-  StepMemory result;
-  context.set_limit(1);
-  try {
-    context.step();
-  } catch (const Error& error) {
-    if (before) {
-      context.set_limit(*before);
-    } else {
-      context.remove_limit();
-    }
-    if (error.code() != ErrorCode::resource_exhausted) throw;
-    result.floor_bytes = error.floor_bytes();
-    result.unlimited_peak_bytes =
-        number(nlohmann::json::parse(context.report()), "unlimited_peak_bytes");
-    return result;
-  }
-  throw Error(ErrorCode::internal, "[measure_step] a step ran in one byte");
-}
-
 TrainingRun::TrainingRun(std::string program, const TrainingOptions& options)
     : limit_(MemoryLimit::parse(options.memory_limit)),
       wants_floor_(limit_.peak_share > 0 || options.json || !options.report.empty()),
@@ -61,7 +40,7 @@ TrainingRun::TrainingRun(std::string program, const TrainingOptions& options)
 void TrainingRun::find_limit() {
   limit_found_ = true;
   if (wants_floor_) {
-    const StepMemory memory = measure_step(context_);
+    const MemoryNeeds memory = context_.measure_step();
     report_.floor_bytes = memory.floor_bytes;
     report_.unlimited_peak_bytes = memory.unlimited_peak_bytes;
     if (limit_.peak_share > 0) {
@@ -102,9 +81,6 @@ void TrainingRun::finish_steps() {
   const nlohmann::json json = nlohmann::json::parse(context_.report());
   report_.planned_peak_bytes = number(json, "peak_bytes");
   report_.recomputed_bytes_per_step = number(json, "recomputed_bytes");
-  if (report_.unlimited_peak_bytes == 0) {
-    report_.unlimited_peak_bytes = number(json, "unlimited_peak_bytes");
-  }
 }
 
 std::string TrainingRun::progress_text(const std::string& unit) const {

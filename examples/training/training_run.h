@@ -13,14 +13,6 @@
 
 namespace plimsoll::examples {
 
-// What the pending step would need, found by planning alone: asked for under a limit of one byte,
-// it tells the floor and stays pending. The context's limit is as before afterwards.
-struct StepMemory {
-  std::int64_t floor_bytes = 0;
-  std::int64_t unlimited_peak_bytes = 0;
-};
-StepMemory measure_step(Context& context);
-
 // One training run in a context of its own: steps under a limit, and the record of them. The loss
 // of a step is read when the next one is recorded, so that recording and running overlap.
 class TrainingRun {

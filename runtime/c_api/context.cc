@@ -165,6 +165,20 @@ plm_status* plm_eval(plm_context* context, plm_tensor* const* tensors, size_t co
 
 plm_status* plm_step(plm_context* context) { return plm_eval(context, nullptr, 0); }
 
+plm_status* plm_measure(plm_context* context, plm_tensor* const* tensors, size_t count,
+                        plm_memory_needs* out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "measure: the output pointer is NULL"));
+    std::vector<trace::Node*> nodes;
+    PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("measure", context, tensors, count, nodes));
+    PLIMSOLL_ASSIGN_OR_RETURN(const trace::MemoryNeeds needs, unwrap(context)->measure(nodes));
+    plm_memory_needs filled;
+    filled.floor_bytes = needs.floor_bytes;
+    filled.unlimited_peak_bytes = needs.unlimited_peak_bytes;
+    return c_api::write_struct(filled, out);
+  });
+}
+
 plm_status* plm_wait(plm_context* context) {
   return guarded([&] { return unwrap(context)->wait_all(); });
 }

@@ -24,6 +24,15 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
+std::vector<planner::ParameterResidency> residency_of(const Cut& cut,
+                                                      const CachedProgram& program) {
+  std::vector<planner::ParameterResidency> residency = cut.residency;
+  for (const bool lifted : program.lifted) {
+    if (lifted) residency.push_back(planner::ParameterResidency::host);
+  }
+  return residency;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
@@ -151,14 +160,13 @@ std::vector<Node*> Context::pick_outputs(std::span<Node* const> wanted,
   return outputs;
 }
 
-std::int64_t Context::available_for(const Cut& cut) const {
-  const std::int64_t limit = budget_->limit();
-  if (limit == planner::kUnlimited) return limit;
+// Device bytes of tensors that the cut doesn't read.
+std::int64_t Context::held_beside(const Cut& cut) const {
   std::int64_t held = graph_.device_bytes();
   for (const Node* leaf : cut.leaves) {
     if (!leaf->value->on_host) held -= leaf->value->bytes;
   }
-  return limit - held;
+  return held;
 }
 
 Status Context::evaluate(std::span<Node* const> wanted) {
@@ -184,21 +192,16 @@ Status Context::evaluate(std::span<Node* const> wanted) {
   last_cut_.parameters = static_cast<std::int64_t>(cut_.leaves.size());
   last_cut_.outputs = static_cast<std::int64_t>(cut_.outputs.size());
   last_cut_.limit_bytes = budget_->limit();
-  last_cut_.available_bytes = available_for(cut_);
+  const std::int64_t held =
+      last_cut_.limit_bytes == planner::kUnlimited ? 0 : held_beside(cut_);
+  last_cut_.available_bytes = last_cut_.limit_bytes - held;
   PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
   last_cut_.hit = found.miss_reason.empty();
   last_cut_.miss_reason = found.miss_reason;
   last_cut_.compile_seconds = found.compile_seconds;
   ++(last_cut_.hit ? counts_.hits : counts_.misses);
 
-  std::vector<planner::ParameterResidency> residency = cut_.residency;
-  for (const bool lifted : found.program->lifted) {
-    if (lifted) residency.push_back(planner::ParameterResidency::host);
-  }
-  const std::int64_t held = last_cut_.limit_bytes == planner::kUnlimited
-                                ? 0
-                                : last_cut_.limit_bytes - last_cut_.available_bytes;
-  const auto plan = cache_.find_or_plan(*found.program, residency,
+  const auto plan = cache_.find_or_plan(*found.program, residency_of(cut_, *found.program),
                                         std::max<std::int64_t>(0, last_cut_.available_bytes),
                                         options_.policy, *budget_);
   if (!plan.ok()) {
@@ -214,6 +217,24 @@ Status Context::evaluate(std::span<Node* const> wanted) {
     return Status::resource_exhausted(std::move(message), std::move(shortage));
   }
   return start(*plan, *found.program);
+}
+
+Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
+  std::vector<Node*> old_leaves;
+  const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
+  if (outputs.empty()) return MemoryNeeds{};
+  make_cut(graph_, outputs, old_leaves, cut_);
+  PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
+  const executor::Program& program = *found.program->program;
+  planner::PlanOptions options;
+  options.policy = options_.policy;
+  options.parameters = residency_of(cut_, *found.program);
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Plan free_plan,
+                            planner::make_plan(program.module(), program.cost_model(), options));
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor,
+                            planner::find_floor(program.module(), program.cost_model(), options));
+  const std::int64_t held = held_beside(cut_);
+  return MemoryNeeds{floor.bytes + held, free_plan.peak_bytes + held};
 }
 
 Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {

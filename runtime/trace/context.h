@@ -47,6 +47,12 @@ struct CutReport {
   std::shared_ptr<std::atomic<double>> seconds;            // of the execution; 0 until it has run
 };
 
+// Device bytes, other tensors' memory included.
+struct MemoryNeeds {
+  std::int64_t floor_bytes = 0;           // the smallest limit that would do
+  std::int64_t unlimited_peak_bytes = 0;  // of the plan that nothing limits
+};
+
 // A user's handle on a node. Made and freed by its context.
 struct Tensor;
 
@@ -76,6 +82,8 @@ class Context {
   Status limit_pending();
   // Plans and starts what `wanted` and the assignments need. On an error nothing has changed.
   Status evaluate(std::span<Node* const> wanted);
+  // What evaluating `wanted` now would need: compiles and plans, runs nothing, changes nothing.
+  Result<MemoryNeeds> measure(std::span<Node* const> wanted);
   // The bytes of a value, waiting for it and evaluating it first where needed.
   Status read(Node* node, std::span<std::byte> out);
   // Blocks until the leaf's bytes are there.
@@ -124,7 +132,7 @@ class Context {
   Status upload(Node* leaf);
   std::vector<Node*> pick_outputs(std::span<Node* const> wanted, std::vector<Node*>& old_leaves);
   Status start(const PlanAnswer& plan, const CachedProgram& program);
-  std::int64_t available_for(const Cut& cut) const;
+  std::int64_t held_beside(const Cut& cut) const;
   void log(LogLevel level, std::string_view line) const;
   void log_cut() const;
 

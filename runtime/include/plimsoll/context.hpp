@@ -63,6 +63,11 @@ struct MemoryStatistics {
   std::int64_t peak_bytes = 0;
 };
 
+struct MemoryNeeds {
+  std::int64_t floor_bytes = 0;           // the smallest limit that would do
+  std::int64_t unlimited_peak_bytes = 0;  // of the plan that nothing limits
+};
+
 // A trace in recording, a memory limit, and a thread that executes (plm_context): a handle; copies
 // share it. Used by one thread at a time. Tensors keep what they need of it alive.
 class Context {
@@ -112,6 +117,13 @@ class Context {
 
   // Cuts what assignments ask for and starts it: the end of a training step.
   void step() { internal::check(plm_step(handle())); }
+  // What step() would need now, found by planning alone: nothing runs.
+  MemoryNeeds measure_step() {
+    plm_memory_needs c = {};
+    c.struct_size = sizeof c;
+    internal::check(plm_measure(handle(), nullptr, 0, &c));
+    return {c.floor_bytes, c.unlimited_peak_bytes};
+  }
   // Waits until everything started has ended; throws the first error since the last wait.
   void wait() { internal::check(plm_wait(handle())); }
 

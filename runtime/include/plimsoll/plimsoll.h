@@ -292,7 +292,7 @@ PLM_EXPORT void plm_context_reset_peak(plm_context* context);
 PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 
 // What the last cut did and how it ran, as one JSON object: limit_bytes, floor_bytes (only after a
-// RESOURCE_EXHAUSTED), peak_bytes, unlimited_peak_bytes, arena_bytes, predicted_seconds,
+// RESOURCE_EXHAUSTED), peak_bytes, arena_bytes, predicted_seconds,
 // unlimited_seconds, planning_seconds, compile_seconds, step_seconds, recomputed_bytes,
 // steps{compute,recompute,...}, ops, parameters, outputs, cache ("hit" | "miss"), miss_reason,
 // cuts, cache_hits, cache_misses; with profiling on, also kernels[{name, origin, launches,
@@ -473,6 +473,17 @@ PLM_EXPORT plm_status* plm_assign(plm_context* context, plm_tensor* variable,
 PLM_EXPORT plm_status* plm_eval(plm_context* context, plm_tensor* const* tensors, size_t count);
 // Cuts what assignments ask for: the end of a training step. plm_eval with no tensors.
 PLM_EXPORT plm_status* plm_step(plm_context* context);
+
+typedef struct plm_memory_needs {
+  size_t struct_size;
+  int64_t floor_bytes;           // the smallest limit that would do
+  int64_t unlimited_peak_bytes;  // of the plan that nothing limits
+} plm_memory_needs;
+
+// What plm_eval of the same tensors would need now, the memory of other live tensors included.
+// Compiles and plans; runs nothing, and everything stays pending. Zeros when nothing is to be done.
+PLM_EXPORT plm_status* plm_measure(plm_context* context, plm_tensor* const* tensors, size_t count,
+                                   plm_memory_needs* out);
 // Waits until everything started has ended; the first error since the last wait.
 PLM_EXPORT plm_status* plm_wait(plm_context* context);
 // Copies the value (`bytes` must be plm_tensor_byte_size) to host memory; evaluates it first when
