@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/executor/resolved_plan.h"
 
+#include <algorithm>
+
 namespace plimsoll::executor {
 namespace {
 
@@ -80,7 +82,13 @@ Status Resolver::resolve(const planner::Plan& plan, ResolvedPlan& out) {
       offset = it->second;
     }
     out.constant_offsets.push_back(offset);
-    out.bytes.push_back(buffer.bytes);
+    std::int64_t bytes = buffer.bytes;
+    if (buffer.placement == Placement::parameter && buffer.source != nullptr) {
+      // The plan's sizes are rounded up; a caller's host buffer ends where its values end.
+      const auto leaves = ir::leaves(buffer.source->shape());
+      bytes = std::min(bytes, leaves[static_cast<std::size_t>(buffer.leaf)]->byte_size());
+    }
+    out.bytes.push_back(bytes);
   }
   for (const planner::Step& step : plan.steps) {
     ResolvedStep resolved;
@@ -88,9 +96,9 @@ Status Resolver::resolve(const planner::Plan& plan, ResolvedPlan& out) {
     resolved.instruction = step.instruction;
     if (step.instruction != nullptr) {
       resolved.opcode = step.instruction->opcode();
-      if (step.kind == StepKind::compute || step.kind == StepKind::recompute) {
-        resolved.kernel = program_.kernel(*step.instruction);
-      }
+      const bool moves_bytes = step.kind == StepKind::copy || step.kind == StepKind::upload ||
+                               step.kind == StepKind::free;
+      if (!moves_bytes) resolved.kernel = program_.kernel(*step.instruction);
     }
     resolved.inputs = static_cast<std::int32_t>(out.ids.size());
     resolved.input_count = static_cast<std::int32_t>(step.inputs.size());

@@ -76,10 +76,12 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step,
                                        static_cast<std::size_t>(step.output_count));
   void* workspace = address(step.workspace);
   if (step.kind == StepKind::copy || step.kind == StepKind::upload) {
-    const auto id = static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.outputs)]);
-    return stream_.copy(outputs[0], inputs[0], plan.bytes[id],
-                        step.kind == StepKind::copy ? device::CopyKind::device_to_device
-                                                    : device::CopyKind::host_to_device);
+    const bool upload = step.kind == StepKind::upload;
+    const auto sized = static_cast<std::size_t>(upload ? step.inputs : step.outputs);
+    const auto id = static_cast<std::size_t>(plan.ids[sized]);
+    return stream_.copy(
+        outputs[0], inputs[0], plan.bytes[id],
+        !upload ? device::CopyKind::device_to_device : device::CopyKind::host_to_device);
   }
   if (step.kernel != nullptr) {
     const device::KernelArguments arguments{
