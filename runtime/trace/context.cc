@@ -192,8 +192,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
   last_cut_.parameters = static_cast<std::int64_t>(cut_.leaves.size());
   last_cut_.outputs = static_cast<std::int64_t>(cut_.outputs.size());
   last_cut_.limit_bytes = budget_->limit();
-  const std::int64_t held =
-      last_cut_.limit_bytes == planner::kUnlimited ? 0 : held_beside(cut_);
+  const std::int64_t held = last_cut_.limit_bytes == planner::kUnlimited ? 0 : held_beside(cut_);
   last_cut_.available_bytes = last_cut_.limit_bytes - held;
   PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
   last_cut_.hit = found.miss_reason.empty();

@@ -33,8 +33,8 @@ std::int64_t header(const Node& node) {
 
 // What made a leaf's value does not matter any more.
 std::int64_t leaf_header(const Node& leaf) {
-  return static_cast<std::int64_t>(Opcode::parameter) |
-         static_cast<std::int64_t>(leaf.dtype) << 8 | static_cast<std::int64_t>(leaf.rank) << 16;
+  return static_cast<std::int64_t>(Opcode::parameter) | static_cast<std::int64_t>(leaf.dtype) << 8 |
+         static_cast<std::int64_t>(leaf.rank) << 16;
 }
 
 // Marks what `wanted` needs and lists it, oldest first.

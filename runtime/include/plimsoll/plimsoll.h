@@ -291,12 +291,13 @@ PLM_EXPORT void plm_context_reset_peak(plm_context* context);
 // 0 turns it off. Any thread.
 PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 
-// What the last cut did and how it ran, as one JSON object: limit_bytes, floor_bytes (only after a
-// RESOURCE_EXHAUSTED), peak_bytes, arena_bytes, predicted_seconds,
-// unlimited_seconds, planning_seconds, compile_seconds, step_seconds, recomputed_bytes,
-// steps{compute,recompute,...}, ops, parameters, outputs, cache ("hit" | "miss"), miss_reason,
-// cuts, cache_hits, cache_misses; with profiling on, also kernels[{name, origin, launches,
-// recomputes, seconds, bytes}]. Waits for what runs. The text lives until the next call with this
+// What the last cut did and how it ran, as one JSON object: limit_bytes and available_bytes (null:
+// none), floor_bytes (only after a RESOURCE_EXHAUSTED), peak_bytes, arena_bytes, live_bytes,
+// predicted_seconds, unlimited_seconds, lower_bound_seconds, planning_seconds, compile_seconds,
+// step_seconds, recomputed_bytes, policy, steps{compute,recompute,...}, by_cause{parameters,...},
+// ops, parameters, outputs, cache ("hit" | "miss"), miss_reason, cuts, cache_hits, cache_misses;
+// with profiling on, also kernels[{name, origin, launches, recomputes, seconds, bytes}], summed
+// over the runs of this plan. Waits for what runs. The text lives until the next call with this
 // context.
 PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
 // Profiling reads the clock around every step of a plan. Off by default.
