@@ -8,7 +8,6 @@ namespace plimsoll::passes {
 
 using ir::Attributes;
 using ir::Dims;
-using ir::DotDimensions;
 using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;
@@ -110,44 +109,6 @@ Instruction* simplify_broadcast(Rewriter& rewriter, Instruction& at) {
   return nullptr;
 }
 
-// The free dims of a side keep their order in the result, so a transpose that swaps them must stay.
-bool permutes_free_dims(const Values& permutation, const Values& batch, const Values& contracting) {
-  std::int64_t last = -1;
-  for (std::size_t i = 0; i < permutation.size(); ++i) {
-    const auto d = static_cast<std::int64_t>(i);
-    if (std::find(batch.begin(), batch.end(), d) != batch.end()) continue;
-    if (std::find(contracting.begin(), contracting.end(), d) != contracting.end()) continue;
-    if (permutation[i] < last) return true;
-    last = permutation[i];
-  }
-  return false;
-}
-
-// dot(transpose(a), b) reads a's dims by other numbers.
-Instruction* simplify_dot(Rewriter& rewriter, Instruction& at) {
-  if (at.attributes().dot == nullptr) return nullptr;
-  DotDimensions dot = *at.attributes().dot;
-  std::vector<Instruction*> operands = at.operands();
-  bool changed = false;
-  for (int side : {0, 1}) {
-    Instruction*& operand = operands[static_cast<std::size_t>(side)];
-    Values& batch = side == 0 ? dot.lhs_batch : dot.rhs_batch;
-    Values& contracting = side == 0 ? dot.lhs_contracting : dot.rhs_contracting;
-    if (operand->opcode() != Opcode::transpose) continue;
-    const Values& permutation = operand->attributes().dimensions;
-    if (permutes_free_dims(permutation, batch, contracting)) continue;
-    for (Values* dims : {&batch, &contracting}) {
-      for (std::int64_t& d : *dims) d = permutation[static_cast<std::size_t>(d)];
-    }
-    operand = operand->operand(0);
-    changed = true;
-  }
-  if (!changed) return nullptr;
-  Attributes attributes = at.attributes();
-  attributes.dot = std::make_shared<const DotDimensions>(std::move(dot));
-  return rewriter.add(Opcode::dot, at.shape(), std::move(operands), std::move(attributes));
-}
-
 Instruction* simplify_reverse(Rewriter& rewriter, Instruction& at) {
   Instruction* operand = at.operand(0);
   Values kept;
@@ -190,8 +151,6 @@ Instruction* simplify_movement(Rewriter& rewriter, Instruction& at) {
       return simplify_reshape(rewriter, at);
     case Opcode::broadcast:
       return simplify_broadcast(rewriter, at);
-    case Opcode::dot:
-      return simplify_dot(rewriter, at);
     case Opcode::reverse:
       return simplify_reverse(rewriter, at);
     default:
