@@ -101,17 +101,7 @@ Status ModulePlanner::choose_residency() {
     residency_ = options_.parameters;
     return ok_status();
   }
-  residency_.assign(count, ParameterResidency::resident);
-  const auto donate = [&](std::int64_t number, const std::vector<std::int64_t>& path) {
-    const int leaf = parameter_leaf(entry, number, path);
-    if (leaf >= 0) residency_[static_cast<std::size_t>(leaf)] = ParameterResidency::donated;
-  };
-  for (const auto& alias : module_.input_output_alias) {
-    donate(alias.parameter_number, alias.parameter_index);
-  }
-  for (const auto& donor : module_.buffer_donor) {
-    donate(donor.parameter_number, donor.parameter_index);
-  }
+  residency_ = default_residency(module_);
   return ok_status();
 }
 
