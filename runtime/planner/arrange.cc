@@ -332,10 +332,13 @@ class Arranger {
     }
     // Small values made from what is overwritten are kept to the end, so that they don't forbid the
     // recomputation of all that is made from them in turn (a batch's scale in one fusion with the
-    // update of running statistics). Together they stay below a small part of the largest value.
+    // update of running statistics). Together they stay below a small part of all values.
+    std::int64_t largest = 0;
     std::int64_t keepable = 0;
     for (const Value& any : problem_.values) {
-      if (any.home == Home::arena) keepable = std::max(keepable, any.bytes / 16);
+      if (any.home != Home::arena) continue;
+      largest = std::max(largest, any.bytes);
+      keepable += any.bytes / 256;
     }
     for (OpId op = 0; op < problem_.op_count(); ++op) {
       OpId deadline = kNever;
@@ -344,7 +347,8 @@ class Arranger {
       }
       if (deadline != kNever) {
         for (const ValueId v : problem_.outputs[op]) {
-          if (v < 0 || value(v).home != Home::arena || value(v).bytes > keepable / 16) continue;
+          if (v < 0 || value(v).home != Home::arena) continue;
+          if (value(v).bytes > std::min(largest / 64, keepable)) continue;
           keepable -= value(v).bytes;
           value(v).live_out = true;
         }
