@@ -34,8 +34,8 @@ FashionOptions tiny_options() {
   FashionOptions options;
   options.batch = 16;
   options.no_progress = true;
-  options.network.widths = {4, 8};
-  options.network.blocks_per_stage = 1;
+  options.network.widths = {4};
+  options.network.blocks_per_stage = 6;
   options.demo_steps = 20;
   options.learning_rate = 1e-2;
   return options;
