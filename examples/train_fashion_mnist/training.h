@@ -18,7 +18,7 @@ struct FashionOptions : TrainingOptions {
   double learning_rate = 3e-3;
   ResidualNetworkOptions network;
   bool demo = false;
-  std::int64_t demo_steps = 24;
+  std::int64_t demo_steps = 40;
 };
 
 struct FashionData {
