@@ -15,7 +15,7 @@ namespace {
 
 struct TextOptions : TrainingOptions {
   std::string text;
-  std::int64_t steps = 500;
+  std::int64_t steps = 1000;
   double learning_rate = 2e-3;
   std::int64_t sample = 120;
   double temperature = 0.8;
