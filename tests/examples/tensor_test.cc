@@ -249,6 +249,26 @@ TEST(Context, RefusesAStepThatDoesNotFitAndGoesOn) {
   expect_near(max(x), {1});
 }
 
+TEST(Context, MeasuresAStepWithoutRunningIt) {
+  Context context;
+  const ContextScope scope(context);
+  EXPECT_EQ(context.measure_step().floor_bytes, 0);
+  Tensor x = tensor(Floats(4096, 1.0f), {64, 64});
+  x.eval();
+  x.assign(matmul(x, x) * (1.0 / 64));
+  const std::int64_t used = context.memory().used_bytes;
+  const MemoryNeeds needs = context.measure_step();
+  EXPECT_TRUE(x.is_pending());
+  EXPECT_EQ(context.memory().peak_bytes, used);
+  EXPECT_LE(needs.floor_bytes, needs.unlimited_peak_bytes);
+  context.set_limit(needs.floor_bytes - 1);
+  EXPECT_EQ(error_of([&] { context.step(); }).floor_bytes(), needs.floor_bytes);
+  context.remove_limit();
+  context.step();
+  context.wait();
+  EXPECT_EQ(context.memory().peak_bytes, needs.unlimited_peak_bytes);
+}
+
 TEST(Context, ScopesNest) {
   const Context outer = Context::current();
   {
