@@ -57,6 +57,8 @@ Status read_layout(Cursor& cursor, Shape& shape) {
         continue;
       }
       const char c = cursor.peek();
+      // Written back without its spaces, "S (" would be a memory space.
+      if (depth == 0 && c == 'S') return cursor.expected("'S(' and a memory space");
       depth += c == '(' ? 1 : c == ')' ? -1 : 0;
       if (depth < 0) return cursor.expected("'}' after the layout");
       layout->tiling += c;

@@ -44,6 +44,7 @@ TEST(HloTextError, NamesLineAndColumnAndWhatWasExpected) {
   expect_error("x = f32[1,1,1,1,1,1,1,1,1,1,1] parameter(0)", "1:29", "at most 10 dimensions");
   expect_error("x = f32[9000000000,9000000000] parameter(0)", "1:5", "2^56 bytes");
   expect_error("x = f32[4,4]{0,0} parameter(0)", "1:13", "expected a layout");
+  expect_error("x = f32[4,4]{1,0:T(8)S (3)} parameter(0)", "1:22", "'S(' and a memory space");
   expect_error("x = f32[4] parameter(0) y", "1:26", "expected '='");
   expect_error("x = f32[4] custom-call(), custom_call_target=\"abc", "1:46", "no closing '\"'");
   expect_error("x = f32[4] parameter(0), metadata={a={b}", "1:35", "no closing '}'");
