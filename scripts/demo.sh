@@ -6,7 +6,7 @@
 # e.g. --steps 48 or --json.
 set -eu
 cd "$(dirname "$0")/.."
-scripts/setup.sh
+scripts/setup.sh --demo
 cmake --preset release >/dev/null
 cmake --build --preset release --target train_fashion_mnist
 exec build/release/examples/train_fashion_mnist --demo "$@"
