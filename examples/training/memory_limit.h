@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <string>
+
+#include "runtime/base/byte_size.h"
 
 namespace plimsoll::examples {
 
-// How much device memory a run may use: nothing said (the environment decides), a number of bytes,
-// or a share of what the training step would use without a limit.
-struct MemoryLimit {
-  std::int64_t bytes = 0;  // 0: not given in bytes
-  double peak_share = 0;   // 0: not given as a share
-
-  // `512MiB`, `1.5GB`, `1000000`, or `50%peak`; empty says nothing. Throws plimsoll::Error.
-  static MemoryLimit parse(const std::string& text);
-};
+// The limit a run is asked to keep: `none`, or what runtime/base/byte_size.h reads (a share of the
+// device's memory is given in bytes). Nothing for an empty text: then the environment decides.
+// Throws plimsoll::Error.
+std::optional<MemoryLimit> chosen_limit(const std::string& text);
 
 }  // namespace plimsoll::examples

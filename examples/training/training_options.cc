@@ -14,12 +14,13 @@ void TrainingOptions::add_to(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--seed", seed, "Of weights, batches and dropout")->capture_default_str();
-  app.add_option("--memory-limit", memory_limit,
-                 "Device memory, as 512MiB or as a share of the unlimited peak: 50%peak "
-                 "[PLIMSOLL_MEMORY_LIMIT, else none]")
+  app.add_option(
+         "--memory-limit", memory_limit,
+         "Device memory: 512MiB, 80% of the device's, 50%peak of the unlimited peak, or none "
+         "[PLIMSOLL_MEMORY_LIMIT, else none]")
       ->check([](const std::string& text) -> std::string {
         try {
-          MemoryLimit::parse(text);
+          chosen_limit(text);
         } catch (const Error& error) {
           return error.message();
         }

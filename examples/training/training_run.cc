@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/training/training_run.h"
 
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "examples/training/sha256.h"
 #include "examples/training/text_format.h"
+#include "runtime/base/sha256.h"
 
 namespace plimsoll::examples {
 namespace {
@@ -18,7 +17,11 @@ std::int64_t number(const nlohmann::json& json, const char* name) {
 
 ContextOptions context_options(const TrainingOptions& options) {
   ContextOptions result;
-  result.memory_limit_bytes = MemoryLimit::parse(options.memory_limit).bytes;
+  if (const auto limit = chosen_limit(options.memory_limit)) {
+    // A share of the peak is found at the first step; until then there is none.
+    result.memory_limit_bytes =
+        limit->kind == MemoryLimit::Kind::bytes ? limit->bytes : PLM_NO_LIMIT;
+  }
   result.planner = options.planner;
   result.seed = options.seed;
   return result;
@@ -27,8 +30,8 @@ ContextOptions context_options(const TrainingOptions& options) {
 }  // namespace
 
 TrainingRun::TrainingRun(std::string program, const TrainingOptions& options)
-    : limit_(MemoryLimit::parse(options.memory_limit)),
-      wants_floor_(limit_.peak_share > 0 || options.json || !options.report.empty()),
+    : limit_(chosen_limit(options.memory_limit)),
+      wants_floor_(limited_by_peak() || options.json || !options.report.empty()),
       context_(context_options(options)),
       scope_(context_) {
   report_.program = std::move(program);
@@ -43,10 +46,7 @@ void TrainingRun::find_limit() {
     const MemoryNeeds memory = context_.measure_step();
     report_.floor_bytes = memory.floor_bytes;
     report_.unlimited_peak_bytes = memory.unlimited_peak_bytes;
-    if (limit_.peak_share > 0) {
-      context_.set_limit(static_cast<std::int64_t>(
-          std::floor(limit_.peak_share * static_cast<double>(memory.unlimited_peak_bytes))));
-    }
+    if (limited_by_peak()) context_.set_limit(limit_->resolve(0, memory.unlimited_peak_bytes));
   }
   report_.limit_bytes = context_.memory().limit_bytes.value_or(0);
 }
@@ -105,12 +105,12 @@ RunReport& TrainingRun::finish(const nn::Module& model) {
 
 std::string hash_of_weights(const nn::Module& model) {
   Sha256 hash;
-  std::vector<std::uint8_t> bytes;
+  std::vector<std::byte> bytes;
   const auto add = [&](const std::vector<Tensor>& tensors) {
     for (const Tensor& tensor : tensors) {
       bytes.resize(static_cast<std::size_t>(tensor.byte_size()));
       tensor.read_bytes(bytes.data(), bytes.size());
-      hash.update(bytes.data(), bytes.size());
+      hash.update(bytes);
     }
   };
   add(model.parameters());

@@ -35,10 +35,13 @@ class TrainingRun {
 
  private:
   using Clock = std::chrono::steady_clock;
+  bool limited_by_peak() const {
+    return limit_ && limit_->kind == MemoryLimit::Kind::percent_of_peak;
+  }
   void find_limit();
   void read_pending_loss();
 
-  MemoryLimit limit_;
+  std::optional<MemoryLimit> limit_;
   bool wants_floor_;
   Context context_;
   ContextScope scope_;

@@ -137,15 +137,13 @@ TEST(Training, ALanguageModelGivesTheSameWeightsAtEveryLimit) {
   EXPECT_LE(lowest.measured_peak_bytes, limited.floor_bytes);
 }
 
-TEST(MemoryLimit, ReadsItsGrammarAndNothingElse) {
-  EXPECT_EQ(MemoryLimit::parse("").bytes, 0);
-  EXPECT_EQ(MemoryLimit::parse("512MiB").bytes, 512 << 20);
-  EXPECT_EQ(MemoryLimit::parse("1.5GB").bytes, 1500000000);
-  EXPECT_EQ(MemoryLimit::parse("77").bytes, 77);
-  EXPECT_DOUBLE_EQ(MemoryLimit::parse("50%peak").peak_share, 0.5);
-  for (const char* bad : {"MiB", "-1GiB", "1 GiB", "1XB", "0", "50%", "nan", "1e300GiB", "0.1"}) {
-    EXPECT_THROW(MemoryLimit::parse(bad), Error) << bad;
-  }
+TEST(ChosenLimit, LeavesAnEmptyTextToTheEnvironment) {
+  EXPECT_FALSE(chosen_limit("").has_value());
+  EXPECT_EQ(chosen_limit("none")->bytes, PLM_NO_LIMIT);
+  EXPECT_EQ(chosen_limit("512MiB")->bytes, 512 << 20);
+  EXPECT_EQ(chosen_limit("50%peak")->resolve(0, 1000), 500);
+  EXPECT_GT(chosen_limit("50%")->bytes, 1 << 20);
+  EXPECT_THROW(chosen_limit("12parsecs"), Error);
 }
 
 TEST(RunReport, WritesJsonAndHtmlByTheNameOfTheFile) {
