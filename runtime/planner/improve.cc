@@ -2,6 +2,7 @@
 #include "runtime/planner/improve.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "runtime/planner/profile_tree.h"
@@ -15,8 +16,12 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 // execution out relinks them; putting it back in reverse order restores them.
 class Editor {
  public:
-  Editor(const Problem& problem, Schedule& schedule, std::int64_t arena_limit)
-      : problem_(problem), schedule_(schedule), limit_(arena_limit) {
+  Editor(const Problem& problem, Schedule& schedule, std::int64_t arena_limit, double least_seconds)
+      : problem_(problem),
+        schedule_(schedule),
+        limit_(arena_limit),
+        least_seconds_(least_seconds),
+        seconds_(total_seconds(problem, schedule)) {
     build();
     // Very long schedules come from limits near the floor: there the search is cut off.
     work_left_ = 20 * static_cast<std::int64_t>(schedule.size()) + 20'000;
@@ -225,7 +230,7 @@ class Editor {
     unread_.clear();
     remove(t);
     cascade();
-    if (tree_.max() <= limit_) return true;
+    if (tree_.max() <= limit_ && slow_enough()) return true;
     for (auto it = removals_.rbegin(); it != removals_.rend(); ++it) {
       for (std::int32_t i = first_node_[at(it->position) + 1];
            i-- > first_node_[at(it->position)];) {
@@ -240,6 +245,21 @@ class Editor {
     return false;
   }
 
+  // The running sum serves unless it is too near to tell.
+  bool slow_enough() {
+    double left = seconds_;
+    for (const Removal& r : removals_) left -= problem_.ops[at(r.op)].seconds;
+    if (std::abs(left - least_seconds_) < 1e-9 * seconds_) {
+      Schedule kept = schedule_;
+      std::erase(kept, -1);
+      if (total_seconds(problem_, kept) < least_seconds_) return false;
+    } else if (left < least_seconds_) {
+      return false;
+    }
+    seconds_ = left;
+    return true;
+  }
+
   struct Range {
     std::int32_t from, to;
     std::int64_t amount;
@@ -248,6 +268,8 @@ class Editor {
   const Problem& problem_;
   Schedule& schedule_;
   const std::int64_t limit_;
+  const double least_seconds_;
+  double seconds_;
   std::vector<Node> nodes_;
   std::vector<std::int32_t> first_node_;
   std::vector<std::int64_t> saved_;
@@ -286,8 +308,9 @@ void drop_unread(const Problem& problem, Schedule& schedule) {
   std::erase(schedule, -1);
 }
 
-void keep_where_it_fits(const Problem& problem, Schedule& schedule, std::int64_t arena_limit) {
-  Editor(problem, schedule, arena_limit).run();
+void keep_where_it_fits(const Problem& problem, Schedule& schedule, std::int64_t arena_limit,
+                        double least_seconds) {
+  Editor(problem, schedule, arena_limit, least_seconds).run();
 }
 
 }  // namespace plimsoll::planner

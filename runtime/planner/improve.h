@@ -12,7 +12,9 @@ namespace plimsoll::planner {
 void drop_unread(const Problem& problem, Schedule& schedule);
 
 // Turns recomputations back into kept values wherever the exact profile stays within `arena_limit`,
-// dearest seconds per byte and position first. `schedule` must itself fit.
-void keep_where_it_fits(const Problem& problem, Schedule& schedule, std::int64_t arena_limit);
+// dearest seconds per byte and position first, as long as that does not make it faster than
+// `least_seconds`. `schedule` must itself fit.
+void keep_where_it_fits(const Problem& problem, Schedule& schedule, std::int64_t arena_limit,
+                        double least_seconds);
 
 }  // namespace plimsoll::planner

@@ -23,11 +23,13 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
   Schedule once(static_cast<std::size_t>(problem_.op_count()));
   std::iota(once.begin(), once.end(), 0);
   const std::int64_t peak = evaluate(problem_, once, &unlimited_profile_).arena_peak;
-  add_rung(peak, std::move(once));
+  steps_.emplace_back();
+  steps_.back().rung = make_rung(peak, std::move(once));
+  works_ = peak;
   set_targets();
 }
 
-void Ladder::add_rung(std::int64_t target, Schedule schedule) {
+Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule) const {
   Rung rung;
   const Evaluation e = evaluate(problem_, schedule);
   rung.target = target;
@@ -35,7 +37,7 @@ void Ladder::add_rung(std::int64_t target, Schedule schedule) {
   rung.seconds = e.seconds;
   rung.variants = problem_.variant;
   rung.schedule = std::move(schedule);
-  rungs_.push_back(std::move(rung));
+  return rung;
 }
 
 // The rung's plan, packed until its peak is at most `limit` or as well as can be.
@@ -48,20 +50,19 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
   rung.plan.by_cause.constants = constant_bytes_;
   rung.plan.peak_bytes += constant_bytes_;
   rung.plan.live_bytes += constant_bytes_;
-  rung.plan.unlimited_seconds = rungs_.front().seconds;
-  rung.plan.lower_bound_seconds = rungs_.front().seconds;
+  rung.plan.unlimited_seconds = steps_.front().rung.seconds;
+  rung.plan.lower_bound_seconds = steps_.front().rung.seconds;
   rung.emitted = true;
   rung.packed_fully = rung.plan.arena_bytes > target || target == 0;
   return rung.plan;
 }
 
-// A schedule made for a target may serve limits somewhat below it when it came out smaller.
-std::int64_t Ladder::reach(std::int64_t target, std::int64_t live) const {
-  return fixed_bytes() + std::max(live, (target - target / 8) / 64 * 64);
+bool Ladder::fits(Rung& rung, std::int64_t limit) {
+  return reach(rung) <= limit && emit(rung, limit).peak_bytes <= limit;
 }
 
 // No op can run in less than its operands, results and workspace.
-std::int64_t Ladder::least_arena() {
+std::int64_t Ladder::least_arena() const {
   std::int64_t most = 0;
   for (OpId op = 0; op < problem_.op_count(); ++op) {
     std::int64_t bytes = 0, reused = 0;
@@ -89,18 +90,18 @@ std::int64_t Ladder::least_arena() {
 
 void Ladder::set_targets() {
   if (options_.policy == Policy::none || !options_.allow_recompute) return;
-  const std::int64_t top = rungs_.front().live;
+  const std::int64_t top = steps_.front().rung.live;
   const std::int64_t bottom = std::max({least_arena(), top / 512, std::int64_t{64}});
   if (bottom >= top) return;
   const int ops = problem_.op_count();
   const int steps = ops <= 3'000 ? 14 : ops <= 30'000 ? 10 : 6;
   const double ratio = static_cast<double>(top) / static_cast<double>(bottom);
-  for (int i = 0; i < steps; ++i) {
+  for (int i = steps; i-- > 0;) {
     const double scale = std::pow(ratio, static_cast<double>(i) / steps);
     const auto target = static_cast<std::int64_t>(static_cast<double>(bottom) * scale) / 64 * 64;
-    if (targets_.empty() || target > targets_.back()) targets_.push_back(target);
+    if (targets_.empty() || target < targets_.back()) targets_.push_back(target);
   }
-  tried_.assign(targets_.size(), 0);
+  halvings_ = ops <= 3'000 ? 6 : ops <= 30'000 ? 4 : 2;
 }
 
 // Each loop, call and conditional gets its fastest callee plans that fit beside its own operands,
@@ -128,52 +129,63 @@ void Ladder::choose_variants(std::int64_t target, bool leave_room) {
   }
 }
 
-std::optional<Schedule> Ladder::make_schedule(std::int64_t target) const {
+std::optional<Schedule> Ladder::make_schedule(std::int64_t target, double least_seconds) const {
   switch (options_.policy) {
     case Policy::greedy:
       return greedy_schedule(problem_, target, options_.min_recompute_bytes);
     case Policy::sqrt:
       return checkpoint_sqrt(problem_, target);
     default:
-      return rematerialize(problem_, target, options_.min_recompute_bytes);
+      return rematerialize(problem_, target, options_.min_recompute_bytes, least_seconds);
   }
 }
 
-bool Ladder::try_target(std::int64_t target) {
-  bool found = false;
+// Adds a step below the others; false when nothing works at `target`. What works but is faster than
+// the step above is left out: with more memory there would be a slower plan.
+bool Ladder::try_target(std::int64_t target, std::int64_t above) {
+  const double least_seconds = steps_.back().rung.seconds;
   const bool controls = !graph_.variants.empty();
+  std::optional<Rung> best;
+  bool works = false;
   for (const bool leave_room : {true, false}) {
     if (!leave_room && !controls) break;
     choose_variants(target, leave_room);
-    std::optional<Schedule> schedule = make_schedule(target);
+    std::optional<Schedule> schedule = make_schedule(target, least_seconds);
     if (!schedule) continue;
-    add_rung(target, std::move(*schedule));
-    found = true;
+    works = true;
+    Rung rung = make_rung(target, std::move(*schedule));
+    if (rung.seconds < least_seconds) continue;
+    if (!best || std::tie(rung.seconds, rung.live) < std::tie(best->seconds, best->live)) {
+      best = std::move(rung);
+    }
   }
-  return found;
+  if (best) {
+    Step step;
+    step.rung = std::move(*best);
+    step.portions_end = above;
+    step.least_seconds = least_seconds;
+    steps_.push_back(std::move(step));
+  }
+  return works;
 }
 
-bool Ladder::try_step(std::size_t step) {
-  if (tried_[step] != 0) return tried_[step] == 2;
-  const std::size_t before = rungs_.size();
-  tried_[step] = try_target(targets_[step]) ? 2 : 1;
-  if (tried_[step] != 2 || options_.policy != Policy::default_) return tried_[step] == 2;
-  // Up to the next target, the best schedule gets memory back in small portions: cheaper than
-  // planning anew.
+// Up to the target above, a step's schedule gets memory back in small portions: cheaper than
+// planning anew. Makes those that may serve `limit`.
+void Ladder::make_portions(Step& step, std::int64_t limit) {
+  if (options_.policy != Policy::default_ || step.portions_end <= step.rung.target) return;
   constexpr int kPortions = 5;
-  const std::int64_t next = step + 1 < targets_.size() ? targets_[step + 1] : rungs_.front().live;
-  std::size_t best = before;
-  for (std::size_t i = before; i < rungs_.size(); ++i) {
-    if (rungs_[i].seconds < rungs_[best].seconds) best = i;
+  for (; step.next_portion < kPortions; ++step.next_portion) {
+    const Rung& before = step.portions.empty() ? step.rung : step.portions.back();
+    if (before.seconds <= step.least_seconds) return;
+    const std::int64_t target =
+        step.rung.target + (step.portions_end - step.rung.target) * step.next_portion / kPortions;
+    if (portion_reach(target) > limit) return;
+    select_variants(before.variants);
+    Schedule schedule = before.schedule;
+    keep_where_it_fits(problem_, schedule, target, step.least_seconds);
+    if (schedule.size() == before.schedule.size()) continue;
+    step.portions.push_back(make_rung(target, std::move(schedule)));
   }
-  select_variants(rungs_[best].variants);
-  Schedule schedule = rungs_[best].schedule;
-  for (int portion = 1; portion < kPortions; ++portion) {
-    const std::int64_t target = targets_[step] + (next - targets_[step]) * portion / kPortions;
-    keep_where_it_fits(problem_, schedule, target);
-    add_rung(target, schedule);
-  }
-  return true;
 }
 
 void Ladder::select_variants(const std::vector<int>& variants) {
@@ -183,93 +195,95 @@ void Ladder::select_variants(const std::vector<int>& variants) {
   }
 }
 
-// The lowest target that works, by bisection on the grid and then between its steps. What is tried
-// here depends on no limit.
-void Ladder::find_bottom() {
-  if (found_bottom_) return;
-  found_bottom_ = true;
-  std::size_t low = 0, high = targets_.size();
-  while (low < high) {
-    const std::size_t middle = (low + high) / 2;
-    if (try_step(middle)) {
-      high = middle;
+// Makes what comes next below: the targets of the grid until two in a row fail, then some between
+// the lowest that works and the one that does not. False when there is nothing left to try.
+bool Ladder::extend() {
+  if (next_target_ < targets_.size()) {
+    const std::int64_t target = targets_[next_target_++];
+    if (try_target(target, works_)) {
+      works_ = target;
+      fails_ = 0;
+      failures_ = 0;
     } else {
-      low = middle + 1;
+      if (failures_ == 0) fails_ = target;
+      if (++failures_ == 2) next_target_ = targets_.size();
     }
+    return true;
   }
-  std::int64_t fails = high > 0 && high <= targets_.size() ? targets_[high - 1] : 0;
-  std::int64_t works = high < targets_.size() ? targets_[high] : rungs_.front().live;
-  if (high == 0 || targets_.empty()) return;
-  const int ops = problem_.op_count();
-  const int halvings = ops <= 3'000 ? 6 : ops <= 30'000 ? 4 : 2;
-  for (int i = 0; i < halvings && works - fails > 64; ++i) {
-    const std::int64_t middle = (fails + works) / 2 / 64 * 64;
-    if (try_target(middle)) {
-      works = middle;
-    } else {
-      fails = middle;
-    }
+  if (fails_ == 0 || halvings_ == 0 || works_ - fails_ <= 64) return false;
+  --halvings_;
+  const std::int64_t middle = (fails_ + works_) / 2 / 64 * 64;
+  if (try_target(middle, works_)) {
+    works_ = middle;
+  } else {
+    fails_ = middle;
   }
-}
-
-void Ladder::extend(std::int64_t limit) {
-  find_bottom();
-  for (std::size_t i = 0; i < targets_.size(); ++i) {
-    if (reach(targets_[i], 0) <= limit) try_step(i);
-  }
+  return true;
 }
 
 const Plan* Ladder::best(std::int64_t limit) {
-  if (reach(rungs_.front()) <= limit && emit(rungs_.front(), kUnlimited).peak_bytes <= limit) {
-    return &rungs_.front().plan;
+  if (reach(steps_.front().rung) <= limit &&
+      emit(steps_.front().rung, kUnlimited).peak_bytes <= limit) {
+    return &steps_.front().rung.plan;
   }
-  extend(limit);
-  std::vector<std::tuple<double, std::int64_t, std::size_t>> order;
-  for (std::size_t i = 1; i < rungs_.size(); ++i) {
-    if (reach(rungs_[i]) <= limit) order.emplace_back(rungs_[i].seconds, rungs_[i].live, i);
+  for (std::size_t i = 1;; ++i) {
+    while (i == steps_.size()) {
+      if (!extend()) return nullptr;
+    }
+    Step& step = steps_[i];
+    make_portions(step, limit);
+    for (std::size_t k = step.portions.size(); k-- > 0;) {
+      Rung& portion = step.portions[k];
+      if (portion_reach(portion.target) <= limit && fits(portion, limit)) return &portion.plan;
+    }
+    if (fits(step.rung, limit)) return &step.rung.plan;
   }
-  std::sort(order.begin(), order.end());
-  for (const auto& [seconds, live, i] : order) {
-    if (emit(rungs_[i], limit).peak_bytes <= limit) return &rungs_[i].plan;
-  }
-  return nullptr;
 }
 
 std::int64_t Ladder::floor() {
-  find_bottom();
-  std::int64_t best = std::max(reach(rungs_.front()), emit(rungs_.front(), kUnlimited).peak_bytes);
-  // More targets only matter while they could still lie below.
-  for (std::size_t done = 0, step = 0;;) {
-    for (; done < rungs_.size(); ++done) {
-      if (reach(rungs_[done]) >= best) continue;
-      best =
-          std::min(best, std::max(reach(rungs_[done]), emit(rungs_[done], kUnlimited).peak_bytes));
-    }
-    while (step < targets_.size() && tried_[step] != 0) ++step;
-    if (step == targets_.size() || reach(targets_[step], 0) >= best) return best;
-    try_step(step);
+  while (extend()) {
   }
+  std::int64_t best = kUnlimited;
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    Step& step = steps_[i];
+    if (reach(step.rung) < best) best = std::min(best, emit(step.rung, kUnlimited).peak_bytes);
+    make_portions(step, best - 1);
+    for (Rung& portion : step.portions) {
+      const std::int64_t reached = std::max(reach(portion), portion_reach(portion.target));
+      if (reached >= best) continue;
+      best = std::min(best, std::max(reached, emit(portion, kUnlimited).peak_bytes));
+    }
+  }
+  return best;
 }
 
 const Plan& Ladder::lowest() { return *best(floor()); }
 
 std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
-  extend(kUnlimited);
-  std::vector<std::tuple<double, std::int64_t, std::size_t>> order;
-  for (std::size_t i = 0; i < rungs_.size(); ++i) {
-    order.emplace_back(rungs_[i].seconds, emit(rungs_[i], kUnlimited).arena_bytes, i);
+  while (extend()) {
   }
-  std::sort(order.begin(), order.end());
-  std::vector<std::size_t> front;
-  for (const auto& [seconds, arena, i] : order) {
-    if (front.empty() || arena < rungs_[front.back()].plan.arena_bytes) front.push_back(i);
+  std::vector<Rung*> rungs;
+  for (Step& step : steps_) {
+    make_portions(step, kUnlimited);
+    rungs.push_back(&step.rung);
+    for (Rung& portion : step.portions) rungs.push_back(&portion);
+  }
+  for (Rung* rung : rungs) emit(*rung, kUnlimited);
+  std::stable_sort(rungs.begin(), rungs.end(), [](const Rung* a, const Rung* b) {
+    return std::tie(a->seconds, a->plan.arena_bytes) < std::tie(b->seconds, b->plan.arena_bytes);
+  });
+  std::vector<const Rung*> front;
+  for (const Rung* rung : rungs) {
+    if (front.empty() || rung->plan.arena_bytes < front.back()->plan.arena_bytes) {
+      front.push_back(rung);
+    }
   }
   std::vector<std::shared_ptr<const Plan>> plans;
   const std::size_t count = std::min(front.size(), static_cast<std::size_t>(most));
   for (std::size_t k = 0; k < count; ++k) {
     // Both ends, and what lies evenly between them.
     const std::size_t i = count == 1 ? 0 : k * (front.size() - 1) / (count - 1);
-    plans.push_back(std::make_shared<const Plan>(rungs_[front[i]].plan));
+    plans.push_back(std::make_shared<const Plan>(front[i]->plan));
   }
   return plans;
 }

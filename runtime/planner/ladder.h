@@ -11,9 +11,12 @@
 
 namespace plimsoll::planner {
 
-// The plans of one computation that are ever considered, whatever the limit: what a limit gets is
-// the fastest of those that fit it. That makes plans monotone in the limit, and the lowest rung the
-// floor, by construction. The rungs below a limit are made when first asked for.
+// The plans of one computation that are ever considered, whatever the limit: steps at falling
+// targets, each no faster than the one above it, and between two steps portions of memory given
+// back to the lower one, no faster than the upper. What a step is depends on the steps above it
+// alone and on no limit, so that a limit is answered from the top down: the first plan that fits is
+// the fastest that fits. That makes plans monotone in the limit, and the lowest rung the floor, by
+// construction, and the steps below the answer are never made.
 class Ladder {
  public:
   // `graph` must outlive the ladder; `constant_bytes` are added to every peak.
@@ -38,33 +41,44 @@ class Ladder {
     Plan plan;
     bool emitted = false, packed_fully = false;
   };
+  struct Step {
+    Rung rung;
+    std::int64_t portions_end = 0;  // the target above
+    double least_seconds = 0;       // the step above
+    // Each for more memory than the one before; made up to the limits asked for.
+    std::vector<Rung> portions;
+    int next_portion = 1;
+  };
 
   std::int64_t fixed_bytes() const {
     return constant_bytes_ + problem_.parameter_bytes + problem_.output_bytes;
   }
-  std::int64_t reach(std::int64_t target, std::int64_t live) const;
-  std::int64_t reach(const Rung& rung) const { return reach(rung.target, rung.live); }
-  void add_rung(std::int64_t target, Schedule schedule);
+  // The least limit that a step or a portion may serve. A portion does not serve less than its
+  // target, so that those above a limit need not be made.
+  std::int64_t reach(const Rung& rung) const { return fixed_bytes() + rung.live; }
+  std::int64_t portion_reach(std::int64_t target) const { return fixed_bytes() + target; }
+  Rung make_rung(std::int64_t target, Schedule schedule) const;
   const Plan& emit(Rung& rung, std::int64_t limit);
+  bool fits(Rung& rung, std::int64_t limit);
   void select_variants(const std::vector<int>& variants);
   void choose_variants(std::int64_t target, bool leave_room);
-  std::int64_t least_arena();
+  std::int64_t least_arena() const;
   void set_targets();
-  std::optional<Schedule> make_schedule(std::int64_t target) const;
-  bool try_target(std::int64_t target);
-  bool try_step(std::size_t step);
-  void find_bottom();
-  void extend(std::int64_t limit);
+  std::optional<Schedule> make_schedule(std::int64_t target, double least_seconds) const;
+  bool try_target(std::int64_t target, std::int64_t above);
+  bool extend();
+  void make_portions(Step& step, std::int64_t limit);
 
   const Graph& graph_;
   const PlanOptions options_;
   const std::int64_t constant_bytes_;
   Problem problem_;
   std::vector<std::int64_t> unlimited_profile_;
-  std::vector<std::int64_t> targets_;  // rising
-  std::vector<char> tried_;            // per target: 0 not yet, 1 failed, 2 gave a rung
-  bool found_bottom_ = false;
-  std::vector<Rung> rungs_;
+  std::vector<std::int64_t> targets_;  // falling
+  std::size_t next_target_ = 0;
+  std::int64_t works_ = 0, fails_ = 0;  // the lowest target that works, the next that failed
+  int failures_ = 0, halvings_ = 0;
+  std::vector<Step> steps_;  // from the one that gives up nothing downwards
 };
 
 }  // namespace plimsoll::planner

@@ -24,12 +24,18 @@ struct Best {
   std::optional<Schedule> schedule;
   double seconds = 0;
   std::int64_t peak = 0;
+  std::optional<Schedule> too_cheap;
 
-  void offer(const Problem& problem, Schedule candidate, std::int64_t arena_limit) {
+  void offer(const Problem& problem, Schedule candidate, std::int64_t arena_limit,
+             double least_seconds) {
     drop_unread(problem, candidate);
     const Evaluation before = evaluate(problem, candidate);
     if (before.arena_peak > arena_limit) return;
-    keep_where_it_fits(problem, candidate, arena_limit);
+    if (before.seconds < least_seconds) {
+      too_cheap = std::move(candidate);
+      return;
+    }
+    keep_where_it_fits(problem, candidate, arena_limit, least_seconds);
     const Evaluation e = evaluate(problem, candidate);
     if (schedule && std::tuple(e.seconds, e.arena_peak) >= std::tuple(seconds, peak)) return;
     schedule = std::move(candidate);
@@ -54,7 +60,7 @@ std::vector<char> sqrt_checkpoints(const Problem& problem) {
 }  // namespace
 
 std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena_limit,
-                                      std::int64_t min_bytes) {
+                                      std::int64_t min_bytes, double least_seconds) {
   Schedule once(static_cast<std::size_t>(problem.op_count()));
   std::iota(once.begin(), once.end(), 0);
   std::vector<std::int64_t> profile;
@@ -78,20 +84,21 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
                             : problem.op_count() <= 30'000 ? 3
                                                            : 1;
   for (std::size_t i = 0; i < tried; ++i) {
+    if (best.schedule && best.seconds <= least_seconds) break;
     if (auto schedule = walk.run(arena_limit, styles[i], bound, most_seconds())) {
-      best.offer(problem, std::move(*schedule), arena_limit);
+      best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
     }
   }
   // What fails with ops in order may work depth first, and with the farthest next use going first.
-  for (int last = 0; last < 2 && !best.schedule; ++last) {
+  for (int last = 0; last < 2 && !best.schedule && !best.too_cheap; ++last) {
     WalkStyle style;
     style.depth_first = true;
     style.cost_power = last == 0 ? 1 : 0;
     if (auto schedule = walk.run(arena_limit, style, bound, most_seconds())) {
-      best.offer(problem, std::move(*schedule), arena_limit);
+      best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
     }
   }
-  return std::move(best.schedule);
+  return best.schedule ? std::move(best.schedule) : std::move(best.too_cheap);
 }
 
 std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t arena_limit) {

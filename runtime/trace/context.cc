@@ -7,6 +7,7 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
+#include "runtime/planner/module_planner.h"
 
 namespace plimsoll::trace {
 namespace {
@@ -228,10 +229,11 @@ Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
   planner::PlanOptions options;
   options.policy = options_.policy;
   options.parameters = residency_of(cut_, *found.program);
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Plan free_plan,
-                            planner::make_plan(program.module(), program.cost_model(), options));
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor,
-                            planner::find_floor(program.module(), program.cost_model(), options));
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      const auto planner,
+      planner::ModulePlanner::create(program.module(), program.cost_model(), options));
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Plan free_plan, planner->plan(planner::kUnlimited));
+  const planner::Floor floor = planner->floor();
   const std::int64_t held = held_beside(cut_);
   return MemoryNeeds{floor.bytes + held, free_plan.peak_bytes + held};
 }

@@ -107,6 +107,29 @@ TEST(PlannerRandom, HostParametersAreUploadedAndCountOnlyWhileAlive) {
   }
 }
 
+// A limit is answered without the steps below it; having made them changes nothing.
+TEST(PlannerRandom, AnswersDoNotDependOnWhatWasAskedBefore) {
+  const RooflineCostModel cost_model;
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    const auto module = random_graph(seed, 80);
+    auto whole = ModulePlanner::create(*module, cost_model, {});
+    ASSERT_TRUE(whole.ok());
+    const std::int64_t floor = (*whole)->floor().bytes;
+    const auto unlimited = (*whole)->plan(kUnlimited);
+    ASSERT_TRUE(unlimited.ok());
+    for (int i = 0; i <= 6; ++i) {
+      PlanOptions options;
+      options.limit_bytes = floor + (unlimited->peak_bytes - floor) * i / 6;
+      const auto expected = (*whole)->plan(options.limit_bytes);
+      const auto actual = make_plan(*module, cost_model, options);
+      ASSERT_TRUE(expected.ok() && actual.ok()) << "seed " << seed << " share " << i;
+      EXPECT_LE(actual->peak_bytes, options.limit_bytes);
+      EXPECT_EQ(actual->predicted_seconds, expected->predicted_seconds);
+      EXPECT_EQ(actual->steps.size(), expected->steps.size());
+    }
+  }
+}
+
 TEST(PlannerRandom, EqualInputGivesEqualPlans) {
   const auto one = cases::random_module(7);
   const auto two = cases::random_module(7);
