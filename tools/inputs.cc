@@ -115,8 +115,10 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
     if (wanted_leaf >= arrays.size()) return call_fault("there is no such array");
     auto read = import::read_npy(path);
     if (!read.ok()) {
-      return read.status().code() == StatusCode::not_found ? Outcome::call_fault(read.status())
-                                                           : Outcome::program_fault(read.status());
+      const bool unreadable = read.status().code() == StatusCode::not_found ||
+                              read.status().code() == StatusCode::data_loss;
+      return unreadable ? Outcome::call_fault(read.status())
+                        : Outcome::program_fault(read.status());
     }
     if (!(read->shape() == arrays[wanted_leaf]->shape())) {
       return Outcome::program_fault(invalid_argument(path + ": holds " + read->shape().to_string() +

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/program_file.h"
 
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <utility>
 
+#include "runtime/base/file.h"
 #include "runtime/ir/text.h"
 
 namespace plimsoll::tools {
@@ -16,13 +16,9 @@ Outcome read_program(const std::string& path, std::unique_ptr<ir::Module>& modul
   if (path == "-") {
     text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
   } else {
-    std::error_code ignored;
-    std::ifstream file(path, std::ios::binary);
-    if (!file || std::filesystem::is_directory(path, ignored)) {
-      return Outcome::call_fault(not_found(path + ": cannot be opened"));
-    }
-    text.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    if (file.bad()) return Outcome::call_fault(data_loss(path + ": cannot be read"));
+    auto read = read_file(path);
+    PLIMSOLL_CALL_FAULT(read.status());
+    text = std::move(*read);
   }
   auto parsed = ir::parse_module(text, path == "-" ? "<stdin>" : path);
   if (!parsed.ok()) return Outcome::program_fault(parsed.status());

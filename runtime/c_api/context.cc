@@ -54,8 +54,12 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   }
   PLIMSOLL_ASSIGN_OR_RETURN(options.policy, policy_from(in.planner));
   options.seed = in.seed;
+  if (in.max_pending_ops < 0) {
+    return invalid_argument("max_pending_ops: " + std::to_string(in.max_pending_ops) +
+                            " (must not be negative)");
+  }
   options.max_pending = in.max_pending_ops;
-  if (options.max_pending <= 0) {
+  if (options.max_pending == 0) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.max_pending, count_variable(Variable::trace_limit, 100000));
   }
   options.optimize = in.disable_optimization == 0;
@@ -82,7 +86,8 @@ plm_status* plm_context_create(const plm_context_options* options, plm_context**
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "context: the output pointer is NULL"));
     PLIMSOLL_RETURN_IF_ERROR(check_environment());
-    PLIMSOLL_ASSIGN_OR_RETURN(auto converted, c_api::context_options(c_api::read_options(options)));
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto known, c_api::read_options(options));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto converted, c_api::context_options(known));
     PLIMSOLL_ASSIGN_OR_RETURN(auto context, trace::Context::create(std::move(converted)));
     *out = c_api::wrap(context.release());
     return ok_status();
@@ -101,6 +106,7 @@ void plm_context_destroy(plm_context* handle) {
 
 plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes) {
   return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr, "set_limit: the context is NULL"));
     if (limit_bytes <= 0) {
       return invalid_argument("set_limit: " + std::to_string(limit_bytes) +
                               " (must be above zero; PLM_NO_LIMIT for none)");
@@ -114,6 +120,7 @@ int64_t plm_context_limit(const plm_context* context) { return unwrap(context)->
 
 plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics* out) {
   return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr, "memory: the context is NULL"));
     const memory::Statistics s = unwrap(context)->budget()->statistics();
     const auto used = [&](memory::Tag tag) { return s.used_by_tag[static_cast<size_t>(tag)]; };
     const auto peak = [&](memory::Tag tag) { return s.peak_by_tag[static_cast<size_t>(tag)]; };
@@ -144,7 +151,8 @@ void plm_context_fail_allocation(plm_context* context, int64_t n) {
 
 plm_status* plm_context_report(plm_context* context, const char** json) {
   return guarded([&]() -> Status {
-    PLIMSOLL_RETURN_IF_ERROR(require(json != nullptr, "report: the output pointer is NULL"));
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(context != nullptr && json != nullptr, "report: a pointer is NULL"));
     unwrap(context)->wait_idle();
     *json = c_api::keep_text(*unwrap(context), trace::report_json(*unwrap(context)));
     return ok_status();
@@ -180,7 +188,10 @@ plm_status* plm_measure(plm_context* context, plm_tensor* const* tensors, size_t
 }
 
 plm_status* plm_wait(plm_context* context) {
-  return guarded([&] { return unwrap(context)->wait_all(); });
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr, "wait: the context is NULL"));
+    return unwrap(context)->wait_all();
+  });
 }
 
 plm_status* plm_trace_text(plm_context* context, plm_tensor* const* tensors, size_t count,
@@ -211,7 +222,7 @@ plm_status* plm_gradients(plm_context* context, const plm_tensor* const* outputs
     }
     PLIMSOLL_RETURN_IF_ERROR(
         require(gradients != nullptr || wrt_count == 0, "gradients: the output pointer is NULL"));
-    const plm_gradient_options known = c_api::read_options(options);
+    PLIMSOLL_ASSIGN_OR_RETURN(const plm_gradient_options known, c_api::read_options(options));
     const auto unused = known.null_unused    ? autograd::Unused::null
                         : known.allow_unused ? autograd::Unused::zeros
                                              : autograd::Unused::error;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <string>
 
+#include "runtime/base/file.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/ir/text.h"
 
@@ -57,7 +56,11 @@ void add_leaves(const ir::Shape& shape, const std::string& name, std::vector<Lea
 
 Status create(plm_context* handle, std::string_view text, const char* source_name,
               const plm_executable_options* given, plm_executable** out) {
-  const plm_executable_options options = c_api::read_options(given);
+  PLIMSOLL_ASSIGN_OR_RETURN(const plm_executable_options options, c_api::read_options(given));
+  if (options.memory_limit_bytes < 0) {
+    return invalid_argument("executable: memory_limit_bytes " +
+                            std::to_string(options.memory_limit_bytes) + " (must not be negative)");
+  }
   trace::Context& context = *unwrap(handle);
   PLIMSOLL_ASSIGN_OR_RETURN(auto module,
                             ir::parse_module(text, source_name == nullptr ? "hlo" : source_name));
@@ -73,6 +76,11 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
                             " parameters");
   }
   for (std::size_t i = 0; i < made->parameters.size(); ++i) {
+    if (options.placements != nullptr && options.placements[i] != PLM_PLACEMENT_HOST &&
+        options.placements[i] != PLM_PLACEMENT_RESIDENT) {
+      return invalid_argument("executable: placement " + std::to_string(options.placements[i]) +
+                              " of parameter " + std::to_string(i) + " does not exist");
+    }
     const bool resident =
         options.placements != nullptr && options.placements[i] == PLM_PLACEMENT_RESIDENT;
     made->options.parameters.push_back(resident ? ParameterResidency::resident
@@ -104,7 +112,10 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
   return ok_status();
 }
 
-Status describe(const std::vector<Leaf>& leaves, size_t index, plm_value_info* out) {
+Status describe(const plm_executable* executable, std::vector<Leaf> plm_executable::* list,
+                size_t index, plm_value_info* out) {
+  if (executable == nullptr) return invalid_argument("executable: the pointer is NULL");
+  const std::vector<Leaf>& leaves = executable->*list;
   if (index >= leaves.size()) {
     return out_of_range("executable: no value " + std::to_string(index) + " of " +
                         std::to_string(leaves.size()));
@@ -231,10 +242,7 @@ plm_status* plm_executable_load(plm_context* context, const char* path,
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(context != nullptr && out != nullptr && path != nullptr,
                                             "executable: a pointer is NULL"));
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return not_found(std::string("executable: cannot open '") + path + "'");
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
-    if (file.bad()) return data_loss(std::string("executable: cannot read '") + path + "'");
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, read_file(path));
     return create(context, text, path, options, out);
   });
 }
@@ -249,16 +257,17 @@ size_t plm_executable_result_count(const plm_executable* executable) {
 }
 plm_status* plm_executable_parameter(const plm_executable* executable, size_t index,
                                      plm_value_info* out) {
-  return guarded([&] { return describe(executable->parameters, index, out); });
+  return guarded([&] { return describe(executable, &plm_executable::parameters, index, out); });
 }
 plm_status* plm_executable_result(const plm_executable* executable, size_t index,
                                   plm_value_info* out) {
-  return guarded([&] { return describe(executable->results, index, out); });
+  return guarded([&] { return describe(executable, &plm_executable::results, index, out); });
 }
 
 plm_status* plm_executable_floor(const plm_executable* executable, int64_t* bytes) {
   return guarded([&]() -> Status {
-    PLIMSOLL_RETURN_IF_ERROR(c_api::require(bytes != nullptr, "floor: the pointer is NULL"));
+    PLIMSOLL_RETURN_IF_ERROR(
+        c_api::require(executable != nullptr && bytes != nullptr, "floor: a pointer is NULL"));
     const std::lock_guard lock(executable->floor_mutex);
     if (executable->floor_bytes < 0) {
       const executor::Program& program = executable->executable->program();
@@ -281,6 +290,7 @@ const char* plm_executable_summary(const plm_executable* executable) {
 
 plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, plm_tensor* tensor) {
   return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "bind: the executable is NULL"));
     if (parameter >= executable->parameters.size()) {
       return out_of_range("bind: no parameter " + std::to_string(parameter));
     }
@@ -303,6 +313,7 @@ plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, pl
 plm_status* plm_executable_run(const plm_executable* executable, const void* const* parameters,
                                size_t parameter_count, void* const* results, size_t result_count) {
   return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
     Run run(*executable);
     PLIMSOLL_RETURN_IF_ERROR(run.begin(parameter_count, result_count,
                                        (parameters == nullptr && parameter_count > 0) ||
@@ -326,6 +337,7 @@ plm_status* plm_executable_run_tensors(const plm_executable* executable,
                                        plm_tensor* const* parameters, size_t parameter_count,
                                        plm_tensor** results, size_t result_count) {
   return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
     Run run(*executable);
     PLIMSOLL_RETURN_IF_ERROR(run.begin(parameter_count, result_count,
                                        (parameters == nullptr && parameter_count > 0) ||

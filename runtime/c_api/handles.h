@@ -53,11 +53,15 @@ plm_status* guarded(Body&& body) noexcept {
 
 // A copy of the caller's struct with the fields it does not know set to zero. The caller's struct
 // may be older (shorter) or newer (longer) than ours.
+// Options without a size would silently count for nothing, a limit among them: an error.
 template <typename T>
-T read_options(const T* options) {
+Result<T> read_options(const T* options) {
   T copy;
   std::memset(&copy, 0, sizeof copy);
   if (options != nullptr) {
+    if (options->struct_size < sizeof(std::size_t)) {
+      return invalid_argument("struct_size is not set");
+    }
     std::memcpy(&copy, options, std::min(options->struct_size, sizeof copy));
   }
   copy.struct_size = sizeof copy;

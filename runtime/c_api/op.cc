@@ -45,8 +45,8 @@ Status record_general(trace::Context& context, ir::Opcode opcode, const plm_tens
     request.operands.push_back(unwrap(operands[i])->node);
   }
   trace::Recorder& recorder = context.recorder();
-  PLIMSOLL_RETURN_IF_ERROR(
-      c_api::read_attributes(c_api::read_options(attributes), recorder, request));
+  PLIMSOLL_ASSIGN_OR_RETURN(const plm_op_attributes known, c_api::read_options(attributes));
+  PLIMSOLL_RETURN_IF_ERROR(c_api::read_attributes(known, recorder, request));
   PLIMSOLL_ASSIGN_OR_RETURN(trace::NodeRef node,
                             recorder.record(opcode, request.operands, &request.op,
                                             request.given ? &*request.given : nullptr));

@@ -132,6 +132,7 @@ plm_context* plm_tensor_context(const plm_tensor* tensor) {
 
 plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name) {
   return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "set_name: the tensor is NULL"));
     unwrap(tensor)->context->set_name(unwrap(tensor)->node, name == nullptr ? "" : name);
     return ok_status();
   });

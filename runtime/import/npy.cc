@@ -6,9 +6,10 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <vector>
+
+#include "runtime/base/file.h"
 
 namespace plimsoll::import {
 namespace {
@@ -154,10 +155,7 @@ Result<Literal> parse_npy(std::span<const std::byte> bytes, std::string_view sou
 }
 
 Result<Literal> read_npy(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return not_found(path + ": cannot be opened");
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad()) return data_loss(path + ": cannot be read");
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, read_file(path));
   return parse_npy(std::as_bytes(std::span(text)), path);
 }
 

@@ -133,6 +133,24 @@ static void bad_programs_are_errors(void) {
   CHECK(plm_status_floor_bytes(status) > 64);
   plm_status_free(status);
   CHECK(program == NULL);
+  CHECK_FAILS(plm_executable_load(context, "/", NULL, &program), PLM_NOT_FOUND,
+              "/: cannot be opened");
+  const plm_placement placements[2] = {PLM_PLACEMENT_HOST, (plm_placement)7};
+  options.memory_limit_bytes = 0;
+  options.placements = placements;
+  options.placement_count = 2;
+  CHECK_FAILS(plm_executable_create(context, kProgram, strlen(kProgram), "p", &options, &program),
+              PLM_INVALID_ARGUMENT, "placement 7");
+  options.placements = NULL;
+  options.memory_limit_bytes = -1;
+  CHECK_FAILS(plm_executable_create(context, kProgram, strlen(kProgram), "p", &options, &program),
+              PLM_INVALID_ARGUMENT, "memory_limit_bytes");
+  int64_t floor_bytes = 0;
+  CHECK_FAILS(plm_executable_floor(NULL, &floor_bytes), PLM_INVALID_ARGUMENT, "NULL");
+  CHECK_FAILS(plm_executable_bind(NULL, 0, NULL), PLM_INVALID_ARGUMENT, "NULL");
+  CHECK_FAILS(plm_executable_run(NULL, NULL, 0, NULL, 0), PLM_INVALID_ARGUMENT, "NULL");
+  plm_value_info info = {0};
+  CHECK_FAILS(plm_executable_result(NULL, 0, &info), PLM_INVALID_ARGUMENT, "NULL");
 }
 
 int main(void) {

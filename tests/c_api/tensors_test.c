@@ -233,6 +233,21 @@ static void errors_name_what_is_wrong(void) {
   options.struct_size = sizeof options;
   options.planner = "magic";
   CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "magic");
+  options.planner = NULL;
+  options.max_pending_ops = -1;
+  CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "max_pending_ops");
+  options.struct_size = 0;
+  CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "struct_size");
+  long_list.struct_size = 0;
+  CHECK_FAILS(plm_op(context, PLM_OP_RESHAPE, operands, 1, &long_list, &out, 1),
+              PLM_INVALID_ARGUMENT, "struct_size");
+  plm_memory_statistics memory = {0};
+  const char* text = NULL;
+  CHECK_FAILS(plm_context_set_limit(NULL, 1), PLM_INVALID_ARGUMENT, "NULL");
+  CHECK_FAILS(plm_context_memory(NULL, &memory), PLM_INVALID_ARGUMENT, "NULL");
+  CHECK_FAILS(plm_context_report(NULL, &text), PLM_INVALID_ARGUMENT, "NULL");
+  CHECK_FAILS(plm_wait(NULL), PLM_INVALID_ARGUMENT, "NULL");
+  CHECK_FAILS(plm_tensor_set_name(NULL, "x"), PLM_INVALID_ARGUMENT, "NULL");
   CHECK_OK(plm_context_create(NULL, &other));
   CHECK_FAILS(plm_eval(other, &a, 1), PLM_INVALID_ARGUMENT, "another context");
   plm_context_destroy(other);
