@@ -2,6 +2,8 @@
 #include "runtime/device/cpu/parallel.h"
 
 #include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 #include <sched.h>
@@ -33,10 +35,21 @@ struct Pool {
   std::mutex mutex;
   std::atomic<int> threads{0};  // 0: not asked for yet
   std::shared_ptr<tbb::task_arena> arena;
+  std::unique_ptr<tbb::global_control> above_default;
 
   std::shared_ptr<tbb::task_arena> current() {
     const std::lock_guard lock(mutex);
-    if (arena == nullptr) arena = std::make_shared<tbb::task_arena>(thread_count());
+    if (arena == nullptr) {
+      const int threads = thread_count();
+      // Without leave oneTBB starts no more threads than there are CPUs, and prints that it
+      // doesn't. Leave is only given, never taken from other users of oneTBB in the process.
+      above_default.reset();
+      if (threads > tbb::info::default_concurrency()) {
+        above_default = std::make_unique<tbb::global_control>(
+            tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+      }
+      arena = std::make_shared<tbb::task_arena>(threads);
+    }
     return arena;
   }
 };
