@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <mutex>
@@ -154,7 +155,7 @@ class CachingCompiler final : public Compiler {
                                std::to_string(dumped_++) + ".ll";
       std::ofstream file(path);
       file << text;
-      if (!file.flush()) return unavailable("write kernel dump: " + path);
+      if (!file.flush()) return unavailable(path + ": the kernel dump cannot be written");
     }
     return std::shared_ptr<const device::Kernel>(
         std::make_shared<CompiledKernel>(graph, phases, workspace_bytes, std::move(native)));
@@ -186,6 +187,14 @@ bool supports(const ir::Instruction& instruction) {
 }
 
 Result<std::unique_ptr<Compiler>> Compiler::create(const Options& options) {
+  if (!options.dump_directory.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.dump_directory, error);
+    if (error) {
+      return unavailable("kernel dumps: '" + options.dump_directory +
+                         "' cannot be made a folder: " + error.message());
+    }
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(auto native, NativeCompiler::create(options.optimization_level));
   return std::unique_ptr<Compiler>(std::make_unique<CachingCompiler>(options, std::move(native)));
 }

@@ -60,7 +60,7 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   jit::Options jit_options;
   jit_options.dump_directory = variable_text(Variable::dump_dir).text;
   auto compiler = jit::Compiler::create(jit_options);
-  PLIMSOLL_PROGRAM_FAULT(compiler.status());
+  PLIMSOLL_CALL_FAULT(compiler.status());
   out.compiler_ = std::move(*compiler);
   auto copy = must_compile ? nullptr : module->clone();
   auto program = executor::Program::create(std::move(module), *out.compiler_, !flags.as_written);
