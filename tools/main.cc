@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "runtime/base/environment.h"
@@ -49,7 +50,13 @@ int run(int argc, char** argv) {
     return fail(invalid_argument(error.what()), 2, wants_json);
   }
   Output output;
-  const Outcome outcome = commands.action(output);
+  Outcome outcome;
+  try {
+    outcome = commands.action(output);
+  } catch (const std::bad_alloc&) {
+    outcome = Outcome::program_fault(
+        Status(StatusCode::resource_exhausted, "the host has no memory left"));
+  }
   if (!outcome.ok()) return fail(outcome.status(), outcome.exit_code(), commands.json);
   if (commands.json) {
     print(output.json);

@@ -204,7 +204,7 @@ void add_opt(Commands& commands) {
   command
       ->add_option("--block-size", flags->block_size,
                    "remat-greedy: most instructions recomputed as one")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
   command->add_flag("--list", flags->list, "Name the passes");
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return opt(*flags, output); };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -116,9 +117,17 @@ void add_run(Commands& commands) {
       ->add_option("--input", flags->inputs,
                    "NAME=FILE.npy for a parameter; NAME#LEAF=... for one array of a tuple")
       ->allow_extra_args(false);
-  command->add_option("--seed", flags->seed, "Of the inputs that are not given");
+  // The library's own conversion wraps -1 and saturates what does not fit.
+  command->add_option("--seed", flags->seed, "Of the inputs that are not given")
+      ->check([](const std::string& text) {
+        std::uint64_t seed = 0;
+        const char* const end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, seed);
+        return error == std::errc() && stop == end ? std::string()
+                                                   : "'" + text + "' is no number below 2^64";
+      });
   command->add_option("--output-dir", flags->output_dir, "Folder that gets NAME.npy per result");
-  command->add_option("--repeat", flags->repeat, "Number of runs")->check(CLI::PositiveNumber);
+  command->add_option("--repeat", flags->repeat, "Number of runs")->check(CLI::Range(1, 1 << 30));
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return run(*flags, output); };
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -63,6 +64,33 @@ TEST(Command, RefusesBadSizesByNameAndGrammar) {
   EXPECT_EQ(call.json()["error"]["code"], "INVALID_ARGUMENT");
   EXPECT_EQ(plimsoll("run " + file + " --planner magic").exit_code, 2);
   EXPECT_EQ(plimsoll("run " + file, "PLIMSOLL_PLANNER=magic").exit_code, 2);
+  for (const char* seed : {"-1", "x", "18446744073709551616"}) {
+    EXPECT_EQ(plimsoll("run " + file + " --seed " + seed).exit_code, 2) << seed;
+  }
+  EXPECT_EQ(plimsoll("run " + file + " --seed 18446744073709551615").exit_code, 0);
+  EXPECT_EQ(plimsoll("run " + file + " --repeat 0").exit_code, 2);
+  call = plimsoll("run " + file, "PLIMSOLL_DUMP_DIR=" + file);
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("kernel dumps"), std::string::npos) << call.error;
+}
+
+TEST(Command, MakesTheFolderOfKernelDumps) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  const Call call = plimsoll("run " + file, "PLIMSOLL_DUMP_DIR=" + folder.path("a/b"));
+  EXPECT_EQ(call.exit_code, 0) << call.error;
+  EXPECT_FALSE(std::filesystem::is_empty(folder.path("a/b")));
+}
+
+TEST(Command, TakesMoreThreadsThanCpusWithoutAWord) {
+  const Folder folder;
+  const std::string file =
+      folder.write("p.hlo", "x = f32[1048576] parameter(0)\nROOT y = f32[1048576] exponential(x)");
+  const Call few = plimsoll("run " + file + " --json", "PLIMSOLL_NUM_THREADS=1");
+  const Call many = plimsoll("run " + file + " --json", "PLIMSOLL_NUM_THREADS=300");
+  EXPECT_EQ(many.exit_code, 0);
+  EXPECT_EQ(many.error, "");
+  EXPECT_EQ(few.json()["outputs"], many.json()["outputs"]);
 }
 
 TEST(Command, TellsTheCallsFaultFromTheProgramsFault) {
@@ -222,6 +250,9 @@ TEST(Run, RefusesInputsThatDoNotFit) {
   EXPECT_EQ(call.exit_code, 2);
   EXPECT_NE(call.error.find("x, y"), std::string::npos) << call.error;
   EXPECT_EQ(plimsoll(run + "x=" + folder.path("no.npy")).exit_code, 2);
+  call = plimsoll(run + "x=/");
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("NOT_FOUND: /: cannot be opened"), std::string::npos) << call.error;
   EXPECT_EQ(plimsoll(run + "x=" + folder.write("bad.npy", "nonsense")).exit_code, 1);
   EXPECT_EQ(plimsoll(run + "x").exit_code, 2);
 }
