@@ -59,14 +59,16 @@ class Arranger {
     first_reader_.assign(graph_.values.size(), kNever);
     last_reader_.assign(graph_.values.size(), {-1, -1});
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      for (const ValueId v : graph_.inputs[order_[i]]) {
-        if (v < 0) continue;
+      const auto read = [&](ValueId v) {
+        if (v < 0) return;
         auto& first = first_reader_[static_cast<std::size_t>(v)];
         auto& last = last_reader_[static_cast<std::size_t>(v)];
         const auto here = static_cast<std::int32_t>(i);
         first = std::min(first, here);
         if (last.first != here) last = {here, last.first};
-      }
+      };
+      for (const ValueId v : graph_.inputs[order_[i]]) read(v);
+      for (const ValueId v : graph_.held[order_[i]]) read(v);
     }
   }
 
@@ -275,7 +277,8 @@ class Arranger {
       const Value& to = value(item.to);
       op.instruction = to.source;
       op.seconds = static_cast<double>(to.bytes) * kSecondsPerByte + kLaunchSeconds;
-      op.recomputable = true;
+      op.recomputable = std::find(graph_.held.items.begin(), graph_.held.items.end(), item.to) ==
+                        graph_.held.items.end();
       problem_.ops.push_back(op);
       if (item.from >= 0) problem_.inputs.push(item.from);
       problem_.outputs.push(item.to);
@@ -296,6 +299,11 @@ class Arranger {
       }
       std::sort(reads.begin(), reads.end());
       reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    }
+    if (item.graph_op >= 0) {
+      for (const ValueId v : graph_.held[item.graph_op]) {
+        if (std::find(reads.begin(), reads.end(), v) == reads.end()) reads.push_back(v);
+      }
     }
     for (const ValueId v : reads) problem_.reads.push(v);
     problem_.reads.close();

@@ -28,7 +28,9 @@ std::int64_t round_up(std::int64_t bytes) {
 // definition of views and of in-place reuse.
 class Checker {
  public:
-  Checker(const Plan& plan, bool loop_body) : plan_(plan), loop_body_(loop_body) {}
+  enum class Kind : std::uint8_t { entry, callee, loop_body };
+  Checker(const Plan& plan, Kind kind)
+      : plan_(plan), kind_(kind), loop_body_(kind == Kind::loop_body) {}
 
   Status run() {
     if (plan_.computation == nullptr) return fail("no computation");
@@ -113,6 +115,10 @@ class Checker {
           if (index >= parameter_leaves.size() ||
               b.bytes != round_up(parameter_leaves[index]->byte_size())) {
             return fail(name + " does not match parameter leaf " + std::to_string(index));
+          }
+          // A callee's parameters are its caller's values; a loop body's are the state.
+          if (kind_ != Kind::entry && b.donated != loop_body_) {
+            return fail(name + ": only a loop body's parameters are its own to write");
           }
           contents_[i] = parameter_contents_[index];
           break;
@@ -230,6 +236,10 @@ class Checker {
     const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
     if (b.placement == Placement::constant || b.host)
       return fail("writes a constant or host memory");
+    if (b.placement == Placement::parameter && !b.donated) {
+      return fail("writes a read-only parameter");
+    }
+    if (held_.contains(id)) return fail("writes what an asynchronous start still reads");
     contents_[static_cast<std::size_t>(id)] = content;
     return ok_status();
   }
@@ -270,7 +280,33 @@ class Checker {
       }
     }
     if (k != step.inputs.size()) return fail("too many inputs");
-    return write_outputs(step);
+    PLIMSOLL_RETURN_IF_ERROR(end_async(instruction));
+    PLIMSOLL_RETURN_IF_ERROR(write_outputs(step));
+    if (ir::op_info(instruction.opcode()).op_class == ir::OpClass::async &&
+        async_start_of(instruction) == nullptr) {
+      for (const BufferId id : step.inputs) {
+        if (id >= 0) started_[&instruction].push_back(id);
+        if (id >= 0) held_.insert(id);
+      }
+    }
+    return ok_status();
+  }
+
+  // The operands of the start lived, untouched, until its done.
+  Status end_async(const Instruction& done) {
+    const Instruction* start = async_start_of(done);
+    if (start == nullptr) return ok_status();
+    const auto found = started_.find(start);
+    if (found == started_.end()) return ok_status();
+    for (const BufferId id : found->second) {
+      if (!is_alive(id)) {
+        return fail("buffer " + std::to_string(id) + " that '" + start->name() +
+                    "' reads does not live until its done");
+      }
+      held_.erase(held_.find(id));
+    }
+    started_.erase(found);
+    return ok_status();
   }
 
   Status write_outputs(const Step& step) {
@@ -325,7 +361,7 @@ class Checker {
       if (callee.computation != instruction.called_computations()[i]) return fail("wrong callee");
       if (callee.arena_bytes > workspace) return fail("the workspace is too small for its callee");
       const bool body = instruction.opcode() == Opcode::while_ && i == 1;
-      PLIMSOLL_RETURN_IF_ERROR(Checker(callee, body).run());
+      PLIMSOLL_RETURN_IF_ERROR(Checker(callee, body ? Kind::loop_body : Kind::callee).run());
     }
     return ok_status();
   }
@@ -374,11 +410,14 @@ class Checker {
   }
 
   const Plan& plan_;
+  const Kind kind_;
   const bool loop_body_;
   std::int32_t step_ = -1;
   std::unordered_map<const Instruction*, std::vector<Content>> leaves_;
   std::vector<Content> parameter_contents_;
   std::vector<Content> contents_;
+  std::unordered_map<const Instruction*, std::vector<BufferId>> started_;  // until the done
+  std::unordered_multiset<BufferId> held_;                                 // their operands
   std::int64_t live_arena_ = 0;
 };
 
@@ -410,7 +449,7 @@ Status check_plan(const ir::Module& module, const Plan& plan) {
   if (plan.by_cause.constants != module_constant_bytes(*module.entry(), seen)) {
     return internal_error("the plan counts the constants wrong");
   }
-  return Checker(plan, false).run();
+  return Checker(plan, Checker::Kind::entry).run();
 }
 
 }  // namespace plimsoll::planner

@@ -65,6 +65,7 @@ class Emitter {
       const BufferId b = add_buffer(Placement::parameter, static_cast<int>(p), original.bytes,
                                     original.source, original.leaf);
       parameter_buffer_[p] = b;
+      buffer(b).donated = graph.residency[p] == ParameterResidency::donated;
       if (graph.residency[p] == ParameterResidency::host) {
         buffer(b).host = true;
       } else {

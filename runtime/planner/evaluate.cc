@@ -129,7 +129,9 @@ bool is_valid(const Problem& problem, std::span<const OpId> schedule) {
         return false;
       }
     }
-    done[static_cast<std::size_t>(op)] = 1;
+    auto& again = done[static_cast<std::size_t>(op)];
+    if (again && !problem.ops[static_cast<std::size_t>(op)].recomputable) return false;
+    again = 1;
   }
   return std::all_of(done.begin(), done.end(), [](char d) { return d != 0; });
 }

@@ -38,7 +38,8 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
 // The time of all executions, added up in an order that does not depend on the schedule's.
 double total_seconds(const Problem& problem, std::span<const OpId> schedule);
 
-// True when every op runs, every read finds its value made, and nothing reads a donated parameter
+// True when every op runs, only what may be is recomputed, every read finds its value made, and
+// nothing reads a donated parameter
 // after its buffer is overwritten.
 bool is_valid(const Problem& problem, std::span<const OpId> schedule);
 

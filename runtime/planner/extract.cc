@@ -216,8 +216,24 @@ class Extractor {
     graph_.outputs.close();
     for (const OpId before : comes_after_[i]) graph_.after.push(before);
     graph_.after.close();
+    hold_operands(instruction);
     if (instruction.has_side_effect()) last_effect_ = id;
     find_reuse(instruction, id);
+  }
+
+  // What is held is not given up in between: it would come back elsewhere.
+  void hold_operands(const Instruction& instruction) {
+    if (const Instruction* start = async_start_of(instruction)) {
+      for (const Instruction* operand : start->operands()) {
+        for (const ValueId v : leaf_values_[index(*operand)]) {
+          if (v < 0) continue;
+          graph_.held.push(v);
+          const OpId producer = value(v).producer;
+          if (producer >= 0) graph_.ops[static_cast<std::size_t>(producer)].recomputable = false;
+        }
+      }
+    }
+    graph_.held.close();
   }
 
   static StepKind step_kind(Opcode opcode) {

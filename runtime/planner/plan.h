@@ -35,7 +35,8 @@ struct Buffer {
   const ir::Instruction* source = nullptr;  // what it holds first (in-place reuse may change that)
   int leaf = 0;                             // which leaf of `source`
   bool pinned = false;                      // a collective or a transfer needs it pinned or shared
-  bool host = false;  // a parameter in host memory: only upload steps read it, it costs nothing
+  bool host = false;     // a parameter in host memory: only upload steps read it, it costs nothing
+  bool donated = false;  // a parameter that steps may write
 };
 
 enum class StepKind : std::uint8_t {

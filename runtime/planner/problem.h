@@ -79,6 +79,8 @@ struct Graph {
   std::vector<Op> ops;   // in schedule order
   Rows inputs, outputs;  // per op, one value per operand / result leaf; -1 for tokens
   Rows after;            // per op, ops that come first although no value says so
+  Rows held;             // per op, values besides its inputs that must stay where they are until it
+                         // has run: an asynchronous start's operands, at its done
   std::vector<Value> values;
   std::vector<std::vector<Reuse>> reuse;  // per op
   std::vector<ValueId> parameters;        // per parameter leaf; -1 for tokens
@@ -99,7 +101,7 @@ struct Problem {
   const Graph* graph = nullptr;
   std::vector<Op> ops;
   Rows inputs, outputs;  // per leaf, as in Graph
-  Rows reads;            // inputs, each value once, tokens left out
+  Rows reads;            // inputs and held values, each once, tokens left out
   Rows uses;             // per value, the ops that read it, rising
   std::vector<Value> values;
   std::vector<std::vector<Reuse>> reuse;

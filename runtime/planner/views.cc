@@ -48,4 +48,21 @@ bool reuses_operand(const ir::Instruction& instruction, int operand_leaf, int ou
   }
 }
 
+const ir::Instruction* async_start_of(const ir::Instruction& done) {
+  switch (done.opcode()) {
+    case ir::Opcode::all_reduce_done:
+    case ir::Opcode::all_gather_done:
+    case ir::Opcode::collective_permute_done:
+    case ir::Opcode::copy_done:
+    case ir::Opcode::async_done:
+    case ir::Opcode::send_done:
+      break;
+    default:
+      return nullptr;
+  }
+  const ir::Instruction* start = done.operand(0);
+  while (start->opcode() == ir::Opcode::async_update) start = start->operand(0);
+  return start;
+}
+
 }  // namespace plimsoll::planner

@@ -13,4 +13,8 @@ bool is_view(const ir::Instruction& instruction);
 // (in_place.h), control flow included: a while's state may stay where it is.
 bool reuses_operand(const ir::Instruction& instruction, int operand_leaf, int output_leaf);
 
+// The instruction whose operands are in use until `done` has run: the start that an asynchronous
+// done ends; null for any other instruction.
+const ir::Instruction* async_start_of(const ir::Instruction& done);
+
 }  // namespace plimsoll::planner

@@ -137,6 +137,56 @@ ENTRY e {
   EXPECT_EQ(body.arena_bytes, 0);
 }
 
+TEST(Planner, CheckRefusesWritesToReadOnlyParameters) {
+  const auto module = parse(R"(
+HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY e {
+  w = f32[1024] parameter(0)
+  x = f32[1024] parameter(1)
+  n = f32[1024] subtract(w, x)
+  ROOT r = (f32[1024]) tuple(n)
+})");
+  auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  for (Buffer& buffer : plan->buffers) buffer.donated = false;
+  const Status proof = check_plan(*module, *plan);
+  ASSERT_EQ(proof.code(), StatusCode::internal);
+  EXPECT_NE(proof.message().find("read-only parameter"), std::string::npos) << proof.message();
+}
+
+TEST(Planner, OperandsOfAnAsynchronousStartLiveUntilItsDone) {
+  const auto module = parse(R"(
+HloModule m
+sum {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+ENTRY e {
+  p = f32[1024] parameter(0)
+  x = f32[1024] exponential(p)
+  s = f32[1024] all-reduce-start(x), replica_groups={}, to_apply=sum
+  y = f32[1024] negate(p)
+  z = f32[1024] exponential(y)
+  d = f32[1024] all-reduce-done(s)
+  ROOT r = f32[1024] add(d, z)
+})");
+  module->is_scheduled = true;
+  auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  ASSERT_EQ(plan->steps.size(), 6u);
+  const BufferId operand = plan->steps[1].inputs[0];
+  EXPECT_EQ(plan->steps[1].kind, StepKind::collective_start);
+  EXPECT_EQ(plan->buffers[static_cast<std::size_t>(operand)].last_step, 4);
+  EXPECT_EQ(plan->arena_bytes, 4 * 4096);  // x, s, d and y with z in its place
+  // One step less is one too few.
+  plan->buffers[static_cast<std::size_t>(operand)].last_step = 3;
+  const Status proof = check_plan(*module, *plan);
+  ASSERT_EQ(proof.code(), StatusCode::internal);
+  EXPECT_NE(proof.message().find("does not live until its done"), std::string::npos)
+      << proof.message();
+}
+
 TEST(Planner, SwappedLoopStateGoesThroughTheArena) {
   const auto module = parse(R"(
 HloModule m
