@@ -31,6 +31,14 @@
 extern "C" {
 #endif
 
+// Callers may pass any number for an enum, and get an error; C++ may look at such a value only when
+// the type beneath is fixed.
+#ifdef __cplusplus
+#define PLM_ENUM_TYPE : int
+#else
+#define PLM_ENUM_TYPE
+#endif
+
 // An error. Immutable; readable from any thread; owned by whoever received it.
 typedef struct plm_status plm_status;
 // A trace in recording, a memory limit, and a thread that executes. One user thread at a time.
@@ -50,7 +58,7 @@ typedef struct plm_executable plm_executable;
 // major << 16 | minor << 8 | patch of the library in use. Any thread.
 PLM_EXPORT uint32_t plm_version(void);
 
-typedef enum plm_code {
+typedef enum plm_code PLM_ENUM_TYPE {
   PLM_OK = 0,
   PLM_CANCELLED = 1,
   PLM_UNKNOWN = 2,
@@ -83,7 +91,7 @@ PLM_EXPORT const char* plm_status_culprit(const plm_status* status);
 // Accepts NULL.
 PLM_EXPORT void plm_status_free(plm_status* status);
 
-typedef enum plm_dtype {
+typedef enum plm_dtype PLM_ENUM_TYPE {
   PLM_PRED = 0,
   PLM_S8 = 1,
   PLM_S16 = 2,
@@ -106,7 +114,7 @@ PLM_EXPORT const char* plm_dtype_name(plm_dtype dtype);
 
 // Semantics are those of the HLO operation of the same name. plm_op says which can be recorded; the
 // others are met in programs given as HLO text.
-typedef enum plm_opcode {
+typedef enum plm_opcode PLM_ENUM_TYPE {
   PLM_OP_PARAMETER = 0,
   PLM_OP_CONSTANT = 1,
   PLM_OP_IOTA = 2,
@@ -220,7 +228,7 @@ typedef enum plm_opcode {
 PLM_EXPORT const char* plm_opcode_name(plm_opcode opcode);
 
 // How reduce, reduce-window, scatter and select-and-scatter combine two values.
-typedef enum plm_reduction {
+typedef enum plm_reduction PLM_ENUM_TYPE {
   PLM_REDUCE_SUM = 0,
   PLM_REDUCE_PRODUCT = 1,
   PLM_REDUCE_MAX = 2,
@@ -230,7 +238,7 @@ typedef enum plm_reduction {
   PLM_REDUCE_REPLACE = 6,  // scatter only: the update takes the place of the old value
 } plm_reduction;
 
-typedef enum plm_comparison {
+typedef enum plm_comparison PLM_ENUM_TYPE {
   PLM_EQ = 0,
   PLM_NE = 1,
   PLM_GE = 2,
@@ -242,7 +250,7 @@ typedef enum plm_comparison {
 // `plm_context_options::memory_limit_bytes` for no limit, whatever the environment says.
 #define PLM_NO_LIMIT INT64_MAX
 
-typedef enum plm_log_level {
+typedef enum plm_log_level PLM_ENUM_TYPE {
   PLM_LOG_INFO = 0,  // one line per cut: cache hit or why not, limit, peak
   PLM_LOG_WARNING = 1,
 } plm_log_level;
@@ -497,7 +505,7 @@ PLM_EXPORT plm_status* plm_trace_text(plm_context* context, plm_tensor* const* t
                                       size_t count, const char** text);
 
 // Where a parameter's bytes are when the program runs.
-typedef enum plm_placement {
+typedef enum plm_placement PLM_ENUM_TYPE {
   PLM_PLACEMENT_HOST = 0,      // uploaded inside the plan, when first needed
   PLM_PLACEMENT_RESIDENT = 1,  // device memory for the whole run
 } plm_placement;
