@@ -17,7 +17,8 @@ Result<bool> inline_calls(ir::Module& module) {
   for (Computation* computation : programs_of(module)) {
     Rewriter rewriter(*computation);
     const auto rule = [&](Rewriter& rewrite, Instruction& at) -> Instruction* {
-      if (at.opcode() != Opcode::call) return nullptr;
+      // Fusions that came with the text were another compiler's choice; ours are made afterwards.
+      if (at.opcode() != Opcode::call && at.opcode() != Opcode::fusion) return nullptr;
       const Computation& callee = *at.to_apply();
       if (callee.instruction_count() > budget) return nullptr;
       budget -= callee.instruction_count();

@@ -23,7 +23,7 @@ Result<bool> simplify(ir::Module& module);
 Result<bool> eliminate_common_subexpressions(ir::Module& module);
 // Unused instructions, tuple elements nobody reads, unreachable computations.
 Result<bool> eliminate_dead_code(ir::Module& module);
-// Inlines call instructions.
+// Inlines call and fusion instructions.
 Result<bool> inline_calls(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile.
 Result<bool> fuse(ir::Module& module);

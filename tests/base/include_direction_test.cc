@@ -41,7 +41,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
     add("runtime/include", {});
     add("runtime/c_api", {"runtime/autograd", "runtime/import", "runtime/include"});
     add("tools", {"runtime/c_api"});
-    add("examples", {"runtime/include"});
+    add("examples", {"runtime/include", "runtime/base"});
     return t;
   }();
   return table;

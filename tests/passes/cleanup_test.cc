@@ -84,5 +84,15 @@ TEST(InlineCalls, PutsTheBodyInPlaceOfTheCall) {
             "add(negate(p0), p0)");
 }
 
+TEST(InlineCalls, DissolvesFusionsThatNoKernelIsMadeFor) {
+  EXPECT_EQ(after(inline_calls,
+                  "HloModule m\nf { x = f32[2,2] parameter(0)\n"
+                  "d = f32[2,2] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                  "ROOT r = f32[2,2] negate(d) }\n"
+                  "ENTRY e { x = f32[2,2] parameter(0)\n"
+                  "ROOT r = f32[2,2] fusion(x), kind=kCustom, calls=f }"),
+            "negate(dot(p0, p0))");
+}
+
 }  // namespace
 }  // namespace plimsoll::passes
