@@ -45,6 +45,24 @@ ENTRY e {
   ROOT r = f32[4,10,10,160] reduce-window(x, low), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, to_apply=max
 })",
      -2, 2, 0},
+    {"channels-first pooling with padding on both sides",
+     R"(HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY e {
+  x = f32[3,5,21,43] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[3,5,11,22] reduce-window(x, zero), window={size=1x1x3x3 stride=1x1x2x2 pad=0_0x0_0x1_1x1_1}, to_apply=add
+})",
+     -2, 2, 1e-6},
+    {"dilated channels-first max pooling",
+     R"(HloModule m
+max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }
+ENTRY e {
+  x = f32[3,5,21,43] parameter(0)
+  low = f32[] constant(-inf)
+  ROOT r = f32[3,5,19,15] reduce-window(x, low), window={size=1x1x3x4 stride=1x1x1x3 pad=0_0x0_0x0_0x5_3 rhs_dilate=1x1x1x2}, to_apply=max
+})",
+     -2, 2, 0},
     {"max pooling gradient",
      R"(HloModule m
 ge { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = pred[] compare(a, b), direction=GE }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max and average pooling of f32[128,28,28,32] (and the same in channels-first order): our
+// reduce-window kernel on the shared pool against oneDNN's pooling on as many OpenMP threads, in
+// one run. Prints one JSON object: milliseconds and ours over oneDNN's.
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "runtime/device/cpu/parallel.h"
+#include "runtime/ir/text.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kBatch = 128, kSize = 28, kChannels = 32;
+constexpr int kRepeats = 15;
+
+struct Case {
+  const char* name;
+  bool average;
+  std::int64_t window;
+  bool channels_last;
+};
+
+constexpr Case kCases[] = {
+    {"max_2x2_nhwc", false, 2, true},    {"max_3x3_nhwc", false, 3, true},
+    {"average_2x2_nhwc", true, 2, true}, {"max_2x2_nchw", false, 2, false},
+    {"max_3x3_nchw", false, 3, false},   {"average_2x2_nchw", true, 2, false}};
+
+std::int64_t out_size(const Case& c) { return (kSize - c.window) / 2 + 1; }
+
+std::string dims(const Case& c, std::int64_t size) {
+  const auto text = [](std::int64_t value) { return std::to_string(value); };
+  return c.channels_last ? "f32[128," + text(size) + "," + text(size) + ",32]"
+                         : "f32[128,32," + text(size) + "," + text(size) + "]";
+}
+
+std::string hlo_of(const Case& c) {
+  const std::string w = std::to_string(c.window);
+  const std::string spatial = w + "x" + w;
+  const std::string size = c.channels_last ? "1x" + spatial + "x1" : "1x1x" + spatial;
+  const std::string stride = c.channels_last ? "1x2x2x1" : "1x1x2x2";
+  return "HloModule m\nfold {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = "
+         "f32[] " +
+         std::string(c.average ? "add" : "maximum") +
+         "(a, b)\n}\nENTRY e {\n  x = " + dims(c, kSize) +
+         " parameter(0)\n  i = f32[] parameter(1)\n  ROOT r = " + dims(c, out_size(c)) +
+         " reduce-window(x, i), window={size=" + size + " stride=" + stride +
+         "}, to_apply=fold\n}\n";
+}
+
+double best_milliseconds(const std::function<void()>& body) {
+  body();
+  std::vector<double> times;
+  for (int i = 0; i < kRepeats; ++i) {
+    const auto start = Clock::now();
+    body();
+    times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  std::sort(times.begin(), times.end());
+  return times.front();
+}
+
+// The sum of a window is what is timed for the average: the division is another, elementwise step.
+int measure(const Case& c, nlohmann::json& report) {
+  auto module = plimsoll::ir::parse_module(hlo_of(c));
+  if (!module.ok()) {
+    std::cerr << module.status().to_string() << '\n';
+    return 1;
+  }
+  auto kernel = plimsoll::kernels::make_kernel(*(*module)->entry()->root());
+  if (!kernel.ok()) {
+    std::cerr << kernel.status().to_string() << '\n';
+    return 1;
+  }
+  std::vector<float> in(static_cast<std::size_t>(kBatch * kSize * kSize * kChannels));
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i * 2654435761u % 1024);
+  std::vector<float> out(static_cast<std::size_t>(kBatch * out_size(c) * out_size(c) * kChannels));
+  std::vector<float> library_out(out.size());
+  float init = c.average ? 0.0f : -std::numeric_limits<float>::infinity();
+
+  const void* inputs[] = {in.data(), &init};
+  void* outputs[] = {out.data()};
+  auto stream = plimsoll::device::cpu_device()->create_stream();
+  if (!stream.ok()) return 1;
+  plimsoll::Status status;
+  const double ours = best_milliseconds(
+      [&] { status = (*kernel)->launch(**stream, {inputs, outputs, nullptr}); });
+  if (!status.ok()) return 1;
+
+  using Desc = dnnl::memory::desc;
+  const auto tag =
+      c.channels_last ? dnnl::memory::format_tag::nhwc : dnnl::memory::format_tag::nchw;
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream library_stream(engine);
+  const Desc source({kBatch, kChannels, kSize, kSize}, dnnl::memory::data_type::f32, tag);
+  const Desc target({kBatch, kChannels, out_size(c), out_size(c)}, dnnl::memory::data_type::f32,
+                    tag);
+  const dnnl::pooling_forward::primitive_desc description(
+      {dnnl::prop_kind::forward_inference,
+       c.average ? dnnl::algorithm::pooling_avg_exclude_padding : dnnl::algorithm::pooling_max,
+       source,
+       target,
+       {2, 2},
+       {c.window, c.window},
+       {0, 0},
+       {0, 0}},
+      engine);
+  const dnnl::pooling_forward pooling(description);
+  const double library = best_milliseconds([&] {
+    pooling.execute(library_stream, {{DNNL_ARG_SRC, {source, engine, in.data()}},
+                                     {DNNL_ARG_DST, {target, engine, library_out.data()}}});
+    library_stream.wait();
+  });
+  const float scale = c.average ? 1.0f / static_cast<float>(c.window * c.window) : 1.0f;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] * scale != library_out[i]) {
+      std::cerr << c.name << ": results differ at " << i << '\n';
+      return 1;
+    }
+  }
+  report[c.name] = {
+      {"milliseconds", ours}, {"onednn_milliseconds", library}, {"ratio", ours / library}};
+  return 0;
+}
+
+}  // namespace
+
+int main() {
+  omp_set_num_threads(plimsoll::device::thread_count());
+  nlohmann::json report;
+  for (const Case& c : kCases) {
+    if (measure(c, report) != 0) return 1;
+  }
+  std::cout << report.dump(2) << '\n';
+  return 0;
+}
