@@ -96,8 +96,8 @@ int measure(const Case& c, nlohmann::json& report) {
   auto stream = plimsoll::device::cpu_device()->create_stream();
   if (!stream.ok()) return 1;
   plimsoll::Status status;
-  const double ours = best_milliseconds(
-      [&] { status = (*kernel)->launch(**stream, {inputs, outputs, nullptr}); });
+  const double ours =
+      best_milliseconds([&] { status = (*kernel)->launch(**stream, {inputs, outputs, nullptr}); });
   if (!status.ok()) return 1;
 
   using Desc = dnnl::memory::desc;

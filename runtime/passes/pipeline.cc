@@ -20,7 +20,8 @@ Result<bool> run(const PassInfo& pass, ir::Module& module) {
   return changed;
 }
 
-const PassInfo kInlineCalls = {"inline", "Inlines calls, and fusions that came with the text", inline_calls};
+const PassInfo kInlineCalls = {"inline", "Inlines calls, and fusions that came with the text",
+                               inline_calls};
 const PassInfo kSimplify = {"simplify", "Algebraic identities that keep every bit", simplify};
 const PassInfo kCse = {"cse", "Merges equal instructions", eliminate_common_subexpressions};
 const PassInfo kDce = {"dce", "Removes what nothing needs", eliminate_dead_code};
