@@ -347,7 +347,10 @@ std::vector<Value*> ValueEmitter::apply(const ir::Computation& computation,
       result = emit_elementwise(builder_, instruction, std::move(operands), std::move(dtypes));
     }
     if (result == nullptr) {
-      fail(unimplemented("compile '" + instruction.name() + "'"), instruction.shape().dtype());
+      fail(unimplemented("compile '" + instruction.name() +
+                         "': " + std::string(ir::to_string(instruction.opcode())) + " of " +
+                         std::string(ir::to_string(instruction.shape().dtype()))),
+           instruction.shape().dtype());
       return arguments;
     }
     values.emplace(&instruction, result);
