@@ -61,7 +61,7 @@ Outcome remat(const RematFlags& flags, std::unique_ptr<ir::Module>& module, bool
   planner::PlanOptions options;
   const Outcome outcome = limit_for(*module, flags, options);
   if (!outcome.ok()) return outcome;
-  options.min_recompute_bytes = flags.min_bytes;
+  options.min_bytes = flags.min_bytes;
   const planner::RooflineCostModel cost_model;
   const auto plan = planner::make_plan(*module, cost_model, options);
   PLIMSOLL_PROGRAM_FAULT(plan.status());

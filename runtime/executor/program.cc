@@ -74,6 +74,10 @@ class KernelCostModel : public planner::CostModel {
     const auto it = workspaces_.find(&instruction);
     return it == workspaces_.end() ? 0 : it->second;
   }
+  double codec_seconds(const planner::Codec& codec, const ir::Shape& shape,
+                       bool encode) const override {
+    return roofline_.codec_seconds(codec, shape, encode);
+  }
 
  private:
   planner::RooflineCostModel roofline_;

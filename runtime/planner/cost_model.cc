@@ -158,4 +158,11 @@ double RooflineCostModel::seconds(const Instruction& instruction) const {
          roofline_.launch_seconds;
 }
 
+// Both directions read one form and write the other.
+double RooflineCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape, bool) const {
+  const auto bytes = static_cast<double>(shape.byte_size() + encoded_bytes(codec, shape));
+  const double work = static_cast<double>(shape.element_count()) / roofline_.other_flops_per_second;
+  return std::max(work, bytes / roofline_.bytes_per_second) + roofline_.launch_seconds;
+}
+
 }  // namespace plimsoll::planner

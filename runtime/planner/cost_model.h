@@ -30,6 +30,7 @@ class RooflineCostModel : public CostModel {
   explicit RooflineCostModel(const Roofline& roofline = {}) : roofline_(roofline) {}
   double seconds(const ir::Instruction& instruction) const override;
   std::int64_t workspace_bytes(const ir::Instruction&) const override { return 0; }
+  double codec_seconds(const Codec& codec, const ir::Shape& shape, bool encode) const override;
 
  private:
   Roofline roofline_;

@@ -89,7 +89,7 @@ std::int64_t Ladder::least_arena() const {
 }
 
 void Ladder::set_targets() {
-  if (options_.policy == Policy::none || !options_.allow_recompute) return;
+  if (options_.policy == Policy::none || !options_.remedies.recompute) return;
   const std::int64_t top = steps_.front().rung.live;
   const std::int64_t bottom = std::max({least_arena(), top / 512, std::int64_t{64}});
   if (bottom >= top) return;
@@ -132,11 +132,11 @@ void Ladder::choose_variants(std::int64_t target, bool leave_room) {
 std::optional<Schedule> Ladder::make_schedule(std::int64_t target, double least_seconds) const {
   switch (options_.policy) {
     case Policy::greedy:
-      return greedy_schedule(problem_, target, options_.min_recompute_bytes);
+      return greedy_schedule(problem_, target, options_.min_bytes);
     case Policy::sqrt:
       return checkpoint_sqrt(problem_, target);
     default:
-      return rematerialize(problem_, target, options_.min_recompute_bytes, least_seconds);
+      return rematerialize(problem_, target, options_.min_bytes, least_seconds);
   }
 }
 

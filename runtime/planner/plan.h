@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/ir/module.h"
+#include "runtime/planner/codec.h"
 
 namespace plimsoll::planner {
 
@@ -22,11 +23,13 @@ enum class Placement : std::uint8_t {
   parameter,  // the caller's buffer of parameter leaf `index`
   output,     // the caller's buffer of result leaf `index`
   constant,   // the constant instruction `source`
+  host,       // at `offset` of the plan's host block; only transfers touch it
+  disk,       // at `offset` of the plan's part of the spill file; only transfers touch it
 };
 
 struct Buffer {
   Placement placement = Placement::arena;
-  std::int64_t offset = 0;  // arena only; a multiple of device::kBufferAlignment
+  std::int64_t offset = 0;  // arena, host, disk: a multiple of device::kBufferAlignment
   int index = 0;            // parameter or output leaf
   std::int64_t bytes = 0;
   // First and last step that touch it, inclusive. Parameters of residency `resident` and outputs
@@ -44,8 +47,10 @@ enum class StepKind : std::uint8_t {
   recompute,
   encode,
   decode,
-  swap_out,
-  swap_in,
+  swap_out,   // inputs[0] (arena) -> outputs[0] (host or disk); goes on in the background until its
+              // swap_wait, and neither buffer may be touched or given up before that
+  swap_in,    // inputs[0] (host or disk) -> outputs[0] (arena); as swap_out
+  swap_wait,  // waits for the transfer that step `transfer` started
   collective_start,
   collective_done,
   copy,    // inputs[0] -> outputs[0]
@@ -57,11 +62,16 @@ struct Plan;
 
 struct Step {
   StepKind kind = StepKind::compute;
+  // encode, decode, swap_*: what made the value that is moved, and which leaf of it.
   const ir::Instruction* instruction = nullptr;
+  int leaf = 0;
+  Codec codec;                 // encode: inputs[0] plain -> outputs[0] encoded; decode: back
+  std::int32_t transfer = -1;  // swap_wait: the index of the swap_out or swap_in
   // One per array leaf of the operands in operand order, and of the result (device/kernel.h's
   // order).
   std::vector<BufferId> inputs, outputs;
   BufferId workspace = -1;
+  BufferId host_workspace = -1;  // the host block of this step's callees; -1: they need none
   // call: {callee}; while: {condition, body}; conditional: branches. Each callee's arena is the
   // workspace of this step; the workspace is as large as the largest of them needs (a while's
   // condition and body may share it).
@@ -93,12 +103,15 @@ struct Plan {
   std::vector<BufferId> results;
 
   std::int64_t arena_bytes = 0;  // packed
+  std::int64_t host_bytes = 0,
+               disk_bytes = 0;  // blocks of the other tiers, packed, callees included
   // Parameters + constants + outputs (those not in donated parameters) + arena, callees included.
   std::int64_t peak_bytes = 0;
   std::int64_t live_bytes = 0;  // the same by liveness alone (a perfect packing's peak)
   std::int64_t limit_bytes = kUnlimited;
   std::int64_t recomputed_bytes = 0;  // bytes written by recompute steps
   double predicted_seconds = 0, unlimited_seconds = 0, planning_seconds = 0;
+  // No plan of these instructions in this order under this limit is faster (bound.h).
   double lower_bound_seconds = 0;
   StepCounts counts;  // callees included, loop bodies once
   BytesByCause by_cause;

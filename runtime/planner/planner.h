@@ -8,6 +8,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
+#include "runtime/planner/codec.h"
 #include "runtime/planner/plan.h"
 
 namespace plimsoll::planner {
@@ -20,7 +21,30 @@ class CostModel {
   // Time of one execution; for control flow, the callees' part excluded.
   virtual double seconds(const ir::Instruction& instruction) const = 0;
   virtual std::int64_t workspace_bytes(const ir::Instruction& instruction) const = 0;
+  // Time to encode (or decode) a value of this shape.
+  virtual double codec_seconds(const Codec& codec, const ir::Shape& shape, bool encode) const = 0;
+  // Changes whenever an answer above may have changed: plans are cached by it.
+  virtual std::uint64_t version() const { return 0; }
 };
+
+// A place for bytes beside the device's memory, at the end of a link of its own. Each direction is
+// a serial resource: one transfer at a time, in the order in which they are started.
+struct Tier {
+  std::int64_t bytes = 0;  // 0: there is none
+  double out_bytes_per_second = 10e9, in_bytes_per_second = 10e9;
+  double latency_seconds = 10e-6;  // per transfer
+};
+
+// What may be done with a value between two uses besides keeping it.
+struct Remedies {
+  bool recompute = true, compress = true, swap = true;
+  bool lossy = false;  // compress also by codecs that change bits, within their named bound
+};
+
+// What the program's author wants done with a value (Instruction frontend attribute
+// `plimsoll.hint`). `keep` binds; the others are taken wherever the value must give way, before
+// anything that has no hint.
+enum class Hint : std::uint8_t { none, keep, recompute, compress, swap };
 
 enum class Policy : std::uint8_t { default_, greedy, sqrt, none };
 std::string_view to_string(Policy policy);
@@ -44,8 +68,12 @@ struct PlanOptions {
   // Per leaf of the parameters, in order; empty: from the module's aliases and donors, else
   // resident.
   std::vector<ParameterResidency> parameters;
-  bool allow_recompute = true;
-  std::int64_t min_recompute_bytes = 0;  // smaller values are always kept
+  Remedies remedies;
+  std::int64_t min_bytes = 0;  // smaller values are always kept
+  Tier host, disk;
+  // Time to look for better plans in; a first one is always found. 0: a fixed amount of work, so
+  // that the plan is the same on every machine.
+  double planning_seconds = 0;
 };
 
 // Plans the entry computation. RESOURCE_EXHAUSTED with Status::shortage() when no plan fits the
