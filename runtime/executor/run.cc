@@ -28,6 +28,10 @@ Status Run::run_plan(const ResolvedPlan& plan, std::byte* arena, std::span<void*
       case Placement::constant:
         addresses[i] = const_cast<std::byte*>(constants_ + plan.constant_offsets[i]);
         break;
+      case Placement::host:
+      case Placement::disk:
+        addresses[i] = nullptr;  // no kernel's to touch
+        break;
     }
   }
   for (const ResolvedStep& step : plan.steps) {

@@ -134,6 +134,14 @@ class Checker {
           }
           contents_[i] = {b.source, b.leaf};
           break;
+        case Placement::host:
+        case Placement::disk:
+          if (b.offset < 0 || b.offset % kBufferAlignment != 0 ||
+              b.offset + b.bytes >
+                  (b.placement == Placement::host ? plan_.host_bytes : plan_.disk_bytes)) {
+            return fail(name + " lies outside its tier's block or is not aligned");
+          }
+          break;
       }
     }
     return ok_status();
