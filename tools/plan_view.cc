@@ -148,6 +148,8 @@ std::string_view to_string(planner::StepKind kind) {
       return "swap out";
     case planner::StepKind::swap_in:
       return "swap in";
+    case planner::StepKind::swap_wait:
+      return "swap wait";
     case planner::StepKind::collective_start:
       return "collective start";
     case planner::StepKind::collective_done:

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/ir/hint.h"
 #include "runtime/ir/shape_inference.h"
 
 namespace plimsoll::ir {
@@ -137,7 +138,8 @@ Status verify_computation(const Computation& computation,
          {check_order(*instruction, positions, here), check_shape(*instruction)}) {
       if (!status.ok()) return fail(status);
     }
-    for (const Status& status : {check_pairing(*instruction), check_collective(*instruction)}) {
+    for (const Status& status :
+         {check_pairing(*instruction), check_collective(*instruction), check_hint(*instruction)}) {
       if (!status.ok()) return fail(status);
     }
   }

@@ -75,6 +75,7 @@ class Extractor {
     value.producer = producer;
     value.source = &source;
     value.leaf = leaf;
+    value.hint = ir::hint_of(source);
     graph_.values.push_back(value);
     return static_cast<ValueId>(graph_.values.size()) - 1;
   }
@@ -152,6 +153,10 @@ class Extractor {
     auto& leaves = leaf_values_[i];
     if (is_view(instruction)) {
       view_leaves(instruction, leaves);
+      const Hint hint = ir::hint_of(instruction);
+      for (const ValueId v : leaves) {
+        if (v >= 0 && hint != Hint::none) value(v).hint = hint;
+      }
       return;
     }
     if (instruction.opcode() == Opcode::constant) {

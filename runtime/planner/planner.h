@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/ir/hint.h"
 #include "runtime/ir/module.h"
 #include "runtime/planner/codec.h"
 #include "runtime/planner/plan.h"
@@ -41,10 +42,9 @@ struct Remedies {
   bool lossy = false;  // compress also by codecs that change bits, within their named bound
 };
 
-// What the program's author wants done with a value (Instruction frontend attribute
-// `plimsoll.hint`). `keep` binds; the others are taken wherever the value must give way, before
-// anything that has no hint.
-enum class Hint : std::uint8_t { none, keep, recompute, compress, swap };
+// `keep` binds; the others are taken wherever the value must give way, before anything that has no
+// hint.
+using ir::Hint;
 
 enum class Policy : std::uint8_t { default_, greedy, sqrt, none };
 std::string_view to_string(Policy policy);

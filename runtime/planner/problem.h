@@ -47,6 +47,7 @@ struct Value {
   int index = -1;             // parameter or result leaf of `home`
   bool live_out = false;      // an arena value that must survive to the end
   OpId overwritten = kNever;  // parameters: the op that writes its buffer
+  Hint hint = Hint::none;     // of the instruction, or of a view of the value
 };
 
 // One callee plan that a control-flow op may use.
