@@ -290,6 +290,10 @@ class Packer {
 
 }  // namespace
 
+Packing pack(std::span<const Lifetime> lifetimes, const PackOptions& options) {
+  return Packer(lifetimes, options.alignment).run(options.target, options.effort);
+}
+
 Packing pack(std::span<const Lifetime> lifetimes, std::int64_t alignment, std::int64_t target,
              int effort) {
   return Packer(lifetimes, alignment).run(target, effort);

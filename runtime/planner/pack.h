@@ -19,9 +19,20 @@ struct Packing {
   std::int64_t load = 0;  // max over time of the live (aligned) bytes: no packing is lower
 };
 
+struct PackOptions {
+  std::int64_t alignment = 1;
+  std::int64_t target = 0;  // a height that is low enough; the load is in any case
+  int effort = 1;           // bounds the work
+  // With more than 0, the clock bounds the work in place of `effort`, and results may differ from
+  // run to run.
+  double seconds = 0;
+};
+
 // Offsets such that no two buffers that live at the same time overlap. A portfolio of orders with
-// best fit, then a search on the critical windows; stops early at the load or at `target`.
-// Deterministic: `effort` bounds the work, not the time.
+// best fit, then a search on the critical windows; stops early at the load or at the target.
+// Deterministic as long as no seconds are given. Sizes must sum up to less than 2^62 when aligned.
+Packing pack(std::span<const Lifetime> lifetimes, const PackOptions& options);
+
 Packing pack(std::span<const Lifetime> lifetimes, std::int64_t alignment, std::int64_t target = 0,
              int effort = 1);
 
