@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks a schedule of a recorded training step by itself: `replayer MODEL.txt SCHEDULE`. Prints
+// one JSON object: time, overhead, peak. Exit codes: 0; 1: the schedule breaks a rule; 2: the call
+// is at fault.
+#include "benchmarks/replayer/replay.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "runtime/base/byte_size.h"
+
+namespace {
+
+plimsoll::Result<std::string> read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return plimsoll::not_found("cannot open " + path);
+  return std::string(std::istreambuf_iterator<char>(stream), {});
+}
+
+int fail(const plimsoll::Status& status, int exit_code) {
+  std::cerr << "replayer: " << status.to_string() << "\n";
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string model_path, schedule_path, limit_text = "100%peak";
+  bool addresses = false;
+  CLI::App app("Checks a schedule of a recorded training step.", "replayer");
+  app.add_option("model", model_path, "The flattened step")->required();
+  app.add_option("schedule", schedule_path,
+                 "Actions: `c OPERATION [STORAGE@OFFSET ...]`, `f STORAGE`")
+      ->required();
+  app.add_option("--memory-limit", limit_text, "In bytes, or as a share such as 50%peak")
+      ->capture_default_str();
+  app.add_flag("--addresses", addresses, "Count the limit in addresses");
+  CLI11_PARSE(app, argc, argv);
+
+  const auto limit = plimsoll::parse_memory_limit(limit_text, "--memory-limit");
+  if (!limit.ok()) return fail(limit.status(), 2);
+  if (limit->kind == plimsoll::MemoryLimit::Kind::percent_of_device) {
+    return fail(plimsoll::invalid_argument("--memory-limit: a recording has no device"), 2);
+  }
+  const auto model_text = read_file(model_path);
+  if (!model_text.ok()) return fail(model_text.status(), 2);
+  const auto schedule = read_file(schedule_path);
+  if (!schedule.ok()) return fail(schedule.status(), 2);
+  const auto model = plimsoll::replayer::parse_model(*model_text, model_path);
+  if (!model.ok()) return fail(model.status(), 2);
+
+  const std::int64_t bytes = limit->resolve(0, model->peak_bytes);
+  const auto replay = plimsoll::replayer::replay(*model, *schedule, {bytes, addresses});
+  if (!replay.ok()) return fail(replay.status().with_context(schedule_path), 1);
+  nlohmann::ordered_json json = {{"limit_bytes", bytes},
+                                 {"nanoseconds", replay->nanoseconds},
+                                 {"overhead", replay->overhead_percent},
+                                 {"runs", replay->runs},
+                                 {"peak_bytes", replay->peak_bytes}};
+  if (addresses) json["peak_with_holes"] = replay->peak_with_holes;
+  std::cout << json.dump(2) << "\n";
+  return 0;
+}
