@@ -41,6 +41,19 @@ Result<std::int64_t> parse_count(const VariableInfo& info, std::string_view text
   return value;
 }
 
+Status check_words(const VariableInfo& info, std::string_view text) {
+  while (true) {
+    const auto comma = text.find(',');
+    const std::string_view word = text.substr(0, comma);
+    if (!is_choice(choices(info), word)) {
+      return invalid_argument(std::string(info.name) + ": '" + std::string(word) +
+                              "' is not one of " + std::string(choices(info)));
+    }
+    if (comma == std::string_view::npos) return ok_status();
+    text.remove_prefix(comma + 1);
+  }
+}
+
 Status check_text(const VariableInfo& info, std::string_view text) {
   if (text.empty()) return ok_status();
   switch (info.kind) {
@@ -52,6 +65,12 @@ Status check_text(const VariableInfo& info, std::string_view text) {
       if (is_choice(choices(info), text)) return ok_status();
       return invalid_argument(std::string(info.name) + ": '" + std::string(text) +
                               "' is not one of " + std::string(choices(info)));
+    case VariableKind::list:
+      return check_words(info, text);
+    case VariableKind::size:
+      return parse_size(text, info.name).status();
+    case VariableKind::number:
+      return parse_number(text, info.name).status();
     case VariableKind::path:
       return ok_status();
   }
@@ -90,6 +109,31 @@ Result<std::int64_t> count_variable(Variable variable, std::int64_t otherwise) {
   const std::string text = variable_text(variable).text;
   if (text.empty()) return otherwise;
   return parse_count(variable_info(variable), text);
+}
+
+Result<std::int64_t> size_variable(Variable variable, std::int64_t otherwise) {
+  const std::string text = variable_text(variable).text;
+  if (text.empty()) return otherwise;
+  return parse_size(text, variable_info(variable).name);
+}
+
+Result<double> number_variable(Variable variable) {
+  return parse_number(variable_text(variable).text, variable_info(variable).name);
+}
+
+Result<std::int64_t> parse_size(std::string_view text, std::string_view what) {
+  if (text == "0") return std::int64_t{0};
+  return parse_byte_size(text, what);
+}
+
+Result<double> parse_number(std::string_view text, std::string_view what) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value < 1e300)) {
+    return invalid_argument(std::string(what) + ": '" + std::string(text) +
+                            "' is not a number, zero or above");
+  }
+  return value;
 }
 
 Result<std::string> choice_variable(Variable variable) {

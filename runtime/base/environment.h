@@ -17,7 +17,7 @@ enum class Variable : std::uint8_t {
 #undef PLIMSOLL_ENVIRONMENT
 };
 
-enum class VariableKind : std::uint8_t { memory_limit, count, choice, path };
+enum class VariableKind : std::uint8_t { memory_limit, count, choice, list, size, number, path };
 enum class VariableOrigin : std::uint8_t { default_, environment };
 
 // One row of environment.def.
@@ -49,5 +49,13 @@ Status check_environment();
 Result<std::int64_t> count_variable(Variable variable, std::int64_t otherwise);
 // The value of a `choice` variable: one of its words.
 Result<std::string> choice_variable(Variable variable);
+// The bytes of a `size` variable, or `otherwise` when it is empty.
+Result<std::int64_t> size_variable(Variable variable, std::int64_t otherwise);
+// The value of a `number` variable with a default.
+Result<double> number_variable(Variable variable);
+
+// For flags that take what a variable takes; `what` names the flag.
+Result<std::int64_t> parse_size(std::string_view text, std::string_view what);
+Result<double> parse_number(std::string_view text, std::string_view what);
 
 }  // namespace plimsoll

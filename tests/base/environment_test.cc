@@ -74,6 +74,30 @@ TEST_F(EnvironmentTest, CountsAreWholeAndPositive) {
   EXPECT_EQ(*threads, 3);
 }
 
+TEST_F(EnvironmentTest, ListsHoldOnlyKnownWords) {
+  setenv("PLIMSOLL_REMEDIES", "recompute,swap", 1);
+  EXPECT_TRUE(check_variable(Variable::remedies).ok());
+  for (const char* text : {"recompute,", ",", "recompute swap", "evict"}) {
+    setenv("PLIMSOLL_REMEDIES", text, 1);
+    EXPECT_FALSE(check_variable(Variable::remedies).ok()) << text;
+  }
+}
+
+TEST_F(EnvironmentTest, SizesAndNumbersMayBeZeroButNotNegative) {
+  setenv("PLIMSOLL_MIN_SIZE", "0", 1);
+  EXPECT_EQ(*size_variable(Variable::min_size, 7), 0);
+  setenv("PLIMSOLL_MIN_SIZE", "4KiB", 1);
+  EXPECT_EQ(*size_variable(Variable::min_size, 7), 4096);
+  setenv("PLIMSOLL_PLANNING_SECONDS", "0.5", 1);
+  EXPECT_EQ(*number_variable(Variable::planning_seconds), 0.5);
+  for (const char* text : {"-1", "nan", "inf", "1s", "0x"}) {
+    setenv("PLIMSOLL_PLANNING_SECONDS", text, 1);
+    setenv("PLIMSOLL_MIN_SIZE", text, 1);
+    EXPECT_FALSE(number_variable(Variable::planning_seconds).ok()) << text;
+    EXPECT_FALSE(size_variable(Variable::min_size, 7).ok()) << text;
+  }
+}
+
 TEST_F(EnvironmentTest, OriginTellsWhereAValueComesFrom) {
   EXPECT_EQ(variable_text(Variable::planner).origin, VariableOrigin::default_);
   setenv("PLIMSOLL_PLANNER", "greedy", 1);

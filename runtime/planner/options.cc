@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/options.h"
+
+#include "runtime/base/environment.h"
+
+namespace plimsoll::planner {
+
+Result<Remedies> parse_remedies(std::string_view text, std::string_view what) {
+  Remedies remedies{false, false, false, false};
+  for (std::string_view rest = text;;) {
+    const auto comma = rest.find(',');
+    const std::string_view word = rest.substr(0, comma);
+    if (word == "recompute") {
+      remedies.recompute = true;
+    } else if (word == "compress") {
+      remedies.compress = true;
+    } else if (word == "swap") {
+      remedies.swap = true;
+    } else if (word == "lossy") {
+      // Codecs that change bits are codecs.
+      remedies.compress = remedies.lossy = true;
+    } else if (word == "all" && rest.size() == text.size() && comma == std::string_view::npos) {
+      return Remedies{true, true, true, true};
+    } else if (word == "none" && rest.size() == text.size() && comma == std::string_view::npos) {
+      return remedies;
+    } else {
+      return invalid_argument(std::string(what) + ": '" + std::string(word) +
+                              "' is not one of recompute, compress, swap, lossy, nor '" +
+                              std::string(text) + "' all or none");
+    }
+    if (comma == std::string_view::npos) return remedies;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::string to_string(const Remedies& remedies) {
+  std::string text;
+  const auto add = [&](bool on, std::string_view word) {
+    if (!on) return;
+    if (!text.empty()) text += ",";
+    text += word;
+  };
+  add(remedies.recompute, "recompute");
+  add(remedies.compress, "compress");
+  add(remedies.swap, "swap");
+  add(remedies.lossy, "lossy");
+  return text.empty() ? "none" : text;
+}
+
+Result<PlanOptions> options_from_environment() {
+  PlanOptions options;
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string policy, choice_variable(Variable::planner));
+  options.policy = parse_policy(policy).value_or(Policy::default_);
+  PLIMSOLL_ASSIGN_OR_RETURN(options.remedies,
+                            parse_remedies(variable_text(Variable::remedies).text,
+                                           variable_info(Variable::remedies).name));
+  PLIMSOLL_ASSIGN_OR_RETURN(options.min_bytes, size_variable(Variable::min_size, 0));
+  PLIMSOLL_ASSIGN_OR_RETURN(options.planning_seconds, number_variable(Variable::planning_seconds));
+  return options;
+}
+
+}  // namespace plimsoll::planner

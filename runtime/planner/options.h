@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+#include "runtime/planner/planner.h"
+
+namespace plimsoll::planner {
+
+// `recompute,compress,swap,lossy` or some of them, `all` (lossy included), `none`. `what` names the
+// flag or variable in the INVALID_ARGUMENT of other words.
+Result<Remedies> parse_remedies(std::string_view text, std::string_view what);
+std::string to_string(const Remedies& remedies);
+
+// The options that the environment asks for; those it says nothing about are the defaults. The
+// limit is left out, and so are the tiers: their sizes depend on the machine.
+Result<PlanOptions> options_from_environment();
+
+}  // namespace plimsoll::planner
