@@ -31,7 +31,7 @@ const std::map<std::string, std::set<std::string>>& allowed() {
     add("runtime/device", {"runtime/ir"});
     add("runtime/memory", {"runtime/device"});
     add("jit", {"runtime/device"});
-    add("kernels", {"runtime/device"});
+    add("kernels", {"runtime/device", "runtime/planner"});
     add("collectives", {"runtime/device"});
     add("runtime/executor",
         {"runtime/passes", "runtime/planner", "runtime/memory", "jit", "kernels", "collectives"});

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "runtime/base/status.h"
+#include "runtime/device/kernel.h"
+#include "runtime/ir/shape.h"
+#include "runtime/planner/codec.h"
+
+namespace plimsoll::kernels {
+
+// The two directions of a codec for arrays of one shape. An encoder reads a value of `shape` and
+// writes planner::encoded_bytes of it, a decoder goes back; the buffers may not overlap.
+// Decoding gives the very bits that were encoded, but for compare_mask (a value with the same
+// outcome) and bfloat16 (rounded). An encoder of an exact codec looks at every element: one that
+// would not come back (narrow), a pred byte that is neither 0 nor 1 (bit_mask), or one that rounds
+// to infinity (bfloat16) makes the launch fail with DATA_LOSS.
+struct CodecKernels {
+  std::shared_ptr<const device::Kernel> encode, decode;
+};
+
+// INVALID_ARGUMENT for a codec that arrays of this dtype don't have. Pure; thread-safe.
+Result<CodecKernels> make_codec(const planner::Codec& codec, const ir::Shape& shape);
+
+}  // namespace plimsoll::kernels
