@@ -10,6 +10,7 @@
 #include "tools/plan_view.h"
 #include "tools/planned_program.h"
 #include "tools/program_file.h"
+#include "tools/recorded_plan.h"
 
 namespace plimsoll::tools {
 namespace {
@@ -22,6 +23,7 @@ struct PlanCommandFlags {
   bool frontier = false;
   std::string explain;
   std::string report;
+  RecordedPlanFlags recorded;
 };
 
 // The best plan at each of several limits from the floor to the unlimited peak. A plan that is
@@ -130,6 +132,9 @@ Outcome explain(const PlannedProgram& planned, const planner::Plan& plan, const 
 }
 
 Outcome plan(const PlanCommandFlags& flags, Output& output) {
+  if (holds_recorded_step(flags.file)) {
+    return plan_recorded(flags.file, flags.plan, flags.recorded, output);
+  }
   std::unique_ptr<ir::Module> module;
   Outcome outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
@@ -168,8 +173,10 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
 void add_plan(Commands& commands) {
   const auto flags = std::make_shared<PlanCommandFlags>();
   CLI::App* command = commands.add("plan", "What a program would do under a memory limit");
-  command->add_option("FILE", flags->file, "HLO text (-: standard input)")->required();
+  command->add_option("FILE", flags->file, "HLO text (-: standard input) or a recorded step")
+      ->required();
   add_plan_flags(command, flags->plan);
+  add_recorded_plan_flags(command, flags->recorded);
   command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command->add_flag("--frontier", flags->frontier,
                     "Time against memory, from the floor to the unlimited peak");

@@ -5,6 +5,25 @@
 
 namespace plimsoll::planner {
 
+Rows list_views(const Problem& problem) {
+  Rows views;
+  if (problem.view_of.empty()) return views;
+  views.begin.assign(problem.values.size() + 1, 0);
+  for (const ValueId of : problem.view_of) {
+    if (of >= 0) ++views.begin[static_cast<std::size_t>(of) + 1];
+  }
+  for (std::size_t v = 0; v < problem.values.size(); ++v) views.begin[v + 1] += views.begin[v];
+  views.items.resize(static_cast<std::size_t>(views.begin.back()));
+  std::vector<std::int32_t> fill(views.begin.begin(), views.begin.end() - 1);
+  for (std::size_t v = 0; v < problem.values.size(); ++v) {
+    const ValueId of = problem.view_of[v];
+    if (of < 0) continue;
+    views.items[static_cast<std::size_t>(fill[static_cast<std::size_t>(of)]++)] =
+        static_cast<ValueId>(v);
+  }
+  return views;
+}
+
 Liveness find_liveness(const Problem& problem, std::span<const OpId> schedule) {
   const auto n = static_cast<std::int32_t>(schedule.size());
   Liveness liveness;
@@ -121,7 +140,19 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
 
 bool is_valid(const Problem& problem, std::span<const OpId> schedule) {
   std::vector<char> done(problem.ops.size(), 0);
-  for (const OpId op : schedule) {
+  std::vector<std::int32_t> made(problem.view_of.empty() ? 0 : problem.values.size(), -1);
+  for (std::size_t t = 0; t < schedule.size(); ++t) {
+    const OpId op = schedule[t];
+    if (!made.empty()) {
+      for (const ValueId v : problem.reads[op]) {
+        const ValueId of = problem.view_of[static_cast<std::size_t>(v)];
+        if (of < 0) continue;
+        if (made[static_cast<std::size_t>(v)] < made[static_cast<std::size_t>(of)]) return false;
+      }
+      for (const ValueId v : problem.outputs[op]) {
+        if (v >= 0) made[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(t);
+      }
+    }
     for (const ValueId v : problem.reads[op]) {
       const Value& value = problem.values[static_cast<std::size_t>(v)];
       if (value.producer >= 0 && !done[static_cast<std::size_t>(value.producer)]) return false;

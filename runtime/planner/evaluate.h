@@ -13,6 +13,9 @@ namespace plimsoll::planner {
 // execution before it.
 using Schedule = std::vector<OpId>;
 
+// Per value, the views of it; no rows when the problem has no views.
+Rows list_views(const Problem& problem);
+
 // Where every copy of every value dies under a schedule of n executions.
 struct Liveness {
   std::vector<std::int32_t> first_output, first_read;  // per position, into the arrays below
@@ -38,9 +41,9 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
 // The time of all executions, added up in an order that does not depend on the schedule's.
 double total_seconds(const Problem& problem, std::span<const OpId> schedule);
 
-// True when every op runs, only what may be is recomputed, every read finds its value made, and
-// nothing reads a donated parameter
-// after its buffer is overwritten.
+// True when every op runs, only what may be is recomputed, every read finds its value made and no
+// view of something that was made again since, and nothing reads a donated parameter after its
+// buffer is overwritten.
 bool is_valid(const Problem& problem, std::span<const OpId> schedule);
 
 }  // namespace plimsoll::planner

@@ -165,13 +165,26 @@ class Editor {
     if (n.next >= 0) node(n.next).previous = id;
   }
 
-  // Every value that the execution at `t` makes must have an earlier making to fall back on.
+  // Every value that the execution at `t` makes must have an earlier making to fall back on, and
+  // views one of the same copy.
   bool removable(std::int32_t t) {
     for (std::int32_t i = first_node_[at(t)]; i < first_node_[at(t) + 1]; ++i) {
       const Node& n = node(i);
-      if (n.made && n.previous < 0) return false;
+      if (!n.made) continue;
+      if (n.previous < 0) return false;
+      const ValueId of = problem_.view_of.empty() ? -1 : problem_.view_of[at(n.value)];
+      if (of >= 0 && !dies_at(n) && made_before(t, of) > made_before(t, n.value)) return false;
     }
     return true;
+  }
+
+  // The last position before `t` that makes `v`, which the execution at `t` reads or makes.
+  std::int32_t made_before(std::int32_t t, ValueId v) {
+    std::int32_t i = first_node_[at(t)];
+    while (i < first_node_[at(t) + 1] && node(i).value != v) ++i;
+    if (i == first_node_[at(t) + 1]) return -1;
+    for (i = node(i).previous; i >= 0 && !node(i).made;) i = node(i).previous;
+    return i < 0 ? -1 : node(i).position;
   }
 
   struct Removal {

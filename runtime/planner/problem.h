@@ -35,8 +35,9 @@ struct Rows {
 // How a computation is run, which decides what its results may be (plan.h, Plan::results).
 enum class Role : std::uint8_t { entry, callee, condition, body };
 
-// Where a value lives once it is made. Only `arena` costs arena bytes.
-enum class Home : std::uint8_t { arena, parameter, output, constant };
+// Where a value lives once it is made. Only `arena` costs arena bytes; what is elsewhere stays
+// there for good and is never made again. `host` and `disk` hold what was swapped out.
+enum class Home : std::uint8_t { arena, parameter, output, constant, host, disk };
 
 struct Value {
   std::int64_t bytes = 0;  // aligned
@@ -44,8 +45,11 @@ struct Value {
   const ir::Instruction* source = nullptr;
   int leaf = 0;  // of source
   Home home = Home::arena;
-  int index = -1;             // parameter or result leaf of `home`
-  bool live_out = false;      // an arena value that must survive to the end
+  int index = -1;         // parameter or result leaf of `home`
+  bool live_out = false;  // an arena value that must survive to the end
+  // Not given up before its last read, though it may be made again later: a transfer works on its
+  // bytes, or its author asked for it.
+  bool keep = false;
   OpId overwritten = kNever;  // parameters: the op that writes its buffer
   Hint hint = Hint::none;     // of the instruction, or of a view of the value
 };
@@ -58,10 +62,13 @@ struct Variant {
 };
 
 struct Op {
-  StepKind kind = StepKind::compute;  // compute, copy or upload
+  StepKind kind = StepKind::compute;
   const ir::Instruction* instruction = nullptr;
-  int leaf = 0;        // copy: result leaf; upload: parameter leaf
-  double seconds = 0;  // the callees' part excluded
+  int leaf = 0;  // copy: result leaf; upload: parameter leaf; encode ... swap_wait: as in Step
+  Codec codec;   // encode, decode
+  std::int8_t engine = -1;  // swap_out, swap_in: which one does it (timeline.h)
+  OpId transfer = -1;       // swap_wait: the swap_out or swap_in it waits for
+  double seconds = 0;  // the callees' part excluded; of a transfer: how long it keeps its engine
   std::int64_t workspace = 0;
   bool recomputable = false;
   std::int32_t variants = -1;  // control flow: row of Graph::variants
@@ -111,6 +118,9 @@ struct Problem {
   // Latest op before which the value can still be computed again (a donated parameter it comes from
   // is overwritten there).
   std::vector<OpId> deadline;
+  // Per value, the value that it is a view of, or -1: a view has no bytes of its own, what reads it
+  // reads the other too, and it is undefined as soon as the other is made again. Empty: no views.
+  std::vector<ValueId> view_of;
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
 
   int op_count() const { return static_cast<int>(ops.size()); }
@@ -120,6 +130,11 @@ struct Problem {
 // Books variant `choice` of the control-flow op `op`: its arena becomes the workspace, its time is
 // added.
 void choose_variant(Problem& problem, OpId op, int choice);
+
+// Problem::uses of these reads.
+Rows find_uses(const Rows& reads, std::size_t value_count);
+// Problem::deadline by the rest of the problem.
+std::vector<OpId> find_deadlines(const Problem& problem);
 
 // `order` is a permutation of the graph's ops that respects values and `after`. `movable`: updates
 // of donated parameters may be moved behind the parameter's last reader.

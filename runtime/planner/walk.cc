@@ -22,9 +22,10 @@ Walk::Walk(const Problem& problem, std::int64_t min_bytes)
   for (std::size_t v = 0; v < values; ++v) {
     const Value& value = problem.values[v];
     arena_[v] = value.home == Home::arena;
-    can_evict_[v] = arena_[v] && !value.live_out && value.producer >= 0 && value.bytes > 0 &&
+    can_evict_[v] = arena_[v] && !value.live_out && !value.keep && value.producer >= 0 && value.bytes > 0 &&
                     value.bytes >= min_bytes && problem.ops[at(value.producer)].recomputable;
   }
+  if (!problem.view_of.empty()) views_ = list_views(problem);
   prefix_seconds_.resize(problem.ops.size());
   double sum = 0;
   for (std::size_t op = 0; op < problem.ops.size(); ++op) {
@@ -132,6 +133,29 @@ void Walk::leave(ValueId v) {
   chain_seconds_[at(v)] = recompute_seconds(v, now_);
   resident_[at(v)] = 0;
   used_ -= problem_.values[at(v)].bytes;
+  undefine_views(v);
+}
+
+void Walk::undefine_views(ValueId v) {
+  if (views_.size() == 0) return;
+  for (const ValueId view : views_[v]) resident_[at(view)] = 0;
+}
+
+// What the ops of closure_ make again although it is still there loses its views. True when there
+// were some.
+bool Walk::lose_remade_views() {
+  bool lost = false;
+  if (views_.size() == 0) return lost;
+  for (const OpId c : closure_) {
+    for (const ValueId v : problem_.outputs[c]) {
+      if (v < 0) continue;
+      for (const ValueId view : views_[v]) {
+        lost = lost || resident_[at(view)] != 0;
+        resident_[at(view)] = 0;
+      }
+    }
+  }
+  return lost;
 }
 
 // After its pending reads are done: gone when nothing will want it, else up for eviction.
@@ -190,10 +214,13 @@ bool Walk::visit_missing(OpId op) {
 }
 
 bool Walk::collect(OpId op) {
-  closure_.clear();
-  ++round_;
-  if (!visit_missing(op)) return false;
-  if (!style_.depth_first) std::sort(closure_.begin(), closure_.end());
+  bool remade = false;
+  do {
+    closure_.clear();
+    ++round_;
+    if (!visit_missing(op)) return false;
+  } while (lose_remade_views() && (remade = true));
+  if (!style_.depth_first || remade) std::sort(closure_.begin(), closure_.end());
   closure_.push_back(op);
   for (const OpId c : closure_) {
     for (const ValueId v : problem_.reads[c]) ++need_[at(v)];

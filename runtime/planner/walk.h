@@ -56,6 +56,8 @@ class Walk {
   void leave(ValueId v);
   void settle(ValueId v);
   bool make_room(std::int64_t bytes);
+  void undefine_views(ValueId v);
+  bool lose_remade_views();
   bool collect(OpId op);
   bool visit_missing(OpId op);
   bool execute(OpId op);
@@ -63,6 +65,7 @@ class Walk {
   const Problem& problem_;
   const std::int64_t min_bytes_;
   std::vector<char> arena_, can_evict_;
+  Rows views_;  // per value; empty when nothing has views
   std::vector<double> prefix_seconds_;
   std::vector<double> weight_;  // prefix sums
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "tools/command.h"
+#include "tools/planned_program.h"
+
+namespace plimsoll::tools {
+
+struct RecordedPlanFlags {
+  std::string schedule;         // file that gets the actions
+  double planning_seconds = 0;  // 0: a fixed amount of work
+};
+void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags);
+
+// True when the file at `path` holds a recorded step (planner/recorded_step.h) and not a program.
+// Standard input (`-`) never does.
+bool holds_recorded_step(const std::string& path);
+
+// Plans the recorded step at `path`. A share of the unlimited peak is one of the peak that the file
+// states.
+Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
+                      const RecordedPlanFlags& flags, Output& output);
+
+}  // namespace plimsoll::tools
