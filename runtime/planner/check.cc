@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <map>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -8,6 +7,8 @@
 #include <vector>
 
 #include "runtime/base/alignment.h"
+#include "runtime/planner/check_codecs.h"
+#include "runtime/planner/check_packing.h"
 #include "runtime/planner/planner.h"
 #include "runtime/planner/views.h"
 
@@ -17,8 +18,17 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-// What a buffer holds: leaf `second` of instruction `first`; null: undefined.
-using Content = std::pair<const Instruction*, int>;
+// Leaf `second` of instruction `first`; null: none.
+using Leaf = std::pair<const Instruction*, int>;
+
+// What a buffer holds: a value, or its encoded form, or (decoded from a compare_mask, `codec`
+// tells) something that compares with the codec's constant as the value does.
+struct Content {
+  Leaf value{nullptr, 0};
+  Codec codec;
+  bool encoded = false;
+  bool is_value() const { return !encoded && codec.kind == CodecKind::none; }
+};
 
 std::int64_t round_up(std::int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
@@ -36,8 +46,9 @@ class Checker {
     if (plan_.computation == nullptr) return fail("no computation");
     resolve_views();
     PLIMSOLL_RETURN_IF_ERROR(check_buffers());
-    PLIMSOLL_RETURN_IF_ERROR(check_overlaps());
+    PLIMSOLL_RETURN_IF_ERROR(check_addresses());
     PLIMSOLL_RETURN_IF_ERROR(execute());
+    PLIMSOLL_RETURN_IF_ERROR(check_pinned());
     return check_results();
   }
 
@@ -54,7 +65,7 @@ class Checker {
     return internal_error(where + ": " + what);
   }
 
-  const std::vector<Content>& leaves_of(const Instruction& instruction) {
+  const std::vector<Leaf>& leaves_of(const Instruction& instruction) {
     return leaves_.at(&instruction);
   }
 
@@ -62,7 +73,7 @@ class Checker {
     leaves_.reserve(static_cast<std::size_t>(plan_.computation->instruction_count()));
     for (const auto& owned : plan_.computation->instructions()) {
       const Instruction& instruction = *owned;
-      std::vector<Content> leaves;
+      std::vector<Leaf> leaves;
       if (instruction.opcode() == Opcode::parameter || !is_view(instruction)) {
         const int count = ir::leaf_count(instruction.shape());
         for (int leaf = 0; leaf < count; ++leaf) leaves.emplace_back(&instruction, leaf);
@@ -96,7 +107,9 @@ class Checker {
         parameter_contents_.emplace_back(parameter, leaf++);
       }
     }
-    contents_.assign(plan_.buffers.size(), {nullptr, 0});
+    contents_.assign(plan_.buffers.size(), {});
+    in_transfer_.assign(plan_.buffers.size(), -1);
+    needs_pin_.assign(plan_.buffers.size(), 0);
     const std::vector<const ir::Shape*> result_leaves =
         ir::leaves(plan_.computation->root()->shape());
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
@@ -120,7 +133,7 @@ class Checker {
           if (kind_ != Kind::entry && b.donated != loop_body_) {
             return fail(name + ": only a loop body's parameters are its own to write");
           }
-          contents_[i] = parameter_contents_[index];
+          contents_[i].value = parameter_contents_[index];
           break;
         case Placement::output:
           if (index >= result_leaves.size() ||
@@ -132,7 +145,7 @@ class Checker {
           if (b.source == nullptr || b.source->opcode() != Opcode::constant) {
             return fail(name + " is a constant without source");
           }
-          contents_[i] = {b.source, b.leaf};
+          contents_[i].value = {b.source, b.leaf};
           break;
         case Placement::host:
         case Placement::disk:
@@ -147,50 +160,32 @@ class Checker {
     return ok_status();
   }
 
-  // Sweeps over the steps with the live arena buffers sorted by offset: neighbours may not touch.
-  Status check_overlaps() {
-    const auto steps = static_cast<std::int32_t>(plan_.steps.size());
-    std::vector<std::pair<std::int32_t, BufferId>> starts, ends;
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const Buffer& b = plan_.buffers[i];
-      if (b.placement != Placement::arena) continue;
-      if (b.first_step > b.last_step || b.first_step < 0 || b.last_step >= std::max(steps, 1)) {
-        return fail("buffer " + std::to_string(i) + " has a bad life");
+  Status check_addresses() {
+    auto arena = check_overlaps(plan_, Placement::arena);
+    if (!arena.ok()) return fail(arena.status().message());
+    live_arena_ = arena->live;
+    for (const Placement tier : {Placement::host, Placement::disk}) {
+      auto placed = check_overlaps(plan_, tier);
+      if (!placed.ok()) return fail(placed.status().message());
+      if (placed->end != (tier == Placement::host ? plan_.host_bytes : plan_.disk_bytes)) {
+        return fail("the bytes of a tier are not what it says");
       }
-      if (b.bytes == 0) continue;
-      starts.emplace_back(b.first_step, static_cast<BufferId>(i));
-      ends.emplace_back(b.last_step, static_cast<BufferId>(i));
     }
-    std::sort(starts.begin(), starts.end());
-    std::sort(ends.begin(), ends.end());
-    std::map<std::int64_t, std::int64_t> live;  // offset -> end
-    std::int64_t bytes = 0, most = 0;
-    std::size_t next_end = 0;
-    for (const auto& [step, id] : starts) {
-      while (next_end < ends.size() && ends[next_end].first < step) {
-        const Buffer& b = plan_.buffers[static_cast<std::size_t>(ends[next_end++].second)];
-        live.erase(b.offset);
-        bytes -= b.bytes;
-      }
-      const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
-      const auto above = live.lower_bound(b.offset);
-      if ((above != live.end() && above->first < b.offset + b.bytes) ||
-          (above != live.begin() && std::prev(above)->second > b.offset)) {
-        step_ = step;
-        return fail("buffer " + std::to_string(id) + " overlaps a live one");
-      }
-      live.emplace(b.offset, b.offset + b.bytes);
-      bytes += b.bytes;
-      most = std::max(most, bytes);
-    }
-    live_arena_ = most;
     return ok_status();
   }
 
   bool is_alive(BufferId id) const {
     const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
-    return b.placement != Placement::arena || (b.first_step <= step_ && step_ <= b.last_step);
+    const bool lives = b.placement == Placement::arena || is_tier(b);
+    return !lives || (b.first_step <= step_ && step_ <= b.last_step);
   }
+
+  static bool is_tier(const Buffer& b) {
+    return b.placement == Placement::host || b.placement == Placement::disk;
+  }
+
+  const Buffer& buffer(BufferId id) const { return plan_.buffers[static_cast<std::size_t>(id)]; }
+  Content& content(BufferId id) { return contents_[static_cast<std::size_t>(id)]; }
 
   bool is_buffer(BufferId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < plan_.buffers.size();
@@ -204,21 +199,149 @@ class Checker {
         for (const BufferId id : *list) {
           if (id == -1) continue;
           if (!is_buffer(id)) return fail("no such buffer");
-          if (!is_alive(id)) return fail("buffer " + std::to_string(id) + " used outside its life");
+          const std::string name = "buffer " + std::to_string(id);
+          if (!is_alive(id)) return fail(name + " used outside its life");
+          if (step.kind != StepKind::swap_wait && in_transfer_[static_cast<std::size_t>(id)] >= 0) {
+            return fail(name + " is in a transfer that nobody has waited for");
+          }
+          const bool moves = step.kind == StepKind::swap_out || step.kind == StepKind::swap_in ||
+                             step.kind == StepKind::swap_wait || step.kind == StepKind::free;
+          if (is_tier(buffer(id)) && !moves) return fail(name + " is only for transfers");
         }
       }
-      if (step.kind == StepKind::free) continue;
-      if (step.kind == StepKind::copy || step.kind == StepKind::upload) {
-        PLIMSOLL_RETURN_IF_ERROR(move(step));
-      } else {
-        PLIMSOLL_RETURN_IF_ERROR(compute(step, done));
-      }
+      PLIMSOLL_RETURN_IF_ERROR(execute(step, done));
     }
     step_ = -1;
     for (const auto& instruction : plan_.computation->instructions()) {
       if (!is_view(*instruction) && instruction->has_side_effect() &&
           !done.contains(instruction.get())) {
         return fail("'" + instruction->name() + "' has a side effect and never runs");
+      }
+    }
+    return ok_status();
+  }
+
+  Status execute(const Step& step, std::unordered_set<const Instruction*>& done) {
+    switch (step.kind) {
+      case StepKind::free:
+        for (const BufferId id : step.inputs) {
+          if (id >= 0 && (buffer(id).placement == Placement::arena || is_tier(buffer(id)))) {
+            content(id) = {};
+          }
+        }
+        return ok_status();
+      case StepKind::copy:
+      case StepKind::upload:
+        return move(step);
+      case StepKind::encode:
+      case StepKind::decode:
+        return code(step);
+      case StepKind::swap_out:
+      case StepKind::swap_in:
+        return start_transfer(step);
+      case StepKind::swap_wait:
+        return end_transfer(step);
+      default:
+        return compute(step, done);
+    }
+  }
+
+  // One input that holds leaf `step.leaf` of `step.instruction` in some form, and one output.
+  Status check_moved(const Step& step) {
+    if (step.instruction == nullptr || step.instruction->parent() != plan_.computation) {
+      return fail("no instruction of this computation");
+    }
+    if (step.inputs.size() != 1 || step.outputs.size() != 1 || step.inputs[0] < 0 ||
+        step.outputs[0] < 0 || step.inputs[0] == step.outputs[0]) {
+      return fail("needs one input and one output of its own");
+    }
+    if (buffer(step.inputs[0]).host) return fail("reads host memory");
+    if (content(step.inputs[0]).value != Leaf(step.instruction, step.leaf)) {
+      return fail("the input does not hold what the step says");
+    }
+    return ok_status();
+  }
+
+  Status code(const Step& step) {
+    PLIMSOLL_RETURN_IF_ERROR(check_moved(step));
+    const ir::Shape& shape =
+        *ir::leaves(step.instruction->shape())[static_cast<std::size_t>(step.leaf)];
+    if (!suits(step.codec, shape)) return fail("arrays like this one have no such codec");
+    const bool encoding = step.kind == StepKind::encode;
+    const BufferId plain = encoding ? step.inputs[0] : step.outputs[0];
+    const BufferId small = encoding ? step.outputs[0] : step.inputs[0];
+    if (buffer(plain).bytes != round_up(shape.byte_size()) ||
+        buffer(small).bytes != round_up(encoded_bytes(step.codec, shape))) {
+      return fail("a buffer has not the size of the codec");
+    }
+    Content made = content(step.inputs[0]);
+    if (encoding) {
+      // What was decoded from the same outcomes has them still.
+      if (made.encoded || (!made.is_value() && made.codec != step.codec)) {
+        return fail("encodes something else than the value");
+      }
+      made.encoded = true;
+      made.codec = step.codec;
+    } else {
+      if (!made.encoded || made.codec != step.codec) return fail("decodes another code");
+      made.encoded = false;
+      // A lossy codec's result stands for the value: whoever allowed it wanted that.
+      if (made.codec.kind != CodecKind::compare_mask) made.codec = {};
+    }
+    return write(step.outputs[0], made);
+  }
+
+  Status start_transfer(const Step& step) {
+    PLIMSOLL_RETURN_IF_ERROR(check_moved(step));
+    const bool out = step.kind == StepKind::swap_out;
+    const BufferId near = out ? step.inputs[0] : step.outputs[0];
+    const BufferId far = out ? step.outputs[0] : step.inputs[0];
+    if (buffer(near).placement != Placement::arena || !is_tier(buffer(far))) {
+      return fail("a transfer is between the arena and another tier");
+    }
+    if (buffer(near).bytes != buffer(far).bytes) return fail("a transfer between different sizes");
+    if (held_.contains(near)) return fail("moves what an asynchronous start still reads");
+    // Lasts until the wait; what comes is not there before.
+    content(step.outputs[0]) = {};
+    for (const BufferId id : {near, far}) in_transfer_[static_cast<std::size_t>(id)] = step_;
+    needs_pin_[static_cast<std::size_t>(near)] = 1;
+    ++open_transfers_;
+    arriving_[step_] = content(step.inputs[0]);
+    return ok_status();
+  }
+
+  Status end_transfer(const Step& step) {
+    const auto found = arriving_.find(step.transfer);
+    if (found == arriving_.end()) return fail("waits for a transfer that is not under way");
+    const Step& start = plan_.steps[static_cast<std::size_t>(step.transfer)];
+    const BufferId from = start.inputs[0], to = start.outputs[0];
+    for (const BufferId id : {from, to}) {
+      if (!is_alive(id)) {
+        return fail("buffer " + std::to_string(id) + " does not live until its transfer has ended");
+      }
+      in_transfer_[static_cast<std::size_t>(id)] = -1;
+    }
+    for (const auto* list : {&step.inputs, &step.outputs}) {
+      for (const BufferId id : *list) {
+        if (id != from && id != to) return fail("waits for another transfer's buffers");
+      }
+    }
+    content(to) = found->second;
+    arriving_.erase(found);
+    --open_transfers_;
+    return ok_status();
+  }
+
+  // Pinned memory is scarce: what a transfer or a collective touches, and nothing else.
+  Status check_pinned() {
+    if (open_transfers_ > 0) return fail("a transfer that nobody waits for");
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Buffer& b = plan_.buffers[i];
+      if (b.pinned && needs_pin_[i] == 0) {
+        return fail("buffer " + std::to_string(i) + " is pinned for nothing");
+      }
+      if (!b.pinned && needs_pin_[i] == 1) {
+        return fail("buffer " + std::to_string(i) + " is in a transfer and not pinned");
       }
     }
     return ok_status();
@@ -235,12 +358,12 @@ class Checker {
     if (from.host != (step.kind == StepKind::upload)) {
       return fail("host memory is read by uploads, and by nothing else");
     }
-    const Content content = contents_[static_cast<std::size_t>(step.inputs[0])];
-    if (content.first == nullptr) return fail("copies undefined bytes");
-    return write(step.outputs[0], content);
+    const Content moved = content(step.inputs[0]);
+    if (moved.value.first == nullptr) return fail("copies undefined bytes");
+    return write(step.outputs[0], moved);
   }
 
-  Status write(BufferId id, Content content) {
+  Status write(BufferId id, const Content& what) {
     const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
     if (b.placement == Placement::constant || b.host)
       return fail("writes a constant or host memory");
@@ -248,7 +371,7 @@ class Checker {
       return fail("writes a read-only parameter");
     }
     if (held_.contains(id)) return fail("writes what an asynchronous start still reads");
-    contents_[static_cast<std::size_t>(id)] = content;
+    content(id) = what;
     return ok_status();
   }
 
@@ -281,17 +404,31 @@ class Checker {
         if (!shapes[leaf]->is_array()) continue;
         const auto b = static_cast<std::size_t>(step.inputs[k]);
         if (plan_.buffers[b].host) return fail("reads host memory");
-        if (contents_[b] != wanted[leaf]) {
+        if (contents_[b].value != wanted[leaf] || contents_[b].encoded) {
           return fail("input " + std::to_string(k) + " does not hold '" +
                       wanted[leaf].first->name() + "'");
+        }
+        if (!contents_[b].is_value() &&
+            !reads_only_outcome(instruction, static_cast<int>(k), contents_[b].codec)) {
+          return fail("input " + std::to_string(k) + " holds no more of '" +
+                      wanted[leaf].first->name() + "' than " + to_string(contents_[b].codec));
         }
       }
     }
     if (k != step.inputs.size()) return fail("too many inputs");
+    const ir::OpClass op_class = ir::op_info(instruction.opcode()).op_class;
+    if (op_class == ir::OpClass::collective || op_class == ir::OpClass::async) {
+      for (const auto* list : {&step.inputs, &step.outputs}) {
+        for (const BufferId id : *list) {
+          if (id >= 0 && needs_pin_[static_cast<std::size_t>(id)] == 0) {
+            needs_pin_[static_cast<std::size_t>(id)] = 2;
+          }
+        }
+      }
+    }
     PLIMSOLL_RETURN_IF_ERROR(end_async(instruction));
     PLIMSOLL_RETURN_IF_ERROR(write_outputs(step));
-    if (ir::op_info(instruction.opcode()).op_class == ir::OpClass::async &&
-        async_start_of(instruction) == nullptr) {
+    if (op_class == ir::OpClass::async && async_start_of(instruction) == nullptr) {
       for (const BufferId id : step.inputs) {
         if (id >= 0) started_[&instruction].push_back(id);
         if (id >= 0) held_.insert(id);
@@ -342,16 +479,29 @@ class Checker {
           }
         }
       }
-      PLIMSOLL_RETURN_IF_ERROR(write(id, {&instruction, static_cast<int>(o)}));
+      PLIMSOLL_RETURN_IF_ERROR(write(id, {{&instruction, static_cast<int>(o)}, {}, false}));
     }
     if (step.workspace >= 0) {
       if (!is_buffer(step.workspace) || !is_alive(step.workspace)) return fail("bad workspace");
       if (inputs.contains(step.workspace) || written.contains(step.workspace)) {
         return fail("the workspace is in use");
       }
-      contents_[static_cast<std::size_t>(step.workspace)] = {nullptr, 0};
+      if (in_transfer_[static_cast<std::size_t>(step.workspace)] >= 0) {
+        return fail("the workspace is in a transfer that nobody has waited for");
+      }
+      content(step.workspace) = {};
     }
     return check_callees(step);
+  }
+
+  // Of the block of a step's callees; -1 when it is none.
+  std::int64_t tier_bytes(BufferId id, Placement tier) const {
+    if (id == -1) return 0;
+    if (!is_buffer(id) || !is_alive(id) || buffer(id).placement != tier ||
+        in_transfer_[static_cast<std::size_t>(id)] >= 0) {
+      return -1;
+    }
+    return buffer(id).bytes;
   }
 
   Status check_callees(const Step& step) {
@@ -368,6 +518,10 @@ class Checker {
       const Plan& callee = *step.callees[i];
       if (callee.computation != instruction.called_computations()[i]) return fail("wrong callee");
       if (callee.arena_bytes > workspace) return fail("the workspace is too small for its callee");
+      if (callee.host_bytes > tier_bytes(step.host_workspace, Placement::host) ||
+          callee.disk_bytes > tier_bytes(step.disk_workspace, Placement::disk)) {
+        return fail("a tier's block is too small for its callee");
+      }
       const bool body = instruction.opcode() == Opcode::while_ && i == 1;
       PLIMSOLL_RETURN_IF_ERROR(Checker(callee, body ? Kind::loop_body : Kind::callee).run());
     }
@@ -386,7 +540,7 @@ class Checker {
       const std::string name = "result " + std::to_string(k);
       if (!is_buffer(id)) return fail(name + " has no buffer");
       const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
-      if (contents_[static_cast<std::size_t>(id)] != wanted[k]) {
+      if (content(id).value != wanted[k] || !content(id).is_value()) {
         return fail(name + " does not hold '" + wanted[k].first->name() + "'");
       }
       const bool fits =
@@ -421,11 +575,16 @@ class Checker {
   const Kind kind_;
   const bool loop_body_;
   std::int32_t step_ = -1;
-  std::unordered_map<const Instruction*, std::vector<Content>> leaves_;
-  std::vector<Content> parameter_contents_;
+  std::unordered_map<const Instruction*, std::vector<Leaf>> leaves_;
+  std::vector<Leaf> parameter_contents_;
   std::vector<Content> contents_;
   std::unordered_map<const Instruction*, std::vector<BufferId>> started_;  // until the done
   std::unordered_multiset<BufferId> held_;                                 // their operands
+  std::vector<std::int32_t> in_transfer_;  // per buffer, the step of the transfer under way, or -1
+  std::unordered_map<std::int32_t, Content> arriving_;  // by the transfer's step
+  int open_transfers_ = 0;
+  // Per buffer: 1 when a transfer touches it, 2 when only a collective does.
+  std::vector<char> needs_pin_;
   std::int64_t live_arena_ = 0;
 };
 

@@ -72,6 +72,7 @@ struct Step {
   std::vector<BufferId> inputs, outputs;
   BufferId workspace = -1;
   BufferId host_workspace = -1;  // the host block of this step's callees; -1: they need none
+  BufferId disk_workspace = -1;  // the same on disk
   // call: {callee}; while: {condition, body}; conditional: branches. Each callee's arena is the
   // workspace of this step; the workspace is as large as the largest of them needs (a while's
   // condition and body may share it).
@@ -89,6 +90,7 @@ struct BytesByCause {
 struct StepCounts {
   std::int64_t compute = 0, recompute = 0, encode = 0, decode = 0, swap_out = 0, swap_in = 0,
                collective = 0;
+  std::int64_t lossy = 0;  // of the encodes, those by a codec that changes bits
 };
 
 // A schedule with addresses for one computation. Immutable; refers to the module's instructions,
