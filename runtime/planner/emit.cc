@@ -5,6 +5,7 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/planner/pack.h"
+#include "runtime/planner/timeline.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -16,6 +17,7 @@ class Emitter {
     plan_.computation = problem.graph->computation;
     holder_.assign(problem.values.size(), -1);
     executed_.assign(problem.ops.size(), 0);
+    transfer_step_.assign(problem.ops.size(), -1);
   }
 
   Plan run(std::int64_t pack_target, int pack_effort) {
@@ -23,8 +25,11 @@ class Emitter {
     plan_.steps.reserve(schedule_.size());
     for (std::size_t t = 0; t < schedule_.size(); ++t) add_step(t);
     add_results();
-    plan_.predicted_seconds = total_seconds(problem_, schedule_);
+    plan_.predicted_seconds = predicted_seconds(problem_, schedule_);
     assign_addresses(pack_target, pack_effort);
+    assign_tier(Placement::host, plan_.host_bytes);
+    assign_tier(Placement::disk, plan_.disk_bytes);
+    mark_pinned();
     sum_up();
     return std::move(plan_);
   }
@@ -90,16 +95,48 @@ class Emitter {
     return holder(v);
   }
 
+  // The end of a transfer: both its buffers are held until here. A value that was swapped in is
+  // read from the buffer it came to.
+  void add_wait(std::int32_t now, OpId op) {
+    const Op& what = problem_.ops[static_cast<std::size_t>(op)];
+    Step step;
+    step.kind = StepKind::swap_wait;
+    step.instruction = what.instruction;
+    step.leaf = what.leaf;
+    step.transfer = transfer_step_[static_cast<std::size_t>(what.transfer)];
+    const Step& transfer = plan_.steps[static_cast<std::size_t>(step.transfer)];
+    touch(transfer.inputs.front(), now);
+    touch(transfer.outputs.front(), now);
+    for (const ValueId v : problem_.outputs[op]) {
+      holder(v) = transfer.outputs.front();
+      touch(holder(v), last_use(now));
+    }
+    plan_.steps.push_back(std::move(step));
+  }
+
+  // The last step that reads the only output of step `now`.
+  std::int32_t last_use(std::int32_t now) const {
+    const auto slot = liveness_.first_output[static_cast<std::size_t>(now)];
+    return liveness_.last_use[static_cast<std::size_t>(slot)];
+  }
+
   void add_step(std::size_t t) {
     const auto now = static_cast<std::int32_t>(t);
     const OpId op = schedule_[t];
     const Op& what = problem_.ops[static_cast<std::size_t>(op)];
+    if (what.kind == StepKind::swap_wait) {
+      add_wait(now, op);
+      return;
+    }
+    if (what.engine >= 0) transfer_step_[static_cast<std::size_t>(op)] = now;
     Step step;
     step.kind = what.kind;
     if (what.kind == StepKind::compute && executed_[static_cast<std::size_t>(op)]) {
       step.kind = StepKind::recompute;
     }
     step.instruction = what.instruction;
+    if (what.codec.kind != CodecKind::none || what.engine >= 0) step.leaf = what.leaf;
+    step.codec = what.codec;
     if (what.kind == StepKind::upload) {
       step.inputs.push_back(parameter_buffer_[static_cast<std::size_t>(what.leaf)]);
     }
@@ -145,6 +182,10 @@ class Emitter {
         return output_buffer_[static_cast<std::size_t>(made.index)];
       case Home::parameter:
         return parameter_buffer_[static_cast<std::size_t>(made.index)];
+      case Home::host:
+        return add_buffer(Placement::host, 0, made.bytes, made.source, made.leaf);
+      case Home::disk:
+        return add_buffer(Placement::disk, 0, made.bytes, made.source, made.leaf);
       default:
         break;
     }
@@ -162,6 +203,19 @@ class Emitter {
       case StepKind::recompute:
         ++plan_.counts.recompute;
         break;
+      case StepKind::encode:
+        ++plan_.counts.encode;
+        if (!step.codec.lossless()) ++plan_.counts.lossy;
+        break;
+      case StepKind::decode:
+        ++plan_.counts.decode;
+        break;
+      case StepKind::swap_out:
+        ++plan_.counts.swap_out;
+        break;
+      case StepKind::swap_in:
+        ++plan_.counts.swap_in;
+        break;
       case StepKind::collective_start:
       case StepKind::collective_done:
         ++plan_.counts.collective;
@@ -169,7 +223,8 @@ class Emitter {
       default:
         break;
     }
-    if (executed_[static_cast<std::size_t>(op)]) {
+    if (executed_[static_cast<std::size_t>(op)] && step.codec.kind == CodecKind::none &&
+        step.kind != StepKind::swap_in) {
       for (const BufferId b : step.outputs) {
         if (b >= 0) plan_.recomputed_bytes += buffer(b).bytes;
       }
@@ -178,6 +233,11 @@ class Emitter {
       plan_.counts.compute += callee->counts.compute;
       plan_.counts.recompute += callee->counts.recompute;
       plan_.counts.collective += callee->counts.collective;
+      plan_.counts.encode += callee->counts.encode;
+      plan_.counts.decode += callee->counts.decode;
+      plan_.counts.lossy += callee->counts.lossy;
+      plan_.counts.swap_out += callee->counts.swap_out;
+      plan_.counts.swap_in += callee->counts.swap_in;
       plan_.recomputed_bytes += callee->recomputed_bytes;
     }
   }
@@ -202,6 +262,55 @@ class Emitter {
     for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
     plan_.arena_bytes = packing.height;
     plan_.live_bytes = packing.load;
+  }
+
+  // The blocks of the other tiers are packed as the arena is.
+  void assign_tier(Placement tier, std::int64_t& bytes) {
+    std::vector<Lifetime> lifetimes;
+    std::vector<BufferId> ids;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Buffer& b = plan_.buffers[i];
+      if (b.placement != tier) continue;
+      lifetimes.push_back({b.first_step, b.last_step + 1, b.bytes});
+      ids.push_back(static_cast<BufferId>(i));
+    }
+    if (ids.empty()) return;
+    const Packing packing = pack(lifetimes, kBufferAlignment, 0, 1);
+    for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
+    bytes = packing.height;
+  }
+
+  // The host's side of a transfer, and what goes to other devices.
+  void mark_pinned() {
+    for (Buffer& b : plan_.buffers) b.pinned = b.placement == Placement::host;
+    for (const Step& step : plan_.steps) {
+      if (step.instruction == nullptr || step.kind == StepKind::swap_wait) continue;
+      const ir::OpClass op_class = ir::op_info(step.instruction->opcode()).op_class;
+      const bool runs = step.kind == StepKind::compute || step.kind == StepKind::recompute ||
+                        step.kind == StepKind::collective_start ||
+                        step.kind == StepKind::collective_done;
+      const bool sends = op_class == ir::OpClass::collective || op_class == ir::OpClass::async;
+      if (!runs || !sends || is_local(step.instruction->opcode())) continue;
+      for (const auto* list : {&step.inputs, &step.outputs}) {
+        for (const BufferId b : *list) {
+          if (b >= 0) buffer(b).pinned = true;
+        }
+      }
+    }
+  }
+
+  // Asynchronous, yet on this device alone.
+  static bool is_local(ir::Opcode opcode) {
+    switch (opcode) {
+      case ir::Opcode::copy_start:
+      case ir::Opcode::copy_done:
+      case ir::Opcode::async_start:
+      case ir::Opcode::async_update:
+      case ir::Opcode::async_done:
+        return true;
+      default:
+        return false;
+    }
   }
 
   // Constants are the caller's to add: they are counted once per module.
@@ -243,6 +352,7 @@ class Emitter {
   std::vector<BufferId> holder_;  // per value, the buffer of its latest copy
   std::vector<BufferId> parameter_buffer_, output_buffer_;
   std::vector<char> executed_;
+  std::vector<std::int32_t> transfer_step_;  // per op, the step of its latest transfer
   std::vector<Reuse> taken_;
   std::vector<std::pair<ValueId, BufferId>> outputs_;
 };

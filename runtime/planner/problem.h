@@ -79,6 +79,17 @@ struct Reuse {
   ValueId input, output;
 };
 
+// A codec that a value may be stored by, and what that costs.
+struct CodecForm {
+  ValueId value = -1;
+  Codec codec;
+  std::int64_t bytes = 0;  // encoded, aligned
+  double encode_seconds = 0, decode_seconds = 0;
+  // compare_mask: the instructions that read no more than it keeps, sorted; others may not read
+  // what was decoded.
+  std::vector<const ir::Instruction*> readers;
+};
+
 // What one computation computes, as compact arrays: an op per instruction that does work, a value
 // per array leaf that has bytes of its own (views share one value). Dead instructions are left out.
 struct Graph {
@@ -96,6 +107,7 @@ struct Graph {
   std::vector<ValueId> results;  // per result leaf; -1 for tokens
   std::vector<int> alias;        // per result leaf, the donated parameter leaf it goes to, or -1
   std::vector<std::vector<Variant>> variants;  // fastest first, arena strictly falling
+  std::vector<CodecForm> codecs;               // by value, fewest bytes first (find_codecs)
 };
 
 // `residency` has one entry per parameter leaf. Control-flow ops get their row of `variants` from

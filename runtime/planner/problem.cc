@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/problem.h"
+
+#include <algorithm>
+
+namespace plimsoll::planner {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+Rows find_uses(const Rows& reads, std::size_t value_count) {
+  Rows uses;
+  std::vector<std::int32_t> fill(value_count + 1, 0);
+  for (const ValueId v : reads.items) ++fill[at(v) + 1];
+  for (std::size_t v = 0; v < value_count; ++v) fill[v + 1] += fill[v];
+  uses.begin = fill;
+  uses.items.resize(reads.items.size());
+  for (OpId op = 0; op < reads.size(); ++op) {
+    for (const ValueId v : reads[op]) uses.items[at(fill[at(v)]++)] = op;
+  }
+  return uses;
+}
+
+std::vector<OpId> find_deadlines(const Problem& problem) {
+  std::vector<OpId> deadlines(problem.values.size());
+  for (std::size_t v = 0; v < deadlines.size(); ++v) deadlines[v] = problem.values[v].overwritten;
+  for (OpId op = 0; op < problem.op_count(); ++op) {
+    OpId deadline = kNever;
+    for (const ValueId v : problem.reads[op]) {
+      const Value& input = problem.values[at(v)];
+      if (input.producer < 0) {
+        deadline = std::min(deadline, input.overwritten);
+      } else if (input.home == Home::arena && !input.live_out) {
+        deadline = std::min(deadline, deadlines[at(v)]);
+      }
+    }
+    for (const ValueId v : problem.outputs[op]) {
+      if (v < 0) continue;
+      deadlines[at(v)] = deadline;
+      if (!problem.ops[at(op)].recomputable) {
+        const auto uses = problem.uses[v];
+        deadlines[at(v)] = uses.empty() ? op : uses.back();
+      }
+    }
+  }
+  return deadlines;
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/planner/codec.h"
+#include "runtime/planner/evaluate.h"
+#include "runtime/planner/problem.h"
+
+namespace plimsoll::planner {
+
+// Where the bytes of a value may be while nobody reads it.
+enum class RemedyKind : std::uint8_t { compress, swap_host, swap_disk };
+
+// One copy of a value that comes back: the decoding runs right before op `ready`; a swap_in is
+// started right before op `start` and waited for right before op `ready`. `ready` reads the value.
+struct Return {
+  OpId start = 0, ready = 0;
+};
+
+// A value whose arena bytes are given up between some of its reads. Op numbers are those of the
+// problem without choices. The encoding runs, or the swap_out is started, right before op `leave`;
+// a swap_out is waited for right before op `left`. Reads before the first return are of the value
+// itself, reads from a return on are of that return's copy.
+struct Choice {
+  ValueId value = -1;
+  RemedyKind kind = RemedyKind::compress;
+  Codec codec;             // compress
+  std::int64_t bytes = 0;  // of the stored form, aligned
+  double out_seconds = 0, in_seconds = 0;
+  OpId leave = 0, left = 0;
+  std::vector<Return> returns;  // rising
+};
+
+// The problem in which these choices are taken: encode, decode and swap ops stand among the others,
+// copies that come back are values of their own, so that every value has one producer and whatever
+// schedules or recomputes needs to know nothing of remedies. One choice per value at most.
+// INVALID_ARGUMENT when a choice is not possible: its value is not made in the arena, must survive
+// to the end, is held by an asynchronous op, or the choice's ops stand in no possible order.
+Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices);
+
+// True when no value is made again while a swap_out reads its bytes, and every swap_in of the
+// schedule has its swap_wait: the schedules that emit_plan takes.
+bool keeps_transfers(const Problem& problem, std::span<const OpId> schedule);
+
+// E.g. "compress x by compare-mask(gt, 0)": for people.
+std::string to_string(const Problem& problem, const Choice& choice);
+
+}  // namespace plimsoll::planner
