@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Real training steps under memory limits: the CNN and the GPT of the examples, an LSTM unrolled
+// over 100 steps and a U-Net, at shares of their unlimited peak and at the floor, planned in
+// several ways. Rows go to standard error as they are done; prints one JSON object with all of
+// them, and how far they are from what is aimed at: measured within 3 points of predicted, the
+// default planner never slower than the others, with all remedies <= 5 % at half the peak and <= 12
+// % at 35 % of it, the same bits everywhere, the measured peak under the limit.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "benchmarks/training_steps/measure.h"
+#include "runtime/base/byte_size.h"
+
+namespace {
+
+using nlohmann::ordered_json;
+using plimsoll::benchmarks::StepRow;
+
+void print_row(const StepRow& row) {
+  if (!row.ran) {
+    std::fprintf(stderr, "%-5s %5s %-9s %10s  does not run: floor %s\n", row.workload.c_str(),
+                 row.limit.c_str(), row.method.c_str(),
+                 plimsoll::format_bytes(row.limit_bytes).c_str(),
+                 plimsoll::format_bytes(row.floor_bytes).c_str());
+    return;
+  }
+  std::fprintf(stderr,
+               "%-5s %5s %-9s %10s  %8.2f ms  measured %+7.1f %%  predicted %+7.1f %%  "
+               "bound %+6.1f %%  peak %5.1f %%  %lld recomputed, %lld encoded, %lld swapped  "
+               "planned in %.2f s%s%s\n",
+               row.workload.c_str(), row.limit.c_str(), row.method.c_str(),
+               plimsoll::format_bytes(row.limit_bytes).c_str(), 1e3 * row.step_seconds,
+               row.measured_percent, row.predicted_percent, row.lower_bound_percent,
+               100.0 * static_cast<double>(row.peak_bytes) / static_cast<double>(row.limit_bytes),
+               static_cast<long long>(row.recomputes), static_cast<long long>(row.encodes),
+               static_cast<long long>(row.swaps), row.planning_seconds,
+               row.same_bits ? "" : "  OTHER BITS",
+               row.peak_bytes <= row.limit_bytes ? "" : "  OVER THE LIMIT");
+}
+
+ordered_json to_json(const StepRow& row) {
+  ordered_json json = {{"workload", row.workload},
+                       {"limit", row.limit},
+                       {"method", row.method},
+                       {"limit_bytes", row.limit_bytes},
+                       {"ran", row.ran}};
+  if (!row.ran) {
+    json["floor_bytes"] = row.floor_bytes;
+    return json;
+  }
+  json["step_seconds"] = row.step_seconds;
+  json["measured_percent"] = row.measured_percent;
+  json["predicted_percent"] = row.predicted_percent;
+  json["lower_bound_percent"] = row.lower_bound_percent;
+  json["predicted_seconds"] = row.predicted_seconds;
+  json["unlimited_predicted_seconds"] = row.unlimited_seconds;
+  json["planning_seconds"] = row.planning_seconds;
+  json["peak_bytes"] = row.peak_bytes;
+  json["recomputes"] = row.recomputes;
+  json["encodes"] = row.encodes;
+  json["swaps"] = row.swaps;
+  json["same_bits"] = row.same_bits;
+  json["sha256"] = row.sha256;
+  return json;
+}
+
+// Every aim that a row misses, with the figure.
+std::vector<std::string> missed_aims(const std::vector<StepRow>& rows) {
+  std::vector<std::string> missed;
+  const auto miss = [&](const StepRow& row, const char* what, double by) {
+    char text[160];
+    std::snprintf(text, sizeof text, "%s at %s, %s: %s by %.1f points", row.workload.c_str(),
+                  row.limit.c_str(), row.method.c_str(), what, by);
+    missed.emplace_back(text);
+  };
+  for (const StepRow& row : rows) {
+    const std::string name = row.workload + " at " + row.limit + ", " + row.method;
+    const bool by_default = row.method == "recompute" || row.method == "all";
+    if (!row.same_bits) missed.push_back(name + ": other bits");
+    if (!row.ran) {
+      if (by_default) missed.push_back(name + ": does not run");
+      continue;
+    }
+    if (row.peak_bytes > row.limit_bytes) missed.push_back(name + ": over the limit");
+    const double off = std::abs(row.measured_percent - row.predicted_percent);
+    if (off > 3) miss(row, "measured is not within 3 points of predicted", off - 3);
+    if (!by_default) continue;
+    for (const StepRow& other : rows) {
+      const bool classic = other.method == "greedy" || other.method == "sqrt";
+      if (!classic || !other.ran || other.workload != row.workload || other.limit != row.limit) {
+        continue;
+      }
+      if (row.measured_percent > other.measured_percent) {
+        miss(row, ("slower than " + other.method).c_str(),
+             row.measured_percent - other.measured_percent);
+      }
+    }
+    const double most = row.method != "all"  ? 0
+                        : row.limit == "50%" ? 5
+                        : row.limit == "35%" ? 12
+                                             : 0;
+    if (most > 0 && row.measured_percent > most) {
+      miss(row, "above what is aimed at", row.measured_percent - most);
+    }
+  }
+  return missed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names;
+  double scale = 1;
+  plimsoll::benchmarks::MeasureOptions options;
+  CLI::App app("Real training steps under memory limits.", "training_steps");
+  app.add_option("workloads", names, "cnn, gpt, lstm, unet; none given: all");
+  app.add_option("--scale", scale, "Multiplies the batches")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--rounds", options.rounds, "Counted steps per row")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--percents", options.percents, "Limits, as shares of the unlimited peak");
+  std::string folder;
+  app.add_option("--hlo", folder, "Only write the steps as NAME.hlo into this folder");
+  CLI11_PARSE(app, argc, argv);
+
+  ordered_json out;
+  std::vector<StepRow> rows;
+  try {
+    const auto workloads = plimsoll::benchmarks::training_workloads(scale);
+    for (const std::string& name : names) {
+      if (std::none_of(workloads.begin(), workloads.end(),
+                       [&](const auto& workload) { return workload.name == name; })) {
+        std::fprintf(stderr, "training_steps: '%s' is no workload (cnn, gpt, lstm, unet)\n",
+                     name.c_str());
+        return 2;
+      }
+    }
+    for (const auto& workload : workloads) {
+      if (!names.empty() && std::find(names.begin(), names.end(), workload.name) == names.end()) {
+        continue;
+      }
+      if (!folder.empty()) {
+        const std::string path = folder + "/" + workload.name + ".hlo";
+        std::ofstream file(path, std::ios::binary);
+        if (!(file << step_text(workload)).flush()) {
+          std::fprintf(stderr, "training_steps: cannot write %s\n", path.c_str());
+          return 2;
+        }
+        continue;
+      }
+      const auto some = measure(workload, plimsoll::benchmarks::all_methods(), options, print_row);
+      rows.insert(rows.end(), some.begin(), some.end());
+    }
+  } catch (const plimsoll::Error& error) {
+    std::fprintf(stderr, "training_steps: %s\n", error.what());
+    return 1;
+  }
+  if (!folder.empty()) return 0;
+  out["rounds"] = options.rounds;
+  for (const StepRow& row : rows) out["rows"].push_back(to_json(row));
+  out["missed"] = missed_aims(rows);
+  for (const std::string& line : missed_aims(rows))
+    std::fprintf(stderr, "missed: %s\n", line.c_str());
+  std::cout << out.dump(2) << "\n";
+  return 0;
+}

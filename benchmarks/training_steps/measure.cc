@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "benchmarks/training_steps/measure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "runtime/base/sha256.h"
+
+namespace plimsoll::benchmarks {
+namespace {
+
+using nlohmann::json;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Context make_context(const Method& method) {
+  // The environment is the public way to choose remedies.
+  setenv("PLIMSOLL_REMEDIES", method.remedies.c_str(), 1);
+  ContextOptions options;
+  options.memory_limit_bytes = PLM_NO_LIMIT;
+  options.planner = method.planner;
+  options.seed = 1;
+  return Context(options);
+}
+
+// What one step left behind.
+struct StepResult {
+  bool fits = true;
+  std::int64_t floor_bytes = 0;  // where it didn't fit
+  std::string sha256;
+  std::int64_t peak_bytes = 0;
+  json report;
+};
+
+// One method's training, in a context of its own.
+class Run {
+ public:
+  explicit Run(const Method& method) : method_(method), context_(make_context(method)) {}
+
+  const Method& method() const { return method_; }
+  void start(const Workload& workload) {
+    const ContextScope scope(context_);
+    training_ = workload.start();
+  }
+  std::string text() {
+    const ContextScope scope(context_);
+    const Tensor loss = record(0);
+    std::vector<plm_tensor*> handles;
+    for (const Tensor& tensor : state(loss)) handles.push_back(tensor.handle());
+    const char* text = nullptr;
+    internal::check(plm_trace_text(context_.handle(), handles.data(), handles.size(), &text));
+    return text;
+  }
+  MemoryNeeds needs(std::int64_t step) {
+    const ContextScope scope(context_);
+    Tensor loss = record(step);
+    const MemoryNeeds needs = context_.measure_step();
+    finish(loss);
+    return needs;
+  }
+  // A step that doesn't fit is run without a limit, so that all trainings stay abreast.
+  StepResult step(std::int64_t number, std::int64_t limit) {
+    const ContextScope scope(context_);
+    context_.set_limit(limit);
+    context_.reset_peak();
+    StepResult result;
+    Tensor loss = record(number);
+    try {
+      context_.step();
+      context_.wait();
+      result.report = json::parse(context_.report());
+      result.peak_bytes = context_.memory().peak_bytes;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::resource_exhausted) throw;
+      result.fits = false;
+      result.floor_bytes = error.floor_bytes();
+    }
+    result.sha256 = finish(loss);
+    return result;
+  }
+
+ private:
+  Tensor record(std::int64_t step) {
+    Tensor loss = training_.loss(*training_.network, step);
+    loss.backward();
+    training_.optimizer->record_step();
+    return loss;
+  }
+  std::vector<Tensor> state(const Tensor& loss) const {
+    std::vector<Tensor> all = training_.network->parameters();
+    for (const auto& more : {training_.network->buffers(), training_.optimizer->state()}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    all.push_back(loss);
+    return all;
+  }
+  // Of the loss and everything that lives on.
+  std::string finish(Tensor& loss) {
+    context_.remove_limit();
+    context_.step();
+    const std::vector<Tensor> all = state(loss);
+    loss = Tensor();
+    Sha256 hash;
+    std::vector<std::byte> bytes;
+    for (const Tensor& tensor : all) {
+      bytes.resize(static_cast<std::size_t>(tensor.byte_size()));
+      tensor.read_bytes(bytes.data(), bytes.size());
+      hash.update(bytes);
+    }
+    return hash.finish();
+  }
+
+  Method method_;
+  Context context_;
+  Training training_;
+};
+
+double percent_over(double seconds, double base) {
+  return base > 0 ? 100 * (seconds / base - 1) : 0;
+}
+
+void take_report(StepRow& row, const json& report) {
+  row.predicted_seconds = report.at("predicted_seconds");
+  row.unlimited_seconds = report.at("unlimited_seconds");
+  row.predicted_percent = percent_over(row.predicted_seconds, row.unlimited_seconds);
+  const double bound = report.at("lower_bound_seconds");
+  row.lower_bound_percent = bound > 0 ? percent_over(bound, row.unlimited_seconds) : 0;
+  row.planning_seconds = report.at("planning_seconds");
+  const json& steps = report.at("steps");
+  row.recomputes = steps.at("recompute");
+  row.encodes = steps.at("encode");
+  row.swaps = steps.at("swap_out");
+}
+
+// All methods under one limit, in turns with the run without a limit.
+std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<Run>>& runs,
+                                   const StepRow& form, int rounds, std::int64_t& step) {
+  std::vector<StepRow> rows(runs.size(), form);
+  std::vector<std::vector<double>> seconds(runs.size());
+  std::vector<double> base;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    rows[i].method = runs[i]->method().name;
+    rows[i].ran = true;
+  }
+  for (int round = 0; round <= rounds; ++round, ++step) {
+    const StepResult reference = unlimited.step(step, PLM_NO_LIMIT);
+    if (round > 0) base.push_back(reference.report.at("step_seconds"));
+    for (std::size_t turn = 0; turn < runs.size(); ++turn) {
+      const std::size_t i = (turn + static_cast<std::size_t>(round)) % runs.size();
+      StepRow& row = rows[i];
+      const StepResult result = runs[i]->step(step, form.limit_bytes);
+      row.ran = row.ran && result.fits;
+      row.same_bits = row.same_bits && result.sha256 == reference.sha256;
+      row.sha256 = result.sha256;
+      row.floor_bytes = std::max(row.floor_bytes, result.floor_bytes);
+      if (!result.fits) continue;
+      row.peak_bytes = std::max(row.peak_bytes, result.peak_bytes);
+      if (round > 0) seconds[i].push_back(result.report.at("step_seconds"));
+      take_report(row, result.report);
+    }
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    rows[i].step_seconds = median(seconds[i]);
+    rows[i].measured_percent = percent_over(rows[i].step_seconds, median(base));
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::string step_text(const Workload& workload) {
+  Run run({"text", "default", "recompute"});
+  run.start(workload);
+  return run.text();
+}
+
+std::vector<Method> all_methods() {
+  return {{"recompute", "default", "recompute"},
+          {"all", "default", "recompute,compress,swap"},
+          {"greedy", "greedy", "recompute"},
+          {"sqrt", "sqrt", "recompute"}};
+}
+
+std::vector<StepRow> measure(const Workload& workload, const std::vector<Method>& methods,
+                             const MeasureOptions& options,
+                             const std::function<void(const StepRow&)>& progress) {
+  Run unlimited({"unlimited", "default", "recompute"});
+  unlimited.start(workload);
+  std::vector<std::unique_ptr<Run>> runs;
+  for (const Method& method : methods) {
+    runs.push_back(std::make_unique<Run>(method));
+    runs.back()->start(workload);
+  }
+  std::int64_t step = 0;
+  MemoryNeeds needs = unlimited.needs(step);
+  for (const auto& run : runs) {
+    const MemoryNeeds own = run->needs(step);
+    if (run->method().planner != "default") continue;
+    needs.floor_bytes = std::min(needs.floor_bytes, own.floor_bytes);
+  }
+  ++step;
+
+  std::vector<StepRow> limits;
+  StepRow form;
+  form.workload = workload.name;
+  for (const double percent : options.percents) {
+    char name[32];
+    std::snprintf(name, sizeof name, "%g%%", percent);
+    form.limit = name;
+    form.limit_bytes = static_cast<std::int64_t>(
+        std::floor(percent / 100 * static_cast<double>(needs.unlimited_peak_bytes)));
+    limits.push_back(form);
+  }
+  form.limit = "floor";
+  form.limit_bytes = needs.floor_bytes;
+  limits.push_back(form);
+
+  std::vector<StepRow> rows;
+  for (const StepRow& limit : limits) {
+    for (StepRow& row : measure_limit(unlimited, runs, limit, options.rounds, step)) {
+      progress(row);
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+}  // namespace plimsoll::benchmarks

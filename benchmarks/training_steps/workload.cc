@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "benchmarks/training_steps/workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "benchmarks/training_steps/recurrent_network.h"
+#include "benchmarks/training_steps/segmentation_network.h"
+#include "examples/train_fashion_mnist/residual_network.h"
+#include "examples/train_text/language_model.h"
+
+namespace plimsoll::benchmarks {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+
+std::int64_t count_of(const Dims& dims) {
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) count *= dim;
+  return count;
+}
+
+Tensor made_up_values(const Dims& dims, std::int64_t step) {
+  HostRandom random(kSeed, static_cast<std::uint64_t>(2 * step));
+  std::vector<float> values(static_cast<std::size_t>(count_of(dims)));
+  for (float& value : values) value = 2.0f * random.next_uniform() - 1.0f;
+  return Tensor::from_host(values, dims);
+}
+
+Tensor made_up_labels(const Dims& dims, std::int64_t classes, std::int64_t step) {
+  HostRandom random(kSeed, static_cast<std::uint64_t>(2 * step + 1));
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(count_of(dims)));
+  for (std::int32_t& label : labels) {
+    const auto drawn =
+        static_cast<std::int64_t>(random.next_uniform() * static_cast<float>(classes));
+    label = static_cast<std::int32_t>(std::min(drawn, classes - 1));
+  }
+  return Tensor::from_host(labels, dims);
+}
+
+Training train(std::unique_ptr<nn::Layer> network,
+               std::function<Tensor(nn::Layer&, std::int64_t)> loss) {
+  Training training;
+  training.network = std::move(network);
+  training.network->materialize();
+  training.optimizer =
+      std::make_unique<optim::Adam>(training.network->parameters(), optim::AdamOptions{});
+  training.loss = std::move(loss);
+  return training;
+}
+
+Training start_cnn(std::int64_t batch) {
+  nn::Initializer init(kSeed);
+  const examples::ResidualNetworkOptions options;
+  const std::int64_t classes = options.classes;
+  return train(std::make_unique<examples::ResidualNetwork>(options, init),
+               [batch, classes](nn::Layer& network, std::int64_t step) {
+                 return nn::cross_entropy(network(made_up_values({batch, 28, 28, 1}, step)),
+                                          made_up_labels({batch}, classes, step));
+               });
+}
+
+Training start_gpt(std::int64_t batch) {
+  nn::Initializer init(kSeed);
+  examples::LanguageModelOptions options;
+  options.vocabulary = 96;
+  options.width = 128;
+  options.layers = 4;
+  return train(std::make_unique<examples::LanguageModel>(options, init),
+               [batch, options](nn::Layer& network, std::int64_t step) {
+                 const Dims dims = {batch, options.context};
+                 return nn::cross_entropy(
+                     network(made_up_labels(dims, options.vocabulary, 2 * step)),
+                     made_up_labels(dims, options.vocabulary, 2 * step + 1));
+               });
+}
+
+Training start_lstm(std::int64_t batch) {
+  constexpr std::int64_t kSteps = 100;
+  nn::Initializer init(kSeed);
+  const RecurrentNetworkOptions options;
+  return train(std::make_unique<RecurrentNetwork>(options, init),
+               [batch, options](nn::Layer& network, std::int64_t step) {
+                 const Dims dims = {batch, kSteps};
+                 return nn::cross_entropy(
+                     network(made_up_labels(dims, options.vocabulary, 2 * step)),
+                     made_up_labels(dims, options.vocabulary, 2 * step + 1));
+               });
+}
+
+Training start_unet(std::int64_t batch) {
+  constexpr std::int64_t kSize = 64;
+  nn::Initializer init(kSeed);
+  const SegmentationNetworkOptions options;
+  return train(std::make_unique<SegmentationNetwork>(options, init),
+               [batch, options](nn::Layer& network, std::int64_t step) {
+                 return nn::cross_entropy(
+                     network(made_up_values({batch, kSize, kSize, options.inputs}, step)),
+                     made_up_labels({batch, kSize, kSize}, options.classes, step));
+               });
+}
+
+}  // namespace
+
+std::vector<Workload> training_workloads(double scale) {
+  const auto batch = [scale](std::int64_t size) {
+    return std::max<std::int64_t>(1, std::llround(scale * static_cast<double>(size)));
+  };
+  return {{"cnn", [n = batch(64)] { return start_cnn(n); }},
+          {"gpt", [n = batch(16)] { return start_gpt(n); }},
+          {"lstm", [n = batch(48)] { return start_lstm(n); }},
+          {"unet", [n = batch(4)] { return start_unet(n); }}};
+}
+
+}  // namespace plimsoll::benchmarks

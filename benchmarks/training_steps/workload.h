@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plimsoll/plimsoll.hpp"
+
+namespace plimsoll::benchmarks {
+
+// A network in training, in the context that was current when it was made: same seed, same batches,
+// same bits everywhere.
+struct Training {
+  std::unique_ptr<nn::Layer> network;
+  std::unique_ptr<optim::Optimizer> optimizer;
+  // The loss of a batch that `step` alone decides.
+  std::function<Tensor(nn::Layer& network, std::int64_t step)> loss;
+};
+
+struct Workload {
+  std::string name;
+  std::function<Training()> start;
+};
+
+// The CNN and the GPT of the examples, an LSTM unrolled over 100 steps, a U-Net; `scale` multiplies
+// the batch.
+std::vector<Workload> training_workloads(double scale);
+
+}  // namespace plimsoll::benchmarks
