@@ -15,6 +15,9 @@
 #include "runtime/device/kernel.h"
 #include "runtime/ir/module.h"
 #include "runtime/memory/budget.h"
+#include "runtime/planner/cost_model.h"
+#include "runtime/planner/measured_costs.h"
+#include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
 
 namespace plimsoll::executor {
@@ -33,20 +36,33 @@ struct ProfileEntry {
 class Program {
  public:
   // Takes the module over. Runs passes::optimize (unless `optimize` is false: then the module is
-  // run as written), and compiles every kernel it needs, in parallel.
+  // run as written), and compiles every kernel it needs, in parallel. `machine` is what costs are
+  // predicted from until kernels have been measured (calibration.h).
   static Result<std::shared_ptr<const Program>> create(std::unique_ptr<ir::Module> module,
-                                                       jit::Compiler& compiler, bool optimize);
+                                                       jit::Compiler& compiler, bool optimize,
+                                                       const planner::Roofline& machine = {});
 
   const ir::Module& module() const { return *module_; }
   // Null for control flow and for instructions that need none (tuples, parameters, ...).
   const device::Kernel* kernel(const ir::Instruction& instruction) const;
-  // Workspaces from the kernels, seconds from the roofline.
-  const planner::CostModel& cost_model() const { return *cost_model_; }
+  // Workspaces from the kernels, seconds from the roofline and from what was measured. The model in
+  // force may change between two calls; what a call returned stays valid.
+  const planner::CostModel& cost_model() const { return costs_->model(); }
+  planner::MeasuredCosts& costs() const { return *costs_; }
+  // Plans made for this program by the cost model in force.
+  Result<std::shared_ptr<const planner::Plan>> plan(const planner::PlanOptions& options) const {
+    return plans_->plan(cost_model(), options);
+  }
+  Result<planner::Floor> floor(const planner::PlanOptions& options) const {
+    return plans_->floor(cost_model(), options);
+  }
+  const planner::PlanCache& plans() const { return *plans_; }
 
  private:
   std::unique_ptr<ir::Module> module_;
   std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>> kernels_;
-  std::unique_ptr<planner::CostModel> cost_model_;
+  std::unique_ptr<planner::MeasuredCosts> costs_;
+  std::unique_ptr<planner::PlanCache> plans_;
 };
 
 struct Arguments {
@@ -68,7 +84,7 @@ class Executable {
                                                           memory::Budget& budget);
 
   const Program& program() const { return *program_; }
-  const planner::Plan& plan() const { return plan_; }
+  const planner::Plan& plan() const { return *plan_; }
   // The parameter leaf whose donated buffer holds result leaf `leaf`, or -1.
   int output_parameter(int leaf) const;
   // How parameter leaf `leaf` is passed: as the options said, or (when they said nothing) donated
@@ -83,15 +99,18 @@ class Executable {
   void clear_profile() const;
   // Profiling reads the clock around every step; off by default.
   void enable_profile(bool on) const;
+  // Measures some of the runs for Program::costs: the first three, then fewer and fewer down to
+  // every 64th, so that reading the clock costs next to nothing. Off by default.
+  void enable_sampling(bool on) const;
 
   struct Impl;
-  Executable(std::shared_ptr<const Program> program, planner::Plan plan,
+  Executable(std::shared_ptr<const Program> program, std::shared_ptr<const planner::Plan> plan,
              std::unique_ptr<Impl> impl);
   ~Executable();
 
  private:
   std::shared_ptr<const Program> program_;
-  planner::Plan plan_;
+  std::shared_ptr<const planner::Plan> plan_;
   std::unique_ptr<Impl> impl_;
 };
 

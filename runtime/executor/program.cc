@@ -65,8 +65,9 @@ Result<std::shared_ptr<const device::Kernel>> make_kernel(const ir::Instruction&
 
 class KernelCostModel : public planner::CostModel {
  public:
-  explicit KernelCostModel(std::unordered_map<const ir::Instruction*, std::int64_t> workspaces)
-      : workspaces_(std::move(workspaces)) {}
+  KernelCostModel(const planner::Roofline& machine,
+                  std::unordered_map<const ir::Instruction*, std::int64_t> workspaces)
+      : roofline_(machine), workspaces_(std::move(workspaces)) {}
   double seconds(const ir::Instruction& instruction) const override {
     return roofline_.seconds(instruction);
   }
@@ -87,7 +88,8 @@ class KernelCostModel : public planner::CostModel {
 }  // namespace
 
 Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
-                                                       jit::Compiler& compiler, bool optimize) {
+                                                       jit::Compiler& compiler, bool optimize,
+                                                       const planner::Roofline& machine) {
   if (optimize) PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module));
   auto program = std::make_shared<Program>();
   std::vector<const ir::Instruction*> wanted;
@@ -114,7 +116,9 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
     program->kernels_[wanted[i]] = std::move(kernels[i]);
   }
   program->module_ = std::move(module);
-  program->cost_model_ = std::make_unique<KernelCostModel>(std::move(workspaces));
+  program->costs_ = std::make_unique<planner::MeasuredCosts>(
+      std::make_unique<KernelCostModel>(machine, std::move(workspaces)));
+  program->plans_ = std::make_unique<planner::PlanCache>(*program->module_);
   return std::shared_ptr<const Program>(std::move(program));
 }
 

@@ -30,11 +30,13 @@ class Resolver {
 
  private:
   std::int32_t profile_entry(const planner::Step& step, const device::Kernel* kernel);
+  std::int32_t timed_entry(const planner::Step& step, const device::Kernel* kernel);
 
   const Program& program_;
   Resolution result_;
   std::unordered_map<const ir::Instruction*, std::int64_t> constant_offsets_;
   std::map<std::string, std::int32_t, std::less<>> profile_index_;
+  std::unordered_map<const ir::Instruction*, std::int32_t> timed_index_;
 };
 
 std::int32_t Resolver::profile_entry(const planner::Step& step, const device::Kernel* kernel) {
@@ -61,6 +63,14 @@ std::int32_t Resolver::profile_entry(const planner::Step& step, const device::Ke
     if (kernel != nullptr) entry.origin = kernel->origin();
     result_.profile.push_back(std::move(entry));
   }
+  return it->second;
+}
+
+std::int32_t Resolver::timed_entry(const planner::Step& step, const device::Kernel* kernel) {
+  if (kernel == nullptr) return -1;
+  const auto [it, inserted] =
+      timed_index_.emplace(step.instruction, static_cast<std::int32_t>(result_.timed.size()));
+  if (inserted) result_.timed.push_back(step.instruction);
   return it->second;
 }
 
@@ -110,6 +120,9 @@ Status Resolver::resolve(const planner::Plan& plan, ResolvedPlan& out) {
     resolved.callees = static_cast<std::int32_t>(out.callees.size());
     resolved.callee_count = static_cast<std::int32_t>(step.callees.size());
     resolved.profile = profile_entry(step, resolved.kernel);
+    if (step.kind == StepKind::compute || step.kind == StepKind::recompute) {
+      resolved.timed = timed_entry(step, resolved.kernel);
+    }
     if (step.instruction != nullptr) resolved.bytes = shape_bytes(*step.instruction);
     for (const auto& callee : step.callees) {
       ResolvedPlan nested;

@@ -22,6 +22,7 @@ struct ResolvedStep {
   std::int32_t workspace = -1;
   std::int32_t callees = 0, callee_count = 0;  // range of ResolvedPlan::callees
   std::int32_t profile = -1;                   // entry of the executable's profile
+  std::int32_t timed = -1;                     // entry of Resolution::timed
   double bytes = 0;                            // read and written by one launch, by shapes
 };
 
@@ -45,7 +46,8 @@ struct Resolution {
   ResolvedPlan entry;
   std::vector<Constant> constants;  // of all plans, each once
   std::int64_t constant_bytes = 0;
-  std::vector<ProfileEntry> profile;  // one per kernel name, all zero
+  std::vector<ProfileEntry> profile;          // one per kernel name, all zero
+  std::vector<const ir::Instruction*> timed;  // those with a kernel, each once
 };
 
 // `plan` must outlive the result. FAILED_PRECONDITION for constants without values.

@@ -35,7 +35,8 @@ Status Run::run_plan(const ResolvedPlan& plan, std::byte* arena, std::span<void*
     }
   }
   for (const ResolvedStep& step : plan.steps) {
-    if (profile_.empty() || step.profile < 0) {
+    const bool timed = !timings_.empty() && step.timed >= 0;
+    if ((profile_.empty() && !timed) || step.profile < 0) {
       PLIMSOLL_RETURN_IF_ERROR(run_step(plan, step, addresses));
       continue;
     }
@@ -44,6 +45,12 @@ Status Run::run_plan(const ResolvedPlan& plan, std::byte* arena, std::span<void*
     PLIMSOLL_RETURN_IF_ERROR(run_step(plan, step, addresses));
     PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (timed) {
+      Timing& timing = timings_[static_cast<std::size_t>(step.timed)];
+      timing.seconds += elapsed.count();
+      ++timing.launches;
+    }
+    if (profile_.empty()) continue;
     ProfileEntry& entry = profile_[static_cast<std::size_t>(step.profile)];
     entry.seconds += elapsed.count();
     entry.bytes += step.bytes;

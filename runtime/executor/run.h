@@ -14,14 +14,26 @@ namespace plimsoll::executor {
 // One run: pointers, the profile's clock, and the walk over the steps.
 class Run {
  public:
-  Run(device::Stream& stream, const std::byte* constants, bool profiling, std::size_t entries)
-      : stream_(stream), constants_(constants), profile_(profiling ? entries : 0) {}
+  // The time of one instruction's launches, Resolution::timed's.
+  struct Timing {
+    double seconds = 0;
+    std::int64_t launches = 0;
+  };
+
+  // `timed`: how many instructions are timed; 0: none.
+  Run(device::Stream& stream, const std::byte* constants, bool profiling, std::size_t entries,
+      std::size_t timed = 0)
+      : stream_(stream),
+        constants_(constants),
+        profile_(profiling ? entries : 0),
+        timings_(timed) {}
 
   Status run_plan(const ResolvedPlan& plan, std::byte* arena, std::span<void* const> parameters,
                   std::span<void* const> outputs, std::vector<void*>* addresses_out = nullptr);
 
   // Per profile entry; names and origins are left empty. Empty without profiling.
   const std::vector<ProfileEntry>& profile() const { return profile_; }
+  const std::vector<Timing>& timings() const { return timings_; }
 
  private:
   Status run_step(const ResolvedPlan& plan, const ResolvedStep& step,
@@ -39,6 +51,7 @@ class Run {
   device::Stream& stream_;
   const std::byte* constants_;
   std::vector<ProfileEntry> profile_;
+  std::vector<Timing> timings_;
 };
 
 }  // namespace plimsoll::executor

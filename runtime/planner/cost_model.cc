@@ -115,11 +115,15 @@ double computation_flops(const ir::Computation& computation) {
   return sum;
 }
 
-bool contracts(const Instruction& instruction) {
-  if (ir::op_info(instruction.opcode()).op_class == ir::OpClass::contraction) return true;
-  if (instruction.opcode() != Opcode::fusion) return false;
-  const auto& inner = instruction.to_apply()->instructions();
-  return std::any_of(inner.begin(), inner.end(), [](const auto& i) { return contracts(*i); });
+// The dearest class among the instructions of a fusion.
+CostClass class_of(const ir::Computation& computation) {
+  CostClass found = CostClass::elementwise;
+  for (const auto& inner : computation.instructions()) {
+    const CostClass one = cost_class(*inner);
+    if (one == CostClass::contraction || one == CostClass::convolution) return one;
+    if (one != CostClass::elementwise) found = one;
+  }
+  return found;
 }
 
 // What a slice-like operation touches of its first operand is what it returns or writes.
@@ -150,18 +154,55 @@ Work count_work(const Instruction& instruction) {
   return {flops_of(instruction), bytes_of(instruction)};
 }
 
+CostClass cost_class(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::convolution:
+      return CostClass::convolution;
+    case Opcode::gather:
+    case Opcode::scatter:
+    case Opcode::sort:
+      return CostClass::irregular;
+    case Opcode::rng:
+    case Opcode::rng_bit_generator:
+      return CostClass::random;
+    case Opcode::fusion:
+    case Opcode::map:
+      return class_of(*instruction.to_apply());
+    default:
+      break;
+  }
+  switch (ir::op_info(instruction.opcode()).op_class) {
+    case ir::OpClass::contraction:
+      return CostClass::contraction;
+    case ir::OpClass::reduction:
+      return CostClass::reduction;
+    case ir::OpClass::collective:
+    case ir::OpClass::async:
+      return CostClass::collective;
+    default:
+      return CostClass::elementwise;
+  }
+}
+
 double RooflineCostModel::seconds(const Instruction& instruction) const {
   const Work work = count_work(instruction);
-  const double rate = contracts(instruction) ? roofline_.contraction_flops_per_second
-                                             : roofline_.other_flops_per_second;
+  double rate = roofline_.other_flops_per_second;
+  const CostClass kind = cost_class(instruction);
+  if (kind == CostClass::contraction) rate = roofline_.contraction_flops_per_second;
+  if (kind == CostClass::convolution) rate = roofline_.convolution_flops_per_second;
   return std::max(work.flops / rate, work.bytes / roofline_.bytes_per_second) +
          roofline_.launch_seconds;
 }
 
 // Both directions read one form and write the other.
-double RooflineCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape, bool) const {
+double RooflineCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape,
+                                        bool encode) const {
   const auto bytes = static_cast<double>(shape.byte_size() + encoded_bytes(codec, shape));
-  const double work = static_cast<double>(shape.element_count()) / roofline_.other_flops_per_second;
+  const auto kind =
+      std::min<std::size_t>(static_cast<std::size_t>(codec.kind), roofline_.codecs.size() - 1);
+  const Roofline::CodecRate& rate = roofline_.codecs[kind];
+  const double work =
+      static_cast<double>(shape.element_count()) / (encode ? rate.encode : rate.decode);
   return std::max(work, bytes / roofline_.bytes_per_second) + roofline_.launch_seconds;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "runtime/ir/module.h"
@@ -16,21 +17,46 @@ struct Work {
 };
 Work count_work(const ir::Instruction& instruction);
 
-// Roofline: max(flops / flops_per_second, bytes / bytes_per_second) + launch_seconds, with a
-// separate rate for contractions. Workspaces are taken as zero.
+// What decides how fast an instruction's operations run.
+enum class CostClass : std::uint8_t {
+  contraction,  // dot
+  convolution,
+  elementwise,  // and everything else that streams: movement, creation, fusions of those
+  reduction,    // reduce, windows, fusions with one inside
+  irregular,    // gather, scatter, sort
+  random,
+  collective,
+};
+inline constexpr int kCostClasses = 7;
+CostClass cost_class(const ir::Instruction& instruction);
+
+// The speeds of a machine. The numbers here are a table for a small CPU, so that plans are the same
+// wherever nothing was measured.
 struct Roofline {
   double contraction_flops_per_second = 60e9;
+  double convolution_flops_per_second = 60e9;
   double other_flops_per_second = 8e9;
   double bytes_per_second = 12e9;
   double launch_seconds = 2e-6;
+  struct CodecRate {
+    double encode = 8e9, decode = 8e9;  // elements per second
+  };
+  static constexpr int kCodecKinds = 8;
+  std::array<CodecRate, kCodecKinds> codecs;  // by CodecKind
+  // Between device memory and the host tier.
+  double link_bytes_per_second = 10e9;
+  double link_latency_seconds = 10e-6;
 };
 
+// max(flops / flops_per_second, bytes / bytes_per_second) + launch_seconds (Williams, Waterman and
+// Patterson, 2009). Workspaces are taken as zero.
 class RooflineCostModel : public CostModel {
  public:
   explicit RooflineCostModel(const Roofline& roofline = {}) : roofline_(roofline) {}
   double seconds(const ir::Instruction& instruction) const override;
   std::int64_t workspace_bytes(const ir::Instruction&) const override { return 0; }
   double codec_seconds(const Codec& codec, const ir::Shape& shape, bool encode) const override;
+  const Roofline& roofline() const { return roofline_; }
 
  private:
   Roofline roofline_;

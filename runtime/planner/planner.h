@@ -34,12 +34,14 @@ struct Tier {
   std::int64_t bytes = 0;  // 0: there is none
   double out_bytes_per_second = 10e9, in_bytes_per_second = 10e9;
   double latency_seconds = 10e-6;  // per transfer
+  bool operator==(const Tier&) const = default;
 };
 
 // What may be done with a value between two uses besides keeping it.
 struct Remedies {
   bool recompute = true, compress = true, swap = true;
   bool lossy = false;  // compress also by codecs that change bits, within their named bound
+  bool operator==(const Remedies&) const = default;
 };
 
 // `keep` binds; the others are taken wherever the value must give way, before anything that has no
@@ -74,6 +76,7 @@ struct PlanOptions {
   // Time to look for better plans in; a first one is always found. 0: a fixed amount of work, so
   // that the plan is the same on every machine.
   double planning_seconds = 0;
+  bool operator==(const PlanOptions&) const = default;
 };
 
 // Plans the entry computation. RESOURCE_EXHAUSTED with Status::shortage() when no plan fits the

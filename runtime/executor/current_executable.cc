@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/current_executable.h"
+
+#include <utility>
+
+namespace plimsoll::executor {
+
+Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
+    std::shared_ptr<const Program> program, const planner::PlanOptions& options,
+    std::shared_ptr<memory::Budget> budget, double drift) {
+  auto made =
+      std::make_shared<CurrentExecutable>(std::move(program), options, std::move(budget), drift);
+  made->version_ = made->program_->costs().version();
+  PLIMSOLL_ASSIGN_OR_RETURN(made->executable_,
+                            Executable::create(made->program_, options, *made->budget_));
+  made->executable_->enable_sampling(drift > 0);
+  return made;
+}
+
+std::shared_ptr<const Executable> CurrentExecutable::get() const {
+  const std::lock_guard lock(mutex_);
+  return executable_;
+}
+
+std::shared_ptr<const Executable> CurrentExecutable::next() {
+  std::shared_ptr<const Executable> now = get();
+  if (!(drift_ > 0)) return now;
+  planner::MeasuredCosts& costs = program_->costs();
+  costs.update(drift_);
+  if (costs.version() == version_.load(std::memory_order_relaxed)) return now;
+  const std::unique_lock planning(planning_, std::try_to_lock);
+  if (!planning.owns_lock()) return now;
+  version_.store(costs.version(), std::memory_order_relaxed);
+  const planner::Plan& plan = now->plan();
+  if (plan.predicted_seconds <= plan.unlimited_seconds) return now;
+  auto made = Executable::create(program_, options_, *budget_);
+  if (!made.ok()) return now;
+  (*made)->enable_sampling(true);
+  replans_.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  executable_ = std::move(*made);
+  return executable_;
+}
+
+}  // namespace plimsoll::executor

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "runtime/executor/executable.h"
+
+namespace plimsoll::executor {
+
+// The executable of a program under one set of options, planned again as its measured times come
+// in: never inside a run, at most as often as MeasuredCosts publishes, and only where the plan pays
+// for memory (another one could not be faster otherwise). All executables it gives compute the same
+// bits within the same limit. Thread-safe.
+class CurrentExecutable {
+ public:
+  // As Executable::create. `drift` is the share by which measured times may differ from predicted
+  // ones; 0: the first plan stays. `budget` must outlive it.
+  static Result<std::shared_ptr<CurrentExecutable>> create(std::shared_ptr<const Program> program,
+                                                           const planner::PlanOptions& options,
+                                                           std::shared_ptr<memory::Budget> budget,
+                                                           double drift);
+
+  // The executable for the next run, planned again first where that is due. One thread plans while
+  // the others go on with the old one; when there is no plan any more (a limit that was lowered),
+  // the old one stays, too.
+  std::shared_ptr<const Executable> next();
+  // The executable that next() gave last.
+  std::shared_ptr<const Executable> get() const;
+  std::int64_t replans() const { return replans_.load(std::memory_order_relaxed); }
+
+  CurrentExecutable(std::shared_ptr<const Program> program, const planner::PlanOptions& options,
+                    std::shared_ptr<memory::Budget> budget, double drift)
+      : program_(std::move(program)),
+        options_(options),
+        budget_(std::move(budget)),
+        drift_(drift) {}
+
+ private:
+  const std::shared_ptr<const Program> program_;
+  const planner::PlanOptions options_;
+  const std::shared_ptr<memory::Budget> budget_;
+  const double drift_;
+  std::mutex planning_;                    // held by the one that plans
+  std::atomic<std::uint64_t> version_{0};  // of the cost model that the plan was last made for
+  std::atomic<std::int64_t> replans_{0};
+  mutable std::mutex mutex_;  // guards executable_
+  std::shared_ptr<const Executable> executable_;
+};
+
+}  // namespace plimsoll::executor

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/measured_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace plimsoll::planner {
+namespace {
+
+// Share of a new measurement in the running average: about the last five count.
+constexpr double kNewest = 0.3;
+
+double ratio_of(double measured, double predicted, double otherwise) {
+  return predicted > 0 && measured > 0 ? measured / predicted : otherwise;
+}
+
+}  // namespace
+
+double MeasuredCostModel::seconds(const ir::Instruction& instruction) const {
+  const auto it = measurements_.seconds.find(&instruction);
+  if (it != measurements_.seconds.end()) return it->second;
+  return base_.seconds(instruction) *
+         measurements_.class_ratio[static_cast<std::size_t>(cost_class(instruction))];
+}
+
+double MeasuredCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape,
+                                        bool encode) const {
+  return base_.codec_seconds(codec, shape, encode) *
+         (encode ? measurements_.encode_ratio : measurements_.decode_ratio);
+}
+
+MeasuredCosts::MeasuredCosts(std::unique_ptr<const CostModel> base) : base_(std::move(base)) {}
+
+const CostModel& MeasuredCosts::model() const {
+  const std::lock_guard lock(mutex_);
+  return models_.empty() ? *base_ : *models_.back();
+}
+
+void MeasuredCosts::record(const ir::Instruction& instruction, double seconds,
+                           std::int64_t launches) {
+  if (!(seconds >= 0) || launches <= 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto [it, inserted] = index_.try_emplace(&instruction);
+  if (inserted) order_.push_back(&instruction);
+  Entry& entry = it->second;
+  // The first launch pays for cold caches and memory that was never touched.
+  if (entry.samples == 0) {
+    entry.seconds = seconds;
+  } else if (entry.samples == 1) {
+    entry.seconds = std::min(entry.seconds, seconds);
+  } else {
+    entry.seconds += kNewest * (seconds - entry.seconds);
+  }
+  ++entry.samples;
+  entry.launches = launches;
+}
+
+void MeasuredCosts::record_codec(const Codec& codec, const ir::Shape& shape, bool encode,
+                                 double seconds) {
+  if (!(seconds >= 0)) return;
+  const double predicted = base_->codec_seconds(codec, shape, encode);
+  const std::lock_guard lock(mutex_);
+  double& sum = encode ? encode_seconds_ : decode_seconds_;
+  double& total = encode ? encode_predicted_ : decode_predicted_;
+  sum += kNewest * (seconds - sum);
+  total += kNewest * (predicted - total);
+}
+
+void MeasuredCosts::finish_run() { runs_.fetch_add(1, std::memory_order_release); }
+
+double MeasuredCosts::drift_locked() const {
+  const CostModel& model = models_.empty() ? *base_ : *models_.back();
+  double difference = 0, predicted = 0;
+  for (const ir::Instruction* instruction : order_) {
+    const Entry& entry = index_.at(instruction);
+    const double expected = model.seconds(*instruction);
+    const auto launches = static_cast<double>(entry.launches);
+    difference += launches * std::fabs(entry.seconds - expected);
+    predicted += launches * expected;
+  }
+  return predicted > 0 ? difference / predicted : 0;
+}
+
+double MeasuredCosts::drift() const {
+  const std::lock_guard lock(mutex_);
+  return drift_locked();
+}
+
+MeasuredCostModel::Measurements MeasuredCosts::measurements_locked() const {
+  MeasuredCostModel::Measurements made;
+  std::array<double, kCostClasses> measured{}, predicted{};
+  double all_measured = 0, all_predicted = 0;
+  for (const ir::Instruction* instruction : order_) {
+    const Entry& entry = index_.at(instruction);
+    made.seconds.emplace(instruction, entry.seconds);
+    const auto kind = static_cast<std::size_t>(cost_class(*instruction));
+    const auto launches = static_cast<double>(entry.launches);
+    measured[kind] += launches * entry.seconds;
+    predicted[kind] += launches * base_->seconds(*instruction);
+    all_measured += launches * entry.seconds;
+    all_predicted += launches * base_->seconds(*instruction);
+  }
+  const double overall = ratio_of(all_measured, all_predicted, 1);
+  for (std::size_t kind = 0; kind < made.class_ratio.size(); ++kind) {
+    made.class_ratio[kind] = ratio_of(measured[kind], predicted[kind], overall);
+  }
+  made.encode_ratio = ratio_of(encode_seconds_, encode_predicted_, overall);
+  made.decode_ratio = ratio_of(decode_seconds_, decode_predicted_, overall);
+  return made;
+}
+
+bool MeasuredCosts::update(double share) {
+  if (!(share > 0)) return false;
+  if (runs_.load(std::memory_order_acquire) < next_runs_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  const std::int64_t runs = runs_.load(std::memory_order_acquire);
+  if (runs < next_runs_.load(std::memory_order_relaxed)) return false;
+  next_runs_.store(2 * runs, std::memory_order_relaxed);
+  if (!(drift_locked() > share)) return false;
+  const std::uint64_t version = version_.load(std::memory_order_relaxed) + 1;
+  models_.push_back(std::make_unique<MeasuredCostModel>(*base_, measurements_locked(), version));
+  version_.store(version, std::memory_order_release);
+  return true;
+}
+
+}  // namespace plimsoll::planner

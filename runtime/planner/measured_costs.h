@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/planner/cost_model.h"
+#include "runtime/planner/planner.h"
+
+namespace plimsoll::planner {
+
+// Another model corrected by measurements: an instruction that was measured costs what it took, the
+// others what the base model says times the ratio (measured over predicted) of their cost class, or
+// of everything where nothing of their class was measured. Immutable.
+class MeasuredCostModel : public CostModel {
+ public:
+  struct Measurements {
+    std::unordered_map<const ir::Instruction*, double> seconds;
+    std::array<double, kCostClasses> class_ratio;
+    double encode_ratio = 1, decode_ratio = 1;
+    Measurements() { class_ratio.fill(1); }
+  };
+  MeasuredCostModel(const CostModel& base, Measurements measurements, std::uint64_t version)
+      : base_(base), measurements_(std::move(measurements)), version_(version) {}
+
+  double seconds(const ir::Instruction& instruction) const override;
+  std::int64_t workspace_bytes(const ir::Instruction& instruction) const override {
+    return base_.workspace_bytes(instruction);
+  }
+  double codec_seconds(const Codec& codec, const ir::Shape& shape, bool encode) const override;
+  std::uint64_t version() const override { return version_; }
+
+ private:
+  const CostModel& base_;
+  const Measurements measurements_;
+  const std::uint64_t version_;
+};
+
+// Collects the measured times of one module's instructions, and publishes a new model when they
+// have drifted far enough from the one in force. Thread-safe.
+class MeasuredCosts {
+ public:
+  // Keeps `base` and what it returns by reference for as long as it lives.
+  explicit MeasuredCosts(std::unique_ptr<const CostModel> base);
+
+  // The model in force. Models stay valid as long as this object: there are few, since the time
+  // between two of them at least doubles.
+  const CostModel& model() const;
+  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
+  // `seconds` is the time of one launch, averaged over the `launches` of one run.
+  void record(const ir::Instruction& instruction, double seconds, std::int64_t launches = 1);
+  void record_codec(const Codec& codec, const ir::Shape& shape, bool encode, double seconds);
+  // A measured run is complete.
+  void finish_run();
+
+  // Sum of |measured - predicted| over the instructions measured, each as often as it runs, by the
+  // sum of what the model in force predicts for them.
+  double drift() const;
+  // Publishes a model of what was measured when it has drifted by more than `share`, and enough
+  // measured runs have passed: two, then twice as many each time. True when it did. Cheap when
+  // there is nothing to do. A share of 0 never publishes.
+  bool update(double share);
+
+ private:
+  struct Entry {
+    double seconds = 0;
+    std::int64_t launches = 0;  // of the last run
+    std::int64_t samples = 0;
+  };
+  double drift_locked() const;
+  MeasuredCostModel::Measurements measurements_locked() const;
+
+  const std::unique_ptr<const CostModel> base_;
+  mutable std::mutex mutex_;
+  std::unordered_map<const ir::Instruction*, Entry> index_;
+  std::vector<const ir::Instruction*> order_;  // of first measurement: sums don't depend on hashes
+  double encode_seconds_ = 0, encode_predicted_ = 0, decode_seconds_ = 0, decode_predicted_ = 0;
+  std::atomic<std::int64_t> runs_{0};
+  std::atomic<std::int64_t> next_runs_{2};
+  std::atomic<std::uint64_t> version_{0};
+  std::vector<std::unique_ptr<const CostModel>> models_;  // published, oldest first
+};
+
+}  // namespace plimsoll::planner

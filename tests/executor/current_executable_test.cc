@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/current_executable.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "jit/jit.h"
+#include "runtime/executor/host_run.h"
+#include "runtime/ir/text.h"
+
+namespace plimsoll::executor {
+namespace {
+
+constexpr char kProgram[] = R"(
+HloModule m, is_scheduled=true
+sum { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y) }
+ENTRY e {
+  p = f32[1024] parameter(0)
+  a = f32[1024] tanh(p)
+  b = f32[1024] cosine(p)
+  product = f32[1024] multiply(a, b)
+  zero = f32[] constant(0)
+  m = f32[] reduce(product, zero), dimensions={0}, to_apply=sum
+  big = f32[4096] broadcast(m), dimensions={}
+  r = f32[] reduce(big, zero), dimensions={0}, to_apply=sum
+  wide = f32[1024] broadcast(r), dimensions={}
+  left = f32[1024] subtract(a, wide)
+  right = f32[1024] add(b, wide)
+  ROOT out = f32[1024] divide(left, right)
+})";
+
+class CurrentExecutableTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto compiler = jit::Compiler::create();
+    ASSERT_TRUE(compiler.ok());
+    compiler_ = std::move(*compiler);
+    auto module = ir::parse_module(kProgram, "m");
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    auto program = Program::create(std::move(*module), *compiler_, false);
+    ASSERT_TRUE(program.ok()) << program.status().to_string();
+    program_ = std::move(*program);
+    const auto unlimited = program_->plan({});
+    ASSERT_TRUE(unlimited.ok());
+    options_.limit_bytes = (*unlimited)->peak_bytes - 4096;
+    budget_ = memory::Budget::create(device::cpu_device(), options_.limit_bytes);
+    std::vector<float> values(1024);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.01F * static_cast<float>(i) - 3;
+    input_ = ir::Literal::from_bytes(ir::Shape(ir::DType::f32, {1024}),
+                                     std::as_bytes(std::span<const float>(values)));
+  }
+
+  static std::string recomputed(const Executable& executable) {
+    std::string names;
+    for (const planner::Step& step : executable.plan().steps) {
+      if (step.kind == planner::StepKind::recompute) names += step.instruction->name();
+    }
+    return names;
+  }
+  ir::Literal run(const Executable& executable) {
+    auto result = run_on_host(executable, *budget_, std::span(&input_, 1));
+    EXPECT_TRUE(result.ok()) << result.status().to_string();
+    return result.ok() ? std::move(*result) : ir::Literal();
+  }
+
+  std::unique_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<const Program> program_;
+  planner::PlanOptions options_;
+  std::shared_ptr<memory::Budget> budget_;
+  ir::Literal input_;
+};
+
+TEST_F(CurrentExecutableTest, PlansAgainWhenTimesDriftAndComputesTheSameBits) {
+  const auto current = CurrentExecutable::create(program_, options_, budget_, 0.25);
+  ASSERT_TRUE(current.ok()) << current.status().to_string();
+  const auto first = (*current)->next();
+  const std::string dear = recomputed(*first);
+  ASSERT_EQ(dear.size(), 1U) << dear;
+  const ir::Literal before = run(*first);
+  const ir::Module& module = program_->module();
+  for (int i = 0; i < 4; ++i) {
+    for (const char* name : {"a", "b"}) {
+      program_->costs().record(*module.entry()->find(name), name == dear ? 1.0 : 1e-6);
+    }
+    program_->costs().finish_run();
+  }
+  const auto second = (*current)->next();
+  EXPECT_NE(first.get(), second.get());
+  EXPECT_EQ((*current)->replans(), 1);
+  EXPECT_EQ(recomputed(*second), dear == "a" ? "b" : "a");
+  EXPECT_LE(second->plan().peak_bytes, options_.limit_bytes);
+  EXPECT_TRUE(before == run(*second));
+  // The old one stays usable for whoever still holds it.
+  EXPECT_TRUE(before == run(*first));
+}
+
+TEST_F(CurrentExecutableTest, WithoutADriftTheFirstPlanStays) {
+  const auto current = CurrentExecutable::create(program_, options_, budget_, 0);
+  ASSERT_TRUE(current.ok());
+  const auto first = (*current)->next();
+  for (int i = 0; i < 8; ++i) {
+    program_->costs().record(*program_->module().entry()->find("a"), 1.0);
+    program_->costs().finish_run();
+  }
+  EXPECT_EQ((*current)->next().get(), first.get());
+  EXPECT_EQ(program_->costs().version(), 0U);
+}
+
+TEST_F(CurrentExecutableTest, APlanThatPaysNothingIsNotMadeAgain) {
+  const auto current = CurrentExecutable::create(
+      program_, {}, memory::Budget::create(device::cpu_device(), planner::kUnlimited), 0.25);
+  ASSERT_TRUE(current.ok());
+  const auto first = (*current)->next();
+  for (int i = 0; i < 8; ++i) {
+    program_->costs().record(*program_->module().entry()->find("a"), 1.0);
+    program_->costs().finish_run();
+  }
+  EXPECT_EQ((*current)->next().get(), first.get());
+}
+
+TEST_F(CurrentExecutableTest, RunsMeasureTheirInstructions) {
+  const auto current = CurrentExecutable::create(program_, options_, budget_, 1e-9);
+  ASSERT_TRUE(current.ok());
+  for (int i = 0; i < 4; ++i) run(*(*current)->next());
+  (*current)->next();
+  EXPECT_GE(program_->costs().version(), 1U);
+}
+
+}  // namespace
+}  // namespace plimsoll::executor

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/measured_costs.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "runtime/ir/text.h"
+#include "runtime/planner/plan_cache.h"
+
+namespace plimsoll::planner {
+namespace {
+
+// In this order `a` and `b` both wait while `big` is there.
+constexpr char kProgram[] = R"(
+HloModule m, is_scheduled=true
+sum { x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT s = f32[] add(x, y) }
+ENTRY e {
+  p = f32[1024] parameter(0)
+  a = f32[1024] tanh(p)
+  b = f32[1024] cosine(p)
+  product = f32[1024] multiply(a, b)
+  zero = f32[] constant(0)
+  m = f32[] reduce(product, zero), dimensions={0}, to_apply=sum
+  big = f32[4096] broadcast(m), dimensions={}
+  r = f32[] reduce(big, zero), dimensions={0}, to_apply=sum
+  wide = f32[1024] broadcast(r), dimensions={}
+  left = f32[1024] subtract(a, wide)
+  right = f32[1024] add(b, wide)
+  ROOT out = f32[1024] divide(left, right)
+})";
+
+// Everything costs a microsecond, whatever it is.
+class FlatModel : public CostModel {
+ public:
+  double seconds(const ir::Instruction&) const override { return 1e-6; }
+  std::int64_t workspace_bytes(const ir::Instruction&) const override { return 0; }
+  double codec_seconds(const Codec&, const ir::Shape&, bool) const override { return 1e-6; }
+};
+
+class MeasuredCostsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto module = ir::parse_module(kProgram, "m");
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    module_ = std::move(*module);
+    costs_ = std::make_unique<MeasuredCosts>(std::make_unique<FlatModel>());
+  }
+  const ir::Instruction& at(const char* name) { return *module_->entry()->find(name); }
+
+  std::unique_ptr<ir::Module> module_;
+  std::unique_ptr<MeasuredCosts> costs_;
+};
+
+TEST_F(MeasuredCostsTest, PublishesOnlyWhatDriftedByMoreThanTheShare) {
+  for (int run = 0; run < 2; ++run) {
+    costs_->record(at("a"), 1.1e-6);
+    costs_->finish_run();
+  }
+  EXPECT_NEAR(costs_->drift(), 0.1, 1e-9);
+  EXPECT_FALSE(costs_->update(0.25));
+  EXPECT_EQ(costs_->version(), 0U);
+  for (int run = 0; run < 2; ++run) {
+    costs_->record(at("a"), 40e-6);
+    costs_->finish_run();
+  }
+  EXPECT_FALSE(costs_->update(0));
+  EXPECT_TRUE(costs_->update(0.25));
+  EXPECT_EQ(costs_->version(), 1U);
+  EXPECT_EQ(costs_->model().version(), 1U);
+  EXPECT_EQ(costs_->drift(), 0);
+}
+
+TEST_F(MeasuredCostsTest, TheTimeBetweenTwoModelsAtLeastDoubles) {
+  std::vector<int> published;
+  double seconds = 1e-6;
+  for (int run = 1; run <= 100; ++run) {
+    costs_->record(at("a"), seconds *= 1.5);  // never settles
+    costs_->finish_run();
+    if (costs_->update(0.01)) published.push_back(run);
+  }
+  EXPECT_EQ(published, (std::vector<int>{2, 4, 8, 16, 32, 64}));
+}
+
+TEST_F(MeasuredCostsTest, WhatWasNotMeasuredIsScaledByItsClass) {
+  for (int run = 0; run < 2; ++run) {
+    costs_->record(at("a"), 3e-6);
+    costs_->record(at("r"), 10e-6);
+    costs_->finish_run();
+  }
+  const CostModel& before = costs_->model();
+  ASSERT_TRUE(costs_->update(0.25));
+  const CostModel& model = costs_->model();
+  EXPECT_DOUBLE_EQ(model.seconds(at("a")), 3e-6);
+  EXPECT_DOUBLE_EQ(model.seconds(at("b")), 3e-6);   // elementwise, as a
+  EXPECT_DOUBLE_EQ(model.seconds(at("r")), 10e-6);  // a reduction
+  EXPECT_DOUBLE_EQ(before.seconds(at("a")), 1e-6);  // what was given out stays as it was
+}
+
+TEST_F(MeasuredCostsTest, TheFirstLaunchDoesNotCountWhenALaterOneIsFaster) {
+  costs_->record(at("a"), 1.0);
+  costs_->record(at("a"), 2e-6);
+  costs_->finish_run();
+  costs_->finish_run();
+  ASSERT_TRUE(costs_->update(0.25));
+  EXPECT_DOUBLE_EQ(costs_->model().seconds(at("a")), 2e-6);
+}
+
+std::vector<std::string> recomputed(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Step& step : plan.steps) {
+    if (step.kind == StepKind::recompute) names.push_back(step.instruction->name());
+  }
+  return names;
+}
+
+TEST_F(MeasuredCostsTest, PlansFollowWhatWasMeasured) {
+  PlanCache cache(*module_);
+  PlanOptions options;
+  const auto unlimited = cache.plan(costs_->model(), options);
+  ASSERT_TRUE(unlimited.ok());
+  options.limit_bytes = (*unlimited)->peak_bytes - 4096;
+  const auto first = cache.plan(costs_->model(), options);
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  ASSERT_EQ(recomputed(**first).size(), 1U);
+  const std::string dear = recomputed(**first)[0];
+  for (int run = 0; run < 2; ++run) {
+    for (const char* name : {"a", "b"}) costs_->record(at(name), name == dear ? 1.0 : 1e-6);
+    costs_->finish_run();
+  }
+  ASSERT_TRUE(costs_->update(0.25));
+  const auto second = cache.plan(costs_->model(), options);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(recomputed(**second), std::vector<std::string>{dear == "a" ? "b" : "a"});
+  EXPECT_LE((*second)->peak_bytes, options.limit_bytes);
+}
+
+TEST_F(MeasuredCostsTest, TheSameQuestionIsAnsweredByALookUp) {
+  PlanCache cache(*module_);
+  PlanOptions options;
+  const auto once = cache.plan(costs_->model(), options);
+  const auto twice = cache.plan(costs_->model(), options);
+  ASSERT_TRUE(once.ok() && twice.ok());
+  EXPECT_EQ(once->get(), twice->get());
+  const auto floor = cache.floor(costs_->model(), options);
+  ASSERT_TRUE(floor.ok());
+  options.limit_bytes = floor->bytes;
+  EXPECT_TRUE(cache.plan(costs_->model(), options).ok());
+  options.limit_bytes = floor->bytes - 1;
+  EXPECT_FALSE(cache.plan(costs_->model(), options).ok());
+  EXPECT_EQ(cache.statistics().searches, 1);
+  EXPECT_EQ(cache.statistics().hits, 1);
+  options.min_bytes = 1 << 20;
+  options.limit_bytes = kUnlimited;
+  EXPECT_TRUE(cache.plan(costs_->model(), options).ok());
+  EXPECT_EQ(cache.statistics().searches, 2);
+}
+
+}  // namespace
+}  // namespace plimsoll::planner
