@@ -62,6 +62,8 @@ class Applier {
   }
 
   void run_step(Instruction* instruction, bool again) {
+    // What an unread tuple element needed stands before its own step, with the operands of then.
+    if (!again && placed_.contains(instruction)) return;
     std::vector<Instruction*> operands;
     for (Instruction* operand : originals_.at(instruction)) operands.push_back(current(operand));
     for (Instruction* control : instruction->control_predecessors()) place_all(control);
@@ -133,6 +135,7 @@ class Applier {
     }
     const bool placed = placed_.contains(instruction);
     if (placed && !stale_.contains(instruction)) return latest(instruction);
+    if (Instruction* element = element_of_unfinished(instruction)) return current(element);
     std::vector<Instruction*> operands;
     for (Instruction* operand : originals_.at(instruction)) operands.push_back(current(operand));
     if (!placed) {
@@ -150,6 +153,20 @@ class Applier {
     latest_[instruction] = clone;
     stale_.erase(instruction);
     return clone;
+  }
+
+  // The element that `instruction` takes out of a tuple of which other parts have not run yet; null
+  // where it takes none or all have.
+  Instruction* element_of_unfinished(Instruction* instruction) {
+    if (instruction->opcode() != Opcode::get_tuple_element) return nullptr;
+    Instruction* tuple = originals_.at(instruction)[0];
+    if (tuple->opcode() != Opcode::tuple || placed_.contains(tuple)) return nullptr;
+    const std::vector<Instruction*>& elements = originals_.at(tuple);
+    const bool finished = std::all_of(elements.begin(), elements.end(), [&](Instruction* e) {
+      return placed_.contains(e) || is_view(*e) || e->opcode() == Opcode::constant;
+    });
+    if (finished) return nullptr;
+    return elements[static_cast<std::size_t>(instruction->attributes().tuple_index)];
   }
 
   ir::Computation& computation_;

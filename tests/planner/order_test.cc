@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "benchmarks/graphs/transformer_graph.h"
+#include "runtime/planner/cost_model.h"
+#include "runtime/planner/evaluate.h"
+#include "runtime/planner/order_graph.h"
+#include "runtime/planner/order_lists.h"
+#include "runtime/planner/order_search.h"
+#include "tests/cases/random_module.h"
+#include "tests/planner/graphs.h"
+
+namespace plimsoll::planner {
+namespace {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+using ir::Shape;
+
+const RooflineCostModel kCostModel;
+
+Graph graph_of(const ir::Module& module) {
+  Graph graph = extract(*module.entry(), Role::entry, default_residency(module), kCostModel);
+  for (const ir::InputOutputAlias& alias : module.input_output_alias) {
+    graph.alias[static_cast<std::size_t>(alias.output_index[0])] =
+        static_cast<int>(alias.parameter_number);
+  }
+  return graph;
+}
+
+std::vector<OpId> textual(const Graph& graph) {
+  std::vector<OpId> order(graph.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+bool is_valid_order(const OrderGraph& graph, const std::vector<OpId>& order) {
+  std::vector<char> done(static_cast<std::size_t>(graph.size()), 0);
+  for (const OpId op : order) {
+    if (done[static_cast<std::size_t>(op)]) return false;
+    for (const OpId before : graph.before[op]) {
+      if (!done[static_cast<std::size_t>(before)]) return false;
+    }
+    done[static_cast<std::size_t>(op)] = 1;
+  }
+  return order.size() == done.size();
+}
+
+std::unique_ptr<ir::Module> straight_random(std::uint64_t seed, int instructions) {
+  cases::RandomModuleOptions options;
+  options.instructions = instructions;
+  options.control_flow = false;
+  return cases::random_module(seed, options);
+}
+
+// The lowest peak of all orders, by dynamic programming over the sets of ops that have run.
+std::int64_t lowest_peak(const OrderGraph& graph) {
+  const int n = graph.size();
+  std::vector<std::int64_t> best(std::size_t{1} << n, kUnlimited);
+  best[0] = 0;
+  for (std::uint32_t set = 0; set + 1 < best.size(); ++set) {
+    if (best[set] == kUnlimited) continue;
+    const auto ran = [&](OpId op) { return (set >> op & 1) != 0; };
+    std::int64_t live = 0;
+    std::vector<int> left(graph.cost.size(), 0);
+    for (ValueId v = 0; v < static_cast<ValueId>(graph.cost.size()); ++v) {
+      if (graph.cost[static_cast<std::size_t>(v)] == 0) continue;
+      for (const OpId r : graph.readers[v]) left[static_cast<std::size_t>(v)] += !ran(r);
+      const OpId producer = graph.graph.values[static_cast<std::size_t>(v)].producer;
+      if (ran(producer) && left[static_cast<std::size_t>(v)] > 0) {
+        live += graph.cost[static_cast<std::size_t>(v)];
+      }
+    }
+    for (OpId op = 0; op < n; ++op) {
+      if (ran(op)) continue;
+      const auto before = graph.before[op];
+      if (!std::all_of(before.begin(), before.end(), ran)) continue;
+      std::int64_t here = live + graph.workspace[static_cast<std::size_t>(op)];
+      for (const ValueId v : graph.makes[op]) here += graph.cost[static_cast<std::size_t>(v)];
+      const auto reads = graph.reads[op];
+      here -= reused_bytes(graph, op, [&](ValueId v) {
+        return left[static_cast<std::size_t>(v)] == 1 &&
+               std::find(reads.begin(), reads.end(), v) != reads.end();
+      });
+      auto& there = best[set | 1u << op];
+      there = std::min(there, std::max(best[set], here));
+    }
+  }
+  return best.back();
+}
+
+TEST(Order, EveryCandidateIsValidAndTheLowestComesFirst) {
+  for (int seed = 0; seed < 30; ++seed) {
+    const auto module = seed % 2 == 0 ? random_graph(static_cast<std::uint32_t>(seed), 60)
+                                      : straight_random(static_cast<std::uint64_t>(seed), 80);
+    const Graph graph = graph_of(*module);
+    const OrderGraph order_graph(graph);
+    const auto orders = candidate_orders(graph, false);
+    ASSERT_GE(orders.size(), 8u);
+    std::int64_t last = 0;
+    for (const auto& order : orders) {
+      EXPECT_TRUE(is_valid_order(order_graph, order)) << "seed " << seed;
+      const std::int64_t peak = peak_of(order_graph, order);
+      EXPECT_GE(peak, last) << "seed " << seed;
+      last = peak;
+    }
+  }
+}
+
+TEST(Order, AScheduledModuleKeepsItsOrder) {
+  const auto module = random_graph(3, 40);
+  const Graph graph = graph_of(*module);
+  const auto orders = candidate_orders(graph, true);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0], textual(graph));
+}
+
+TEST(Order, PredictsThePeakOfTheArrangedProblem) {
+  for (int seed = 0; seed < 20; ++seed) {
+    const auto module = straight_random(static_cast<std::uint64_t>(seed), 80);
+    const Graph graph = graph_of(*module);
+    const Problem problem = arrange(graph, textual(graph), false);
+    if (problem.op_count() != static_cast<int>(graph.ops.size())) continue;  // copies were added
+    std::vector<std::int64_t> expected;
+    evaluate(problem, textual(graph), &expected);
+    EXPECT_EQ(profile_of(OrderGraph(graph), textual(graph)), expected) << "seed " << seed;
+  }
+}
+
+TEST(Order, TheSearchNeverRaisesThePeakAndKeepsOrdersValid) {
+  int lowered = 0;
+  for (int seed = 0; seed < 40; ++seed) {
+    const auto module = seed % 2 == 0 ? random_graph(static_cast<std::uint32_t>(seed), 120)
+                                      : straight_random(static_cast<std::uint64_t>(seed), 120);
+    const Graph graph = graph_of(*module);
+    const OrderGraph order_graph(graph);
+    for (const auto& start : {textual(graph), level_order(order_graph)}) {
+      const std::int64_t before = peak_of(order_graph, start);
+      const std::vector<OpId> found = lower_peak(order_graph, start, 200'000);
+      EXPECT_TRUE(is_valid_order(order_graph, found)) << "seed " << seed;
+      EXPECT_LE(peak_of(order_graph, found), before) << "seed " << seed;
+      lowered += peak_of(order_graph, found) < before;
+    }
+  }
+  EXPECT_GT(lowered, 40);
+}
+
+TEST(Order, IsCloseToTheOptimumOfSmallGraphs) {
+  int optimal = 0, graphs = 0;
+  for (std::uint32_t seed = 0; graphs < 60; ++seed) {
+    const auto module = random_graph(seed, 9);
+    const Graph graph = graph_of(*module);
+    const OrderGraph order_graph(graph);
+    if (order_graph.size() > 15) continue;
+    ++graphs;
+    const std::int64_t lowest = lowest_peak(order_graph);
+    const std::int64_t found = peak_of(order_graph, candidate_orders(graph, false)[0]);
+    EXPECT_GE(found, lowest);
+    EXPECT_LE(static_cast<double>(found), 1.25 * static_cast<double>(lowest)) << "seed " << seed;
+    optimal += found == lowest;
+  }
+  EXPECT_GE(optimal, 54);
+}
+
+// Every gradient is made first and every update last, as a program writes them; each gradient can
+// die at once.
+TEST(Order, UpdatesRunAsSoonAsTheirGradientsAreThere) {
+  ir::Module module("updates");
+  Computation& c = *module.add_computation("entry");
+  module.set_entry(&c);
+  constexpr int kCount = 12;
+  const Shape shape(ir::DType::f32, {1024});
+  Instruction* x = c.add_parameter(0, shape, "x");
+  std::vector<Instruction*> weights, gradients, results;
+  for (int i = 0; i < kCount; ++i) weights.push_back(c.add_parameter(i + 1, shape));
+  for (int i = 0; i < kCount; ++i) {
+    x = make(c, Opcode::sine, {x});
+    gradients.push_back(make(c, Opcode::multiply, {x, x}));
+  }
+  for (int i = 0; i < kCount; ++i) {
+    const auto k = static_cast<std::size_t>(i);
+    results.push_back(make(c, Opcode::subtract, {weights[k], gradients[k]}));
+    module.input_output_alias.push_back({{i}, i + 1, {}, false});
+  }
+  c.add_tuple(results);
+  const Graph graph = graph_of(module);
+  const OrderGraph order_graph(graph);
+  EXPECT_EQ(peak_of(order_graph, textual(graph)), kCount * 4096);
+  EXPECT_EQ(peak_of(order_graph, candidate_orders(graph, false)[0]), 2 * 4096);
+}
+
+// Reading the old content after the update would cost a copy of the parameter.
+TEST(Order, UpdatesOfDonatedParametersStayBehindTheirReaders) {
+  const auto module = training_step(6, 64, 32);
+  const Graph graph = graph_of(*module);
+  for (const auto& order : candidate_orders(graph, false)) {
+    const Problem problem = arrange(graph, order, true);
+    for (const Op& op : problem.ops) EXPECT_NE(op.kind, StepKind::copy);
+  }
+}
+
+TEST(Order, GivesTheSameOrdersEveryTime) {
+  const auto module = graphs::transformer_step_of_size(2000);
+  const Graph graph = graph_of(*module);
+  EXPECT_EQ(candidate_orders(graph, false), candidate_orders(graph, false));
+}
+
+}  // namespace
+}  // namespace plimsoll::planner
