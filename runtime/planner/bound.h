@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/planner/bound_model.h"
+#include "runtime/planner/problem.h"
+
+namespace plimsoll::planner {
+
+struct LowerBound {
+  // No schedule with these first executions that fits the limit takes less; infinite when none
+  // fits.
+  double seconds = 0;
+  double base_seconds = 0;  // every op once
+  // Seconds that one byte more at each moment would save: the prices that prove the bound. 0 where
+  // everything can be kept.
+  std::vector<double> prices;
+};
+
+// How hard to try. Work is counted, so that equal inputs give equal bounds.
+struct BoundEffort {
+  std::int64_t steps = 60'000'000;  // about a nanosecond or two each
+  int rounds = 40;
+  std::size_t tight_moments = 8'000;  // at most so many moments have a price
+};
+
+// Retention intervals (as in MOCCASIN) in bytes, a linear program that is a flow along the line of
+// moments; its prices then choose, gap by gap, between keeping and making again with all that must
+// be made for that: a Lagrangian bound, stronger than the linear program. A weaker one is returned
+// when the effort runs out.
+LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
+                       const BoundEffort& effort = {});
+
+// No schedule with these first executions needs less arena.
+std::int64_t least_arena_bytes(const BoundModel& model);
+
+// The bound of a problem of any size, within a share of the time that it takes to plan it.
+double lower_bound_seconds(const Problem& problem, std::int64_t arena_limit);
+
+}  // namespace plimsoll::planner

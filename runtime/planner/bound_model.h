@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/planner/problem.h"
+
+namespace plimsoll::planner {
+
+// What must happen for a storage's bytes to be back: its ops run again, with what they read.
+struct Remake {
+  ValueId storage = -1;
+  std::int32_t claim = -1;   // whose part of the seconds this is: index into BoundModel::claims
+  double seconds = 0;        // of all runs; infinite when an op may not run again
+  OpId latest = kNever;      // the last stage in which they may run
+  std::int32_t parents = 0;  // remakes of the same gap that read this storage
+  std::int32_t first_need = 0, needs = 0;  // row of BoundModel::needs: of the gap's remakes
+};
+
+// Bytes between two consecutive touches (made, read, wanted at the end) of a storage. Moment t is
+// the first run of op t; the bytes lie in the arena at moments first..last if they are kept. If
+// they are not, they are made again in some stage s (between moments s-1 and s), s <= last + 1.
+struct Gap {
+  ValueId storage = -1;
+  std::int32_t first = 0, last = -1;
+  std::int64_t bytes = 0;
+  // The first makes the storage itself, each other one is read by one before it and is of a storage
+  // that nothing else touches late in the gap.
+  std::int32_t first_remake = 0, remakes = 0;
+};
+
+// What gaps of storage `root` may count of the runs and the bytes of storage `dead` after its last
+// touch. The fractions of one dead storage add up to at most 1: nothing is counted twice.
+struct Claim {
+  ValueId dead = -1, root = -1;
+  double fraction = 0;
+};
+
+// A problem as its gaps: everything that every schedule with these first executions pays for.
+struct BoundModel {
+  int moments = 0;
+  double base_seconds = 0;  // every op once
+  // Bytes that lie in the arena at each moment whatever is given up: what the op reads and makes,
+  // less what it may write in place, and what cannot be made again.
+  std::vector<std::int64_t> need;
+  std::vector<Gap> gaps;  // of what may be given up
+  std::vector<Remake> remakes;
+  std::vector<std::int32_t> needs;
+  std::vector<Claim> claims;
+  // Per storage: its bytes and the last moment at which it is touched.
+  std::vector<std::int64_t> bytes;
+  std::vector<std::int32_t> last_touch;
+};
+
+// `most_remakes`: per gap, counting its own.
+BoundModel make_bound_model(const Problem& problem, int most_remakes);
+
+}  // namespace plimsoll::planner

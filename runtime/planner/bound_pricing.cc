@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/bound_pricing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace plimsoll::planner {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+TightMoments find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most) {
+  std::vector<std::int64_t> excess(model.need.size() + 1, 0);
+  for (const Gap& gap : model.gaps) {
+    excess[at(gap.first)] += gap.bytes;
+    excess[at(gap.last + 1)] -= gap.bytes;
+  }
+  std::int64_t live = 0;
+  std::size_t count = 0;
+  for (std::int32_t t = 0; t < model.moments; ++t) {
+    live += excess[at(t)];
+    excess[at(t)] = live + model.need[at(t)] - arena_limit;
+    if (excess[at(t)] > 0) ++count;
+  }
+  const std::size_t stride = count <= most ? 1 : (count + most - 1) / most;
+  TightMoments tight;
+  tight.rank.assign(model.need.size() + 1, 0);
+  std::vector<char> taken(model.need.size(), 0);
+  std::int32_t tightest = -1;
+  std::size_t seen = 0;
+  for (std::int32_t t = 0; t < model.moments; ++t) {
+    if (excess[at(t)] <= 0) continue;
+    if (tightest < 0 || excess[at(t)] > excess[at(tightest)]) tightest = t;
+    if (++seen % stride == 0 || seen == count) {
+      taken[at(tightest)] = 1;
+      tightest = -1;
+    }
+  }
+  for (std::int32_t t = 0; t < model.moments; ++t) {
+    tight.rank[at(t)] = static_cast<std::int32_t>(tight.moments.size());
+    if (!taken[at(t)]) continue;
+    tight.moments.push_back(t);
+    tight.room.push_back(arena_limit - model.need[at(t)]);
+  }
+  tight.rank[model.need.size()] = static_cast<std::int32_t>(tight.moments.size());
+  return tight;
+}
+
+BoundPricing::BoundPricing(const BoundModel& model, const TightMoments& tight)
+    : model_(model), tight_(tight) {
+  fraction_.reserve(model.claims.size());
+  for (const Claim& c : model.claims) fraction_.push_back(c.fraction);
+  gain_.assign(model.claims.size(), 0);
+  most_gain_.assign(model.bytes.size(), 0);
+  sum_.assign(model.bytes.size(), 0);
+  drop_.assign(model.gaps.size(), kInfinite);
+}
+
+double BoundPricing::fraction(const Remake& r) const {
+  return r.claim < 0 ? 1 : fraction_[at(r.claim)] / std::max(1, r.parents);
+}
+
+double BoundPricing::most_drop(std::size_t gap) const {
+  double cost = 0;
+  for (std::int32_t i = 0; i < model_.gaps[gap].remakes; ++i) {
+    const Remake& r = model_.remakes[at(model_.gaps[gap].first_remake + i)];
+    if (r.seconds < kInfinite) cost += r.seconds * fraction(r);
+  }
+  return cost;
+}
+
+double BoundPricing::evaluate(std::span<const double> prices) {
+  paid_.clear();
+  paid_rank_.assign(prices.size() + 1, 0);
+  double sum = 0, paid_back = 0;
+  for (std::size_t i = 0; i < prices.size(); ++i) {
+    paid_rank_[i] = static_cast<std::int32_t>(paid_.size());
+    if (prices[i] <= 0) continue;
+    paid_.push_back({tight_.moments[i], prices[i], sum});
+    sum += prices[i];
+    paid_back += prices[i] * static_cast<double>(tight_.room[i]);
+  }
+  paid_rank_[prices.size()] = static_cast<std::int32_t>(paid_.size());
+  paid_.push_back({model_.moments, 0, sum});
+  std::fill(gain_.begin(), gain_.end(), 0);
+  double total = 0;
+  for (std::size_t g = 0; g < model_.gaps.size(); ++g) {
+    const Gap& gap = model_.gaps[g];
+    const double keep = static_cast<double>(gap.bytes) *
+                        (prefix(paid_before(gap.last + 1)) - prefix(paid_before(gap.first)));
+    drop_[g] = kInfinite;
+    if (keep == 0) continue;
+    drop_[g] = drop_cost(gap, keep);
+    if (drop_[g] < keep && gap.remakes > 1) count_gains(gap);
+    total += std::min(keep, drop_[g]);
+  }
+  spent_ += static_cast<std::int64_t>(prices.size() + 4 * model_.gaps.size());
+  return total - paid_back;
+}
+
+// The cheapest stage in which to make the gap's storage again: its runs, its bytes from then on,
+// and for all dead storages that are read, their runs or their bytes since their death. Stage k is
+// the one after k moments with a price: between those nothing changes but for the worse.
+double BoundPricing::drop_cost(const Gap& gap, double keep) {
+  const Remake* remakes = &model_.remakes[at(gap.first_remake)];
+  const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+  best_stage_ = end;
+  if (gap.remakes == 1) return remakes[0].seconds;
+  // What is needed later costs nothing less: no use in looking closer.
+  if (remakes[0].seconds >= keep) return most_drop(at(&gap - model_.gaps.data()));
+  spent_ += static_cast<std::int64_t>(end - begin + 1) * gap.remakes;
+  cost_.assign(at(gap.remakes), 0);
+  ran_again_.assign(at(gap.remakes) * at(end - begin + 1), 0);
+  double best = kInfinite;
+  for (std::int32_t k = begin; k <= end; ++k) {
+    for (std::int32_t i = gap.remakes - 1; i >= 1 && k > begin; --i) {
+      const Remake& r = remakes[i];
+      const Paid& before = paid_[at(k - 1)];
+      // Alive still, or kept for no more than its life: nothing is paid.
+      if (before.moment <= model_.last_touch[at(r.storage)]) continue;
+      const double part = fraction(r);
+      double again = kInfinite;
+      if (before.moment < r.latest && r.seconds < kInfinite) {
+        again = r.seconds * part;
+        for (std::int32_t n = 0; n < r.needs; ++n) {
+          again += cost_[at(model_.needs[at(r.first_need + n)])];
+        }
+      }
+      const double kept =
+          cost_[at(i)] + part * before.price * static_cast<double>(model_.bytes[at(r.storage)]);
+      if (again < kept) ran_again_[at(k - begin) * at(gap.remakes) + at(i)] = 1;
+      cost_[at(i)] = std::min(kept, again);
+    }
+    double total = remakes[0].seconds + static_cast<double>(gap.bytes) * (prefix(end) - prefix(k));
+    for (std::int32_t n = 0; n < remakes[0].needs; ++n) {
+      total += cost_[at(model_.needs[at(remakes[0].first_need + n)])];
+    }
+    if (total < best) {
+      best = total;
+      best_stage_ = k;
+    }
+  }
+  return best;
+}
+
+// What each claim of a gap that is given up would count more at a larger fraction.
+void BoundPricing::count_gains(const Gap& gap) {
+  const Remake* remakes = &model_.remakes[at(gap.first_remake)];
+  const std::int32_t begin = paid_before(gap.first);
+  const auto visit_needs = [&](const Remake& r, std::int32_t k) {
+    for (std::int32_t n = 0; n < r.needs; ++n) {
+      visits_.emplace_back(model_.needs[at(r.first_need + n)], k);
+    }
+  };
+  visits_.clear();
+  visit_needs(remakes[0], best_stage_);
+  while (!visits_.empty()) {
+    auto [i, k] = visits_.back();
+    visits_.pop_back();
+    const Remake& r = remakes[i];
+    const double part = 1.0 / std::max(1, r.parents);
+    double gain = 0;
+    for (; k > begin; --k) {
+      ++spent_;
+      const Paid& before = paid_[at(k - 1)];
+      if (before.moment <= model_.last_touch[at(r.storage)]) break;
+      if (ran_again_[at(k - begin) * at(gap.remakes) + at(i)]) {
+        gain += r.seconds * part;
+        visit_needs(r, k);
+        break;
+      }
+      gain += part * before.price * static_cast<double>(model_.bytes[at(r.storage)]);
+    }
+    gain_[at(r.claim)] += gain;
+  }
+}
+
+void BoundPricing::share_again(double rate) {
+  constexpr double kLeast = 1e-6;
+  for (std::size_t c = 0; c < gain_.size(); ++c) {
+    double& most = most_gain_[at(model_.claims[c].dead)];
+    most = std::max(most, gain_[c]);
+  }
+  for (std::size_t c = 0; c < gain_.size(); ++c) {
+    const std::size_t dead = at(model_.claims[c].dead);
+    if (most_gain_[dead] > 0) fraction_[c] *= std::exp(rate * (gain_[c] / most_gain_[dead] - 1));
+    fraction_[c] = std::max(fraction_[c], kLeast);
+    sum_[dead] += fraction_[c];
+  }
+  // A little less than all of it, so that rounding never counts anything twice.
+  for (std::size_t c = 0; c < gain_.size(); ++c) {
+    fraction_[c] /= sum_[at(model_.claims[c].dead)] * (1 + 1e-12);
+  }
+  for (const Claim& c : model_.claims) sum_[at(c.dead)] = most_gain_[at(c.dead)] = 0;
+  spent_ += static_cast<std::int64_t>(4 * gain_.size());
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/bound.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+
+#include "runtime/planner/evaluate.h"
+#include "runtime/planner/prices.h"
+#include "tests/planner/bound_problems.h"
+
+namespace plimsoll::planner {
+namespace {
+
+std::int64_t peak_of_keeping_all(const Problem& problem) {
+  Schedule once;
+  for (OpId op = 0; op < problem.op_count(); ++op) once.push_back(op);
+  return evaluate(problem, once).arena_peak;
+}
+
+TEST(Bound, IsNeverAboveTheOptimumOfRandomProblems) {
+  std::mt19937 rng(7);
+  int bound = 0, infeasible = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Problem problem = random_problem(rng, 5 + i % 5);
+    const BoundModel model = make_bound_model(problem, 8);
+    const std::int64_t peak = peak_of_keeping_all(problem);
+    for (std::int64_t limit = peak; limit >= 0; --limit) {
+      const double optimum = exhaustive_seconds(problem, limit);
+      const LowerBound lower = lower_bound(model, limit);
+      ASSERT_LE(lower.seconds, optimum * (1 + 1e-9)) << "problem " << i << " limit " << limit;
+      if (lower.seconds > model.base_seconds + 0.5) ++bound;
+      if (std::isinf(lower.seconds)) ++infeasible;
+      if (std::isinf(optimum)) break;
+    }
+  }
+  EXPECT_GT(bound, 200);
+  EXPECT_GT(infeasible, 100);
+}
+
+TEST(Bound, FindsMostOfWhatTrainingChainsMustPay) {
+  std::mt19937 rng(11);
+  double paid = 0, proven = 0;
+  for (int i = 0; i < 20; ++i) {
+    std::vector<double> seconds;
+    std::vector<std::int64_t> bytes;
+    for (int k = 0; k < 6; ++k) {
+      seconds.push_back(1 + rng() % 5);
+      bytes.push_back(1 + static_cast<std::int64_t>(rng() % 3));
+    }
+    const Problem problem = training_chain(seconds, bytes);
+    const BoundModel model = make_bound_model(problem, 8);
+    for (std::int64_t limit = peak_of_keeping_all(problem); limit > 0; --limit) {
+      const double optimum = exhaustive_seconds(problem, limit);
+      if (std::isinf(optimum)) break;
+      const LowerBound lower = lower_bound(model, limit);
+      ASSERT_LE(lower.seconds, optimum * (1 + 1e-9));
+      paid += optimum - model.base_seconds;
+      proven += lower.seconds - model.base_seconds;
+    }
+  }
+  EXPECT_GT(proven, 0.5 * paid);
+}
+
+TEST(Bound, CountsWhatADeadOperandCosts) {
+  // c reads b reads a; c is wanted late, b is dead by then, and a stays for its own late reader.
+  ProblemMaker make;
+  const ValueId a = make.value(1);
+  make.op(100, {}, {a});
+  const ValueId b = make.value(4);
+  make.op(2, {a}, {b});
+  const ValueId c = make.value(4);
+  make.op(3, {b}, {c});
+  const ValueId big = make.value(8);
+  make.op(1, {}, {big});
+  make.op(1, {big}, {make.value(1)});
+  make.op(1, {c}, {make.value(1)});
+  make.op(1, {a}, {make.value(1)});
+  const Problem problem = make.finish();
+  const BoundModel model = make_bound_model(problem, 8);
+  const LowerBound lower = lower_bound(model, 10);
+  EXPECT_NEAR(lower.seconds, model.base_seconds + 5, 1e-6);
+  EXPECT_EQ(exhaustive_seconds(problem, 10), model.base_seconds + 5);
+}
+
+TEST(Bound, NamesALimitThatNothingFits) {
+  std::mt19937 rng(3);
+  for (int i = 0; i < 100; ++i) {
+    const Problem problem = random_problem(rng, 7);
+    const std::int64_t least = least_arena_bytes(make_bound_model(problem, 1));
+    EXPECT_LE(least, peak_of_keeping_all(problem));
+    EXPECT_TRUE(std::isinf(exhaustive_seconds(problem, least - 1)));
+  }
+}
+
+TEST(Bound, RisesAsTheLimitFalls) {
+  std::mt19937 rng(5);
+  const Problem problem = training_chain({3, 1, 4, 1, 5, 9, 2, 6}, {5, 3, 5, 8, 9, 7, 9, 3});
+  const BoundModel model = make_bound_model(problem, 8);
+  double before = 0;
+  for (std::int64_t limit = peak_of_keeping_all(problem); limit > 0; --limit) {
+    const double now = lower_bound(model, limit).seconds;
+    EXPECT_GE(now, before * 0.98);
+    before = now;
+  }
+  EXPECT_TRUE(std::isinf(before));
+}
+
+TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
+  std::mt19937 rng(13);
+  for (int i = 0; i < 200; ++i) {
+    const int moments = 1 + static_cast<int>(rng() % 30);
+    std::vector<std::int64_t> room;
+    for (int t = 0; t < moments; ++t) room.push_back(static_cast<std::int64_t>(rng() % 20));
+    std::vector<Stretch> stretches;
+    for (int k = 0; k < 60; ++k) {
+      const auto a = static_cast<std::int32_t>(rng() % static_cast<unsigned>(moments));
+      const auto b = static_cast<std::int32_t>(rng() % static_cast<unsigned>(moments));
+      stretches.push_back({std::min(a, b), std::max(a, b), static_cast<std::int64_t>(rng() % 6),
+                           static_cast<double>(rng() % 10)});
+    }
+    LinePrices line(room, stretches);
+    ASSERT_TRUE(line.solve(10'000'000));
+    const std::vector<double> prices = line.prices();
+    double saved = 0, worth = 0;
+    std::vector<std::int64_t> used(room.size(), 0);
+    for (std::size_t k = 0; k < stretches.size(); ++k) {
+      const Stretch& s = stretches[k];
+      const std::int64_t kept = line.kept(static_cast<std::int32_t>(k));
+      ASSERT_GE(kept, 0);
+      ASSERT_LE(kept, s.bytes);
+      double rent = 0;
+      for (std::int32_t t = s.first; t <= s.last; ++t) {
+        used[static_cast<std::size_t>(t)] += kept;
+        rent += prices[static_cast<std::size_t>(t)];
+      }
+      if (s.bytes == 0) continue;
+      saved += s.seconds * static_cast<double>(kept) / static_cast<double>(s.bytes);
+      worth += std::max(0.0, s.seconds - rent * static_cast<double>(s.bytes));
+    }
+    for (std::size_t t = 0; t < room.size(); ++t) {
+      ASSERT_LE(used[t], room[t]);
+      worth += prices[t] * static_cast<double>(room[t]);
+    }
+    ASSERT_NEAR(saved, worth, 1e-6 * (1 + worth));
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::planner
