@@ -47,6 +47,9 @@ class Device {
   // Raw memory, aligned to kBufferAlignment. The caller accounts for it (memory::Budget).
   virtual Result<void*> allocate(std::int64_t bytes) = 0;
   virtual void deallocate(void* pointer, std::int64_t bytes) = 0;
+  // Host memory of the kind that copies to and from the device are fastest with, aligned likewise.
+  virtual Result<void*> allocate_host(std::int64_t bytes) = 0;
+  virtual void deallocate_host(void* pointer, std::int64_t bytes) = 0;
   virtual Result<std::unique_ptr<Stream>> create_stream() = 0;
   virtual Result<std::unique_ptr<Event>> create_event() = 0;
 };

@@ -58,12 +58,12 @@ void Allocation::retag(Tag tag) {
 }
 
 std::shared_ptr<Budget> Budget::create(std::shared_ptr<device::Device> device,
-                                       std::int64_t limit_bytes) {
-  return std::shared_ptr<Budget>(new Budget(std::move(device), limit_bytes));
+                                       std::int64_t limit_bytes, Tiers tiers) {
+  return std::shared_ptr<Budget>(new Budget(std::move(device), limit_bytes, std::move(tiers)));
 }
 
-Budget::Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes)
-    : device_(std::move(device)) {
+Budget::Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes, Tiers tiers)
+    : device_(std::move(device)), tiers_(std::move(tiers)) {
   statistics_.limit_bytes = limit_bytes;
 }
 

@@ -11,6 +11,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
+#include "runtime/memory/tiers.h"
 
 namespace plimsoll::memory {
 
@@ -57,7 +58,7 @@ class Allocation {
 class Budget : public std::enable_shared_from_this<Budget> {
  public:
   static std::shared_ptr<Budget> create(std::shared_ptr<device::Device> device,
-                                        std::int64_t limit_bytes);
+                                        std::int64_t limit_bytes, Tiers tiers = {});
   ~Budget();
 
   // RESOURCE_EXHAUSTED (with numbers) when it would pass the limit; nothing is given out then.
@@ -72,16 +73,19 @@ class Budget : public std::enable_shared_from_this<Budget> {
   std::int64_t limit() const;
   std::int64_t available() const;
   device::Device& device() const { return *device_; }
+  // Where bytes may go that the limit has no room for.
+  const Tiers& tiers() const { return tiers_; }
 
   // Fault injection for tests: the n-th allocation from now (1 = next) fails; 0 turns it off.
   void fail_allocation(std::int64_t n);
 
  private:
   friend class Allocation;
-  Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes);
+  Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes, Tiers tiers);
   void release(void* data, std::int64_t bytes, Tag tag);
 
   const std::shared_ptr<device::Device> device_;
+  const Tiers tiers_;
   mutable std::mutex mutex_;
   Statistics statistics_;
   std::int64_t fail_in_ = 0;

@@ -65,6 +65,9 @@ class CpuDevice : public Device {
 
   void deallocate(void* pointer, std::int64_t) override { std::free(pointer); }
 
+  Result<void*> allocate_host(std::int64_t bytes) override { return allocate(bytes); }
+  void deallocate_host(void* pointer, std::int64_t bytes) override { deallocate(pointer, bytes); }
+
   Result<std::unique_ptr<Stream>> create_stream() override {
     return std::unique_ptr<Stream>(std::make_unique<CpuStream>());
   }

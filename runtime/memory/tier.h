@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+#include "runtime/memory/transfer_engine.h"
+
+namespace plimsoll::memory {
+
+// How fast bytes go over the link between device memory and a tier.
+struct LinkSpeed {
+  double out_bytes_per_second = 0, in_bytes_per_second = 0;
+  double latency_seconds = 0;  // per transfer
+};
+
+struct TierStatistics {
+  std::int64_t limit_bytes = 0;
+  std::int64_t used_bytes = 0;
+  std::int64_t peak_bytes = 0;  // high-water mark since creation or reset_peak
+  std::int64_t allocations = 0;
+  TransferStatistics out, in;
+};
+
+// Bytes of a tier, given back on destruction; whoever holds one waits for its transfers first.
+// `store` and `load` run on the thread of the tier's engines; at most one of each at a time per
+// range of bytes.
+class TierBlock {
+ public:
+  virtual ~TierBlock() = default;
+  // Copies `bytes` of device memory to `offset`, respectively back. What a load gives is what the
+  // last store to the same range was given, or it fails. `stream` is the engine's.
+  virtual Status store(std::int64_t offset, const void* from, std::int64_t bytes,
+                       device::Stream& stream) = 0;
+  virtual Status load(std::int64_t offset, void* to, std::int64_t bytes,
+                      device::Stream& stream) = 0;
+};
+
+// A place for bytes beside the device's memory: a byte limit, and a link with an engine for each
+// direction. Thread-safe. A further tier implements `allocate_block` and `measure`.
+class Tier : public std::enable_shared_from_this<Tier> {
+ public:
+  virtual ~Tier() = default;
+  // RESOURCE_EXHAUSTED (with numbers) past the limit, or when there is no room whatever the limit.
+  // Bytes are rounded up to device::kBufferAlignment. The block keeps the tier alive.
+  Result<std::unique_ptr<TierBlock>> allocate(std::int64_t bytes, std::string_view what);
+
+  std::string_view name() const { return name_; }
+  TransferEngine& out() { return out_; }
+  TransferEngine& in() { return in_; }
+
+  TierStatistics statistics() const;
+  void reset_peak();
+
+  // Measured when first asked for, unless it was set before.
+  Result<LinkSpeed> speed();
+  void set_speed(const LinkSpeed& speed);
+  // Transfers through the engines, uncached; takes some tens of milliseconds.
+  virtual Result<LinkSpeed> measure() = 0;
+
+  // Fault injection for tests: the n-th allocation from now (1 = next) fails; 0 turns it off.
+  void fail_allocation(std::int64_t n);
+
+ protected:
+  Tier(std::string name, std::int64_t limit_bytes, std::shared_ptr<device::Device> device);
+  // Called with the tier's mutex held, for at most what the limit leaves. The block's destructor
+  // calls give_back.
+  virtual Result<std::unique_ptr<TierBlock>> allocate_block(std::int64_t bytes) = 0;
+  void give_back(std::int64_t bytes);  // with the mutex held
+  std::mutex& mutex() const { return mutex_; }
+  std::int64_t limit_bytes() const { return statistics_.limit_bytes; }
+  std::int64_t used_bytes() const { return statistics_.used_bytes; }  // with the mutex held
+  const std::shared_ptr<device::Device>& device() const { return device_; }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<device::Device> device_;
+  mutable std::mutex mutex_;
+  TierStatistics statistics_;
+  std::int64_t fail_in_ = 0;
+  std::mutex speed_mutex_;
+  LinkSpeed speed_;
+  TransferEngine out_, in_;
+};
+
+// Times transfers of `tier` through its engines: `bytes` at a time for the rates, one alignment
+// unit for the latency.
+Result<LinkSpeed> time_transfers(Tier& tier, device::Device& device, std::int64_t bytes);
+
+}  // namespace plimsoll::memory

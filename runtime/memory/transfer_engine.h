@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+
+namespace plimsoll::memory {
+
+struct TransferStatistics {
+  std::int64_t transfers = 0, bytes = 0;  // those that succeeded
+  double busy_seconds = 0;
+};
+
+// A transfer under way or done. Shared by who waits and the engine; read it after the wait.
+class Transfer {
+ public:
+  double seconds() const { return seconds_; }  // on the engine, queueing excluded
+
+ private:
+  friend class TransferEngine;
+  std::function<Status(device::Stream&)> work_;
+  std::int64_t bytes_ = 0;
+  bool done_ = false;
+  Status status_;
+  double seconds_ = 0;
+};
+
+// One direction of a link: transfers run on a thread of their own, one at a time, in the order in
+// which they were enqueued. The thread is started by the first of them. Thread-safe; the destructor
+// waits for all.
+class TransferEngine {
+ public:
+  TransferEngine(std::string name, std::shared_ptr<device::Device> device);
+  ~TransferEngine();
+  TransferEngine(const TransferEngine&) = delete;
+  TransferEngine& operator=(const TransferEngine&) = delete;
+
+  // `work` moves `bytes` and gets a stream of the engine's own.
+  std::shared_ptr<Transfer> enqueue(std::int64_t bytes,
+                                    std::function<Status(device::Stream&)> work);
+  // Blocks until the transfer has ended; what came of it.
+  Status wait(Transfer& transfer);
+
+  TransferStatistics statistics() const;
+  // Fault injection for tests: the n-th transfer from now (1 = next) fails; 0 turns it off.
+  void fail_transfer(std::int64_t n);
+
+ private:
+  void loop();
+  Status run(Transfer& transfer, bool fail);
+
+  const std::string name_;
+  const std::shared_ptr<device::Device> device_;
+  mutable std::mutex mutex_;
+  std::condition_variable queued_, done_;
+  std::deque<std::shared_ptr<Transfer>> queue_;
+  TransferStatistics statistics_;
+  std::int64_t fail_in_ = 0;
+  bool stopping_ = false;
+  std::unique_ptr<device::Stream> stream_;  // the thread's
+  std::thread thread_;
+};
+
+}  // namespace plimsoll::memory

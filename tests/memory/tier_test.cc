@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/memory/tier.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/memory/checksum.h"
+#include "runtime/memory/tiers.h"
+
+namespace plimsoll::memory {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+using Bytes = std::vector<std::byte>;
+
+Bytes random_bytes(std::int64_t count, unsigned seed) {
+  Bytes bytes(static_cast<std::size_t>(count));
+  std::mt19937 random(seed);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+  return bytes;
+}
+
+// A folder of the test's own, gone afterwards.
+class Folder {
+ public:
+  Folder() {
+    path_ = (std::filesystem::temp_directory_path() / "plimsoll-tier-XXXXXX").string();
+    EXPECT_NE(mkdtemp(path_.data()), nullptr);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+  bool is_empty() const { return std::filesystem::is_empty(path_); }
+
+ private:
+  std::string path_;
+};
+
+std::shared_ptr<SpillFile> spill_file(const Folder& folder, std::int64_t limit) {
+  auto file = SpillFile::create(folder.path(), limit, device::cpu_device());
+  EXPECT_TRUE(file.ok()) << file.status().to_string();
+  return std::move(file).value();
+}
+
+Status store(Tier& tier, TierBlock& block, std::int64_t offset, const Bytes& from) {
+  const auto bytes = static_cast<std::int64_t>(from.size());
+  const auto transfer = tier.out().enqueue(bytes, [&, offset, bytes](device::Stream& stream) {
+    return block.store(offset, from.data(), bytes, stream);
+  });
+  return tier.out().wait(*transfer);
+}
+
+Status load(Tier& tier, TierBlock& block, std::int64_t offset, Bytes& to) {
+  const auto bytes = static_cast<std::int64_t>(to.size());
+  const auto transfer = tier.in().enqueue(bytes, [&, offset, bytes](device::Stream& stream) {
+    return block.load(offset, to.data(), bytes, stream);
+  });
+  return tier.in().wait(*transfer);
+}
+
+class EveryTier : public ::testing::TestWithParam<bool> {
+ protected:
+  std::shared_ptr<Tier> make(std::int64_t limit) {
+    if (GetParam()) return HostTier::create(device::cpu_device(), limit);
+    return spill_file(folder_, limit);
+  }
+  Folder folder_;
+};
+
+TEST_P(EveryTier, GivesBackWhatWasStored) {
+  const auto tier = make(8 * kMiB);
+  const auto block = tier->allocate(4 * kMiB, "a block");
+  ASSERT_TRUE(block.ok()) << block.status().to_string();
+  // Sizes around the pieces that transfers are cut into.
+  std::int64_t offset = 0;
+  std::vector<std::pair<std::int64_t, Bytes>> stored;
+  for (const std::int64_t size : {std::int64_t{1}, kMiB - 1, kMiB, kMiB + 64}) {
+    stored.emplace_back(offset, random_bytes(size, static_cast<unsigned>(size)));
+    ASSERT_TRUE(store(*tier, **block, offset, stored.back().second).ok());
+    offset += (size + 63) / 64 * 64;
+  }
+  for (const auto& [at, bytes] : stored) {
+    Bytes back(bytes.size());
+    const Status status = load(*tier, **block, at, back);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(back, bytes);
+  }
+  const TierStatistics statistics = tier->statistics();
+  EXPECT_EQ(statistics.out.transfers, 4);
+  EXPECT_EQ(statistics.in.bytes, 3 * kMiB + 64);
+  EXPECT_GT(statistics.in.busy_seconds, 0);
+}
+
+TEST_P(EveryTier, GivesOutNoMoreThanItsLimit) {
+  const auto tier = make(2 * kMiB);
+  {
+    const auto first = tier->allocate(kMiB + 1, "first");
+    ASSERT_TRUE(first.ok());
+    EXPECT_EQ(tier->statistics().used_bytes, kMiB + 64);
+    const auto second = tier->allocate(kMiB, "second");
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.status().code(), StatusCode::resource_exhausted);
+    ASSERT_NE(second.status().shortage(), nullptr);
+    EXPECT_EQ(second.status().shortage()->limit_bytes, 2 * kMiB);
+    EXPECT_EQ(second.status().shortage()->floor_bytes, 2 * kMiB + 64);
+    EXPECT_EQ(second.status().shortage()->culprit, "second");
+  }
+  EXPECT_EQ(tier->statistics().used_bytes, 0);
+  EXPECT_EQ(tier->statistics().peak_bytes, kMiB + 64);
+  EXPECT_TRUE(tier->allocate(2 * kMiB, "all of it").ok());
+}
+
+TEST_P(EveryTier, ManyBlocksFitIntoWhatOthersLeft) {
+  const auto tier = make(4 * kMiB);
+  std::mt19937 random(3);
+  std::vector<std::unique_ptr<TierBlock>> held;
+  std::vector<Bytes> contents;
+  for (int i = 0; i < 60; ++i) {
+    const std::int64_t size = 64 * (1 + random() % 4000);
+    auto block = tier->allocate(size, "block");
+    if (!block.ok()) {
+      const std::size_t victim = random() % held.size();
+      held.erase(held.begin() + static_cast<std::ptrdiff_t>(victim));
+      contents.erase(contents.begin() + static_cast<std::ptrdiff_t>(victim));
+      continue;
+    }
+    held.push_back(std::move(block).value());
+    contents.push_back(random_bytes(size, static_cast<unsigned>(i)));
+    ASSERT_TRUE(store(*tier, *held.back(), 0, contents.back()).ok());
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    Bytes back(contents[i].size());
+    ASSERT_TRUE(load(*tier, *held[i], 0, back).ok());
+    EXPECT_EQ(back, contents[i]);
+  }
+  held.clear();
+  EXPECT_EQ(tier->statistics().used_bytes, 0);
+  EXPECT_TRUE(tier->allocate(4 * kMiB, "all of it again").ok());
+}
+
+TEST_P(EveryTier, TransfersFromManyThreadsDoNotMeet) {
+  const auto tier = make(8 * kMiB);
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (unsigned t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const Bytes bytes = random_bytes(kMiB, t);
+      for (int round = 0; round < 3; ++round) {
+        auto block = tier->allocate(kMiB, "thread");
+        Bytes back(bytes.size());
+        if (block.ok() && store(*tier, **block, 0, bytes).ok() &&
+            load(*tier, **block, 0, back).ok() && back == bytes) {
+          ++right;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right.load(), 12);
+}
+
+TEST_P(EveryTier, AnInjectedFailureIsOneFailure) {
+  const auto tier = make(kMiB);
+  tier->fail_allocation(1);
+  EXPECT_EQ(tier->allocate(64, "x").status().code(), StatusCode::resource_exhausted);
+  const auto block = tier->allocate(64, "x");
+  ASSERT_TRUE(block.ok());
+  Bytes bytes = random_bytes(64, 1);
+  tier->out().fail_transfer(2);
+  EXPECT_TRUE(store(*tier, **block, 0, bytes).ok());
+  EXPECT_EQ(store(*tier, **block, 0, bytes).code(), StatusCode::unavailable);
+  EXPECT_TRUE(store(*tier, **block, 0, bytes).ok());
+}
+
+TEST_P(EveryTier, KnowsHowFastItIs) {
+  const auto tier = make(2 * kMiB);
+  const auto speed = tier->speed();
+  ASSERT_TRUE(speed.ok()) << speed.status().to_string();
+  EXPECT_GT(speed->out_bytes_per_second, 1e6);
+  EXPECT_GT(speed->in_bytes_per_second, 1e6);
+  EXPECT_GT(speed->latency_seconds, 0);
+  // Measuring leaves nothing behind.
+  EXPECT_EQ(tier->statistics().peak_bytes, 0);
+  tier->set_speed({1, 2, 3});
+  EXPECT_EQ(tier->speed()->in_bytes_per_second, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryTier, ::testing::Bool(), [](const auto& param) {
+  return std::string(param.param ? "Host" : "Disk");
+});
+
+TEST(TransferEngine, RunsTransfersInTheirOrder) {
+  TransferEngine engine("test", device::cpu_device());
+  std::vector<int> order;
+  std::vector<std::shared_ptr<Transfer>> transfers;
+  for (int i = 0; i < 50; ++i) {
+    transfers.push_back(engine.enqueue(1, [&order, i](device::Stream&) {
+      order.push_back(i);
+      return i == 20 ? data_loss("twenty") : ok_status();
+    }));
+  }
+  for (int i = 49; i >= 0; --i) {
+    EXPECT_EQ(engine.wait(*transfers[static_cast<std::size_t>(i)]).ok(), i != 20);
+  }
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(TransferEngine, FinishesWhatWasEnqueuedBeforeItGoes) {
+  std::atomic<int> ran{0};
+  {
+    TransferEngine engine("test", device::cpu_device());
+    for (int i = 0; i < 10; ++i) {
+      (void)engine.enqueue(1, [&](device::Stream&) {
+        ++ran;
+        return ok_status();
+      });
+    }
+  }
+  EXPECT_EQ(ran.load(), 10);
+}
+
+TEST(SpillFile, HasNoName) {
+  const Folder folder;
+  const auto file = spill_file(folder, kMiB);
+  const auto block = file->allocate(kMiB, "x");
+  ASSERT_TRUE(block.ok());
+  EXPECT_TRUE(folder.is_empty());
+}
+
+TEST(SpillFile, RefusesAFolderThatIsNotThere) {
+  const auto file = SpillFile::create("/nowhere/at/all", kMiB, device::cpu_device());
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.status().code(), StatusCode::invalid_argument);
+  EXPECT_NE(file.status().message().find("/nowhere/at/all"), std::string::npos);
+}
+
+TEST(SpillFile, FailedReadsAndWritesAreErrorsOfTheirTransfer) {
+  const Folder folder;
+  const auto file = spill_file(folder, 4 * kMiB);
+  const auto block = file->allocate(4 * kMiB, "x");
+  ASSERT_TRUE(block.ok());
+  const Bytes bytes = random_bytes(3 * kMiB, 1);
+  file->inject(SpillFile::Fault::write, 3);
+  EXPECT_EQ(store(*file, **block, 0, bytes).code(), StatusCode::unavailable);
+  ASSERT_TRUE(store(*file, **block, 0, bytes).ok());
+  Bytes back(bytes.size());
+  file->inject(SpillFile::Fault::read, 2);
+  EXPECT_EQ(load(*file, **block, 0, back).code(), StatusCode::unavailable);
+  ASSERT_TRUE(load(*file, **block, 0, back).ok());
+  EXPECT_EQ(back, bytes);
+}
+
+TEST(SpillFile, ShortReadsAndWritesAreContinued) {
+  const Folder folder;
+  const auto file = spill_file(folder, kMiB);
+  const auto block = file->allocate(kMiB, "x");
+  ASSERT_TRUE(block.ok());
+  const Bytes bytes = random_bytes(kMiB - 5, 1);
+  file->inject(SpillFile::Fault::short_write, 1);
+  ASSERT_TRUE(store(*file, **block, 0, bytes).ok());
+  Bytes back(bytes.size());
+  file->inject(SpillFile::Fault::short_read, 2);
+  ASSERT_TRUE(load(*file, **block, 0, back).ok());
+  EXPECT_EQ(back, bytes);
+}
+
+TEST(SpillFile, AFlippedBitIsAnError) {
+  const Folder folder;
+  const auto file = spill_file(folder, 2 * kMiB);
+  const auto block = file->allocate(2 * kMiB, "x");
+  ASSERT_TRUE(block.ok());
+  const Bytes bytes = random_bytes(2 * kMiB - 8, 1);
+  ASSERT_TRUE(store(*file, **block, 0, bytes).ok());
+  Bytes back(bytes.size());
+  for (const int nth : {1, 4}) {
+    file->inject(SpillFile::Fault::flipped_bit, nth);
+    EXPECT_EQ(load(*file, **block, 0, back).code(), StatusCode::data_loss);
+  }
+  EXPECT_TRUE(load(*file, **block, 0, back).ok());
+}
+
+TEST(SpillFile, WhatWasNeverStoredCannotBeLoaded) {
+  const Folder folder;
+  const auto file = spill_file(folder, kMiB);
+  const auto block = file->allocate(kMiB, "x");
+  ASSERT_TRUE(block.ok());
+  Bytes back(64);
+  EXPECT_EQ(load(*file, **block, 0, back).code(), StatusCode::internal);
+}
+
+TEST(SpillFile, AFullDiskIsRefused) {
+  const Folder folder;
+  const auto file = spill_file(folder, std::int64_t{1} << 60);
+  const auto block = file->allocate(std::int64_t{1} << 55, "too much");
+  ASSERT_FALSE(block.ok());
+  EXPECT_EQ(block.status().code(), StatusCode::resource_exhausted);
+  EXPECT_EQ(file->statistics().used_bytes, 0);
+  EXPECT_TRUE(file->allocate(64, "little").ok());
+}
+
+TEST(Checksum, SeesEveryFlippedBit) {
+  Bytes bytes = random_bytes(200, 9);
+  const auto of = [&] {
+    Checksum checksum;
+    checksum.add(bytes);
+    return checksum.value();
+  };
+  const std::uint64_t right = of();
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    bytes[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+    EXPECT_NE(of(), right) << bit;
+    bytes[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8));
+  }
+  EXPECT_EQ(of(), right);
+}
+
+TEST(Checksum, KnowsHowLongItIs) {
+  Checksum one, two;
+  const Bytes zeros(2);
+  one.add(std::span(zeros).first(1));
+  two.add(zeros);
+  EXPECT_NE(one.value(), two.value());
+}
+
+}  // namespace
+}  // namespace plimsoll::memory
