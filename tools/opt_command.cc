@@ -62,6 +62,8 @@ Outcome remat(const RematFlags& flags, std::unique_ptr<ir::Module>& module, bool
   const Outcome outcome = limit_for(*module, flags, options);
   if (!outcome.ok()) return outcome;
   options.min_bytes = flags.min_bytes;
+  // A module has no instructions for the other remedies.
+  options.remedies.compress = options.remedies.swap = false;
   const planner::RooflineCostModel cost_model;
   const auto plan = planner::make_plan(*module, cost_model, options);
   PLIMSOLL_PROGRAM_FAULT(plan.status());

@@ -146,6 +146,8 @@ class Emitter {
         static_cast<std::size_t>(liveness_.first_read[t + 1] - liveness_.first_read[t]));
     match_in_place(problem_, op, dies, taken_);
     std::int32_t slot = liveness_.first_output[t];
+    const bool is_loop = what.kind == StepKind::compute && what.instruction != nullptr &&
+                         what.instruction->opcode() == ir::Opcode::while_;
     for (const ValueId v : problem_.outputs[op]) {
       BufferId b = -1;
       if (v >= 0) {
@@ -155,6 +157,8 @@ class Emitter {
         touch(b, last);
         outputs_.emplace_back(v, b);
       }
+      // What a loop does not change stays where it is read.
+      if (v < 0 && is_loop) b = step.inputs[step.outputs.size()];
       step.outputs.push_back(b);
       ++slot;
     }
@@ -280,9 +284,13 @@ class Emitter {
     bytes = packing.height;
   }
 
-  // The host's side of a transfer, and what goes to other devices.
+  // The arena's side of transfers (the other side is pinned as a whole), and what goes to other
+  // devices.
   void mark_pinned() {
-    for (Buffer& b : plan_.buffers) b.pinned = b.placement == Placement::host;
+    for (const Step& step : plan_.steps) {
+      if (step.kind == StepKind::swap_out) buffer(step.inputs.front()).pinned = true;
+      if (step.kind == StepKind::swap_in) buffer(step.outputs.front()).pinned = true;
+    }
     for (const Step& step : plan_.steps) {
       if (step.instruction == nullptr || step.kind == StepKind::swap_wait) continue;
       const ir::OpClass op_class = ir::op_info(step.instruction->opcode()).op_class;

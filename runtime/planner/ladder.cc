@@ -288,4 +288,20 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
   return plans;
 }
 
+Result<Plan> Ladder::plan_with(const Chooser& choose) {
+  Rung& top = steps_.front().rung;
+  select_variants(top.variants);
+  const std::vector<Form> forms = find_forms(problem_, options_);
+  PLIMSOLL_ASSIGN_OR_RETURN(const Problem problem,
+                            apply_choices(problem_, choose(problem_, forms)));
+  Schedule once(static_cast<std::size_t>(problem.op_count()));
+  std::iota(once.begin(), once.end(), 0);
+  Plan plan = emit_plan(problem, once, 0, 1);
+  plan.by_cause.constants = constant_bytes_;
+  plan.peak_bytes += constant_bytes_;
+  plan.live_bytes += constant_bytes_;
+  plan.unlimited_seconds = plan.lower_bound_seconds = top.seconds;
+  return plan;
+}
+
 }  // namespace plimsoll::planner

@@ -8,6 +8,7 @@
 
 #include "runtime/planner/evaluate.h"
 #include "runtime/planner/problem.h"
+#include "runtime/planner/remedies.h"
 
 namespace plimsoll::planner {
 
@@ -30,6 +31,8 @@ class Ladder {
   const Plan& lowest();
   // Plans that are faster than every one with a smaller arena, fastest first; `most` at most.
   std::vector<std::shared_ptr<const Plan>> pareto(int most);
+  // Just these choices, and nothing recomputed (remedies.h).
+  Result<Plan> plan_with(const Chooser& choose);
 
  private:
   struct Rung {

@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "runtime/planner/codec_choice.h"
 #include "runtime/planner/trip_count.h"
 
 namespace plimsoll::planner {
@@ -201,6 +202,9 @@ Graph ModulePlanner::build_graph(const ir::Computation& computation, Role role,
     op.variants = static_cast<std::int32_t>(graph.variants.size());
     graph.variants.push_back(variants_of(*op.instruction));
   }
+  if (options_.remedies.compress) {
+    graph.codecs = find_codecs(graph, cost_model_, options_.remedies.lossy);
+  }
   return graph;
 }
 
@@ -257,6 +261,13 @@ std::vector<Variant> ModulePlanner::variants_of(const Instruction& instruction) 
     variants.push_back(std::move(variant));
   }
   return variants;
+}
+
+Result<Plan> plan_with_choices(const ir::Module& module, const CostModel& cost_model,
+                               const PlanOptions& options, const Chooser& choose) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::unique_ptr<ModulePlanner> planner,
+                            ModulePlanner::create(module, cost_model, options));
+  return planner->plan_with(choose);
 }
 
 Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {

@@ -25,6 +25,8 @@ class ModulePlanner {
   // RESOURCE_EXHAUSTED with the floor and what pins it when no plan fits.
   Result<Plan> plan(std::int64_t limit_bytes);
   Floor floor();
+  // remedies.h
+  Result<Plan> plan_with(const Chooser& choose) { return ladder_->plan_with(choose); }
 
  private:
   ModulePlanner(const ir::Module& module, const CostModel& cost_model, const PlanOptions& options)

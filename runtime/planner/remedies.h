@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,24 @@ struct Choice {
   std::vector<Return> returns;  // rising
 };
 
+// One way to store a value elsewhere.
+struct Form {
+  ValueId value = -1;
+  RemedyKind kind = RemedyKind::compress;
+  Codec codec;
+  std::int64_t bytes = 0;
+  double out_seconds = 0, in_seconds = 0;
+  OpId first_return = 0;  // it may come back right before this read of it or a later one
+};
+
+// Everything that may be done with the problem's values under these options, `keep` hints, the
+// smallest size, tiers and remedies respected; by value. The graph's codecs must be there.
+std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options);
+
+// The choice that uses `form` in the gap before the read `ready`, transfers waited for where they
+// are started, returning there alone.
+Choice choose_form(const Problem& problem, const Form& form, OpId ready);
+
 // The problem in which these choices are taken: encode, decode and swap ops stand among the others,
 // copies that come back are values of their own, so that every value has one producer and whatever
 // schedules or recomputes needs to know nothing of remedies. One choice per value at most.
@@ -49,5 +68,13 @@ bool keeps_transfers(const Problem& problem, std::span<const OpId> schedule);
 
 // E.g. "compress x by compare-mask(gt, 0)": for people.
 std::string to_string(const Problem& problem, const Choice& choice);
+
+// A plan of the entry computation that takes just the choices that `choose` makes for its problem
+// and recomputes nothing, whatever the limit: for tests of what runs plans. INVALID_ARGUMENT as
+// apply_choices.
+using Chooser =
+    std::function<std::vector<Choice>(const Problem& problem, std::span<const Form> forms)>;
+Result<Plan> plan_with_choices(const ir::Module& module, const CostModel& cost_model,
+                               const PlanOptions& options, const Chooser& choose);
 
 }  // namespace plimsoll::planner

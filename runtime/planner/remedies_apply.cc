@@ -40,7 +40,9 @@ class Applier {
   Result<Problem> run() {
     choice_of_.assign(base_.values.size(), -1);
     std::vector<char> held(base_.values.size(), 0);
-    for (const ValueId v : base_.graph->held.items) held[at(v)] = 1;
+    if (base_.graph != nullptr) {
+      for (const ValueId v : base_.graph->held.items) held[at(v)] = 1;
+    }
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       const Choice& choice = choices_[i];
       PLIMSOLL_RETURN_IF_ERROR(check(choice));
