@@ -14,8 +14,10 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 class Builder {
  public:
-  Builder(const Problem& problem, int most_remakes)
-      : problem_(problem), most_remakes_(static_cast<std::size_t>(most_remakes)) {}
+  Builder(const Problem& problem, int most_remakes, std::span<const Substitute> substitutes)
+      : problem_(problem),
+        most_remakes_(static_cast<std::size_t>(most_remakes)),
+        substitutes_(substitutes.begin(), substitutes.end()) {}
 
   BoundModel run() {
     model_.moments = problem_.op_count();
@@ -24,6 +26,7 @@ class Builder {
     find_op_facts();
     find_touches();
     find_needs();
+    find_substitutes();
     for (ValueId s = 0; s < static_cast<ValueId>(storage_.size()); ++s) add_gaps(s);
     share_claims();
     return std::move(model_);
@@ -133,6 +136,16 @@ class Builder {
     }
   }
 
+  void find_substitutes() {
+    std::stable_sort(substitutes_.begin(), substitutes_.end(),
+                     [](const Substitute& a, const Substitute& b) { return a.value < b.value; });
+    model_.least_bytes = model_.bytes;
+    for (const Substitute& s : substitutes_) {
+      std::int64_t& least = model_.least_bytes[at(s.value)];
+      least = std::min(least, s.bytes);
+    }
+  }
+
   void add_gaps(ValueId s) {
     if (!movable(s) || model_.bytes[at(s)] == 0) return;
     const auto touches = touches_[s];
@@ -159,15 +172,47 @@ class Builder {
     }
     if (wanted_.empty()) wanted_.push_back(gap.storage);
     Remake own = remake(gap.storage, wanted_);
-    const bool fixed = own.seconds == kInfinite || own.latest <= from || value(gap.storage).keep;
-    const std::int32_t fixed_from = fixed ? gap.first : std::max(gap.first, own.latest);
-    for (std::int32_t t = fixed_from; t <= gap.last; ++t) model_.need[at(t)] += gap.bytes;
-    gap.last = std::min(gap.last, fixed_from - 1);
+    if (own.latest <= from) own.seconds = kInfinite;
+    const std::int32_t bound_from = own.seconds == kInfinite ? gap.first : own.latest;
+    if (value(gap.storage).keep && to < problem_.op_count()) {
+      hold(gap, gap.first, gap.bytes);
+    } else if (model_.least_bytes[at(gap.storage)] == gap.bytes) {
+      hold(gap, bound_from, gap.bytes);
+    } else if (own.seconds == kInfinite) {
+      // Its smallest form is there whatever is done; what is left may give way.
+      const std::int64_t least = model_.least_bytes[at(gap.storage)];
+      for (std::int32_t t = gap.first; t <= gap.last; ++t) model_.need[at(t)] += least;
+      gap.bytes -= least;
+      add_substitutes(gap, least);
+    } else {
+      add_substitutes(gap, 0);
+    }
     if (gap.first > gap.last) return;
     gap.first_remake = static_cast<std::int32_t>(model_.remakes.size());
     add_remakes(gap, own);
     gap.remakes = static_cast<std::int32_t>(model_.remakes.size()) - gap.first_remake;
     model_.gaps.push_back(gap);
+  }
+
+  // The bytes lie in the arena from moment `from` of the gap on; it ends before.
+  void hold(Gap& gap, std::int32_t from, std::int64_t bytes) {
+    from = std::max(from, gap.first);
+    for (std::int32_t t = from; t <= gap.last; ++t) model_.need[at(t)] += bytes;
+    gap.last = std::min(gap.last, from - 1);
+  }
+
+  void add_substitutes(Gap& gap, std::int64_t counted_bytes) {
+    const auto range = std::equal_range(
+        substitutes_.begin(), substitutes_.end(), Substitute{gap.storage, 0, 0, 0},
+        [](const Substitute& a, const Substitute& b) { return a.value < b.value; });
+    gap.first_substitute = static_cast<std::int32_t>(model_.substitutes.size());
+    // What is paid once may serve all gaps of the value.
+    const auto gaps = static_cast<double>(touches_[gap.storage].size() - 1);
+    for (auto it = range.first; it != range.second; ++it) {
+      model_.substitutes.push_back(
+          {it->bytes - counted_bytes, it->seconds_each + it->seconds_once / gaps});
+    }
+    gap.substitutes = static_cast<std::int32_t>(model_.substitutes.size()) - gap.first_substitute;
   }
 
   // A storage and what is read to make `wanted` of it when nothing of it is there; fills outside_
@@ -279,6 +324,7 @@ class Builder {
 
   const Problem& problem_;
   const std::size_t most_remakes_;
+  std::vector<Substitute> substitutes_;  // by value
   BoundModel model_;
   std::vector<ValueId> storage_;  // per value
   std::vector<OpId> latest_;
@@ -293,8 +339,9 @@ class Builder {
 
 }  // namespace
 
-BoundModel make_bound_model(const Problem& problem, int most_remakes) {
-  return Builder(problem, most_remakes).run();
+BoundModel make_bound_model(const Problem& problem, int most_remakes,
+                            std::span<const Substitute> substitutes) {
+  return Builder(problem, most_remakes, substitutes).run();
 }
 
 }  // namespace plimsoll::planner

@@ -9,6 +9,14 @@
 
 namespace plimsoll::planner {
 
+// Another place or form for a value between two touches than its bytes in the arena: what stays in
+// the arena at least, and the time it takes at least, once for the value and for each gap.
+struct Substitute {
+  ValueId value = -1;
+  std::int64_t bytes = 0;
+  double seconds_once = 0, seconds_each = 0;
+};
+
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.
 struct Remake {
   ValueId storage = -1;
@@ -29,6 +37,12 @@ struct Gap {
   // The first makes the storage itself, each other one is read by one before it and is of a storage
   // that nothing else touches late in the gap.
   std::int32_t first_remake = 0, remakes = 0;
+  std::int32_t first_substitute = 0, substitutes = 0;  // of BoundModel::substitutes
+};
+
+struct GapSubstitute {
+  std::int64_t bytes = 0;
+  double seconds = 0;
 };
 
 // What gaps of storage `root` may count of the runs and the bytes of storage `dead` after its last
@@ -49,12 +63,15 @@ struct BoundModel {
   std::vector<Remake> remakes;
   std::vector<std::int32_t> needs;
   std::vector<Claim> claims;
-  // Per storage: its bytes and the last moment at which it is touched.
-  std::vector<std::int64_t> bytes;
+  std::vector<GapSubstitute> substitutes;
+  // Per storage: its bytes, what it needs at least to be there in some form, and the last moment at
+  // which it is touched.
+  std::vector<std::int64_t> bytes, least_bytes;
   std::vector<std::int32_t> last_touch;
 };
 
 // `most_remakes`: per gap, counting its own.
-BoundModel make_bound_model(const Problem& problem, int most_remakes);
+BoundModel make_bound_model(const Problem& problem, int most_remakes,
+                            std::span<const Substitute> substitutes = {});
 
 }  // namespace plimsoll::planner

@@ -65,11 +65,24 @@ double BoundPricing::fraction(const Remake& r) const {
   return r.claim < 0 ? 1 : fraction_[at(r.claim)] / std::max(1, r.parents);
 }
 
-double BoundPricing::most_drop(std::size_t gap) const {
-  double cost = 0;
-  for (std::int32_t i = 0; i < model_.gaps[gap].remakes; ++i) {
-    const Remake& r = model_.remakes[at(model_.gaps[gap].first_remake + i)];
+double BoundPricing::most_remake(const Gap& gap) const {
+  double cost = model_.remakes[at(gap.first_remake)].seconds;
+  for (std::int32_t i = 1; i < gap.remakes; ++i) {
+    const Remake& r = model_.remakes[at(gap.first_remake + i)];
     if (r.seconds < kInfinite) cost += r.seconds * fraction(r);
+  }
+  return cost;
+}
+
+double BoundPricing::most_drop(std::size_t gap) const {
+  return std::min(most_remake(model_.gaps[gap]), substitute_cost(model_.gaps[gap], 0));
+}
+
+double BoundPricing::substitute_cost(const Gap& gap, double rent_per_byte) const {
+  double cost = kInfinite;
+  for (std::int32_t i = 0; i < gap.substitutes; ++i) {
+    const GapSubstitute& s = model_.substitutes[at(gap.first_substitute + i)];
+    cost = std::min(cost, s.seconds + static_cast<double>(s.bytes) * rent_per_byte);
   }
   return cost;
 }
@@ -96,7 +109,9 @@ double BoundPricing::evaluate(std::span<const double> prices) {
     drop_[g] = kInfinite;
     if (keep == 0) continue;
     drop_[g] = drop_cost(gap, keep);
-    if (drop_[g] < keep && gap.remakes > 1) count_gains(gap);
+    const double other = substitute_cost(gap, keep / static_cast<double>(gap.bytes));
+    if (drop_[g] < std::min(keep, other) && gap.remakes > 1) count_gains(gap);
+    drop_[g] = std::min(drop_[g], other);
     total += std::min(keep, drop_[g]);
   }
   spent_ += static_cast<std::int64_t>(prices.size() + 4 * model_.gaps.size());
@@ -112,7 +127,7 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
   best_stage_ = end;
   if (gap.remakes == 1) return remakes[0].seconds;
   // What is needed later costs nothing less: no use in looking closer.
-  if (remakes[0].seconds >= keep) return most_drop(at(&gap - model_.gaps.data()));
+  if (remakes[0].seconds >= keep) return most_remake(gap);
   spent_ += static_cast<std::int64_t>(end - begin + 1) * gap.remakes;
   cost_.assign(at(gap.remakes), 0);
   ran_again_.assign(at(gap.remakes) * at(end - begin + 1), 0);
@@ -131,8 +146,8 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
           again += cost_[at(model_.needs[at(r.first_need + n)])];
         }
       }
-      const double kept =
-          cost_[at(i)] + part * before.price * static_cast<double>(model_.bytes[at(r.storage)]);
+      const double kept = cost_[at(i)] + part * before.price *
+                                             static_cast<double>(model_.least_bytes[at(r.storage)]);
       if (again < kept) ran_again_[at(k - begin) * at(gap.remakes) + at(i)] = 1;
       cost_[at(i)] = std::min(kept, again);
     }
@@ -174,7 +189,7 @@ void BoundPricing::count_gains(const Gap& gap) {
         visit_needs(r, k);
         break;
       }
-      gain += part * before.price * static_cast<double>(model_.bytes[at(r.storage)]);
+      gain += part * before.price * static_cast<double>(model_.least_bytes[at(r.storage)]);
     }
     gain_[at(r.claim)] += gain;
   }

@@ -52,6 +52,8 @@ class BoundPricing {
   }
   double prefix(std::int32_t k) const { return paid_[static_cast<std::size_t>(k)].prefix; }
   double fraction(const Remake& r) const;
+  double most_remake(const Gap& gap) const;
+  double substitute_cost(const Gap& gap, double rent_per_byte) const;
   double drop_cost(const Gap& gap, double keep);
   void count_gains(const Gap& gap);
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/base/byte_size.h"
+#include "runtime/planner/bound.h"
 #include "runtime/planner/remat.h"
 
 namespace plimsoll::planner {
@@ -58,13 +59,16 @@ Result<RecordedPlan> plan_recorded_step(const RecordedStep& step, std::int64_t l
   plan.schedule = std::move(*schedule);
   plan.peak_bytes = cost.peak_bytes;
   plan.predicted_seconds = static_cast<double>(cost.nanoseconds) * 1e-9;
-  plan.lower_bound_seconds = plan.unlimited_seconds;
   if (step.total_nanoseconds > 0) {
     plan.overhead = 100.0 * static_cast<double>(cost.nanoseconds - step.total_nanoseconds) /
                     static_cast<double>(step.total_nanoseconds);
   }
   plan.planning_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  plan.lower_bound_seconds = plan.unlimited_seconds;
+  if (cost.nanoseconds > step.total_nanoseconds) {
+    plan.lower_bound_seconds = lower_bound_seconds(problem, limit_bytes - problem.parameter_bytes);
+  }
   return plan;
 }
 

@@ -87,6 +87,25 @@ TEST(Bound, CountsWhatADeadOperandCosts) {
   EXPECT_EQ(exhaustive_seconds(problem, 10), model.base_seconds + 5);
 }
 
+TEST(Bound, LetsValuesGoElsewhereAtTheirLeastCost) {
+  // Making `a` again takes 100, its small form 3 for the value and 2 for the gap.
+  ProblemMaker make;
+  const ValueId a = make.value(8);
+  make.op(100, {}, {a});
+  const ValueId big = make.value(8);
+  make.op(1, {}, {big});
+  make.op(1, {big}, {make.value(1)});
+  make.op(1, {a}, {make.value(1)});
+  const Problem problem = make.finish();
+  const std::vector<Substitute> small{{a, 2, 3, 2}};
+  const std::vector<Substitute> gone{{a, 0, 0, 0}};
+  const double base = make_bound_model(problem, 8).base_seconds;
+  EXPECT_NEAR(lower_bound(make_bound_model(problem, 8), 12).seconds, base + 100 * 5.0 / 8, 1e-6);
+  EXPECT_NEAR(lower_bound(make_bound_model(problem, 8, small), 12).seconds, base + 5 * 5.0 / 6,
+              1e-6);
+  EXPECT_EQ(lower_bound(make_bound_model(problem, 8, gone), 12).seconds, base);
+}
+
 TEST(Bound, NamesALimitThatNothingFits) {
   std::mt19937 rng(3);
   for (int i = 0; i < 100; ++i) {
