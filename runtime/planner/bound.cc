@@ -6,10 +6,12 @@
 
 #include "runtime/planner/bound_pricing.h"
 #include "runtime/planner/prices.h"
+#include "runtime/planner/remedies.h"
 
 namespace plimsoll::planner {
 namespace {
 
+constexpr int kMostRemakes = 16;
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -76,8 +78,25 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
   return bound;
 }
 
+BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& options) {
+  Problem least = problem;
+  for (OpId op = 0; op < least.op_count(); ++op) {
+    const std::int32_t row = least.ops[at(op)].variants;
+    if (row < 0) continue;
+    choose_variant(least, op, 0);
+    least.ops[at(op)].workspace = least.graph->variants[at(row)].back().arena_bytes;
+  }
+  std::vector<Substitute> substitutes;
+  for (const Form& form : find_forms(problem, options)) {
+    // Transfers may be hidden behind other work.
+    const bool swap = form.kind != RemedyKind::compress;
+    substitutes.push_back({form.value, swap ? 0 : form.bytes, swap ? 0 : form.out_seconds,
+                           swap ? 0 : form.in_seconds, form.first_return});
+  }
+  return make_bound_model(least, kMostRemakes, substitutes);
+}
+
 double lower_bound_seconds(const Problem& problem, std::int64_t arena_limit) {
-  constexpr int kMostRemakes = 16;
   return lower_bound(make_bound_model(problem, kMostRemakes), arena_limit).seconds;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/planner/bound_model.h"
+#include "runtime/planner/planner.h"
 #include "runtime/planner/problem.h"
 
 namespace plimsoll::planner {
@@ -36,7 +37,11 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
 // No schedule with these first executions needs less arena.
 std::int64_t least_arena_bytes(const BoundModel& model);
 
-// The bound of a problem of any size, within a share of the time that it takes to plan it.
+// The bound of schedules that only recompute.
 double lower_bound_seconds(const Problem& problem, std::int64_t arena_limit);
+
+// The model for all plans of an arranged problem: whatever remedies of `options` they take, and
+// whichever callee plans.
+BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& options);
 
 }  // namespace plimsoll::planner

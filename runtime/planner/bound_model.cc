@@ -183,9 +183,9 @@ class Builder {
       const std::int64_t least = model_.least_bytes[at(gap.storage)];
       for (std::int32_t t = gap.first; t <= gap.last; ++t) model_.need[at(t)] += least;
       gap.bytes -= least;
-      add_substitutes(gap, least);
+      add_substitutes(gap, to, least);
     } else {
-      add_substitutes(gap, 0);
+      add_substitutes(gap, to, 0);
     }
     if (gap.first > gap.last) return;
     gap.first_remake = static_cast<std::int32_t>(model_.remakes.size());
@@ -201,14 +201,15 @@ class Builder {
     gap.last = std::min(gap.last, from - 1);
   }
 
-  void add_substitutes(Gap& gap, std::int64_t counted_bytes) {
+  void add_substitutes(Gap& gap, OpId to, std::int64_t counted_bytes) {
     const auto range = std::equal_range(
-        substitutes_.begin(), substitutes_.end(), Substitute{gap.storage, 0, 0, 0},
+        substitutes_.begin(), substitutes_.end(), Substitute{gap.storage, 0, 0, 0, 0},
         [](const Substitute& a, const Substitute& b) { return a.value < b.value; });
     gap.first_substitute = static_cast<std::int32_t>(model_.substitutes.size());
     // What is paid once may serve all gaps of the value.
     const auto gaps = static_cast<double>(touches_[gap.storage].size() - 1);
     for (auto it = range.first; it != range.second; ++it) {
+      if (to < it->first_return) continue;
       model_.substitutes.push_back(
           {it->bytes - counted_bytes, it->seconds_each + it->seconds_once / gaps});
     }

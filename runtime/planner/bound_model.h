@@ -15,6 +15,7 @@ struct Substitute {
   ValueId value = -1;
   std::int64_t bytes = 0;
   double seconds_once = 0, seconds_each = 0;
+  OpId first_return = 0;  // only gaps before this read or a later one
 };
 
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.

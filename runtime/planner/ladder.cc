@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "runtime/planner/bound.h"
 #include "runtime/planner/emit.h"
 #include "runtime/planner/greedy_schedule.h"
 #include "runtime/planner/improve.h"
@@ -286,6 +287,12 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
     plans.push_back(std::make_shared<const Plan>(front[i]->plan));
   }
   return plans;
+}
+
+double Ladder::lower_bound_seconds(std::int64_t limit) {
+  if (reach(steps_.front().rung) <= limit) return steps_.front().rung.seconds;
+  if (!bound_model_) bound_model_ = make_plan_bound_model(problem_, options_);
+  return lower_bound(*bound_model_, limit - fixed_bytes()).seconds;
 }
 
 Result<Plan> Ladder::plan_with(const Chooser& choose) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/planner/bound_model.h"
 #include "runtime/planner/evaluate.h"
 #include "runtime/planner/problem.h"
 #include "runtime/planner/remedies.h"
@@ -31,6 +32,8 @@ class Ladder {
   const Plan& lowest();
   // Plans that are faster than every one with a smaller arena, fastest first; `most` at most.
   std::vector<std::shared_ptr<const Plan>> pareto(int most);
+  // No plan of this computation in this order with peak_bytes <= limit is faster (bound.h).
+  double lower_bound_seconds(std::int64_t limit);
   // Just these choices, and nothing recomputed (remedies.h).
   Result<Plan> plan_with(const Chooser& choose);
 
@@ -76,6 +79,7 @@ class Ladder {
   const PlanOptions options_;
   const std::int64_t constant_bytes_;
   Problem problem_;
+  std::optional<BoundModel> bound_model_;
   std::vector<std::int64_t> unlimited_profile_;
   std::vector<std::int64_t> targets_;  // falling
   std::size_t next_target_ = 0;

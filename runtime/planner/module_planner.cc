@@ -287,6 +287,7 @@ Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
   plan.planning_seconds =
       create_seconds_ +
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  plan.lower_bound_seconds = ladder_->lower_bound_seconds(limit_bytes);
   return plan;
 }
 

@@ -9,9 +9,12 @@
 #include <limits>
 #include <random>
 
+#include "runtime/planner/cost_model.h"
 #include "runtime/planner/evaluate.h"
+#include "runtime/planner/module_planner.h"
 #include "runtime/planner/prices.h"
 #include "tests/planner/bound_problems.h"
+#include "tests/planner/graphs.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -97,8 +100,8 @@ TEST(Bound, LetsValuesGoElsewhereAtTheirLeastCost) {
   make.op(1, {big}, {make.value(1)});
   make.op(1, {a}, {make.value(1)});
   const Problem problem = make.finish();
-  const std::vector<Substitute> small{{a, 2, 3, 2}};
-  const std::vector<Substitute> gone{{a, 0, 0, 0}};
+  const std::vector<Substitute> small{{a, 2, 3, 2, 0}};
+  const std::vector<Substitute> gone{{a, 0, 0, 0, 0}};
   const double base = make_bound_model(problem, 8).base_seconds;
   EXPECT_NEAR(lower_bound(make_bound_model(problem, 8), 12).seconds, base + 100 * 5.0 / 8, 1e-6);
   EXPECT_NEAR(lower_bound(make_bound_model(problem, 8, small), 12).seconds, base + 5 * 5.0 / 6,
@@ -127,6 +130,23 @@ TEST(Bound, RisesAsTheLimitFalls) {
     before = now;
   }
   EXPECT_TRUE(std::isinf(before));
+}
+
+TEST(Bound, HoldsForPlansOfModules) {
+  const auto module = training_step(8, 64, 64, true);
+  const RooflineCostModel cost_model;
+  PlanOptions options;
+  const auto planner = *ModulePlanner::create(*module, cost_model, options);
+  const std::int64_t floor = planner->floor().bytes;
+  const std::int64_t peak = planner->plan(kUnlimited)->peak_bytes;
+  double most = 0;
+  for (int i = 0; i <= 20; ++i) {
+    const Plan plan = *planner->plan(floor + (peak - floor) * i / 20);
+    EXPECT_LE(plan.lower_bound_seconds, plan.predicted_seconds);
+    EXPECT_GE(plan.lower_bound_seconds, plan.unlimited_seconds * (1 - 1e-12));
+    most = std::max(most, plan.lower_bound_seconds / plan.unlimited_seconds);
+  }
+  EXPECT_GT(most, 1.01);
 }
 
 TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
