@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/ir/hint.h"
 #include "runtime/passes/fused_body.h"
 #include "runtime/passes/fusion_rules.h"
 #include "runtime/passes/passes.h"
@@ -41,6 +42,7 @@ class VerticalFusion {
   };
 
   void place(Instruction& instruction) {
+    if (ir::must_materialize(instruction)) return start(instruction);
     bool outside = instruction.is_root();
     std::vector<int> groups;
     for (const Instruction* user : instruction.users()) {
@@ -174,6 +176,7 @@ class VerticalFusion {
     for (const auto& [name, text] : group.root()->attributes().extra) {
       if (name == "metadata") attributes.extra.emplace_back(name, text);
     }
+    ir::set_hint(attributes, ir::hint_of(*group.root()));
     Instruction* root = computation_.root();
     Instruction* fusion =
         computation_.add(Opcode::fusion, group.root()->shape(), std::move(operands),

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/ir/hint.h"
 #include "runtime/passes/fused_body.h"
 #include "runtime/passes/fusion_rules.h"
 #include "runtime/passes/passes.h"
@@ -195,8 +196,8 @@ class MultiOutputFusion {
     Instruction& b = *ahead(k).instruction;
     std::vector<Instruction*> outputs;
     for (Instruction* output : ahead(0).kernel->outputs) {
-      const bool internal =
-          !output->is_root() && output->users().size() == 1 && output->users()[0] == &b;
+      const bool internal = !output->is_root() && output->users().size() == 1 &&
+                            output->users()[0] == &b && !ir::must_materialize(*output);
       if (!internal) outputs.push_back(output);
     }
     outputs.insert(outputs.end(), ahead(k).kernel->outputs.begin(), ahead(k).kernel->outputs.end());
@@ -235,6 +236,7 @@ class MultiOutputFusion {
     }
     computation_.set_root(root);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
+      ir::set_hint(kernel.outputs[i]->attributes(), ir::hint_of(*outputs[i]));
       outputs[i]->replace_all_uses_with(kernel.outputs[i]);
     }
 

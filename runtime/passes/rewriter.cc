@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/ir/hint.h"
+
 namespace plimsoll::passes {
 
 using ir::Attributes;
@@ -21,6 +23,14 @@ bool layout_matters(const Instruction& from, const Instruction& to) {
   if (from.shape().layout() == nullptr && to.shape().layout() == nullptr) return false;
   return std::any_of(from.users().begin(), from.users().end(),
                      [](const Instruction* user) { return user->opcode() == Opcode::bitcast; });
+}
+
+// What takes a value's place takes its hint, unless it has one of its own.
+void keep_hint(const Instruction& from, Instruction& to) {
+  const ir::Hint hint = ir::hint_of(from);
+  if (hint != ir::Hint::none && ir::hint_of(to) == ir::Hint::none) {
+    ir::set_hint(to.attributes(), hint);
+  }
 }
 
 }  // namespace
@@ -46,6 +56,7 @@ Result<bool> Rewriter::sweep(const Rule& rule) {
         return internal_error("rewrite of '" + at->name() + "' changes its shape from " +
                               at->shape().to_string() + " to " + with->shape().to_string());
       }
+      keep_hint(*at, *with);
       at->replace_all_uses_with(with);
       replaced.push_back(at);
       changed = true;

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include "runtime/ir/hint.h"
 
 namespace plimsoll::passes {
 
@@ -71,17 +74,33 @@ bool same_literal(const std::shared_ptr<const Literal>& a,
   return a == b || *a == *b;
 }
 
+// A hint says what to do with a value, not what it is: instructions that differ in it alone are
+// equal.
+std::string without_hint(const std::pair<std::string, std::string>& row) {
+  if (row.second.find(ir::kHintAttribute) == std::string::npos) return row.second;
+  Attributes only;
+  only.extra = {row};
+  ir::set_hint(only, ir::Hint::none);
+  return only.extra.empty() ? "" : only.extra[0].second;
+}
+
 // Metadata says where an operation came from, not what it does.
 bool same_extra(const Attributes& a, const Attributes& b) {
-  const auto next = [](const Attributes& x, std::size_t& i) {
-    while (i < x.extra.size() && x.extra[i].first == "metadata") ++i;
+  const auto means_nothing = [](const std::pair<std::string, std::string>& row) {
+    return row.first == "metadata" ||
+           (row.first == "frontend_attributes" && without_hint(row).empty());
+  };
+  const auto next = [&](const Attributes& x, std::size_t& i) {
+    while (i < x.extra.size() && means_nothing(x.extra[i])) ++i;
     return i < x.extra.size();
   };
   std::size_t i = 0, j = 0;
   for (;; ++i, ++j) {
     const bool more_a = next(a, i), more_b = next(b, j);
     if (!more_a || !more_b) return more_a == more_b;
-    if (a.extra[i] != b.extra[j]) return false;
+    if (a.extra[i] == b.extra[j]) continue;
+    if (a.extra[i].first != b.extra[j].first) return false;
+    if (without_hint(a.extra[i]) != without_hint(b.extra[j])) return false;
   }
 }
 
