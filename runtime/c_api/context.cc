@@ -5,19 +5,15 @@
 #include "runtime/base/environment.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/ir/text.h"
+#include "runtime/planner/options.h"
 
 namespace plimsoll::c_api {
 
 Result<planner::Policy> policy_from(const char* name) {
-  std::string text;
-  if (name != nullptr) {
-    text = name;
-  } else {
-    PLIMSOLL_ASSIGN_OR_RETURN(text, choice_variable(Variable::planner));
-  }
-  const auto policy = planner::parse_policy(text);
+  const auto policy = planner::parse_policy(name);
   if (!policy) {
-    return invalid_argument("planner: '" + text + "' (must be default, greedy, sqrt or none)");
+    return invalid_argument("planner: '" + std::string(name) +
+                            "' (must be default, greedy, sqrt or none)");
   }
   return *policy;
 }
@@ -52,7 +48,24 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.memory_limit_bytes == 0) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.limit_bytes, limit_from_environment());
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(options.policy, policy_from(in.planner));
+  PLIMSOLL_ASSIGN_OR_RETURN(options.planning, planner::options_from_environment());
+  if (in.planner != nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(options.planning.policy, policy_from(in.planner));
+  }
+  if (in.remedies != nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(options.planning.remedies,
+                              planner::parse_remedies(in.remedies, "remedies"));
+  }
+  if (in.min_size_bytes < 0 || !(in.planning_seconds >= 0 && in.planning_seconds < 1e9)) {
+    return invalid_argument(
+        "min_size_bytes, planning_seconds: " + std::to_string(in.min_size_bytes) + ", " +
+        std::to_string(in.planning_seconds) + " (must not be negative)");
+  }
+  if (in.min_size_bytes > 0) options.planning.min_bytes = in.min_size_bytes;
+  if (in.planning_seconds > 0) options.planning.planning_seconds = in.planning_seconds;
+  PLIMSOLL_ASSIGN_OR_RETURN(options.replan_drift, number_variable(Variable::replan_drift));
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string calibration, choice_variable(Variable::calibration));
+  options.calibrate = calibration != "off";
   options.seed = in.seed;
   if (in.max_pending_ops < 0) {
     return invalid_argument("max_pending_ops: " + std::to_string(in.max_pending_ops) +

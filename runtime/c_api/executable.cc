@@ -4,6 +4,8 @@
 
 #include "runtime/base/file.h"
 #include "runtime/c_api/handles.h"
+#include "runtime/executor/calibration.h"
+#include "runtime/executor/current_executable.h"
 #include "runtime/ir/text.h"
 
 using namespace plimsoll;
@@ -29,7 +31,8 @@ struct plm_executable {
   trace::Context* context = nullptr;  // retained
   std::shared_ptr<memory::Budget> budget;
   std::shared_ptr<jit::Compiler> compiler;
-  std::shared_ptr<const executor::Executable> executable;
+  std::shared_ptr<const executor::Program> program;
+  std::shared_ptr<executor::CurrentExecutable> current;
   planner::PlanOptions options;
   std::vector<Leaf> parameters, results;
   std::vector<Bound> bound;
@@ -62,9 +65,11 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
                             std::to_string(options.memory_limit_bytes) + " (must not be negative)");
   }
   trace::Context& context = *unwrap(handle);
+  const bool calibrate = context.options().calibrate;
   PLIMSOLL_ASSIGN_OR_RETURN(auto module,
                             ir::parse_module(text, source_name == nullptr ? "hlo" : source_name));
   auto made = std::make_unique<plm_executable>();
+  made->options = context.options().planning;
   const ir::Computation& entry = *module->entry();
   for (const ir::Instruction* parameter : entry.parameters()) {
     add_leaves(parameter->shape(), parameter->name(), made->parameters);
@@ -86,7 +91,6 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
     made->options.parameters.push_back(resident ? ParameterResidency::resident
                                                 : ParameterResidency::host);
   }
-  made->options.policy = context.options().policy;
   if (options.planner != nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(made->options.policy, c_api::policy_from(options.planner));
   }
@@ -94,17 +98,19 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
   made->compiler = context.compiler();
   made->options.limit_bytes =
       options.memory_limit_bytes > 0 ? options.memory_limit_bytes : made->budget->limit();
-  PLIMSOLL_ASSIGN_OR_RETURN(auto program,
-                            executor::Program::create(std::move(module), *made->compiler,
-                                                      options.disable_optimization == 0));
   PLIMSOLL_ASSIGN_OR_RETURN(
-      made->executable,
-      executor::Executable::create(std::move(program), made->options, *made->budget));
+      made->program,
+      executor::Program::create(
+          std::move(module), *made->compiler, options.disable_optimization == 0,
+          calibrate ? executor::machine_speeds(*made->compiler) : planner::Roofline()));
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      made->current, executor::CurrentExecutable::create(made->program, made->options, made->budget,
+                                                         context.options().replan_drift));
   made->summary = "{\"limit_bytes\": " +
                   (made->options.limit_bytes == planner::kUnlimited
                        ? std::string("null")
                        : std::to_string(made->options.limit_bytes)) +
-                  ", " + trace::plan_json_fields(made->executable->plan()) + "}";
+                  ", " + trace::plan_json_fields(made->current->get()->plan()) + "}";
   made->bound.resize(made->parameters.size());
   made->context = &context;
   context.retain();
@@ -145,11 +151,12 @@ class Run {
     }
     if (lists_missing) return invalid_argument("run: a list is NULL");
     PLIMSOLL_ASSIGN_OR_RETURN(stream_, owner_.budget->device().create_stream());
+    executable_ = owner_.current->next();
     return ok_status();
   }
 
   bool is_host(size_t i) const {
-    return owner_.executable->residency(static_cast<int>(i)) == ParameterResidency::host;
+    return executable_->residency(static_cast<int>(i)) == ParameterResidency::host;
   }
 
   void add_pointer(const void* pointer) { parameters_.push_back(const_cast<void*>(pointer)); }
@@ -183,7 +190,7 @@ class Run {
       pointers.push_back(block.data());
       results_.push_back(std::move(block));
     }
-    return owner_.executable->run(*stream_, *owner_.budget, {parameters_, pointers});
+    return executable_->run(*stream_, *owner_.budget, {parameters_, pointers});
   }
 
   Status copy_result(size_t i, void* to) {
@@ -195,6 +202,7 @@ class Run {
 
  private:
   const plm_executable& owner_;
+  std::shared_ptr<const executor::Executable> executable_;
   std::unique_ptr<device::Stream> stream_;
   std::vector<void*> parameters_;
   std::vector<memory::Allocation> held_, results_;
@@ -270,10 +278,8 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
         c_api::require(executable != nullptr && bytes != nullptr, "floor: a pointer is NULL"));
     const std::lock_guard lock(executable->floor_mutex);
     if (executable->floor_bytes < 0) {
-      const executor::Program& program = executable->executable->program();
-      PLIMSOLL_ASSIGN_OR_RETURN(
-          const planner::Floor floor,
-          planner::find_floor(program.module(), program.cost_model(), executable->options));
+      PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor,
+                                executable->program->floor(executable->options));
       executable->floor_bytes = floor.bytes;
     }
     *bytes = executable->floor_bytes;
@@ -282,7 +288,7 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
 }
 
 int64_t plm_executable_peak(const plm_executable* executable) {
-  return executable->executable->plan().peak_bytes;
+  return executable->current->get()->plan().peak_bytes;
 }
 const char* plm_executable_summary(const plm_executable* executable) {
   return executable->summary.c_str();
@@ -295,7 +301,7 @@ plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, pl
       return out_of_range("bind: no parameter " + std::to_string(parameter));
     }
     PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, parameter, unwrap(tensor)));
-    if (executable->executable->residency(static_cast<int>(parameter)) !=
+    if (executable->current->get()->residency(static_cast<int>(parameter)) !=
         ParameterResidency::resident) {
       return failed_precondition("bind: parameter " + executable->parameters[parameter].name +
                                  " is not placed resident");

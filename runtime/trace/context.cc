@@ -7,7 +7,6 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
-#include "runtime/planner/module_planner.h"
 
 namespace plimsoll::trace {
 namespace {
@@ -52,7 +51,7 @@ Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
       budget_(std::move(budget)),
       compiler_(std::move(compiler)),
       recorder_(graph_),
-      cache_(*compiler_, options_.optimize),
+      cache_(*compiler_, options_.optimize, options_.calibrate),
       next_pending_limit_(options_.max_pending),
       worker_(budget_) {}
 
@@ -203,7 +202,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
 
   const auto plan = cache_.find_or_plan(*found.program, residency_of(cut_, *found.program),
                                         std::max<std::int64_t>(0, last_cut_.available_bytes),
-                                        options_.policy, *budget_);
+                                        options_.planning, options_.replan_drift, budget_);
   if (!plan.ok()) {
     const Status status = plan.status();
     if (status.shortage() == nullptr) return status;
@@ -226,16 +225,13 @@ Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
   make_cut(graph_, outputs, old_leaves, cut_);
   PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
   const executor::Program& program = *found.program->program;
-  planner::PlanOptions options;
-  options.policy = options_.policy;
+  planner::PlanOptions options = options_.planning;
+  options.limit_bytes = planner::kUnlimited;
   options.parameters = residency_of(cut_, *found.program);
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      const auto planner,
-      planner::ModulePlanner::create(program.module(), program.cost_model(), options));
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Plan free_plan, planner->plan(planner::kUnlimited));
-  const planner::Floor floor = planner->floor();
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, program.floor(options));
   const std::int64_t held = held_beside(cut_);
-  return MemoryNeeds{floor.bytes + held, free_plan.peak_bytes + held};
+  return MemoryNeeds{floor.bytes + held, free_plan->peak_bytes + held};
 }
 
 Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
@@ -262,6 +258,7 @@ Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
     values.push_back(std::move(value));
   }
   last_cut_.executable = plan.executable;
+  last_cut_.replans = plan.replans;
   last_cut_.seconds = execution->seconds;
   plan.executable->enable_profile(profiling_);
   log_cut();

@@ -27,7 +27,9 @@ namespace plimsoll::trace {
 
 struct ContextOptions {
   std::int64_t limit_bytes = planner::kUnlimited;
-  planner::Policy policy = planner::Policy::default_;
+  planner::PlanOptions planning;  // its limit and parameters are not used
+  double replan_drift = 0;        // executor/current_executable.h
+  bool calibrate = false;         // plan by this machine's measured speeds
   std::uint64_t seed = 0;
   std::int64_t max_pending = 100000;
   bool optimize = true;
@@ -43,6 +45,7 @@ struct CutReport {
   std::int64_t available_bytes = 0;  // to this cut's plan
   std::int64_t floor_bytes = 0;      // of a cut that did not fit
   double compile_seconds = 0;
+  std::int64_t replans = 0;  // of this cut's plan, since its times drifted
   std::shared_ptr<const executor::Executable> executable;  // null for a cut that failed
   std::shared_ptr<std::atomic<double>> seconds;            // of the execution; 0 until it has run
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/executor/calibration.h"
+
 namespace plimsoll::trace {
 namespace {
 
@@ -86,8 +88,9 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
 
   const auto start = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN_OR_RETURN(
-      auto program,
-      executor::Program::create(build_module(cut, lifted, names), compiler_, optimize_));
+      auto program, executor::Program::create(
+                        build_module(cut, lifted, names), compiler_, optimize_,
+                        calibrate_ ? executor::machine_speeds(compiler_) : planner::Roofline()));
   answer.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (superseded != by_hash_.end()) {
@@ -109,33 +112,41 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
 
 Result<PlanAnswer> ProgramCache::find_or_plan(
     CachedProgram& program, std::span<const planner::ParameterResidency> residency,
-    std::int64_t available, planner::Policy policy, memory::Budget& budget) {
+    std::int64_t available, const planner::PlanOptions& planning, double drift,
+    const std::shared_ptr<memory::Budget>& budget) {
   const CachedPlan* best = nullptr;
   for (const CachedPlan& candidate : program.plans) {
     if (!std::equal(residency.begin(), residency.end(), candidate.residency.begin(),
                     candidate.residency.end())) {
       continue;
     }
-    const planner::Plan& plan = candidate.executable->plan();
+    const auto executable = candidate.current->get();
+    const planner::Plan& plan = executable->plan();
     if (plan.peak_bytes > available) continue;
     // More memory than it was planned for helps only a plan that pays for memory, and a tenth more
     // is not worth planning again.
     const bool free_of_charge = plan.predicted_seconds <= plan.unlimited_seconds;
     if (!free_of_charge && available - candidate.limit_bytes > candidate.limit_bytes / 10) continue;
-    if (best == nullptr || plan.predicted_seconds < best->executable->plan().predicted_seconds) {
+    if (best == nullptr ||
+        plan.predicted_seconds < best->current->get()->plan().predicted_seconds) {
       best = &candidate;
     }
   }
-  if (best != nullptr) return PlanAnswer{best->executable, false};
-  planner::PlanOptions options;
+  if (best != nullptr) {
+    auto executable = best->current->next();
+    // Planned again for what it was first given, which may be more than there is now.
+    if (executable->plan().peak_bytes <= available) {
+      return PlanAnswer{std::move(executable), false, best->current->replans()};
+    }
+  }
+  planner::PlanOptions options = planning;
   options.limit_bytes = available;
-  options.policy = policy;
   options.parameters.assign(residency.begin(), residency.end());
-  PLIMSOLL_ASSIGN_OR_RETURN(auto executable,
-                            executor::Executable::create(program.program, options, budget));
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      auto current, executor::CurrentExecutable::create(program.program, options, budget, drift));
   if (program.plans.size() >= kMostPlans) program.plans.erase(program.plans.begin());
-  program.plans.push_back({options.parameters, available, executable});
-  return PlanAnswer{std::move(executable), true};
+  program.plans.push_back({options.parameters, available, current});
+  return PlanAnswer{current->get(), true, 0};
 }
 
 }  // namespace plimsoll::trace

@@ -11,6 +11,7 @@
 
 #include "jit/jit.h"
 #include "runtime/base/status.h"
+#include "runtime/executor/current_executable.h"
 #include "runtime/executor/executable.h"
 #include "runtime/trace/cut.h"
 
@@ -20,7 +21,7 @@ namespace plimsoll::trace {
 struct CachedPlan {
   std::vector<planner::ParameterResidency> residency;
   std::int64_t limit_bytes = 0;
-  std::shared_ptr<const executor::Executable> executable;
+  std::shared_ptr<executor::CurrentExecutable> current;
 };
 
 struct CachedProgram {
@@ -41,7 +42,8 @@ struct CacheAnswer {
 
 struct PlanAnswer {
   std::shared_ptr<const executor::Executable> executable;
-  bool planned = false;  // a new plan was made
+  bool planned = false;      // a new plan was made
+  std::int64_t replans = 0;  // made for this plan's sake since it was first made
 };
 
 // Compiled traces by structure. A constant that differs between two traces of equal structure is
@@ -49,16 +51,20 @@ struct PlanAnswer {
 // used programs. Not thread-safe.
 class ProgramCache {
  public:
-  ProgramCache(jit::Compiler& compiler, bool optimize) : compiler_(compiler), optimize_(optimize) {}
+  // `calibrate`: programs are planned by this machine's speeds (executor/calibration.h).
+  ProgramCache(jit::Compiler& compiler, bool optimize, bool calibrate)
+      : compiler_(compiler), optimize_(optimize), calibrate_(calibrate) {}
 
   Result<CacheAnswer> find_or_compile(const Cut& cut, std::span<const std::string> names);
 
   // A plan of `program` for parameters placed so and `available` bytes: a cached one whose peak
-  // fits and that is not slower than what more memory would give, else a new one.
+  // fits and that is not slower than what more memory would give, else a new one. `planning` says
+  // all but the limit and the residency. A plan whose measured times have drifted by more than
+  // `drift` from what it was made by is made again here, between two steps.
   Result<PlanAnswer> find_or_plan(CachedProgram& program,
                                   std::span<const planner::ParameterResidency> residency,
-                                  std::int64_t available, planner::Policy policy,
-                                  memory::Budget& budget);
+                                  std::int64_t available, const planner::PlanOptions& planning,
+                                  double drift, const std::shared_ptr<memory::Budget>& budget);
 
  private:
   std::string explain(const Cut& cut) const;
@@ -68,6 +74,7 @@ class ProgramCache {
 
   jit::Compiler& compiler_;
   const bool optimize_;
+  const bool calibrate_;
   std::list<CachedProgram> programs_;  // most recently used first
   std::unordered_multimap<std::uint64_t, std::list<CachedProgram>::iterator> by_hash_;
 };

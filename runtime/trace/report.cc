@@ -136,6 +136,7 @@ std::string report_json(const Context& context) {
       .add("ops", cut.operations)
       .add("parameters", cut.parameters)
       .add("outputs", cut.outputs)
+      .add("replans", cut.replans)
       .add("cache", cut.hit ? "hit" : "miss");
   if (!cut.hit) fields.add("miss_reason", cut.miss_reason);
   fields.add("cuts", context.counts().cuts)

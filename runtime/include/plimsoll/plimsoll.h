@@ -269,6 +269,10 @@ typedef struct plm_context_options {
   plm_log_function log;        // NULL: silent
   void* log_user;
   int disable_optimization;  // nonzero: no fusion and no simplification (for comparisons)
+  const char* remedies;      // what may be done with a value instead of keeping it, e.g.
+                             // "recompute,compress"; NULL: PLIMSOLL_REMEDIES. Copied.
+  int64_t min_size_bytes;    // smaller values are always kept; 0: PLIMSOLL_MIN_SIZE
+  double planning_seconds;   // time to look for better plans in; 0: PLIMSOLL_PLANNING_SECONDS
 } plm_context_options;
 
 PLM_EXPORT plm_status* plm_context_create(const plm_context_options* options, plm_context** out);

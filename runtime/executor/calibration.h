@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "jit/jit.h"
+#include "runtime/base/status.h"
+#include "runtime/planner/cost_model.h"
+
+namespace plimsoll::executor {
+
+// Measures the speeds of this machine with the kernels that programs use. About 0.1 s.
+Result<planner::Roofline> measure_machine(jit::Compiler& compiler);
+
+// What a calibration holds for: the CPU's name and the number of threads.
+std::string machine_name();
+
+// The calibration kept in `folder`, else a new one, which is kept there where that is possible
+// (empty: nowhere). A damaged file is measured again.
+Result<planner::Roofline> load_or_measure(const std::string& folder, jit::Compiler& compiler);
+
+// The speeds that programs are planned by: this machine's, measured or read at the first call of
+// the process, or the built-in table where PLIMSOLL_CALIBRATION is off or measuring fails.
+// Thread-safe.
+planner::Roofline machine_speeds(jit::Compiler& compiler);
+
+}  // namespace plimsoll::executor

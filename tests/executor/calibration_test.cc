@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/calibration.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "runtime/planner/calibration.h"
+
+namespace plimsoll::executor {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CalibrationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "plimsoll-calibration-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    base_ = name;
+    folder_ = name + "/cache/plimsoll";
+    compiler_ = std::move(*jit::Compiler::create());
+  }
+  void TearDown() override {
+    fs::permissions(base_, fs::perms::owner_all);
+    fs::remove_all(base_);
+  }
+  fs::path only_file() {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(folder_)) files.push_back(entry.path());
+    EXPECT_EQ(files.size(), 1U);
+    return files.empty() ? fs::path() : files[0];
+  }
+  static std::string read(const fs::path& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+
+  fs::path base_;
+  std::string folder_;
+  std::unique_ptr<jit::Compiler> compiler_;
+};
+
+TEST_F(CalibrationTest, IsMeasuredOnceAndKeptForThisUserOnly) {
+  const auto first = load_or_measure(folder_, *compiler_);
+  ASSERT_TRUE(first.ok()) << first.status().to_string();
+  EXPECT_GT(first->bytes_per_second, 1e8);
+  EXPECT_GT(first->contraction_flops_per_second, 1e8);
+  EXPECT_LT(first->launch_seconds, 1e-2);
+  EXPECT_EQ(fs::status(folder_).permissions() & fs::perms::all, fs::perms::owner_all);
+  const auto again = load_or_measure(folder_, *compiler_);
+  ASSERT_TRUE(again.ok());
+  // Two measurements never agree to the last digit: the second was read.
+  EXPECT_EQ(planner::calibration_text(*first, "x"), planner::calibration_text(*again, "x"));
+}
+
+TEST_F(CalibrationTest, ADamagedFileIsMeasuredAgain) {
+  ASSERT_TRUE(load_or_measure(folder_, *compiler_).ok());
+  const fs::path file = only_file();
+  std::ofstream(file) << "plimsoll calibration 1\nhalf a li";
+  const auto speeds = load_or_measure(folder_, *compiler_);
+  ASSERT_TRUE(speeds.ok());
+  EXPECT_EQ(read(only_file()), planner::calibration_text(*speeds, machine_name()));
+}
+
+TEST_F(CalibrationTest, AFileThatOthersMayWriteIsNotTrusted) {
+  ASSERT_TRUE(load_or_measure(folder_, *compiler_).ok());
+  planner::Roofline absurd;
+  absurd.bytes_per_second = 1;
+  const fs::path file = only_file();
+  std::ofstream(file) << planner::calibration_text(absurd, machine_name());
+  fs::permissions(file, fs::perms::all);
+  const auto speeds = load_or_measure(folder_, *compiler_);
+  ASSERT_TRUE(speeds.ok());
+  EXPECT_GT(speeds->bytes_per_second, 1e6);
+}
+
+TEST_F(CalibrationTest, WorksWithoutAPlaceToKeepIt) {
+  EXPECT_TRUE(load_or_measure("", *compiler_).ok());
+  std::ofstream(base_ / "file") << "not a folder";
+  EXPECT_TRUE(load_or_measure((base_ / "file" / "plimsoll").string(), *compiler_).ok());
+}
+
+}  // namespace
+}  // namespace plimsoll::executor
