@@ -55,6 +55,7 @@ void add_info(Commands& commands);
 void add_run(Commands& commands);
 void add_plan(Commands& commands);
 void add_opt(Commands& commands);
+void add_bench(Commands& commands);
 void add_pack(Commands& commands);
 
 }  // namespace plimsoll::tools

@@ -40,6 +40,7 @@ int run(int argc, char** argv) {
   add_plan(commands);
   add_run(commands);
   add_opt(commands);
+  add_bench(commands);
   add_pack(commands);
   // A call that can't be parsed still gets its error in the form it asked for.
   bool wants_json = false;

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "benchmarks/planner/section.h"
+#include "runtime/base/status.h"
+
+namespace plimsoll::planner_benchmark {
+
+// Recorded training steps at falling limits: our overhead, replayed in bytes and in addresses,
+// beside the best online heuristic, the best known schedule and the bound.
+Result<Section> recorded_steps(const BenchOptions& options);
+
+// Chains of equal operations against their exact optimum.
+Result<Section> unit_chains(const BenchOptions& options);
+
+// Published packing instances and a large made-up one: height over load, and time.
+Result<Section> packing(const BenchOptions& options);
+
+// Planning time and memory over the size of generated training steps at half their peak.
+Result<Section> growth(const BenchOptions& options);
+
+}  // namespace plimsoll::planner_benchmark

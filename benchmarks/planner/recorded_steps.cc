@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "benchmarks/planner/planner_benchmark.h"
+#include "benchmarks/planner/reference.h"
+#include "benchmarks/replayer/replay.h"
+#include "runtime/planner/recorded_plan.h"
+
+namespace plimsoll::planner_benchmark {
+namespace {
+
+// Published figures have five digits behind the point of a factor.
+constexpr double kRounding = 0.001;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct Instance {
+  std::string name;
+  replayer::Model model;
+  planner::RecordedStep step;
+};
+
+Result<Instance> read_instance(const std::string& data, const std::string& name) {
+  const std::string path = data + "/dtr-simrd/static/" + name + ".txt";
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  Instance instance;
+  instance.name = name;
+  PLIMSOLL_ASSIGN_OR_RETURN(instance.model, replayer::parse_model(text, path));
+  PLIMSOLL_ASSIGN_OR_RETURN(instance.step, planner::parse_recorded_step(text, path));
+  return instance;
+}
+
+// A plan as the replayer saw it.
+struct Checked {
+  std::optional<double> percent;  // nothing: no plan
+  std::optional<double> bound;    // in percent
+  double seconds = 0;             // of planning
+};
+
+// One limit of one instance.
+struct Row {
+  Cell cell;
+  Checked thorough, quick;
+  std::optional<double> in_addresses;
+  Reference reference;
+  std::optional<double> best_known;  // over all runs and the published figures
+  std::optional<double> aim;
+};
+
+class RecordedTable {
+ public:
+  RecordedTable(const BenchOptions& options, std::map<Cell, Reference> references, BestKnown best)
+      : options_(options), references_(std::move(references)), best_(std::move(best)) {
+    section_.name = "recorded_steps";
+  }
+
+  Status run() {
+    head();
+    for (const std::string& name : model_names()) {
+      if (!options_.models.empty() && std::find(options_.models.begin(), options_.models.end(),
+                                                name) == options_.models.end()) {
+        continue;
+      }
+      PLIMSOLL_ASSIGN_OR_RETURN(const Instance instance, read_instance(options_.data, name));
+      run_instance(instance);
+    }
+    certificate_means();
+    return best_.save();
+  }
+  Section take() { return std::move(section_); }
+
+ private:
+  std::vector<int> limits_of(const std::string& name) const {
+    std::vector<int> limits = {900, 800, 700, 600, 500, 400, 300, 250, 200, 150, 100, 50};
+    if (options_.quick) limits = {800, 500, 300, 200};
+    limits.push_back(lowest_aim_of(name));
+    std::sort(limits.rbegin(), limits.rend());
+    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+    std::erase_if(limits, [&](int limit) { return limit < impossible_below(name); });
+    return limits;
+  }
+
+  void head() {
+    add_line(section_, options_,
+             format("%-12s %5s %8s %8s %8s %8s %8s %8s %8s %8s %8s %9s", "recorded", "limit",
+                    "ours %", "online %", "known %", "bound %", "gap", "aim %", "plan s", "quick %",
+                    "quick s", "address %"));
+  }
+
+  void run_instance(const Instance& instance) {
+    std::vector<Row> rows;
+    for (const int permille : limits_of(instance.name)) {
+      Row row;
+      row.cell = {instance.name, permille};
+      row.reference = references_[row.cell];
+      row.aim = aim_of(row.cell);
+      const auto limit = static_cast<std::int64_t>(
+          std::floor(permille * 1e-3 * static_cast<double>(instance.model.peak_bytes)));
+      planner::SearchEffort effort;
+      effort.level = planner::SearchEffort::Level::quick;
+      row.quick = plan(instance, limit, effort, row.cell);
+      effort.level = planner::SearchEffort::Level::thorough;
+      effort.seconds = options_.seconds;
+      row.thorough = plan(instance, limit, effort, row.cell);
+      keep_best(row);
+      judge(instance, row, rows);
+      print(row);
+      rows.push_back(row);
+    }
+  }
+
+  Checked plan(const Instance& instance, std::int64_t limit, const planner::SearchEffort& effort,
+               const Cell& cell) {
+    Checked checked;
+    const auto start = std::chrono::steady_clock::now();
+    const auto plan = planner::plan_recorded_step(instance.step, limit, effort);
+    checked.seconds = seconds_since(start);
+    if (!plan.ok()) return checked;
+    const auto replay = replayer::replay(
+        instance.model, planner::schedule_text(instance.step, plan->schedule), {limit, false});
+    const std::string name = format("%s at %.3f", cell.first.c_str(), cell.second * 1e-3);
+    if (!replay.ok()) {
+      section_.broken.push_back(name + ": the replayer refuses: " + replay.status().message());
+      return checked;
+    }
+    checked.percent = replay->overhead_percent;
+    if (std::abs(replay->overhead_percent - plan->overhead) > 1e-6) {
+      section_.broken.push_back(format("%s: %.6f %% is claimed, %.6f %% replayed", name.c_str(),
+                                       plan->overhead, replay->overhead_percent));
+    }
+    if (plan->unlimited_seconds > 0) {
+      checked.bound = 100 * (plan->lower_bound_seconds / plan->unlimited_seconds - 1);
+    }
+    return checked;
+  }
+
+  void keep_best(Row& row) {
+    if (row.reference.best_known) best_.offer(row.cell, *row.reference.best_known);
+    if (row.reference.best_online) best_.offer(row.cell, *row.reference.best_online);
+    if (row.quick.percent) best_.offer(row.cell, *row.quick.percent);
+    if (row.thorough.percent) best_.offer(row.cell, *row.thorough.percent);
+    row.best_known = best_.at(row.cell);
+  }
+
+  void miss(const Row& row, const std::string& what) {
+    section_.missed.push_back(
+        format("%s at %.3f: ", row.cell.first.c_str(), row.cell.second * 1e-3) + what);
+  }
+
+  void judge(const Instance& instance, const Row& row, const std::vector<Row>& larger) {
+    const auto& ours = row.thorough.percent;
+    if (row.thorough.bound && row.best_known && *row.thorough.bound > *row.best_known + kRounding) {
+      section_.broken.push_back(format("%s at %.3f: bound %.4f %% above the best known %.4f %%",
+                                       row.cell.first.c_str(), row.cell.second * 1e-3,
+                                       *row.thorough.bound, *row.best_known));
+    }
+    if (!ours) {
+      if (row.cell.second >= lowest_aim_of(instance.name)) miss(row, "no plan is found");
+      return;
+    }
+    const auto compare = [&](const std::optional<double>& other, const char* name) {
+      if (!other || *ours <= *other + kRounding) return;
+      std::string text =
+          format("%.3f %%, %.3f points above %s (%.3f %%)", *ours, *ours - *other, name, *other);
+      if (row.thorough.bound && *row.thorough.bound > *other + kRounding) {
+        text += format("; in this order no schedule is below %.3f %%", *row.thorough.bound);
+      }
+      miss(row, text);
+    };
+    compare(row.aim, "the aim");
+    compare(row.reference.best_known, "the best known schedule");
+    compare(row.reference.best_online, "the best online heuristic");
+    for (const Row& other : larger) {
+      if (other.thorough.percent && *other.thorough.percent > *ours + 1e-9) {
+        miss(row, format("not monotone: %.4f %% here, %.4f %% at %.3f", *ours,
+                         *other.thorough.percent, other.cell.second * 1e-3));
+      }
+    }
+    if (!larger.empty() && std::any_of(larger.begin(), larger.end(),
+                                       [](const Row& other) { return !other.thorough.percent; })) {
+      miss(row, "not monotone: a larger limit has no plan");
+    }
+    judge_quick(instance, row);
+  }
+
+  void judge_quick(const Instance& instance, const Row& row) {
+    const std::size_t ops = instance.model.operations.size();
+    const double most_seconds = ops <= 1000 ? 0.02 : ops <= 10000 ? 0.3 : 4;
+    if (row.quick.seconds > most_seconds) {
+      miss(row,
+           format("the quick plan takes %.3f s (aim %.2f s)", row.quick.seconds, most_seconds));
+    }
+    if (row.reference.best_online && !row.quick.percent) {
+      miss(row, "no quick plan, though an online heuristic runs");
+    } else if (row.reference.best_online &&
+               *row.quick.percent > *row.reference.best_online + kRounding) {
+      miss(row, format("the quick plan's %.3f %% is %.3f points above the best online heuristic",
+                       *row.quick.percent, *row.quick.percent - *row.reference.best_online));
+    }
+  }
+
+  void print(const Row& row) {
+    const auto cell = [](const std::optional<double>& value) {
+      return value ? format("%8.3f", *value) : std::string("       -");
+    };
+    std::optional<double> gap;
+    if (row.thorough.percent && row.thorough.bound)
+      gap = *row.thorough.percent - *row.thorough.bound;
+    add_line(section_, options_,
+             format("%-12s %5.3f %s %s %s %s %s %s %8.3f %s %8.4f %s", row.cell.first.c_str(),
+                    row.cell.second * 1e-3, cell(row.thorough.percent).c_str(),
+                    cell(row.reference.best_online).c_str(), cell(row.reference.best_known).c_str(),
+                    cell(row.thorough.bound).c_str(), cell(gap).c_str(), cell(row.aim).c_str(),
+                    row.thorough.seconds, cell(row.quick.percent).c_str(), row.quick.seconds,
+                    cell(row.in_addresses).c_str()));
+    Json json = {{"model", row.cell.first}, {"ratio", row.cell.second * 1e-3}};
+    const auto put = [&](const char* name, const std::optional<double>& value) {
+      json[name] = value ? Json(*value) : Json(nullptr);
+    };
+    put("overhead", row.thorough.percent);
+    put("best_online", row.reference.best_online);
+    if (row.reference.best_online) json["best_online_name"] = row.reference.best_online_name;
+    put("best_known_published", row.reference.best_known);
+    put("best_known", row.best_known);
+    put("bound", row.thorough.bound);
+    put("bound_published", row.reference.bound);
+    put("gap", gap);
+    put("aim", row.aim);
+    json["planning_seconds"] = row.thorough.seconds;
+    put("quick_overhead", row.quick.percent);
+    json["quick_planning_seconds"] = row.quick.seconds;
+    put("overhead_in_addresses", row.in_addresses);
+    section_.rows.push_back(std::move(json));
+    if (gap) gaps_[row.cell.second].push_back(*gap);
+  }
+
+  void certificate_means() {
+    struct {
+      int permille;
+      double aim;
+    } const aims[] = {{800, 0.2}, {500, 2}, {300, 6}};
+    for (const auto& [permille, aim] : aims) {
+      const std::vector<double>& gaps = gaps_[permille];
+      if (gaps.empty()) continue;
+      double mean = 0;
+      for (const double gap : gaps) mean += gap / static_cast<double>(gaps.size());
+      add_line(section_, options_,
+               format("mean gap to the bound at %.1f: %.3f points (aim %.1f)", permille * 1e-3,
+                      mean, aim));
+      section_.rows.push_back({{"ratio", permille * 1e-3}, {"mean_gap", mean}, {"aim", aim}});
+      if (mean > aim) {
+        section_.missed.push_back(format("mean gap at %.1f: %.3f points, %.3f above the aim",
+                                         permille * 1e-3, mean, mean - aim));
+      }
+    }
+  }
+
+  const BenchOptions& options_;
+  std::map<Cell, Reference> references_;
+  BestKnown best_;
+  std::map<int, std::vector<double>> gaps_;
+  Section section_;
+};
+
+}  // namespace
+
+Result<Section> recorded_steps(const BenchOptions& options) {
+  PLIMSOLL_ASSIGN_OR_RETURN(auto references, read_references(options.data));
+  PLIMSOLL_ASSIGN_OR_RETURN(BestKnown best, BestKnown::open(options.best_known));
+  RecordedTable table(options, std::move(references), std::move(best));
+  PLIMSOLL_RETURN_IF_ERROR(table.run());
+  return table.take();
+}
+
+}  // namespace plimsoll::planner_benchmark

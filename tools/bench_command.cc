@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/planner/planner_benchmark.h"
+#include "tools/command.h"
+
+namespace plimsoll::tools {
+namespace {
+
+using planner_benchmark::BenchOptions;
+using planner_benchmark::Section;
+
+struct Part {
+  const char* name;
+  const char* description;
+  Result<Section> (*run)(const BenchOptions&);
+  bool needs_data;
+};
+
+constexpr Part kParts[] = {
+    {"recorded", "recorded training steps at falling limits", planner_benchmark::recorded_steps,
+     true},
+    {"chains", "unit chains against their exact optimum", planner_benchmark::unit_chains, true},
+    {"packing", "published packing instances and a large made-up one", planner_benchmark::packing,
+     true},
+    {"growth", "planning time over the size of generated training steps", planner_benchmark::growth,
+     false},
+};
+
+struct BenchFlags {
+  BenchOptions options;
+  std::vector<std::string> parts;
+};
+
+void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
+  text +=
+      std::string(title) + ": " + (lines.empty() ? "none" : std::to_string(lines.size())) + "\n";
+  for (const std::string& line : lines) text += "  " + line + "\n";
+}
+
+Outcome bench_planner(const BenchFlags& flags, Output& output) {
+  std::vector<std::string> missed, broken;
+  for (const Part& part : kParts) {
+    const bool chosen = flags.parts.empty() || std::find(flags.parts.begin(), flags.parts.end(),
+                                                         part.name) != flags.parts.end();
+    if (!chosen) continue;
+    if (part.needs_data && flags.options.data.empty()) {
+      return Outcome::call_fault(
+          invalid_argument(std::string(part.name) +
+                           ": --data or PLIMSOLL_BENCH_DATA must name the folder of instances"));
+    }
+    const auto section = part.run(flags.options);
+    PLIMSOLL_CALL_FAULT(section.status());
+    output.json[section->name] = section->rows;
+    missed.insert(missed.end(), section->missed.begin(), section->missed.end());
+    broken.insert(broken.end(), section->broken.begin(), section->broken.end());
+  }
+  list_lines(output.text, "missed aims", missed);
+  list_lines(output.text, "broken claims", broken);
+  output.json["missed"] = missed;
+  output.json["broken"] = broken;
+  if (broken.empty()) return {};
+  std::fwrite(output.text.data(), 1, output.text.size(), stderr);
+  return Outcome::program_fault(internal_error(broken.front()));
+}
+
+}  // namespace
+
+void add_bench(Commands& commands) {
+  CLI::App* bench = commands.app.add_subcommand("bench", "Measure against published figures");
+  bench->require_subcommand(1);
+  const auto flags = std::make_shared<BenchFlags>();
+  CLI::App* command = bench->add_subcommand(
+      "planner", "The planner on published instances: overhead, bounds, packing, planning time");
+  command->add_flag("--json", commands.json, "Print one JSON object");
+  command
+      ->add_option("--data", flags->options.data,
+                   "Folder with the instances: dtr-simrd, minimalloc, idealloc-dsa, "
+                   "dtr-remat-packing")
+      ->envname("PLIMSOLL_BENCH_DATA")
+      ->check(CLI::ExistingDirectory);
+  std::string names;
+  for (const Part& part : kParts) {
+    names += std::string(names.empty() ? "" : ", ") + part.name + " (" + part.description + ")";
+  }
+  command->add_option("--only", flags->parts, "Parts: " + names)->delimiter(',');
+  command->add_option("--models", flags->options.models, "Recorded steps; all by default")
+      ->delimiter(',');
+  command
+      ->add_option("--seconds", flags->options.seconds,
+                   "To look for each plan in; 0: a fixed amount of work")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--quick", flags->options.quick, "Fewer limits and sizes");
+  command->add_option("--best-known", flags->options.best_known,
+                      "File that keeps the least overhead ever seen per limit");
+  command->callback([&commands, flags] {
+    commands.action = [&commands, flags](Output& output) {
+      // Minutes of work: lines are shown as they come.
+      std::FILE* const stream = commands.json ? stderr : stdout;
+      flags->options.progress = [stream](const std::string& line) {
+        std::fwrite(line.data(), 1, line.size(), stream);
+        std::fflush(stream);
+      };
+      return bench_planner(*flags, output);
+    };
+  });
+}
+
+}  // namespace plimsoll::tools
