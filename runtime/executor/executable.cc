@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <unordered_map>
 
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
+#include "runtime/executor/transfers.h"
 
 namespace plimsoll::executor {
 
@@ -14,9 +17,10 @@ struct Executable::Impl {
   std::vector<int> output_parameter;                   // per result leaf
   std::vector<planner::ParameterResidency> residency;  // per parameter leaf
   std::atomic<bool> profiling{false};
-  std::mutex profile_mutex;  // guards resolution.profile
+  std::mutex profile_mutex;  // guards resolution.measurements
   std::atomic<bool> sampling{false};
   std::atomic<std::uint32_t> runs{0};
+  std::atomic<std::int64_t> fail_launch{0};
 };
 
 namespace {
@@ -26,37 +30,73 @@ bool is_sampled(std::uint32_t run) {
   return run < kFirst || (run < kPeriod ? (run & (run - 1)) == 0 : run % kPeriod == 0);
 }
 
-// Profile entries that are timings of single instructions, for the program's cost model.
+const ir::Shape& leaf_shape(const Measurement& of) {
+  return *ir::leaves(of.instruction->shape())[static_cast<std::size_t>(of.leaf)];
+}
+
+// What was measured of kernels, for the program's cost model.
 void record_costs(const Program& program, const Resolution& resolution,
-                  const std::vector<Run::Timing>& timings) {
-  for (std::size_t i = 0; i < timings.size(); ++i) {
-    if (timings[i].launches == 0) continue;
-    program.costs().record(*resolution.timed[i],
-                           timings[i].seconds / static_cast<double>(timings[i].launches),
-                           timings[i].launches);
+                  const std::vector<MeasuredTime>& times) {
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (times[i].launches == 0) continue;
+    const Measurement& what = resolution.measurements[i];
+    const double seconds = times[i].seconds / static_cast<double>(times[i].launches);
+    if (what.kind == planner::StepKind::compute) {
+      program.costs().record(*what.instruction, seconds, times[i].launches);
+    } else if (what.codec.kind != planner::CodecKind::none) {
+      program.costs().record_codec(what.codec, leaf_shape(what),
+                                   what.kind == planner::StepKind::encode, seconds);
+    }
   }
   program.costs().finish_run();
 }
 
+planner::Tier describe(memory::Tier& tier) {
+  planner::Tier described;
+  described.bytes = tier.statistics().limit_bytes;
+  // One that can't be measured stays usable: at the speed of the built-in table.
+  if (const auto speed = tier.speed(); speed.ok()) {
+    described.out_bytes_per_second = speed->out_bytes_per_second;
+    described.in_bytes_per_second = speed->in_bytes_per_second;
+    described.latency_seconds = speed->latency_seconds;
+  }
+  return described;
+}
+
 }  // namespace
+
+planner::PlanOptions complete_options(const planner::PlanOptions& options, const Program& program,
+                                      const memory::Budget& budget) {
+  planner::PlanOptions complete = options;
+  complete.limit_bytes = std::min(options.limit_bytes, budget.limit());
+  if (complete.parameters.empty()) {
+    complete.parameters = planner::default_residency(program.module());
+  }
+  const memory::Tiers& tiers = budget.tiers();
+  if (complete.host.bytes == 0 && tiers.host != nullptr) complete.host = describe(*tiers.host);
+  if (complete.disk.bytes == 0 && tiers.disk != nullptr) complete.disk = describe(*tiers.disk);
+  return complete;
+}
 
 Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<const Program> program,
                                                              const planner::PlanOptions& options,
                                                              memory::Budget& budget) {
-  planner::PlanOptions limited = options;
-  limited.limit_bytes = std::min(options.limit_bytes, budget.limit());
-  if (limited.parameters.empty()) {
-    limited.parameters = planner::default_residency(program->module());
-  }
-  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<const planner::Plan> plan, program->plan(limited));
+  planner::PlanOptions complete = complete_options(options, *program, budget);
+  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<const planner::Plan> plan, program->plan(complete));
 #ifndef NDEBUG
   PLIMSOLL_RETURN_IF_ERROR(planner::check_plan(program->module(), *plan));
 #endif
+  return create(std::move(program), std::move(plan), std::move(complete.parameters));
+}
+
+Result<std::shared_ptr<const Executable>> Executable::create(
+    std::shared_ptr<const Program> program, std::shared_ptr<const planner::Plan> plan,
+    std::vector<planner::ParameterResidency> residency) {
   auto executable =
       std::make_shared<Executable>(std::move(program), std::move(plan), std::make_unique<Impl>());
   Impl& impl = *executable->impl_;
   PLIMSOLL_ASSIGN_OR_RETURN(impl.resolution, resolve(*executable->program_, *executable->plan_));
-  impl.residency = limited.parameters;
+  impl.residency = std::move(residency);
   for (const planner::BufferId id : executable->plan_->results) {
     int parameter = -1;
     if (id >= 0) {
@@ -91,6 +131,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
   PLIMSOLL_ASSIGN_OR_RETURN(
       const memory::Allocation arena,
       budget.allocate(plan_->arena_bytes, memory::Tag::arena, "temporaries of " + name));
+  PLIMSOLL_ASSIGN_OR_RETURN(const TierBlocks blocks, take_blocks(budget.tiers(), *plan_));
   auto* constant_base = static_cast<std::byte*>(constants.data());
   for (const Constant& constant : impl_->resolution.constants) {
     const auto bytes = constant.literal->bytes();
@@ -101,21 +142,24 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
   const bool profiling = impl_->profiling.load(std::memory_order_relaxed);
   const bool sampled = impl_->sampling.load(std::memory_order_relaxed) &&
                        is_sampled(impl_->runs.fetch_add(1, std::memory_order_relaxed));
-  Run run(stream, constant_base, profiling, impl_->resolution.profile.size(),
-          sampled ? impl_->resolution.timed.size() : 0);
-  const Status status = run.run_plan(impl_->resolution.entry, static_cast<std::byte*>(arena.data()),
-                                     arguments.parameters, arguments.outputs);
+  const Observation observation{profiling || sampled, impl_->fail_launch.exchange(0)};
+  Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
+  Run run(stream, constant_base, transfers, observation, impl_->resolution.measurements.size());
+  const Status status =
+      run.run_plan(impl_->resolution.entry, Base{static_cast<std::byte*>(arena.data())},
+                   arguments.parameters, arguments.outputs);
+  transfers.wait_all();
   const Status finished = stream.synchronize();
   PLIMSOLL_RETURN_IF_ERROR(status);
   PLIMSOLL_RETURN_IF_ERROR(finished);
-  if (sampled) record_costs(*program_, impl_->resolution, run.timings());
+  if (sampled) record_costs(*program_, impl_->resolution, run.measured());
   if (profiling) {
     const std::lock_guard lock(impl_->profile_mutex);
-    for (std::size_t i = 0; i < run.profile().size(); ++i) {
-      const ProfileEntry& from = run.profile()[i];
-      ProfileEntry& to = impl_->resolution.profile[i];
+    for (std::size_t i = 0; i < run.measured().size(); ++i) {
+      const MeasuredTime& from = run.measured()[i];
+      Measurement& to = impl_->resolution.measurements[i];
       to.seconds += from.seconds;
-      to.bytes += from.bytes;
+      to.transfer_seconds += from.transfer_seconds;
       to.launches += from.launches;
       to.recomputes += from.recomputes;
     }
@@ -123,22 +167,43 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
   return ok_status();
 }
 
-std::vector<ProfileEntry> Executable::profile() const {
+std::vector<Measurement> Executable::measurements() const {
   const std::lock_guard lock(impl_->profile_mutex);
-  return impl_->resolution.profile;
+  std::vector<Measurement> list = impl_->resolution.measurements;
+  for (Measurement& entry : list) entry.bytes *= static_cast<double>(entry.launches);
+  return list;
+}
+
+// By name, in the order in which names come up in the plan.
+std::vector<ProfileEntry> Executable::profile() const {
+  std::vector<ProfileEntry> entries;
+  std::unordered_map<std::string, std::size_t> index;
+  for (const Measurement& from : measurements()) {
+    const auto [it, inserted] = index.emplace(from.name, entries.size());
+    if (inserted) {
+      entries.push_back(from);
+      continue;
+    }
+    ProfileEntry& to = entries[it->second];
+    to.seconds += from.seconds;
+    to.transfer_seconds += from.transfer_seconds;
+    to.bytes += from.bytes;
+    to.launches += from.launches;
+    to.recomputes += from.recomputes;
+  }
+  return entries;
 }
 
 void Executable::clear_profile() const {
   const std::lock_guard lock(impl_->profile_mutex);
-  for (ProfileEntry& entry : impl_->resolution.profile) {
-    entry.seconds = 0;
-    entry.bytes = 0;
-    entry.launches = 0;
-    entry.recomputes = 0;
+  for (Measurement& entry : impl_->resolution.measurements) {
+    entry.seconds = entry.transfer_seconds = 0;
+    entry.launches = entry.recomputes = 0;
   }
 }
 
 void Executable::enable_profile(bool on) const { impl_->profiling.store(on); }
 void Executable::enable_sampling(bool on) const { impl_->sampling.store(on); }
+void Executable::fail_launch(std::int64_t n) const { impl_->fail_launch.store(n); }
 
 }  // namespace plimsoll::executor

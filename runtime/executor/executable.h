@@ -24,11 +24,20 @@ namespace plimsoll::executor {
 
 // Time and bytes of one kernel name over the runs since the profile was last cleared.
 struct ProfileEntry {
-  std::string name;  // kernel name, or the opcode for executor-run steps
+  std::string name;  // kernel name, or what the executor does itself: "copy", "swap-out.host", ...
   device::KernelOrigin origin = device::KernelOrigin::own;
   std::int64_t launches = 0, recomputes = 0;
-  double seconds = 0;
-  double bytes = 0;  // read and written, by shapes
+  double seconds = 0;           // on the run's own stream; of transfers, what it waited for them
+  double transfer_seconds = 0;  // of transfers, on their engine, at the same time
+  double bytes = 0;             // read and written, by shapes
+};
+
+// The same for one thing that steps do, so that a cost model can learn from it.
+struct Measurement : ProfileEntry {
+  planner::StepKind kind = planner::StepKind::compute;  // recompute counts as compute
+  const ir::Instruction* instruction = nullptr;         // what is computed, or whose value is moved
+  int leaf = 0;                                         // of it, where a value is moved
+  planner::Codec codec;                                 // encode, decode
 };
 
 // The program's kernels: the optimized module and one kernel per distinct instruction. Plans for
@@ -73,15 +82,26 @@ struct Arguments {
   std::span<void* const> outputs;
 };
 
+// `options` with what it leaves open: the budget's limit where that is lower, its tiers (measured
+// now if they never were), the parameters' residency.
+planner::PlanOptions complete_options(const planner::PlanOptions& options, const Program& program,
+                                      const memory::Budget& budget);
+
 // A program with a plan. Immutable; any number of threads may run it at once, each run takes its
 // own arena from the budget.
 class Executable {
  public:
-  // Plans for options.limit_bytes, or the budget's limit where that is lower. RESOURCE_EXHAUSTED
-  // with the floor when it can't be met; FAILED_PRECONDITION for constants without values.
+  // Plans for options.limit_bytes, or the budget's limit where that is lower; tiers that the
+  // options leave out are the budget's. RESOURCE_EXHAUSTED with the floor when it can't be met;
+  // FAILED_PRECONDITION for constants without values.
   static Result<std::shared_ptr<const Executable>> create(std::shared_ptr<const Program> program,
                                                           const planner::PlanOptions& options,
                                                           memory::Budget& budget);
+
+  // The same with a plan that was made before, of this program for parameters placed so.
+  static Result<std::shared_ptr<const Executable>> create(
+      std::shared_ptr<const Program> program, std::shared_ptr<const planner::Plan> plan,
+      std::vector<planner::ParameterResidency> residency);
 
   const Program& program() const { return *program_; }
   const planner::Plan& plan() const { return *plan_; }
@@ -91,14 +111,18 @@ class Executable {
   // where the module's aliases and donors say so.
   planner::ParameterResidency residency(int leaf) const;
 
-  // Allocates the arena from `budget`, runs every step on `stream`, waits. The caller's parameters
-  // and outputs must already be accounted for. On an error donated buffers have undefined contents.
+  // Takes the arena from `budget` and the blocks of other tiers from its tiers, runs every step on
+  // `stream`, waits. The caller's parameters and outputs must already be accounted for. On an error
+  // donated buffers have undefined contents.
   Status run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments) const;
 
   std::vector<ProfileEntry> profile() const;
+  std::vector<Measurement> measurements() const;
   void clear_profile() const;
   // Profiling reads the clock around every step; off by default.
   void enable_profile(bool on) const;
+  // Fault injection for tests: the n-th kernel launch of the next run (1 = first) fails.
+  void fail_launch(std::int64_t n) const;
   // Measures some of the runs for Program::costs: the first three, then fewer and fewer down to
   // every 64th, so that reading the clock costs next to nothing. Off by default.
   void enable_sampling(bool on) const;

@@ -2,6 +2,12 @@
 #include "runtime/executor/resolved_plan.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+
+#include "kernels/codec.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -29,48 +35,81 @@ class Resolver {
   Resolution& result() { return result_; }
 
  private:
-  std::int32_t profile_entry(const planner::Step& step, const device::Kernel* kernel);
-  std::int32_t timed_entry(const planner::Step& step, const device::Kernel* kernel);
+  Status resolve_step(const planner::Step& step, ResolvedPlan& out);
+  Result<const device::Kernel*> codec_kernel(const planner::Step& step);
+  std::int32_t measurement(const planner::Step& step, const ResolvedPlan& plan,
+                           const device::Kernel* kernel);
 
   const Program& program_;
   Resolution result_;
   std::unordered_map<const ir::Instruction*, std::int64_t> constant_offsets_;
-  std::map<std::string, std::int32_t, std::less<>> profile_index_;
-  std::unordered_map<const ir::Instruction*, std::int32_t> timed_index_;
+  std::map<std::string, kernels::CodecKernels> codecs_;  // by codec and shape
+  using Key = std::tuple<const ir::Instruction*, StepKind, int, std::string>;
+  std::map<Key, std::int32_t> measurement_index_;
 };
 
-std::int32_t Resolver::profile_entry(const planner::Step& step, const device::Kernel* kernel) {
-  std::string name;
+const ir::Shape& leaf_shape(const planner::Step& step) {
+  return *ir::leaves(step.instruction->shape())[static_cast<std::size_t>(step.leaf)];
+}
+
+Result<const device::Kernel*> Resolver::codec_kernel(const planner::Step& step) {
+  const ir::Shape& shape = leaf_shape(step);
+  const auto [it, inserted] =
+      codecs_.try_emplace(planner::to_string(step.codec) + shape.to_string());
+  if (inserted) {
+    PLIMSOLL_ASSIGN_OR_RETURN(it->second, kernels::make_codec(step.codec, shape));
+    result_.codecs.push_back(it->second.encode);
+    result_.codecs.push_back(it->second.decode);
+  }
+  return (step.kind == StepKind::encode ? it->second.encode : it->second.decode).get();
+}
+
+std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan& plan,
+                                   const device::Kernel* kernel) {
+  Measurement made;
+  made.kind = step.kind == StepKind::recompute ? StepKind::compute : step.kind;
+  made.instruction = step.instruction;
+  made.leaf = step.leaf;
+  made.codec = step.codec;
+  const auto placement = [&](planner::BufferId id) {
+    return plan.plan->buffers[static_cast<std::size_t>(id)].placement == Placement::host ? "host"
+                                                                                         : "disk";
+  };
   switch (step.kind) {
     case StepKind::free:
       return -1;
     case StepKind::copy:
-      name = "copy";
+      made.name = "copy";
       break;
     case StepKind::upload:
-      name = "upload";
+      made.name = "upload";
       break;
+    case StepKind::swap_out:
+      made.name = std::string("swap-out.") + placement(step.outputs[0]);
+      break;
+    case StepKind::swap_in:
+      made.name = std::string("swap-in.") + placement(step.inputs[0]);
+      break;
+    case StepKind::swap_wait:
+      return plan.steps[static_cast<std::size_t>(step.transfer)].measurement;
     default:
       // Control flow is not timed itself: its callees' steps are.
       if (kernel == nullptr) return -1;
-      name = kernel->name();
+      made.name = kernel->name();
+      made.origin = kernel->origin();
+  }
+  if (kernel != nullptr && made.codec.kind != planner::CodecKind::none) {
+    made.bytes = static_cast<double>(leaf_shape(step).byte_size() +
+                                     planner::encoded_bytes(step.codec, leaf_shape(step)));
+  } else if (!step.outputs.empty() && kernel == nullptr && step.outputs[0] >= 0) {
+    made.bytes = 2 * static_cast<double>(plan.bytes[static_cast<std::size_t>(step.outputs[0])]);
+  } else if (step.instruction != nullptr) {
+    made.bytes = shape_bytes(*step.instruction);
   }
   const auto [it, inserted] =
-      profile_index_.emplace(std::move(name), static_cast<std::int32_t>(result_.profile.size()));
-  if (inserted) {
-    ProfileEntry entry;
-    entry.name = it->first;
-    if (kernel != nullptr) entry.origin = kernel->origin();
-    result_.profile.push_back(std::move(entry));
-  }
-  return it->second;
-}
-
-std::int32_t Resolver::timed_entry(const planner::Step& step, const device::Kernel* kernel) {
-  if (kernel == nullptr) return -1;
-  const auto [it, inserted] =
-      timed_index_.emplace(step.instruction, static_cast<std::int32_t>(result_.timed.size()));
-  if (inserted) result_.timed.push_back(step.instruction);
+      measurement_index_.emplace(Key(made.instruction, made.kind, made.leaf, made.name),
+                                 static_cast<std::int32_t>(result_.measurements.size()));
+  if (inserted) result_.measurements.push_back(std::move(made));
   return it->second;
 }
 
@@ -100,37 +139,50 @@ Status Resolver::resolve(const planner::Plan& plan, ResolvedPlan& out) {
     }
     out.bytes.push_back(bytes);
   }
-  for (const planner::Step& step : plan.steps) {
-    ResolvedStep resolved;
-    resolved.kind = step.kind;
-    resolved.instruction = step.instruction;
-    if (step.instruction != nullptr) {
+  for (const planner::Step& step : plan.steps) PLIMSOLL_RETURN_IF_ERROR(resolve_step(step, out));
+  return ok_status();
+}
+
+Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
+  ResolvedStep resolved;
+  resolved.kind = step.kind;
+  resolved.instruction = step.instruction;
+  switch (step.kind) {
+    case StepKind::encode:
+    case StepKind::decode: {
+      PLIMSOLL_ASSIGN_OR_RETURN(resolved.kernel, codec_kernel(step));
+      break;
+    }
+    case StepKind::compute:
+    case StepKind::recompute:
+    case StepKind::collective_start:
+    case StepKind::collective_done:
+      if (step.instruction == nullptr) return internal_error("a step without an instruction");
       resolved.opcode = step.instruction->opcode();
-      const bool moves_bytes = step.kind == StepKind::copy || step.kind == StepKind::upload ||
-                               step.kind == StepKind::free;
-      if (!moves_bytes) resolved.kernel = program_.kernel(*step.instruction);
-    }
-    resolved.inputs = static_cast<std::int32_t>(out.ids.size());
-    resolved.input_count = static_cast<std::int32_t>(step.inputs.size());
-    out.ids.insert(out.ids.end(), step.inputs.begin(), step.inputs.end());
-    resolved.outputs = static_cast<std::int32_t>(out.ids.size());
-    resolved.output_count = static_cast<std::int32_t>(step.outputs.size());
-    out.ids.insert(out.ids.end(), step.outputs.begin(), step.outputs.end());
-    resolved.workspace = step.workspace;
-    resolved.callees = static_cast<std::int32_t>(out.callees.size());
-    resolved.callee_count = static_cast<std::int32_t>(step.callees.size());
-    resolved.profile = profile_entry(step, resolved.kernel);
-    if (step.kind == StepKind::compute || step.kind == StepKind::recompute) {
-      resolved.timed = timed_entry(step, resolved.kernel);
-    }
-    if (step.instruction != nullptr) resolved.bytes = shape_bytes(*step.instruction);
-    for (const auto& callee : step.callees) {
-      ResolvedPlan nested;
-      PLIMSOLL_RETURN_IF_ERROR(resolve(*callee, nested));
-      out.callees.push_back(std::move(nested));
-    }
-    out.steps.push_back(resolved);
+      resolved.kernel = program_.kernel(*step.instruction);
+      break;
+    default:
+      break;
   }
+  resolved.inputs = static_cast<std::int32_t>(out.ids.size());
+  resolved.input_count = static_cast<std::int32_t>(step.inputs.size());
+  out.ids.insert(out.ids.end(), step.inputs.begin(), step.inputs.end());
+  resolved.outputs = static_cast<std::int32_t>(out.ids.size());
+  resolved.output_count = static_cast<std::int32_t>(step.outputs.size());
+  out.ids.insert(out.ids.end(), step.outputs.begin(), step.outputs.end());
+  resolved.workspace = step.workspace;
+  resolved.host_workspace = step.host_workspace;
+  resolved.disk_workspace = step.disk_workspace;
+  resolved.transfer = step.transfer;
+  resolved.callees = static_cast<std::int32_t>(out.callees.size());
+  resolved.callee_count = static_cast<std::int32_t>(step.callees.size());
+  resolved.measurement = measurement(step, out, resolved.kernel);
+  for (const auto& callee : step.callees) {
+    ResolvedPlan nested;
+    PLIMSOLL_RETURN_IF_ERROR(resolve(*callee, nested));
+    out.callees.push_back(std::move(nested));
+  }
+  out.steps.push_back(resolved);
   return ok_status();
 }
 

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <unordered_map>
+#include <memory>
 #include <vector>
 
 #include "runtime/executor/executable.h"
@@ -19,11 +17,10 @@ struct ResolvedStep {
   const device::Kernel* kernel = nullptr;
   std::int32_t inputs = 0, input_count = 0;  // ranges of ResolvedPlan::ids
   std::int32_t outputs = 0, output_count = 0;
-  std::int32_t workspace = -1;
+  std::int32_t workspace = -1, host_workspace = -1, disk_workspace = -1;
+  std::int32_t transfer = -1;                  // swap_wait: the step that started it
   std::int32_t callees = 0, callee_count = 0;  // range of ResolvedPlan::callees
-  std::int32_t profile = -1;                   // entry of the executable's profile
-  std::int32_t timed = -1;                     // entry of Resolution::timed
-  double bytes = 0;                            // read and written by one launch, by shapes
+  std::int32_t measurement = -1;               // of Resolution::measurements
 };
 
 struct ResolvedPlan {
@@ -41,13 +38,20 @@ struct Constant {
   std::int64_t offset;
 };
 
+// What runs have measured of something, added up.
+struct MeasuredTime {
+  std::int64_t launches = 0, recomputes = 0;
+  double seconds = 0, transfer_seconds = 0;
+};
+
 // What resolving a plan and its callees gathers besides the steps.
 struct Resolution {
   ResolvedPlan entry;
   std::vector<Constant> constants;  // of all plans, each once
   std::int64_t constant_bytes = 0;
-  std::vector<ProfileEntry> profile;          // one per kernel name, all zero
-  std::vector<const ir::Instruction*> timed;  // those with a kernel, each once
+  std::vector<Measurement> measurements;  // one per thing that steps do, times all zero
+  // The encoders and decoders of the plan's steps.
+  std::vector<std::shared_ptr<const device::Kernel>> codecs;
 };
 
 // `plan` must outlive the result. FAILED_PRECONDITION for constants without values.

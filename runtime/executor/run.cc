@@ -9,60 +9,59 @@ namespace plimsoll::executor {
 using planner::Placement;
 using planner::StepKind;
 
-Status Run::run_plan(const ResolvedPlan& plan, std::byte* arena, std::span<void* const> parameters,
+Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
                      std::span<void* const> outputs, std::vector<void*>* addresses_out) {
   const auto& buffers = plan.plan->buffers;
-  std::vector<void*> addresses(buffers.size());
+  Frame frame{base, std::vector<void*>(buffers.size())};
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const planner::Buffer& buffer = buffers[i];
+    void*& address = frame.addresses[i];
     switch (buffer.placement) {
       case Placement::arena:
-        addresses[i] = arena + buffer.offset;
+        address = base.arena + buffer.offset;
         break;
       case Placement::parameter:
-        addresses[i] = parameters[static_cast<std::size_t>(buffer.index)];
+        address = parameters[static_cast<std::size_t>(buffer.index)];
         break;
       case Placement::output:
-        addresses[i] = outputs[static_cast<std::size_t>(buffer.index)];
+        address = outputs[static_cast<std::size_t>(buffer.index)];
         break;
       case Placement::constant:
-        addresses[i] = const_cast<std::byte*>(constants_ + plan.constant_offsets[i]);
+        address = const_cast<std::byte*>(constants_ + plan.constant_offsets[i]);
         break;
       case Placement::host:
       case Placement::disk:
-        addresses[i] = nullptr;  // no kernel's to touch
         break;
     }
   }
   for (const ResolvedStep& step : plan.steps) {
-    const bool timed = !timings_.empty() && step.timed >= 0;
-    if ((profile_.empty() && !timed) || step.profile < 0) {
-      PLIMSOLL_RETURN_IF_ERROR(run_step(plan, step, addresses));
-      continue;
-    }
-    PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
-    const auto start = std::chrono::steady_clock::now();
-    PLIMSOLL_RETURN_IF_ERROR(run_step(plan, step, addresses));
-    PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    if (timed) {
-      Timing& timing = timings_[static_cast<std::size_t>(step.timed)];
-      timing.seconds += elapsed.count();
-      ++timing.launches;
-    }
-    if (profile_.empty()) continue;
-    ProfileEntry& entry = profile_[static_cast<std::size_t>(step.profile)];
-    entry.seconds += elapsed.count();
-    entry.bytes += step.bytes;
-    ++entry.launches;
-    if (step.kind == StepKind::recompute) ++entry.recomputes;
+    PLIMSOLL_RETURN_IF_ERROR(observing_ ? observe_step(plan, step, frame)
+                                        : run_step(plan, step, frame));
   }
-  if (addresses_out != nullptr) *addresses_out = std::move(addresses);
+  if (addresses_out != nullptr) *addresses_out = std::move(frame.addresses);
   return ok_status();
 }
 
-Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step,
-                     const std::vector<void*>& addresses) {
+Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
+  if (step.kernel != nullptr && observation_.fail_launch > 0 && --observation_.fail_launch == 0) {
+    return unavailable("launching '" + step.kernel->name() + "' for '" + step.instruction->name() +
+                       "': failure injected by the test hook");
+  }
+  if (measured_.empty() || step.measurement < 0) return run_step(plan, step, frame);
+  PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
+  const auto start = std::chrono::steady_clock::now();
+  PLIMSOLL_RETURN_IF_ERROR(run_step(plan, step, frame));
+  PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  MeasuredTime& time = measured_[static_cast<std::size_t>(step.measurement)];
+  time.seconds += elapsed.count();
+  if (step.kind == StepKind::swap_wait) return ok_status();  // a part of what it waits for
+  ++time.launches;
+  if (step.kind == StepKind::recompute) ++time.recomputes;
+  return ok_status();
+}
+
+Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
   if (step.kind == StepKind::free) return ok_status();
   constexpr int kInline = 32;
   void* inline_pointers[kInline];
@@ -74,7 +73,7 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step,
     pointers = heap_pointers.data();
   }
   const auto address = [&](planner::BufferId id) {
-    return id < 0 ? nullptr : addresses[static_cast<std::size_t>(id)];
+    return id < 0 ? nullptr : frame.addresses[static_cast<std::size_t>(id)];
   };
   for (int i = 0; i < step.input_count; ++i) {
     pointers[i] = address(plan.ids[static_cast<std::size_t>(step.inputs + i)]);
@@ -101,22 +100,56 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step,
     Status status = step.kernel->launch(stream_, arguments);
     return status.ok() ? status : status.with_context("'" + step.instruction->name() + "'");
   }
-  auto* frame = static_cast<std::byte*>(workspace);
+  switch (step.kind) {
+    case StepKind::swap_out:
+    case StepKind::swap_in:
+      return start_transfer(plan, step, frame);
+    case StepKind::swap_wait:
+      return end_transfer(plan, step);
+    default:
+      break;
+  }
+  const auto offset = [&](planner::BufferId id) {
+    return id < 0 ? 0 : plan.plan->buffers[static_cast<std::size_t>(id)].offset;
+  };
+  const Base base{static_cast<std::byte*>(workspace), frame.base.host + offset(step.host_workspace),
+                  frame.base.disk + offset(step.disk_workspace)};
   switch (step.opcode) {
     case ir::Opcode::call:
-      return run_plan(plan.callees[static_cast<std::size_t>(step.callees)], frame, inputs, outputs);
+      return run_plan(plan.callees[static_cast<std::size_t>(step.callees)], base, inputs, outputs);
     case ir::Opcode::while_:
-      return run_while(plan, step, inputs, outputs, frame);
+      return run_while(plan, step, inputs, outputs, base);
     case ir::Opcode::conditional:
-      return run_conditional(plan, step, inputs, outputs, frame);
+      return run_conditional(plan, step, inputs, outputs, base);
     default:
       return internal_error("no way to run '" + step.instruction->name() + "'");
   }
 }
 
+Status Run::start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
+  const bool out = step.kind == StepKind::swap_out;
+  const auto input = static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.inputs)]);
+  const auto output = static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.outputs)]);
+  const planner::Buffer& far = plan.plan->buffers[out ? output : input];
+  const std::int64_t base = far.placement == Placement::host ? frame.base.host : frame.base.disk;
+  const Status status = transfers_.start(&step, out, far.placement, base + far.offset,
+                                         frame.addresses[out ? input : output], plan.bytes[output]);
+  return status.ok() ? status : status.with_context("'" + step.instruction->name() + "'");
+}
+
+Status Run::end_transfer(const ResolvedPlan& plan, const ResolvedStep& step) {
+  const ResolvedStep& start = plan.steps[static_cast<std::size_t>(step.transfer)];
+  double seconds = 0;
+  const Status status = transfers_.wait(&start, &seconds);
+  if (!measured_.empty() && step.measurement >= 0) {
+    measured_[static_cast<std::size_t>(step.measurement)].transfer_seconds += seconds;
+  }
+  return status.ok() ? status : status.with_context("'" + start.instruction->name() + "'");
+}
+
 Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
                       std::span<void* const> inputs, std::span<void* const> outputs,
-                      std::byte* workspace) {
+                      const Base& base) {
   const ResolvedPlan& condition = plan.callees[static_cast<std::size_t>(step.callees)];
   const ResolvedPlan& body = plan.callees[static_cast<std::size_t>(step.callees) + 1];
   for (int i = 0; i < step.output_count; ++i) {
@@ -131,11 +164,10 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
     // The predicate is one host byte outside the budget's account.
     alignas(device::kBufferAlignment) std::byte predicate[device::kBufferAlignment] = {};
     void* predicate_pointer = predicate;
-    PLIMSOLL_RETURN_IF_ERROR(
-        run_plan(condition, workspace, outputs, std::span(&predicate_pointer, 1)));
+    PLIMSOLL_RETURN_IF_ERROR(run_plan(condition, base, outputs, std::span(&predicate_pointer, 1)));
     PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
     if (predicate[0] == std::byte{0}) return ok_status();
-    PLIMSOLL_RETURN_IF_ERROR(run_plan(body, workspace, outputs, {}, &addresses));
+    PLIMSOLL_RETURN_IF_ERROR(run_plan(body, base, outputs, {}, &addresses));
     for (std::size_t leaf = 0; leaf < body.plan->results.size(); ++leaf) {
       const planner::BufferId id = body.plan->results[leaf];
       if (id < 0) continue;
@@ -148,7 +180,7 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
 
 Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
                             std::span<void* const> inputs, std::span<void* const> outputs,
-                            std::byte* workspace) {
+                            const Base& base) {
   PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
   int branch = 0;
   if (step.instruction->operand(0)->shape().dtype() == ir::DType::pred) {
@@ -166,7 +198,7 @@ Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
   }
   const auto count =
       static_cast<std::size_t>(ir::leaf_count(step.instruction->operand(branch + 1)->shape()));
-  return run_plan(plan.callees[static_cast<std::size_t>(step.callees + branch)], workspace,
+  return run_plan(plan.callees[static_cast<std::size_t>(step.callees + branch)], base,
                   inputs.subspan(first, count), outputs);
 }
 

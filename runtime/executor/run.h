@@ -8,50 +8,64 @@
 
 #include "runtime/device/device.h"
 #include "runtime/executor/resolved_plan.h"
+#include "runtime/executor/transfers.h"
 
 namespace plimsoll::executor {
+
+// Where a plan's memory begins.
+struct Base {
+  std::byte* arena = nullptr;
+  std::int64_t host = 0, disk = 0;  // offsets in the run's blocks
+};
+
+// What a run notes while it goes, besides its results; both slow it down.
+struct Observation {
+  bool profile = false;
+  std::int64_t fail_launch = 0;  // the n-th kernel launch fails; 0: none
+};
 
 // One run: pointers, the profile's clock, and the walk over the steps.
 class Run {
  public:
-  // The time of one instruction's launches, Resolution::timed's.
-  struct Timing {
-    double seconds = 0;
-    std::int64_t launches = 0;
-  };
-
-  // `timed`: how many instructions are timed; 0: none.
-  Run(device::Stream& stream, const std::byte* constants, bool profiling, std::size_t entries,
-      std::size_t timed = 0)
+  Run(device::Stream& stream, const std::byte* constants, Transfers& transfers,
+      const Observation& observation, std::size_t measurements)
       : stream_(stream),
         constants_(constants),
-        profile_(profiling ? entries : 0),
-        timings_(timed) {}
+        transfers_(transfers),
+        observation_(observation),
+        observing_(observation.profile || observation.fail_launch > 0),
+        measured_(observation.profile ? measurements : 0) {}
 
-  Status run_plan(const ResolvedPlan& plan, std::byte* arena, std::span<void* const> parameters,
+  Status run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
                   std::span<void* const> outputs, std::vector<void*>* addresses_out = nullptr);
 
-  // Per profile entry; names and origins are left empty. Empty without profiling.
-  const std::vector<ProfileEntry>& profile() const { return profile_; }
-  const std::vector<Timing>& timings() const { return timings_; }
+  // Times of Resolution::measurements; empty without profiling.
+  const std::vector<MeasuredTime>& measured() const { return measured_; }
 
  private:
-  Status run_step(const ResolvedPlan& plan, const ResolvedStep& step,
-                  const std::vector<void*>& addresses);
+  struct Frame {
+    Base base;
+    std::vector<void*> addresses;  // per buffer; null for those of other tiers
+  };
+  Status observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
+  Status run_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
+  Status start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
+  Status end_transfer(const ResolvedPlan& plan, const ResolvedStep& step);
   Status run_while(const ResolvedPlan& plan, const ResolvedStep& step,
-                   std::span<void* const> inputs, std::span<void* const> outputs,
-                   std::byte* workspace);
+                   std::span<void* const> inputs, std::span<void* const> outputs, const Base& base);
   Status run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
                          std::span<void* const> inputs, std::span<void* const> outputs,
-                         std::byte* workspace);
+                         const Base& base);
   Status copy(void* to, const void* from, std::int64_t bytes) {
     return stream_.copy(to, from, bytes, device::CopyKind::device_to_device);
   }
 
   device::Stream& stream_;
   const std::byte* constants_;
-  std::vector<ProfileEntry> profile_;
-  std::vector<Timing> timings_;
+  Transfers& transfers_;
+  Observation observation_;
+  const bool observing_;
+  std::vector<MeasuredTime> measured_;
 };
 
 }  // namespace plimsoll::executor

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/transfers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace plimsoll::executor {
+
+Result<TierBlocks> take_blocks(const memory::Tiers& tiers, const planner::Plan& plan) {
+  TierBlocks blocks;
+  const std::string what = "values swapped out by " + plan.computation->name();
+  const auto take = [&](memory::Tier* tier, std::int64_t bytes, const char* name,
+                        std::unique_ptr<memory::TierBlock>& block) -> Status {
+    if (bytes == 0) return ok_status();
+    if (tier == nullptr) {
+      return failed_precondition(what + ": the plan needs " + std::to_string(bytes) + " bytes of " +
+                                 name + ", which this budget does not have");
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(block, tier->allocate(bytes, what));
+    return ok_status();
+  };
+  PLIMSOLL_RETURN_IF_ERROR(take(tiers.host.get(), plan.host_bytes, "host memory", blocks.host));
+  PLIMSOLL_RETURN_IF_ERROR(take(tiers.disk.get(), plan.disk_bytes, "disk", blocks.disk));
+  return blocks;
+}
+
+Status Transfers::start(const void* key, bool out, planner::Placement placement,
+                        std::int64_t offset, void* near, std::int64_t bytes) {
+  const bool host = placement == planner::Placement::host;
+  memory::Tier* const tier = host ? static_cast<memory::Tier*>(tiers_.host.get())
+                                  : static_cast<memory::Tier*>(tiers_.disk.get());
+  memory::TierBlock* const block = host ? blocks_.host.get() : blocks_.disk.get();
+  if (tier == nullptr || block == nullptr) return internal_error("a transfer without a tier");
+  memory::TransferEngine& engine = out ? tier->out() : tier->in();
+  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<device::Event> ready, device_.create_event());
+  PLIMSOLL_RETURN_IF_ERROR(stream_.record(*ready));
+  auto transfer = engine.enqueue(bytes, [=](device::Stream& stream) -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(stream.wait(*ready));
+    return out ? block->store(offset, near, bytes, stream)
+               : block->load(offset, near, bytes, stream);
+  });
+  open_.push_back({key, &engine, std::move(transfer)});
+  return ok_status();
+}
+
+Status Transfers::wait(const void* key, double* seconds) {
+  const auto found =
+      std::find_if(open_.begin(), open_.end(), [&](const Open& open) { return open.key == key; });
+  if (found == open_.end()) return internal_error("waits for a transfer that was never started");
+  const Open open = std::move(*found);
+  open_.erase(found);
+  Status status = open.engine->wait(*open.transfer);
+  if (seconds != nullptr) *seconds = open.transfer->seconds();
+  return status;
+}
+
+void Transfers::wait_all() {
+  for (const Open& open : open_) (void)open.engine->wait(*open.transfer);
+  open_.clear();
+}
+
+}  // namespace plimsoll::executor
