@@ -136,6 +136,7 @@ class Applier {
     const bool placed = placed_.contains(instruction);
     if (placed && !stale_.contains(instruction)) return latest(instruction);
     if (Instruction* element = element_of_unfinished(instruction)) return current(element);
+    if (Instruction* element = element_before_loop(instruction)) return element;
     std::vector<Instruction*> operands;
     for (Instruction* operand : originals_.at(instruction)) operands.push_back(current(operand));
     if (!placed) {
@@ -167,6 +168,27 @@ class Applier {
     });
     if (finished) return nullptr;
     return elements[static_cast<std::size_t>(instruction->attributes().tuple_index)];
+  }
+
+  // What `instruction` takes out of a loop that has not run yet, from where the loop would take it:
+  // a step may read before the loop what the loop does not change. Null where that is not so.
+  Instruction* element_before_loop(Instruction* instruction) {
+    if (instruction->opcode() != Opcode::get_tuple_element || !instruction->shape().is_array()) {
+      return nullptr;
+    }
+    Instruction* loop = originals_.at(instruction)[0];
+    const auto index = instruction->attributes().tuple_index;
+    if (placed_.contains(loop) || loop->opcode() != Opcode::while_ ||
+        !passes_through(*loop, ir::leaf_offset(loop->shape(), static_cast<int>(index)))) {
+      return nullptr;
+    }
+    Instruction* initial = originals_.at(loop)[0];
+    if (initial->opcode() == Opcode::tuple) {
+      return current(originals_.at(initial)[static_cast<std::size_t>(index)]);
+    }
+    Instruction* element = computation_.add_get_tuple_element(current(initial), index);
+    place(element);
+    return element;
   }
 
   ir::Computation& computation_;

@@ -76,7 +76,13 @@ class Checker {
       std::vector<Leaf> leaves;
       if (instruction.opcode() == Opcode::parameter || !is_view(instruction)) {
         const int count = ir::leaf_count(instruction.shape());
-        for (int leaf = 0; leaf < count; ++leaf) leaves.emplace_back(&instruction, leaf);
+        for (int leaf = 0; leaf < count; ++leaf) {
+          if (passes_through(instruction, leaf)) {
+            leaves.push_back(leaves_of(*instruction.operand(0))[static_cast<std::size_t>(leaf)]);
+          } else {
+            leaves.emplace_back(&instruction, leaf);
+          }
+        }
       } else if (instruction.opcode() == Opcode::after_all) {
         leaves.emplace_back(&instruction, 0);
       } else if (instruction.opcode() == Opcode::tuple) {
@@ -469,6 +475,11 @@ class Checker {
       if (id < 0) continue;
       if (plan_.buffers[static_cast<std::size_t>(id)].bytes != round_up(shapes[o]->byte_size())) {
         return fail("output " + std::to_string(o) + " has the wrong size");
+      }
+      // What a loop does not change stays: in the buffer it is read from, and no other.
+      if (passes_through(instruction, static_cast<int>(o))) {
+        if (id != step.inputs[o]) return fail("moves a state that the loop does not change");
+        continue;
       }
       if (!written.insert(id).second) return fail("writes one buffer twice");
       if (inputs.contains(id)) {

@@ -213,9 +213,15 @@ class Extractor {
     graph_.inputs.close();
     int leaf = 0;
     for (const ir::Shape* shape : ir::leaves(instruction.shape())) {
-      const ValueId v = shape->is_array() ? add_value(*shape, id, instruction, leaf) : -1;
-      leaf_values_[i].push_back(v);
-      graph_.outputs.push(v);
+      if (passes_through(instruction, leaf)) {
+        const auto k = graph_.inputs.begin[static_cast<std::size_t>(id)] + leaf;
+        leaf_values_[i].push_back(graph_.inputs.items[static_cast<std::size_t>(k)]);
+        graph_.outputs.push(-1);
+      } else {
+        const ValueId v = shape->is_array() ? add_value(*shape, id, instruction, leaf) : -1;
+        leaf_values_[i].push_back(v);
+        graph_.outputs.push(v);
+      }
       ++leaf;
     }
     graph_.outputs.close();

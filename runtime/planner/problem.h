@@ -96,7 +96,9 @@ struct Graph {
   const ir::Computation* computation = nullptr;
   Role role = Role::entry;
   std::vector<Op> ops;   // in schedule order
-  Rows inputs, outputs;  // per op, one value per operand / result leaf; -1 for tokens
+  // Per op, one value per operand / result leaf; -1 for tokens, and for result leaves of a while
+  // that are its operand's, unchanged.
+  Rows inputs, outputs;
   Rows after;            // per op, ops that come first although no value says so
   Rows held;             // per op, values besides its inputs that must stay where they are until it
                          // has run: an asynchronous start's operands, at its done

@@ -16,7 +16,50 @@ bool is_row_major(const ir::Shape& shape) {
   return true;
 }
 
+// Follows leaf `leaf` of `value` back through what only hands it on.
+void trace_back(const ir::Instruction*& value, int& leaf) {
+  for (;;) {
+    switch (value->opcode()) {
+      case ir::Opcode::get_tuple_element: {
+        const ir::Shape& tuple = value->operand(0)->shape();
+        leaf += ir::leaf_offset(tuple, static_cast<int>(value->attributes().tuple_index));
+        value = value->operand(0);
+        break;
+      }
+      case ir::Opcode::tuple: {
+        int k = 0;
+        while (leaf >= ir::leaf_count(value->operand(k)->shape())) {
+          leaf -= ir::leaf_count(value->operand(k)->shape());
+          ++k;
+        }
+        value = value->operand(k);
+        break;
+      }
+      case ir::Opcode::opt_barrier:
+      case ir::Opcode::domain:
+      case ir::Opcode::add_dependency:
+        value = value->operand(0);
+        break;
+      case ir::Opcode::while_:
+        if (!passes_through(*value, leaf)) return;
+        value = value->operand(0);
+        break;
+      default:
+        return;
+    }
+  }
+}
+
 }  // namespace
+
+bool passes_through(const ir::Instruction& loop, int leaf) {
+  if (loop.opcode() != ir::Opcode::while_) return false;
+  const ir::Instruction* value = loop.while_body()->root();
+  int from = leaf;
+  trace_back(value, from);
+  return from == leaf && value->opcode() == ir::Opcode::parameter &&
+         ir::leaves(value->shape())[static_cast<std::size_t>(leaf)]->is_array();
+}
 
 bool is_view(const ir::Instruction& instruction) {
   switch (instruction.opcode()) {

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/ir/text.h"
+#include "runtime/planner/cost_model.h"
+#include "runtime/planner/planner.h"
+#include "runtime/planner/trip_count.h"
+#include "runtime/planner/views.h"
+
+namespace plimsoll::planner {
+namespace {
+
+const RooflineCostModel kCostModel;
+
+std::unique_ptr<ir::Module> parse(const std::string& text) {
+  auto module = ir::parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().to_string();
+  return std::move(*module);
+}
+
+const Step* step_of(const Plan& plan, std::string_view name) {
+  for (const Step& step : plan.steps) {
+    if (step.instruction != nullptr && step.instruction->name() == name) return &step;
+  }
+  return nullptr;
+}
+
+Plan plan_of(const ir::Module& module, std::int64_t limit = kUnlimited) {
+  PlanOptions options;
+  options.limit_bytes = limit;
+  Result<Plan> plan = make_plan(module, kCostModel, options);
+  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  if (!plan.ok()) return {};
+  const Status status = check_plan(module, *plan);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  return *plan;
+}
+
+// A loop over (counter, x, w) that leaves w alone, ROUNDS times; w is read again behind it.
+std::string loop_text(int rounds) {
+  return R"(
+HloModule loop
+condition {
+  s = (s32[], f32[1024], f32[4096]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant()" +
+         std::to_string(rounds) + R"()
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[1024], f32[4096]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[1024] get-tuple-element(s), index=1
+  w = f32[4096] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  part = f32[1024] slice(w), slice={[0:1024]}
+  y = f32[1024] multiply(x, part)
+  ROOT t = (s32[], f32[1024], f32[4096]) tuple(next, y, w)
+}
+ENTRY main {
+  x = f32[1024] parameter(0)
+  p = f32[4096] parameter(1)
+  w = f32[4096] sine(p)
+  zero = s32[] constant(0)
+  start = (s32[], f32[1024], f32[4096]) tuple(zero, x, w)
+  loop = (s32[], f32[1024], f32[4096]) while(start), condition=condition, body=body
+  y = f32[1024] get-tuple-element(loop), index=1
+  same = f32[4096] get-tuple-element(loop), index=2
+  squared = f32[4096] multiply(same, w)
+  ROOT t = (f32[1024], f32[4096]) tuple(y, squared)
+}
+)";
+}
+
+TEST(ControlFlow, AStateThatALoopDoesNotChangeIsNotCopied) {
+  const auto module = parse(loop_text(5));
+  const ir::Instruction* loop = module->entry()->find("loop");
+  EXPECT_FALSE(passes_through(*loop, 0));
+  EXPECT_FALSE(passes_through(*loop, 1));
+  EXPECT_TRUE(passes_through(*loop, 2));
+  const Plan plan = plan_of(*module);
+  const Step* step = step_of(plan, "loop");
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->outputs[2], step->inputs[2]);
+  EXPECT_NE(step->outputs[1], step->inputs[1]);
+  // One copy of w, the counter, and what the body needs beside its state.
+  EXPECT_LE(plan.arena_bytes, 4096 * 4 + 2 * 4096 + 2 * 64);
+}
+
+TEST(ControlFlow, AStateThatALoopDoesNotChangeMayBeAReadOnlyParameter) {
+  std::string text = loop_text(5);
+  text.replace(text.find("w = f32[4096] sine(p)"), 21, "");
+  for (const std::string from : {"tuple(zero, x, w)", "multiply(same, w)"}) {
+    const std::size_t at = text.find(from);
+    text[at + from.size() - 2] = 'p';
+  }
+  const auto module = parse(text);
+  const Plan plan = plan_of(*module);
+  EXPECT_LE(plan.arena_bytes, 2 * 4096 + 2 * 64);
+}
+
+TEST(ControlFlow, AStateThatOnlyAnInnerLoopLeavesAloneIsNotCopiedEither) {
+  const auto module = parse(R"(
+HloModule nested
+inner_condition {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+inner_body {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  w = f32[1024] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[1024]) tuple(next, w)
+}
+condition {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(4)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  w = f32[1024] get-tuple-element(s), index=1
+  zero = s32[] constant(0)
+  start = (s32[], f32[1024]) tuple(zero, w)
+  inner = (s32[], f32[1024]) while(start), condition=inner_condition, body=inner_body
+  j = s32[] get-tuple-element(inner), index=0
+  one = s32[] constant(1)
+  more = s32[] subtract(j, one)
+  next = s32[] subtract(more, one)
+  sum = s32[] add(i, next)
+  still = f32[1024] get-tuple-element(inner), index=1
+  ROOT t = (s32[], f32[1024]) tuple(sum, still)
+}
+ENTRY main {
+  w = f32[1024] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[1024]) tuple(zero, w)
+  loop = (s32[], f32[1024]) while(start), condition=condition, body=body
+  i = s32[] get-tuple-element(loop), index=0
+  same = f32[1024] get-tuple-element(loop), index=1
+  twice = f32[1024] add(same, same)
+  ROOT t = (s32[], f32[1024]) tuple(i, twice)
+}
+)");
+  EXPECT_TRUE(passes_through(*module->entry()->find("loop"), 1));
+  EXPECT_LE(plan_of(*module).arena_bytes, 8 * 64);
+}
+
+TEST(ControlFlow, LoopsAreChargedForEveryRound) {
+  const double three = plan_of(*parse(loop_text(3))).predicted_seconds;
+  const double five = plan_of(*parse(loop_text(5))).predicted_seconds;
+  const double nine = plan_of(*parse(loop_text(9))).predicted_seconds;
+  EXPECT_GT(five, three);
+  EXPECT_NEAR(nine - five, 2 * (five - three), 1e-9);
+}
+
+TEST(ControlFlow, InnerLoopsAreChargedForTheOuterRounds) {
+  const std::string text = R"(
+HloModule nested
+inner_condition {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(10)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+inner_body {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[1024] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[1024] sine(x)
+  ROOT t = (s32[], f32[1024]) tuple(next, y)
+}
+condition {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(20)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+body {
+  s = (s32[], f32[1024]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[1024] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  next = s32[] add(i, one)
+  start = (s32[], f32[1024]) tuple(zero, x)
+  inner = (s32[], f32[1024]) while(start), condition=inner_condition, body=inner_body
+  y = f32[1024] get-tuple-element(inner), index=1
+  ROOT t = (s32[], f32[1024]) tuple(next, y)
+}
+ENTRY main {
+  x = f32[1024] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[1024]) tuple(zero, x)
+  ROOT loop = (s32[], f32[1024]) while(start), condition=condition, body=body
+}
+)";
+  const auto module = parse(text);
+  const ir::Instruction* loop = module->entry()->find("loop");
+  EXPECT_EQ(trip_count(*loop), 20);
+  const ir::Computation& body = *loop->while_body();
+  const ir::Instruction* inner = body.find("inner");
+  if (inner == nullptr) {
+    for (const auto& i : body.instructions()) {
+      if (i->opcode() == ir::Opcode::while_) inner = i.get();
+    }
+  }
+  ASSERT_NE(inner, nullptr);
+  EXPECT_EQ(trip_count(*inner), 10);
+  double sine = 0;
+  for (const auto& i : inner->while_body()->instructions()) {
+    if (i->opcode() == ir::Opcode::sine) sine = kCostModel.seconds(*i);
+  }
+  EXPECT_GT(plan_of(*module).predicted_seconds, 200 * sine);
+}
+
+// A value that the loop does not read but that is wanted on both sides of it.
+TEST(ControlFlow, WhatLivesAcrossALoopCanGiveWay) {
+  std::string text = loop_text(4);
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  replace("w = f32[4096] sine(p)",
+          "seed = f32[] parameter(2)\n"
+          "  big = f32[65536] broadcast(seed), dimensions={}\n"
+          "  part = f32[4096] slice(big), slice={[0:4096]}\n"
+          "  w = f32[4096] add(p, part)");
+  replace("squared = f32[4096] multiply(same, w)",
+          "spread = f32[65536] broadcast(last), dimensions={}\n"
+          "  squared = f32[65536] multiply(spread, big)");
+  replace("same = f32[4096] get-tuple-element(loop), index=2",
+          "first = f32[1] slice(y), slice={[0:1]}\n"
+          "  last = f32[] reshape(first)");
+  replace("ROOT t = (f32[1024], f32[4096])", "ROOT t = (f32[1024], f32[65536])");
+  const auto module = parse(text);
+  const Plan kept = plan_of(*module);
+  const Floor floor = *find_floor(*module, kCostModel, {});
+  EXPECT_LT(floor.bytes, kept.peak_bytes);
+  const Plan least = plan_of(*module, floor.bytes);
+  const Step* loop = step_of(least, "loop");
+  ASSERT_NE(loop, nullptr);
+  const auto at = static_cast<std::int32_t>(loop - least.steps.data());
+  for (const Buffer& b : least.buffers) {
+    const bool across = b.placement == Placement::arena && b.first_step < at && at < b.last_step;
+    EXPECT_FALSE(across && b.bytes > 100'000) << b.source->name();
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::planner
