@@ -145,6 +145,11 @@ static_assert(same(PLM_EQ, ComparisonDirection::eq) && same(PLM_NE, ComparisonDi
               same(PLM_GE, ComparisonDirection::ge) && same(PLM_GT, ComparisonDirection::gt) &&
               same(PLM_LE, ComparisonDirection::le) && same(PLM_LT, ComparisonDirection::lt));
 
+using plimsoll::ir::Hint;
+static_assert(same(PLM_HINT_NONE, Hint::none) && same(PLM_HINT_KEEP, Hint::keep) &&
+              same(PLM_HINT_RECOMPUTE, Hint::recompute) &&
+              same(PLM_HINT_COMPRESS, Hint::compress) && same(PLM_HINT_SWAP, Hint::swap));
+
 }  // namespace
 
 namespace plimsoll::c_api {

@@ -138,6 +138,18 @@ plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name) {
   });
 }
 
+plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "hint: the tensor is NULL"));
+    if (hint < PLM_HINT_NONE || hint > PLM_HINT_SWAP) {
+      return invalid_argument("hint: " + std::to_string(static_cast<int>(hint)) +
+                              " does not exist");
+    }
+    trace::set_hint(*unwrap(tensor)->node, static_cast<ir::Hint>(hint));
+    return ok_status();
+  });
+}
+
 const char* plm_tensor_name(const plm_tensor* tensor) {
   return unwrap(tensor)->context->name_of(unwrap(tensor)->node).c_str();
 }

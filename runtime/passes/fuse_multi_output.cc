@@ -171,6 +171,7 @@ class MultiOutputFusion {
     bool feeds = false;
     for (const Instruction* output : a.outputs) {
       if (!reads(second, output)) continue;
+      if (ir::must_materialize(*output)) return false;
       feeds = true;
       const std::int64_t count = output->shape().element_count();
       // A value that is read at other places than where it is made would be made again.
@@ -196,8 +197,8 @@ class MultiOutputFusion {
     Instruction& b = *ahead(k).instruction;
     std::vector<Instruction*> outputs;
     for (Instruction* output : ahead(0).kernel->outputs) {
-      const bool internal = !output->is_root() && output->users().size() == 1 &&
-                            output->users()[0] == &b && !ir::must_materialize(*output);
+      const bool internal =
+          !output->is_root() && output->users().size() == 1 && output->users()[0] == &b;
       if (!internal) outputs.push_back(output);
     }
     outputs.insert(outputs.end(), ahead(k).kernel->outputs.begin(), ahead(k).kernel->outputs.end());

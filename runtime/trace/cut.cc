@@ -204,9 +204,13 @@ std::unique_ptr<ir::Module> build_module(const Cut& cut, const std::vector<bool>
     }
     if ((node->flags & kStopGradient) != 0 && !is_output[node->index]) {
       made[node->index] = operands[0];
+      if (hint_of(*node) != ir::Hint::none) {
+        ir::set_hint(operands[0]->attributes(), hint_of(*node));
+      }
       continue;
     }
     OpAttributes op = decode_words(node->words());
+    ir::set_hint(op.attributes, hint_of(*node));
     auto called = called_computations(*module, op.callee, dtypes);
     ir::Instruction* instruction =
         entry->add(node->opcode, result_shape(*node), std::move(operands),

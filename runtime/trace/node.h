@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/ir/hint.h"
 #include "runtime/ir/opcode.h"
 #include "runtime/ir/shape.h"
 #include "runtime/trace/value.h"
@@ -18,6 +19,7 @@ namespace plimsoll::trace {
 inline constexpr std::uint8_t kTupleResult = 1;   // dtype and dims are those of no single array
 inline constexpr std::uint8_t kStopGradient = 2;  // a copy that gradients do not pass
 inline constexpr std::uint8_t kStructural = 4;    // a constant whose value is part of the program
+inline constexpr int kHintShift = 3;              // the three bits from here: an ir::Hint
 
 // One recorded operation, or a leaf (a node with a value). Lives in a NodePool; counted by the
 // edges of its users and by NodeRefs; never touched by more than one thread at a time. The arrays
@@ -63,6 +65,17 @@ struct Node {
   std::int64_t byte_size() const;
 };
 static_assert(sizeof(Node) % alignof(Node*) == 0);
+
+inline ir::Hint hint_of(const Node& node) {
+  return static_cast<ir::Hint>((node.flags >> kHintShift) & 7);
+}
+// A value that is there already has no use for one.
+inline void set_hint(Node& node, ir::Hint hint) {
+  if (!node.is_pending()) return;
+  constexpr int kMask = 7 << kHintShift;
+  node.flags =
+      static_cast<std::uint8_t>((node.flags & ~kMask) | (static_cast<int>(hint) << kHintShift));
+}
 
 // Blocks of a few sizes carved from slabs and reused: recording takes no heap allocation once the
 // slabs are there. Not thread-safe.

@@ -55,8 +55,29 @@ TEST(Tensor, ArithmeticBroadcastsAsInNumPy) {
 TEST(Tensor, RefusesDimsThatDoNotBroadcast) {
   const Error error = error_of([] { tensor({1, 2, 3}, {3}) + tensor({1, 2}, {2}); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  EXPECT_NE(error.message().find("[add]"), std::string::npos) << error.what();
   EXPECT_NE(error.message().find("[2]"), std::string::npos) << error.what();
   EXPECT_NE(error.message().find("[3]"), std::string::npos) << error.what();
+}
+
+TEST(Tensor, BroadcastErrorsNameTheOperationThatWasCalled) {
+  const Tensor two = tensor({1, 2}, {2}), three = tensor({1, 2, 3}, {3});
+  EXPECT_NE(error_of([&] { where(two > 0.0, two, three); }).message().find("[where]"),
+            std::string::npos);
+  const Tensor a = tensor({1, 2}, {2, 1, 1}), b = tensor({1, 2, 3}, {3, 1, 1});
+  EXPECT_NE(error_of([&] { matmul(a, b); }).message().find("[matmul]"), std::string::npos);
+}
+
+TEST(Tensor, HintsAreRecordedAndChangeNoValue) {
+  const Tensor x = tensor({1, 2, 3}, {3});
+  const Tensor y = exp(x).hint(Hint::compress);
+  const Tensor z = y + y;
+  const char* text = nullptr;
+  plm_tensor* const wanted[] = {z.handle()};
+  internal::check(plm_trace_text(Context::current().handle(), wanted, 1, &text));
+  EXPECT_NE(std::string(text).find("plimsoll.hint=\"compress\""), std::string::npos) << text;
+  expect_near(z, {2 * std::exp(1.0F), 2 * std::exp(2.0F), 2 * std::exp(3.0F)}, 1e-4F);
+  EXPECT_EQ(error_of([] { Tensor().hint(Hint::keep); }).code(), ErrorCode::invalid_argument);
 }
 
 TEST(Tensor, RefusesAnEmptyOperandAndAWrongType) {

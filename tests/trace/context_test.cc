@@ -190,6 +190,31 @@ TEST(Trace, SaysWhyItMissed) {
   EXPECT_NE(lab.log.back().find("was sine f32[3]"), std::string::npos) << lab.log.back();
 }
 
+TEST(Trace, AHintIsPartOfTheProgram) {
+  Lab lab;
+  const Handle x = lab.device({1, 2, 3});
+  const auto step = [&](ir::Hint hint) {
+    const Handle y = lab.op(Opcode::sine, {x.node()});
+    set_hint(*y.node(), hint);
+    const Handle z = lab.op(Opcode::cosine, {y.node()});
+    const std::vector<float> values = lab.read(z);
+    EXPECT_EQ(ir::hint_of(*lab->last_cut().executable->program().module().entry()->root()),
+              ir::Hint::none);
+    return values;
+  };
+  const std::vector<float> plain = step(ir::Hint::none);
+  const auto kernels = [&] {
+    const auto& plan = lab->last_cut().executable->plan();
+    return plan.counts.compute;
+  };
+  EXPECT_EQ(kernels(), 1);
+  EXPECT_EQ(step(ir::Hint::keep), plain);
+  EXPECT_FALSE(lab->last_cut().hit);
+  EXPECT_EQ(kernels(), 2);  // the hinted value is not swallowed by a fusion
+  EXPECT_EQ(step(ir::Hint::keep), plain);
+  EXPECT_TRUE(lab->last_cut().hit);
+}
+
 TEST(Trace, LiftsAConstantThatChanges) {
   Lab lab;
   const Handle x = lab.device({1, 2, 3});

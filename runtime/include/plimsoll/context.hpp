@@ -54,7 +54,10 @@ struct ContextOptions {
   std::int64_t max_pending_ops = 0;     // 0: 100,000
   // Gets one line per cut; on the thread that caused it. Empty: silent.
   std::function<void(const std::string&)> log{};
-  bool optimize = true;  // false: no fusion and no simplification (for comparisons)
+  bool optimize = true;             // false: no fusion and no simplification (for comparisons)
+  std::string remedies{};           // e.g. "recompute,swap"; empty: from PLIMSOLL_REMEDIES
+  std::int64_t min_size_bytes = 0;  // smaller values are always kept; 0: from PLIMSOLL_MIN_SIZE
+  double planning_seconds = 0;      // 0: from PLIMSOLL_PLANNING_SECONDS
 };
 
 struct MemoryStatistics {
@@ -81,6 +84,9 @@ class Context {
     c.seed = options.seed;
     c.max_pending_ops = options.max_pending_ops;
     c.disable_optimization = options.optimize ? 0 : 1;
+    c.remedies = options.remedies.empty() ? nullptr : options.remedies.c_str();
+    c.min_size_bytes = options.min_size_bytes;
+    c.planning_seconds = options.planning_seconds;
     if (options.log) {
       c.log = [](void* user, plm_log_level, const char* message) {
         static_cast<State*>(user)->log(message);

@@ -340,6 +340,18 @@ PLM_EXPORT size_t plm_tensor_byte_size(const plm_tensor* tensor);
 // 1 while the value has not been cut from the trace (nothing has been planned for it), else 0.
 PLM_EXPORT int plm_tensor_is_pending(const plm_tensor* tensor);
 PLM_EXPORT plm_context* plm_tensor_context(const plm_tensor* tensor);  // borrowed
+typedef enum plm_hint PLM_ENUM_TYPE {
+  PLM_HINT_NONE = 0,
+  PLM_HINT_KEEP = 1,       // never given up
+  PLM_HINT_RECOMPUTE = 2,  // the others: given up before what has no hint, in this way
+  PLM_HINT_COMPRESS = 3,
+  PLM_HINT_SWAP = 4,
+} plm_hint;
+
+// What is to be done with a value while nobody reads it, where memory is short. It is recorded with
+// the operation: set it before the value is evaluated, later it says nothing. A value with a hint
+// other than PLM_HINT_RECOMPUTE stays a value of its own in memory: no fusion swallows it.
+PLM_EXPORT plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint);
 // For messages and dumps; copied. NULL takes the name away.
 PLM_EXPORT plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name);
 PLM_EXPORT const char* plm_tensor_name(const plm_tensor* tensor);  // "" when none

@@ -13,6 +13,7 @@
 #include "plimsoll/context.hpp"
 #include "plimsoll/dtype.hpp"
 #include "plimsoll/error.hpp"
+#include "plimsoll/hint.hpp"
 
 namespace plimsoll {
 
@@ -169,6 +170,14 @@ class Tensor {
     plm_tensor* out = nullptr;
     internal::check(plm_tensor_alias(require("snapshot"), &out));
     return Tensor(out);
+  }
+
+  // What is to be done with the value while nobody reads it, wherever memory is short; `keep`
+  // binds. Returns the tensor: `y = relu(x).hint(Hint::compress)`. A value that is there already
+  // stays as it is.
+  const Tensor& hint(Hint hint) const {
+    internal::check(plm_tensor_hint(require("hint"), static_cast<plm_hint>(hint)));
+    return *this;
   }
 
   void set_name(const std::string& name) {

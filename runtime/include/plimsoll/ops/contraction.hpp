@@ -49,7 +49,7 @@ inline Tensor matmul(const Tensor& a, const Tensor& b) {
   const auto expand = [&](const Tensor& x) {
     Dims dims = batch;
     dims.insert(dims.end(), x.dims().end() - 2, x.dims().end());
-    return broadcast_to(x, dims);
+    return internal::broadcast_for("matmul", x, dims);
   };
   Dims batch_axes(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) batch_axes[i] = static_cast<std::int64_t>(i);

@@ -18,7 +18,7 @@ inline Dims broadcast_dims(const Tensor& a, const Tensor& b) {
   Dims dims(longer.dims().begin(), longer.dims().end());
   const std::size_t offset = dims.size() - shorter.dims().size();
   for (std::size_t i = 0; i < shorter.dims().size(); ++i) {
-    // Sizes that disagree are left for broadcast_to to complain about.
+    // Sizes that disagree are left for broadcast_for to complain about.
     if (dims[offset + i] == 1) dims[offset + i] = shorter.dims()[i];
   }
   return dims;
@@ -32,7 +32,9 @@ inline Tensor record_broadcast(plm_opcode opcode, const Tensor& a, const Tensor&
     return record(opcode, {a.handle(), b.handle()}, attributes);
   }
   const Dims dims = broadcast_dims(a, b);
-  return record(opcode, {broadcast_to(a, dims).handle(), broadcast_to(b, dims).handle()},
+  const char* const name = plm_opcode_name(opcode);
+  return record(opcode,
+                {broadcast_for(name, a, dims).handle(), broadcast_for(name, b, dims).handle()},
                 attributes);
 }
 
@@ -213,9 +215,10 @@ inline Tensor where(const Tensor& condition, const Tensor& on_true, const Tensor
     }
     dims = std::move(both);
   }
-  return internal::record(
-      PLM_OP_SELECT, {broadcast_to(condition, dims).handle(), broadcast_to(on_true, dims).handle(),
-                      broadcast_to(on_false, dims).handle()});
+  return internal::record(PLM_OP_SELECT,
+                          {internal::broadcast_for("where", condition, dims).handle(),
+                           internal::broadcast_for("where", on_true, dims).handle(),
+                           internal::broadcast_for("where", on_false, dims).handle()});
 }
 inline Tensor where(const Tensor& condition, const Tensor& on_true, double on_false) {
   return where(condition, on_true, Tensor::scalar(on_false, on_true.dtype()));

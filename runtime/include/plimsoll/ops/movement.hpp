@@ -48,8 +48,10 @@ inline Tensor transpose(const Tensor& x, std::int64_t axis0 = -2, std::int64_t a
   return permute(x, permutation);
 }
 
-// NumPy's rule: dims are aligned at the end, and those of size 1 are repeated.
-inline Tensor broadcast_to(const Tensor& x, const Dims& dims) {
+namespace internal {
+
+// broadcast_to for `operation`, which an error names.
+inline Tensor broadcast_for(const char* operation, const Tensor& x, const Dims& dims) {
   const std::span<const std::int64_t> from = x.dims();
   if (std::ranges::equal(from, dims)) return x;
   const std::size_t offset = dims.size() - std::min(dims.size(), from.size());
@@ -60,8 +62,9 @@ inline Tensor broadcast_to(const Tensor& x, const Dims& dims) {
     if (!fits) {
       std::string text;
       for (const std::int64_t dim : dims) text += (text.empty() ? "" : ",") + std::to_string(dim);
-      throw Error(ErrorCode::invalid_argument,
-                  "[broadcast_to] " + x.shape_text() + " does not broadcast to [" + text + "]");
+      throw Error(ErrorCode::invalid_argument, "[" + std::string(operation) + "] " +
+                                                   x.shape_text() + " does not broadcast to [" +
+                                                   text + "]");
     }
     if (from[i] == 1 && dims[offset + i] != 1) continue;
     kept.push_back(from[i]);
@@ -72,6 +75,13 @@ inline Tensor broadcast_to(const Tensor& x, const Dims& dims) {
   a.shape = internal::ints(dims);
   a.dimensions = internal::ints(positions);
   return internal::record(PLM_OP_BROADCAST, {dense.handle()}, &a);
+}
+
+}  // namespace internal
+
+// NumPy's rule: dims are aligned at the end, and those of size 1 are repeated.
+inline Tensor broadcast_to(const Tensor& x, const Dims& dims) {
+  return internal::broadcast_for("broadcast_to", x, dims);
 }
 
 inline Tensor full(const Dims& dims, double value, DType dtype = DType::f32) {
