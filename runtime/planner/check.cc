@@ -207,7 +207,13 @@ class Checker {
           if (!is_buffer(id)) return fail("no such buffer");
           const std::string name = "buffer " + std::to_string(id);
           if (!is_alive(id)) return fail(name + " used outside its life");
-          if (step.kind != StepKind::swap_wait && in_transfer_[static_cast<std::size_t>(id)] >= 0) {
+          // Others may read what a swap_out reads.
+          const std::int32_t transfer = in_transfer_[static_cast<std::size_t>(id)];
+          const bool shares =
+              transfer >= 0 && list == &step.inputs && !is_tier(buffer(id)) &&
+              step.kind != StepKind::free && step.kind != StepKind::swap_out &&
+              plan_.steps[static_cast<std::size_t>(transfer)].kind == StepKind::swap_out;
+          if (step.kind != StepKind::swap_wait && transfer >= 0 && !shares) {
             return fail(name + " is in a transfer that nobody has waited for");
           }
           const bool moves = step.kind == StepKind::swap_out || step.kind == StepKind::swap_in ||

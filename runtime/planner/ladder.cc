@@ -12,6 +12,8 @@
 #include "runtime/planner/improve.h"
 #include "runtime/planner/order.h"
 #include "runtime/planner/remat.h"
+#include "runtime/planner/remedies_plan.h"
+#include "runtime/planner/timeline.h"
 
 namespace plimsoll::planner {
 
@@ -21,6 +23,13 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
       options_(options),
       constant_bytes_(constant_bytes),
       problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
+  for (Value& value : problem_.values) value.keep = value.keep || value.hint == Hint::keep;
+  // Other tiers are the entry's: what runs more than once has no bytes of its own there.
+  if (options_.policy == Policy::default_) {
+    PlanOptions own = options_;
+    own.remedies.swap = own.remedies.swap && graph.role == Role::entry;
+    forms_ = find_forms(problem_, own);
+  }
   Schedule once(static_cast<std::size_t>(problem_.op_count()));
   std::iota(once.begin(), once.end(), 0);
   const std::int64_t peak = evaluate(problem_, once, &unlimited_profile_).arena_peak;
@@ -30,12 +39,13 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
   set_targets();
 }
 
-Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule) const {
+Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule,
+                               std::shared_ptr<const Problem> problem) const {
   Rung rung;
-  const Evaluation e = evaluate(problem_, schedule);
+  rung.problem = std::move(problem);
   rung.target = target;
-  rung.live = e.arena_peak;
-  rung.seconds = e.seconds;
+  rung.live = evaluate(problem_of(rung), schedule).arena_peak;
+  rung.seconds = predicted_seconds(problem_of(rung), schedule);
   rung.variants = problem_.variant;
   rung.schedule = std::move(schedule);
   return rung;
@@ -47,7 +57,7 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
   select_variants(rung.variants);
   const std::int64_t target =
       limit == kUnlimited ? 0 : std::max<std::int64_t>(0, limit - fixed_bytes());
-  rung.plan = emit_plan(problem_, rung.schedule, target, 1);
+  rung.plan = emit_plan(problem_of(rung), rung.schedule, target, 1);
   rung.plan.by_cause.constants = constant_bytes_;
   rung.plan.peak_bytes += constant_bytes_;
   rung.plan.live_bytes += constant_bytes_;
@@ -90,7 +100,8 @@ std::int64_t Ladder::least_arena() const {
 }
 
 void Ladder::set_targets() {
-  if (options_.policy == Policy::none || !options_.remedies.recompute) return;
+  if (options_.policy == Policy::none) return;
+  if (!options_.remedies.recompute && forms_.empty() && graph_.variants.empty()) return;
   const std::int64_t top = steps_.front().rung.live;
   const std::int64_t bottom = std::max({least_arena(), top / 512, std::int64_t{64}});
   if (bottom >= top) return;
@@ -130,43 +141,80 @@ void Ladder::choose_variants(std::int64_t target, bool leave_room) {
   }
 }
 
-std::optional<Schedule> Ladder::make_schedule(std::int64_t target, double least_seconds) const {
+// What its author wants recomputed looks as if it took no time.
+std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64_t target,
+                                              double least_seconds) const {
+  const bool hinted = std::any_of(problem.values.begin(), problem.values.end(), [](const Value& v) {
+    return v.hint == Hint::recompute && v.producer >= 0;
+  });
+  if (!hinted || options_.policy != Policy::default_) {
+    return search(problem, target, least_seconds);
+  }
+  Problem wanted = problem;
+  for (const Value& v : problem.values) {
+    if (v.hint == Hint::recompute && v.producer >= 0) {
+      wanted.ops[static_cast<std::size_t>(v.producer)].seconds *= 1e-6;
+    }
+  }
+  return search(wanted, target, 0);
+}
+
+std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t target,
+                                       double least_seconds) const {
+  if (!options_.remedies.recompute) {
+    Schedule once(static_cast<std::size_t>(problem.op_count()));
+    std::iota(once.begin(), once.end(), 0);
+    if (evaluate(problem, once).arena_peak > target) return std::nullopt;
+    return once;
+  }
   switch (options_.policy) {
     case Policy::greedy:
-      return greedy_schedule(problem_, target, options_.min_bytes);
+      return greedy_schedule(problem, target, options_.min_bytes);
     case Policy::sqrt:
-      return checkpoint_sqrt(problem_, target);
+      return checkpoint_sqrt(problem, target);
     default:
-      return rematerialize(problem_, target, options_.min_bytes, least_seconds);
+      return rematerialize(problem, target, options_.min_bytes, least_seconds);
   }
 }
 
-// Adds a step below the others; false when nothing works at `target`. What works but is faster than
-// the step above is left out: with more memory there would be a slower plan.
-bool Ladder::try_target(std::int64_t target, std::int64_t above) {
-  const double least_seconds = steps_.back().rung.seconds;
-  const bool controls = !graph_.variants.empty();
-  std::optional<Rung> best;
-  bool works = false;
+// What works at `target`.
+std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_seconds) {
+  std::vector<Rung> rungs;
   for (const bool leave_room : {true, false}) {
-    if (!leave_room && !controls) break;
+    if (!leave_room && graph_.variants.empty()) break;
     choose_variants(target, leave_room);
-    std::optional<Schedule> schedule = make_schedule(target, least_seconds);
-    if (!schedule) continue;
-    works = true;
-    Rung rung = make_rung(target, std::move(*schedule));
-    if (rung.seconds < least_seconds) continue;
-    if (!best || std::tie(rung.seconds, rung.live) < std::tie(best->seconds, best->live)) {
-      best = std::move(rung);
+    std::optional<Schedule> schedule = make_schedule(problem_, target, least_seconds);
+    const bool hinted = std::any_of(forms_.begin(), forms_.end(), [&](const Form& form) {
+      const Hint hint = problem_.values[static_cast<std::size_t>(form.value)].hint;
+      return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
+    });
+    if (!forms_.empty() && target < steps_.front().rung.live) {
+      const auto recompute = [&](const Problem& problem, std::int64_t limit) {
+        return make_schedule(problem, limit, 0);
+      };
+      auto plan =
+          plan_remedies(problem_, forms_, options_, target, steps_.front().rung.seconds, recompute);
+      if (plan) {
+        if (hinted) schedule.reset();
+        rungs.push_back(make_rung(target, std::move(plan->schedule), std::move(plan->problem)));
+      }
     }
+    if (schedule) rungs.push_back(make_rung(target, std::move(*schedule)));
   }
-  if (best) {
-    Step step;
-    step.rung = std::move(*best);
-    step.portions_end = above;
-    step.least_seconds = least_seconds;
-    steps_.push_back(std::move(step));
-  }
+  return rungs;
+}
+
+// Adds what works at `target` to what is below the last step; false when nothing does. What is
+// faster than the last step can't be used: with more memory there would be a slower plan.
+bool Ladder::try_target(std::int64_t target) {
+  const double least_seconds = steps_.back().rung.seconds;
+  std::vector<Rung> rungs = make_rungs(target, least_seconds);
+  const bool works = !rungs.empty();
+  std::erase_if(rungs, [&](const Rung& rung) { return rung.seconds < least_seconds; });
+  const auto best = std::min_element(rungs.begin(), rungs.end(), [](const Rung& a, const Rung& b) {
+    return std::tie(a.seconds, a.live) < std::tie(b.seconds, b.live);
+  });
+  if (best != rungs.end()) below_.push_back(std::move(*best));
   return works;
 }
 
@@ -183,9 +231,14 @@ void Ladder::make_portions(Step& step, std::int64_t limit) {
     if (portion_reach(target) > limit) return;
     select_variants(before.variants);
     Schedule schedule = before.schedule;
-    keep_where_it_fits(problem_, schedule, target, step.least_seconds);
+    // A transfer's time does not count in full: what is too fast then is left out below.
+    keep_where_it_fits(problem_of(before), schedule, target,
+                       before.problem ? 0 : step.least_seconds);
     if (schedule.size() == before.schedule.size()) continue;
-    step.portions.push_back(make_rung(target, std::move(schedule)));
+    if (before.problem && !keeps_transfers(*before.problem, schedule)) continue;
+    Rung portion = make_rung(target, std::move(schedule), before.problem);
+    if (portion.seconds < step.least_seconds || portion.seconds > before.seconds) continue;
+    step.portions.push_back(std::move(portion));
   }
 }
 
@@ -196,12 +249,12 @@ void Ladder::select_variants(const std::vector<int>& variants) {
   }
 }
 
-// Makes what comes next below: the targets of the grid until two in a row fail, then some between
+// Tries what comes next below: the targets of the grid until two in a row fail, then some between
 // the lowest that works and the one that does not. False when there is nothing left to try.
-bool Ladder::extend() {
+bool Ladder::try_next_target() {
   if (next_target_ < targets_.size()) {
     const std::int64_t target = targets_[next_target_++];
-    if (try_target(target, works_)) {
+    if (try_target(target)) {
       works_ = target;
       fails_ = 0;
       failures_ = 0;
@@ -214,11 +267,39 @@ bool Ladder::extend() {
   if (fails_ == 0 || halvings_ == 0 || works_ - fails_ <= 64) return false;
   --halvings_;
   const std::int64_t middle = (fails_ + works_) / 2 / 64 * 64;
-  if (try_target(middle, works_)) {
+  if (try_target(middle)) {
     works_ = middle;
   } else {
     fails_ = middle;
   }
+  return true;
+}
+
+// Makes the next step: the highest target that works, served by the fastest plan of it and of some
+// targets below, so that a lucky find at a lower one is not lost.
+bool Ladder::extend() {
+  const std::size_t ahead = problem_.op_count() <= 500 ? 3 : 1;
+  while (below_.size() <= ahead && try_next_target()) {
+  }
+  if (below_.empty()) return false;
+  const double least_seconds = steps_.back().rung.seconds;
+  const Rung* best = nullptr;
+  for (const Rung& rung : below_) {
+    if (rung.seconds < least_seconds) continue;
+    if (best == nullptr ||
+        std::tie(rung.seconds, rung.live) < std::tie(best->seconds, best->live)) {
+      best = &rung;
+    }
+  }
+  if (best != nullptr) {
+    Step step;
+    step.rung = *best;
+    step.rung.target = below_.front().target;
+    step.portions_end = steps_.back().rung.target;
+    step.least_seconds = least_seconds;
+    steps_.push_back(std::move(step));
+  }
+  below_.pop_front();
   return true;
 }
 
@@ -287,6 +368,11 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
     plans.push_back(std::make_shared<const Plan>(front[i]->plan));
   }
   return plans;
+}
+
+std::int64_t Ladder::floor_lower_bound() {
+  if (!bound_model_) bound_model_ = make_plan_bound_model(problem_, options_);
+  return fixed_bytes() + least_arena_bytes(*bound_model_);
 }
 
 double Ladder::lower_bound_seconds(std::int64_t limit) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,10 +16,11 @@ namespace plimsoll::planner {
 
 // The plans of one computation that are ever considered, whatever the limit: steps at falling
 // targets, each no faster than the one above it, and between two steps portions of memory given
-// back to the lower one, no faster than the upper. What a step is depends on the steps above it
-// alone and on no limit, so that a limit is answered from the top down: the first plan that fits is
-// the fastest that fits. That makes plans monotone in the limit, and the lowest rung the floor, by
-// construction, and the steps below the answer are never made.
+// back to the lower one, no faster than the upper. What a step is depends on the steps above it,
+// and a fixed number of targets below, and on no limit, so that a limit is answered from the top
+// down: the first plan that fits is the fastest that fits. That makes plans monotone in the limit,
+// and the lowest rung the floor, by construction, and the steps far below the answer are never
+// made.
 class Ladder {
  public:
   // `graph` must outlive the ladder; `constant_bytes` are added to every peak.
@@ -34,6 +36,8 @@ class Ladder {
   std::vector<std::shared_ptr<const Plan>> pareto(int most);
   // No plan of this computation in this order with peak_bytes <= limit is faster (bound.h).
   double lower_bound_seconds(std::int64_t limit);
+  // No limit below is kept by any plan of this computation in this order.
+  std::int64_t floor_lower_bound();
   // Just these choices, and nothing recomputed (remedies.h).
   Result<Plan> plan_with(const Chooser& choose);
 
@@ -43,6 +47,7 @@ class Ladder {
     std::int64_t live = 0;    // arena bytes by liveness
     double seconds = 0;
     std::vector<int> variants;
+    std::shared_ptr<const Problem> problem;  // with choices taken; null: the ladder's own
     Schedule schedule;
     Plan plan;
     bool emitted = false, packed_fully = false;
@@ -63,15 +68,24 @@ class Ladder {
   // target, so that those above a limit need not be made.
   std::int64_t reach(const Rung& rung) const { return fixed_bytes() + rung.live; }
   std::int64_t portion_reach(std::int64_t target) const { return fixed_bytes() + target; }
-  Rung make_rung(std::int64_t target, Schedule schedule) const;
+  Rung make_rung(std::int64_t target, Schedule schedule,
+                 std::shared_ptr<const Problem> problem = nullptr) const;
   const Plan& emit(Rung& rung, std::int64_t limit);
   bool fits(Rung& rung, std::int64_t limit);
   void select_variants(const std::vector<int>& variants);
   void choose_variants(std::int64_t target, bool leave_room);
   std::int64_t least_arena() const;
   void set_targets();
-  std::optional<Schedule> make_schedule(std::int64_t target, double least_seconds) const;
-  bool try_target(std::int64_t target, std::int64_t above);
+  const Problem& problem_of(const Rung& rung) const {
+    return rung.problem ? *rung.problem : problem_;
+  }
+  std::optional<Schedule> make_schedule(const Problem& problem, std::int64_t target,
+                                        double least_seconds) const;
+  std::optional<Schedule> search(const Problem& problem, std::int64_t target,
+                                 double least_seconds) const;
+  std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
+  bool try_target(std::int64_t target);
+  bool try_next_target();
   bool extend();
   void make_portions(Step& step, std::int64_t limit);
 
@@ -85,6 +99,8 @@ class Ladder {
   std::size_t next_target_ = 0;
   std::int64_t works_ = 0, fails_ = 0;  // the lowest target that works, the next that failed
   int failures_ = 0, halvings_ = 0;
+  std::vector<Form> forms_;
+  std::deque<Rung> below_;   // of the targets below the last step that were tried
   std::vector<Step> steps_;  // from the one that gives up nothing downwards
 };
 

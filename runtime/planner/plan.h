@@ -48,7 +48,8 @@ enum class StepKind : std::uint8_t {
   encode,
   decode,
   swap_out,   // inputs[0] (arena) -> outputs[0] (host or disk); goes on in the background until its
-              // swap_wait, and neither buffer may be touched or given up before that
+              // swap_wait; before that neither buffer may be written or given up, nor the second
+              // read
   swap_in,    // inputs[0] (host or disk) -> outputs[0] (arena); as swap_out
   swap_wait,  // waits for the transfer that step `transfer` started
   collective_start,

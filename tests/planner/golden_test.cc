@@ -4,24 +4,33 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "runtime/ir/text.h"
 #include "runtime/planner/cost_model.h"
+#include "runtime/planner/options.h"
 #include "runtime/planner/planner.h"
 
 namespace plimsoll::planner {
 namespace {
 
-// One comment line: `// [policy: P] limit: L expect: A, B, ...`
+// One comment line: `// [FIELD: VALUE ...] limit: L expect: A, B, ...`
 //   L: unlimited, floor, floor-1, a number of bytes, or N%gap: the floor plus N % of what lies
-//      between it and the unlimited peak.
-//   expectations: RESOURCE_EXHAUSTED; peak or recompute, a comparison, and a number or `limit`;
-//      `step NAME` or `no step NAME`: that instruction is (not) recomputed.
+//      between it and the unlimited peak, both those of recomputing alone.
+//   fields: `policy: P`; `remedies: R` (options.h); `min: N` bytes; `host: N` and `disk: N` bytes;
+//      `link: N` bytes per second, each way, of both.
+//   expectations: RESOURCE_EXHAUSTED;
+//      peak, recompute, encode, decode, lossy, swap_out, swap_in, host_bytes or disk_bytes, a
+//      comparison, and a number or `limit`; overhead, a comparison, and a number of per cent;
+//      `step NAME`, `encode NAME CODEC`, `swap NAME`, each maybe after `no`: that instruction is
+//      recomputed, encoded by a codec whose text begins so, or swapped out.
 struct Expectation {
-  std::string text, policy = "default", limit;
+  std::string text, policy = "default", remedies = "all", limit;
+  std::int64_t min_bytes = 0, host = 0, disk = 0;
+  double link = 0;
   std::vector<std::string> wanted;
 };
 
@@ -50,6 +59,16 @@ std::vector<Expectation> expectations(const std::string& hlo) {
     e.text = line;
     e.limit = field(line, "limit");
     if (const std::string policy = field(line, "policy"); !policy.empty()) e.policy = policy;
+    e.remedies = "recompute,compress,swap";
+    if (const std::string words = field(line, "remedies"); !words.empty()) e.remedies = words;
+    const auto number = [&](const char* key) {
+      const std::string digits = field(line, key);
+      return digits.empty() ? 0.0 : std::stod(digits);
+    };
+    e.min_bytes = static_cast<std::int64_t>(number("min"));
+    e.host = static_cast<std::int64_t>(number("host"));
+    e.disk = static_cast<std::int64_t>(number("disk"));
+    e.link = number("link");
     std::istringstream list(line.substr(at + 7));
     for (std::string item; std::getline(list, item, ',');) e.wanted.push_back(trimmed(item));
     found.push_back(e);
@@ -57,11 +76,13 @@ std::vector<Expectation> expectations(const std::string& hlo) {
   return found;
 }
 
-void compare(std::int64_t value, const std::string& relation, std::int64_t other) {
+void compare(double value, const std::string& relation, double other) {
   if (relation == "=") {
     EXPECT_EQ(value, other);
   } else if (relation == "<=") {
     EXPECT_LE(value, other);
+  } else if (relation == ">=") {
+    EXPECT_GE(value, other);
   } else if (relation == ">") {
     EXPECT_GT(value, other);
   } else {
@@ -69,13 +90,58 @@ void compare(std::int64_t value, const std::string& relation, std::int64_t other
   }
 }
 
+PlanOptions options_of(const Expectation& e) {
+  PlanOptions options;
+  const auto remedies = parse_remedies(e.remedies, "remedies");
+  EXPECT_TRUE(remedies.ok());
+  if (remedies.ok()) options.remedies = *remedies;
+  const auto policy = parse_policy(e.policy);
+  EXPECT_TRUE(policy.has_value());
+  if (policy) options.policy = *policy;
+  options.min_bytes = e.min_bytes;
+  options.host.bytes = e.host;
+  options.disk.bytes = e.disk;
+  if (e.link > 0) {
+    for (Tier* tier : {&options.host, &options.disk}) {
+      tier->out_bytes_per_second = tier->in_bytes_per_second = e.link;
+    }
+  }
+  return options;
+}
+
+double measure(const Plan& plan, const std::string& what) {
+  const std::map<std::string, std::int64_t> numbers = {
+      {"peak", plan.peak_bytes},        {"recompute", plan.counts.recompute},
+      {"encode", plan.counts.encode},   {"decode", plan.counts.decode},
+      {"lossy", plan.counts.lossy},     {"swap_out", plan.counts.swap_out},
+      {"swap_in", plan.counts.swap_in}, {"host_bytes", plan.host_bytes},
+      {"disk_bytes", plan.disk_bytes},
+  };
+  if (what == "overhead") return 100 * (plan.predicted_seconds / plan.unlimited_seconds - 1);
+  const auto found = numbers.find(what);
+  EXPECT_NE(found, numbers.end()) << "unknown expectation " << what;
+  return found == numbers.end() ? 0 : static_cast<double>(found->second);
+}
+
+bool has_step(const Plan& plan, const std::string& what, const std::string& name,
+              const std::string& codec) {
+  return std::any_of(plan.steps.begin(), plan.steps.end(), [&](const Step& s) {
+    if (s.instruction == nullptr || s.instruction->name() != name) return false;
+    if (what == "step") return s.kind == StepKind::recompute;
+    if (what == "swap") return s.kind == StepKind::swap_out;
+    return s.kind == StepKind::encode && to_string(s.codec).starts_with(codec);
+  });
+}
+
 void check(const ir::Module& module, const Expectation& e) {
   SCOPED_TRACE(e.text);
   const RooflineCostModel cost_model;
-  PlanOptions options;
-  const auto floor = find_floor(module, cost_model, options);
-  const auto unlimited = make_plan(module, cost_model, options);
+  PlanOptions alone;
+  alone.remedies.compress = alone.remedies.swap = false;
+  const auto floor = find_floor(module, cost_model, alone);
+  const auto unlimited = make_plan(module, cost_model, alone);
   ASSERT_TRUE(floor.ok() && unlimited.ok());
+  PlanOptions options = options_of(e);
   if (e.limit == "floor") {
     options.limit_bytes = floor->bytes;
   } else if (e.limit == "floor-1") {
@@ -86,9 +152,6 @@ void check(const ir::Module& module, const Expectation& e) {
   } else if (e.limit != "unlimited") {
     options.limit_bytes = std::stoll(e.limit);
   }
-  const auto policy = parse_policy(e.policy);
-  ASSERT_TRUE(policy.has_value());
-  options.policy = *policy;
   const auto plan = make_plan(module, cost_model, options);
   if (e.wanted == std::vector<std::string>{"RESOURCE_EXHAUSTED"}) {
     ASSERT_FALSE(plan.ok());
@@ -98,21 +161,23 @@ void check(const ir::Module& module, const Expectation& e) {
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   const Status proof = check_plan(module, *plan);
   EXPECT_TRUE(proof.ok()) << proof.to_string();
+  EXPECT_LE(plan->host_bytes, options.host.bytes);
+  EXPECT_LE(plan->disk_bytes, options.disk.bytes);
   for (const std::string& wanted : e.wanted) {
     SCOPED_TRACE(wanted);
     std::istringstream words(wanted);
-    std::string what, relation, number;
-    words >> what >> relation >> number;
-    if (what == "peak" || what == "recompute") {
-      const std::int64_t value = what == "peak" ? plan->peak_bytes : plan->counts.recompute;
-      compare(value, relation, number == "limit" ? options.limit_bytes : std::stoll(number));
+    std::string what, second, third;
+    words >> what;
+    const bool no = what == "no";
+    if (no) words >> what;
+    words >> second >> third;
+    if (what == "step" || what == "swap" ||
+        (what == "encode" && !third.empty() && (third[0] < '0' || third[0] > '9'))) {
+      EXPECT_EQ(has_step(*plan, what, second, third), !no);
       continue;
     }
-    const std::string name = what == "no" ? number : relation;
-    const bool found = std::any_of(plan->steps.begin(), plan->steps.end(), [&](const Step& s) {
-      return s.kind == StepKind::recompute && s.instruction->name() == name;
-    });
-    EXPECT_EQ(found, what != "no");
+    compare(measure(*plan, what), second,
+            third == "limit" ? static_cast<double>(options.limit_bytes) : std::stod(third));
   }
 }
 
@@ -135,7 +200,7 @@ TEST(PlannerGolden, EveryFileMeetsItsExpectations) {
       ++checked;
     }
   }
-  EXPECT_GE(checked, 12);
+  EXPECT_GE(checked, 40);
 }
 
 }  // namespace

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/remedies_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "runtime/planner/remedies_select.h"
+#include "runtime/planner/timeline.h"
+
+namespace plimsoll::planner {
+namespace {
+
+bool same_choices(const std::vector<Choice>& a, const std::vector<Choice>& b) {
+  const auto same = [](const Choice& x, const Choice& y) {
+    return x.value == y.value && x.kind == y.kind && x.codec == y.codec && x.leave == y.leave &&
+           x.left == y.left &&
+           std::equal(x.returns.begin(), x.returns.end(), y.returns.begin(), y.returns.end(),
+                      [](const Return& p, const Return& q) {
+                        return p.start == q.start && p.ready == q.ready;
+                      });
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+class RemedyPlanner {
+ public:
+  RemedyPlanner(const Problem& problem, std::span<const Form> forms, const PlanOptions& options,
+                std::int64_t limit, double base_seconds, const Recomputer& recompute)
+      : problem_(problem),
+        selector_(problem, forms, options),
+        options_(options),
+        limit_(limit),
+        base_seconds_(base_seconds),
+        recompute_(recompute) {
+    for (const Form& form : forms) {
+      lossless_ = lossless_ || (form.kind == RemedyKind::compress && form.codec.lossless());
+      lossy_ = lossy_ || (form.kind == RemedyKind::compress && !form.codec.lossless());
+      host_ = host_ || form.kind == RemedyKind::swap_host;
+      disk_ = disk_ || form.kind == RemedyKind::swap_disk;
+      const Hint hint = problem.values[static_cast<std::size_t>(form.value)].hint;
+      hinted_ = hinted_ || hint == Hint::compress || hint == Hint::swap;
+    }
+    small_ = problem.op_count() <= 3'000;
+  }
+
+  // All subsets of what there is, each by itself: the largest first, as it is likely the best.
+  std::optional<RemedyPlan> run() {
+    const bool compress = lossless_ || lossy_;
+    for (int tiers = 3; tiers >= 0; --tiers) {
+      const bool host = (tiers & 1) != 0, disk = (tiers & 2) != 0;
+      if ((host && !host_) || (disk && !disk_)) continue;
+      for (int codecs = compress ? (lossy_ ? 2 : 1) : 0; codecs >= 0; --codecs) {
+        if (tiers == 0 && codecs == 0) continue;
+        if (codecs == 1 && !lossless_) continue;
+        SelectionStyle style;
+        style.host = host;
+        style.disk = disk;
+        style.compress = codecs > 0;
+        style.lossy = codecs > 1;
+        try_mask(style);
+        if (is_free() || ((!small_ || hinted_) && best_)) return std::move(best_);
+      }
+    }
+    return std::move(best_);
+  }
+
+ private:
+  bool is_free() const { return best_ && best_->seconds <= base_seconds_; }
+
+  void try_mask(SelectionStyle style) {
+    const bool swaps = style.host || style.disk;
+    for (const bool recompute : {true, false}) {
+      if (recompute && !options_.remedies.recompute) continue;
+      style.recompute = recompute;
+      for (const double factor : {1.0, 4.0}) {
+        if (factor > 1 && (!recompute || !style.compress || !small_)) continue;
+        for (const double stretch : {1.0, 1.3, 2.0, 6.0}) {
+          if (stretch > 1 && !swaps) continue;
+          if (stretch > (recompute ? 2.0 : 6.0)) continue;
+          style.recompute_factor = factor;
+          style.stretch = stretch;
+          try_style(style);
+          if (is_free()) return;
+        }
+      }
+    }
+  }
+
+  // What comes and goes needs a little more than the selection reckons with: it aims lower until
+  // the result fits.
+  void try_style(const SelectionStyle& style) {
+    constexpr int kAims = 4;
+    std::int64_t aim = limit_;
+    for (int i = 0; i < kAims && aim >= 0; ++i) {
+      std::vector<Choice> choices = selector_.select(aim, style);
+      if (choices.empty()) return;
+      const bool again = std::any_of(tried_.begin(), tried_.end(), [&](const Tried& t) {
+        return t.recompute == style.recompute && same_choices(t.choices, choices);
+      });
+      if (again) return;
+      const std::int64_t over = try_choices(choices, style.recompute);
+      tried_.push_back({std::move(choices), style.recompute});
+      if (over <= 0) return;
+      aim = std::min(aim - 64, aim - over);
+    }
+  }
+
+  // Bytes over the limit.
+  std::int64_t try_choices(const std::vector<Choice>& choices, bool recompute) {
+    auto applied = apply_choices(problem_, choices);
+    if (!applied.ok()) return 0;
+    auto problem = std::make_shared<const Problem>(std::move(*applied));
+    Schedule schedule(static_cast<std::size_t>(problem->op_count()));
+    std::iota(schedule.begin(), schedule.end(), 0);
+    const std::int64_t peak = evaluate(*problem, schedule).arena_peak;
+    if (peak > limit_) {
+      if (!recompute) return peak - limit_;
+      // Time can't be won where the codecs alone take longer than the best plan.
+      if (best_ && compute_seconds(*problem) >= best_->seconds) return 0;
+      std::optional<Schedule> found = recompute_(*problem, limit_);
+      if (!found) return peak - limit_;
+      schedule = std::move(*found);
+    }
+    if (!keeps_transfers(*problem, schedule)) return 0;
+    hide_transfers(*problem, schedule, limit_);
+    RemedyPlan plan;
+    plan.seconds = predicted_seconds(*problem, schedule);
+    plan.peak = evaluate(*problem, schedule).arena_peak;
+    plan.problem = std::move(problem);
+    plan.schedule = std::move(schedule);
+    if (plan.peak > limit_) return plan.peak - limit_;
+    if (!best_ || std::tie(plan.seconds, plan.peak) < std::tie(best_->seconds, best_->peak)) {
+      best_ = std::move(plan);
+    }
+    return 0;
+  }
+
+  static double compute_seconds(const Problem& problem) {
+    double seconds = 0;
+    for (const Op& op : problem.ops) {
+      if (op.engine < 0) seconds += op.seconds;
+    }
+    return seconds;
+  }
+
+  struct Tried {
+    std::vector<Choice> choices;
+    bool recompute;
+  };
+
+  const Problem& problem_;
+  const RemedySelector selector_;
+  const PlanOptions& options_;
+  const std::int64_t limit_;
+  const double base_seconds_;
+  const Recomputer& recompute_;
+  bool lossless_ = false, lossy_ = false, host_ = false, disk_ = false, small_ = true;
+  bool hinted_ = false;  // what is asked for is done where more would be possible
+  std::vector<Tried> tried_;
+  std::optional<RemedyPlan> best_;
+};
+
+}  // namespace
+
+std::optional<RemedyPlan> plan_remedies(const Problem& problem, std::span<const Form> forms,
+                                        const PlanOptions& options, std::int64_t arena_limit,
+                                        double base_seconds, const Recomputer& recompute) {
+  if (forms.empty()) return std::nullopt;
+  return RemedyPlanner(problem, forms, options, arena_limit, base_seconds, recompute).run();
+}
+
+}  // namespace plimsoll::planner
