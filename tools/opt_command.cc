@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/byte_size.h"
+#include "runtime/base/log.h"
 #include "runtime/ir/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost_model.h"
@@ -20,7 +21,6 @@ struct OptFlags {
   std::string file;
   std::vector<std::string> passes;
   PlanFlags plan;
-  std::string min_size;
   int block_size = 1;
   bool list = false;
 };
@@ -28,7 +28,6 @@ struct OptFlags {
 // What the two passes that recompute go by, besides the limit.
 struct RematFlags {
   PlanFlags plan;
-  std::int64_t min_bytes = 0;
   int block_size = 1;
 };
 
@@ -44,9 +43,7 @@ Outcome limit_for(const ir::Module& module, const RematFlags& flags, planner::Pl
   const planner::RooflineCostModel cost_model;
   const Outcome outcome = plan_options(
       flags.plan,
-      [&](planner::Policy policy) -> Result<std::int64_t> {
-        planner::PlanOptions unlimited;
-        unlimited.policy = policy;
+      [&](const planner::PlanOptions& unlimited) -> Result<std::int64_t> {
         PLIMSOLL_ASSIGN_OR_RETURN(const planner::Plan plan,
                                   planner::make_plan(module, cost_model, unlimited));
         return plan.peak_bytes;
@@ -61,7 +58,6 @@ Outcome remat(const RematFlags& flags, std::unique_ptr<ir::Module>& module, bool
   planner::PlanOptions options;
   const Outcome outcome = limit_for(*module, flags, options);
   if (!outcome.ok()) return outcome;
-  options.min_bytes = flags.min_bytes;
   // A module has no instructions for the other remedies.
   options.remedies.compress = options.remedies.swap = false;
   const planner::RooflineCostModel cost_model;
@@ -85,7 +81,7 @@ Outcome remat_greedy(const RematFlags& flags, std::unique_ptr<ir::Module>& modul
   module->is_scheduled = true;
   planner::GreedyOptions greedy;
   greedy.limit_bytes = options.limit_bytes;
-  greedy.min_bytes = flags.min_bytes;
+  greedy.min_bytes = options.min_bytes;
   greedy.block_size_limit = flags.block_size;
   const auto result = planner::rematerialize_greedy(*module, greedy);
   PLIMSOLL_PROGRAM_FAULT(result.status());
@@ -93,6 +89,11 @@ Outcome remat_greedy(const RematFlags& flags, std::unique_ptr<ir::Module>& modul
   report["peak_before_bytes"] = result->peak_before;
   report["peak_after_bytes"] = result->peak_after;
   report["rematerialized"] = result->rematerialized;
+  if (result->peak_after > options.limit_bytes) {
+    log_line(LogLevel::warning, "remat-greedy: the peak is " + format_bytes(result->peak_after) +
+                                    " at the end, over the limit of " +
+                                    format_bytes(options.limit_bytes));
+  }
   return {};
 }
 
@@ -107,14 +108,16 @@ std::vector<Pass> make_passes(const RematFlags& flags) {
                     changed = ir::to_text(*module) != before;
                     return {};
                   }});
-  for (const passes::PassInfo& info : passes::all_passes()) {
-    list.push_back({std::string(info.name), std::string(info.description),
-                    [run = info.run](auto& module, bool& changed, Json&) -> Outcome {
-                      const auto result = run(*module);
-                      PLIMSOLL_PROGRAM_FAULT(result.status());
-                      changed = *result;
-                      return {};
-                    }});
+  for (const auto& infos : {passes::all_passes(), passes::rounding_passes()}) {
+    for (const passes::PassInfo& info : infos) {
+      list.push_back({std::string(info.name), std::string(info.description),
+                      [run = info.run](auto& module, bool& changed, Json&) -> Outcome {
+                        const auto result = run(*module);
+                        PLIMSOLL_PROGRAM_FAULT(result.status());
+                        changed = *result;
+                        return {};
+                      }});
+    }
   }
   list.push_back({"remat", "recompute by the planner's choice to fit --memory-limit",
                   [&flags](auto& module, bool& changed, Json& report) {
@@ -140,12 +143,7 @@ Outcome list_passes(const std::vector<Pass>& passes, Output& output) {
 }
 
 Outcome opt(const OptFlags& flags, Output& output) {
-  RematFlags remat_flags{flags.plan, 0, flags.block_size};
-  if (!flags.min_size.empty()) {
-    const auto size = parse_byte_size(flags.min_size, "--min-size");
-    PLIMSOLL_CALL_FAULT(size.status());
-    remat_flags.min_bytes = *size;
-  }
+  const RematFlags remat_flags{flags.plan, flags.block_size};
   const std::vector<Pass> known = make_passes(remat_flags);
   if (flags.list) return list_passes(known, output);
   if (flags.file.empty()) {
@@ -167,8 +165,8 @@ Outcome opt(const OptFlags& flags, Output& output) {
     return Outcome::call_fault(invalid_argument("--passes is required (opt --list names them)"));
   }
   planner::PlanOptions checked;
-  Outcome outcome =
-      plan_options(flags.plan, [](planner::Policy) -> Result<std::int64_t> { return 1; }, checked);
+  Outcome outcome = plan_options(
+      flags.plan, [](const planner::PlanOptions&) -> Result<std::int64_t> { return 1; }, checked);
   if (!outcome.ok()) return outcome;
   std::unique_ptr<ir::Module> module;
   outcome = read_program(flags.file, module);
@@ -201,8 +199,6 @@ void add_opt(Commands& commands) {
       ->delimiter(',')
       ->allow_extra_args(false);
   add_plan_flags(command, flags->plan);
-  command->add_option("--min-size", flags->min_size,
-                      "remat, remat-greedy: smaller values are always kept");
   command
       ->add_option("--block-size", flags->block_size,
                    "remat-greedy: most instructions recomputed as one")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/ir/hint.h"
@@ -8,6 +9,7 @@
 #include "runtime/passes/fusion_rules.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
+#include "runtime/passes/sums.h"
 
 namespace plimsoll::passes {
 
@@ -22,7 +24,8 @@ namespace {
 // in the group (copies included), so a group can't be part of a cycle.
 class VerticalFusion {
  public:
-  explicit VerticalFusion(Computation& computation) : computation_(computation) {}
+  explicit VerticalFusion(Computation& computation)
+      : computation_(computation), accumulations_(accumulations(computation)) {}
 
   bool run() {
     const auto& instructions = computation_.instructions();
@@ -42,7 +45,9 @@ class VerticalFusion {
   };
 
   void place(Instruction& instruction) {
-    if (ir::must_materialize(instruction)) return start(instruction);
+    if (ir::must_materialize(instruction) || accumulations_.contains(&instruction)) {
+      return start(instruction);
+    }
     bool outside = instruction.is_root();
     std::vector<int> groups;
     for (const Instruction* user : instruction.users()) {
@@ -213,6 +218,7 @@ class VerticalFusion {
   }
 
   Computation& computation_;
+  const std::unordered_set<const Instruction*> accumulations_;
   std::vector<Group> groups_;
   std::unordered_map<const Instruction*, std::vector<int>> groups_of_;
 };

@@ -10,6 +10,7 @@
 #include "runtime/passes/fusion_rules.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
+#include "runtime/passes/sums.h"
 
 namespace plimsoll::passes {
 
@@ -192,6 +193,20 @@ class MultiOutputFusion {
            });
   }
 
+  // Two steps of a sum that vertical fusion left apart (sums.h): together they would wait for the
+  // addends of both.
+  static bool accumulate_apart(const Instruction& a, const Instruction& b) {
+    const auto is_step = [](const Instruction& step) {
+      const Instruction& last = step.opcode() == Opcode::fusion ? *step.to_apply()->root() : step;
+      return last.opcode() == Opcode::add &&
+             std::any_of(step.operands().begin(), step.operands().end(),
+                         [](const Instruction* input) {
+                           return input->opcode() != Opcode::fusion && waits_for_sum(*input);
+                         });
+    };
+    return a.users().size() == 1 && a.users()[0] == &b && !a.is_root() && is_step(a) && is_step(b);
+  }
+
   bool merge(std::size_t k, const Set& own, const Set& after) {
     Instruction& a = *ahead(0).instruction;
     Instruction& b = *ahead(k).instruction;
@@ -203,6 +218,7 @@ class MultiOutputFusion {
     }
     outputs.insert(outputs.end(), ahead(k).kernel->outputs.begin(), ahead(k).kernel->outputs.end());
     if (outputs.size() > static_cast<std::size_t>(kMaxFusionOutputs)) return false;
+    if (accumulate_apart(a, b)) return false;
 
     FusedBody body(*computation_.module());
     body.add(a);

@@ -12,9 +12,9 @@
 
 namespace plimsoll::passes {
 
-// Every pass takes a verified module to a verified module with the same meaning, bit for bit, and
-// returns whether it changed anything. None looks at a memory limit, so that bits do not depend on
-// one.
+// Every pass but schedule_sums takes a verified module to a verified module with the same meaning,
+// bit for bit, and returns whether it changed anything. None looks at a memory limit, so that bits
+// do not depend on one.
 
 // Algebraic identities that hold for every bit pattern (x*1, reshape of reshape, slice of all,
 // ...).
@@ -31,13 +31,22 @@ Result<bool> fuse(ir::Module& module);
 // several outputs.
 Result<bool> fuse_multi_output(ir::Module& module);
 
+// Sums of three or more large addends that wait for each other become accumulations in the order in
+// which the addends are made: one buffer instead of one per addend. Floating-point sums round
+// otherwise than as written, so that this is for those who ask for it; it looks at no limit, and
+// the bits are the same at all of them.
+Result<bool> schedule_sums(ir::Module& module);
+
 struct PassInfo {
   std::string_view name;         // as in `plimsoll opt --passes`
   std::string_view description;  // one line
   std::function<Result<bool>(ir::Module&)> run;
 };
-// Every pass by its command-line name.
+// Every pass that keeps the bits, by its command-line name.
 std::span<const PassInfo> all_passes();
+
+// The passes that do not: run when asked for by name only.
+std::span<const PassInfo> rounding_passes();
 
 // The pipeline that compilation runs, verified after each pass in debug builds.
 Status optimize(ir::Module& module);

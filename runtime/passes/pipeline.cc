@@ -36,6 +36,13 @@ std::span<const PassInfo> all_passes() {
   return kPasses;
 }
 
+std::span<const PassInfo> rounding_passes() {
+  static const std::array kPasses = {PassInfo{
+      "sum-scheduling", "Adds large addends up as they are made (rounds otherwise than as written)",
+      schedule_sums}};
+  return kPasses;
+}
+
 Status optimize(ir::Module& module) {
   constexpr int kMaxRounds = 4;
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());

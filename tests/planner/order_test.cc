@@ -195,6 +195,39 @@ TEST(Order, UpdatesRunAsSoonAsTheirGradientsAreThere) {
   EXPECT_EQ(peak_of(order_graph, candidate_orders(graph, false)[0]), 2 * 4096);
 }
 
+// n products that are added up one by one: the sum so far and one product, whatever n is.
+TEST(Order, ASumOfProductsAccumulatesInOneBuffer) {
+  for (const int count : {4, 16}) {
+    ir::Module module("sum");
+    Computation& c = *module.add_computation("entry");
+    module.set_entry(&c);
+    const Shape shape(ir::DType::f32, {64, 64});
+    Instruction* x = c.add_parameter(0, shape, "x");
+    std::vector<Instruction*> terms;
+    for (int i = 0; i < count; ++i) {
+      terms.push_back(matmul(c, x, c.add_parameter(i + 1, shape), 1, 0));
+    }
+    Instruction* sum = terms[0];
+    for (int i = 1; i < count; ++i) {
+      sum = make(c, Opcode::add, {sum, terms[static_cast<std::size_t>(i)]});
+    }
+    make(c, Opcode::negate, {sum});
+    const Result<Plan> plan = make_plan(module, kCostModel, {});
+    ASSERT_TRUE(plan.ok());
+    EXPECT_TRUE(check_plan(module, *plan).ok());
+    EXPECT_EQ(plan->arena_bytes, 2 * 64 * 64 * 4);
+    // Every addition writes where the sum so far is.
+    BufferId total = -1;
+    for (const Step& step : plan->steps) {
+      if (step.instruction->opcode() != Opcode::add) continue;
+      if (total >= 0) {
+        EXPECT_EQ(step.outputs[0], total);
+      }
+      total = step.outputs[0];
+    }
+  }
+}
+
 // Reading the old content after the update would cost a copy of the parameter.
 TEST(Order, UpdatesOfDonatedParametersStayBehindTheirReaders) {
   const auto module = training_step(6, 64, 32);
