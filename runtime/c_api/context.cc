@@ -76,6 +76,16 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.max_pending, count_variable(Variable::trace_limit, 100000));
   }
   options.optimize = in.disable_optimization == 0;
+  if (in.host_limit_bytes < 0 || in.spill_limit_bytes < 0) {
+    return invalid_argument(
+        "host_limit_bytes, spill_limit_bytes: " + std::to_string(in.host_limit_bytes) + ", " +
+        std::to_string(in.spill_limit_bytes) + " (must not be negative)");
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::TierOptions tiers, memory::tier_options_from_environment());
+  if (in.host_limit_bytes > 0) tiers.host_bytes = in.host_limit_bytes;
+  if (in.spill_dir != nullptr) tiers.spill_folder = in.spill_dir;
+  if (in.spill_limit_bytes > 0) tiers.spill_bytes = in.spill_limit_bytes;
+  PLIMSOLL_ASSIGN_OR_RETURN(options.tiers, memory::make_tiers(tiers, device::cpu_device()));
   if (in.log != nullptr) {
     options.log = [log = in.log, user = in.log_user](LogLevel level, std::string_view line) {
       const std::string text(line);
@@ -152,11 +162,29 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
     filled.peak_arena = peak(memory::Tag::arena);
     filled.peak_staging = peak(memory::Tag::staging);
     filled.allocations = s.allocations;
+    const memory::Tiers& tiers = unwrap(context)->budget()->tiers();
+    const auto of = [](const memory::Tier* tier) {
+      return tier == nullptr ? memory::TierStatistics{} : tier->statistics();
+    };
+    const memory::TierStatistics host = of(tiers.host.get()), disk = of(tiers.disk.get());
+    filled.host_limit_bytes = host.limit_bytes;
+    filled.host_used_bytes = host.used_bytes;
+    filled.host_peak_bytes = host.peak_bytes;
+    filled.disk_limit_bytes = disk.limit_bytes;
+    filled.disk_used_bytes = disk.used_bytes;
+    filled.disk_peak_bytes = disk.peak_bytes;
+    filled.swapped_out_bytes = host.out.bytes + disk.out.bytes;
+    filled.swapped_in_bytes = host.in.bytes + disk.in.bytes;
     return c_api::write_struct(filled, out);
   });
 }
 
-void plm_context_reset_peak(plm_context* context) { unwrap(context)->budget()->reset_peak(); }
+void plm_context_reset_peak(plm_context* context) {
+  memory::Budget& budget = *unwrap(context)->budget();
+  budget.reset_peak();
+  if (budget.tiers().host != nullptr) budget.tiers().host->reset_peak();
+  if (budget.tiers().disk != nullptr) budget.tiers().disk->reset_peak();
+}
 
 void plm_context_fail_allocation(plm_context* context, int64_t n) {
   unwrap(context)->budget()->fail_allocation(n);

@@ -278,8 +278,10 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
         c_api::require(executable != nullptr && bytes != nullptr, "floor: a pointer is NULL"));
     const std::lock_guard lock(executable->floor_mutex);
     if (executable->floor_bytes < 0) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor,
-                                executable->program->floor(executable->options));
+      PLIMSOLL_ASSIGN_OR_RETURN(
+          const planner::Floor floor,
+          executable->program->floor(executor::complete_options(
+              executable->options, *executable->program, *executable->budget)));
       executable->floor_bytes = floor.bytes;
     }
     *bytes = executable->floor_bytes;

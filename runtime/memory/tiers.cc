@@ -8,18 +8,22 @@
 
 namespace plimsoll::memory {
 
-Result<Tiers> tiers_from_environment(const std::shared_ptr<device::Device>& device) {
+Result<TierOptions> tier_options_from_environment() {
+  TierOptions options;
+  PLIMSOLL_ASSIGN_OR_RETURN(options.host_bytes, size_variable(Variable::host_limit, 0));
+  options.spill_folder = variable_text(Variable::spill_dir).text;
+  PLIMSOLL_ASSIGN_OR_RETURN(options.spill_bytes, size_variable(Variable::spill_limit, 0));
+  return options;
+}
+
+Result<Tiers> make_tiers(const TierOptions& options,
+                         const std::shared_ptr<device::Device>& device) {
   Tiers tiers;
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t host, size_variable(Variable::host_limit, 0));
-  if (host > 0) tiers.host = HostTier::create(device, host);
-  const std::string folder = variable_text(Variable::spill_dir).text;
-  if (folder.empty()) return tiers;
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t disk, size_variable(Variable::spill_limit, 0));
-  auto file = SpillFile::create(folder, disk, device);
-  if (!file.ok()) {
-    return file.status().with_context(variable_info(Variable::spill_dir).name);
+  if (options.host_bytes > 0) tiers.host = HostTier::create(device, options.host_bytes);
+  if (!options.spill_folder.empty()) {
+    PLIMSOLL_ASSIGN_OR_RETURN(tiers.disk,
+                              SpillFile::create(options.spill_folder, options.spill_bytes, device));
   }
-  tiers.disk = std::move(file).value();
   return tiers;
 }
 

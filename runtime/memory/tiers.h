@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "runtime/base/status.h"
 #include "runtime/memory/host_tier.h"
@@ -15,8 +17,15 @@ struct Tiers {
   std::shared_ptr<SpillFile> disk;
 };
 
-// Those that the environment names (PLIMSOLL_HOST_LIMIT, PLIMSOLL_SPILL_DIR, PLIMSOLL_SPILL_LIMIT).
-Result<Tiers> tiers_from_environment(const std::shared_ptr<device::Device>& device);
+// Which there should be.
+struct TierOptions {
+  std::int64_t host_bytes = 0;   // 0: none
+  std::string spill_folder;      // empty: none
+  std::int64_t spill_bytes = 0;  // 0: what the folder's file system has free
+};
+// PLIMSOLL_HOST_LIMIT, PLIMSOLL_SPILL_DIR, PLIMSOLL_SPILL_LIMIT.
+Result<TierOptions> tier_options_from_environment();
+Result<Tiers> make_tiers(const TierOptions& options, const std::shared_ptr<device::Device>& device);
 
 // The speed of the link between `device` and host memory, and that of a spill file in `folder`.
 Result<LinkSpeed> measure_host_link(const std::shared_ptr<device::Device>& device);

@@ -40,7 +40,7 @@ Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
   jit_options.dump_directory = variable_text(Variable::dump_dir).text;
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
                             jit::Compiler::create(jit_options));
-  auto budget = memory::Budget::create(device::cpu_device(), options.limit_bytes);
+  auto budget = memory::Budget::create(device::cpu_device(), options.limit_bytes, options.tiers);
   return std::unique_ptr<Context>(
       new Context(std::move(options), std::move(budget), std::move(compiler)));
 }
@@ -226,8 +226,9 @@ Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
   PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
   const executor::Program& program = *found.program->program;
   planner::PlanOptions options = options_.planning;
-  options.limit_bytes = planner::kUnlimited;
   options.parameters = residency_of(cut_, *found.program);
+  options = executor::complete_options(options, program, *budget_);
+  options.limit_bytes = planner::kUnlimited;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
   PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, program.floor(options));
   const std::int64_t held = held_beside(cut_);

@@ -27,6 +27,7 @@ namespace plimsoll::trace {
 
 struct ContextOptions {
   std::int64_t limit_bytes = planner::kUnlimited;
+  memory::Tiers tiers;            // where values may go that the limit has no room for
   planner::PlanOptions planning;  // its limit and parameters are not used
   double replan_drift = 0;        // executor/current_executable.h
   bool calibrate = false;         // plan by this machine's measured speeds

@@ -86,6 +86,7 @@ std::string kernels_json(const executor::Executable& executable) {
                .add("launches", entry.launches)
                .add("recomputes", entry.recomputes)
                .add("seconds", entry.seconds)
+               .add("transfer_seconds", entry.transfer_seconds)
                .add("bytes", entry.bytes)
                .object();
   }
@@ -99,6 +100,8 @@ std::string plan_json_fields(const planner::Plan& plan) {
   fields.add("peak_bytes", plan.peak_bytes)
       .add("arena_bytes", plan.arena_bytes)
       .add("live_bytes", plan.live_bytes)
+      .add("host_bytes", plan.host_bytes)
+      .add("disk_bytes", plan.disk_bytes)
       .add("predicted_seconds", plan.predicted_seconds)
       .add("unlimited_seconds", plan.unlimited_seconds)
       .add("lower_bound_seconds", plan.lower_bound_seconds)

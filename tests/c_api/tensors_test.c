@@ -323,6 +323,27 @@ static void structs_of_other_versions_are_understood(void) {
   plm_context_destroy(own);
 }
 
+static void other_places_for_bytes_are_limited_and_counted(void) {
+  plm_context_options options = {0};
+  options.struct_size = sizeof options;
+  options.host_limit_bytes = 1 << 20;
+  options.spill_dir = "/tmp";
+  options.spill_limit_bytes = 1 << 21;
+  plm_context* own = NULL;
+  CHECK_OK(plm_context_create(&options, &own));
+  plm_memory_statistics memory = {0};
+  memory.struct_size = sizeof memory;
+  CHECK_OK(plm_context_memory(own, &memory));
+  CHECK(memory.host_limit_bytes == 1 << 20 && memory.disk_limit_bytes == 1 << 21);
+  CHECK(memory.host_used_bytes == 0 && memory.disk_peak_bytes == 0);
+  plm_context_destroy(own);
+  options.spill_dir = "/nonexistent/folder";
+  CHECK_FAILS(plm_context_create(&options, &own), PLM_INVALID_ARGUMENT, "/nonexistent/folder");
+  options.spill_dir = NULL;
+  options.host_limit_bytes = -1;
+  CHECK_FAILS(plm_context_create(&options, &own), PLM_INVALID_ARGUMENT, "host_limit_bytes");
+}
+
 static void handles_count_references(void) {
   plm_tensor* x = vector3(1, 2, 3);
   plm_tensor_retain(x);
@@ -367,6 +388,7 @@ int main(void) {
   a_limit_that_is_too_low_tells_the_floor();
   a_failed_allocation_is_an_error_and_no_more();
   structs_of_other_versions_are_understood();
+  other_places_for_bytes_are_limited_and_counted();
   handles_count_references();
   names_and_sizes_are_those_of_hlo();
   plm_context_destroy(context);

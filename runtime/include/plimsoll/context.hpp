@@ -58,12 +58,19 @@ struct ContextOptions {
   std::string remedies{};           // e.g. "recompute,swap"; empty: from PLIMSOLL_REMEDIES
   std::int64_t min_size_bytes = 0;  // smaller values are always kept; 0: from PLIMSOLL_MIN_SIZE
   double planning_seconds = 0;      // 0: from PLIMSOLL_PLANNING_SECONDS
+  // Host memory and a file that values may be swapped to.
+  std::int64_t host_limit_bytes = 0;   // 0: from PLIMSOLL_HOST_LIMIT, else none
+  std::string spill_dir{};             // empty: from PLIMSOLL_SPILL_DIR, else none
+  std::int64_t spill_limit_bytes = 0;  // 0: from PLIMSOLL_SPILL_LIMIT, else what is free there
 };
 
 struct MemoryStatistics {
   std::optional<std::int64_t> limit_bytes;  // none: unlimited
   std::int64_t used_bytes = 0;
   std::int64_t peak_bytes = 0;
+  // Of the host memory and the disk that values are swapped to.
+  std::int64_t host_peak_bytes = 0, disk_peak_bytes = 0;
+  std::int64_t swapped_out_bytes = 0, swapped_in_bytes = 0;  // since the context was made
 };
 
 struct MemoryNeeds {
@@ -87,6 +94,9 @@ class Context {
     c.remedies = options.remedies.empty() ? nullptr : options.remedies.c_str();
     c.min_size_bytes = options.min_size_bytes;
     c.planning_seconds = options.planning_seconds;
+    c.host_limit_bytes = options.host_limit_bytes;
+    c.spill_dir = options.spill_dir.empty() ? nullptr : options.spill_dir.c_str();
+    c.spill_limit_bytes = options.spill_limit_bytes;
     if (options.log) {
       c.log = [](void* user, plm_log_level, const char* message) {
         static_cast<State*>(user)->log(message);
@@ -117,6 +127,10 @@ class Context {
     if (c.limit_bytes != PLM_NO_LIMIT) result.limit_bytes = c.limit_bytes;
     result.used_bytes = c.used_bytes;
     result.peak_bytes = c.peak_bytes;
+    result.host_peak_bytes = c.host_peak_bytes;
+    result.disk_peak_bytes = c.disk_peak_bytes;
+    result.swapped_out_bytes = c.swapped_out_bytes;
+    result.swapped_in_bytes = c.swapped_in_bytes;
     return result;
   }
   void reset_peak() { plm_context_reset_peak(handle()); }

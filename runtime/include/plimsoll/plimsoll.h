@@ -268,11 +268,16 @@ typedef struct plm_context_options {
   int64_t max_pending_ops;     // past it the trace is cut by itself; 0: 100,000
   plm_log_function log;        // NULL: silent
   void* log_user;
-  int disable_optimization;  // nonzero: no fusion and no simplification (for comparisons)
-  const char* remedies;      // what may be done with a value instead of keeping it, e.g.
-                             // "recompute,compress"; NULL: PLIMSOLL_REMEDIES. Copied.
-  int64_t min_size_bytes;    // smaller values are always kept; 0: PLIMSOLL_MIN_SIZE
-  double planning_seconds;   // time to look for better plans in; 0: PLIMSOLL_PLANNING_SECONDS
+  int disable_optimization;   // nonzero: no fusion and no simplification (for comparisons)
+  const char* remedies;       // what may be done with a value instead of keeping it, e.g.
+                              // "recompute,compress"; NULL: PLIMSOLL_REMEDIES. Copied.
+  int64_t min_size_bytes;     // smaller values are always kept; 0: PLIMSOLL_MIN_SIZE
+  double planning_seconds;    // time to look for better plans in; 0: PLIMSOLL_PLANNING_SECONDS
+  int64_t host_limit_bytes;   // host memory that values may be swapped to; 0: PLIMSOLL_HOST_LIMIT,
+                              // else none
+  const char* spill_dir;      // folder of the file that values may be swapped to; NULL:
+                              // PLIMSOLL_SPILL_DIR, else none. Copied.
+  int64_t spill_limit_bytes;  // of that file; 0: PLIMSOLL_SPILL_LIMIT, else what is free there
 } plm_context_options;
 
 PLM_EXPORT plm_status* plm_context_create(const plm_context_options* options, plm_context** out);
@@ -294,6 +299,10 @@ typedef struct plm_memory_statistics {
   // At the moment of the peak.
   int64_t peak_parameters, peak_constants, peak_outputs, peak_arena, peak_staging;
   int64_t allocations;
+  // Host memory and disk that values are swapped to; all zero where there is none.
+  int64_t host_limit_bytes, host_used_bytes, host_peak_bytes;
+  int64_t disk_limit_bytes, disk_used_bytes, disk_peak_bytes;
+  int64_t swapped_out_bytes, swapped_in_bytes;  // since the context was made
 } plm_memory_statistics;
 
 // Any thread. Fills the first `struct_size` bytes.
@@ -305,12 +314,13 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 
 // What the last cut did and how it ran, as one JSON object: limit_bytes and available_bytes (null:
 // none), floor_bytes (only after a RESOURCE_EXHAUSTED), peak_bytes, arena_bytes, live_bytes,
+// host_bytes, disk_bytes,
 // predicted_seconds, unlimited_seconds, lower_bound_seconds, planning_seconds, compile_seconds,
 // step_seconds, recomputed_bytes, policy, steps{compute,recompute,...}, by_cause{parameters,...},
 // ops, parameters, outputs, cache ("hit" | "miss"), miss_reason, cuts, cache_hits, cache_misses;
-// with profiling on, also kernels[{name, origin, launches, recomputes, seconds, bytes}], summed
-// over the runs of this plan. Waits for what runs. The text lives until the next call with this
-// context.
+// with profiling on, also kernels[{name, origin, launches, recomputes, seconds, transfer_seconds,
+// bytes}], summed over the runs of this plan (of transfers, `seconds` is what the run waited).
+// Waits for what runs. The text lives until the next call with this context.
 PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
 // Profiling reads the clock around every step of a plan. Off by default.
 PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);
