@@ -31,18 +31,18 @@ void print_row(const StepRow& row) {
                  plimsoll::format_bytes(row.floor_bytes).c_str());
     return;
   }
-  std::fprintf(stderr,
-               "%-5s %5s %-9s %10s  %8.2f ms  measured %+7.1f %%  predicted %+7.1f %%  "
-               "bound %+6.1f %%  peak %5.1f %%  %lld recomputed, %lld encoded, %lld swapped  "
-               "planned in %.2f s%s%s\n",
-               row.workload.c_str(), row.limit.c_str(), row.method.c_str(),
-               plimsoll::format_bytes(row.limit_bytes).c_str(), 1e3 * row.step_seconds,
-               row.measured_percent, row.predicted_percent, row.lower_bound_percent,
-               100.0 * static_cast<double>(row.peak_bytes) / static_cast<double>(row.limit_bytes),
-               static_cast<long long>(row.recomputes), static_cast<long long>(row.encodes),
-               static_cast<long long>(row.swaps), row.planning_seconds,
-               row.same_bits ? "" : "  OTHER BITS",
-               row.peak_bytes <= row.limit_bytes ? "" : "  OVER THE LIMIT");
+  std::fprintf(
+      stderr,
+      "%-5s %5s %-9s %10s  %8.2f ms  measured %+7.1f %% (CPU %+7.1f %%)  predicted %+7.1f %%  "
+      "bound %+6.1f %%  peak %5.1f %%  %lld recomputed, %lld encoded, %lld swapped  "
+      "planned in %.2f s%s%s\n",
+      row.workload.c_str(), row.limit.c_str(), row.method.c_str(),
+      plimsoll::format_bytes(row.limit_bytes).c_str(), 1e3 * row.step_seconds, row.measured_percent,
+      row.cpu_percent, row.predicted_percent, row.lower_bound_percent,
+      100.0 * static_cast<double>(row.peak_bytes) / static_cast<double>(row.limit_bytes),
+      static_cast<long long>(row.recomputes), static_cast<long long>(row.encodes),
+      static_cast<long long>(row.swaps), row.planning_seconds, row.same_bits ? "" : "  OTHER BITS",
+      row.peak_bytes <= row.limit_bytes ? "" : "  OVER THE LIMIT");
 }
 
 ordered_json to_json(const StepRow& row) {
@@ -57,6 +57,7 @@ ordered_json to_json(const StepRow& row) {
   }
   json["step_seconds"] = row.step_seconds;
   json["measured_percent"] = row.measured_percent;
+  json["cpu_percent"] = row.cpu_percent;
   json["predicted_percent"] = row.predicted_percent;
   json["lower_bound_percent"] = row.lower_bound_percent;
   json["predicted_seconds"] = row.predicted_seconds;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -34,12 +35,19 @@ Context make_context(const Method& method) {
   return Context(options);
 }
 
+double cpu_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 // What one step left behind.
 struct StepResult {
   bool fits = true;
   std::int64_t floor_bytes = 0;  // where it didn't fit
   std::string sha256;
   std::int64_t peak_bytes = 0;
+  double cpu_seconds = 0;
   json report;
 };
 
@@ -77,8 +85,10 @@ class Run {
     StepResult result;
     Tensor loss = record(number);
     try {
+      const double start = cpu_seconds();
       context_.step();
       context_.wait();
+      result.cpu_seconds = cpu_seconds() - start;
       result.report = json::parse(context_.report());
       result.peak_bytes = context_.memory().peak_bytes;
     } catch (const Error& error) {
@@ -147,15 +157,18 @@ void take_report(StepRow& row, const json& report) {
 std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<Run>>& runs,
                                    const StepRow& form, int rounds, std::int64_t& step) {
   std::vector<StepRow> rows(runs.size(), form);
-  std::vector<std::vector<double>> seconds(runs.size());
-  std::vector<double> base;
+  std::vector<std::vector<double>> seconds(runs.size()), cpu(runs.size());
+  std::vector<double> base, cpu_base;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     rows[i].method = runs[i]->method().name;
     rows[i].ran = true;
   }
   for (int round = 0; round <= rounds; ++round, ++step) {
     const StepResult reference = unlimited.step(step, PLM_NO_LIMIT);
-    if (round > 0) base.push_back(reference.report.at("step_seconds"));
+    if (round > 0) {
+      base.push_back(reference.report.at("step_seconds"));
+      cpu_base.push_back(reference.cpu_seconds);
+    }
     for (std::size_t turn = 0; turn < runs.size(); ++turn) {
       const std::size_t i = (turn + static_cast<std::size_t>(round)) % runs.size();
       StepRow& row = rows[i];
@@ -166,13 +179,17 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
       row.floor_bytes = std::max(row.floor_bytes, result.floor_bytes);
       if (!result.fits) continue;
       row.peak_bytes = std::max(row.peak_bytes, result.peak_bytes);
-      if (round > 0) seconds[i].push_back(result.report.at("step_seconds"));
+      if (round > 0) {
+        seconds[i].push_back(result.report.at("step_seconds"));
+        cpu[i].push_back(result.cpu_seconds);
+      }
       take_report(row, result.report);
     }
   }
   for (std::size_t i = 0; i < runs.size(); ++i) {
     rows[i].step_seconds = median(seconds[i]);
     rows[i].measured_percent = percent_over(rows[i].step_seconds, median(base));
+    rows[i].cpu_percent = percent_over(median(cpu[i]), median(cpu_base));
   }
   return rows;
 }
@@ -207,7 +224,7 @@ std::vector<StepRow> measure(const Workload& workload, const std::vector<Method>
   for (const auto& run : runs) {
     const MemoryNeeds own = run->needs(step);
     if (run->method().planner != "default") continue;
-    needs.floor_bytes = std::min(needs.floor_bytes, own.floor_bytes);
+    needs.floor_bytes = std::max(needs.floor_bytes, own.floor_bytes);
   }
   ++step;
 

@@ -27,7 +27,8 @@ struct StepRow {
   std::int64_t limit_bytes = 0;
   std::int64_t floor_bytes = 0;  // above the limit: it didn't run
   bool ran = false;
-  double step_seconds = 0;                              // median
+  double step_seconds = 0;  // median
+  double cpu_percent = 0;   // the same in the process's CPU time, which other programs disturb less
   double measured_percent = 0;                          // slower than without a limit
   double predicted_percent = 0;                         // the plan's own word
   double lower_bound_percent = 0;                       // no plan is faster, says the plan

@@ -10,28 +10,32 @@
 
 namespace plimsoll::benchmarks {
 
-// Two 3x3 convolutions, each with batch normalization and ReLU.
-class ConvolutionPair : public nn::Layer {
+// 3x3 convolutions, each with batch normalization and ReLU.
+class ConvolutionStack : public nn::Layer {
  public:
-  ConvolutionPair(std::int64_t inputs, std::int64_t outputs, nn::Initializer& init)
-      : first_(inputs, outputs, 3, init, {.padding = 1, .bias = false}),
-        first_norm_(outputs, init),
-        second_(outputs, outputs, 3, init, {.padding = 1, .bias = false}),
-        second_norm_(outputs, init) {
-    add_child("first", first_);
-    add_child("first_norm", first_norm_);
-    add_child("second", second_);
-    add_child("second_norm", second_norm_);
+  ConvolutionStack(std::int64_t inputs, std::int64_t outputs, std::int64_t depth,
+                   nn::Initializer& init) {
+    for (std::int64_t i = 0; i < depth; ++i) {
+      layers_.push_back(std::make_unique<Normalized>(i == 0 ? inputs : outputs, outputs, init));
+      add_child("convolution" + std::to_string(i + 1), layers_.back()->convolution);
+      add_child("normalization" + std::to_string(i + 1), layers_.back()->normalization);
+    }
   }
   Tensor forward(const Tensor& x) override {
-    return relu(second_norm_(second_(relu(first_norm_(first_(x))))));
+    Tensor y = x;
+    for (const auto& layer : layers_) y = relu(layer->normalization(layer->convolution(y)));
+    return y;
   }
 
  private:
-  nn::Conv2d first_;
-  nn::BatchNorm2d first_norm_;
-  nn::Conv2d second_;
-  nn::BatchNorm2d second_norm_;
+  struct Normalized {
+    Normalized(std::int64_t inputs, std::int64_t outputs, nn::Initializer& init)
+        : convolution(inputs, outputs, 3, init, {.padding = 1, .bias = false}),
+          normalization(outputs, init) {}
+    nn::Conv2d convolution;
+    nn::BatchNorm2d normalization;
+  };
+  std::vector<std::unique_ptr<Normalized>> layers_;
 };
 
 // Every pixel twice in both directions; NHWC.
@@ -45,7 +49,8 @@ inline Tensor upsample(const Tensor& x) {
 struct SegmentationNetworkOptions {
   std::int64_t inputs = 3;
   std::int64_t classes = 4;
-  std::vector<std::int64_t> widths = {16, 32, 64, 128};  // per level; each halves the image
+  std::int64_t depth = 3;                              // convolutions per level and direction
+  std::vector<std::int64_t> widths = {8, 16, 32, 64};  // per level; each halves the image
 };
 
 // A U-Net (Ronneberger et al., arXiv:1505.04597): down, and up again beside the kept activations of
@@ -56,13 +61,13 @@ class SegmentationNetwork : public nn::Layer {
       : head_(options.widths.at(0), options.classes, 1, init) {
     std::int64_t inputs = options.inputs;
     for (const std::int64_t width : options.widths) {
-      down_.push_back(std::make_unique<ConvolutionPair>(inputs, width, init));
+      down_.push_back(std::make_unique<ConvolutionStack>(inputs, width, options.depth, init));
       add_child("down" + std::to_string(down_.size()), *down_.back());
       inputs = width;
     }
     for (std::size_t level = options.widths.size() - 1; level-- > 0;) {
       const std::int64_t width = options.widths[level];
-      up_.push_back(std::make_unique<ConvolutionPair>(inputs + width, width, init));
+      up_.push_back(std::make_unique<ConvolutionStack>(inputs + width, width, options.depth, init));
       add_child("up" + std::to_string(up_.size()), *up_.back());
       inputs = width;
     }
@@ -84,8 +89,8 @@ class SegmentationNetwork : public nn::Layer {
   }
 
  private:
-  std::vector<std::unique_ptr<ConvolutionPair>> down_;
-  std::vector<std::unique_ptr<ConvolutionPair>> up_;
+  std::vector<std::unique_ptr<ConvolutionStack>> down_;
+  std::vector<std::unique_ptr<ConvolutionStack>> up_;
   nn::Conv2d head_;
 };
 

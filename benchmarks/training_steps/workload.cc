@@ -52,7 +52,8 @@ Training train(std::unique_ptr<nn::Layer> network,
 
 Training start_cnn(std::int64_t batch) {
   nn::Initializer init(kSeed);
-  const examples::ResidualNetworkOptions options;
+  examples::ResidualNetworkOptions options;
+  options.blocks_per_stage = 4;
   const std::int64_t classes = options.classes;
   return train(std::make_unique<examples::ResidualNetwork>(options, init),
                [batch, classes](nn::Layer& network, std::int64_t step) {
@@ -65,8 +66,8 @@ Training start_gpt(std::int64_t batch) {
   nn::Initializer init(kSeed);
   examples::LanguageModelOptions options;
   options.vocabulary = 96;
-  options.width = 128;
-  options.layers = 4;
+  options.width = 96;
+  options.layers = 6;
   return train(std::make_unique<examples::LanguageModel>(options, init),
                [batch, options](nn::Layer& network, std::int64_t step) {
                  const Dims dims = {batch, options.context};
@@ -110,7 +111,7 @@ std::vector<Workload> training_workloads(double scale) {
   return {{"cnn", [n = batch(64)] { return start_cnn(n); }},
           {"gpt", [n = batch(16)] { return start_gpt(n); }},
           {"lstm", [n = batch(48)] { return start_lstm(n); }},
-          {"unet", [n = batch(4)] { return start_unet(n); }}};
+          {"unet", [n = batch(8)] { return start_unet(n); }}};
 }
 
 }  // namespace plimsoll::benchmarks
