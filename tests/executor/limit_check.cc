@@ -2,6 +2,8 @@
 #include "tests/executor/limit_check.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -17,15 +19,55 @@ using executor::Program;
 struct LimitedRun {
   std::string error;
   ir::Literal result;
-  std::int64_t peak_bytes = 0, measured_bytes = 0, recompute_steps = 0;
+  std::int64_t peak_bytes = 0, measured_bytes = 0;
+  planner::StepCounts counts;
   double predicted_seconds = 0;
 };
 
+// At fixed speeds: plans do not depend on the machine.
+std::shared_ptr<memory::Tiers> make_tiers(const LimitOptions& options, std::string& error) {
+  auto tiers = std::make_shared<memory::Tiers>();
+  const auto device = device::cpu_device();
+  if (options.host_bytes > 0) {
+    tiers->host = memory::HostTier::create(device, options.host_bytes);
+    tiers->host->set_speed({20e9, 20e9, 5e-6});
+  }
+  if (options.disk_bytes > 0) {
+    const auto folder = std::filesystem::temp_directory_path().string();
+    auto file = memory::SpillFile::create(folder, options.disk_bytes, device);
+    if (!file.ok()) {
+      error = file.status().to_string();
+      return tiers;
+    }
+    tiers->disk = std::move(file).value();
+    tiers->disk->set_speed({5e9, 5e9, 20e-6});
+  }
+  return tiers;
+}
+
+planner::PlanOptions plan_options(const LimitOptions& options) {
+  planner::PlanOptions made;
+  made.remedies = options.remedies;
+  return made;
+}
+
+// The plan's share of a tier, and no byte left over.
+std::string check_tier(const memory::Tier* tier, std::int64_t planned, const char* name) {
+  const memory::TierStatistics s = tier == nullptr ? memory::TierStatistics{} : tier->statistics();
+  if (s.peak_bytes == planned && s.used_bytes == 0 && s.peak_bytes <= s.limit_bytes) return {};
+  return "of " + std::string(name) + " " + std::to_string(s.peak_bytes) + " bytes were used and " +
+         std::to_string(planned) + " planned of " + std::to_string(s.limit_bytes) + "; " +
+         std::to_string(s.used_bytes) + " are used still";
+}
+
 LimitedRun run_at(const std::shared_ptr<const Program>& program,
-                  std::span<const ir::Literal> arguments, std::int64_t limit) {
+                  std::span<const ir::Literal> arguments, std::int64_t limit,
+                  const LimitOptions& check) {
   LimitedRun run;
-  const auto budget = memory::Budget::create(device::cpu_device(), limit);
-  planner::PlanOptions options;
+  const auto tiers = make_tiers(check, run.error);
+  if (!run.error.empty()) return run;
+  const auto budget = memory::Budget::create(device::cpu_device(), limit, *tiers);
+  planner::PlanOptions options = plan_options(check);
   options.limit_bytes = limit;
   const auto executable = Executable::create(program, options, *budget);
   if (!executable.ok()) {
@@ -45,7 +87,7 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
   run.result = std::move(result).value();
   run.peak_bytes = plan.peak_bytes;
   run.measured_bytes = budget->statistics().peak_bytes;
-  run.recompute_steps = plan.counts.recompute;
+  run.counts = plan.counts;
   run.predicted_seconds = plan.predicted_seconds;
   if (run.measured_bytes > limit) run.error = "measured peak is over the limit";
   // The plan counts every constant of the module; the run holds those that are used.
@@ -54,21 +96,28 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
     run.error = "measured peak " + std::to_string(run.measured_bytes) + " is not the plan's " +
                 std::to_string(run.peak_bytes);
   }
+  if (run.error.empty()) run.error = check_tier(tiers->host.get(), plan.host_bytes, "host memory");
+  if (run.error.empty()) run.error = check_tier(tiers->disk.get(), plan.disk_bytes, "disk");
   return run;
 }
 
 }  // namespace
 
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
-                         jit::Compiler& compiler, std::uint64_t seed, int limits, bool optimize,
-                         LimitCheck* report) {
-  auto program = Program::create(module.clone(), compiler, optimize);
+                         jit::Compiler& compiler, std::uint64_t seed, int limits,
+                         const LimitOptions& options, LimitCheck* report) {
+  auto program = Program::create(module.clone(), compiler, options.optimize);
   if (!program.ok()) return "compile: " + program.status().to_string();
-  const LimitedRun unlimited = run_at(*program, arguments, planner::kUnlimited);
+  const LimitedRun unlimited = run_at(*program, arguments, planner::kUnlimited, options);
   if (!unlimited.error.empty()) return "unlimited: " + unlimited.error;
 
-  const auto floor =
-      planner::find_floor((*program)->module(), (*program)->cost_model(), planner::PlanOptions{});
+  std::string error;
+  const auto tiers = make_tiers(options, error);
+  if (!error.empty()) return error;
+  const auto scratch = memory::Budget::create(device::cpu_device(), planner::kUnlimited, *tiers);
+  planner::PlanOptions floor_options =
+      executor::complete_options(plan_options(options), **program, *scratch);
+  const auto floor = (*program)->floor(floor_options);
   if (!floor.ok()) return "floor: " + floor.status().to_string();
   if (floor->bytes > unlimited.peak_bytes) return "the floor is above the unlimited peak";
   if (report != nullptr) {
@@ -83,7 +132,7 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
   std::sort(at.begin(), at.end());
   double slower = -1;
   for (const std::int64_t limit : at) {
-    const LimitedRun run = run_at(*program, arguments, limit);
+    const LimitedRun run = run_at(*program, arguments, limit, options);
     const std::string where = "at limit " + std::to_string(limit) + " (floor " +
                               std::to_string(floor->bytes) + ", peak " +
                               std::to_string(unlimited.peak_bytes) + "): ";
@@ -95,13 +144,14 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
     slower = run.predicted_seconds;
     if (report != nullptr) {
       ++report->limits;
-      if (run.recompute_steps > 0) ++report->recomputing_plans;
+      if (run.counts.recompute > 0) ++report->recomputing_plans;
+      if (run.counts.encode > 0) ++report->encoding_plans;
+      if (run.counts.swap_out > 0) ++report->swapping_plans;
     }
   }
   if (floor->bytes > 0) {
-    planner::PlanOptions below;
-    below.limit_bytes = floor->bytes - 1;
-    const auto refused = planner::make_plan((*program)->module(), (*program)->cost_model(), below);
+    floor_options.limit_bytes = floor->bytes - 1;
+    const auto refused = (*program)->plan(floor_options);
     if (refused.ok()) return "one byte below the floor was planned";
     if (refused.status().code() != StatusCode::resource_exhausted ||
         refused.status().shortage() == nullptr ||
@@ -119,7 +169,7 @@ ir::Literal run_unlimited(const ir::Module& module, std::span<const ir::Literal>
     error = program.status().to_string();
     return {};
   }
-  LimitedRun run = run_at(*program, arguments, planner::kUnlimited);
+  LimitedRun run = run_at(*program, arguments, planner::kUnlimited, {});
   error = run.error;
   return std::move(run.result);
 }

@@ -9,23 +9,32 @@
 #include "jit/jit.h"
 #include "runtime/ir/literal.h"
 #include "runtime/ir/module.h"
+#include "runtime/planner/planner.h"
 
 namespace plimsoll::testing {
 
 struct LimitCheck {
   int limits = 0;             // runs under a limit
   int recomputing_plans = 0;  // of which recomputed something
+  int encoding_plans = 0, swapping_plans = 0;
   std::int64_t floor_bytes = 0, peak_bytes = 0;
+};
+
+// What may be done with values besides keeping them, and where else they may go.
+struct LimitOptions {
+  bool optimize = true;  // run the passes, or the module as written
+  planner::Remedies remedies;
+  std::int64_t host_bytes = 0, disk_bytes = 0;
 };
 
 // Runs `module` (optimized or as written) without a limit, at its floor, at `limits` further limits
 // between floor and peak (drawn from `seed`) and just below the floor. Returns what broke, or an
 // empty string: every result has the bits of the unlimited run, every measured peak is at or under
-// its limit and is the plan's, every plan passes check_plan, predicted time never rises with the
-// limit, and one byte below the floor is refused with the floor's number.
+// its limit and is the plan's, on the other tiers too, every plan passes check_plan, predicted time
+// never rises with the limit, and one byte below the floor is refused with the floor's number.
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
                          jit::Compiler& compiler, std::uint64_t seed, int limits,
-                         bool optimize = true, LimitCheck* report = nullptr);
+                         const LimitOptions& options = {}, LimitCheck* report = nullptr);
 
 // The result of `module` with its passes on or off, unlimited. The error's text in `error` on
 // failure.

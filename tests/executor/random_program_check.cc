@@ -27,6 +27,21 @@ cases::RandomModuleOptions options_of(std::uint64_t seed) {
   return options;
 }
 
+// Every fourth program may only recompute, and so on up to everything; tiers that are large or
+// small for the program.
+LimitOptions limits_of(std::uint64_t seed) {
+  LimitOptions options;
+  // Unfused programs keep more values, so a third of them is checked as written.
+  options.optimize = seed % 3 != 0;
+  const std::uint64_t kind = seed / 2 % 4;
+  options.remedies.compress = kind == 1 || kind == 3;
+  options.remedies.swap = kind >= 2;
+  options.remedies.recompute = seed % 8 != 6;
+  if (kind >= 2) options.host_bytes = seed % 5 == 0 ? 64 << 10 : 64 << 20;
+  if (kind == 3) options.disk_bytes = 64 << 20;
+  return options;
+}
+
 }  // namespace
 
 std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, int limits,
@@ -47,11 +62,12 @@ std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, in
   error = cases::compare_bits(result, unfused);
   if (!error.empty()) return "fused and unfused: " + error;
   LimitCheck report;
-  // Unfused programs keep more values, so a third of them is checked as written.
-  error = check_limits(*module, arguments, compiler, seed, limits, seed % 3 != 0, &report);
+  error = check_limits(*module, arguments, compiler, seed, limits, limits_of(seed), &report);
   if (!error.empty()) return error;
   totals.limits += report.limits;
   totals.recomputing_plans += report.recomputing_plans;
+  totals.encoding_plans += report.encoding_plans;
+  totals.swapping_plans += report.swapping_plans;
   totals.floor_share += report.peak_bytes > 0 ? static_cast<double>(report.floor_bytes) /
                                                     static_cast<double>(report.peak_bytes)
                                               : 1;

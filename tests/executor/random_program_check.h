@@ -10,11 +10,13 @@ namespace plimsoll::testing {
 
 struct RandomProgramTotals {
   std::int64_t instructions = 0, limits = 0, recomputing_plans = 0;
+  std::int64_t encoding_plans = 0, swapping_plans = 0;
   double floor_share = 0;  // sum over programs of floor / unlimited peak
 };
 
 // The random program of `seed`: optimized against the interpreter, then check_limits at `limits`
-// limits besides floor and peak. Empty when all holds, else what broke.
+// limits besides floor and peak, with remedies and tiers that change from seed to seed. Empty when
+// all holds, else what broke.
 std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, int limits,
                                  RandomProgramTotals& totals);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_programs FIRST COUNT: random programs at random limits (limit_check.h), one line per
-// failure with the shrunk program, a summary at the end. Exit code 1 when anything failed.
+// random_programs FIRST COUNT LIMITS: random programs at random limits (limit_check.h), one line
+// per failure with the shrunk program, a summary at the end. Exit code 1 when anything failed.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   using namespace plimsoll;
   const std::uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 0;
   const std::uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 500;
+  const int limits = argc > 3 ? std::atoi(argv[3]) : 4;
   auto compiler = jit::Compiler::create();
   if (!compiler.ok()) {
     std::fprintf(stderr, "random_programs: %s\n", compiler.status().to_string().c_str());
@@ -24,16 +25,18 @@ int main(int argc, char** argv) {
   testing::RandomProgramTotals totals;
   std::uint64_t failures = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const std::string error = testing::check_random_program(seed, **compiler, 4, totals);
+    const std::string error = testing::check_random_program(seed, **compiler, limits, totals);
     if (error.empty()) continue;
     ++failures;
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), error.c_str());
   }
   std::printf(
-      "%llu random programs, %lld instructions, %lld runs under a limit (%lld of them recomputed), "
-      "mean floor %.0f %% of the peak, %llu failures\n",
+      "%llu random programs, %lld instructions, %lld runs under a limit (%lld of them recomputed, "
+      "%lld "
+      "encoded, %lld swapped), mean floor %.0f %% of the peak, %llu failures\n",
       static_cast<unsigned long long>(count), static_cast<long long>(totals.instructions),
       static_cast<long long>(totals.limits), static_cast<long long>(totals.recomputing_plans),
+      static_cast<long long>(totals.encoding_plans), static_cast<long long>(totals.swapping_plans),
       count > 0 ? 100 * totals.floor_share / static_cast<double>(count) : 0.0,
       static_cast<unsigned long long>(failures));
   return failures == 0 ? 0 : 1;
