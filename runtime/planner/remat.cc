@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "runtime/planner/chain.h"
 #include "runtime/planner/improve.h"
 #include "runtime/planner/walk.h"
 
@@ -74,6 +75,12 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
   const auto most_seconds = [&] {
     return best.schedule ? best.seconds * 1.3 : std::numeric_limits<double>::infinity();
   };
+  constexpr std::int64_t kChainEffort = 1'000'000;
+  if (min_bytes == 0) {
+    if (auto schedule = chain_schedule(problem, arena_limit, kChainEffort)) {
+      best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
+    }
+  }
   std::vector<WalkStyle> styles(5);
   styles[1].gap_power = 0.5;
   styles[2].gap_power = 0;
