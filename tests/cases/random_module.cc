@@ -80,8 +80,10 @@ class TrainingStep {
         share * static_cast<double>(b_.options.largest_bytes) / static_cast<double>(4 * columns));
     dims_ = {std::max<std::int64_t>(rows, 1), columns};
     Value h = b_.parameter(dims_);
+    noise_ = h;
     for (int i = 0; i < layers; ++i) {
       layers_.push_back(forward(h));
+      if (b_.options.gates) open_gate(layers_.back());
       h = layers_.back().output;
     }
     b_.push(b_.graph.mean(h, {0}));
@@ -93,7 +95,7 @@ class TrainingStep {
     Value gradient =
         g.binary(Opcode::subtract, layers_.back().output, g.fitted(b_.any(), dims_), 4);
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-      gradient = g.tamed(backward(*layer, gradient));
+      gradient = g.tamed(backward(*layer, close_gate(*layer, gradient)));
     }
     b_.push(g.mean(gradient, {1}));
     return std::move(updates_);
@@ -101,17 +103,70 @@ class TrainingStep {
 
  private:
   enum class Kind { linear, gain, residual };
+  enum class Gate { none, mask, sign, rounded };
   struct Layer {
     Kind kind;
     Value input, weights, bias, inner, output;
+    Gate gate = Gate::none;
+    Value through;                // sign, rounded: what the gate works with, forward and backward
+    Instruction* mask = nullptr;  // mask
   };
+
+  Instruction* is_positive(Value x) {
+    return b_.graph.compare(x.at, b_.graph.constant(0, dims_).at, ir::ComparisonDirection::gt);
+  }
+  Value selected(Instruction* mask, Value yes, Value no) {
+    const double bound = std::max(yes.bound, no.bound);
+    return {b_.graph.op(Opcode::select, {mask, yes.at, no.at}), bound, yes.exact && no.exact};
+  }
+
+  // Works on the layer's output with something that every implementation computes with the same
+  // bits.
+  void open_gate(Layer& layer) {
+    Graph& g = b_.graph;
+    const Value u = g.unary(Opcode::sine, g.scaled(noise_, 0.5 + b_.random.unit()), 1);
+    const Gate gates[] = {Gate::none, Gate::mask, Gate::sign, Gate::rounded};
+    layer.gate = gates[b_.random.below(4)];
+    layer.through = u;
+    switch (layer.gate) {
+      case Gate::none:
+        return;
+      case Gate::mask:
+        layer.mask = is_positive(u);
+        layer.output = selected(layer.mask, layer.output, g.constant(0, dims_));
+        return;
+      case Gate::sign:
+        layer.output = g.tamed(g.binary(Opcode::add, layer.output, u, layer.output.bound + 1));
+        return;
+      case Gate::rounded:
+        layer.through.at = g.convert(g.convert(u.at, ir::DType::bf16), ir::DType::f32);
+        layer.output = g.binary(Opcode::multiply, layer.output, layer.through, layer.output.bound);
+        return;
+    }
+  }
+  Value close_gate(const Layer& layer, Value gradient) {
+    Graph& g = b_.graph;
+    switch (layer.gate) {
+      case Gate::none:
+        return gradient;
+      case Gate::mask:
+        return selected(layer.mask, gradient, g.constant(0, dims_));
+      case Gate::sign:
+        return selected(is_positive(layer.through), gradient, g.scaled(gradient, 0.5));
+      case Gate::rounded:
+        return g.binary(Opcode::multiply, gradient, layer.through, gradient.bound);
+    }
+    return gradient;
+  }
 
   Value over_rows(Value vector) { return b_.graph.broadcast(vector, dims_, {1}); }
 
   Layer forward(Value h) {
     Graph& g = b_.graph;
     const Kind kinds[] = {Kind::linear, Kind::gain, Kind::residual};
-    Layer layer{kinds[b_.random.below(3)], h, {}, {}, {}, {}};
+    Layer layer;
+    layer.kind = kinds[b_.random.below(3)];
+    layer.input = h;
     const std::int64_t columns = dims_[1];
     layer.bias = b_.parameter({columns});
     if (layer.kind == Kind::gain) {
@@ -159,6 +214,7 @@ class TrainingStep {
 
   Builder& b_;
   Dims dims_;
+  Value noise_;
   std::vector<Layer> layers_;
   std::vector<std::pair<Instruction*, Instruction*>> updates_;
 };

@@ -16,6 +16,9 @@ struct RandomModuleOptions {
   bool control_flow = true;   // call, while, conditional
   bool mixed_dtypes = true;   // f64, f16, bf16, pred and integers besides f32
   bool donations = true;      // some parameters give their buffers to outputs
+  // Layers of the training step also keep values that have a smaller exact form: masks, what is
+  // only compared later, and what came from bf16.
+  bool gates = false;
 };
 
 // A valid module, the same one for the same seed and options. Made so that results can be compared

@@ -21,6 +21,7 @@ cases::RandomModuleOptions options_of(std::uint64_t seed) {
     options.instructions = 100;
     options.control_flow = false;
     options.mixed_dtypes = false;
+    options.gates = seed / 2 % 2 == 1;
     options.smallest_bytes = 32 << 10;
     options.largest_bytes = 64 << 10;
   }
@@ -36,7 +37,7 @@ LimitOptions limits_of(std::uint64_t seed) {
   const std::uint64_t kind = seed / 2 % 4;
   options.remedies.compress = kind == 1 || kind == 3;
   options.remedies.swap = kind >= 2;
-  options.remedies.recompute = seed % 8 != 6;
+  options.remedies.recompute = kind == 0 || seed / 8 % 2 == 0;
   if (kind >= 2) options.host_bytes = seed % 5 == 0 ? 64 << 10 : 64 << 20;
   if (kind == 3) options.disk_bytes = 64 << 20;
   return options;

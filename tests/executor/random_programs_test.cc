@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 200 random programs at random limits; scripts/random_programs.sh runs as many as asked.
+// 40 random programs at random limits, with remedies and tiers that change from one to the next;
+// scripts/random_programs.sh runs as many as asked.
 #include <gtest/gtest.h>
 
 #include "jit/jit.h"
@@ -9,7 +10,7 @@ namespace plimsoll {
 namespace {
 
 constexpr int kShards = 8;
-constexpr int kSeedsPerShard = 25;
+constexpr int kSeedsPerShard = 5;
 
 class RandomPrograms : public ::testing::TestWithParam<int> {};
 
@@ -21,8 +22,9 @@ TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
     const auto seed = static_cast<std::uint64_t>(GetParam() * kSeedsPerShard + i);
     EXPECT_EQ(testing::check_random_program(seed, **compiler, 3, totals), "") << "seed " << seed;
   }
-  // Limits below the peak must have forced something to be computed again.
-  EXPECT_GT(totals.recomputing_plans, kSeedsPerShard / 4);
+  // Limits below the peak must have forced something.
+  EXPECT_GT(totals.recomputing_plans + totals.swapping_plans + totals.encoding_plans,
+            kSeedsPerShard / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0, kShards));
