@@ -20,13 +20,15 @@ struct SearchEffort {
   double scale = 1;    // of the local search's work
   double seconds = 0;  // local search until this much time has passed instead; 0: by counted work,
                        // so that equal inputs give equal schedules
+  bool reorder = false;  // first executions may move as well, as far as values allow. Bounds do not
+                         // hold for such schedules, and ops must have no other reason for order
 };
 
 // The fastest schedule found whose arena peak by liveness is at most `arena_limit`; nothing when
-// none is found. First executions stay in the order of the problem. Values smaller than `min_bytes`
-// are never given up. `starts` are schedules to begin with besides those of the walks; those that
-// are not valid or need more than the limit are brought within it or left out. Deterministic unless
-// `effort.seconds` is given.
+// none is found. First executions stay in the order of the problem unless `effort.reorder`. Values
+// smaller than `min_bytes` are never given up. `starts` are schedules to begin with besides those
+// of the walks; those that are not valid or need more than the limit are brought within it or left
+// out. Deterministic unless `effort.seconds` is given.
 std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t arena_limit,
                                         std::int64_t min_bytes, const SearchEffort& effort,
                                         std::span<const Schedule> starts = {});

@@ -22,8 +22,9 @@ Walk::Walk(const Problem& problem, std::int64_t min_bytes)
   for (std::size_t v = 0; v < values; ++v) {
     const Value& value = problem.values[v];
     arena_[v] = value.home == Home::arena;
-    can_evict_[v] = arena_[v] && !value.live_out && !value.keep && value.producer >= 0 && value.bytes > 0 &&
-                    value.bytes >= min_bytes && problem.ops[at(value.producer)].recomputable;
+    can_evict_[v] = arena_[v] && !value.live_out && !value.keep && value.producer >= 0 &&
+                    value.bytes > 0 && value.bytes >= min_bytes &&
+                    problem.ops[at(value.producer)].recomputable;
   }
   if (!problem.view_of.empty()) views_ = list_views(problem);
   prefix_seconds_.resize(problem.ops.size());
@@ -116,6 +117,7 @@ double Walk::score(ValueId v) {
   if (style_.gap_power != 1) gap = style_.gap_power == 0 ? 1 : std::pow(gap, style_.gap_power);
   double result = cost / (bytes * gap);
   if (next_use(v) == kNever) result *= 0.5;
+  if (!style_.weight.empty()) result *= style_.weight[at(v)];
   if (!style_.keep.empty() && style_.keep[at(v)]) result *= 1e9;
   return result;
 }

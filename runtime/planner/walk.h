@@ -21,6 +21,8 @@ struct WalkStyle {
   // Ops whose results are always given up after their uses when memory is short (checkpointing);
   // empty: none.
   std::vector<char> keep;  // per value: 1 = give up last
+  // Per value, what its price is multiplied by; empty: 1.
+  std::vector<double> weight;
 };
 
 // Runs the order once under `arena_limit`, giving values up when an op does not fit and recomputing
