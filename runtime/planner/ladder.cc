@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "runtime/planner/bound.h"
+#include "runtime/planner/callee_room.h"
 #include "runtime/planner/emit.h"
 #include "runtime/planner/greedy_schedule.h"
 #include "runtime/planner/improve.h"
@@ -116,31 +117,6 @@ void Ladder::set_targets() {
   halvings_ = ops <= 3'000 ? 6 : ops <= 30'000 ? 4 : 2;
 }
 
-// Each loop, call and conditional gets its fastest callee plans that fit beside its own operands,
-// and, with `leave_room`, beside everything that lives across it when nothing is given up.
-void Ladder::choose_variants(std::int64_t target, bool leave_room) {
-  for (OpId op = 0; op < problem_.op_count(); ++op) {
-    const Op& what = problem_.ops[static_cast<std::size_t>(op)];
-    if (what.variants < 0) continue;
-    std::int64_t others = 0;
-    if (leave_room) {
-      others = unlimited_profile_[static_cast<std::size_t>(op)] -
-               graph_.variants[static_cast<std::size_t>(what.variants)].front().arena_bytes;
-    } else {
-      for (const ValueId v : problem_.reads[op]) {
-        if (problem_.in_arena(v)) others += problem_.values[static_cast<std::size_t>(v)].bytes;
-      }
-    }
-    const auto& row = graph_.variants[static_cast<std::size_t>(what.variants)];
-    int choice = 0;
-    while (choice + 1 < static_cast<int>(row.size()) &&
-           row[static_cast<std::size_t>(choice)].arena_bytes > target - others) {
-      ++choice;
-    }
-    choose_variant(problem_, op, choice);
-  }
-}
-
 // What its author wants recomputed looks as if it took no time.
 std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64_t target,
                                               double least_seconds) const {
@@ -180,9 +156,8 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
 // What works at `target`.
 std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_seconds) {
   std::vector<Rung> rungs;
-  for (const bool leave_room : {true, false}) {
-    if (!leave_room && graph_.variants.empty()) break;
-    choose_variants(target, leave_room);
+  for (const CalleeRoom& room : callee_rooms(graph_)) {
+    choose_callees(problem_, unlimited_profile_, target, room);
     std::optional<Schedule> schedule = make_schedule(problem_, target, least_seconds);
     const bool hinted = std::any_of(forms_.begin(), forms_.end(), [&](const Form& form) {
       const Hint hint = problem_.values[static_cast<std::size_t>(form.value)].hint;
@@ -196,10 +171,14 @@ std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_s
           plan_remedies(problem_, forms_, options_, target, steps_.front().rung.seconds, recompute);
       if (plan) {
         if (hinted) schedule.reset();
+        auto upgraded = std::make_shared<Problem>(*plan->problem);
+        if (use_room(*upgraded, plan->schedule, target)) plan->problem = std::move(upgraded);
         rungs.push_back(make_rung(target, std::move(plan->schedule), std::move(plan->problem)));
       }
     }
-    if (schedule) rungs.push_back(make_rung(target, std::move(*schedule)));
+    if (!schedule) continue;
+    use_room(problem_, *schedule, target);
+    rungs.push_back(make_rung(target, std::move(*schedule)));
   }
   return rungs;
 }

@@ -73,7 +73,6 @@ class Ladder {
   const Plan& emit(Rung& rung, std::int64_t limit);
   bool fits(Rung& rung, std::int64_t limit);
   void select_variants(const std::vector<int>& variants);
-  void choose_variants(std::int64_t target, bool leave_room);
   std::int64_t least_arena() const;
   void set_targets();
   const Problem& problem_of(const Rung& rung) const {

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "runtime/ir/text.h"
+#include "runtime/planner/callee_room.h"
 #include "runtime/planner/cost_model.h"
+#include "runtime/planner/evaluate.h"
 #include "runtime/planner/planner.h"
 #include "runtime/planner/trip_count.h"
 #include "runtime/planner/views.h"
@@ -258,6 +260,76 @@ TEST(ControlFlow, WhatLivesAcrossALoopCanGiveWay) {
     const bool across = b.placement == Placement::arena && b.first_step < at && at < b.last_step;
     EXPECT_FALSE(across && b.bytes > 100'000) << b.source->name();
   }
+}
+
+// Two loops in a row over x, each with a fast and large and a slow and small variant, and a value
+// of 64 KiB that lives across the second.
+struct TwoLoops {
+  std::unique_ptr<ir::Module> module;
+  Graph graph;
+  Problem problem;
+  Schedule schedule;
+  std::vector<OpId> loops;
+
+  TwoLoops() {
+    std::string text = loop_text(3);
+    text.erase(text.find("  same ="));
+    text +=
+        "  big = f32[16384] broadcast(seed), dimensions={}\n"
+        "  first = f32[1024] slice(big), slice={[0:1024]}\n"
+        "  x2 = f32[1024] add(first, y)\n"
+        "  start2 = (s32[], f32[1024], f32[4096]) tuple(zero, x2, w)\n"
+        "  loop2 = (s32[], f32[1024], f32[4096]) while(start2), condition=condition, "
+        "body=body\n"
+        "  y2 = f32[1024] get-tuple-element(loop2), index=1\n"
+        "  tail = f32[1024] slice(big), slice={[1024:2048]}\n"
+        "  ROOT sum = f32[1024] add(y2, tail)\n}\n";
+    text.insert(text.find("w = f32[4096] sine"), "seed = f32[] parameter(2)\n  ");
+    module = parse(text);
+    graph = extract(*module->entry(), Role::entry, default_residency(*module), kCostModel);
+    std::vector<OpId> order;
+    for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+      order.push_back(op);
+      Op& what = graph.ops[static_cast<std::size_t>(op)];
+      if (what.instruction->opcode() != ir::Opcode::while_) continue;
+      loops.push_back(op);
+      what.variants = static_cast<std::int32_t>(graph.variants.size());
+      graph.variants.push_back({{100'032, 1.0, {}}, {10'048, 2.0, {}}, {1'024, 3.0, {}}});
+    }
+    problem = arrange(graph, order, false);
+    schedule = order;
+  }
+  std::vector<int> chosen() const {
+    std::vector<int> choices;
+    for (const OpId op : loops) choices.push_back(problem.variant[static_cast<std::size_t>(op)]);
+    return choices;
+  }
+};
+
+TEST(ControlFlow, CalleesTakeTheRoomThatAScheduleLeaves) {
+  TwoLoops two;
+  ASSERT_EQ(two.loops.size(), 2u);
+  std::vector<std::int64_t> profile;
+  evaluate(two.problem, two.schedule, &profile);
+  choose_callees(two.problem, profile, 150'000, {false, 0});
+  EXPECT_EQ(two.chosen(), (std::vector{2, 2}));
+  // The first loop has room for its fastest plan; beside the value that lives across the second
+  // there is none.
+  EXPECT_TRUE(use_room(two.problem, two.schedule, 150'000));
+  EXPECT_EQ(two.chosen(), (std::vector{0, 1}));
+  EXPECT_LE(evaluate(two.problem, two.schedule).arena_peak, 150'000);
+  EXPECT_FALSE(use_room(two.problem, two.schedule, 150'000));
+}
+
+TEST(ControlFlow, CalleesAreGivenWhatIsLeftBesideAllThatLivesAcross) {
+  TwoLoops two;
+  ASSERT_EQ(two.loops.size(), 2u);
+  std::vector<std::int64_t> profile;
+  evaluate(two.problem, two.schedule, &profile);
+  choose_callees(two.problem, profile, 150'000, {true, 1});
+  EXPECT_EQ(two.chosen(), (std::vector{0, 1}));
+  choose_callees(two.problem, profile, 150'000, {false, 1});
+  EXPECT_EQ(two.chosen(), (std::vector{0, 0}));
 }
 
 }  // namespace
