@@ -13,7 +13,7 @@ using ir::Opcode;
 Result<bool> inline_calls(ir::Module& module) {
   bool changed = module.remove_unreachable() > 0;
   // Calls of calls may grow exponentially; what is over stays a call.
-  std::int64_t budget = 16 * module.instruction_count() + 100'000;
+  std::int64_t budget = 16 * module.instruction_count() + 10'000;
   for (Computation* computation : programs_of(module)) {
     Rewriter rewriter(*computation);
     const auto rule = [&](Rewriter& rewrite, Instruction& at) -> Instruction* {
