@@ -2,67 +2,32 @@
 #include "runtime/planner/pack_fit.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
-#include <numeric>
 
 namespace plimsoll::planner {
 namespace {
-
-// Entries of all checkpoints' lists together, per buffer.
-constexpr std::int64_t kCheckpointEntries = 32;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
 PackFit::PackFit(const PackInstance& instance) : instance_(instance) {
-  const std::size_t count = instance.items.size(), sections = instance.load.size();
-  by_birth_.resize(count);
-  std::iota(by_birth_.begin(), by_birth_.end(), 0);
-  std::sort(by_birth_.begin(), by_birth_.end(), [&](std::int32_t a, std::int32_t b) {
-    const auto &x = instance.item(a), &y = instance.item(b);
-    return x.begin != y.begin ? x.begin < y.begin : a < b;
-  });
-  rank_.resize(count);
-  end_.resize(count);
-  first_.assign(sections + 1, 0);
-  std::int64_t total = 0;
-  for (std::size_t k = 0; k < count; ++k) {
-    const auto& item = instance.item(by_birth_[k]);
-    rank_[at(by_birth_[k])] = static_cast<std::int32_t>(k);
-    end_[k] = item.end;
-    ++first_[at(item.begin) + 1];
-    total += item.end - item.begin;
-  }
-  std::partial_sum(first_.begin(), first_.end(), first_.begin());
-  const std::int64_t room = kCheckpointEntries * static_cast<std::int64_t>(count) + 1;
-  stride_ = static_cast<std::int32_t>(std::max<std::int64_t>(total / room + 1, 8));
-  std::vector<std::int32_t> now;
-  for (std::int32_t section = 0; section < instance.sections(); ++section) {
-    if (section % stride_ == 0) {
-      std::erase_if(now, [&](std::int32_t k) { return end_[at(k)] <= section; });
-      checkpoint_.push_back(static_cast<std::int32_t>(alive_.size()));
-      alive_.insert(alive_.end(), now.begin(), now.end());
-    }
-    for (auto k = first_[at(section)]; k < first_[at(section) + 1]; ++k) now.push_back(k);
-  }
-  checkpoint_.push_back(static_cast<std::int32_t>(alive_.size()));
-  while (leaves_ < sections) leaves_ *= 2;
+  while (leaves_ < instance.load.size()) leaves_ *= 2;
   clear();
 }
 
 void PackFit::clear() {
-  const std::size_t count = instance_.items.size();
-  bottom_.assign(count, -1);
-  upper_.assign(count, -1);
-  offsets_.assign(count, -1);
+  offsets_.assign(instance_.items.size(), -1);
   tree_.assign(leaves_ * 2, 0);
   lazy_.assign(leaves_ * 2, 0);
+  blocks_.clear();
+  blocks_.push_back(std::make_unique<Block>());
   height_ = 0;
 }
 
 // Tops only rise, so `lazy` is a value that the whole range has at least.
-std::int64_t PackFit::top(std::int32_t begin, std::int32_t end) {
+std::int64_t PackFit::top(std::int32_t begin, std::int32_t end) const {
   std::int64_t most = 0;
   const std::size_t l = at(begin) + leaves_, r = at(end) + leaves_;
   for (std::size_t node = l; node > 0; node /= 2) most = std::max(most, lazy_[node]);
@@ -91,61 +56,94 @@ void PackFit::raise_top(std::int32_t begin, std::int32_t end, std::int64_t value
   }
 }
 
-template <typename F>
-void PackFit::each_neighbour(const PackInstance::Item& item, const F& visit) {
-  const std::int32_t check = item.begin / stride_;
-  const auto first = at(checkpoint_[at(check)]), last = at(checkpoint_[at(check) + 1]);
-  for (auto k = first; k < last; ++k) {
-    const auto other = at(alive_[k]);
-    if (bottom_[other] >= 0 && end_[other] > item.begin) visit(other);
+void PackFit::insert(const PackInstance::Item& item, std::int64_t offset) {
+  const auto behind =
+      std::upper_bound(blocks_.begin() + 1, blocks_.end(), offset,
+                       [](std::int64_t bytes, const auto& block) { return bytes < block->least; });
+  auto where = behind - 1;
+  if ((*where)->count == kBlock) {
+    auto upper = std::make_unique<Block>();
+    Block& lower = **where;
+    constexpr std::size_t kHalf = kBlock / 2;
+    const auto move = [&](auto& from, auto& to) {
+      std::copy(from.begin() + kHalf, from.end(), to.begin());
+    };
+    move(lower.begin, upper->begin);
+    move(lower.end, upper->end);
+    move(lower.bottom, upper->bottom);
+    move(lower.top, upper->top);
+    lower.count = upper->count = kHalf;
+    upper->least = upper->bottom[0];
+    where = blocks_.insert(where + 1, std::move(upper));
+    if (offset < (*where)->least) --where;
   }
-  const auto here = at(first_[at(item.begin)]), behind = at(first_[at(item.end)]);
-  const auto since = at(first_[at(check * stride_)]);
-  for (auto other = since; other < here; ++other) {
-    if (bottom_[other] >= 0 && end_[other] > item.begin) visit(other);
+  Block& block = **where;
+  const auto k = static_cast<std::ptrdiff_t>(
+      std::upper_bound(block.bottom.begin(),
+                       block.bottom.begin() + static_cast<std::ptrdiff_t>(block.count), offset) -
+      block.bottom.begin());
+  const auto put = [&](auto& array, auto value) {
+    const auto last = array.begin() + static_cast<std::ptrdiff_t>(block.count);
+    std::copy_backward(array.begin() + k, last, last + 1);
+    array[static_cast<std::size_t>(k)] = value;
+  };
+  put(block.begin, item.begin);
+  put(block.end, item.end);
+  put(block.bottom, offset);
+  put(block.top, offset + item.size);
+  ++block.count;
+  block.least = block.bottom[0];
+}
+
+std::int64_t PackFit::find_hole(const PackInstance::Item& item, Hole hole) {
+  // One byte each says who lives at the same time: a loop that compilers turn into vectors.
+  alignas(64) std::array<std::uint8_t, kBlock> meets;
+  std::int64_t best = std::numeric_limits<std::int64_t>::max(), chosen = -1, end = 0;
+  for (const auto& block : blocks_) {
+    const std::size_t count = (block->count + 7) / 8 * 8;
+    std::fill(meets.begin() + static_cast<std::ptrdiff_t>(block->count),
+              meets.begin() + static_cast<std::ptrdiff_t>(count), std::uint8_t{0});
+    for (std::size_t k = 0; k < block->count; ++k) {
+      meets[k] =
+          static_cast<std::uint8_t>((block->begin[k] < item.end) & (block->end[k] > item.begin));
+    }
+    work_ += static_cast<std::int64_t>(count);
+    for (std::size_t group = 0; group < count; group += 8) {
+      std::uint64_t eight;
+      std::memcpy(&eight, &meets[group], sizeof eight);
+      if (eight == 0) continue;
+      for (std::size_t k = group; k < group + 8; ++k) {
+        if (!meets[k]) continue;
+        ++work_;
+        const std::int64_t gap = block->bottom[k] - end;
+        if (gap >= item.size && gap < best) {
+          best = gap;
+          chosen = end;
+          if (hole == Hole::lowest) return chosen;
+        }
+        end = std::max(end, block->top[k]);
+      }
+    }
   }
-  for (auto other = here; other < behind; ++other) {
-    if (bottom_[other] >= 0) visit(other);
-  }
-  work_ += static_cast<std::int64_t>(last - first + behind - since);
+  return chosen >= 0 ? chosen : end;
 }
 
 void PackFit::place_at(std::int32_t id, std::int64_t offset) {
   const auto& item = instance_.item(id);
-  const auto k = at(rank_[at(id)]);
-  bottom_[k] = offset;
-  upper_[k] = offset + item.size;
   offsets_[at(id)] = offset;
+  insert(item, offset);
   raise_top(item.begin, item.end, offset + item.size);
   height_ = std::max(height_, offset + item.size);
 }
 
 std::int64_t PackFit::place(std::int32_t id, Hole hole, std::int64_t skyline) {
   const auto& item = instance_.item(id);
-  work_ += 100;
+  work_ += 300;
   const std::int64_t over = top(item.begin, item.end);
-  if (over == 0 || over + item.size <= skyline) {
-    place_at(id, over);
-    return over;
-  }
-  taken_.clear();
-  each_neighbour(item,
-                 [&](std::size_t other) { taken_.emplace_back(bottom_[other], upper_[other]); });
-  std::sort(taken_.begin(), taken_.end());
-  work_ += static_cast<std::int64_t>(taken_.size()) * 20;
-  std::int64_t best = std::numeric_limits<std::int64_t>::max(), chosen = -1, end = 0;
-  for (const auto& [from, to] : taken_) {
-    const std::int64_t gap = from - end;
-    if (gap >= item.size && gap < best) {
-      best = gap;
-      chosen = end;
-      if (hole == Hole::lowest) break;
-    }
-    end = std::max(end, to);
-  }
-  if (chosen < 0) chosen = end;
-  place_at(id, chosen);
-  return chosen;
+  const bool takes_top = over == 0 || over + item.size <= skyline;
+  const std::int64_t offset = takes_top ? over : find_hole(item, hole);
+  place_at(id, offset);
+  return offset;
 }
 
 }  // namespace plimsoll::planner

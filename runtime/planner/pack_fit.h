@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -11,8 +12,8 @@
 namespace plimsoll::planner {
 
 // Places buffers one by one, each into a hole between those placed before it: the lowest that is
-// large enough, or the smallest. No lists of neighbours: those of a buffer are found by its births
-// and by who lived at a checkpoint before, so memory stays linear.
+// large enough, or the smallest. Those placed lie in blocks by rising offset, which are scanned
+// from the ground, so memory stays linear and no list of neighbours is needed.
 class PackFit {
  public:
   enum class Hole { lowest, smallest };
@@ -32,23 +33,23 @@ class PackFit {
   std::int64_t take_work() { return std::exchange(work_, 0); }
 
  private:
-  template <typename F>
-  void each_neighbour(const PackInstance::Item& item, const F& visit);
-  std::int64_t top(std::int32_t begin, std::int32_t end);
+  static constexpr std::size_t kBlock = 512;
+  struct Block {
+    std::size_t count = 0;
+    std::int64_t least = 0;  // bottom of the first one
+    std::array<std::int32_t, kBlock> begin, end;
+    std::array<std::int64_t, kBlock> bottom, top;
+  };
+
+  void insert(const PackInstance::Item& item, std::int64_t offset);
+  std::int64_t find_hole(const PackInstance::Item& item, Hole hole);
+  std::int64_t top(std::int32_t begin, std::int32_t end) const;
   void raise_top(std::int32_t begin, std::int32_t end, std::int64_t value);
 
   const PackInstance& instance_;
-  std::vector<std::int32_t> by_birth_;    // item ids by first section
-  std::vector<std::int32_t> rank_;        // and back
-  std::vector<std::int32_t> first_;       // per section, the first in by_birth_ that begins there
-  std::int32_t stride_ = 16;              // sections between checkpoints
-  std::vector<std::int32_t> checkpoint_;  // per checkpoint, where its list starts
-  std::vector<std::int32_t> alive_;       // ranks of what lives there
-  std::vector<std::int32_t> end_;         // by rank
-  std::vector<std::int64_t> bottom_, upper_;  // by rank: the place; bottom -1 when not placed
-  std::vector<std::int64_t> tree_, lazy_;     // highest top per range of sections
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<std::int64_t> tree_, lazy_;  // highest top per range of sections
   std::size_t leaves_ = 1;
-  std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
   std::vector<std::int64_t> offsets_;
   std::int64_t height_ = 0, work_ = 0;
 };
