@@ -27,6 +27,8 @@ constexpr Part kParts[] = {
     {"chains", "unit chains against their exact optimum", planner_benchmark::unit_chains, true},
     {"packing", "published packing instances and a large made-up one", planner_benchmark::packing,
      true},
+    {"remedies", "generated training steps with codecs and a 25 GB/s link",
+     planner_benchmark::remedies, false},
     {"growth", "planning time over the size of generated training steps", planner_benchmark::growth,
      false},
 };

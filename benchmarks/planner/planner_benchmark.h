@@ -16,6 +16,9 @@ Result<Section> unit_chains(const BenchOptions& options);
 // Published packing instances and a large made-up one: height over load, and time.
 Result<Section> packing(const BenchOptions& options);
 
+// Generated training steps by recomputation alone, and with codecs and a 25 GB/s link.
+Result<Section> remedies(const BenchOptions& options);
+
 // Planning time and memory over the size of generated training steps at half their peak.
 Result<Section> growth(const BenchOptions& options);
 

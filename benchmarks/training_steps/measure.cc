@@ -26,8 +26,9 @@ double median(std::vector<double> values) {
 }
 
 Context make_context(const Method& method) {
-  // The environment is the public way to choose remedies.
+  // The environment is the public way to choose remedies and tiers; contexts read it when made.
   setenv("PLIMSOLL_REMEDIES", method.remedies.c_str(), 1);
+  setenv("PLIMSOLL_HOST_LIMIT", method.host_limit.c_str(), 1);
   ContextOptions options;
   options.memory_limit_bytes = PLM_NO_LIMIT;
   options.planner = method.planner;
@@ -197,22 +198,22 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
 }  // namespace
 
 std::string step_text(const Workload& workload) {
-  Run run({"text", "default", "recompute"});
+  Run run({"text", "default", "recompute", "0"});
   run.start(workload);
   return run.text();
 }
 
 std::vector<Method> all_methods() {
-  return {{"recompute", "default", "recompute"},
-          {"all", "default", "recompute,compress,swap"},
-          {"greedy", "greedy", "recompute"},
-          {"sqrt", "sqrt", "recompute"}};
+  return {{"recompute", "default", "recompute", "0"},
+          {"all", "default", "recompute,compress,swap", "4GiB"},
+          {"greedy", "greedy", "recompute", "0"},
+          {"sqrt", "sqrt", "recompute", "0"}};
 }
 
 std::vector<StepRow> measure(const Workload& workload, const std::vector<Method>& methods,
                              const MeasureOptions& options,
                              const std::function<void(const StepRow&)>& progress) {
-  Run unlimited({"unlimited", "default", "recompute"});
+  Run unlimited({"unlimited", "default", "recompute", "0"});
   unlimited.start(workload);
   std::vector<std::unique_ptr<Run>> runs;
   for (const Method& method : methods) {

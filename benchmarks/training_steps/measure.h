@@ -10,9 +10,9 @@
 
 namespace plimsoll::benchmarks {
 
-// How plans are made: a planner's name and PLIMSOLL_REMEDIES.
+// How plans are made: a planner's name, PLIMSOLL_REMEDIES and PLIMSOLL_HOST_LIMIT.
 struct Method {
-  std::string name, planner, remedies;
+  std::string name, planner, remedies, host_limit;
 };
 
 struct MeasureOptions {
@@ -40,7 +40,7 @@ struct StepRow {
   std::int64_t recomputes = 0, encodes = 0, swaps = 0;
 };
 
-// Plain recomputation, all remedies, and the two classics.
+// Plain recomputation, all lossless remedies with a host tier, and the two classics.
 std::vector<Method> all_methods();
 
 // The step as HLO text, as recorded: parameters are not marked as donated.
