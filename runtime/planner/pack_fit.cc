@@ -8,12 +8,23 @@
 namespace plimsoll::planner {
 namespace {
 
+// A span is this many mean lives long, so that few buffers lie in more than one.
+constexpr std::int64_t kMeanLivesPerSpan = 64;
+constexpr std::int64_t kItemsPerSpan = 4'096;
+
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
 PackFit::PackFit(const PackInstance& instance) : instance_(instance) {
   while (leaves_ < instance.load.size()) leaves_ *= 2;
+  std::int64_t lived = 0;
+  for (const auto& item : instance.items) lived += item.end - item.begin;
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(instance.items.size(), 1));
+  const std::int64_t sections = instance.sections();
+  const std::int64_t least = sections * kItemsPerSpan / count;
+  width_ = static_cast<std::int32_t>(
+      std::max({lived / count * kMeanLivesPerSpan, least, sections / 4'096, std::int64_t{1}}));
   clear();
 }
 
@@ -21,8 +32,9 @@ void PackFit::clear() {
   offsets_.assign(instance_.items.size(), -1);
   tree_.assign(leaves_ * 2, 0);
   lazy_.assign(leaves_ * 2, 0);
-  blocks_.clear();
-  blocks_.push_back(std::make_unique<Block>());
+  spans_.clear();
+  spans_.resize(at(instance_.sections() / width_ + 1));
+  for (Span& span : spans_) span.push_back(std::make_unique<Block>());
   height_ = 0;
 }
 
@@ -56,9 +68,9 @@ void PackFit::raise_top(std::int32_t begin, std::int32_t end, std::int64_t value
   }
 }
 
-void PackFit::insert(const PackInstance::Item& item, std::int64_t offset) {
+void PackFit::insert(Span& span, const PackInstance::Item& item, std::int64_t offset) {
   const auto behind =
-      std::upper_bound(blocks_.begin() + 1, blocks_.end(), offset,
+      std::upper_bound(span.begin() + 1, span.end(), offset,
                        [](std::int64_t bytes, const auto& block) { return bytes < block->least; });
   auto where = behind - 1;
   if ((*where)->count == kBlock) {
@@ -74,7 +86,7 @@ void PackFit::insert(const PackInstance::Item& item, std::int64_t offset) {
     move(lower.top, upper->top);
     lower.count = upper->count = kHalf;
     upper->least = upper->bottom[0];
-    where = blocks_.insert(where + 1, std::move(upper));
+    where = span.insert(where + 1, std::move(upper));
     if (offset < (*where)->least) --where;
   }
   Block& block = **where;
@@ -95,11 +107,11 @@ void PackFit::insert(const PackInstance::Item& item, std::int64_t offset) {
   block.least = block.bottom[0];
 }
 
-std::int64_t PackFit::find_hole(const PackInstance::Item& item, Hole hole) {
+template <typename F>
+void PackFit::each_neighbour(const Span& span, const PackInstance::Item& item, const F& visit) {
   // One byte each says who lives at the same time: a loop that compilers turn into vectors.
   alignas(64) std::array<std::uint8_t, kBlock> meets;
-  std::int64_t best = std::numeric_limits<std::int64_t>::max(), chosen = -1, end = 0;
-  for (const auto& block : blocks_) {
+  for (const auto& block : span) {
     const std::size_t count = (block->count + 7) / 8 * 8;
     std::fill(meets.begin() + static_cast<std::ptrdiff_t>(block->count),
               meets.begin() + static_cast<std::ptrdiff_t>(count), std::uint8_t{0});
@@ -115,14 +127,39 @@ std::int64_t PackFit::find_hole(const PackInstance::Item& item, Hole hole) {
       for (std::size_t k = group; k < group + 8; ++k) {
         if (!meets[k]) continue;
         ++work_;
-        const std::int64_t gap = block->bottom[k] - end;
-        if (gap >= item.size && gap < best) {
-          best = gap;
-          chosen = end;
-          if (hole == Hole::lowest) return chosen;
-        }
-        end = std::max(end, block->top[k]);
+        if (!visit(block->bottom[k], block->top[k])) return;
       }
+    }
+  }
+}
+
+std::int64_t PackFit::find_hole(const PackInstance::Item& item, Hole hole) {
+  std::int64_t best = std::numeric_limits<std::int64_t>::max(), chosen = -1, end = 0;
+  const auto visit = [&](std::int64_t bottom, std::int64_t top) {
+    const std::int64_t gap = bottom - end;
+    if (gap >= item.size && gap < best) {
+      best = gap;
+      chosen = end;
+      if (hole == Hole::lowest) return false;
+    }
+    end = std::max(end, top);
+    return true;
+  };
+  const auto first = at(item.begin / width_), last = at((item.end - 1) / width_);
+  if (first == last) {
+    each_neighbour(spans_[first], item, visit);
+  } else {
+    taken_.clear();
+    for (auto span = first; span <= last; ++span) {
+      each_neighbour(spans_[span], item, [&](std::int64_t bottom, std::int64_t top) {
+        taken_.emplace_back(bottom, top);
+        return true;
+      });
+    }
+    std::sort(taken_.begin(), taken_.end());
+    work_ += static_cast<std::int64_t>(taken_.size()) * 20;
+    for (const auto& [bottom, top] : taken_) {
+      if (!visit(bottom, top)) break;
     }
   }
   return chosen >= 0 ? chosen : end;
@@ -131,7 +168,10 @@ std::int64_t PackFit::find_hole(const PackInstance::Item& item, Hole hole) {
 void PackFit::place_at(std::int32_t id, std::int64_t offset) {
   const auto& item = instance_.item(id);
   offsets_[at(id)] = offset;
-  insert(item, offset);
+  const auto last = at((item.end - 1) / width_);
+  for (auto span = at(item.begin / width_); span <= last; ++span) {
+    insert(spans_[span], item, offset);
+  }
   raise_top(item.begin, item.end, offset + item.size);
   height_ = std::max(height_, offset + item.size);
 }

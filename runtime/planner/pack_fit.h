@@ -41,13 +41,21 @@ class PackFit {
     std::array<std::int64_t, kBlock> bottom, top;
   };
 
-  void insert(const PackInstance::Item& item, std::int64_t offset);
+  using Span = std::vector<std::unique_ptr<Block>>;
+
+  static void insert(Span& span, const PackInstance::Item& item, std::int64_t offset);
+  // Calls visit(bottom, top) for all in a span that live together with the item, by rising bottoms,
+  // until it returns false.
+  template <typename F>
+  void each_neighbour(const Span& span, const PackInstance::Item& item, const F& visit);
   std::int64_t find_hole(const PackInstance::Item& item, Hole hole);
   std::int64_t top(std::int32_t begin, std::int32_t end) const;
   void raise_top(std::int32_t begin, std::int32_t end, std::int64_t value);
 
   const PackInstance& instance_;
-  std::vector<std::unique_ptr<Block>> blocks_;
+  std::int32_t width_ = 1;  // sections per span
+  std::vector<Span> spans_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
   std::vector<std::int64_t> tree_, lazy_;  // highest top per range of sections
   std::size_t leaves_ = 1;
   std::vector<std::int64_t> offsets_;
