@@ -7,6 +7,7 @@
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/device.h"
 #include "runtime/ir/opcode.h"
+#include "runtime/memory/tiers.h"
 #include "tools/command.h"
 
 namespace plimsoll::tools {
@@ -37,8 +38,20 @@ Outcome info(Output& output) {
       limit_text = format_bytes(bytes);
     }
   }
+  const auto tiers = memory::tier_options_from_environment();
+  PLIMSOLL_CALL_FAULT(tiers.status());
+  limits["host_limit_bytes"] = tiers->host_bytes;
+  limits["spill_limit_bytes"] = tiers->spill_folder.empty() || tiers->spill_bytes == 0
+                                    ? Json(nullptr)
+                                    : Json(tiers->spill_bytes);
   output.json["limits"] = std::move(limits);
-  output.text += "\nlimits\n  device memory  " + limit_text + "\n\nenvironment variables\n";
+  const std::string spill = tiers->spill_folder.empty() ? "off"
+                            : tiers->spill_bytes == 0
+                                ? "what is free in " + tiers->spill_folder
+                                : format_bytes(tiers->spill_bytes) + " in " + tiers->spill_folder;
+  output.text += "\nlimits\n  device memory  " + limit_text + "\n  host memory    " +
+                 (tiers->host_bytes > 0 ? format_bytes(tiers->host_bytes) : "none") +
+                 "\n  spill file     " + spill + "\n\nenvironment variables\n";
   Json variables = Json::array();
   for (const VariableInfo& variable : all_variables()) {
     const VariableText text = variable_text(variable.variable);
@@ -49,7 +62,7 @@ Outcome info(Output& output) {
                          {"default", std::string(variable.default_text)},
                          {"help", std::string(variable.help)}});
     char line[512];
-    std::snprintf(line, sizeof line, "  %-22s %-12s (%s)  %s\n", variable.name.data(),
+    std::snprintf(line, sizeof line, "  %-27s %-12s (%s)  %s\n", variable.name.data(),
                   text.text.empty() ? "-" : text.text.c_str(), origin, variable.help.data());
     output.text += line;
   }

@@ -30,6 +30,14 @@ int fail(const Status& status, int exit_code, bool as_json) {
   return exit_code;
 }
 
+std::string command_names(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  return names;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Runs tensor programs under a hard memory limit.", "plimsoll");
   app.set_version_flag("--version", PLIMSOLL_VERSION);
@@ -49,7 +57,12 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    return fail(invalid_argument(error.what()), 2, wants_json);
+    std::string message = error.what();
+    if (app.get_subcommands().empty()) {
+      if (argc > 1 && argv[1][0] != '-') message = std::string("'") + argv[1] + "' is no command";
+      message += " (commands: " + command_names(app) + ")";
+    }
+    return fail(invalid_argument(std::move(message)), 2, wants_json);
   }
   Output output;
   Outcome outcome;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/plan_report.h"
+
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "runtime/base/byte_size.h"
 #include "runtime/ir/module.h"
+#include "tools/plan_charts.h"
 #include "tools/plan_view.h"
 
 namespace plimsoll::tools {
@@ -16,39 +18,10 @@ constexpr double kWidth = 1100, kHeight = 420;
 constexpr std::size_t kMostRectangles = 4000;
 constexpr std::size_t kMostRows = 2000;
 
-std::string escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string all_names(const PlanView::Value& value) {
   std::string names = value.name;
   for (const std::string& name : value.later_names) names += ", " + name;
   return names;
-}
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
 }
 
 // The scale of the picture: steps to the right, bytes upwards.
@@ -65,7 +38,7 @@ std::string line(const Scale& scale, std::int64_t bytes, const char* kind, std::
   return "<line class='" + std::string(kind) + "' x1='0' x2='" + number(kWidth) + "' y1='" +
          number(y) + "' y2='" + number(y) + "'/><text x='" + number(label_left ? 4 : kWidth - 4) +
          "' y='" + number(y - 4) + "' text-anchor='" + (label_left ? "start" : "end") + "'>" +
-         escape(label) + "</text>\n";
+         escape_html(label) + "</text>\n";
 }
 
 std::string curve(const Scale& scale, const PlanView& view, const char* kind) {
@@ -85,7 +58,7 @@ std::string rectangle(const Scale& scale, double first, double last, double low,
   return "<rect class='" + std::string(kind) + "' x='" + number(scale.x(first)) + "' y='" +
          number(scale.y(low + bytes)) + "' width='" +
          number(std::max(scale.x(last) - scale.x(first), 0.2)) + "' height='" +
-         number(std::max(bytes / scale.bytes * kHeight, 0.1)) + "'><title>" + escape(label) +
+         number(std::max(bytes / scale.bytes * kHeight, 0.1)) + "'><title>" + escape_html(label) +
          "</title></rect>\n";
 }
 
@@ -130,7 +103,7 @@ std::string picture(const planner::Plan& plan, const PlanView& view, const PlanV
 
 std::string row(std::initializer_list<std::string> cells) {
   std::string text = "<tr>";
-  for (const std::string& cell : cells) text += "<td>" + escape(cell) + "</td>";
+  for (const std::string& cell : cells) text += "<td>" + escape_html(cell) + "</td>";
   return text + "</tr>\n";
 }
 
@@ -142,6 +115,8 @@ rect{stroke:#fff;stroke-width:.3}
 .fixed{fill:#9aa7b8}.kept{fill:#7fb2e5}.recomputed{fill:#f0a35e}.workspace{fill:#b9a3d6}
 polyline{fill:none;stroke-width:1.4}.live{stroke:#134}.unlimited{stroke:#999;stroke-dasharray:5 4}
 line{stroke-width:1.4}.limit{stroke:#c22}.peak{stroke:#134;stroke-dasharray:2 3}
+.encode{fill:#6bbf8a}.decode{fill:#3b8f63}.swap-out{fill:#d98cc0}.swap-in{fill:#9b4f8a}.host{stroke:#9b4f8a}
+.points{stroke:#7a2ea0}.bound{stroke:#999;stroke-dasharray:4 3}circle{fill:#7a2ea0}.chosen{fill:#c22}
 table{border-collapse:collapse;margin:1em 0}td,th{padding:2px 10px;text-align:left;border-bottom:1px solid #e3e6ea}
 i{display:inline-block;width:12px;height:12px;margin:0 4px 0 14px;vertical-align:-1px}
 )";
@@ -149,34 +124,59 @@ i{display:inline-block;width:12px;height:12px;margin:0 4px 0 14px;vertical-align
 }  // namespace
 
 std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimited,
-                        std::int64_t floor_bytes, std::string_view title) {
+                        const planner::Floor& floor, std::span<const FrontierPoint> frontier,
+                        std::string_view title) {
   const PlanView view = view_plan(plan);
   const PlanView unlimited_view = view_plan(unlimited);
   std::string page = "<!doctype html>\n<html lang='en'><meta charset='utf-8'><title>" +
-                     escape(title) + "</title>\n<style>" + std::string(kStyle) + "</style>\n<h1>" +
-                     escape(title) + "</h1>\n<table>\n";
+                     escape_html(title) + "</title>\n<style>" + std::string(kStyle) +
+                     "</style>\n<h1>" + escape_html(title) + "</h1>\n<table>\n";
   page += row(
       {"limit", plan.limit_bytes == planner::kUnlimited ? "none" : format_bytes(plan.limit_bytes)});
   page += row({"peak", format_bytes(plan.peak_bytes)});
-  page += row({"smallest limit that would do", format_bytes(floor_bytes)});
+  page += row({"smallest limit that would do",
+               format_bytes(floor.bytes) + ", at least " + format_bytes(floor.lower_bound_bytes) +
+                   " (gap <= " +
+                   number(gap_percent(static_cast<double>(floor.bytes),
+                                      static_cast<double>(floor.lower_bound_bytes))) +
+                   " %)"});
+  page += row({"pinned by", floor.culprit});
   page += row({"peak without a limit", format_bytes(unlimited.peak_bytes)});
-  page += row({"predicted time", number(plan.predicted_seconds * 1e3) + " ms; without a limit " +
-                                     number(plan.unlimited_seconds * 1e3) + " ms"});
+  page += row({"predicted time",
+               number(plan.predicted_seconds * 1e3) + " ms; without a limit " +
+                   number(plan.unlimited_seconds * 1e3) + " ms; at least " +
+                   number(plan.lower_bound_seconds * 1e3) + " ms (gap <= " +
+                   number(gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)) + " %)"});
   page += row({"recomputed", std::to_string(plan.counts.recompute) + " steps, " +
                                  format_bytes(plan.recomputed_bytes)});
+  if (plan.counts.encode + plan.counts.decode > 0) {
+    page += row({"compressed", std::to_string(plan.counts.encode) + " times, back " +
+                                   std::to_string(plan.counts.decode) + " times"});
+  }
+  if (plan.counts.swap_out + plan.counts.swap_in > 0) {
+    page += row({"swapped", std::to_string(plan.counts.swap_out) + " times out, " +
+                                std::to_string(plan.counts.swap_in) + " times in; " +
+                                format_bytes(plan.host_bytes) + " of host memory, " +
+                                format_bytes(plan.disk_bytes) + " of the spill file"});
+  }
   page += row({"policy", plan.policy});
   page += "</table>\n<h2>Memory over time</h2>\n" + picture(plan, view, unlimited_view);
+  page += step_lanes(plan, kWidth);
   page +=
       "<p>Steps from left to right, addresses upwards; each block is a buffer."
       "<i class='fixed' style='background:#9aa7b8'></i>parameters, constants, outputs"
       "<i style='background:#7fb2e5'></i>kept<i style='background:#f0a35e'></i>recomputed"
       "<i style='background:#b9a3d6'></i>workspace. Solid line: bytes in use. Dashed: without a "
       "limit.</p>\n";
+  if (!frontier.empty()) {
+    page += "<h2>Time against memory</h2>\n" +
+            frontier_chart(frontier, plan.limit_bytes, plan.predicted_seconds, kWidth);
+  }
   page += "<h2>Live at the peak";
   if (view.peak_step >= 0) {
     const auto* instruction = plan.steps[static_cast<std::size_t>(view.peak_step)].instruction;
     page += ": step " + std::to_string(view.peak_step);
-    if (instruction != nullptr) page += ", " + escape(instruction->name());
+    if (instruction != nullptr) page += ", " + escape_html(instruction->name());
   }
   page +=
       "</h2>\n<table>\n<tr><th>value</th><th>shape</th><th>bytes</th><th>from</th><th>to</th></"

@@ -41,9 +41,4 @@ std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction
 
 std::string_view to_string(planner::StepKind kind);
 
-// One self-contained page: the picture of memory over time, the limit, the steps, what is live at
-// the peak. `unlimited` is drawn beside it.
-std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimited,
-                        std::int64_t floor_bytes, std::string_view title);
-
 }  // namespace plimsoll::tools

@@ -14,10 +14,6 @@ namespace plimsoll::tools {
 void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags) {
   command->add_option("--schedule", flags.schedule,
                       "File that gets the actions of a recorded step's plan, one a line");
-  command
-      ->add_option("--planning-seconds", flags.planning_seconds,
-                   "Time to look for better plans in (0: a fixed amount of work)")
-      ->check(CLI::NonNegativeNumber);
 }
 
 bool holds_recorded_step(const std::string& path) {
@@ -37,11 +33,11 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
   PLIMSOLL_PROGRAM_FAULT(step.status());
   planner::PlanOptions options;
   const Outcome outcome = plan_options(
-      plan_flags, [&](planner::Policy) -> Result<std::int64_t> { return step->unlimited_peak; },
+      plan_flags, [&](const planner::PlanOptions&) -> Result<std::int64_t> { return step->unlimited_peak; },
       options);
   if (!outcome.ok()) return outcome;
   planner::SearchEffort effort;
-  effort.seconds = flags.planning_seconds;
+  effort.seconds = options.planning_seconds;
   const auto plan = planner::plan_recorded_step(*step, options.limit_bytes, effort, options.policy);
   PLIMSOLL_PROGRAM_FAULT(plan.status());
   const auto executions = static_cast<std::int64_t>(plan->schedule.size());

@@ -9,8 +9,7 @@
 namespace plimsoll::tools {
 
 struct RecordedPlanFlags {
-  std::string schedule;         // file that gets the actions
-  double planning_seconds = 0;  // 0: a fixed amount of work
+  std::string schedule;  // file that gets the actions
 };
 void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags);
 

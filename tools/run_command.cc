@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "runtime/base/byte_size.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/sha256.h"
+#include "runtime/executor/current_executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/import/npy.h"
 #include "runtime/memory/budget.h"
@@ -55,16 +57,20 @@ Outcome run(const RunFlags& flags, Output& output) {
   if (!outcome.ok()) return outcome;
   const auto floor = planned.floor();
   PLIMSOLL_PROGRAM_FAULT(floor.status());
-  const auto budget = memory::Budget::create(device::cpu_device(), planned.limit_bytes());
-  const auto executable =
-      executor::Executable::create(planned.program(), planned.options(), *budget);
-  PLIMSOLL_PROGRAM_FAULT(executable.status());
+  const auto drift = number_variable(Variable::replan_drift);
+  PLIMSOLL_CALL_FAULT(drift.status());
+  const std::shared_ptr<memory::Budget> budget =
+      memory::Budget::create(device::cpu_device(), planned.limit_bytes(), planned.tiers());
+  const auto current =
+      executor::CurrentExecutable::create(planned.program(), planned.options(), budget, *drift);
+  PLIMSOLL_PROGRAM_FAULT(current.status());
 
   std::vector<double> seconds;
   ir::Literal result;
   for (int i = 0; i < flags.repeat; ++i) {
+    const auto executable = (*current)->next();
     const auto start = std::chrono::steady_clock::now();
-    auto run = executor::run_on_host(**executable, *budget, inputs);
+    auto run = executor::run_on_host(*executable, *budget, inputs);
     const auto end = std::chrono::steady_clock::now();
     PLIMSOLL_PROGRAM_FAULT(run.status());
     result = std::move(*run);
@@ -76,12 +82,14 @@ Outcome run(const RunFlags& flags, Output& output) {
     if (!outcome.ok()) return outcome;
   }
 
-  const planner::Plan& plan = (*executable)->plan();
+  const auto executable = (*current)->get();
+  const planner::Plan& plan = executable->plan();
   const std::int64_t measured = budget->statistics().peak_bytes;
-  output.json = plan_json(plan, floor->bytes, planned.unlimited().peak_bytes);
+  output.json = plan_json(plan, *floor, planned.unlimited().peak_bytes);
   output.json["measured_peak_bytes"] = measured;
+  output.json["replans"] = (*current)->replans();
   output.json["seconds"] = seconds;
-  output.text = plan_text(plan, floor->bytes, planned.unlimited().peak_bytes);
+  output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes);
   output.text += "measured peak    " + format_bytes(measured) + " (" + std::to_string(measured) +
                  ")\nseconds         ";
   for (const double value : seconds) {
@@ -112,6 +120,7 @@ void add_run(Commands& commands) {
   CLI::App* command = commands.add("run", "Run a program under a memory limit");
   command->add_option("FILE", flags->file, "HLO text (-: standard input)")->required();
   add_plan_flags(command, flags->plan);
+  add_tier_flags(command, flags->plan);
   command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command
       ->add_option("--input", flags->inputs,

@@ -5,6 +5,7 @@
 
 #include "jit/jit.h"
 #include "runtime/base/status.h"
+#include "runtime/memory/tiers.h"
 #include "runtime/planner/cost_model.h"
 
 namespace plimsoll::executor {
@@ -23,5 +24,9 @@ Result<planner::Roofline> load_or_measure(const std::string& folder, jit::Compil
 // the process, or the built-in table where PLIMSOLL_CALIBRATION is off or measuring fails.
 // Thread-safe.
 planner::Roofline machine_speeds(jit::Compiler& compiler);
+
+// The host tier's link goes at this speed, and is not measured again; a disk, which a calibration
+// says nothing of, is taken to be as fast as the table has it when `machine` is the table.
+void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machine);
 
 }  // namespace plimsoll::executor

@@ -51,6 +51,8 @@ void record_costs(const Program& program, const Resolution& resolution,
   program.costs().finish_run();
 }
 
+}  // namespace
+
 planner::Tier describe(memory::Tier& tier) {
   planner::Tier described;
   described.bytes = tier.statistics().limit_bytes;
@@ -62,8 +64,6 @@ planner::Tier describe(memory::Tier& tier) {
   }
   return described;
 }
-
-}  // namespace
 
 planner::PlanOptions complete_options(const planner::PlanOptions& options, const Program& program,
                                       const memory::Budget& budget) {

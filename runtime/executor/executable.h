@@ -82,8 +82,10 @@ struct Arguments {
   std::span<void* const> outputs;
 };
 
-// `options` with what it leaves open: the budget's limit where that is lower, its tiers (measured
-// now if they never were), the parameters' residency.
+// A tier as the planner sees it, at its speed (measured now if it never was).
+planner::Tier describe(memory::Tier& tier);
+// `options` with what it leaves open: the budget's limit where that is lower, its tiers, the
+// parameters' residency.
 planner::PlanOptions complete_options(const planner::PlanOptions& options, const Program& program,
                                       const memory::Budget& budget);
 

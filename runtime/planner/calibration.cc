@@ -24,7 +24,8 @@ void for_each_number(Roofline& roofline, Visit&& visit) {
     visit("encode." + std::to_string(i), roofline.codecs[i].encode);
     visit("decode." + std::to_string(i), roofline.codecs[i].decode);
   }
-  visit("link_bytes_per_second", roofline.link_bytes_per_second);
+  visit("link_out_bytes_per_second", roofline.link_out_bytes_per_second);
+  visit("link_in_bytes_per_second", roofline.link_in_bytes_per_second);
   visit("link_latency_seconds", roofline.link_latency_seconds);
 }
 

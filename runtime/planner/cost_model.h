@@ -40,12 +40,14 @@ struct Roofline {
   double launch_seconds = 2e-6;
   struct CodecRate {
     double encode = 8e9, decode = 8e9;  // elements per second
+    bool operator==(const CodecRate&) const = default;
   };
   static constexpr int kCodecKinds = 8;
   std::array<CodecRate, kCodecKinds> codecs;  // by CodecKind
   // Between device memory and the host tier.
-  double link_bytes_per_second = 10e9;
+  double link_out_bytes_per_second = 10e9, link_in_bytes_per_second = 10e9;
   double link_latency_seconds = 10e-6;
+  bool operator==(const Roofline&) const = default;
 };
 
 // max(flops / flops_per_second, bytes / bytes_per_second) + launch_seconds (Williams, Waterman and

@@ -294,6 +294,8 @@ Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
 Floor ModulePlanner::floor() {
   Floor floor;
   floor.bytes = ladder_->floor();
+  // A plan may move first executions, too, and come out lower.
+  floor.lower_bound_bytes = std::min(ladder_->floor_lower_bound(), floor.bytes);
   floor.culprit = culprit();
   return floor;
 }

@@ -25,8 +25,8 @@ Result<Remedies> parse_remedies(std::string_view text, std::string_view what) {
       return remedies;
     } else {
       return invalid_argument(std::string(what) + ": '" + std::string(word) +
-                              "' is not one of recompute, compress, swap, lossy, nor '" +
-                              std::string(text) + "' all or none");
+                              "' is not one of recompute, compress, swap, lossy (nor is the whole "
+                              "all or none)");
     }
     if (comma == std::string_view::npos) return remedies;
     rest.remove_prefix(comma + 1);

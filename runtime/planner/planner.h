@@ -88,6 +88,7 @@ Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
 // The smallest limit that make_plan (same options but the limit) accepts, and what pins it.
 struct Floor {
   std::int64_t bytes = 0;
+  std::int64_t lower_bound_bytes = 0;  // no plan with these first executions fits less (bound.h)
   std::string
       culprit;  // instruction at whose step the floor is reached, with the live set's largest
 };

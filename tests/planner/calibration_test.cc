@@ -13,7 +13,7 @@ Roofline some_speeds() {
   speeds.contraction_flops_per_second = 7.25e10;
   speeds.launch_seconds = 1.5e-6;
   speeds.codecs[1] = {3.125e9, 0.1e9};
-  speeds.link_bytes_per_second = 25e9;
+  speeds.link_in_bytes_per_second = 25e9;
   return speeds;
 }
 
@@ -26,7 +26,7 @@ TEST(Calibration, ComesBackFromItsText) {
   EXPECT_EQ(speeds->codecs[1].encode, 3.125e9);
   EXPECT_EQ(speeds->codecs[1].decode, 0.1e9);
   EXPECT_EQ(speeds->codecs[2].encode, Roofline().codecs[2].encode);
-  EXPECT_EQ(speeds->link_bytes_per_second, 25e9);
+  EXPECT_EQ(speeds->link_in_bytes_per_second, 25e9);
 }
 
 TEST(Calibration, HoldsForItsMachineOnly) {

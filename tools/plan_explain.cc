@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/plan_explain.h"
+
+#include <cstdio>
+#include <vector>
+
+#include "runtime/base/byte_size.h"
+#include "runtime/planner/remedies.h"
+#include "tools/plan_view.h"
+
+namespace plimsoll::tools {
+namespace {
+
+// A stretch of time in which a value is there and nobody reads it.
+struct Gap {
+  int leaf = 0;
+  std::int64_t bytes = 0;
+  std::string after, before;
+  double seconds = 0;
+};
+
+// One way to be without a value's bytes in a gap.
+struct Price {
+  int leaf = 0;
+  std::string remedy;
+  std::string detail;
+  double seconds = 0;
+  std::int64_t stored_bytes = 0;  // elsewhere in the arena (compress), or out of it (swap)
+};
+
+struct Facts {
+  std::vector<Gap> gaps;
+  std::vector<Price> prices;
+  bool made = false;          // by an op, in the arena
+  bool recomputable = false;  // if made
+};
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g s", seconds);
+  return text;
+}
+
+std::string op_name(const planner::Problem& problem, planner::OpId op) {
+  const planner::Op& what = problem.ops[static_cast<std::size_t>(op)];
+  return what.instruction == nullptr ? std::string(to_string(what.kind)) : what.instruction->name();
+}
+
+void add_gaps(const planner::Problem& problem, planner::ValueId v, Facts& facts) {
+  const planner::Value& value = problem.values[static_cast<std::size_t>(v)];
+  planner::OpId from = value.producer;
+  for (const planner::OpId to : problem.uses[v]) {
+    Gap gap{value.leaf, value.bytes, op_name(problem, from), op_name(problem, to), 0};
+    for (planner::OpId op = from + 1; op < to; ++op) {
+      gap.seconds += problem.ops[static_cast<std::size_t>(op)].seconds;
+    }
+    if (to > from + 1) facts.gaps.push_back(std::move(gap));
+    from = to;
+  }
+}
+
+void add_prices(const planner::Problem& problem, planner::ValueId v,
+                std::span<const planner::Form> forms, const planner::Remedies& remedies,
+                Facts& facts) {
+  const planner::Value& value = problem.values[static_cast<std::size_t>(v)];
+  const planner::Op& producer = problem.ops[static_cast<std::size_t>(value.producer)];
+  facts.recomputable = producer.recomputable;
+  if (producer.recomputable && remedies.recompute && value.hint != planner::Hint::keep) {
+    std::string operands;
+    for (const planner::ValueId operand : problem.inputs[value.producer]) {
+      if (operand < 0) continue;
+      const auto* source = problem.values[static_cast<std::size_t>(operand)].source;
+      operands += (operands.empty() ? "with " : ", ") + source->name();
+    }
+    facts.prices.push_back({value.leaf, "recompute",
+                            operands.empty() ? operands : operands + " at hand", producer.seconds,
+                            0});
+  }
+  for (const planner::Form& form : forms) {
+    if (form.value != v) continue;
+    Price price{value.leaf, "", "", form.out_seconds + form.in_seconds, form.bytes};
+    switch (form.kind) {
+      case planner::RemedyKind::compress:
+        price.remedy = "compress";
+        price.detail = to_string(form.codec) + ", " + format_bytes(form.bytes) + " instead of " +
+                       format_bytes(value.bytes);
+        break;
+      case planner::RemedyKind::swap_host:
+      case planner::RemedyKind::swap_disk:
+        price.remedy = "swap";
+        price.detail = std::string(form.kind == planner::RemedyKind::swap_host ? "host" : "disk") +
+                       ", nothing where the gap is longer";
+        break;
+    }
+    facts.prices.push_back(std::move(price));
+  }
+}
+
+// The planner's own view of the value: its gaps in the order without a limit, and every remedy.
+Result<Facts> find_facts(const PlannedProgram& planned, const ir::Instruction& instruction) {
+  Facts facts;
+  const planner::PlanOptions& options = planned.options();
+  const auto look = [&](const planner::Problem& problem, std::span<const planner::Form> forms) {
+    for (std::size_t i = 0; i < problem.values.size(); ++i) {
+      const planner::Value& value = problem.values[i];
+      if (value.source != &instruction || value.producer < 0) continue;
+      const auto v = static_cast<planner::ValueId>(i);
+      facts.made = true;
+      add_gaps(problem, v, facts);
+      add_prices(problem, v, forms, options.remedies, facts);
+    }
+    return std::vector<planner::Choice>();
+  };
+  PLIMSOLL_RETURN_IF_ERROR(
+      planner::plan_with_choices(planned.module(), planned.cost_model(), options, look).status());
+  return facts;
+}
+
+struct StepsOf {
+  std::int64_t computed = 0, recomputed = 0, encoded = 0, swapped = 0;
+  Json list = Json::array();
+};
+
+StepsOf steps_of(const planner::Plan& plan, const ir::Instruction& instruction) {
+  StepsOf found;
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const planner::Step& step = plan.steps[i];
+    if (step.instruction != &instruction) continue;
+    found.computed += step.kind == planner::StepKind::compute;
+    found.recomputed += step.kind == planner::StepKind::recompute;
+    found.encoded += step.kind == planner::StepKind::encode;
+    found.swapped += step.kind == planner::StepKind::swap_out;
+    Json row = {{"step", i}, {"kind", std::string(to_string(step.kind))}};
+    if (step.codec.kind != planner::CodecKind::none) row["codec"] = to_string(step.codec);
+    found.list.push_back(std::move(row));
+  }
+  return found;
+}
+
+std::string decision_of(const StepsOf& steps) {
+  std::string text;
+  const auto add = [&](bool on, const char* word) {
+    if (on) text += (text.empty() ? "" : " and ") + std::string(word);
+  };
+  add(steps.recomputed > 0, "recomputed");
+  add(steps.encoded > 0, "compressed");
+  add(steps.swapped > 0, "swapped");
+  return text.empty() ? "kept" : text;
+}
+
+std::string reason(const PlannedProgram& planned, const planner::Plan& plan,
+                   const ir::Instruction& instruction, const Facts& facts, bool kept,
+                   bool at_peak) {
+  const planner::Hint hint = ir::hint_of(instruction);
+  const std::int64_t unlimited = planned.unlimited().peak_bytes;
+  if (!facts.made) return "it is not computed: it stays where it is for the whole run";
+  if (!kept) {
+    const std::string need = "the limit is " + format_bytes(unlimited - plan.limit_bytes) +
+                             " below what keeping everything needs";
+    if (hint != planner::Hint::none) {
+      return need + ", and its hint says " + std::string(ir::to_string(hint));
+    }
+    return need + ", and this costs less than what else would free as much there";
+  }
+  if (hint == planner::Hint::keep) return "its hint says keep";
+  if (facts.gaps.empty()) return "it has no gap: whatever reads it comes right after";
+  if (plan.limit_bytes >= unlimited) return "everything fits the limit";
+  if (facts.prices.empty()) return "it cannot be given up: no remedy is allowed and possible";
+  if (!at_peak) return "it is not there at the peak: without it the peak would be the same";
+  return "other values free as much there for less";
+}
+
+}  // namespace
+
+Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
+                      const std::string& name, bool is_in_text, Output& output) {
+  const ir::Instruction* instruction = planned.module().entry()->find(name);
+  if (instruction == nullptr) {
+    return Outcome::call_fault(invalid_argument(
+        "--explain " + name +
+        (is_in_text ? ": is not a value of its own after optimization (it was fused, folded or "
+                      "removed; `opt --passes optimize` shows what is left)"
+                    : ": the entry computation has no such value")));
+  }
+  const auto facts = find_facts(planned, *instruction);
+  PLIMSOLL_PROGRAM_FAULT(facts.status());
+  const PlanView view = view_plan(plan);
+  StepsOf steps = steps_of(plan, *instruction);
+  const std::string decision = decision_of(steps);
+  const auto step_name = [&](std::int32_t step) {
+    const auto at = static_cast<std::size_t>(step);
+    const bool named = step >= 0 && at < plan.steps.size() && plan.steps[at].instruction;
+    return named ? plan.steps[at].instruction->name() : std::string();
+  };
+  Json ranges = Json::array();
+  std::string range_text;
+  bool at_peak = false;
+  for (const ValueLife& life : lives_of(plan, *instruction)) {
+    const bool here = life.first_step <= view.peak_step && view.peak_step <= life.last_step;
+    at_peak |= here;
+    ranges.push_back({{"leaf", life.leaf},
+                      {"bytes", life.bytes},
+                      {"first_step", life.first_step},
+                      {"last_step", life.last_step},
+                      {"first_instruction", step_name(life.first_step)},
+                      {"last_instruction", step_name(life.last_step)},
+                      {"recomputed", life.recomputed},
+                      {"live_at_peak", here}});
+    range_text += std::string("  ") + (life.recomputed ? "recomputed, " : "") + "live from step " +
+                  std::to_string(life.first_step) + " (" + step_name(life.first_step) + ") to " +
+                  std::to_string(life.last_step) + " (" + step_name(life.last_step) + "), " +
+                  format_bytes(life.bytes) + (here ? ", at the peak\n" : "\n");
+  }
+  const std::string why = reason(planned, plan, *instruction, *facts, decision == "kept", at_peak);
+  output.text += "\n" + name + " = " + instruction->shape().to_string() + " " +
+                 std::string(ir::to_string(instruction->opcode())) + ": " + decision +
+                 ", computed " + std::to_string(steps.computed) + " time(s), recomputed " +
+                 std::to_string(steps.recomputed) + " time(s)\n  why: " + why + "\n" + range_text;
+  Json gaps = Json::array();
+  for (const Gap& gap : facts->gaps) {
+    gaps.push_back({{"leaf", gap.leaf},
+                    {"bytes", gap.bytes},
+                    {"after", gap.after},
+                    {"before", gap.before},
+                    {"seconds", gap.seconds}});
+    if (gaps.size() <= 12) {
+      output.text += "  gap: " + format_bytes(gap.bytes) + " unread for " +
+                     seconds_text(gap.seconds) + " between " + gap.after + " and " + gap.before +
+                     "\n";
+    }
+  }
+  Json prices = Json::array();
+  for (const Price& price : facts->prices) {
+    prices.push_back({{"leaf", price.leaf},
+                      {"remedy", price.remedy},
+                      {"detail", price.detail},
+                      {"seconds", price.seconds},
+                      {"stored_bytes", price.stored_bytes}});
+    output.text += "  to " + price.remedy + " it: " + seconds_text(price.seconds) +
+                   (price.detail.empty() ? "" : " (" + price.detail + ")") + "\n";
+  }
+  if (facts->made && !facts->recomputable) {
+    output.text += "  it can't be computed again: it has an effect or an order to keep\n";
+  }
+  Json peak = Json::array();
+  output.text += "live at the peak (step " + std::to_string(view.peak_step) + ", " +
+                 step_name(view.peak_step) + ")\n";
+  for (const int i : view.live_at_peak) {
+    const PlanView::Value& value = view.values[static_cast<std::size_t>(i)];
+    peak.push_back(
+        {{"name", value.name_at_peak}, {"shape", value.shape}, {"bytes", value.buffer->bytes}});
+    if (peak.size() <= 12) {
+      output.text +=
+          "  " + value.name + "  " + value.shape + "  " + format_bytes(value.buffer->bytes) + "\n";
+    }
+  }
+  output.json["explain"] = {{"value", name},
+                            {"decision", decision},
+                            {"why", why},
+                            {"hint", std::string(ir::to_string(ir::hint_of(*instruction)))},
+                            {"recomputations", steps.recomputed},
+                            {"steps", std::move(steps.list)},
+                            {"gaps", std::move(gaps)},
+                            {"prices", std::move(prices)},
+                            {"live_ranges", std::move(ranges)},
+                            {"live_at_peak", at_peak},
+                            {"peak_step", view.peak_step},
+                            {"peak_instruction", step_name(view.peak_step)},
+                            {"peak_values", std::move(peak)}};
+  return {};
+}
+
+}  // namespace plimsoll::tools

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/plan_flags.h"
+
+#include "runtime/base/byte_size.h"
+#include "runtime/base/environment.h"
+#include "runtime/device/device.h"
+#include "runtime/planner/options.h"
+
+namespace plimsoll::tools {
+
+void add_plan_flags(CLI::App* command, PlanFlags& flags) {
+  command->add_option("--memory-limit", flags.memory_limit,
+                      std::string("Device memory: ") + std::string(kMemoryLimitGrammar));
+  command->add_option("--planner", flags.planner, "default, greedy, sqrt or none");
+  command->add_option("--remedies", flags.remedies,
+                      "Some of recompute,compress,swap,lossy, or all or none");
+  command->add_option("--min-size", flags.min_size, "Smaller values are always kept");
+  command->add_option("--planning-seconds", flags.planning_seconds,
+                      "Time to look for better plans in (0: a fixed amount of work)");
+}
+
+void add_tier_flags(CLI::App* command, PlanFlags& flags) {
+  command->add_option("--host-limit", flags.host_limit,
+                      "Host memory that values may be swapped to");
+  command->add_option("--spill-dir", flags.spill_dir,
+                      "Folder of the file that values may be swapped to");
+  command->add_option("--spill-limit", flags.spill_limit, "Bytes of that file");
+  command->add_option("--link-speed", flags.link_speed,
+                      "Bytes per second to and from host memory, e.g. 25GB, instead of measuring");
+}
+
+namespace {
+
+// The flag's text, else the variable's, and the name of what it comes from.
+struct Given {
+  std::string text, source;
+  bool by_flag = false;
+};
+Given pick(const std::optional<std::string>& flag, const char* name, Variable variable) {
+  if (flag) return {*flag, name, true};
+  return {variable_text(variable).text, std::string(variable_info(variable).name), false};
+}
+
+Outcome read_size(const std::optional<std::string>& flag, const char* name, std::int64_t& out) {
+  if (!flag) return {};
+  const auto size = parse_size(*flag, name);
+  PLIMSOLL_CALL_FAULT(size.status());
+  out = *size;
+  return {};
+}
+
+}  // namespace
+
+Outcome plan_options(
+    const PlanFlags& flags,
+    const std::function<Result<std::int64_t>(const planner::PlanOptions&)>& unlimited_peak,
+    planner::PlanOptions& out) {
+  PLIMSOLL_CALL_FAULT(check_environment());
+  auto options = planner::options_from_environment();
+  PLIMSOLL_CALL_FAULT(options.status());
+  if (flags.planner) {
+    const auto policy = planner::parse_policy(*flags.planner);
+    if (!policy) {
+      return Outcome::call_fault(invalid_argument("--planner: '" + *flags.planner +
+                                                  "' is not one of default, greedy, sqrt, none"));
+    }
+    options->policy = *policy;
+  }
+  if (flags.remedies) {
+    const auto remedies = planner::parse_remedies(*flags.remedies, "--remedies");
+    PLIMSOLL_CALL_FAULT(remedies.status());
+    options->remedies = *remedies;
+  }
+  const Outcome sized = read_size(flags.min_size, "--min-size", options->min_bytes);
+  if (!sized.ok()) return sized;
+  if (flags.planning_seconds) {
+    const auto seconds = parse_number(*flags.planning_seconds, "--planning-seconds");
+    PLIMSOLL_CALL_FAULT(seconds.status());
+    options->planning_seconds = *seconds;
+  }
+  out = std::move(*options);
+  out.limit_bytes = planner::kUnlimited;
+  const Given limit_text = pick(flags.memory_limit, "--memory-limit", Variable::memory_limit);
+  if (limit_text.text.empty() && !limit_text.by_flag) return {};
+  const auto limit = parse_memory_limit(limit_text.text, limit_text.source);
+  PLIMSOLL_CALL_FAULT(limit.status());
+  std::int64_t peak = 0;
+  if (limit->kind == MemoryLimit::Kind::percent_of_peak) {
+    const auto found = unlimited_peak(out);
+    PLIMSOLL_PROGRAM_FAULT(found.status());
+    peak = *found;
+  }
+  out.limit_bytes = limit->resolve(device::cpu_device()->total_bytes(), peak);
+  return {};
+}
+
+Outcome make_tiers(const PlanFlags& flags, memory::Tiers& out) {
+  auto options = memory::tier_options_from_environment();
+  PLIMSOLL_CALL_FAULT(options.status());
+  Outcome outcome = read_size(flags.host_limit, "--host-limit", options->host_bytes);
+  if (!outcome.ok()) return outcome;
+  outcome = read_size(flags.spill_limit, "--spill-limit", options->spill_bytes);
+  if (!outcome.ok()) return outcome;
+  if (flags.spill_dir) {
+    if (flags.spill_dir->empty()) {
+      return Outcome::call_fault(invalid_argument("--spill-dir: '' is not a folder"));
+    }
+    options->spill_folder = *flags.spill_dir;
+  }
+  if (flags.spill_limit && options->spill_folder.empty()) {
+    return Outcome::call_fault(
+        invalid_argument("--spill-limit needs a folder (--spill-dir or PLIMSOLL_SPILL_DIR)"));
+  }
+  auto tiers = memory::make_tiers(*options, device::cpu_device());
+  PLIMSOLL_CALL_FAULT(tiers.status());
+  out = std::move(*tiers);
+  if (flags.link_speed) {
+    const auto speed = parse_byte_size(*flags.link_speed, "--link-speed");
+    PLIMSOLL_CALL_FAULT(speed.status());
+    const auto rate = static_cast<double>(*speed);
+    if (out.host != nullptr) out.host->set_speed({rate, rate, planner::Tier().latency_seconds});
+  }
+  return {};
+}
+
+}  // namespace plimsoll::tools
