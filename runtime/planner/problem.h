@@ -50,6 +50,7 @@ struct Value {
   // Not given up before its last read, though it may be made again later: a transfer works on its
   // bytes, or its author asked for it.
   bool keep = false;
+  OpId kept_until = 0;  // not given up before this op, which reads it, has run
   OpId overwritten = kNever;  // parameters: the op that writes its buffer
   Hint hint = Hint::none;     // of the instruction, or of a view of the value
 };

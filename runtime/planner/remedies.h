@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,7 +61,14 @@ Choice choose_form(const Problem& problem, const Form& form, OpId ready);
 // schedules or recomputes needs to know nothing of remedies. One choice per value at most.
 // INVALID_ARGUMENT when a choice is not possible: its value is not made in the arena, must survive
 // to the end, is held by an asynchronous op, or the choice's ops stand in no possible order.
-Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices);
+// `origin`, when given, receives per value of the result the value of `problem` that it is or
+// holds.
+Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices,
+                              std::vector<ValueId>* origin = nullptr);
+
+// Finds schedules by recomputation: of a problem, under an arena limit.
+using Recomputer =
+    std::function<std::optional<Schedule>(const Problem& problem, std::int64_t arena_limit)>;
 
 // True when no value is made again while a swap_out reads its bytes, and every swap_in of the
 // schedule has its swap_wait: the schedules that emit_plan takes.

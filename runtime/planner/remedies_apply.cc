@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -35,9 +36,10 @@ struct Item {
 
 class Applier {
  public:
-  Applier(const Problem& base, std::span<const Choice> choices) : base_(base), choices_(choices) {}
+  Applier(const Problem& base, std::span<const Choice> choices)
+      : base_(base), choices_(choices), views_(list_views(base)) {}
 
-  Result<Problem> run() {
+  Result<Problem> run(std::vector<ValueId>* origin) {
     choice_of_.assign(base_.values.size(), -1);
     std::vector<char> held(base_.values.size(), 0);
     if (base_.graph != nullptr) {
@@ -59,6 +61,7 @@ class Applier {
       if (op < base_.op_count()) add_base(op);
     }
     finish();
+    if (origin != nullptr) *origin = std::move(origin_);
     return std::move(out_);
   }
 
@@ -96,6 +99,8 @@ class Applier {
   void begin() {
     out_.graph = base_.graph;
     out_.values = base_.values;
+    origin_.resize(base_.values.size());
+    std::iota(origin_.begin(), origin_.end(), 0);
     out_.results = base_.results;
     out_.view_of = base_.view_of;
     out_.parameter_bytes = base_.parameter_bytes;
@@ -141,7 +146,9 @@ class Applier {
     for (const ValueId v : base_.reads[op]) out_.reads.push(renamed(v));
     for (const ValueId v : base_.outputs[op]) {
       out_.outputs.push(v);
-      if (v >= 0) out_.values[at(v)].producer = id;
+      if (v < 0) continue;
+      out_.values[at(v)].producer = id;
+      if (!out_.view_of.empty()) out_.view_of[at(v)] = renamed(out_.view_of[at(v)]);
     }
     out_.reuse.push_back(base_.reuse[at(op)]);
     for (Reuse& r : out_.reuse.back()) r.input = renamed(r.input);
@@ -163,6 +170,7 @@ class Applier {
     value.overwritten = kNever;
     value.producer = out_.op_count();
     out_.values.push_back(value);
+    origin_.push_back(of);
     if (!out_.view_of.empty()) out_.view_of.push_back(-1);
     return static_cast<ValueId>(out_.values.size()) - 1;
   }
@@ -188,6 +196,25 @@ class Applier {
     close();
   }
 
+  // The views of a value that were made before it came back as `copy` come back with it.
+  void bring_views(const Choice& choice, OpId ready, ValueId copy) {
+    if (views_.size() == 0) return;
+    // The rows of the last op are closed; its results are added to.
+    const OpId op = out_.op_count() - 1;
+    for (const ValueId view : views_[choice.value]) {
+      if (base_.values[at(view)].producer >= ready || base_.uses[view].empty() ||
+          base_.uses[view].back() < ready) {
+        continue;
+      }
+      const ValueId again = add_value(view, 0, Home::arena, false);
+      out_.values[at(again)].producer = op;
+      out_.view_of[at(again)] = copy;
+      current_[at(view)] = again;
+      out_.outputs.push(again);
+    }
+    out_.outputs.begin.back() = static_cast<std::int32_t>(out_.outputs.items.size());
+  }
+
   void add_item(const Item& item) {
     const Choice& c = choices_[at(item.choice)];
     const Value& value = base_.values[at(c.value)];
@@ -205,6 +232,7 @@ class Applier {
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);
         add_op(c, StepKind::decode, c.in_seconds, true, {stored}, copy);
         current_[at(c.value)] = copy;
+        bring_views(c, item.before, copy);
         break;
       }
       case Part::swap_out:
@@ -231,6 +259,7 @@ class Applier {
         out_.ops.back().transfer = transfer;
         out_.reuse.back().push_back({transit, copy});
         current_[at(c.value)] = copy;
+        bring_views(c, item.before, copy);
         break;
       }
     }
@@ -246,7 +275,9 @@ class Applier {
 
   const Problem& base_;
   const std::span<const Choice> choices_;
+  const Rows views_;  // per base value; no rows: there are no views
   Problem out_;
+  std::vector<ValueId> origin_;
   std::vector<std::int32_t> choice_of_;
   std::vector<Item> items_;
   std::vector<OpId> new_op_;               // per base op
@@ -257,8 +288,9 @@ class Applier {
 
 }  // namespace
 
-Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices) {
-  return Applier(problem, choices).run();
+Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices,
+                              std::vector<ValueId>* origin) {
+  return Applier(problem, choices).run(origin);
 }
 
 bool keeps_transfers(const Problem& problem, std::span<const OpId> schedule) {

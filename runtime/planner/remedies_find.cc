@@ -22,11 +22,6 @@ std::vector<char> movable_values(const Problem& problem, const PlanOptions& opti
   if (problem.graph != nullptr) {
     for (const ValueId v : problem.graph->held.items) movable[at(v)] = 0;
   }
-  for (std::size_t v = 0; v < problem.view_of.size(); ++v) {
-    if (problem.view_of[v] < 0) continue;
-    movable[v] = 0;
-    movable[at(problem.view_of[v])] = 0;
-  }
   return movable;
 }
 

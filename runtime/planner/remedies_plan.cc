@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/planner/remedies_select.h"
+#include "runtime/planner/swap_by_price.h"
 #include "runtime/planner/timeline.h"
 
 namespace plimsoll::planner {
@@ -29,6 +30,7 @@ class RemedyPlanner {
   RemedyPlanner(const Problem& problem, std::span<const Form> forms, const PlanOptions& options,
                 std::int64_t limit, double base_seconds, const Recomputer& recompute)
       : problem_(problem),
+        forms_(forms),
         selector_(problem, forms, options),
         options_(options),
         limit_(limit),
@@ -76,24 +78,100 @@ class RemedyPlanner {
       style.recompute = recompute;
       for (const double factor : {1.0, 4.0}) {
         if (factor > 1 && (!recompute || !style.compress || !small_)) continue;
-        for (const double stretch : {1.0, 1.3, 2.0, 6.0}) {
-          if (stretch > 1 && !swaps) continue;
-          if (stretch > (recompute ? 2.0 : 6.0)) continue;
-          style.recompute_factor = factor;
-          style.stretch = stretch;
-          try_style(style);
-          if (is_free()) return;
+        for (const double share : {0.75, 0.25}) {
+          if (share < 0.75 && (!recompute || !swaps)) continue;
+          for (const double stretch : {1.0, 1.3, 2.0, 6.0}) {
+            if (stretch > 1 && !swaps) continue;
+            if (stretch > (recompute ? 1.3 : 6.0)) continue;
+            style.recompute_factor = factor;
+            style.waiting_share = share;
+            style.stretch = stretch;
+            try_style(style);
+            if (is_free()) return;
+          }
         }
       }
+      if (recompute && swaps) try_prices(style);
+      if (is_free()) return;
     }
   }
 
-  // What comes and goes needs a little more than the selection reckons with: it aims lower until
-  // the result fits.
+  void try_prices(SelectionStyle style) {
+    style.recompute_factor = 1;
+    SelectionStyle codecs = style;
+    codecs.host = codecs.disk = false;
+    std::shared_ptr<const Problem> problem(&problem_, [](const Problem*) {});
+    std::vector<ValueId> origin(problem_.values.size());
+    std::iota(origin.begin(), origin.end(), 0);
+    std::vector<char> compressed(problem_.values.size(), 0);
+    if (style.compress) {
+      const std::vector<Choice> choices = selector_.select(limit_, codecs);
+      auto applied = apply_choices(problem_, choices, &origin);
+      if (!applied.ok()) return;
+      problem = std::make_shared<const Problem>(std::move(*applied));
+      for (const Choice& choice : choices) compressed[static_cast<std::size_t>(choice.value)] = 1;
+    }
+    std::vector<Form> forms;
+    for (const Form& form : forms_) {
+      const bool wanted = form.kind == RemedyKind::swap_host   ? style.host
+                          : form.kind == RemedyKind::swap_disk ? style.disk
+                                                               : false;
+      if (wanted && !compressed[static_cast<std::size_t>(form.value)]) forms.push_back(form);
+    }
+    std::vector<double> again = selector_.seconds_again();
+    again.resize(problem->values.size(), 0);
+    const auto try_one = [&](const PricedSwaps& priced) {
+      auto found = swap_by_price(*problem, forms, options_, again, limit_, priced, recompute_);
+      if (!found) return;
+      RemedyPlan plan;
+      plan.seconds = predicted_seconds(*found->problem, found->schedule);
+      plan.peak = evaluate(*found->problem, found->schedule).arena_peak;
+      plan.problem = std::move(found->problem);
+      plan.schedule = std::move(found->schedule);
+      for (ValueId& v : found->origin) v = origin[static_cast<std::size_t>(v)];
+      plan.origin = std::move(found->origin);
+      offer(std::move(plan));
+    };
+    const auto share = [&](double part) {
+      return static_cast<std::int64_t>(part * static_cast<double>(limit_));
+    };
+    style.waiting_share = 0.6;
+    for (const double stretch : {1.0, 1.3}) {
+      style.stretch = stretch;
+      const std::vector<Choice> chosen = selector_.select(limit_, style);
+      for (const double margin : {0.01, 0.05}) {
+        if (chosen.empty() || is_free()) continue;
+        PricedSwaps priced;
+        priced.engine_price = 0.05;
+        priced.margin = share(margin);
+        priced.chosen = chosen;
+        try_one(priced);
+      }
+      if (!small_) break;
+    }
+    for (const double price : {0.3, 0.1, 0.6}) {
+      if (is_free()) return;
+      PricedSwaps priced;
+      priced.engine_price = price;
+      priced.margin = share(0.02);
+      try_one(priced);
+      if (!small_) break;
+    }
+  }
+
+  void offer(RemedyPlan plan) {
+    if (plan.peak > limit_) return;
+    if (!best_ || std::tie(plan.seconds, plan.peak) < std::tie(best_->seconds, best_->peak)) {
+      best_ = std::move(plan);
+    }
+  }
+
+  // Without recomputing, what comes and goes needs a little more than the selection reckons with:
+  // it aims lower until the result fits.
   void try_style(const SelectionStyle& style) {
-    constexpr int kAims = 4;
+    const int aims = style.recompute ? 1 : 4;
     std::int64_t aim = limit_;
-    for (int i = 0; i < kAims && aim >= 0; ++i) {
+    for (int i = 0; i < aims && aim >= 0; ++i) {
       std::vector<Choice> choices = selector_.select(aim, style);
       if (choices.empty()) return;
       const bool again = std::any_of(tried_.begin(), tried_.end(), [&](const Tried& t) {
@@ -109,7 +187,8 @@ class RemedyPlanner {
 
   // Bytes over the limit.
   std::int64_t try_choices(const std::vector<Choice>& choices, bool recompute) {
-    auto applied = apply_choices(problem_, choices);
+    RemedyPlan plan;
+    auto applied = apply_choices(problem_, choices, &plan.origin);
     if (!applied.ok()) return 0;
     auto problem = std::make_shared<const Problem>(std::move(*applied));
     Schedule schedule(static_cast<std::size_t>(problem->op_count()));
@@ -125,16 +204,13 @@ class RemedyPlanner {
     }
     if (!keeps_transfers(*problem, schedule)) return 0;
     hide_transfers(*problem, schedule, limit_);
-    RemedyPlan plan;
     plan.seconds = predicted_seconds(*problem, schedule);
     plan.peak = evaluate(*problem, schedule).arena_peak;
     plan.problem = std::move(problem);
     plan.schedule = std::move(schedule);
-    if (plan.peak > limit_) return plan.peak - limit_;
-    if (!best_ || std::tie(plan.seconds, plan.peak) < std::tie(best_->seconds, best_->peak)) {
-      best_ = std::move(plan);
-    }
-    return 0;
+    const std::int64_t over = plan.peak - limit_;
+    offer(std::move(plan));
+    return over;
   }
 
   static double compute_seconds(const Problem& problem) {
@@ -151,6 +227,7 @@ class RemedyPlanner {
   };
 
   const Problem& problem_;
+  const std::span<const Form> forms_;
   const RemedySelector selector_;
   const PlanOptions& options_;
   const std::int64_t limit_;

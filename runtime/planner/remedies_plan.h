@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,14 +16,11 @@ namespace plimsoll::planner {
 // A schedule of a problem in which choices were taken.
 struct RemedyPlan {
   std::shared_ptr<const Problem> problem;
+  std::vector<ValueId> origin;  // as of apply_choices
   Schedule schedule;
   double seconds = 0;     // predicted, stalls included
   std::int64_t peak = 0;  // of the arena, by liveness
 };
-
-// Finds schedules by recomputation: of a problem, under an arena limit.
-using Recomputer =
-    std::function<std::optional<Schedule>(const Problem& problem, std::int64_t arena_limit)>;
 
 // The fastest plan found within `arena_limit` that compresses or swaps something, with
 // recomputation by `recompute` where the options allow it; nothing when none is found. What is

@@ -29,6 +29,16 @@ RemedySelector::RemedySelector(const Problem& problem, std::span<const Form> for
   Schedule once(static_cast<std::size_t>(problem.op_count()));
   std::iota(once.begin(), once.end(), 0);
   evaluate(problem, once, &profile_);
+  own_.resize(once.size());
+  for (OpId op = 0; op < problem.op_count(); ++op) {
+    own_[at(op)] = problem.ops[at(op)].workspace;
+    for (const ValueId v : problem.reads[op]) {
+      if (problem.in_arena(v)) own_[at(op)] += problem.values[at(v)].bytes;
+    }
+    for (const ValueId v : problem.outputs[op]) {
+      if (v >= 0 && problem.in_arena(v)) own_[at(op)] += problem.values[at(v)].bytes;
+    }
+  }
   start_.resize(once.size() + 1, 0);
   for (std::size_t op = 0; op < once.size(); ++op) {
     start_[op + 1] = start_[op] + problem.ops[op].seconds;
@@ -80,6 +90,15 @@ double RemedySelector::closure_seconds(ValueId v, OpId ready) {
   return problem_.values[at(v)].hint == Hint::recompute ? seconds * kHinted : seconds;
 }
 
+std::vector<double> RemedySelector::seconds_again() const {
+  std::vector<double> seconds(problem_.values.size(), 0);
+  for (const Gap& gap : gaps_) {
+    auto& most = seconds[at(gap.value)];
+    most = std::max(most, gap.recompute_seconds);
+  }
+  return seconds;
+}
+
 // One selection: what is left of the memory, the engines' time and the tiers as choices are made.
 class Selection {
  public:
@@ -89,6 +108,7 @@ class Selection {
       : of_(selector), problem_(selector.problem_), limit_(limit), style_(style) {
     profile_ = of_.profile_;
     taken_.assign(of_.gaps_.size(), 0);
+    waiting_.assign(profile_.size(), 0);
   }
 
   std::vector<Choice> run() {
@@ -209,6 +229,12 @@ class Selection {
     return sum;
   }
 
+  // What not having a gap's bytes at all saves, when keeping them costs `kept`: that, or what
+  // recomputing them would.
+  double saving(const Gap& gap, double kept) const {
+    return style_.recompute ? std::min(kept, gap.recompute_seconds) : kept;
+  }
+
   void compress_hinted() {
     for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
       if (value(v).hint != Hint::compress) continue;
@@ -252,7 +278,8 @@ class Selection {
       double sum = 0;
       int gaps = 0;
       for (std::int32_t g = of_.first_gap_[at(v)]; g < of_.first_gap_[at(v) + 1]; ++g) {
-        const double w = worth(of_.gaps_[at(g)].first, of_.gaps_[at(g)].last, value(v).bytes);
+        const Gap& gap = of_.gaps_[at(g)];
+        const double w = saving(gap, worth(gap.first, gap.last, value(v).bytes));
         if (w <= 0) continue;
         sum += w;
         ++gaps;
@@ -299,6 +326,16 @@ class Selection {
     return true;
   }
 
+  // Whether a value may stay in the arena for its transfers from op `first` to op `last`.
+  bool may_wait(OpId first, OpId last, std::int64_t bytes) const {
+    if (!style_.recompute) return true;
+    for (OpId t = first; t <= last; ++t) {
+      const auto room = static_cast<double>(limit_ - of_.own_[at(t)]) * style_.waiting_share;
+      if (static_cast<double>(waiting_[at(t)] + bytes) > room) return false;
+    }
+    return true;
+  }
+
   bool swap_by(const Form& form) {
     const bool host = form.kind == RemedyKind::swap_host;
     EngineSlots& out = slots_[host ? kHostOut : kDiskOut];
@@ -324,7 +361,12 @@ class Selection {
       const double in_start = in.last_fit(time(first), time(gap.ready), form.in_seconds);
       if (in_start == -kInfinity) continue;
       const OpId start = std::max(first, op_by(in_start));
-      if (start <= first || worth(first, start - 1, v.bytes) <= 0) continue;
+      if (start <= first) continue;
+      // While its transfers wait and last the value takes memory, which recomputing it would not.
+      const double all = worth(gap.first, gap.last, v.bytes);
+      const double some = worth(first, start - 1, v.bytes);
+      if (some <= 0 || saving(gap, all) <= all - some) continue;
+      if (!may_wait(gap.first, first - 1, v.bytes) || !may_wait(start, gap.last, v.bytes)) continue;
       freed.push_back({g, first, start - 1, in_start});
       if (freed.size() == 1) choice.left = first;
       choice.returns.push_back({start, gap.ready});
@@ -342,6 +384,9 @@ class Selection {
     for (const Freed& f : freed) {
       taken_[at(f.gap)] = 1;
       for (OpId t = f.first; t <= f.last; ++t) profile_[at(t)] -= v.bytes;
+      const Gap& gap = of_.gaps_[at(f.gap)];
+      for (OpId t = gap.first; t < f.first; ++t) waiting_[at(t)] += v.bytes;
+      for (OpId t = f.last + 1; t <= gap.last; ++t) waiting_[at(t)] += v.bytes;
     }
     choices_.push_back(std::move(choice));
     return true;
@@ -379,6 +424,7 @@ class Selection {
   const std::int64_t limit_;
   const SelectionStyle style_;
   std::vector<std::int64_t> profile_;  // what is left in the arena
+  std::vector<std::int64_t> waiting_;  // bytes of values in transfer
   std::vector<double> prices_;
   std::vector<char> taken_;  // per gap
   std::array<EngineSlots, kEngines> slots_;

@@ -17,6 +17,9 @@ struct SelectionStyle {
   double recompute_factor = 1;
   // Transfers may take so many times the time of the compute steps they are to hide behind.
   double stretch = 1;
+  // With recomputing: the part of the memory beside an op's own operands and results that values
+  // may take while their transfers wait and last. What is left is there to recompute in.
+  double waiting_share = 0.5;
 };
 
 // Choices that bring the problem near `arena_limit` at the lowest cost, going by prices per byte
@@ -28,6 +31,9 @@ class RemedySelector {
  public:
   RemedySelector(const Problem& problem, std::span<const Form> forms, const PlanOptions& options);
   std::vector<Choice> select(std::int64_t arena_limit, const SelectionStyle& style) const;
+  // Per value, what recomputing it for some read takes when all that is read later is there:
+  // infinite where it can't be.
+  std::vector<double> seconds_again() const;
 
  private:
   friend class Selection;
@@ -45,6 +51,7 @@ class RemedySelector {
   const std::span<const Form> forms_;
   const PlanOptions& options_;
   std::vector<std::int64_t> profile_;                 // of keeping everything
+  std::vector<std::int64_t> own_;                     // of each op: operands, results and workspace
   std::vector<double> start_;                         // of each op, when everything is kept
   std::vector<Gap> gaps_;                             // by value, then by time
   std::vector<std::int32_t> first_gap_, first_form_;  // per value, one more at the end

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/planner/recorded_plan.h"
+
+namespace plimsoll::planner {
+
+// A plan of a recorded step that also moves storages to a tier beside the device's memory. The
+// step's accounting is the recorded one; beyond it, a storage's bytes lie in memory from the start
+// of its transfer in, and until the end of its transfer out; what comes back brings its views.
+struct RecordedSwapPlan {
+  RecordedPlan plan;  // `schedule` is empty; times include what waiting for transfers takes
+  // One action a line: `c OP` and `f STORAGE` as in schedule_text(), `o STORAGE` starts to copy a
+  // storage out, `i STORAGE` to copy it in (it is not in memory then), `w STORAGE` waits until the
+  // last of these is over.
+  std::string actions;
+  std::int64_t swapped_bytes = 0;  // copied out
+  double stalled_seconds = 0;
+};
+
+// RESOURCE_EXHAUSTED when no plan is found.
+Result<RecordedSwapPlan> plan_recorded_swaps(const RecordedStep& step, std::int64_t limit_bytes,
+                                             const SearchEffort& effort, const Tier& tier);
+
+}  // namespace plimsoll::planner
