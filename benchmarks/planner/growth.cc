@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <fstream>
@@ -59,9 +58,9 @@ Timed plan(const ir::Module& module, std::int64_t limit, double planning_seconds
   options.remedies = {true, false, false, false};
   Timed timed;
   const PeakMemory memory;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   timed.plan = planner::make_plan(module, cost_model, options);
-  timed.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  timed.seconds = watch.seconds();
   timed.memory_bytes = memory.bytes();
   return timed;
 }

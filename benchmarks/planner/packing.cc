@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -120,10 +119,9 @@ void pack_one(Section& section, const BenchOptions& options, const Instance& ins
               const std::vector<Lifetime>& lifetimes) {
   planner::PackOptions pack_options;
   pack_options.seconds = instance.most_seconds;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const planner::Packing packing = planner::pack(lifetimes, pack_options);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = watch.seconds();
   const Sweep seen = sweep(lifetimes, packing.offsets);
   const char* name = instance.name.c_str();
   if (!seen.fault.empty()) section.broken.push_back(instance.name + ": " + seen.fault);

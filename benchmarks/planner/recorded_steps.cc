@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -15,10 +14,6 @@ namespace {
 
 // Published figures have five digits behind the point of a factor.
 constexpr double kRounding = 0.001;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 struct Instance {
   std::string name;
@@ -118,9 +113,9 @@ class RecordedTable {
   Checked plan(const Instance& instance, std::int64_t limit, const planner::SearchEffort& effort,
                const Cell& cell) {
     Checked checked;
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     const auto plan = planner::plan_recorded_step(instance.step, limit, effort);
-    checked.seconds = seconds_since(start);
+    checked.seconds = watch.seconds();
     if (!plan.ok()) return checked;
     const auto replay = replayer::replay(
         instance.model, planner::schedule_text(instance.step, plan->schedule), {limit, false});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdio>
+#include <ctime>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -28,6 +29,20 @@ struct BenchOptions {
   std::vector<std::string> models;  // recorded steps to plan; none: all
   std::string best_known;           // file with a running minimum; empty: none is kept
   std::function<void(const std::string&)> progress;  // one line as soon as it is known
+};
+
+// Processor time of this process since it was made: what other programs do counts little.
+class Stopwatch {
+ public:
+  double seconds() const { return now() - start_; }
+
+ private:
+  static double now() {
+    timespec time = {};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+  double start_ = now();
 };
 
 // snprintf to a string.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <charconv>
-#include <chrono>
 
 #include "benchmarks/planner/planner_benchmark.h"
 #include "benchmarks/planner/reference.h"
@@ -64,10 +63,9 @@ Result<Section> unit_chains(const BenchOptions& options) {
     PLIMSOLL_ASSIGN_OR_RETURN(const auto step, planner::parse_recorded_step(text, "chain"));
     planner::SearchEffort effort;
     effort.seconds = options.seconds;
-    const auto start = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     const auto plan = planner::plan_recorded_step(step, limit, effort);
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds = watch.seconds();
     const std::string name = format("a chain of %d under %d", n, limit);
     std::int64_t extra = -1;
     if (plan.ok()) {
