@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/cpu/clones.h"
 #include "kernels/cpu/codecs.h"
 
 namespace plimsoll::kernels {
@@ -12,20 +13,20 @@ namespace {
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 
 // Rounds `bits` of an f32. Selects instead of branches, so that loops vectorize.
-std::uint16_t rounded(std::uint32_t bits) {
+[[gnu::always_inline]] inline std::uint16_t rounded(std::uint32_t bits) {
   const auto near = static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
   const auto nan = static_cast<std::uint16_t>((bits >> 16) | 0x40u);
   return (bits & 0x7fffffffu) > kInfinity ? nan : near;
 }
 
-bool overflows(std::uint32_t bits) {
+[[gnu::always_inline]] inline bool overflows(std::uint32_t bits) {
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   return (magnitude >= 0x7f7f8000u) & (magnitude < kInfinity);
 }
 
 // The f32 to round a second time: where the first rounding lost something, the neighbour with an
 // odd last bit, so that the result is as if rounded once.
-std::uint32_t to_odd(double value) {
+[[gnu::always_inline]] inline std::uint32_t to_odd(double value) {
   const auto near = static_cast<float>(value);
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(near);
   const double back = near;
@@ -34,8 +35,8 @@ std::uint32_t to_odd(double value) {
 }
 
 template <typename T>
-bool encode(const T* from, std::uint16_t* to, std::int64_t count) {
-  bool lost = false;
+PLIMSOLL_CLONES bool encode(const T* from, std::uint16_t* to, std::int64_t count) {
+  unsigned lost = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint32_t bits;
     if constexpr (std::is_same_v<T, double>) {
@@ -43,10 +44,17 @@ bool encode(const T* from, std::uint16_t* to, std::int64_t count) {
     } else {
       bits = std::bit_cast<std::uint32_t>(from[i]);
     }
-    lost |= overflows(bits);
+    lost |= overflows(bits) ? 1u : 0u;
     to[i] = rounded(bits);
   }
-  return !lost;
+  return lost == 0;
+}
+
+template <typename T>
+PLIMSOLL_CLONES void decode(const std::uint16_t* from, T* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] = static_cast<T>(std::bit_cast<float>(std::uint32_t{from[i]} << 16));
+  }
 }
 
 template <typename T>
@@ -58,16 +66,13 @@ CodecKernels bfloat16_of(std::int64_t count) {
                           return encode(static_cast<const T*>(from) + begin,
                                         static_cast<std::uint16_t*>(to) + begin, end - begin);
                         });
-  kernels.decode = make_codec_kernel(
-      "decode.bfloat16", count, "",
-      [](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-        const auto* bits = static_cast<const std::uint16_t*>(from);
-        auto* values = static_cast<T*>(to);
-        for (std::int64_t i = begin; i < end; ++i) {
-          values[i] = static_cast<T>(std::bit_cast<float>(std::uint32_t{bits[i]} << 16));
-        }
-        return true;
-      });
+  kernels.decode =
+      make_codec_kernel("decode.bfloat16", count, "",
+                        [](const void* from, void* to, std::int64_t begin, std::int64_t end) {
+                          decode(static_cast<const std::uint16_t*>(from) + begin,
+                                 static_cast<T*>(to) + begin, end - begin);
+                          return true;
+                        });
   return kernels;
 }
 

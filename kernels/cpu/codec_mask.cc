@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "kernels/cpu/clones.h"
 #include "kernels/cpu/codecs.h"
 #include "kernels/cpu/numeric.h"
 
@@ -101,8 +102,8 @@ bool outcome(T value, T constant, Compare compare) {
 
 // The outcomes of a block as bytes. Plain loops that vectorize.
 template <typename T, typename Compare>
-void compare_block(const T* values, T constant, std::uint8_t* bytes, std::int64_t count,
-                   Compare compare) {
+PLIMSOLL_CLONES void compare_block(const T* values, T constant, std::uint8_t* bytes,
+                                   std::int64_t count, Compare compare) {
   if constexpr (kIsHalf<T>) {
     using Key = HalfKey<T>;
     const bool with_nan = outcome(T(std::numeric_limits<float>::quiet_NaN()), constant, compare);
@@ -120,6 +121,16 @@ void compare_block(const T* values, T constant, std::uint8_t* bytes, std::int64_
     for (std::int64_t i = 0; i < count; ++i) {
       bytes[i] = compare(values[i], constant) ? 1 : 0;
     }
+  }
+}
+
+template <typename T>
+PLIMSOLL_CLONES void select_block(const std::uint8_t* bytes, T yes, T no, T* values,
+                                  std::int64_t count) {
+  if constexpr (kIsHalf<T>) {
+    select_block(bytes, yes.bits, no.bits, reinterpret_cast<std::uint16_t*>(values), count);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) values[i] = bytes[i] != 0 ? yes : no;
   }
 }
 
@@ -193,9 +204,7 @@ CodecResult compare_mask_of(const planner::Codec& codec, const ir::Shape& shape)
           for (std::int64_t at = begin; at < end; at += kCodecBlock) {
             const std::int64_t size = std::min(kCodecBlock, end - at);
             spread_bits(static_cast<const std::uint8_t*>(from) + at / 8, bytes.data(), size);
-            T* values = static_cast<T*>(to) + at;
-            for (std::int64_t i = 0; i < size; ++i)
-              values[i] = bytes[static_cast<std::size_t>(i)] != 0 ? yes : no;
+            select_block(bytes.data(), yes, no, static_cast<T*>(to) + at, size);
           }
           return true;
         });

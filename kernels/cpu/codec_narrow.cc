@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A value in a smaller dtype that has all of its elements. Bits and not numbers are kept: the sign
 // of a zero and a NaN's payload come back or the encoder fails.
-#include <algorithm>
 #include <bit>
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/clones.h"
 #include "kernels/cpu/codecs.h"
 #include "kernels/cpu/numeric.h"
 
@@ -14,24 +14,23 @@ namespace {
 
 // Float16's own conversion quiets NaNs; this one is exact both ways, for every f32 that an f16 can
 // stand for. Selects instead of branches, so that loops vectorize.
-Float16 to_half(float value) {
+[[gnu::always_inline]] inline std::uint16_t to_half(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   const std::uint32_t normal = (magnitude - 0x38000000u) >> 13;
   const std::uint32_t special = 0x7c00u | ((magnitude >> 13) & 0x3ffu);
-  const float small = std::min(std::bit_cast<float>(magnitude), 0x1p-14f);
-  const auto subnormal = static_cast<std::uint32_t>(static_cast<std::int32_t>(small * 0x1p24f));
+  // Adding 0.5 places a subnormal's mantissa in the low bits.
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
   std::uint32_t half = magnitude < 0x38800000u ? subnormal : normal;
   half = magnitude >= 0x7f800000u ? special : half;
-  Float16 result;
-  result.bits = static_cast<std::uint16_t>(sign | half);
-  return result;
+  return static_cast<std::uint16_t>(sign | half);
 }
 
-float from_half(Float16 value) {
-  const std::uint32_t sign = std::uint32_t{value.bits & 0x8000u} << 16;
-  const std::uint32_t magnitude = value.bits & 0x7fffu;
+[[gnu::always_inline]] inline float from_half(std::uint16_t bits16) {
+  const std::uint32_t sign = std::uint32_t{bits16 & 0x8000u} << 16;
+  const std::uint32_t magnitude = bits16 & 0x7fffu;
   const std::uint32_t normal = (magnitude << 13) + 0x38000000u;
   const std::uint32_t special = (magnitude << 13) | 0x7f800000u;
   const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(
@@ -41,32 +40,40 @@ float from_half(Float16 value) {
   return std::bit_cast<float>(sign | bits);
 }
 
+template <typename T>
+using BitsOf = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+// Elements as loops that vectorize have them: halves as their bits.
+template <typename T>
+using Stored = std::conditional_t<kIsHalf<T>, std::uint16_t, T>;
+
 template <typename Wide, typename Narrow>
-Narrow shrink(Wide value) {
+[[gnu::always_inline]] inline Stored<Narrow> shrink(Wide value) {
   if constexpr (kIsHalf<Wide>) {
     return shrink<float, Narrow>(static_cast<float>(value));
   } else if constexpr (std::is_same_v<Narrow, Bfloat16>) {
-    Bfloat16 result;
-    result.bits =
-        static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
-    return result;
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >>
+                                      16);
   } else if constexpr (std::is_same_v<Narrow, Float16>) {
     return to_half(static_cast<float>(value));
   } else if constexpr (std::is_floating_point_v<Wide> && std::is_integral_v<Narrow>) {
-    // Out of range is undefined for a cast; NaN ends at the lower end and is found out.
-    constexpr auto kLow = static_cast<Wide>(std::numeric_limits<Narrow>::min());
-    constexpr auto kHigh = static_cast<Wide>(std::numeric_limits<Narrow>::max());
-    static_assert(static_cast<Narrow>(kHigh) == std::numeric_limits<Narrow>::max());
-    return static_cast<Narrow>(std::min(kHigh, std::max(kLow, value)));
+    // Out of range is undefined for a cast: such values, and NaNs, become zero and are found out.
+    using Middle = std::conditional_t<sizeof(Narrow) <= 2, std::int32_t, std::int64_t>;
+    using Bits = BitsOf<Wide>;
+    constexpr Bits kMagnitude = ~Bits{0} >> 1;
+    constexpr Bits kLimit = std::bit_cast<Bits>(sizeof(Middle) == 4 ? Wide{0x1p31} : Wide{0x1p63});
+    const Bits bits = std::bit_cast<Bits>(value);
+    const Bits inside = (bits & kMagnitude) < kLimit ? bits : Bits{0};
+    return static_cast<Narrow>(static_cast<Middle>(std::bit_cast<Wide>(inside)));
   } else {
     return static_cast<Narrow>(value);
   }
 }
 
 template <typename Wide, typename Narrow>
-Wide expand(Narrow value) {
+[[gnu::always_inline]] inline Wide expand(Stored<Narrow> value) {
   if constexpr (std::is_same_v<Narrow, Bfloat16>) {
-    return static_cast<Wide>(std::bit_cast<float>(std::uint32_t{value.bits} << 16));
+    return static_cast<Wide>(std::bit_cast<float>(std::uint32_t{value} << 16));
   } else if constexpr (std::is_same_v<Narrow, Float16>) {
     return static_cast<Wide>(from_half(value));
   } else if constexpr (kIsHalf<Wide>) {
@@ -77,12 +84,11 @@ Wide expand(Narrow value) {
 }
 
 template <typename Wide>
-bool same_bits(Wide a, Wide b) {
+[[gnu::always_inline]] inline bool same_bits(Wide a, Wide b) {
   if constexpr (kIsHalf<Wide>) {
     return a.bits == b.bits;
   } else if constexpr (std::is_floating_point_v<Wide>) {
-    using Bits = std::conditional_t<sizeof(Wide) == 8, std::uint64_t, std::uint32_t>;
-    return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b);
+    return std::bit_cast<BitsOf<Wide>>(a) == std::bit_cast<BitsOf<Wide>>(b);
   } else {
     return a == b;
   }
@@ -94,28 +100,35 @@ inline constexpr bool kNarrows =
     (kIsFloating<Wide> || !kIsFloating<Narrow>);
 
 template <typename Wide, typename Narrow>
+PLIMSOLL_CLONES bool encode(const Wide* wide, Stored<Narrow>* narrow, std::int64_t count) {
+  unsigned other = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Stored<Narrow> small = shrink<Wide, Narrow>(wide[i]);
+    narrow[i] = small;
+    other |= same_bits(expand<Wide, Narrow>(small), wide[i]) ? 0u : 1u;
+  }
+  return other == 0;
+}
+
+template <typename Wide, typename Narrow>
+PLIMSOLL_CLONES void decode(const Stored<Narrow>* narrow, Wide* wide, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) wide[i] = expand<Wide, Narrow>(narrow[i]);
+}
+
+template <typename Wide, typename Narrow>
 CodecKernels narrow_of(const std::string& name, std::int64_t count) {
   CodecKernels kernels;
   kernels.encode = make_codec_kernel(
       "encode." + name, count, "an element has no exact equal in the stored dtype",
       [](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-        const auto* wide = static_cast<const Wide*>(from);
-        auto* narrow = static_cast<Narrow*>(to);
-        unsigned other = 0;
-        for (std::int64_t i = begin; i < end; ++i) {
-          const Narrow small = shrink<Wide, Narrow>(wide[i]);
-          narrow[i] = small;
-          other |= same_bits(expand<Wide, Narrow>(small), wide[i]) ? 0u : 1u;
-        }
-        return other == 0;
+        return encode<Wide, Narrow>(static_cast<const Wide*>(from) + begin,
+                                    static_cast<Stored<Narrow>*>(to) + begin, end - begin);
       });
   kernels.decode =
       make_codec_kernel("decode." + name, count, "",
                         [](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-                          const auto* narrow = static_cast<const Narrow*>(from);
-                          auto* wide = static_cast<Wide*>(to);
-                          for (std::int64_t i = begin; i < end; ++i)
-                            wide[i] = expand<Wide, Narrow>(narrow[i]);
+                          decode<Wide, Narrow>(static_cast<const Stored<Narrow>*>(from) + begin,
+                                               static_cast<Wide*>(to) + begin, end - begin);
                           return true;
                         });
   return kernels;
