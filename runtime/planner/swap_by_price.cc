@@ -143,6 +143,11 @@ class PriceSwapper {
     Problem problem;
     copy_frame(problem);
     std::vector<OpId> new_op;
+    struct Mark {
+      OpId op;
+      ValueId value;
+    };
+    std::vector<Mark> marks;
     std::size_t next = 0;
     views_ = list_views(base_);
     for (OpId op = 0; op < base_.op_count(); ++op) {
@@ -173,14 +178,29 @@ class PriceSwapper {
         again.kind = StepKind::copy;
         again.seconds = style_.engine_price * (form.in_seconds + form.out_seconds);
         again.recomputable = true;
+        // Not before the value was made once: its producer leaves a mark that costs nothing.
+        Value mark;
+        mark.home = Home::host;
+        mark.producer = new_op.back();
+        problem.values.push_back(mark);
+        if (!problem.view_of.empty()) problem.view_of.push_back(-1);
+        marks.push_back({new_op.back(), static_cast<ValueId>(problem.values.size()) - 1});
         problem.values[at(v)].producer = problem.op_count();
         base_of_.push_back(-1);
         value_of_.push_back(v);
-        add_op(problem, again, {}, {v});
+        add_op(problem, again, {marks.back().value}, {v});
         add_views(problem, v);
       }
     }
     waits_for_.resize(problem.ops.size(), -1);
+    Rows outputs;
+    std::size_t mark = 0;
+    for (OpId op = 0; op < problem.op_count(); ++op) {
+      for (const ValueId v : problem.outputs[op]) outputs.push(v);
+      for (; mark < marks.size() && marks[mark].op == op; ++mark) outputs.push(marks[mark].value);
+      outputs.close();
+    }
+    problem.outputs = std::move(outputs);
     finish(problem, new_op);
     return problem;
   }
