@@ -20,7 +20,7 @@ constexpr std::int64_t kEffortPerOp = 24, kEffort = 40'000;
 constexpr int kSmall = 5'000;
 // Up to so many ops, orders are also compared by what they cost when memory is short: at three
 // limits, at one.
-constexpr std::size_t kFewOps = 500, kManyOps = 10'000;
+constexpr std::size_t kFewOps = 500, kManyOps = 4'000;
 
 struct Candidate {
   std::int64_t peak;

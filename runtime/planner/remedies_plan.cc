@@ -80,9 +80,10 @@ class RemedyPlanner {
         if (factor > 1 && (!recompute || !style.compress || !small_)) continue;
         for (const double share : {0.75, 0.25}) {
           if (share < 0.75 && (!recompute || !swaps)) continue;
-          for (const double stretch : {1.0, 1.3, 2.0, 6.0}) {
+          for (const double stretch : {1.0, 1.3, 2.0, 6.0, 50.0}) {
             if (stretch > 1 && !swaps) continue;
-            if (stretch > (recompute ? 1.3 : 6.0)) continue;
+            // The last is for what cannot be hidden at all: it stalls, where nothing else fits.
+            if (stretch > (recompute ? 1.3 : best_ ? 6.0 : 50.0)) continue;
             style.recompute_factor = factor;
             style.waiting_share = share;
             style.stretch = stretch;

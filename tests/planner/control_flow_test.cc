@@ -332,5 +332,96 @@ TEST(ControlFlow, CalleesAreGivenWhatIsLeftBesideAllThatLivesAcross) {
   EXPECT_EQ(two.chosen(), (std::vector{0, 0}));
 }
 
+// A scan and its gradient: a stack of slices that one loop writes and another reads, with a larger
+// need in between.
+const char* const kScan = R"(
+HloModule scan
+condition {
+  s = (s32[], f32[16384], f32[8,16384]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(8)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+forward {
+  s = (s32[], f32[16384], f32[8,16384]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[16384] get-tuple-element(s), index=1
+  stack = f32[8,16384] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  next = s32[] add(i, one)
+  y = f32[16384] tanh(x)
+  row = f32[1,16384] reshape(y)
+  more = f32[8,16384] dynamic-update-slice(stack, row, i, zero)
+  ROOT t = (s32[], f32[16384], f32[8,16384]) tuple(next, y, more)
+}
+backward {
+  s = (s32[], f32[16384], f32[8,16384]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  g = f32[16384] get-tuple-element(s), index=1
+  stack = f32[8,16384] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  zero = s32[] constant(0)
+  last = s32[] constant(7)
+  next = s32[] add(i, one)
+  at = s32[] subtract(last, i)
+  row = f32[1,16384] dynamic-slice(stack, at, zero), dynamic_slice_sizes={1,16384}
+  y = f32[16384] reshape(row)
+  d = f32[16384] multiply(g, y)
+  ROOT t = (s32[], f32[16384], f32[8,16384]) tuple(next, d, stack)
+}
+ENTRY main {
+  x = f32[16384] parameter(0)
+  w = f32[16384,16] parameter(1)
+  i = s32[] constant(0)
+  nothing = f32[] constant(0)
+  empty = f32[8,16384] broadcast(nothing), dimensions={}
+  start = (s32[], f32[16384], f32[8,16384]) tuple(i, x, empty)
+  loop = (s32[], f32[16384], f32[8,16384]) while(start), condition=condition, body=forward
+  y = f32[16384] get-tuple-element(loop), index=1
+  stack = f32[8,16384] get-tuple-element(loop), index=2
+  column = f32[16384,16] broadcast(y), dimensions={0}
+  wide = f32[16384,16] add(column, w)
+  sine = f32[16384,16] sine(wide)
+  product = f32[16,16] dot(sine, wide), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  first = f32[1,1] slice(product), slice={[0:1],[0:1]}
+  seed = f32[] reshape(first)
+  g = f32[16384] broadcast(seed), dimensions={}
+  start2 = (s32[], f32[16384], f32[8,16384]) tuple(i, g, stack)
+  loop2 = (s32[], f32[16384], f32[8,16384]) while(start2), condition=condition, body=backward
+  ROOT d = f32[16384] get-tuple-element(loop2), index=1
+}
+)";
+
+TEST(ControlFlow, AStackBetweenTwoLoopsIsOneBufferThatBothUseInPlace) {
+  const auto module = parse(kScan);
+  const Plan plan = plan_of(*module);
+  const Step* forward = step_of(plan, "loop");
+  const Step* backward = step_of(plan, "loop2");
+  ASSERT_TRUE(forward != nullptr && backward != nullptr);
+  EXPECT_EQ(forward->inputs[2], forward->outputs[2]);
+  EXPECT_EQ(forward->outputs[2], backward->inputs[2]);
+  EXPECT_EQ(backward->inputs[2], backward->outputs[2]);
+}
+
+TEST(ControlFlow, AStackBetweenTwoLoopsMovesToTheHostAsAWhole) {
+  const auto module = parse(kScan);
+  constexpr std::int64_t kStack = 8 * 16384 * 4;
+  const Plan kept = plan_of(*module);
+  PlanOptions options;
+  options.limit_bytes = kept.peak_bytes - kStack / 2;
+  options.remedies.recompute = false;
+  options.remedies.compress = false;
+  options.host.bytes = 1 << 30;
+  const Result<Plan> plan = make_plan(*module, kCostModel, options);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  const Status status = check_plan(*module, *plan);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  const auto moved = std::any_of(plan->steps.begin(), plan->steps.end(), [](const Step& step) {
+    return step.kind == StepKind::swap_out && step.instruction->name() == "loop" && step.leaf == 2;
+  });
+  EXPECT_TRUE(moved);
+}
+
 }  // namespace
 }  // namespace plimsoll::planner
