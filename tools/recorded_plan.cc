@@ -6,6 +6,7 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/file.h"
+#include "runtime/planner/joint_pack_recorded.h"
 #include "runtime/planner/recorded_plan.h"
 #include "tools/program_file.h"
 
@@ -14,6 +15,8 @@ namespace plimsoll::tools {
 void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags) {
   command->add_option("--schedule", flags.schedule,
                       "File that gets the actions of a recorded step's plan, one a line");
+  command->add_flag("--addresses", flags.addresses,
+                    "Recorded steps: count the limit in addresses, and write where storages lie");
 }
 
 bool holds_recorded_step(const std::string& path) {
@@ -38,7 +41,21 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
   if (!outcome.ok()) return outcome;
   planner::SearchEffort effort;
   effort.seconds = options.planning_seconds;
-  const auto plan = planner::plan_recorded_step(*step, options.limit_bytes, effort, options.policy);
+  std::string schedule_text;
+  const auto plan = [&]() -> Result<planner::RecordedPlan> {
+    if (!flags.addresses) {
+      auto found = planner::plan_recorded_step(*step, options.limit_bytes, effort, options.policy);
+      if (found.ok()) schedule_text = planner::schedule_text(*step, found->schedule);
+      return found;
+    }
+    if (options.policy != planner::Policy::default_) {
+      return unimplemented("--addresses: only --planner default counts a limit in addresses");
+    }
+    auto found = planner::plan_recorded_step_in_addresses(*step, options.limit_bytes, effort);
+    if (!found.ok()) return found.status();
+    schedule_text = planner::addressed_schedule_text(*step, *found);
+    return std::move(found->plan);
+  }();
   PLIMSOLL_PROGRAM_FAULT(plan.status());
   const auto executions = static_cast<std::int64_t>(plan->schedule.size());
   output.json = {
@@ -67,7 +84,7 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
                 plan->planning_seconds);
   output.text = line;
   if (flags.schedule.empty()) return {};
-  return write_file(flags.schedule, planner::schedule_text(*step, plan->schedule));
+  return write_file(flags.schedule, schedule_text);
 }
 
 }  // namespace plimsoll::tools

@@ -9,7 +9,8 @@
 namespace plimsoll::tools {
 
 struct RecordedPlanFlags {
-  std::string schedule;  // file that gets the actions
+  std::string schedule;    // file that gets the actions
+  bool addresses = false;  // the limit counts addresses, and the actions say them
 };
 void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags);
 
