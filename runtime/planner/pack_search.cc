@@ -13,6 +13,8 @@ constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
 // maximum load.
 constexpr double kPressure = 0.3;
 constexpr double kFading = 0.9;
+// Why a section has to be looked at.
+constexpr char kLost = 1, kRaised = 2;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
@@ -64,8 +66,10 @@ void PackSearch::rank_items(const PackGuide& guide) {
     return false;
   });
   items_.clear();
+  size_.clear();
   for (const std::int32_t i : ids) {
     items_.push_back(instance_.item(i));
+    size_.push_back(instance_.item(i).size);
     items_.back().lifetime = i;  // here: the item's place in the instance
   }
 }
@@ -83,6 +87,7 @@ void PackSearch::reset(std::int64_t height) {
   const std::size_t sections = instance_.load.size(), count = items_.size();
   height_ = height;
   floor_.assign(sections, 0);
+  witness_.assign(sections, 0);
   left_ = instance_.load;
   lowest_.assign(count, 0);
   placed_.assign(count, 0);
@@ -128,47 +133,42 @@ bool PackSearch::raise(std::int32_t section, std::int64_t floor) {
     ++failed_[s];
     return false;
   }
-  if (!dirty_[s]) {
-    dirty_[s] = 1;
-    queue_.push_back(section);
-  }
+  if (!dirty_[s]) queue_.push_back(section);
+  dirty_[s] = kRaised;
   return true;
 }
 
 // Floors and lowest offsets rise until, in every section, the floor is the least of the lowest
-// offsets of its unplaced items. So only sections whose least one moved have to be looked at.
+// offsets of its unplaced items. A section has to be looked at when its floor was raised from
+// outside, or when the item that was as low as its floor is not any more.
 bool PackSearch::propagate() {
   bool fits = true;
   for (std::size_t head = 0; head < queue_.size(); ++head) {
     const std::int32_t section = queue_[head];
     const auto s = at(section);
+    const bool is_raised = dirty_[s] == kRaised;
     dirty_[s] = 0;
     if (!fits || count_[s] == 0) continue;
     const std::int64_t floor = floor_[s];
     std::int64_t least = kFar;
-    work_ += count_[s];
-    for (auto k = at(row_[s]), end = k + at(count_[s]); k < end; ++k) {
+    std::size_t k = at(row_[s]);
+    const std::size_t begin = k, end = k + at(count_[s]);
+    for (; k < end; ++k) {
       const auto i = at(alive_[k]);
-      const std::int64_t old = lowest_[i];
-      if (old < floor) {
-        trail_.push_back({Change::Kind::lowest, alive_[k], old});
-        lowest_[i] = floor;
-        const auto& item = items_[i];
-        if (floor + item.size > height_) {
+      if (lowest_[i] < floor) {
+        if (!lift(alive_[k], floor)) {
           ++failed_[s];
           fits = false;
           break;
         }
-        work_ += item.end - item.begin;
-        for (std::int32_t t = item.begin; t < item.end; ++t) {
-          if (floor_[at(t)] == old && !dirty_[at(t)]) {
-            dirty_[at(t)] = 1;
-            queue_.push_back(t);
-          }
-        }
       }
-      least = std::min(least, lowest_[i]);
+      if (lowest_[i] < least) {
+        least = lowest_[i];
+        witness_[s] = alive_[k];
+        if (!is_raised && least == floor) break;
+      }
     }
+    work_ += static_cast<std::int64_t>(k - begin) + 1;
     if (fits && least > floor) {
       trail_.push_back({Change::Kind::floor, section, floor});
       floor_[s] = least;
@@ -180,6 +180,29 @@ bool PackSearch::propagate() {
   }
   queue_.clear();
   return fits;
+}
+
+// Raises the lowest offset of an item; false when it would stand out above the height then.
+bool PackSearch::lift(std::int32_t id, std::int64_t lowest) {
+  const auto i = at(id);
+  const std::int64_t old = lowest_[i];
+  trail_.push_back({Change::Kind::lowest, id, old});
+  lowest_[i] = lowest;
+  if (lowest + size_[i] > height_) return false;
+  const auto& item = items_[i];
+  work_ += item.end - item.begin;
+  for (std::int32_t section = item.begin; section < item.end; ++section) {
+    const auto s = at(section);
+    if (floor_[s] != old || dirty_[s]) continue;
+    const auto witness = at(witness_[s]);
+    if (witness_[s] != id && !placed_[witness] && lowest_[witness] == old &&
+        items_[witness].begin <= section && section < items_[witness].end) {
+      continue;
+    }
+    dirty_[s] = kLost;
+    queue_.push_back(section);
+  }
+  return true;
 }
 
 bool PackSearch::place(std::int32_t id, const Part& part) {
@@ -259,12 +282,12 @@ bool PackSearch::has_something_above(std::int32_t id) const {
 // Pushes a frame with the items that may come next in a part.
 void PackSearch::open(std::int32_t index) {
   const Part part = parts_[at(index)];
-  Frame frame{part, trail_.size(), members_.size(), parts_.size(), 0, 0, 0};
-  frame.first_candidate = frame.next_candidate = candidates_.size();
+  Frame frame{part, trail_.size(), members_.size(), parts_.size(), 0, 0, -1};
+  frame.first_candidate = candidates_.size();
   std::int64_t lid = kFar;  // whatever starts at or above it has room for another one below
   for (auto k = part.first_member; k < part.last_member; ++k) {
     const auto i = at(members_[k]);
-    lid = std::min(lid, lowest_[i] + items_[i].size);
+    lid = std::min(lid, lowest_[i] + size_[i]);
   }
   work_ += static_cast<std::int64_t>(part.last_member - part.first_member) * 2;
   for (auto k = part.first_member; k < part.last_member; ++k) {
@@ -282,12 +305,8 @@ void PackSearch::open(std::int32_t index) {
     }
     candidates_.push_back(candidate);
   }
-  std::sort(candidates_.begin() + static_cast<std::ptrdiff_t>(frame.first_candidate),
-            candidates_.end(), [](const Candidate& a, const Candidate& b) {
-              if (a.key != b.key) return a.key < b.key;
-              if (a.tightness != b.tightness) return a.tightness < b.tightness;
-              return a.item < b.item;
-            });
+  std::make_heap(candidates_.begin() + static_cast<std::ptrdiff_t>(frame.first_candidate),
+                 candidates_.end());
   frame.last_candidate = candidates_.size();
   frames_.push_back(frame);
 }
@@ -353,14 +372,15 @@ bool PackSearch::advance(std::int32_t& next_part) {
     parts_.resize(frame.parts);
     candidates_.resize(frame.last_candidate);
     // What has nothing above it takes no room from anyone: to place it otherwise changes nothing.
-    const bool is_last = frame.next_candidate > frame.first_candidate &&
-                         !has_something_above(candidates_[frame.next_candidate - 1].item);
-    if (is_last || frame.next_candidate == frame.last_candidate) {
+    const bool is_last = frame.tried >= 0 && !has_something_above(frame.tried);
+    if (is_last || frame.first_candidate == frame.last_candidate) {
       // Parts solved since that decision have no share in the failure.
       frames_.resize(at(frame.part.parent + 1));
       continue;
     }
-    const std::int32_t id = candidates_[frame.next_candidate++].item;
+    std::pop_heap(candidates_.begin() + static_cast<std::ptrdiff_t>(frame.first_candidate),
+                  candidates_.begin() + static_cast<std::ptrdiff_t>(frame.last_candidate));
+    const std::int32_t id = frame.tried = candidates_[--frame.last_candidate].item;
     if (!place(id, frame.part)) {
       ++failures_;
       continue;

@@ -58,12 +58,19 @@ class PackSearch {
   };
   struct Frame {
     Part part;
-    std::size_t trail, members, parts;  // sizes to go back to
-    std::size_t next_candidate, first_candidate, last_candidate;
+    std::size_t trail, members, parts;            // sizes to go back to
+    std::size_t first_candidate, last_candidate;  // a heap of those left
+    std::int32_t tried;                           // the last one that was taken from it
   };
   struct Candidate {
     std::int64_t key, tightness;
     std::int32_t item;
+    // In heaps, what comes first is the largest.
+    bool operator<(const Candidate& other) const {
+      if (key != other.key) return key > other.key;
+      if (tightness != other.tightness) return tightness > other.tightness;
+      return item > other.item;
+    }
   };
   struct Change {
     enum class Kind : std::int32_t { floor, lowest, placed } kind;
@@ -79,6 +86,7 @@ class PackSearch {
   bool place(std::int32_t item, const Part& part);
   bool raise(std::int32_t section, std::int64_t floor);
   bool propagate();
+  bool lift(std::int32_t item, std::int64_t lowest);
   void undo(std::size_t mark);
   void unplace(std::int32_t item);
   bool has_something_above(std::int32_t item) const;
@@ -92,10 +100,12 @@ class PackSearch {
   std::int64_t height_ = 0, work_ = 0, failures_ = 0;
   std::vector<std::int64_t> floor_, left_;         // per section
   std::vector<std::int32_t> row_, alive_, count_;  // per section: its unplaced items
-  std::vector<std::int64_t> lowest_;               // per item, the lowest offset it can have
-  std::vector<std::size_t> slot_;                  // per item, its first entry of place_
-  std::vector<std::int32_t> place_;                // per item and section, index in the row
-  std::vector<std::int32_t> crossing_;             // per section, unplaced items that outlive it
+  std::vector<std::int64_t> size_;                 // per item
+  std::vector<std::int32_t> witness_;   // per section, an item that may be as low as the floor
+  std::vector<std::int64_t> lowest_;    // per item, the lowest offset it can have
+  std::vector<std::size_t> slot_;       // per item, its first entry of place_
+  std::vector<std::int32_t> place_;     // per item and section, index in the row
+  std::vector<std::int32_t> crossing_;  // per section, unplaced items that outlive it
   std::vector<char> placed_, dirty_;
   std::vector<std::int32_t> queue_, members_;
   std::vector<Change> trail_;
