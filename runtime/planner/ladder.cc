@@ -14,6 +14,7 @@
 #include "runtime/planner/order.h"
 #include "runtime/planner/remat.h"
 #include "runtime/planner/remedies_plan.h"
+#include "runtime/planner/search.h"
 #include "runtime/planner/timeline.h"
 
 namespace plimsoll::planner {
@@ -149,8 +150,25 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
     case Policy::sqrt:
       return checkpoint_sqrt(problem, target);
     default:
-      return rematerialize(problem, target, options_.min_bytes, least_seconds);
+      return search_more(problem, target, least_seconds);
   }
+}
+
+// The walks' schedule, and a better one if there is time to look for it: the given time is divided
+// between the steps that a limit needs; without, the work is counted.
+std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t target,
+                                            double least_seconds) const {
+  constexpr double kShare = 1.0 / 8, kScale = 0.01;
+  constexpr int kMostOps = 3'000;
+  std::optional<Schedule> walked =
+      rematerialize(problem, target, options_.min_bytes, least_seconds);
+  SearchEffort effort;
+  effort.scale = kScale;
+  effort.seconds = options_.planning_seconds * kShare;
+  if (!walked || (problem.op_count() > kMostOps && effort.seconds <= 0)) return walked;
+  auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*walked, 1});
+  // With less memory it may not be faster.
+  return better && total_seconds(problem, *better) >= least_seconds ? better : walked;
 }
 
 // What works at `target`.

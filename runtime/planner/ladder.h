@@ -82,6 +82,8 @@ class Ladder {
                                         double least_seconds) const;
   std::optional<Schedule> search(const Problem& problem, std::int64_t target,
                                  double least_seconds) const;
+  std::optional<Schedule> search_more(const Problem& problem, std::int64_t target,
+                                      double least_seconds) const;
   std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
   bool try_target(std::int64_t target);
   bool try_next_target();
