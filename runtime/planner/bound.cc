@@ -16,6 +16,51 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+struct Proof {
+  double value = 0;
+  std::vector<double> prices, fractions;
+};
+
+// Prices along the excess, fractions along the gains, in ever smaller steps (Polyak; Camerini,
+// Fratta and Maffioli's deflection).
+void polish(BoundPricing& pricing, Proof& best, int rounds, std::int64_t steps) {
+  std::vector<double> prices = best.prices, direction(prices.size(), 0);
+  pricing.set_fractions(best.fractions);
+  double reach = 0.05, rate = 0.3;
+  const std::int64_t stop = pricing.steps_spent() + steps;
+  int idle = 0;
+  for (int round = 0; round < rounds && pricing.steps_spent() < stop; ++round) {
+    const double value = pricing.evaluate(prices);
+    if (value > best.value) {
+      idle = 0;
+      best = {value, prices, pricing.fractions()};
+    } else if (++idle == 6) {
+      idle = 0;
+      reach /= 2;
+      rate /= 2;
+      if (reach < 1e-4) break;
+      prices = best.prices;
+      pricing.set_fractions(best.fractions);
+      std::fill(direction.begin(), direction.end(), 0);
+      continue;
+    }
+    const std::vector<double> excess = pricing.excess();
+    double square = 0;
+    for (std::size_t t = 0; t < prices.size(); ++t) {
+      // What would only push a price below zero is no direction.
+      const double now = prices[t] == 0 && excess[t] < 0 ? 0 : excess[t];
+      direction[t] = 0.4 * direction[t] + now;
+      square += direction[t] * direction[t];
+    }
+    if (square == 0) break;
+    const double step = (best.value * (1 + reach) - value) / square;
+    for (std::size_t t = 0; t < prices.size(); ++t) {
+      prices[t] = std::max(0.0, prices[t] + step * direction[t]);
+    }
+    pricing.share_again(rate);
+  }
+}
+
 }  // namespace
 
 std::int64_t least_arena_bytes(const BoundModel& model) {
@@ -34,6 +79,9 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
   const TightMoments tight = find_tight(model, arena_limit, effort.tight_moments);
   if (tight.moments.empty()) return bound;
 
+  const std::int64_t steps =
+      effort.steps > 0 ? effort.steps
+                       : std::min<std::int64_t>(60'000'000, 20'000'000 + 3'000 * model.moments);
   BoundPricing pricing(model, tight);
   std::vector<Stretch> stretches;
   std::vector<std::size_t> gap_of;
@@ -46,21 +94,17 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
     gap_of.push_back(g);
   }
   LinePrices line(tight.room, stretches);
-  constexpr int kRoundsBeforeSharing = 2, kMostIdleRounds = 8;
-  double best = 0;
-  std::vector<double> best_prices;
+  constexpr int kRoundsBeforeSharing = 2, kMostIdleRounds = 10;
+  Proof best;
   int idle = 0;
   for (int round = 0; round < effort.rounds && idle < kMostIdleRounds; ++round) {
-    const std::int64_t left = effort.steps - line.steps_spent() - pricing.steps_spent();
+    const std::int64_t left = steps - line.steps_spent() - pricing.steps_spent();
     if (round > 0 && left <= 0) break;
     line.solve(left);
     const std::vector<double> prices = line.prices();
     const double value = pricing.evaluate(prices);
-    idle = value > best * (1 + 1e-5) ? 0 : idle + 1;
-    if (value > best) {
-      best = value;
-      best_prices = prices;
-    }
+    idle = value > best.value * (1 + 1e-5) ? 0 : idle + 1;
+    if (value > best.value) best = {value, prices, pricing.fractions()};
     if (round >= kRoundsBeforeSharing) {
       pricing.share_again(1.0);
       pricing.evaluate(prices);
@@ -70,11 +114,14 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
       if (drop < kInfinite) line.set_seconds(static_cast<std::int32_t>(i), drop);
     }
   }
-  for (std::size_t i = 0; i < best_prices.size(); ++i) {
-    bound.prices[at(tight.moments[i])] = best_prices[i];
+  if (best.value > 0) {
+    polish(pricing, best, effort.polish_rounds, steps - line.steps_spent() - pricing.steps_spent());
+  }
+  for (std::size_t i = 0; i < best.prices.size(); ++i) {
+    bound.prices[at(tight.moments[i])] = best.prices[i];
   }
   // Less what rounding may have added.
-  bound.seconds = model.base_seconds + std::max(0.0, best - 1e-9 * model.base_seconds);
+  bound.seconds = model.base_seconds + std::max(0.0, best.value - 1e-9 * model.base_seconds);
   return bound;
 }
 

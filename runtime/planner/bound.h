@@ -22,8 +22,9 @@ struct LowerBound {
 
 // How hard to try. Work is counted, so that equal inputs give equal bounds.
 struct BoundEffort {
-  std::int64_t steps = 60'000'000;  // about a nanosecond or two each
+  std::int64_t steps = 0;  // some nanoseconds each; 0: by the number of ops
   int rounds = 40;
+  int polish_rounds = 100;
   std::size_t tight_moments = 8'000;  // at most so many moments have a price
 };
 

@@ -28,6 +28,7 @@ class Builder {
     find_needs();
     find_substitutes();
     for (ValueId s = 0; s < static_cast<ValueId>(storage_.size()); ++s) add_gaps(s);
+    for (std::size_t g = 0; g < model_.gaps.size(); ++g) add_remakes(g);
     share_claims();
     return std::move(model_);
   }
@@ -97,10 +98,6 @@ class Builder {
     touches_.begin = count;
     touches_.items.resize(at(count.back()));
     each([&](ValueId s, OpId op) { touches_.items[at(count[at(s)]++)] = op; });
-    model_.last_touch.assign(storage_.size(), -1);
-    for (ValueId s = 0; s < touches_.size(); ++s) {
-      if (!touches_[s].empty()) model_.last_touch[at(s)] = touches_[s].back();
-    }
   }
 
   // An output that is written into an operand's buffer costs no bytes of its own unless the operand
@@ -164,14 +161,8 @@ class Builder {
   }
 
   void add_gap(Gap gap, OpId from, OpId to) {
-    wanted_.clear();
-    if (to < problem_.op_count()) {
-      for (const ValueId v : problem_.reads[to]) {
-        if (storage_[at(v)] == gap.storage) wanted_.push_back(v);
-      }
-    }
-    if (wanted_.empty()) wanted_.push_back(gap.storage);
-    Remake own = remake(gap.storage, wanted_);
+    Remake own = own_remake(gap.storage, to);
+    const OpId end = gap.last;
     if (own.latest <= from) own.seconds = kInfinite;
     const std::int32_t bound_from = own.seconds == kInfinite ? gap.first : own.latest;
     if (value(gap.storage).keep && to < problem_.op_count()) {
@@ -188,10 +179,31 @@ class Builder {
       add_substitutes(gap, to, 0);
     }
     if (gap.first > gap.last) return;
-    gap.first_remake = static_cast<std::int32_t>(model_.remakes.size());
-    add_remakes(gap, own);
-    gap.remakes = static_cast<std::int32_t>(model_.remakes.size()) - gap.first_remake;
+    // Others may claim a part of what is given up in one piece.
+    const bool whole = gap.last == end && own.seconds < kInfinite &&
+                       model_.least_bytes[at(gap.storage)] == gap.bytes;
+    if (whole) {
+      whole_gaps_.emplace(gap_key(gap.storage, from),
+                          static_cast<std::int32_t>(model_.gaps.size()));
+    }
     model_.gaps.push_back(gap);
+    wanted_by_.push_back(to);
+  }
+
+  static std::uint64_t gap_key(ValueId storage, OpId from) {
+    return static_cast<std::uint64_t>(storage) << 32 | static_cast<std::uint32_t>(from);
+  }
+
+  // Makes what op `to` reads of the storage, or the end wants.
+  Remake own_remake(ValueId s, OpId to) {
+    wanted_.clear();
+    if (to < problem_.op_count()) {
+      for (const ValueId v : problem_.reads[to]) {
+        if (storage_[at(v)] == s) wanted_.push_back(v);
+      }
+    }
+    if (wanted_.empty()) wanted_.push_back(s);
+    return remake(s, wanted_);
   }
 
   // The bytes lie in the arena from moment `from` of the gap on; it ends before.
@@ -256,33 +268,29 @@ class Builder {
     return static_cast<double>(model_.bytes[at(s)]) / static_cast<double>(output_bytes_[at(op)]);
   }
 
-  void add_remakes(const Gap& gap, const Remake& own) {
+  void add_remakes(std::size_t g) {
     struct Node {
       Remake remake;
       std::vector<ValueId> outside;
       std::vector<std::size_t> needs;
     };
+    Gap& gap = model_.gaps[g];
     std::vector<Node> nodes;
+    const Remake own = own_remake(gap.storage, wanted_by_[g]);
     nodes.push_back({own, outside_, {}});
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const auto outside = nodes[i].outside;
       const ValueId parent = nodes[i].remake.storage;
       for (std::size_t k = 0; k < outside.size(); ++k) {
         const ValueId s = storage_[at(outside[k])];
-        // Alive at every stage of the gap: there, or paid for by a gap of its own.
-        if (model_.last_touch[at(s)] > gap.last) continue;
         if (value(s).producer >= value(parent).producer) continue;
         auto found = std::find_if(nodes.begin(), nodes.end(),
                                   [&](const Node& n) { return n.remake.storage == s; });
         if (found == nodes.end()) {
           if (nodes.size() >= most_remakes_) continue;
-          wanted_.clear();
-          for (const ValueId v : outside) {
-            if (storage_[at(v)] == s) wanted_.push_back(v);
-          }
-          Remake dead = remake(s, wanted_);
-          dead.claim = claim(s, gap.storage);
-          nodes.push_back({dead, outside_, {}});
+          Remake other;
+          if (!claim_part(gap, s, outside, other)) continue;
+          nodes.push_back({other, outside_, {}});
           found = nodes.end() - 1;
         }
         const auto index = static_cast<std::size_t>(found - nodes.begin());
@@ -292,6 +300,8 @@ class Builder {
         ++found->remake.parents;
       }
     }
+    gap.first_remake = static_cast<std::int32_t>(model_.remakes.size());
+    gap.remakes = static_cast<std::int32_t>(nodes.size());
     // Producers fall along the order, so that each remake comes before those it needs.
     std::vector<std::size_t> order(nodes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -309,18 +319,62 @@ class Builder {
     }
   }
 
-  std::int32_t claim(ValueId dead, ValueId root) {
-    const auto key = static_cast<std::uint64_t>(dead) << 32 | static_cast<std::uint32_t>(root);
+  // What `gap` may count of storage `s` when ops that read `values` run again in it; false when
+  // that is nothing: the storage is touched until the end of the gap, or is there for good.
+  bool claim_part(const Gap& gap, ValueId s, const std::vector<ValueId>& values, Remake& other) {
+    const auto touches = touches_[s];
+    const auto next = std::upper_bound(touches.begin(), touches.end(), gap.last);
+    const OpId before = *(next - 1);
+    std::int32_t alive = -1;
+    if (next != touches.end()) {
+      const auto found = whole_gaps_.find(gap_key(s, before));
+      if (found == whole_gaps_.end() || before >= gap.last) return false;
+      alive = found->second;
+    }
+    wanted_.clear();
+    for (const ValueId v : values) {
+      if (storage_[at(v)] == s) wanted_.push_back(v);
+    }
+    other = remake(s, wanted_);
+    other.free_until = before;
+    other.claim = alive < 0 ? dead_claim(s, gap.storage)
+                            : living_claim(alive, gap, std::max(before + 1, gap.first));
+    return true;
+  }
+
+  std::int32_t dead_claim(ValueId dead, ValueId root) {
     const auto [it, added] =
-        claim_ids_.emplace(key, static_cast<std::int32_t>(model_.claims.size()));
-    if (added) model_.claims.push_back({dead, root, 0});
+        claim_ids_.emplace(gap_key(dead, root), static_cast<std::int32_t>(model_.claims.size()));
+    if (added) model_.claims.push_back({dead, root, 0, -1, 0, -1});
     return it->second;
   }
 
+  std::int32_t living_claim(std::int32_t gap, const Gap& root, std::int32_t first) {
+    model_.claims.push_back({model_.gaps[at(gap)].storage, root.storage, 0, gap, first, root.last});
+    return static_cast<std::int32_t>(model_.claims.size()) - 1;
+  }
+
+  // To begin with, the dead are shared evenly, and the living are nearly their own.
   void share_claims() {
-    std::vector<std::int32_t> count(storage_.size(), 0);
-    for (const Claim& c : model_.claims) ++count[at(c.dead)];
-    for (Claim& c : model_.claims) c.fraction = 1.0 / count[at(c.dead)];
+    constexpr double kOfTheLiving = 0.3;
+    std::vector<std::int32_t> of_dead(storage_.size(), 0);
+    std::vector<std::vector<std::int32_t>> on_gap(model_.gaps.size());
+    for (std::size_t c = 0; c < model_.claims.size(); ++c) {
+      const Claim& claim = model_.claims[c];
+      if (claim.gap < 0) {
+        ++of_dead[at(claim.storage)];
+      } else {
+        on_gap[at(claim.gap)].push_back(static_cast<std::int32_t>(c));
+      }
+    }
+    for (Claim& c : model_.claims) {
+      c.fraction = c.gap < 0 ? 1.0 / of_dead[at(c.storage)]
+                             : kOfTheLiving / static_cast<double>(on_gap[at(c.gap)].size());
+    }
+    for (const auto& claims : on_gap) {
+      for (const std::int32_t c : claims) model_.claims_on.push(c);
+      model_.claims_on.close();
+    }
   }
 
   const Problem& problem_;
@@ -334,6 +388,8 @@ class Builder {
   Rows touches_;  // per storage, moments
   std::vector<std::vector<ValueId>> gap_from_;
   std::unordered_map<std::uint64_t, std::int32_t> claim_ids_;
+  std::unordered_map<std::uint64_t, std::int32_t> whole_gaps_;  // by storage and first touch
+  std::vector<OpId> wanted_by_;                                 // per gap: the touch that ends it
   std::vector<ValueId> scratch_, wanted_, outside_, work_;
   std::vector<OpId> ops_;
 };

@@ -21,10 +21,11 @@ struct Substitute {
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.
 struct Remake {
   ValueId storage = -1;
-  std::int32_t claim = -1;   // whose part of the seconds this is: index into BoundModel::claims
-  double seconds = 0;        // of all runs; infinite when an op may not run again
-  OpId latest = kNever;      // the last stage in which they may run
-  std::int32_t parents = 0;  // remakes of the same gap that read this storage
+  std::int32_t claim = -1;       // whose part of the seconds this is: index into BoundModel::claims
+  double seconds = 0;            // of all runs; infinite when an op may not run again
+  OpId latest = kNever;          // the last stage in which they may run
+  std::int32_t free_until = -1;  // the last moment of the gap at which the storage is touched
+  std::int32_t parents = 0;      // remakes of the same gap that read this storage
   std::int32_t first_need = 0, needs = 0;  // row of BoundModel::needs: of the gap's remakes
 };
 
@@ -35,8 +36,7 @@ struct Gap {
   ValueId storage = -1;
   std::int32_t first = 0, last = -1;
   std::int64_t bytes = 0;
-  // The first makes the storage itself, each other one is read by one before it and is of a storage
-  // that nothing else touches late in the gap.
+  // The first makes the storage itself, each other one is read by one before it.
   std::int32_t first_remake = 0, remakes = 0;
   std::int32_t first_substitute = 0, substitutes = 0;  // of BoundModel::substitutes
 };
@@ -46,11 +46,15 @@ struct GapSubstitute {
   double seconds = 0;
 };
 
-// What gaps of storage `root` may count of the runs and the bytes of storage `dead` after its last
-// touch. The fractions of one dead storage add up to at most 1: nothing is counted twice.
+// What a gap's remakes may count of another storage's runs and bytes, a fraction of them; nothing
+// is counted twice. Of a dead storage, after its last touch: all gaps of storage `root` share a
+// claim, and the fractions of one dead storage add up to at most 1. Of a living one, within `gap`
+// of it, at moments first..last and the stages around them: what is left there is the gap's own.
 struct Claim {
-  ValueId dead = -1, root = -1;
+  ValueId storage = -1, root = -1;
   double fraction = 0;
+  std::int32_t gap = -1;  // of a living storage
+  std::int32_t first = 0, last = -1;
 };
 
 // A problem as its gaps: everything that every schedule with these first executions pays for.
@@ -64,11 +68,10 @@ struct BoundModel {
   std::vector<Remake> remakes;
   std::vector<std::int32_t> needs;
   std::vector<Claim> claims;
+  Rows claims_on;  // per gap, the claims of others on it
   std::vector<GapSubstitute> substitutes;
-  // Per storage: its bytes, what it needs at least to be there in some form, and the last moment at
-  // which it is touched.
+  // Per storage: its bytes, and what it needs at least to be there in some form.
   std::vector<std::int64_t> bytes, least_bytes;
-  std::vector<std::int32_t> last_touch;
 };
 
 // `most_remakes`: per gap, counting its own.

@@ -56,6 +56,7 @@ BoundPricing::BoundPricing(const BoundModel& model, const TightMoments& tight)
   fraction_.reserve(model.claims.size());
   for (const Claim& c : model.claims) fraction_.push_back(c.fraction);
   gain_.assign(model.claims.size(), 0);
+  loss_.assign(model.claims.size(), 0);
   most_gain_.assign(model.bytes.size(), 0);
   sum_.assign(model.bytes.size(), 0);
   drop_.assign(model.gaps.size(), kInfinite);
@@ -101,21 +102,115 @@ double BoundPricing::evaluate(std::span<const double> prices) {
   paid_rank_[prices.size()] = static_cast<std::int32_t>(paid_.size());
   paid_.push_back({model_.moments, 0, sum});
   std::fill(gain_.begin(), gain_.end(), 0);
+  std::fill(loss_.begin(), loss_.end(), 0);
+  load_.assign(prices.size() + 1, 0);
   double total = 0;
   for (std::size_t g = 0; g < model_.gaps.size(); ++g) {
     const Gap& gap = model_.gaps[g];
-    const double keep = static_cast<double>(gap.bytes) *
-                        (prefix(paid_before(gap.last + 1)) - prefix(paid_before(gap.first)));
     drop_[g] = kInfinite;
-    if (keep == 0) continue;
+    const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+    if (begin == end) {
+      count_load(g, true);
+      continue;
+    }
+    find_own_part(g);
+    const double full = static_cast<double>(gap.bytes) * (prefix(end) - prefix(begin));
+    const double keep = static_cast<double>(gap.bytes) * own_prefix_.back();
     drop_[g] = drop_cost(gap, keep);
     const double other = substitute_cost(gap, keep / static_cast<double>(gap.bytes));
     if (drop_[g] < std::min(keep, other) && gap.remakes > 1) count_gains(gap);
+    if (!model_.claims_on[static_cast<std::int32_t>(g)].empty()) {
+      count_losses(g, keep <= std::min(drop_[g], other));
+    }
+    if (keep <= other || drop_[g] <= other) count_load(g, keep <= drop_[g]);
     drop_[g] = std::min(drop_[g], other);
     total += std::min(keep, drop_[g]);
+    // As if all of the rent were its own.
+    drop_[g] += full - keep;
   }
   spent_ += static_cast<std::int64_t>(prices.size() + 4 * model_.gaps.size());
   return total - paid_back;
+}
+
+void BoundPricing::find_own_part(std::size_t g) {
+  const Gap& gap = model_.gaps[g];
+  const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+  own_prefix_.resize(at(end - begin + 1));
+  own_runs_.clear();
+  const auto claims = model_.claims_on[static_cast<std::int32_t>(g)];
+  if (claims.empty()) {
+    for (std::int32_t k = begin; k <= end; ++k) {
+      own_prefix_[at(k - begin)] = prefix(k) - prefix(begin);
+    }
+    return;
+  }
+  // Differences of what others claim: of moments, then of stages.
+  own_prefix_.assign(at(end - begin + 1), 0);
+  own_runs_.assign(at(end - begin + 2), 0);
+  for (const std::int32_t c : claims) {
+    const std::int32_t from = std::max(0, paid_before(model_.claims[at(c)].first) - begin);
+    const std::int32_t to = paid_before(model_.claims[at(c)].last + 1) - begin;
+    own_prefix_[at(from)] += fraction_[at(c)];
+    own_prefix_[at(to)] -= fraction_[at(c)];
+    own_runs_[at(from)] += fraction_[at(c)];
+    own_runs_[at(to + 1)] -= fraction_[at(c)];
+  }
+  double moments = 0, stages = 0, sum = 0;
+  for (std::int32_t k = begin; k <= end; ++k) {
+    stages += own_runs_[at(k - begin)];
+    own_runs_[at(k - begin)] = std::max(0.0, 1 - stages);
+    moments += own_prefix_[at(k - begin)];
+    own_prefix_[at(k - begin)] = sum;
+    if (k < end) sum += paid_[at(k)].price * std::max(0.0, 1 - moments);
+  }
+  own_runs_.pop_back();
+  spent_ += 2 * static_cast<std::int64_t>(end - begin) + static_cast<std::int64_t>(claims.size());
+}
+
+void BoundPricing::add_load(std::int32_t first, std::int32_t end, double bytes) {
+  load_[at(first)] += bytes;
+  load_[at(end)] -= bytes;
+}
+
+void BoundPricing::count_load(std::size_t g, bool kept) {
+  const Gap& gap = model_.gaps[g];
+  const std::int32_t end = tight_.rank[at(gap.last + 1)];
+  std::int32_t first = tight_.rank[at(gap.first)];
+  if (!kept) first = std::min(end, tight_.rank[at(paid_[at(best_stage_)].moment)]);
+  const auto bytes = static_cast<double>(gap.bytes);
+  add_load(first, end, bytes);
+  for (const std::int32_t c : model_.claims_on[static_cast<std::int32_t>(g)]) {
+    const Claim& claim = model_.claims[at(c)];
+    const std::int32_t to = tight_.rank[at(claim.last + 1)];
+    const std::int32_t from = std::max(first, tight_.rank[at(claim.first)]);
+    if (from < to) add_load(from, to, -fraction_[at(c)] * bytes);
+  }
+}
+
+std::vector<double> BoundPricing::excess() const {
+  std::vector<double> excess(tight_.room.size());
+  double load = 0;
+  for (std::size_t t = 0; t < excess.size(); ++t) {
+    load += load_[t];
+    excess[t] = load - static_cast<double>(tight_.room[t]);
+  }
+  return excess;
+}
+
+// What each claim on the gap takes from it.
+void BoundPricing::count_losses(std::size_t g, bool kept) {
+  const Gap& gap = model_.gaps[g];
+  const std::int32_t begin = paid_before(gap.first);
+  const double seconds = model_.remakes[at(gap.first_remake)].seconds;
+  for (const std::int32_t c : model_.claims_on[static_cast<std::int32_t>(g)]) {
+    const std::int32_t from = std::max(begin, paid_before(model_.claims[at(c)].first));
+    const std::int32_t to = paid_before(model_.claims[at(c)].last + 1);
+    const std::int32_t lives_from = kept ? from : std::max(from, best_stage_);
+    double loss = 0;
+    if (lives_from < to) loss = static_cast<double>(gap.bytes) * (prefix(to) - prefix(lives_from));
+    if (!kept && from <= best_stage_ && best_stage_ <= to) loss += seconds;
+    loss_[at(c)] = loss;
+  }
 }
 
 // The cheapest stage in which to make the gap's storage again: its runs, its bytes from then on,
@@ -125,9 +220,9 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
   const Remake* remakes = &model_.remakes[at(gap.first_remake)];
   const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
   best_stage_ = end;
-  if (gap.remakes == 1) return remakes[0].seconds;
+  if (gap.remakes == 1 && own_runs_.empty()) return remakes[0].seconds;
   // What is needed later costs nothing less: no use in looking closer.
-  if (remakes[0].seconds >= keep) return most_remake(gap);
+  if (remakes[0].seconds >= keep && own_runs_.empty()) return most_remake(gap);
   spent_ += static_cast<std::int64_t>(end - begin + 1) * gap.remakes;
   cost_.assign(at(gap.remakes), 0);
   ran_again_.assign(at(gap.remakes) * at(end - begin + 1), 0);
@@ -137,7 +232,7 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
       const Remake& r = remakes[i];
       const Paid& before = paid_[at(k - 1)];
       // Alive still, or kept for no more than its life: nothing is paid.
-      if (before.moment <= model_.last_touch[at(r.storage)]) continue;
+      if (before.moment <= r.free_until) continue;
       const double part = fraction(r);
       double again = kInfinite;
       if (before.moment < r.latest && r.seconds < kInfinite) {
@@ -151,7 +246,9 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
       if (again < kept) ran_again_[at(k - begin) * at(gap.remakes) + at(i)] = 1;
       cost_[at(i)] = std::min(kept, again);
     }
-    double total = remakes[0].seconds + static_cast<double>(gap.bytes) * (prefix(end) - prefix(k));
+    double total =
+        remakes[0].seconds * (own_runs_.empty() ? 1 : own_runs_[at(k - begin)]) +
+        static_cast<double>(gap.bytes) * (own_prefix_.back() - own_prefix_[at(k - begin)]);
     for (std::int32_t n = 0; n < remakes[0].needs; ++n) {
       total += cost_[at(model_.needs[at(remakes[0].first_need + n)])];
     }
@@ -183,13 +280,16 @@ void BoundPricing::count_gains(const Gap& gap) {
     for (; k > begin; --k) {
       ++spent_;
       const Paid& before = paid_[at(k - 1)];
-      if (before.moment <= model_.last_touch[at(r.storage)]) break;
+      if (before.moment <= r.free_until) break;
       if (ran_again_[at(k - begin) * at(gap.remakes) + at(i)]) {
         gain += r.seconds * part;
         visit_needs(r, k);
         break;
       }
-      gain += part * before.price * static_cast<double>(model_.least_bytes[at(r.storage)]);
+      const auto bytes = static_cast<double>(model_.least_bytes[at(r.storage)]);
+      gain += part * before.price * bytes;
+      const std::int32_t moment = tight_.rank[at(before.moment)];
+      add_load(moment, moment + 1, fraction(r) * bytes);
     }
     gain_[at(r.claim)] += gain;
   }
@@ -197,22 +297,42 @@ void BoundPricing::count_gains(const Gap& gap) {
 
 void BoundPricing::share_again(double rate) {
   constexpr double kLeast = 1e-6;
+  const auto dead = [&](std::size_t c) { return model_.claims[c].gap < 0; };
   for (std::size_t c = 0; c < gain_.size(); ++c) {
-    double& most = most_gain_[at(model_.claims[c].dead)];
-    most = std::max(most, gain_[c]);
+    double& most = most_gain_[at(model_.claims[c].storage)];
+    if (dead(c)) most = std::max(most, gain_[c]);
   }
   for (std::size_t c = 0; c < gain_.size(); ++c) {
-    const std::size_t dead = at(model_.claims[c].dead);
-    if (most_gain_[dead] > 0) fraction_[c] *= std::exp(rate * (gain_[c] / most_gain_[dead] - 1));
+    if (!dead(c)) continue;
+    const std::size_t storage = at(model_.claims[c].storage);
+    const double most = most_gain_[storage];
+    if (most > 0) fraction_[c] *= std::exp(rate * (gain_[c] / most - 1));
     fraction_[c] = std::max(fraction_[c], kLeast);
-    sum_[dead] += fraction_[c];
+    sum_[storage] += fraction_[c];
   }
   // A little less than all of it, so that rounding never counts anything twice.
   for (std::size_t c = 0; c < gain_.size(); ++c) {
-    fraction_[c] /= sum_[at(model_.claims[c].dead)] * (1 + 1e-12);
+    if (dead(c)) fraction_[c] /= sum_[at(model_.claims[c].storage)] * (1 + 1e-12);
   }
-  for (const Claim& c : model_.claims) sum_[at(c.dead)] = most_gain_[at(c.dead)] = 0;
-  spent_ += static_cast<std::int64_t>(4 * gain_.size());
+  for (const Claim& c : model_.claims) sum_[at(c.storage)] = most_gain_[at(c.storage)] = 0;
+  share_living(rate);
+  spent_ += static_cast<std::int64_t>(6 * gain_.size());
+}
+
+void BoundPricing::share_living(double rate) {
+  constexpr double kLeast = 1e-5, kMost = 1 - 1e-9;
+  for (std::int32_t g = 0; g < model_.claims_on.size(); ++g) {
+    double sum = 0;
+    for (const std::int32_t c : model_.claims_on[g]) {
+      const double gain = gain_[at(c)], loss = loss_[at(c)];
+      double& fraction = fraction_[at(c)];
+      if (gain + loss > 0) fraction *= std::exp(rate * (gain - loss) / (gain + loss));
+      fraction = std::max(fraction, kLeast);
+      sum += fraction;
+    }
+    if (sum <= kMost) continue;
+    for (const std::int32_t c : model_.claims_on[g]) fraction_[at(c)] *= kMost / sum;
+  }
 }
 
 }  // namespace plimsoll::planner

@@ -35,9 +35,16 @@ class BoundPricing {
   // The same if nothing dead is kept for it.
   double most_drop(std::size_t gap) const;
 
+  // Of the last evaluation: bytes at each tight moment beyond its room, where the cheapest choices
+  // put them. A direction in which the prices rise: a subgradient.
+  std::vector<double> excess() const;
+
   // Moves the fractions of claims towards the gaps that were given up in the last evaluation and
   // could have counted more.
   void share_again(double rate);
+
+  const std::vector<double>& fractions() const { return fraction_; }
+  void set_fractions(const std::vector<double>& fractions) { fraction_ = fractions; }
 
   std::int64_t steps_spent() const { return spent_; }
 
@@ -54,15 +61,22 @@ class BoundPricing {
   double fraction(const Remake& r) const;
   double most_remake(const Gap& gap) const;
   double substitute_cost(const Gap& gap, double rent_per_byte) const;
+  void find_own_part(std::size_t gap);
   double drop_cost(const Gap& gap, double keep);
   void count_gains(const Gap& gap);
+  void count_losses(std::size_t gap, bool kept);
+  void share_living(double rate);
+  void add_load(std::int32_t first, std::int32_t end, double bytes);
+  void count_load(std::size_t gap, bool kept);
 
   const BoundModel& model_;
   const TightMoments& tight_;
   std::vector<double> fraction_;  // per claim
   std::vector<double> gain_;      // per claim, of the last evaluation
+  std::vector<double> loss_;      // per claim of a living storage: what its gap counted less
   std::vector<double> most_gain_, sum_;
   std::vector<double> drop_;
+  std::vector<double> load_;             // per tight moment, as differences
   std::vector<Paid> paid_;               // the moments with a price, and one past
   std::vector<std::int32_t> paid_rank_;  // per tight moment, and one past
   // Scratch of one gap: the cost of each remake's storage, who was made again at which stage, and
@@ -70,6 +84,9 @@ class BoundPricing {
   std::vector<double> cost_;
   std::vector<char> ran_again_;
   std::int32_t best_stage_ = 0;
+  // Of a gap that others have claims on, counted from its first moment with a price: the sums of
+  // its own parts of the prices, and its own part of the runs in each stage.
+  std::vector<double> own_prefix_, own_runs_;
   std::vector<std::pair<std::int32_t, std::int32_t>> visits_;
   std::int64_t spent_ = 0;
 };
