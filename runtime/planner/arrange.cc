@@ -340,7 +340,8 @@ class Arranger {
     }
     // Small values made from what is overwritten are kept to the end, so that they don't forbid the
     // recomputation of all that is made from them in turn (a batch's scale in one fusion with the
-    // update of running statistics). Together they stay below a small part of all values.
+    // update of running statistics). Together they stay below a small part of all values, and
+    // below the largest.
     std::int64_t largest = 0;
     std::int64_t keepable = 0;
     for (const Value& any : problem_.values) {
@@ -348,6 +349,7 @@ class Arranger {
       largest = std::max(largest, any.bytes);
       keepable += any.bytes / 256;
     }
+    keepable = std::min(keepable, largest);
     for (OpId op = 0; op < problem_.op_count(); ++op) {
       OpId deadline = kNever;
       for (const ValueId v : problem_.reads[op]) {

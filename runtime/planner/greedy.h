@@ -23,8 +23,9 @@ struct GreedyReport {
 
 // The baseline policy: one walk over the schedule that clones already-placed values before their
 // later uses while usage is above the limit (the behaviour of XLA's rematerialization pass). Blind
-// to time and addresses. Runs on a scheduled module and keeps it scheduled; may leave it above the
-// limit.
+// to time and addresses. That pass's other mode, copies in a compact layout, has nothing to gain
+// here: buffers are dense whatever their layout says. Runs on a scheduled module and keeps it
+// scheduled; may leave it above the limit.
 Result<GreedyReport> rematerialize_greedy(ir::Module& module, const GreedyOptions& options);
 
 }  // namespace plimsoll::planner

@@ -6,10 +6,13 @@
 #include <memory>
 #include <string>
 
+#include "runtime/ir/interpreter.h"
 #include "runtime/ir/text.h"
 #include "runtime/ir/verifier.h"
 #include "runtime/planner/cost_model.h"
 #include "runtime/planner/planner.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/random_module.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -261,6 +264,62 @@ ENTRY e {
   const GreedyReport report = run(*module, {.limit_bytes = 14 * kKiB});
   EXPECT_EQ(module->entry()->find("b.remat"), nullptr);
   EXPECT_FALSE(report.changed);
+}
+
+// `n` is large, and so is the `b` it is made from: computing only `n` again would keep `b` alive.
+const char* const kPairs = R"(
+HloModule pairs, is_scheduled=true
+ENTRY e {
+  p = f32[] parameter(0)
+  b = f32[1024] broadcast(p), dimensions={}
+  m = f32[1024] multiply(b, b)
+  n = f32[1024] negate(m)
+  early = f32[1] slice(n), slice={[0:1]}
+  q = f32[] reshape(early)
+  b2 = f32[1024] broadcast(q), dimensions={}
+  m2 = f32[1024] multiply(b2, b2)
+  c = f32[2048] concatenate(m2, m2), dimensions={0}
+  middle = f32[1024] slice(c), slice={[0:1024]}
+  late = f32[1024] add(n, middle)
+  ROOT t = f32[1] slice(late), slice={[0:1]}
+})";
+
+TEST(Greedy, RecomputesABlockWhereOneInstructionAloneFreesNothing) {
+  const auto single = parse(kPairs);
+  const GreedyReport one = run(*single, {.limit_bytes = 13 * kKiB});
+  EXPECT_FALSE(one.changed);
+  const auto blocks = parse(kPairs);
+  const GreedyReport several = run(*blocks, {.limit_bytes = 13 * kKiB, .block_size_limit = 4});
+  EXPECT_TRUE(several.changed);
+  EXPECT_LT(several.peak_after, one.peak_after);
+  EXPECT_NE(blocks->entry()->find("m.remat"), nullptr);
+  EXPECT_NE(blocks->entry()->find("n.remat"), nullptr);
+  EXPECT_EQ(blocks->entry()->find("late")->operand(0)->name(), "n.remat");
+}
+
+TEST(Greedy, BlocksOfAnySizeKeepEveryBit) {
+  cases::RandomModuleOptions shape;
+  shape.instructions = 50;
+  shape.largest_bytes = 4 << 10;
+  int changed = 0;
+  for (std::uint64_t seed = 500; seed < 530; ++seed) {
+    auto module = cases::random_module(seed, shape);
+    module->is_scheduled = true;
+    const auto arguments = cases::random_arguments(*module, seed);
+    const auto expected = ir::interpret(*module, arguments);
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    for (const int size : {2, 4, 8}) {
+      const auto copy = module->clone();
+      const GreedyReport before = run(*copy, {.limit_bytes = kKiB << 20});
+      const GreedyReport report =
+          run(*copy, {.limit_bytes = before.peak_before / 2, .block_size_limit = size});
+      changed += report.changed;
+      const auto actual = ir::interpret(*copy, arguments);
+      ASSERT_TRUE(actual.ok()) << actual.status().to_string();
+      EXPECT_EQ(cases::compare_bits(*expected, *actual), "") << "seed " << seed << " size " << size;
+    }
+  }
+  EXPECT_GT(changed, 30);
 }
 
 }  // namespace
