@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/recorded_plan.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -8,6 +9,7 @@
 #include "runtime/base/file.h"
 #include "runtime/planner/joint_pack_recorded.h"
 #include "runtime/planner/recorded_plan.h"
+#include "runtime/planner/recorded_swap.h"
 #include "tools/program_file.h"
 
 namespace plimsoll::tools {
@@ -36,13 +38,41 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
   PLIMSOLL_PROGRAM_FAULT(step.status());
   planner::PlanOptions options;
   const Outcome outcome = plan_options(
-      plan_flags, [&](const planner::PlanOptions&) -> Result<std::int64_t> { return step->unlimited_peak; },
+      plan_flags,
+      [&](const planner::PlanOptions&) -> Result<std::int64_t> { return step->unlimited_peak; },
       options);
   if (!outcome.ok()) return outcome;
   planner::SearchEffort effort;
   effort.seconds = options.planning_seconds;
   std::string schedule_text;
+  std::int64_t swapped_bytes = 0;
+  double stalled_seconds = 0;
+  const bool swaps = plan_flags.link_speed.has_value() && options.remedies.swap;
+  if (swaps) {
+    const auto speed = parse_byte_size(*plan_flags.link_speed, "--link-speed");
+    PLIMSOLL_CALL_FAULT(speed.status());
+    options.host.in_bytes_per_second = options.host.out_bytes_per_second =
+        static_cast<double>(*speed);
+    options.host.bytes = planner::kUnlimited;
+    if (plan_flags.host_limit) {
+      const auto size = parse_byte_size(*plan_flags.host_limit, "--host-limit");
+      PLIMSOLL_CALL_FAULT(size.status());
+      options.host.bytes = *size;
+    }
+  }
   const auto plan = [&]() -> Result<planner::RecordedPlan> {
+    if (swaps) {
+      if (flags.addresses || options.policy != planner::Policy::default_) {
+        return unimplemented(
+            "swapping recorded steps: only --planner default, and not with --addresses");
+      }
+      auto found = planner::plan_recorded_swaps(*step, options.limit_bytes, effort, options.host);
+      if (!found.ok()) return found.status();
+      schedule_text = std::move(found->actions);
+      swapped_bytes = found->swapped_bytes;
+      stalled_seconds = found->stalled_seconds;
+      return std::move(found->plan);
+    }
     if (!flags.addresses) {
       auto found = planner::plan_recorded_step(*step, options.limit_bytes, effort, options.policy);
       if (found.ok()) schedule_text = planner::schedule_text(*step, found->schedule);
@@ -57,18 +87,21 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
     return std::move(found->plan);
   }();
   PLIMSOLL_PROGRAM_FAULT(plan.status());
-  const auto executions = static_cast<std::int64_t>(plan->schedule.size());
-  output.json = {
-      {"limit_bytes", limit_json(plan->limit_bytes)},
-      {"peak_bytes", plan->peak_bytes},
-      {"unlimited_peak_bytes", plan->unlimited_peak_bytes},
-      {"predicted_seconds", plan->predicted_seconds},
-      {"unlimited_seconds", plan->unlimited_seconds},
-      {"lower_bound_seconds", plan->lower_bound_seconds},
-      {"overhead", plan->overhead},
-      {"planning_seconds", plan->planning_seconds},
-      {"steps",
-       {{"compute", step->op_count}, {"recompute", executions - step->problem.op_count()}}}};
+  const auto recomputations =
+      std::count(schedule_text.begin(), schedule_text.end(), 'c') - step->op_count;
+  output.json = {{"limit_bytes", limit_json(plan->limit_bytes)},
+                 {"peak_bytes", plan->peak_bytes},
+                 {"unlimited_peak_bytes", plan->unlimited_peak_bytes},
+                 {"predicted_seconds", plan->predicted_seconds},
+                 {"unlimited_seconds", plan->unlimited_seconds},
+                 {"lower_bound_seconds", plan->lower_bound_seconds},
+                 {"overhead", plan->overhead},
+                 {"planning_seconds", plan->planning_seconds},
+                 {"steps", {{"compute", step->op_count}, {"recompute", recomputations}}}};
+  if (swaps) {
+    output.json["swapped_bytes"] = swapped_bytes;
+    output.json["stalled_seconds"] = stalled_seconds;
+  }
   char line[400];
   std::snprintf(line, sizeof line,
                 "Recorded step %s\n"
@@ -79,10 +112,14 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
                 "  planned in        %.3f s\n",
                 path.c_str(), format_bytes(plan->peak_bytes).c_str(),
                 format_bytes(plan->unlimited_peak_bytes).c_str(), plan->predicted_seconds,
-                plan->overhead, plan->lower_bound_seconds,
-                static_cast<long long>(executions - step->problem.op_count()),
+                plan->overhead, plan->lower_bound_seconds, static_cast<long long>(recomputations),
                 plan->planning_seconds);
   output.text = line;
+  if (swaps) {
+    std::snprintf(line, sizeof line, "  swapped           %s, waiting %.6g s\n",
+                  format_bytes(swapped_bytes).c_str(), stalled_seconds);
+    output.text += line;
+  }
   if (flags.schedule.empty()) return {};
   return write_file(flags.schedule, schedule_text);
 }

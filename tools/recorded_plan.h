@@ -18,8 +18,9 @@ void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags);
 // Standard input (`-`) never does.
 bool holds_recorded_step(const std::string& path);
 
-// Plans the recorded step at `path`. A share of the unlimited peak is one of the peak that the file
-// states.
+// Plans the recorded step at `path`, with swaps where a --link-speed is given (the host then holds
+// --host-limit bytes, or any number). A share of the unlimited peak is one of the peak that the
+// file states.
 Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
                       const RecordedPlanFlags& flags, Output& output);
 

@@ -157,9 +157,10 @@ TEST(PlannerRandom, AppliedPlansLeaveValidModules) {
   for (std::uint64_t seed = 200; seed < 230; ++seed) {
     const auto module = cases::random_module(seed);
     const RooflineCostModel cost_model;
-    const auto floor = find_floor(*module, cost_model, {});
-    ASSERT_TRUE(floor.ok());
     PlanOptions options;
+    options.remedies = {.recompute = true, .compress = false, .swap = false};
+    const auto floor = find_floor(*module, cost_model, options);
+    ASSERT_TRUE(floor.ok());
     options.limit_bytes = floor->bytes;
     const auto plan = make_plan(*module, cost_model, options);
     ASSERT_TRUE(plan.ok());
@@ -197,9 +198,10 @@ TEST(PlannerRandom, AppliedPlansComputeTheSameBits) {
     const auto expected = ir::interpret(*module, arguments);
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
     const RooflineCostModel cost_model;
-    const auto floor = find_floor(*module, cost_model, {});
-    ASSERT_TRUE(floor.ok());
     PlanOptions options;
+    options.remedies = {.recompute = true, .compress = false, .swap = false};
+    const auto floor = find_floor(*module, cost_model, options);
+    ASSERT_TRUE(floor.ok());
     options.limit_bytes = floor->bytes;
     const auto plan = make_plan(*module, cost_model, options);
     ASSERT_TRUE(plan.ok());
