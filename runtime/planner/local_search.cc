@@ -14,6 +14,9 @@ constexpr double kFirstTemperature = 0.1, kLastTemperature = 0.001;
 // Values looked at before one is given up, and by how much their prices are changed at random.
 constexpr std::int32_t kSample = 8;
 constexpr double kNoise = 0.3;
+// The same where a schedule is brought within the limit, and how often that may get stuck.
+constexpr std::int32_t kFitSample = 32;
+constexpr int kMostFailures = 8;
 // Recomputations that are tried to be done without after each change.
 constexpr int kTries = 8;
 constexpr double kOneMoreShare = 0.6;  // of changes take out one recomputation more
@@ -22,7 +25,10 @@ constexpr double kOrderShare = 0.4;  // of changes move a first execution, if th
 
 // Units of the clock per unit of work_.
 constexpr std::int64_t kWorkUnit = 40;
+constexpr std::int64_t kFitWorkPerOp = 100'000;
 constexpr std::size_t kMostClosure = 256;
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
@@ -36,10 +42,9 @@ LocalSearch::LocalSearch(const Problem& problem, std::int64_t min_bytes, bool ma
   for (std::size_t v = 0; v < values; ++v) {
     const Value& value = problem.values[v];
     may_drop_[v] = editor_.tracked(static_cast<ValueId>(v)) && value.bytes > 0 &&
-                   value.bytes >= min_bytes && !value.live_out &&
+                   value.bytes >= min_bytes && !value.live_out && !value.keep &&
                    problem.ops[at(value.producer)].recomputable;
   }
-  room_.assign(problem.ops.size() + 1, 0);
   value_round_.assign(values, 0);
   tabu_round_.assign(values, 0);
   status_.assign(values, Status::unknown);
@@ -59,6 +64,7 @@ void LocalSearch::list_spans() {
   };
   for (std::size_t v = 0; v < may_drop_.size(); ++v) {
     if (!may_drop_[v]) continue;
+    droppable_.push_back(static_cast<ValueId>(v));
     const auto value = static_cast<ValueId>(v);
     OpId last = last_use(value);
     for (const OpId user : problem_.uses[value]) {
@@ -72,9 +78,16 @@ void LocalSearch::list_spans() {
   }
 }
 
-void LocalSearch::load(std::span<const OpId> schedule) {
-  editor_.load(schedule, room_);
-  out_of_room_ = false;
+// Makes room where there was too little; the changes since the last forget() are lost.
+void LocalSearch::make_room() {
+  const std::int32_t tight = tight_slot_;
+  editor_.undo(0);
+  // The slot may have been put in use since.
+  const std::size_t position = editor_.executions_before(tight);
+  const Schedule schedule = editor_.schedule();
+  editor_.load(schedule, position, wanted_room_);
+  tight_slot_ = -1;
+  work_ += static_cast<std::int64_t>(schedule.size());
 }
 
 LocalSearch::Status LocalSearch::status(ValueId v) const {
@@ -152,10 +165,8 @@ bool LocalSearch::place_closure(std::int32_t slot) {
   const auto count = static_cast<std::int32_t>(closure_.size());
   const std::int32_t room = editor_.room_before(slot);
   if (room < count) {
-    const OpId op = editor_.op_at(slot);
-    const OpId next = op >= 0 && !editor_.is_again(slot) ? op : editor_.stage(slot) + 1;
-    room_[at(std::min(next, problem_.op_count()))] += std::max(16, count);
-    out_of_room_ = true;
+    tight_slot_ = slot;
+    wanted_room_ = 4 * count + 16;
     return false;
   }
   std::sort(closure_.begin(), closure_.end());
@@ -209,6 +220,8 @@ bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& d
   ++work_;
   const ScheduleEditor::Copy copy = editor_.copy_before(v, slot);
   if (copy.made < 0 || copy.last <= slot) return false;
+  const OpId kept = problem_.values[at(v)].kept_until;
+  if (kept > 0 && slot <= editor_.end_of(kept)) return false;
   const std::int32_t before = editor_.next_read(v, slot);
   if (before == slot) return false;
   const std::int32_t touched = editor_.last_touch_before(v, slot);
@@ -229,35 +242,32 @@ bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& d
 }
 
 // Gives up one of the values that are there at `slot` without being touched.
-bool LocalSearch::drop_at(std::int32_t slot, double most_seconds) {
+bool LocalSearch::drop_at(std::int32_t slot, std::int32_t sample, double most_seconds) {
   const std::int64_t over = editor_.profile().max() - limit_;
   const auto& values = spans_[at(std::max(0, editor_.stage(slot)) / block_)];
-  if (values.empty()) return false;
-  const auto count = static_cast<std::int32_t>(values.size());
   Drop best;
   int found = 0;
-  const std::int32_t start = random_.below(count);
-  std::int32_t i = start;
-  const std::int32_t most = std::max(64, kSample * 16);
-  // Random places first, then all in turn when these were too few.
-  for (std::int32_t k = 0; k < most + count && found < kSample; ++k) {
-    ValueId v;
-    if (k < most) {
-      v = values[at(random_.below(count))];
-    } else {
-      if (found > 0) break;
-      i = (i + 1) % count;
-      v = values[at(i)];
-    }
-    if (tabu_round_[at(v)] == tabu_) continue;
+  const auto look_at = [&](ValueId v) {
+    if (tabu_round_[at(v)] == tabu_) return;
     most_closure_seconds_ = most_seconds - editor_.seconds();
     Drop drop;
-    if (!price(v, slot, over, drop)) continue;
+    if (!price(v, slot, over, drop)) return;
     ++found;
     if (best.value < 0 || drop.score < best.score) best = drop;
+  };
+  // Random places first, then all in turn when nothing was found there.
+  if (const auto count = static_cast<std::int32_t>(values.size()); count > 0) {
+    for (std::int32_t k = 0; k < 16 * sample && found < sample; ++k) {
+      look_at(values[at(random_.below(count))]);
+    }
+    for (std::int32_t k = 0; k < count && found == 0; ++k) look_at(values[at(k)]);
+  }
+  for (const ValueId v : droppable_) {
+    if (found > 0) break;
+    look_at(v);
   }
   if (best.value < 0) return false;
-  begin_closure(std::numeric_limits<double>::infinity());
+  begin_closure(kInfinite);
   if (!make_again(problem_.values[at(best.value)].producer, best.before)) return false;
   return place_closure(best.before);
 }
@@ -265,7 +275,7 @@ bool LocalSearch::drop_at(std::int32_t slot, double most_seconds) {
 bool LocalSearch::repair(double most_seconds) {
   for (int step = 0; !fits(); ++step) {
     if (step == 200 || editor_.seconds() > most_seconds) return false;
-    if (!drop_at(editor_.profile().argmax(), most_seconds)) return false;
+    if (!drop_at(editor_.profile().argmax(), kSample, most_seconds)) return false;
   }
   return editor_.seconds() <= most_seconds;
 }
@@ -369,26 +379,41 @@ bool LocalSearch::change(double most_seconds) {
 }
 
 bool LocalSearch::fit(Schedule& schedule, std::int64_t arena_limit) {
+  SearchClock clock(kFitWorkPerOp * problem_.op_count(), 0);
+  return fit(schedule, arena_limit, clock);
+}
+
+bool LocalSearch::fit(Schedule& schedule, std::int64_t arena_limit, SearchClock& clock) {
   limit_ = arena_limit;
-  for (int attempt = 0; attempt < 50; ++attempt) {
-    load(schedule);
+  tight_slot_ = -1;
+  const std::size_t most = 2 * schedule.size() + 200;
+  editor_.load(schedule);
+  over_from_ = 0;
+  int failures = 0;
+  // Two values may drive each other out for ever.
+  for (std::size_t step = 0; step < most && !fits() && failures < kMostFailures; ++step) {
+    clock.spend(work_ * kWorkUnit);
+    work_ = 0;
+    if (clock.done() >= 1) break;
     ++tabu_;
-    over_from_ = 0;
     over_to_ = editor_.slot_count();
-    for (int step = 0; step < 20 * problem_.op_count() && !fits(); ++step) {
-      if (!drop_at(editor_.profile().argmax(), std::numeric_limits<double>::infinity())) break;
+    if (drop_at(editor_.profile().argmax(), kFitSample, kInfinite)) {
+      editor_.forget();
+    } else if (tight_slot_ >= 0) {
+      make_room();
+    } else {
+      editor_.undo(0);
+      ++failures;
     }
-    schedule = editor_.schedule();
-    if (fits()) return true;
-    if (!out_of_room_) return false;
   }
-  return false;
+  schedule = editor_.schedule();
+  return fits();
 }
 
 void LocalSearch::improve(Schedule& schedule, std::int64_t arena_limit, SearchClock& clock) {
   limit_ = arena_limit;
-  std::fill(room_.begin(), room_.end(), 0);
-  load(schedule);
+  tight_slot_ = -1;
+  editor_.load(schedule);
   if (!fits() || editor_.again().empty()) return;
   double mean = 0;
   for (const std::int32_t slot : editor_.again()) mean += seconds_of(editor_.op_at(slot));
@@ -409,22 +434,18 @@ void LocalSearch::improve(Schedule& schedule, std::int64_t arena_limit, SearchCl
     const double temperature =
         mean * kFirstTemperature * std::pow(kLastTemperature / kFirstTemperature, phase);
     if (change(current - temperature * std::log(1 - random_.unit()))) {
-      current = editor_.seconds();
       editor_.forget();
-      if (current < best * (1 - 1e-12)) {
-        best = current;
+      tight_slot_ = -1;
+      if (editor_.seconds() < best * (1 - 1e-12)) {
+        best = editor_.seconds();
         schedule = editor_.schedule();
       }
+    } else if (tight_slot_ >= 0) {
+      make_room();
     } else {
       editor_.undo(0);
-      current = editor_.seconds();
     }
-    if (out_of_room_) {
-      const Schedule now = editor_.schedule();
-      load(now);
-      current = editor_.seconds();
-      work_ += static_cast<std::int64_t>(now.size());
-    }
+    current = editor_.seconds();
   }
 }
 

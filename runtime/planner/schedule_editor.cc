@@ -28,8 +28,8 @@ ScheduleEditor::ScheduleEditor(const Problem& problem)
   reads_.resize(problem.values.size());
 }
 
-void ScheduleEditor::load(std::span<const OpId> schedule,
-                          std::span<const std::int32_t> room_before) {
+void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t roomy,
+                          std::int32_t extra_room) {
   op_at_.clear();
   stage_.clear();
   again_.clear();
@@ -37,10 +37,10 @@ void ScheduleEditor::load(std::span<const OpId> schedule,
   first_slot_.assign(problem_.ops.size(), -1);
   seconds_ = total_seconds(problem_, schedule);
   OpId stage = -1;
-  for (const OpId op : schedule) {
+  for (std::size_t i = 0; i < schedule.size(); ++i) {
+    const OpId op = schedule[i];
     const bool first = first_slot_[at(op)] < 0;
-    std::int32_t room = kUsualRoom;
-    if (first && !room_before.empty()) room += room_before[at(op)];
+    const std::int32_t room = kUsualRoom + (i == roomy ? extra_room : 0);
     op_at_.insert(op_at_.end(), at(room), -1);
     stage_.insert(stage_.end(), at(room), stage);
     if (first) {
@@ -90,6 +90,11 @@ void ScheduleEditor::load(std::span<const OpId> schedule,
     profile[at(slot)] += problem_.ops[at(op_at(slot))].workspace - saved_[at(slot)];
   }
   tree_.build(profile);
+}
+
+std::size_t ScheduleEditor::executions_before(std::int32_t slot) const {
+  return static_cast<std::size_t>(
+      std::count_if(op_at_.begin(), op_at_.begin() + slot, [](OpId op) { return op >= 0; }));
 }
 
 Schedule ScheduleEditor::schedule() const {

@@ -18,9 +18,11 @@ class ScheduleEditor {
  public:
   explicit ScheduleEditor(const Problem& problem);
 
-  // `schedule` must be valid. `room_before` (per op; may be empty) are empty slots to leave before
-  // an op's first execution besides the usual ones.
-  void load(std::span<const OpId> schedule, std::span<const std::int32_t> room_before = {});
+  // `schedule` must be valid. `room` empty slots are left before its execution number `at`, besides
+  // the usual ones.
+  void load(std::span<const OpId> schedule, std::size_t at = 0, std::int32_t room = 0);
+  // How many executions stand before the slot.
+  std::size_t executions_before(std::int32_t slot) const;
   Schedule schedule() const;
   double seconds() const { return seconds_; }
 
@@ -28,6 +30,10 @@ class ScheduleEditor {
   std::int32_t end_slot() const { return slot_count() - 1; }
   OpId op_at(std::int32_t slot) const { return op_at_[static_cast<std::size_t>(slot)]; }
   std::int32_t first_slot(OpId op) const { return first_slot_[static_cast<std::size_t>(op)]; }
+  // Of the op's first execution, the end if there is no such op.
+  std::int32_t end_of(OpId op) const {
+    return op < static_cast<OpId>(first_slot_.size()) ? first_slot(op) : end_slot();
+  }
   // The last op whose first execution is at or before the slot; -1: none.
   OpId stage(std::int32_t slot) const { return stage_[static_cast<std::size_t>(slot)]; }
   bool is_again(std::int32_t slot) const {

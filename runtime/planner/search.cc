@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/search.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "runtime/planner/local_search.h"
 #include "runtime/planner/remat.h"
@@ -14,6 +16,52 @@ namespace {
 // Units of SearchClock per op: about a millisecond.
 constexpr double kWorkPerOp = 1e6;
 constexpr double kWalkShare = 0.5;
+// Bringing a schedule within a lower limit: the share of the limit that a step leaves, how often
+// steps may fail, and the search in between.
+constexpr double kFitStep = 0.97;
+constexpr int kMostFitFailures = 12;
+constexpr double kWorkPerFit = 3e4;
+
+// Where no walk gets through: a schedule for more memory, with more given up until it fits.
+std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
+                                   std::int64_t arena_limit, std::int64_t min_bytes,
+                                   std::span<const Schedule> starts, SearchClock& clock) {
+  std::vector<Schedule> from(starts.begin(), starts.end());
+  for (const double more : {1.1, 1.25, 1.5, 2.0}) {
+    const auto limit = static_cast<std::int64_t>(more * static_cast<double>(arena_limit));
+    if (auto schedule = rematerialize(problem, limit, min_bytes, 0)) {
+      from.push_back(std::move(*schedule));
+    }
+  }
+  std::optional<Schedule> best;
+  for (Schedule& schedule : from) {
+    if (!is_valid(problem, schedule)) continue;
+    // In steps, as what is given up for a little may stand in the way of what must be; where a step
+    // fails, other schedules for the step before are tried.
+    std::int64_t limit = evaluate(problem, schedule).arena_peak;
+    for (int failures = 0; limit > arena_limit && failures < kMostFitFailures;) {
+      if (clock.done() >= 1) return best;
+      if (failures > 0) {
+        SearchClock between(static_cast<std::int64_t>(kWorkPerFit * problem.op_count()), 0);
+        local.improve(schedule, limit, between);
+        clock.spend(static_cast<std::int64_t>(kWorkPerFit * problem.op_count()));
+      }
+      const std::int64_t next =
+          std::max(arena_limit, static_cast<std::int64_t>(kFitStep * static_cast<double>(limit)));
+      Schedule lower = schedule;
+      if (local.fit(lower, next, clock)) {
+        schedule = std::move(lower);
+        limit = evaluate(problem, schedule).arena_peak;
+      } else {
+        ++failures;
+      }
+    }
+    if (limit > arena_limit) continue;
+    if (best && total_seconds(problem, schedule) >= total_seconds(problem, *best)) continue;
+    best = std::move(schedule);
+  }
+  return best;
+}
 
 }  // namespace
 
@@ -38,13 +86,8 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
   WalkSearch(problem, min_bytes, arena_limit, 1).run(best, walk_clock);
   LocalSearch local(problem, min_bytes, effort.reorder, 1);
   if (!best) {
-    // From the schedule that comes nearest.
-    for (const Schedule& start : starts) {
-      Schedule schedule = start;
-      if (is_valid(problem, schedule) && local.fit(schedule, arena_limit)) {
-        offer(std::move(schedule));
-      }
-    }
+    SearchClock clock(static_cast<std::int64_t>(work), effort.seconds * kWalkShare);
+    best = from_above(problem, local, arena_limit, min_bytes, starts, clock);
   }
   if (!best) return best;
   SearchClock local_clock(static_cast<std::int64_t>(work * (1 - kWalkShare)),

@@ -10,6 +10,10 @@ namespace {
 // Ancestors looked at to price one value exactly; beyond that the estimate of earlier prices does.
 constexpr int kMostAncestors = 48;
 
+// Of one_by_one: how far it goes back, and how often it begins again for one op.
+constexpr int kMostDepth = 2'000;
+constexpr int kMostTries = 24;
+
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
@@ -103,7 +107,8 @@ double Walk::recompute_seconds(ValueId v, OpId at_op) {
 }
 
 bool Walk::evictable(ValueId v) {
-  return can_evict_[at(v)] && resident_[at(v)] && need_[at(v)] == 0;
+  return can_evict_[at(v)] && resident_[at(v)] && need_[at(v)] == 0 &&
+         problem_.values[at(v)].kept_until <= now_;
 }
 
 double Walk::score(ValueId v) {
@@ -277,11 +282,53 @@ bool Walk::execute(OpId op) {
   return true;
 }
 
+// Runs `op` once all it reads is there, which is made depth first; only what ops on the way to here
+// are waiting for is held.
+bool Walk::make_one_by_one(OpId op, int depth) {
+  if (depth > kMostDepth) return false;
+  std::vector<ValueId> held;
+  const auto hold = [&](ValueId v) {
+    if (std::find(held.begin(), held.end(), v) != held.end()) return;
+    held.push_back(v);
+    ++need_[at(v)];
+  };
+  bool works = true;
+  for (int tries = 0; works; ++tries) {
+    ValueId missing = -1;
+    for (const ValueId v : problem_.reads[op]) {
+      if (there(v)) {
+        // What is there may give way to what is missing, but not for ever.
+        if (tries > 0) hold(v);
+      } else if (missing < 0) {
+        missing = v;
+      }
+    }
+    if (missing < 0) break;
+    const Value& value = problem_.values[at(missing)];
+    hold(missing);
+    if (views_.size() != 0 && problem_.view_of[at(missing)] >= 0) {
+      hold(problem_.view_of[at(missing)]);
+    }
+    works = tries < kMostTries && value.producer >= 0 &&
+            problem_.ops[at(value.producer)].recomputable &&
+            problem_.deadline[at(missing)] >= now_ && make_one_by_one(value.producer, depth + 1);
+  }
+  for (const ValueId v : problem_.reads[op]) hold(v);
+  if (works && views_.size() != 0) {
+    for (const ValueId v : problem_.outputs[op]) {
+      if (v >= 0) undefine_views(v);
+    }
+  }
+  works = works && schedule_.size() < most_executions_ && execute(op);
+  return works;
+}
+
 std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& style,
                                   std::size_t most_executions, double most_seconds) {
   const std::size_t values = problem_.values.size();
   style_ = style;
   limit_ = arena_limit;
+  most_executions_ = most_executions;
   used_ = 0;
   resident_.assign(values, 0);
   fresh_.assign(values, 0);
@@ -294,6 +341,15 @@ std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& sty
   double seconds = 0;
   for (OpId op = 0; op < problem_.op_count(); ++op) {
     now_ = op;
+    if (style.one_by_one) {
+      const std::size_t before = schedule_.size();
+      if (!make_one_by_one(op, 0)) return std::nullopt;
+      for (std::size_t i = before; i < schedule_.size(); ++i) {
+        seconds += problem_.ops[at(schedule_[i])].seconds;
+      }
+      if (seconds > most_seconds) return std::nullopt;
+      continue;
+    }
     if (!collect(op)) return std::nullopt;
     if (schedule_.size() + closure_.size() > most_executions) return std::nullopt;
     for (const OpId c : closure_) seconds += problem_.ops[at(c)].seconds;

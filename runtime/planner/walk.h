@@ -18,6 +18,9 @@ struct WalkStyle {
   bool keep_dead = false;    // values without further use stay while there is room: a recomputation
                              // may want them
   bool depth_first = false;  // what a recomputation needs is made depth first, not in order
+  // What a recomputation needs is made right before it is read, again and again if need be: the
+  // last resort where a whole chain does not fit.
+  bool one_by_one = false;
   // Ops whose results are always given up after their uses when memory is short (checkpointing);
   // empty: none.
   std::vector<char> keep;  // per value: 1 = give up last
@@ -36,6 +39,8 @@ class Walk {
   void set_profile(const std::vector<std::int64_t>& keep_all_profile, std::int64_t arena_limit);
   std::optional<Schedule> run(std::int64_t arena_limit, const WalkStyle& style,
                               std::size_t most_executions, double most_seconds);
+  // How many ops of the order the last run got done.
+  OpId reached() const { return now_; }
 
  private:
   struct Entry {
@@ -63,6 +68,7 @@ class Walk {
   bool collect(OpId op);
   bool visit_missing(OpId op);
   bool execute(OpId op);
+  bool make_one_by_one(OpId op, int depth);
 
   const Problem& problem_;
   const std::int64_t min_bytes_;
@@ -85,6 +91,7 @@ class Walk {
   std::vector<std::pair<OpId, std::size_t>> stack_;
   std::vector<ValueId> search_;
   Schedule schedule_;
+  std::size_t most_executions_ = 0;
 };
 
 }  // namespace plimsoll::planner

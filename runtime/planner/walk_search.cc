@@ -15,7 +15,7 @@ namespace {
 
 // The largest change of a factor, as a power of e.
 constexpr double kAmplitude = 2;
-constexpr int kFirstStyles = 12;
+constexpr int kFirstStyles = 16;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
@@ -54,7 +54,10 @@ WalkStyle WalkSearch::first_style(int i) const {
   style.keep_dead = i >= 5 && i < 10;
   style.weighted_gap = i == 10;
   style.depth_first = i == 11;
-  if (i >= 10) style.gap_power = 1;
+  style.one_by_one = i >= 12;
+  if (i == 13) style.cost_power = 0;
+  style.keep_dead = style.keep_dead || i == 14;
+  if (i >= 10) style.gap_power = i == 15 ? 0.5 : 1;
   return style;
 }
 
@@ -93,6 +96,7 @@ WalkStyle WalkSearch::changed(const WalkStyle& from) {
   if (random_.unit() < 0.03) style.weighted_gap = !style.weighted_gap;
   if (random_.unit() < 0.03) style.keep_dead = !style.keep_dead;
   if (random_.unit() < 0.02) style.depth_first = !style.depth_first;
+  if (random_.unit() < 0.02) style.one_by_one = !style.one_by_one;
   change_weights(style.weight);
   return style;
 }
@@ -101,6 +105,7 @@ void WalkSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
   double best_seconds = best ? total_seconds(problem_, *best) : 0;
   double current_seconds = std::numeric_limits<double>::infinity();
   WalkStyle current;
+  OpId reached = 0;
   const auto most_executions = static_cast<std::size_t>(problem_.op_count()) * 12 + 64;
   for (int i = 0; clock.done() < 1; ++i) {
     WalkStyle style = i < kFirstStyles ? first_style(i) : changed(current);
@@ -109,7 +114,14 @@ void WalkSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
     auto schedule = walk_.run(arena_limit_, style, most_executions, most);
     clock.spend(200 * problem_.op_count() +
                 (schedule ? 400 * static_cast<std::int64_t>(schedule->size()) : 0));
-    if (!schedule) continue;
+    if (!schedule) {
+      // As long as nothing fits, the walk that gets farthest is gone on from.
+      if (!best && walk_.reached() >= reached) {
+        reached = walk_.reached();
+        current = std::move(style);
+      }
+      continue;
+    }
     drop_unread(problem_, *schedule);
     if (evaluate(problem_, *schedule).arena_peak > arena_limit_) continue;
     keep_where_it_fits(problem_, *schedule, arena_limit_, 0);
