@@ -11,6 +11,8 @@ Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
   auto made =
       std::make_shared<CurrentExecutable>(std::move(program), options, std::move(budget), drift);
   made->version_ = made->program_->costs().version();
+  const planner::PlanOptions complete = complete_options(options, *made->program_, *made->budget_);
+  made->program_->costs().assume_tiers(complete.host, complete.disk);
   PLIMSOLL_ASSIGN_OR_RETURN(made->executable_,
                             Executable::create(made->program_, options, *made->budget_));
   made->executable_->enable_sampling(drift > 0);
@@ -32,8 +34,12 @@ std::shared_ptr<const Executable> CurrentExecutable::next() {
   if (!planning.owns_lock()) return now;
   version_.store(costs.version(), std::memory_order_relaxed);
   const planner::Plan& plan = now->plan();
-  if (plan.predicted_seconds <= plan.unlimited_seconds) return now;
-  auto made = Executable::create(program_, options_, *budget_);
+  // Transfers and codecs that were thought to cost nothing may cost something.
+  const bool keeps_all = plan.counts.encode + plan.counts.swap_out == 0;
+  if (keeps_all && plan.predicted_seconds <= plan.unlimited_seconds) return now;
+  planner::PlanOptions options = complete_options(options_, *program_, *budget_);
+  costs.apply_links(options);
+  auto made = Executable::create(program_, options, *budget_);
   if (!made.ok()) return now;
   (*made)->enable_sampling(true);
   replans_.fetch_add(1, std::memory_order_relaxed);

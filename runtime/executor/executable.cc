@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "runtime/executor/resolved_plan.h"
@@ -34,7 +35,18 @@ const ir::Shape& leaf_shape(const Measurement& of) {
   return *ir::leaves(of.instruction->shape())[static_cast<std::size_t>(of.leaf)];
 }
 
-// What was measured of kernels, for the program's cost model.
+std::optional<planner::Link> link_of(const Measurement& what) {
+  const bool disk = what.name.ends_with(".disk");
+  if (what.kind == planner::StepKind::swap_out) {
+    return disk ? planner::Link::disk_out : planner::Link::host_out;
+  }
+  if (what.kind == planner::StepKind::swap_in) {
+    return disk ? planner::Link::disk_in : planner::Link::host_in;
+  }
+  return std::nullopt;
+}
+
+// What was measured of kernels and transfers, for the program's cost model.
 void record_costs(const Program& program, const Resolution& resolution,
                   const std::vector<MeasuredTime>& times) {
   for (std::size_t i = 0; i < times.size(); ++i) {
@@ -46,6 +58,11 @@ void record_costs(const Program& program, const Resolution& resolution,
     } else if (what.codec.kind != planner::CodecKind::none) {
       program.costs().record_codec(what.codec, leaf_shape(what),
                                    what.kind == planner::StepKind::encode, seconds);
+    } else if (const auto link = link_of(what); link && times[i].transfer_seconds > 0) {
+      // Read on one side, written on the other.
+      program.costs().record_transfer(
+          *link, what.bytes / 2, times[i].transfer_seconds / static_cast<double>(times[i].launches),
+          times[i].launches);
     }
   }
   program.costs().finish_run();

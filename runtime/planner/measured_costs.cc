@@ -67,6 +67,41 @@ void MeasuredCosts::record_codec(const Codec& codec, const ir::Shape& shape, boo
   total += kNewest * (predicted - total);
 }
 
+void MeasuredCosts::record_transfer(Link link, double bytes, double seconds,
+                                    std::int64_t transfers) {
+  if (!(seconds > 0) || !(bytes > 0) || transfers <= 0) return;
+  const std::lock_guard lock(mutex_);
+  Transfers& sum = at(link);
+  if (sum.seconds == 0) {
+    sum.bytes = bytes;
+    sum.seconds = seconds;
+  } else {
+    sum.bytes += kNewest * (bytes - sum.bytes);
+    sum.seconds += kNewest * (seconds - sum.seconds);
+  }
+  sum.count = transfers;
+}
+
+void MeasuredCosts::assume_tiers(const Tier& host, const Tier& disk) {
+  const std::lock_guard lock(mutex_);
+  at(Link::host_out).assumed_rate = host.out_bytes_per_second;
+  at(Link::host_in).assumed_rate = host.in_bytes_per_second;
+  at(Link::disk_out).assumed_rate = disk.out_bytes_per_second;
+  at(Link::disk_in).assumed_rate = disk.in_bytes_per_second;
+}
+
+void MeasuredCosts::apply_links(PlanOptions& options) const {
+  const std::lock_guard lock(mutex_);
+  const auto apply = [&](Link link, double& rate) {
+    const double measured = links_[static_cast<std::size_t>(link)].published_rate;
+    if (measured > 0) rate = measured;
+  };
+  apply(Link::host_out, options.host.out_bytes_per_second);
+  apply(Link::host_in, options.host.in_bytes_per_second);
+  apply(Link::disk_out, options.disk.out_bytes_per_second);
+  apply(Link::disk_in, options.disk.in_bytes_per_second);
+}
+
 void MeasuredCosts::finish_run() { runs_.fetch_add(1, std::memory_order_release); }
 
 double MeasuredCosts::drift_locked() const {
@@ -78,6 +113,13 @@ double MeasuredCosts::drift_locked() const {
     const auto launches = static_cast<double>(entry.launches);
     difference += launches * std::fabs(entry.seconds - expected);
     predicted += launches * expected;
+  }
+  for (const Transfers& link : links_) {
+    const double rate = link.published_rate > 0 ? link.published_rate : link.assumed_rate;
+    if (!(rate > 0) || link.count == 0) continue;
+    const auto count = static_cast<double>(link.count);
+    difference += count * std::fabs(link.seconds - link.bytes / rate);
+    predicted += count * link.bytes / rate;
   }
   return predicted > 0 ? difference / predicted : 0;
 }
@@ -120,6 +162,9 @@ bool MeasuredCosts::update(double share) {
   if (runs < next_runs_.load(std::memory_order_relaxed)) return false;
   next_runs_.store(2 * runs, std::memory_order_relaxed);
   if (!(drift_locked() > share)) return false;
+  for (Transfers& link : links_) {
+    if (link.seconds > 0) link.published_rate = link.bytes / link.seconds;
+  }
   const std::uint64_t version = version_.load(std::memory_order_relaxed) + 1;
   models_.push_back(std::make_unique<MeasuredCostModel>(*base_, measurements_locked(), version));
   version_.store(version, std::memory_order_release);

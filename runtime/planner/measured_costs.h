@@ -41,6 +41,10 @@ class MeasuredCostModel : public CostModel {
   const std::uint64_t version_;
 };
 
+// A direction of a link between device memory and another tier.
+enum class Link : std::uint8_t { host_out, host_in, disk_out, disk_in };
+inline constexpr int kLinks = 4;
+
 // Collects the measured times of one module's instructions, and publishes a new model when they
 // have drifted far enough from the one in force. Thread-safe.
 class MeasuredCosts {
@@ -56,6 +60,12 @@ class MeasuredCosts {
   // `seconds` is the time of one launch, averaged over the `launches` of one run.
   void record(const ir::Instruction& instruction, double seconds, std::int64_t launches = 1);
   void record_codec(const Codec& codec, const ir::Shape& shape, bool encode, double seconds);
+  // `bytes` and `seconds` of one transfer, averaged over the `transfers` of one run.
+  void record_transfer(Link link, double bytes, double seconds, std::int64_t transfers = 1);
+  // The tiers that plans are made for: their speeds hold until transfers were measured.
+  void assume_tiers(const Tier& host, const Tier& disk);
+  // The speeds of the model in force: those of `options`' tiers, where they were measured.
+  void apply_links(PlanOptions& options) const;
   // A measured run is complete.
   void finish_run();
 
@@ -73,6 +83,12 @@ class MeasuredCosts {
     std::int64_t launches = 0;  // of the last run
     std::int64_t samples = 0;
   };
+  struct Transfers {
+    double assumed_rate = 0, published_rate = 0;
+    double bytes = 0, seconds = 0;  // of one transfer: running averages
+    std::int64_t count = 0;         // of the last run
+  };
+  Transfers& at(Link link) { return links_[static_cast<std::size_t>(link)]; }
   double drift_locked() const;
   MeasuredCostModel::Measurements measurements_locked() const;
 
@@ -80,6 +96,7 @@ class MeasuredCosts {
   mutable std::mutex mutex_;
   std::unordered_map<const ir::Instruction*, Entry> index_;
   std::vector<const ir::Instruction*> order_;  // of first measurement: sums don't depend on hashes
+  std::array<Transfers, kLinks> links_;
   double encode_seconds_ = 0, encode_predicted_ = 0, decode_seconds_ = 0, decode_predicted_ = 0;
   std::atomic<std::int64_t> runs_{0};
   std::atomic<std::int64_t> next_runs_{2};

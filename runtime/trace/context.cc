@@ -7,6 +7,7 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
+#include "runtime/executor/calibration.h"
 
 namespace plimsoll::trace {
 namespace {
@@ -40,6 +41,10 @@ Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
   jit_options.dump_directory = variable_text(Variable::dump_dir).text;
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
                             jit::Compiler::create(jit_options));
+  if (options.tiers.host != nullptr || options.tiers.disk != nullptr) {
+    executor::set_link_speeds(options.tiers, options.calibrate ? executor::machine_speeds(*compiler)
+                                                               : planner::Roofline());
+  }
   auto budget = memory::Budget::create(device::cpu_device(), options.limit_bytes, options.tiers);
   return std::unique_ptr<Context>(
       new Context(std::move(options), std::move(budget), std::move(compiler)));

@@ -108,6 +108,26 @@ TEST_F(MeasuredCostsTest, TheFirstLaunchDoesNotCountWhenALaterOneIsFaster) {
   EXPECT_DOUBLE_EQ(costs_->model().seconds(at("a")), 2e-6);
 }
 
+TEST_F(MeasuredCostsTest, LinksCountAndAreTakenOver) {
+  PlanOptions options;
+  options.host = {1 << 30, 10e9, 10e9, 0};
+  costs_->assume_tiers(options.host, options.disk);
+  for (int run = 0; run < 2; ++run) {
+    costs_->record_transfer(Link::host_out, 1e6, 1e-4);  // as assumed
+    costs_->record_transfer(Link::host_in, 1e6, 4e-4);
+    costs_->finish_run();
+  }
+  EXPECT_NEAR(costs_->drift(), 1.5, 1e-9);
+  costs_->apply_links(options);
+  EXPECT_EQ(options.host.in_bytes_per_second, 10e9);  // nothing is published yet
+  ASSERT_TRUE(costs_->update(0.25));
+  costs_->apply_links(options);
+  EXPECT_DOUBLE_EQ(options.host.in_bytes_per_second, 2.5e9);
+  EXPECT_DOUBLE_EQ(options.host.out_bytes_per_second, 10e9);
+  EXPECT_EQ(options.disk.in_bytes_per_second, Tier().in_bytes_per_second);
+  EXPECT_NEAR(costs_->drift(), 0, 1e-9);
+}
+
 std::vector<std::string> recomputed(const Plan& plan) {
   std::vector<std::string> names;
   for (const Step& step : plan.steps) {

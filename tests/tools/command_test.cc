@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "runtime/import/npy.h"
 #include "tests/tools/command.h"
@@ -72,6 +74,26 @@ TEST(Command, RefusesBadSizesByNameAndGrammar) {
   call = plimsoll("run " + file, "PLIMSOLL_DUMP_DIR=" + file);
   EXPECT_EQ(call.exit_code, 2);
   EXPECT_NE(call.error.find("kernel dumps"), std::string::npos) << call.error;
+}
+
+TEST(Command, AFlagThatIsGivenEmptyIsAnError) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  for (const char* flag : {"--memory-limit", "--planner", "--remedies", "--min-size",
+                           "--planning-seconds", "--host-limit", "--spill-dir"}) {
+    const Call call = plimsoll("plan " + file + " " + flag + " ''");
+    EXPECT_EQ(call.exit_code, 2) << flag;
+    EXPECT_NE(call.error.find(flag), std::string::npos) << call.error;
+  }
+}
+
+TEST(Command, NamesTheCommandsForOneThatDoesNotExist) {
+  const Call call = plimsoll("bogus");
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("'bogus' is no command"), std::string::npos) << call.error;
+  for (const char* name : {"info", "plan", "run", "opt"}) {
+    EXPECT_NE(call.error.find(name), std::string::npos) << call.error;
+  }
 }
 
 TEST(Command, MakesTheFolderOfKernelDumps) {
@@ -172,6 +194,89 @@ TEST(Plan, ExplainsAValue) {
   EXPECT_EQ(explained["live_ranges"][0]["bytes"], 64 * 64 * 4);
   EXPECT_FALSE(explained["peak_values"].empty());
   EXPECT_EQ(plimsoll("plan " + file + " --explain nobody").exit_code, 2);
+}
+
+// A chain whose ReLUs are recognised in the backward half, so that every remedy has a use.
+std::string relu_chain() {
+  std::string text =
+      "x0 = f32[256,64] parameter(0)\nw = f32[64,64] parameter(1)\n"
+      "zero = f32[] constant(0)\nz = f32[256,64] broadcast(zero), dimensions={}\n";
+  constexpr int kLayers = 6;
+  const auto n = [](int i) { return std::to_string(i); };
+  for (int i = 0; i < kLayers; ++i) {
+    text += "d" + n(i) + " = f32[256,64] dot(x" + n(i) +
+            ", w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+    text += "x" + n(i + 1) + " = f32[256,64] maximum(d" + n(i) + ", z)\n";
+  }
+  text += "g" + n(kLayers) + " = f32[256,64] negate(x" + n(kLayers) + ")\n";
+  for (int i = kLayers; i-- > 0;) {
+    text += "m" + n(i) + " = pred[256,64] compare(d" + n(i) + ", z), direction=GT\n";
+    text += "r" + n(i) + " = f32[256,64] select(m" + n(i) + ", g" + n(i + 1) + ", z)\n";
+    text += "g" + n(i) + " = f32[256,64] dot(r" + n(i) +
+            ", w), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n";
+  }
+  return text + "ROOT root = f32[256,64] copy(g0)";
+}
+
+TEST(Plan, ExplainsWithThePriceOfEveryRemedy) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", relu_chain());
+  const Call call =
+      plimsoll("plan " + file + " --memory-limit 60%peak --host-limit 1GiB --explain d1 --json");
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  const json explained = call.json()["explain"];
+  EXPECT_FALSE(explained["why"].get<std::string>().empty());
+  ASSERT_FALSE(explained["gaps"].empty());
+  EXPECT_EQ(explained["gaps"][0]["bytes"], 256 * 64 * 4);
+  std::vector<std::string> remedies;
+  for (const json& price : explained["prices"]) {
+    EXPECT_GT(price["seconds"], 0);
+    remedies.push_back(price["remedy"]);
+  }
+  for (const char* remedy : {"recompute", "compress", "swap"}) {
+    EXPECT_NE(std::find(remedies.begin(), remedies.end(), remedy), remedies.end()) << remedy;
+  }
+}
+
+TEST(Plan, TakesOnlyTheRemediesThatAreAllowed) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", relu_chain());
+  const std::string call = "plan " + file + " --memory-limit 60%peak --host-limit 1GiB --json";
+  const json steps = plimsoll(call + " --remedies recompute").json()["steps"];
+  EXPECT_GT(steps["recompute"], 0);
+  EXPECT_EQ(steps["encode"], 0);
+  EXPECT_EQ(steps["swap_out"], 0);
+  const json swaps = plimsoll(call, "PLIMSOLL_REMEDIES=swap").json()["steps"];
+  EXPECT_EQ(swaps["recompute"], 0);
+  EXPECT_EQ(swaps["encode"], 0);
+  EXPECT_GT(swaps["swap_out"], 0);
+  EXPECT_EQ(plimsoll("plan " + file + " --memory-limit 60%peak --remedies none").exit_code, 1);
+}
+
+TEST(Plan, StatesBoundsBesideWhatItFound) {
+  const Folder folder;
+  const json plan =
+      plimsoll("plan " + folder.write("p.hlo", relu_chain()) + " --memory-limit 60%peak --json")
+          .json();
+  EXPECT_LE(plan["lower_bound_seconds"], plan["predicted_seconds"]);
+  EXPECT_LE(plan["unlimited_seconds"], plan["lower_bound_seconds"]);
+  EXPECT_LE(plan["floor_lower_bound_bytes"], plan["floor_bytes"]);
+  EXPECT_GE(plan["gap"], 0);
+}
+
+TEST(Plan, IsTheSameEveryTime) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", relu_chain());
+  const std::string call =
+      "plan " + file + " --memory-limit 60%peak --host-limit 1GiB --frontier --report ";
+  const auto without_times = [&](const std::string& page) {
+    json plan = plimsoll(call + folder.path(page) + " --json").json();
+    plan.erase("planning_seconds");
+    std::ifstream stream(folder.path(page));
+    return plan.dump() +
+           std::string((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  };
+  EXPECT_EQ(without_times("1.html"), without_times("2.html"));
 }
 
 TEST(Plan, WritesASelfContainedPage) {
@@ -315,6 +420,14 @@ TEST(Opt, GreedyKeepsSmallValuesWhenAsked) {
   EXPECT_NE(small["hlo"].get<std::string>().find("%b.remat = "), std::string::npos);
   EXPECT_EQ(plimsoll(opt + "20KiB").json()["changed"]["remat-greedy"], false);
   EXPECT_EQ(plimsoll(opt + "14KiB --min-size 14KiB").json()["changed"]["remat-greedy"], false);
+}
+
+TEST(Opt, GreedySaysWhenItIsStillOverTheLimit) {
+  const Folder folder;
+  const Call call = plimsoll("opt " + folder.write("p.hlo", chain_program()) +
+                             " --passes remat-greedy --memory-limit 1KiB --json");
+  EXPECT_EQ(call.exit_code, 0);
+  EXPECT_NE(call.error.find("over the limit of 1.00 KiB"), std::string::npos) << call.error;
 }
 
 TEST(Opt, RematMakesAScheduledProgramWithTheSameBits) {
