@@ -79,10 +79,16 @@ Result<RecordedSwapPlan> plan_recorded_swaps(const RecordedStep& step, std::int6
   const std::vector<Form> forms = find_forms(step.problem, options);
   const std::int64_t arena_limit = limit_bytes - step.problem.parameter_bytes;
   const double base_seconds = static_cast<double>(step.total_nanoseconds) * 1e-9;
+  SearchEffort quick = effort;
+  quick.level = SearchEffort::Level::quick;
   const auto search = [&](const Problem& problem, std::int64_t limit) {
+    return search_schedule(problem, limit, 0, quick);
+  };
+  const auto refine = [&](const Problem& problem, std::int64_t limit) {
     return search_schedule(problem, limit, 0, effort);
   };
-  auto found = plan_remedies(step.problem, forms, options, arena_limit, base_seconds, search);
+  auto found = plan_remedies(step.problem, forms, options, arena_limit, base_seconds, search,
+                             effort.level == SearchEffort::Level::quick ? Recomputer() : refine);
   const double alone = recomputed.ok() ? recomputed->predicted_seconds : -1;
   RecordedSwapPlan result;
   if (recomputed.ok()) result.plan = std::move(*recomputed);

@@ -2,6 +2,7 @@
 #include "runtime/planner/remedies_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -28,14 +29,16 @@ bool same_choices(const std::vector<Choice>& a, const std::vector<Choice>& b) {
 class RemedyPlanner {
  public:
   RemedyPlanner(const Problem& problem, std::span<const Form> forms, const PlanOptions& options,
-                std::int64_t limit, double base_seconds, const Recomputer& recompute)
+                std::int64_t limit, double base_seconds, const Recomputer& recompute,
+                const Recomputer& refine)
       : problem_(problem),
         forms_(forms),
         selector_(problem, forms, options),
         options_(options),
         limit_(limit),
         base_seconds_(base_seconds),
-        recompute_(recompute) {
+        recompute_(&recompute),
+        refine_(refine) {
     for (const Form& form : forms) {
       lossless_ = lossless_ || (form.kind == RemedyKind::compress && form.codec.lossless());
       lossy_ = lossy_ || (form.kind == RemedyKind::compress && !form.codec.lossless());
@@ -61,7 +64,15 @@ class RemedyPlanner {
         style.disk = disk;
         style.compress = codecs > 0;
         style.lossy = codecs > 1;
+        best_of_mask_ = std::numeric_limits<double>::infinity();
+        repeat_ = nullptr;
         try_mask(style);
+        if (refine_ && repeat_ && !is_free()) {
+          const Recomputer* quick = std::exchange(recompute_, &refine_);
+          const auto repeat = repeat_;
+          repeat();
+          recompute_ = quick;
+        }
         if (is_free() || ((!small_ || hinted_) && best_)) return std::move(best_);
       }
     }
@@ -101,38 +112,28 @@ class RemedyPlanner {
     style.recompute_factor = 1;
     SelectionStyle codecs = style;
     codecs.host = codecs.disk = false;
-    std::shared_ptr<const Problem> problem(&problem_, [](const Problem*) {});
-    std::vector<ValueId> origin(problem_.values.size());
-    std::iota(origin.begin(), origin.end(), 0);
+    auto base = std::make_shared<PricedBase>();
+    base->problem = std::shared_ptr<const Problem>(&problem_, [](const Problem*) {});
+    base->origin.resize(problem_.values.size());
+    std::iota(base->origin.begin(), base->origin.end(), 0);
     std::vector<char> compressed(problem_.values.size(), 0);
     if (style.compress) {
       const std::vector<Choice> choices = selector_.select(limit_, codecs);
-      auto applied = apply_choices(problem_, choices, &origin);
+      auto applied = apply_choices(problem_, choices, &base->origin);
       if (!applied.ok()) return;
-      problem = std::make_shared<const Problem>(std::move(*applied));
+      base->problem = std::make_shared<const Problem>(std::move(*applied));
       for (const Choice& choice : choices) compressed[static_cast<std::size_t>(choice.value)] = 1;
     }
-    std::vector<Form> forms;
     for (const Form& form : forms_) {
       const bool wanted = form.kind == RemedyKind::swap_host   ? style.host
                           : form.kind == RemedyKind::swap_disk ? style.disk
                                                                : false;
-      if (wanted && !compressed[static_cast<std::size_t>(form.value)]) forms.push_back(form);
+      if (wanted && !compressed[static_cast<std::size_t>(form.value)]) {
+        base->forms.push_back(form);
+      }
     }
-    std::vector<double> again = selector_.seconds_again();
-    again.resize(problem->values.size(), 0);
-    const auto try_one = [&](const PricedSwaps& priced) {
-      auto found = swap_by_price(*problem, forms, options_, again, limit_, priced, recompute_);
-      if (!found) return;
-      RemedyPlan plan;
-      plan.seconds = predicted_seconds(*found->problem, found->schedule);
-      plan.peak = evaluate(*found->problem, found->schedule).arena_peak;
-      plan.problem = std::move(found->problem);
-      plan.schedule = std::move(found->schedule);
-      for (ValueId& v : found->origin) v = origin[static_cast<std::size_t>(v)];
-      plan.origin = std::move(found->origin);
-      offer(std::move(plan));
-    };
+    base->again = selector_.seconds_again();
+    base->again.resize(base->problem->values.size(), 0);
     const auto share = [&](double part) {
       return static_cast<std::int64_t>(part * static_cast<double>(limit_));
     };
@@ -145,8 +146,7 @@ class RemedyPlanner {
         PricedSwaps priced;
         priced.engine_price = 0.05;
         priced.margin = share(margin);
-        priced.chosen = chosen;
-        try_one(priced);
+        try_priced(base, priced, chosen);
       }
       if (!small_) break;
     }
@@ -155,16 +155,46 @@ class RemedyPlanner {
       PricedSwaps priced;
       priced.engine_price = price;
       priced.margin = share(0.02);
-      try_one(priced);
+      try_priced(base, priced, {});
       if (!small_) break;
     }
   }
 
-  void offer(RemedyPlan plan) {
-    if (plan.peak > limit_) return;
+  // What swaps by price start from: the problem with its codecs chosen, and what may be swapped.
+  struct PricedBase {
+    std::shared_ptr<const Problem> problem;
+    std::vector<ValueId> origin;
+    std::vector<Form> forms;
+    std::vector<double> again;
+  };
+
+  void try_priced(const std::shared_ptr<const PricedBase>& base, PricedSwaps priced,
+                  const std::vector<Choice>& chosen) {
+    priced.chosen = chosen;
+    auto found = swap_by_price(*base->problem, base->forms, options_, base->again, limit_, priced,
+                               *recompute_);
+    if (!found) return;
+    RemedyPlan plan;
+    plan.seconds = predicted_seconds(*found->problem, found->schedule);
+    plan.peak = evaluate(*found->problem, found->schedule).arena_peak;
+    plan.problem = std::move(found->problem);
+    plan.schedule = std::move(found->schedule);
+    for (ValueId& v : found->origin) v = base->origin[static_cast<std::size_t>(v)];
+    plan.origin = std::move(found->origin);
+    if (offer(std::move(plan))) {
+      repeat_ = [this, base, priced, chosen] { try_priced(base, priced, chosen); };
+    }
+  }
+
+  // True when it is the best of its set of remedies so far.
+  bool offer(RemedyPlan plan) {
+    if (plan.peak > limit_) return false;
+    const bool best_of_mask = plan.seconds < best_of_mask_;
+    if (best_of_mask) best_of_mask_ = plan.seconds;
     if (!best_ || std::tie(plan.seconds, plan.peak) < std::tie(best_->seconds, best_->peak)) {
       best_ = std::move(plan);
     }
+    return best_of_mask;
   }
 
   // Without recomputing, what comes and goes needs a little more than the selection reckons with:
@@ -199,7 +229,7 @@ class RemedyPlanner {
       if (!recompute) return peak - limit_;
       // Time can't be won where the codecs alone take longer than the best plan.
       if (best_ && compute_seconds(*problem) >= best_->seconds) return 0;
-      std::optional<Schedule> found = recompute_(*problem, limit_);
+      std::optional<Schedule> found = (*recompute_)(*problem, limit_);
       if (!found) return peak - limit_;
       schedule = std::move(*found);
     }
@@ -210,7 +240,9 @@ class RemedyPlanner {
     plan.problem = std::move(problem);
     plan.schedule = std::move(schedule);
     const std::int64_t over = plan.peak - limit_;
-    offer(std::move(plan));
+    if (offer(std::move(plan))) {
+      repeat_ = [this, choices, recompute] { try_choices(choices, recompute); };
+    }
     return over;
   }
 
@@ -233,20 +265,24 @@ class RemedyPlanner {
   const PlanOptions& options_;
   const std::int64_t limit_;
   const double base_seconds_;
-  const Recomputer& recompute_;
+  const Recomputer* recompute_;
+  const Recomputer& refine_;
   bool lossless_ = false, lossy_ = false, host_ = false, disk_ = false, small_ = true;
   bool hinted_ = false;  // what is asked for is done where more would be possible
   std::vector<Tried> tried_;
   std::optional<RemedyPlan> best_;
+  double best_of_mask_ = std::numeric_limits<double>::infinity();
+  std::function<void()> repeat_;  // tries again what gave the best of the mask
 };
 
 }  // namespace
 
 std::optional<RemedyPlan> plan_remedies(const Problem& problem, std::span<const Form> forms,
                                         const PlanOptions& options, std::int64_t arena_limit,
-                                        double base_seconds, const Recomputer& recompute) {
+                                        double base_seconds, const Recomputer& recompute,
+                                        const Recomputer& refine) {
   if (forms.empty()) return std::nullopt;
-  return RemedyPlanner(problem, forms, options, arena_limit, base_seconds, recompute).run();
+  return RemedyPlanner(problem, forms, options, arena_limit, base_seconds, recompute, refine).run();
 }
 
 }  // namespace plimsoll::planner
