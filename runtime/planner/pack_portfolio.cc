@@ -2,7 +2,7 @@
 #include "runtime/planner/pack_portfolio.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 #include "runtime/planner/pack_fit.h"
 
@@ -14,7 +14,10 @@ constexpr std::int64_t kMostEntries = 8'000'000;  // items times sections they l
 // Buffers below a part of the load are left out and filled in later, as long as all of them
 // together need no more than this part.
 constexpr double kSmallTogether = 0.003;
-constexpr std::size_t kFewItems = 250;  // so few that leaving some out gains nothing
+constexpr std::size_t kManyItems = 1'000;
+constexpr std::ptrdiff_t kFirstForMany = 12,
+                         kLastForMany = 18;  // guides that only they take, first
+constexpr std::size_t kFewItems = 250;       // so few that leaving some out gains nothing
 
 // Training steps are nests with long lives below short ones: the fullest sections first, then the
 // longest. Where values are made again, what lives on to the end (or, seen from the other side,
@@ -38,6 +41,12 @@ std::vector<PackGuide> all_guides() {
       guide(First::lowest, Key::load, Key::end, Key::length),
       guide(First::lowest_then_tightest, Key::area, Key::sections, Key::load),
       guide(First::lowest_then_tightest, Key::load, Key::sections, Key::area),
+      guide(First::lowest_then_tightest, Key::size, Key::end, Key::load),
+      guide(First::lowest_then_tightest, Key::end, Key::size, Key::area),
+      guide(First::lowest_then_tightest, Key::end, Key::begin, Key::area),
+      guide(First::lowest_then_tightest, Key::length, Key::sections, Key::area),
+      guide(First::lowest, Key::sections, Key::begin, Key::load),
+      guide(First::lowest_then_tightest, Key::sections, Key::begin, Key::length),
       guide(First::rank, Key::area, Key::load, Key::length),
       guide(First::lowest_then_tightest, Key::end, Key::load, Key::length),
       guide(First::lowest, Key::load, Key::begin, Key::length),
@@ -63,7 +72,12 @@ PackPortfolio::PackPortfolio(const PackInstance& instance, std::int64_t goal, Pa
   levels_.push_back(std::unique_ptr<Level>(
       new Level{&instance_, nullptr, {}, {}, PackSearch(instance_), all_guides()}));
   const std::size_t guides = levels_[0]->guides.size();
-  for (std::size_t g = 0; g < guides; ++g) choices_.push_back({0, g});
+  is_large_ = instance.items.size() > kManyItems;
+  for (std::size_t g = 0; g < guides; ++g) {
+    const bool is_for_many =
+        std::cmp_greater_equal(g, kFirstForMany) && std::cmp_less(g, kLastForMany);
+    if (is_large_ || !is_for_many) choices_.push_back({0, g});
+  }
 }
 
 void PackPortfolio::add_large_buffers() {
@@ -126,7 +140,6 @@ bool PackPortfolio::attempt(const Choice& choice, std::int64_t height, std::int6
   return false;
 }
 
-// The guides that came furthest go first, and only the `most` best of them.
 bool PackPortfolio::attempt_all(std::int64_t height, std::int64_t failures, std::size_t most) {
   for (std::size_t c = 0; c < std::min(most, choices_.size()); ++c) {
     if (budget_.over() || floor_ > height) return false;
@@ -136,10 +149,15 @@ bool PackPortfolio::attempt_all(std::int64_t height, std::int64_t failures, std:
                 choices_.begin() + static_cast<std::ptrdiff_t>(c) + 1);
     return true;
   }
+  sort_choices();
+  return false;
+}
+
+// Those that came furthest first.
+void PackPortfolio::sort_choices() {
   std::stable_sort(choices_.begin(), choices_.end(), [&](const Choice& a, const Choice& b) {
     return levels_[a.level]->guides[a.guide].depth > levels_[b.level]->guides[b.guide].depth;
   });
-  return false;
 }
 
 void PackPortfolio::try_goal(std::size_t guides, std::int64_t failures) {
@@ -149,25 +167,51 @@ void PackPortfolio::try_goal(std::size_t guides, std::int64_t failures) {
 void PackPortfolio::improve() {
   const std::size_t all = choices_.size();
   for (const std::int64_t failures : {8, 32, 128}) {
-    if (instance_.items.size() > 1000 && failures > 8) break;
-    if (!done() && floor_ <= goal_) try_goal(all, failures);
+    // A search of many items takes long, and rarely gets there at once.
+    if (!done() && !is_large_ && floor_ <= goal_) try_goal(all, failures);
   }
   if (!done()) add_large_buffers();
-  const std::int64_t least_step = std::max<std::int64_t>(instance_.max_load / 1000, 1);
-  for (std::int64_t failures = 8; !done() && floor_ <= best_.height - 1; failures *= 3) {
-    if (budget_.over()) return;
-    if (failures > 8) try_goal(all, failures);
-    std::int64_t lower = std::max(goal_, floor_);
-    std::size_t most = all;
-    while (!done() && lower < best_.height && !budget_.over()) {
-      const std::int64_t height = lower + (best_.height - 1 - lower) / 2;
-      const std::int64_t before = best_.height;
-      if (!attempt_all(height, failures, most) || best_.height >= before) {
-        lower = height + 1;
-        most = std::max<std::size_t>(all / 2, 4);
-        if (best_.height - lower < least_step) break;
-      }
+  // Many buffers are mostly those of steps that make values again.
+  if (is_large_) {
+    std::rotate(choices_.begin(), choices_.begin() + kFirstForMany, choices_.end());
+  }
+  for (std::int64_t failures = 8; !done() && !budget_.over(); failures *= 3) {
+    if (failures > 8 && floor_ <= goal_) try_goal(all, failures);
+    if (is_large_) {
+      descend(failures);
+    } else {
+      halve(failures);
     }
+    if (best_.height <= floor_) return;
+  }
+}
+
+// Every guide goes on as long as it lowers the packing by a part of what is left.
+void PackPortfolio::descend(std::int64_t failures) {
+  for (const Choice& choice : choices_) {
+    for (;;) {
+      const std::int64_t lower = std::max(goal_, floor_);
+      if (done() || best_.height <= lower || budget_.over()) return;
+      const std::int64_t before = best_.height;
+      const std::int64_t step = std::max<std::int64_t>((before - lower) / (failures - 2), 1);
+      if (!attempt(choice, before - step, failures) || best_.height >= before) break;
+    }
+  }
+  sort_choices();
+}
+
+// Halves what lies between the least height that may do and the best: any guide may get there.
+void PackPortfolio::halve(std::int64_t failures) {
+  const std::int64_t least_step = std::max<std::int64_t>(instance_.max_load / 1000, 1);
+  std::int64_t lower = std::max(goal_, floor_);
+  std::size_t most = choices_.size();
+  while (!done() && lower < best_.height && !budget_.over()) {
+    const std::int64_t height = lower + (best_.height - 1 - lower) / 2;
+    const std::int64_t before = best_.height;
+    if (attempt_all(height, failures, most) && best_.height < before) continue;
+    lower = height + 1;
+    most = std::max<std::size_t>(choices_.size() / 2, 4);
+    if (best_.height - lower < least_step) break;
   }
 }
 

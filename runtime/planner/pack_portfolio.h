@@ -44,10 +44,14 @@ class PackPortfolio {
   void add_large_buffers();
   bool attempt(const Choice& choice, std::int64_t height, std::int64_t failures);
   bool attempt_all(std::int64_t height, std::int64_t failures, std::size_t most);
+  void sort_choices();
+  void descend(std::int64_t failures);
+  void halve(std::int64_t failures);
   void accept(const Level& level, const PackSolution& solution);
 
   const PackInstance& instance_;
   const std::int64_t goal_;
+  bool is_large_ = false;
   std::int64_t floor_;  // no packing is lower
   PackSolution& best_;
   PackBudget& budget_;

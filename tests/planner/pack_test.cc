@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <limits>
 #include <random>
 #include <vector>
+
+#include "runtime/planner/pack_search.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -69,6 +74,128 @@ TEST(Pack, EmptyLivesAndSizesTakeNothing) {
   const Packing packing = pack(lives, 64);
   EXPECT_EQ(packing.height, 64);
   EXPECT_EQ(pack({}, 64).height, 0);
+}
+
+// Cuts a rectangle of time and bytes into buffers, so that a packing without any hole exists.
+std::vector<Lifetime> cut_rectangle(std::uint32_t seed, int count) {
+  std::mt19937 rng(seed);
+  std::vector<Lifetime> lives{{0, 1 << 12, 1 << 14}};
+  while (lives.size() < static_cast<std::size_t>(count)) {
+    Lifetime& whole = lives[rng() % lives.size()];
+    Lifetime part = whole;
+    if (rng() % 2 == 0) {
+      if (whole.size < 2) continue;
+      part.size = 1 + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(whole.size - 1));
+      whole.size -= part.size;
+    } else {
+      const std::int64_t length = whole.upper - whole.lower;
+      if (length < 2) continue;
+      part.lower += 1 + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(length - 1));
+      whole.upper = part.lower;
+    }
+    lives.push_back(part);
+  }
+  return lives;
+}
+
+TEST(Pack, SearchFindsPackingsWithoutHoles) {
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    const auto lives = cut_rectangle(seed, 40);
+    PackOptions options;
+    options.effort = 10;
+    const Packing packing = pack(lives, options);
+    EXPECT_EQ(packing.load, 1 << 14);
+    EXPECT_EQ(packing.height, packing.load) << seed;
+    expect_sound(lives, packing, 1);
+  }
+}
+
+TEST(Pack, ATargetAboveTheLoadIsLowEnough) {
+  const auto lives = random_lives(3, 200);
+  PackOptions options;
+  options.target = 1'000'000;
+  const Packing packing = pack(lives, options);
+  EXPECT_LE(packing.height, options.target);
+  expect_sound(lives, packing, 1);
+}
+
+// Too many for a search, and most of them alive far from the fullest moment.
+TEST(Pack, ManyBuffersLieAroundTheFullestMoment) {
+  std::mt19937 rng(1);
+  std::vector<Lifetime> lives;
+  for (int i = 0; i < 12'000; ++i) {
+    const std::int64_t lower = rng() % 8'000;
+    const auto length = static_cast<std::int64_t>(rng() % 60);
+    lives.push_back({lower, lower + 1 + length, 1 + static_cast<std::int64_t>(rng() % 500)});
+  }
+  for (int i = 0; i < 300; ++i) {
+    const std::int64_t lower = 3'000 + static_cast<std::int64_t>(rng() % 1'000);
+    lives.push_back({lower, lower + 1'500, 200});
+  }
+  PackOptions options;
+  options.effort = 50;
+  const Packing packing = pack(lives, options);
+  EXPECT_LE(packing.height, packing.load + packing.load / 100);
+  std::vector<std::size_t> order(lives.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return lives[a].lower < lives[b].lower; });
+  std::vector<std::size_t> alive;
+  for (const std::size_t i : order) {
+    std::erase_if(alive, [&](std::size_t k) { return lives[k].upper <= lives[i].lower; });
+    for (const std::size_t k : alive) {
+      ASSERT_TRUE(packing.offsets[i] + lives[i].size <= packing.offsets[k] ||
+                  packing.offsets[k] + lives[k].size <= packing.offsets[i])
+          << i << " and " << k;
+    }
+    alive.push_back(i);
+  }
+}
+
+// Over all orders, each buffer placed on what lies below.
+std::int64_t least_height(const std::vector<Lifetime>& lives) {
+  std::vector<std::size_t> order(lives.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  do {
+    std::array<std::int64_t, 32> floor{};
+    std::int64_t height = 0;
+    for (const std::size_t i : order) {
+      std::int64_t top = 0;
+      const auto first = floor.begin() + lives[i].lower, last = floor.begin() + lives[i].upper;
+      for (auto f = first; f != last; ++f) top = std::max(top, *f);
+      std::fill(first, last, top + lives[i].size);
+      height = std::max(height, top + lives[i].size);
+    }
+    least = std::min(least, height);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return least;
+}
+
+TEST(PackSearch, FindsTheLeastHeightUnderEveryGuide) {
+  using Key = PackGuide::Key;
+  std::mt19937 rng(0);
+  for (int trial = 0; trial < 40; ++trial) {
+    std::vector<Lifetime> lives;
+    for (int i = 0; i < 7; ++i) {
+      const std::int64_t lower = rng() % 8;
+      lives.push_back({lower, lower + 1 + static_cast<std::int64_t>(rng() % 4),
+                       1 + static_cast<std::int64_t>(rng() % 9)});
+    }
+    const std::int64_t least = least_height(lives);
+    const PackInstance instance(lives, 1);
+    PackSearch search(instance);
+    for (const auto first : {PackGuide::First::lowest, PackGuide::First::rank,
+                             PackGuide::First::lowest_then_tightest}) {
+      PackGuide guide{first, {Key::load, Key::end, Key::size}, {}, 0};
+      PackBudget budget(1'000'000'000, 0);
+      const auto found = search.run(guide, least, 1'000'000, budget);
+      ASSERT_TRUE(found) << trial;
+      EXPECT_EQ(found->height, least);
+      EXPECT_FALSE(search.run(guide, least - 1, 1'000'000, budget));
+      EXPECT_TRUE(search.exhausted());
+    }
+  }
 }
 
 TEST(Pack, EqualInputGivesEqualOffsets) {
