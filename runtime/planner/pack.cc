@@ -13,6 +13,7 @@ namespace plimsoll::planner {
 namespace {
 
 constexpr std::int64_t kWorkPerEffort = 20'000'000;
+constexpr std::size_t kManyItems = 200'000;
 
 class Packer {
  public:
@@ -40,8 +41,12 @@ class Packer {
 
   void fit() {
     PackFit fit(instance_);
-    for (const PackRank rank : {PackRank::load_then_size, PackRank::size,
-                                PackRank::load_then_length, PackRank::area, PackRank::length}) {
+    std::vector<PackRank> ranks;
+    // So many are not packed twice.
+    if (instance_.items.size() > kManyItems) ranks.push_back(PackRank::load_tenth_then_length);
+    ranks.insert(ranks.end(), {PackRank::load_then_size, PackRank::size, PackRank::load_then_length,
+                               PackRank::area, PackRank::length});
+    for (const PackRank rank : ranks) {
       const std::vector<std::int32_t> order = ranked_items(instance_, rank);
       for (const auto hole : {PackFit::Hole::lowest, PackFit::Hole::smallest}) {
         if (done()) return;

@@ -30,9 +30,15 @@ std::vector<std::int64_t> fullest_sections(const PackInstance& instance) {
 
 std::vector<std::int32_t> ranked_items(const PackInstance& instance, PackRank rank) {
   const std::size_t count = instance.items.size();
-  const bool by_load = rank == PackRank::load_then_size || rank == PackRank::load_then_length;
-  const std::vector<std::int64_t> load =
+  const bool by_tenth = rank == PackRank::load_tenth_then_length;
+  const bool by_load =
+      by_tenth || rank == PackRank::load_then_size || rank == PackRank::load_then_length;
+  std::vector<std::int64_t> load =
       by_load ? fullest_sections(instance) : std::vector<std::int64_t>(count, 0);
+  if (by_tenth) {
+    const std::int64_t tenth = instance.max_load / 10 + 1;
+    for (std::int64_t& bytes : load) bytes /= tenth;
+  }
   struct Entry {
     std::int64_t load;
     double first, second;
