@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/planner/bound_branch.h"
 #include "runtime/planner/bound_pricing.h"
 #include "runtime/planner/prices.h"
 #include "runtime/planner/remedies.h"
@@ -16,14 +17,9 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-struct Proof {
-  double value = 0;
-  std::vector<double> prices, fractions;
-};
-
 // Prices along the excess, fractions along the gains, in ever smaller steps (Polyak; Camerini,
 // Fratta and Maffioli's deflection).
-void polish(BoundPricing& pricing, Proof& best, int rounds, std::int64_t steps) {
+void polish(BoundPricing& pricing, BoundProof& best, int rounds, std::int64_t steps) {
   std::vector<double> prices = best.prices, direction(prices.size(), 0);
   pricing.set_fractions(best.fractions);
   double reach = 0.05, rate = 0.3;
@@ -95,7 +91,7 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
   }
   LinePrices line(tight.room, stretches);
   constexpr int kRoundsBeforeSharing = 2, kMostIdleRounds = 10;
-  Proof best;
+  BoundProof best;
   int idle = 0;
   for (int round = 0; round < effort.rounds && idle < kMostIdleRounds; ++round) {
     const std::int64_t left = steps - line.steps_spent() - pricing.steps_spent();
@@ -117,11 +113,16 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
   if (best.value > 0) {
     polish(pricing, best, effort.polish_rounds, steps - line.steps_spent() - pricing.steps_spent());
   }
+  double value = best.value;
+  const std::int64_t left = steps - line.steps_spent() - pricing.steps_spent();
+  if (best.value > 0 && left > 0) {
+    value = branch_on_gaps(pricing, line, gap_of, model, best, effort.nodes, left);
+  }
   for (std::size_t i = 0; i < best.prices.size(); ++i) {
     bound.prices[at(tight.moments[i])] = best.prices[i];
   }
   // Less what rounding may have added.
-  bound.seconds = model.base_seconds + std::max(0.0, best.value - 1e-9 * model.base_seconds);
+  bound.seconds = model.base_seconds + std::max(0.0, value - 1e-9 * model.base_seconds);
   return bound;
 }
 

@@ -25,6 +25,7 @@ struct BoundEffort {
   std::int64_t steps = 0;  // some nanoseconds each; 0: by the number of ops
   int rounds = 40;
   int polish_rounds = 100;
+  int nodes = 200;                    // of the branch and bound on whole gaps
   std::size_t tight_moments = 8'000;  // at most so many moments have a price
 };
 

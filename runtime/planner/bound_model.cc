@@ -297,7 +297,6 @@ class Builder {
         auto& needs = nodes[i].needs;
         if (std::find(needs.begin(), needs.end(), index) != needs.end()) continue;
         needs.push_back(index);
-        ++found->remake.parents;
       }
     }
     gap.first_remake = static_cast<std::int32_t>(model_.remakes.size());
@@ -310,11 +309,15 @@ class Builder {
     });
     std::vector<std::int32_t> place(nodes.size());
     for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<std::int32_t>(i);
+    nodes[0].remake.paths = 1;
     for (const std::size_t i : order) {
       Remake& r = nodes[i].remake;
       r.first_need = static_cast<std::int32_t>(model_.needs.size());
       r.needs = static_cast<std::int32_t>(nodes[i].needs.size());
-      for (const std::size_t k : nodes[i].needs) model_.needs.push_back(place[k]);
+      for (const std::size_t k : nodes[i].needs) {
+        model_.needs.push_back(place[k]);
+        nodes[k].remake.paths += r.paths;
+      }
       model_.remakes.push_back(r);
     }
   }

@@ -25,7 +25,7 @@ struct Remake {
   double seconds = 0;            // of all runs; infinite when an op may not run again
   OpId latest = kNever;          // the last stage in which they may run
   std::int32_t free_until = -1;  // the last moment of the gap at which the storage is touched
-  std::int32_t parents = 0;      // remakes of the same gap that read this storage
+  double paths = 0;              // ways from the gap's own remake to this one: each counts a part
   std::int32_t first_need = 0, needs = 0;  // row of BoundModel::needs: of the gap's remakes
 };
 

@@ -60,10 +60,11 @@ BoundPricing::BoundPricing(const BoundModel& model, const TightMoments& tight)
   most_gain_.assign(model.bytes.size(), 0);
   sum_.assign(model.bytes.size(), 0);
   drop_.assign(model.gaps.size(), kInfinite);
+  fate_.assign(model.gaps.size(), Fate::open);
 }
 
 double BoundPricing::fraction(const Remake& r) const {
-  return r.claim < 0 ? 1 : fraction_[at(r.claim)] / std::max(1, r.parents);
+  return r.claim < 0 ? 1 : fraction_[at(r.claim)] / r.paths;
 }
 
 double BoundPricing::most_remake(const Gap& gap) const {
@@ -109,22 +110,22 @@ double BoundPricing::evaluate(std::span<const double> prices) {
     const Gap& gap = model_.gaps[g];
     drop_[g] = kInfinite;
     const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
-    if (begin == end) {
+    if (begin == end && fate_[g] == Fate::open) {
       count_load(g, true);
       continue;
     }
     find_own_part(g);
     const double full = static_cast<double>(gap.bytes) * (prefix(end) - prefix(begin));
     const double keep = static_cast<double>(gap.bytes) * own_prefix_.back();
-    drop_[g] = drop_cost(gap, keep);
-    const double other = substitute_cost(gap, keep / static_cast<double>(gap.bytes));
-    if (drop_[g] < std::min(keep, other) && gap.remakes > 1) count_gains(gap);
-    if (!model_.claims_on[static_cast<std::int32_t>(g)].empty()) {
-      count_losses(g, keep <= std::min(drop_[g], other));
-    }
-    if (keep <= other || drop_[g] <= other) count_load(g, keep <= drop_[g]);
+    drop_[g] = drop_cost(gap, fate_[g] == Fate::given_up ? kInfinite : keep);
+    const double other = substitute_cost(gap, own_prefix_.back());
+    const bool kept =
+        fate_[g] == Fate::kept || (fate_[g] == Fate::open && keep <= std::min(drop_[g], other));
+    if (!kept && drop_[g] <= other && gap.remakes > 1) count_gains(gap);
+    if (!model_.claims_on[static_cast<std::int32_t>(g)].empty()) count_losses(g, kept);
+    if (kept || drop_[g] <= other) count_load(g, kept);
     drop_[g] = std::min(drop_[g], other);
-    total += std::min(keep, drop_[g]);
+    total += kept ? keep : drop_[g];
     // As if all of the rent were its own.
     drop_[g] += full - keep;
   }
@@ -275,7 +276,7 @@ void BoundPricing::count_gains(const Gap& gap) {
     auto [i, k] = visits_.back();
     visits_.pop_back();
     const Remake& r = remakes[i];
-    const double part = 1.0 / std::max(1, r.parents);
+    const double part = 1.0 / r.paths;
     double gain = 0;
     for (; k > begin; --k) {
       ++spent_;

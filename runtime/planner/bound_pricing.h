@@ -39,6 +39,10 @@ class BoundPricing {
   // put them. A direction in which the prices rise: a subgradient.
   std::vector<double> excess() const;
 
+  // From now on gap `gap` is assumed to be kept, or given up, or either.
+  enum class Fate : std::uint8_t { open, kept, given_up };
+  void set_fate(std::size_t gap, Fate fate) { fate_[gap] = fate; }
+
   // Moves the fractions of claims towards the gaps that were given up in the last evaluation and
   // could have counted more.
   void share_again(double rate);
@@ -75,6 +79,7 @@ class BoundPricing {
   std::vector<double> gain_;      // per claim, of the last evaluation
   std::vector<double> loss_;      // per claim of a living storage: what its gap counted less
   std::vector<double> most_gain_, sum_;
+  std::vector<Fate> fate_;  // per gap
   std::vector<double> drop_;
   std::vector<double> load_;             // per tight moment, as differences
   std::vector<Paid> paid_;               // the moments with a price, and one past
@@ -89,6 +94,12 @@ class BoundPricing {
   std::vector<double> own_prefix_, own_runs_;
   std::vector<std::pair<std::int32_t, std::int32_t>> visits_;
   std::int64_t spent_ = 0;
+};
+
+// Prices and fractions, and the extra seconds that they prove.
+struct BoundProof {
+  double value = 0;
+  std::vector<double> prices, fractions;
 };
 
 }  // namespace plimsoll::planner
