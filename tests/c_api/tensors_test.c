@@ -234,6 +234,12 @@ static void errors_name_what_is_wrong(void) {
   options.planner = "magic";
   CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "magic");
   options.planner = NULL;
+  options.remedies = "recompute,pray";
+  CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "'pray'");
+  options.remedies = NULL;
+  options.planning_seconds = -1;
+  CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "planning_seconds");
+  options.planning_seconds = 0;
   options.max_pending_ops = -1;
   CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "max_pending_ops");
   options.struct_size = 0;
@@ -344,6 +350,18 @@ static void other_places_for_bytes_are_limited_and_counted(void) {
   CHECK_FAILS(plm_context_create(&options, &own), PLM_INVALID_ARGUMENT, "host_limit_bytes");
 }
 
+static void hints_are_recorded_and_change_no_value(void) {
+  plm_tensor* x = op(PLM_OP_EXPONENTIAL, vector3(0, 0, 0), NULL, NULL);
+  CHECK_OK(plm_tensor_hint(x, PLM_HINT_COMPRESS));
+  CHECK_FAILS(plm_tensor_hint(x, (plm_hint)5), PLM_INVALID_ARGUMENT, "hint: 5");
+  CHECK_FAILS(plm_tensor_hint(NULL, PLM_HINT_KEEP), PLM_INVALID_ARGUMENT, "NULL");
+  plm_tensor* y = op(PLM_OP_NEGATE, x, NULL, NULL);
+  const char* text = NULL;
+  CHECK_OK(plm_trace_text(context, &y, 1, &text));
+  CHECK(strstr(text, "plimsoll.hint=\"compress\"") != NULL);
+  CHECK_VALUES(y, -1, -1, -1);
+}
+
 static void handles_count_references(void) {
   plm_tensor* x = vector3(1, 2, 3);
   plm_tensor_retain(x);
@@ -389,6 +407,7 @@ int main(void) {
   a_failed_allocation_is_an_error_and_no_more();
   structs_of_other_versions_are_understood();
   other_places_for_bytes_are_limited_and_counted();
+  hints_are_recorded_and_change_no_value();
   handles_count_references();
   names_and_sizes_are_those_of_hlo();
   plm_context_destroy(context);
