@@ -16,9 +16,15 @@ bool is_row_major(const ir::Shape& shape) {
   return true;
 }
 
+// Loops in loops that share bodies would take exponential time; what is not found out in this many
+// steps counts as changed.
+constexpr int kMostSteps = 10'000;
+
+bool stays(const ir::Instruction& loop, int leaf, int& steps);
+
 // Follows leaf `leaf` of `value` back through what only hands it on.
-void trace_back(const ir::Instruction*& value, int& leaf) {
-  for (;;) {
+void trace_back(const ir::Instruction*& value, int& leaf, int& steps) {
+  while (steps-- > 0) {
     switch (value->opcode()) {
       case ir::Opcode::get_tuple_element: {
         const ir::Shape& tuple = value->operand(0)->shape();
@@ -41,7 +47,7 @@ void trace_back(const ir::Instruction*& value, int& leaf) {
         value = value->operand(0);
         break;
       case ir::Opcode::while_:
-        if (!passes_through(*value, leaf)) return;
+        if (!stays(*value, leaf, steps)) return;
         value = value->operand(0);
         break;
       default:
@@ -50,15 +56,19 @@ void trace_back(const ir::Instruction*& value, int& leaf) {
   }
 }
 
+bool stays(const ir::Instruction& loop, int leaf, int& steps) {
+  const ir::Instruction* value = loop.while_body()->root();
+  int from = leaf;
+  trace_back(value, from, steps);
+  return from == leaf && value->opcode() == ir::Opcode::parameter &&
+         ir::leaves(value->shape())[static_cast<std::size_t>(leaf)]->is_array();
+}
+
 }  // namespace
 
 bool passes_through(const ir::Instruction& loop, int leaf) {
-  if (loop.opcode() != ir::Opcode::while_) return false;
-  const ir::Instruction* value = loop.while_body()->root();
-  int from = leaf;
-  trace_back(value, from);
-  return from == leaf && value->opcode() == ir::Opcode::parameter &&
-         ir::leaves(value->shape())[static_cast<std::size_t>(leaf)]->is_array();
+  int steps = kMostSteps;
+  return loop.opcode() == ir::Opcode::while_ && stays(loop, leaf, steps);
 }
 
 bool is_view(const ir::Instruction& instruction) {

@@ -158,6 +158,44 @@ ENTRY main {
   EXPECT_LE(plan_of(*module).arena_bytes, 8 * 64);
 }
 
+// Thirty levels of two loops each that run the same body: two to the thirtieth ways to the bottom.
+TEST(ControlFlow, LoopsThatShareBodiesAreLookedAtInBoundedTime) {
+  std::string text = R"(
+HloModule shared
+condition {
+  s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(2)
+  ROOT less = pred[] compare(i, n), direction=LT
+}
+body0 {
+  s = (s32[], f32[64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  w = f32[64] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  ROOT t = (s32[], f32[64]) tuple(next, w)
+}
+)";
+  constexpr int kLevels = 30;
+  for (int level = 1; level <= kLevels; ++level) {
+    const std::string below = "body" + std::to_string(level - 1);
+    text += "body" + std::to_string(level) +
+            " {\n  s = (s32[], f32[64]) parameter(0)\n"
+            "  first = (s32[], f32[64]) while(s), condition=condition, body=" +
+            below +
+            "\n  ROOT second = (s32[], f32[64]) while(first), condition=condition, body=" + below +
+            "\n}\n";
+  }
+  text +=
+      "ENTRY main {\n  s = (s32[], f32[64]) parameter(0)\n"
+      "  ROOT loop = (s32[], f32[64]) while(s), condition=condition, body=body" +
+      std::to_string(kLevels) + "\n}\n";
+  const auto module = parse(text);
+  EXPECT_FALSE(passes_through(*module->entry()->find("loop"), 1));
+  EXPECT_TRUE(make_plan(*module, kCostModel, {}).ok());
+}
+
 TEST(ControlFlow, LoopsAreChargedForEveryRound) {
   const double three = plan_of(*parse(loop_text(3))).predicted_seconds;
   const double five = plan_of(*parse(loop_text(5))).predicted_seconds;
