@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kImproveWorkPerOp = 1e5;
 constexpr int kRounds = 16;
-constexpr int kPackEffort = 4, kThoroughPackEffort = 20;
+constexpr int kPackEffort = 1, kThoroughPackEffort = 6;
 // A schedule that is slower than the one whose bytes fit by no more than this is good enough.
 constexpr double kNear = 1.001;
 

@@ -12,7 +12,9 @@
 namespace plimsoll::planner {
 namespace {
 
-constexpr std::int64_t kWorkPerEffort = 20'000'000;
+// Per unit of effort: at least, and per buffer of those that count.
+constexpr std::int64_t kWork = 20'000'000, kWorkPerItem = 60'000;
+constexpr std::size_t kItemsThatCount = 5'000;
 constexpr std::size_t kManyItems = 200'000;
 
 class Packer {
@@ -77,7 +79,9 @@ Packing pack(std::span<const Lifetime> lifetimes, const PackOptions& options) {
   packing.offsets.assign(lifetimes.size(), 0);
   packing.load = instance.max_load;
   if (instance.items.empty()) return packing;
-  PackBudget budget(kWorkPerEffort * options.effort, options.seconds);
+  const std::size_t counted = std::min(instance.items.size(), kItemsThatCount);
+  const std::int64_t work = kWork + kWorkPerItem * static_cast<std::int64_t>(counted);
+  PackBudget budget(work * options.effort, options.seconds);
   const std::int64_t goal = std::max(instance.max_load, options.target);
   const PackSolution solution = Packer(instance, goal, budget).run();
   packing.height = solution.height;
