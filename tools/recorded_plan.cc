@@ -19,6 +19,8 @@ void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags) {
                       "File that gets the actions of a recorded step's plan, one a line");
   command->add_flag("--addresses", flags.addresses,
                     "Recorded steps: count the limit in addresses, and write where storages lie");
+  command->add_flag("--reorder", flags.reorder,
+                    "Recorded steps: let ops run for the first time in another order as well");
 }
 
 bool holds_recorded_step(const std::string& path) {
@@ -44,6 +46,7 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
   if (!outcome.ok()) return outcome;
   planner::SearchEffort effort;
   effort.seconds = options.planning_seconds;
+  effort.reorder = flags.reorder;
   std::string schedule_text;
   std::int64_t swapped_bytes = 0;
   double stalled_seconds = 0;

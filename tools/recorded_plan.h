@@ -11,6 +11,7 @@ namespace plimsoll::tools {
 struct RecordedPlanFlags {
   std::string schedule;    // file that gets the actions
   bool addresses = false;  // the limit counts addresses, and the actions say them
+  bool reorder = false;    // first executions may move; the bound is that of any order
 };
 void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags);
 

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 
 namespace plimsoll::planner {
 namespace {
 
 // Temperatures, in mean times of a recomputation.
-constexpr double kFirstTemperature = 0.1, kLastTemperature = 0.001;
+constexpr int kCycles = 4;
+constexpr double kFirstTemperatures[] = {0.1, 1, 0.03, 0.4};
+constexpr double kLastTemperature = 0.001;
 // Values looked at before one is given up, and by how much their prices are changed at random.
 constexpr std::int32_t kSample = 8;
 constexpr double kNoise = 0.3;
@@ -422,6 +425,7 @@ void LocalSearch::improve(Schedule& schedule, std::int64_t arena_limit, SearchCl
   double best = editor_.seconds();
   double current = best;
   double done = before;
+  std::size_t cycle = 0;
   for (std::int64_t round = 0; !editor_.again().empty(); ++round) {
     if (round % 16 == 0) {
       clock.spend(work_ * kWorkUnit);
@@ -430,9 +434,16 @@ void LocalSearch::improve(Schedule& schedule, std::int64_t arena_limit, SearchCl
       if (done >= 1) break;
     }
     work_ += 4;
-    const double phase = (done - before) / (1 - before);
+    const double phase = (done - before) / (1 - before) * kCycles;
+    if (static_cast<std::size_t>(phase) != cycle) {
+      // Another cycle, from the best so far.
+      cycle = static_cast<std::size_t>(phase);
+      editor_.load(schedule);
+      current = editor_.seconds();
+    }
+    const double first = kFirstTemperatures[cycle % std::size(kFirstTemperatures)];
     const double temperature =
-        mean * kFirstTemperature * std::pow(kLastTemperature / kFirstTemperature, phase);
+        mean * first * std::pow(kLastTemperature / first, phase - static_cast<double>(cycle));
     if (change(current - temperature * std::log(1 - random_.unit()))) {
       editor_.forget();
       tight_slot_ = -1;

@@ -15,6 +15,9 @@
 namespace plimsoll::planner {
 namespace {
 
+// Smaller steps are searched as long as one of so many ops.
+constexpr double kLeastOps = 1000;
+
 Result<std::optional<Schedule>> find_schedule(const Problem& problem, const Schedule& once,
                                               std::int64_t arena_limit, const SearchEffort& effort,
                                               Policy policy) {
@@ -26,8 +29,12 @@ Result<std::optional<Schedule>> find_schedule(const Problem& problem, const Sche
       return checkpoint_sqrt(problem, arena_limit);
     case Policy::greedy:
       return unimplemented("planner greedy: recorded steps are planned by default, sqrt or none");
-    default:
-      return search_schedule(problem, arena_limit, 0, effort);
+    default: {
+      // Half a second is not too much for a small step.
+      SearchEffort more = effort;
+      more.scale *= std::max(1.0, kLeastOps / problem.op_count());
+      return search_schedule(problem, arena_limit, 0, more);
+    }
   }
 }
 
@@ -66,7 +73,8 @@ Result<RecordedPlan> plan_recorded_step(const RecordedStep& step, std::int64_t l
   plan.planning_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   plan.lower_bound_seconds = plan.unlimited_seconds;
-  if (cost.nanoseconds > step.total_nanoseconds) {
+  // Bounds are for the order given.
+  if (cost.nanoseconds > step.total_nanoseconds && !effort.reorder) {
     plan.lower_bound_seconds = lower_bound_seconds(problem, limit_bytes - problem.parameter_bytes);
   }
   return plan;

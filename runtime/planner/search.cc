@@ -15,7 +15,10 @@ namespace {
 
 // Units of SearchClock per op: about a millisecond.
 constexpr double kWorkPerOp = 1e6;
-constexpr double kWalkShare = 0.5;
+constexpr double kWalkShare = 0.7;
+// Problems of few ops are searched several times from the beginning.
+constexpr int kSmall = 600;
+constexpr int kSearchesOfSmall = 3;
 // Bringing a schedule within a lower limit: the share of the limit that a step leaves, how often
 // steps may fail, and the search in between.
 constexpr double kFitStep = 0.97;
@@ -82,17 +85,28 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
   if (effort.level == SearchEffort::Level::quick || (best && best->size() == ops)) return best;
 
   const double work = kWorkPerOp * effort.scale * problem.op_count();
-  SearchClock walk_clock(static_cast<std::int64_t>(work * kWalkShare), effort.seconds * kWalkShare);
-  WalkSearch(problem, min_bytes, arena_limit, 1).run(best, walk_clock);
-  LocalSearch local(problem, min_bytes, effort.reorder, 1);
-  if (!best) {
-    SearchClock clock(static_cast<std::int64_t>(work), effort.seconds * kWalkShare);
-    best = from_above(problem, local, arena_limit, min_bytes, starts, clock);
+  const int searches = problem.op_count() <= kSmall && effort.scale >= 1 ? kSearchesOfSmall : 1;
+  const double share = 1.0 / searches;
+  const auto clock = [&](double part) {
+    return SearchClock(static_cast<std::int64_t>(work * share * part),
+                       effort.seconds * share * part);
+  };
+  for (int i = 0; i < searches; ++i) {
+    const auto seed = static_cast<std::uint64_t>(i + 1);
+    // Only the first goes on from what there is: the others are to find something else.
+    std::optional<Schedule> found = i == 0 ? best : std::nullopt;
+    SearchClock walk_clock = clock(kWalkShare);
+    WalkSearch(problem, min_bytes, arena_limit, seed).run(found, walk_clock);
+    LocalSearch local(problem, min_bytes, effort.reorder, seed);
+    if (!found && !best && i + 1 == searches) {
+      SearchClock fit_clock = clock(searches);
+      found = from_above(problem, local, arena_limit, min_bytes, starts, fit_clock);
+    }
+    if (!found) continue;
+    SearchClock local_clock = clock(1 - kWalkShare);
+    local.improve(*found, arena_limit, local_clock);
+    offer(std::move(*found));
   }
-  if (!best) return best;
-  SearchClock local_clock(static_cast<std::int64_t>(work * (1 - kWalkShare)),
-                          effort.seconds * (1 - kWalkShare));
-  local.improve(*best, arena_limit, local_clock);
   return best;
 }
 

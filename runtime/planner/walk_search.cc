@@ -15,6 +15,8 @@ namespace {
 
 // The largest change of a factor, as a power of e.
 constexpr double kAmplitude = 2;
+// How much slower, as a share, the next walk to go on from may be at first.
+constexpr double kSlack = 1e-4;
 constexpr int kFirstStyles = 16;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
@@ -126,7 +128,10 @@ void WalkSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
     if (evaluate(problem_, *schedule).arena_peak > arena_limit_) continue;
     keep_where_it_fits(problem_, *schedule, arena_limit_, 0);
     const double seconds = total_seconds(problem_, *schedule);
-    if (seconds <= current_seconds) {
+    // A little slower will do now and then, less and less.
+    const double left = std::max(0.0, 1 - clock.done());
+    const double slack = -kSlack * seconds * left * left * std::log(1 - random_.unit());
+    if (seconds <= current_seconds + slack) {
       current_seconds = seconds;
       current = std::move(style);
     }
