@@ -90,6 +90,9 @@ std::vector<std::string> missed_aims(const std::vector<StepRow>& rows) {
       continue;
     }
     if (row.peak_bytes > row.limit_bytes) missed.push_back(name + ": over the limit");
+    if (row.lower_bound_percent > row.predicted_percent + 1e-6) {
+      miss(row, "the bound is above the plan", row.lower_bound_percent - row.predicted_percent);
+    }
     const double off = std::abs(row.measured_percent - row.predicted_percent);
     if (off > 3) miss(row, "measured is not within 3 points of predicted", off - 3);
     if (!by_default) continue;
