@@ -207,18 +207,18 @@ class Look {
       case Opcode::convert:
         return look_at_convert(instruction);
       case Opcode::reduce_precision: {
+        // What the numbers become would fit, but a NaN comes through with its bits.
         ValueFacts facts = operand(instruction, 0);
         facts.integral = false;
-        const int exponent = instruction.attributes().exponent_bits;
-        const int mantissa = instruction.attributes().mantissa_bits;
-        facts.bf16 = facts.bf16 || (exponent <= 8 && mantissa <= 7);
-        facts.f16 = facts.f16 || (exponent <= 5 && mantissa <= 10);
         return facts;
       }
       case Opcode::sign: {
         if (!ir::is_floating(dtype)) return integers(-1, 1);
+        // A NaN comes through with its bits.
         ValueFacts facts;
-        facts.bf16 = facts.f16 = true;
+        const ValueFacts from = operand(instruction, 0);
+        facts.bf16 = from.bf16;
+        facts.f16 = from.f16;
         return facts;
       }
       case Opcode::popcnt:

@@ -11,6 +11,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text.h"
+#include "runtime/planner/value_facts.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/plan_rewriter.h"
@@ -314,6 +315,19 @@ TEST(Tiers, APlanWithoutItsTierIsRefused) {
   ASSERT_NE(status.shortage(), nullptr);
   EXPECT_EQ(status.shortage()->limit_bytes, 64);
   EXPECT_EQ(small->statistics().used_bytes, 0);
+}
+
+// An encoder would refuse such a NaN at run time: nothing may be planned on it.
+TEST(Tiers, ANaNThatComesThroughIsNotTakenForABfloat) {
+  auto module = ir::parse_module(
+      "ENTRY main { x = f32[8] parameter(0)\n s = f32[8] sign(x)\n"
+      "  r = f32[8] reduce-precision(x), exponent_bits=8, mantissa_bits=7\n"
+      "  ROOT t = (f32[8], f32[8]) tuple(s, r) }");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  planner::FactFinder facts;
+  for (const ir::Instruction* part : (*module)->entry()->root()->operands()) {
+    EXPECT_FALSE(facts.find(*part, 0).bf16) << part->name();
+  }
 }
 
 }  // namespace
