@@ -87,6 +87,12 @@ Outcome run(const RunFlags& flags, Output& output) {
   const std::int64_t measured = budget->statistics().peak_bytes;
   output.json = plan_json(plan, *floor, planned.unlimited().peak_bytes);
   output.json["measured_peak_bytes"] = measured;
+  const memory::Tiers& tiers = budget->tiers();
+  const auto tier_peak = [](const memory::Tier* tier) {
+    return tier == nullptr ? 0 : tier->statistics().peak_bytes;
+  };
+  output.json["host_peak_bytes"] = tier_peak(tiers.host.get());
+  output.json["disk_peak_bytes"] = tier_peak(tiers.disk.get());
   output.json["replans"] = (*current)->replans();
   output.json["seconds"] = seconds;
   output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes);
