@@ -117,25 +117,12 @@ Sweep sweep(const std::vector<Lifetime>& lifetimes, const std::vector<std::int64
 
 void pack_one(Section& section, const BenchOptions& options, const Instance& instance,
               const std::vector<Lifetime>& lifetimes) {
-  // Work is counted, not timed, so that other programs change nothing: four times as much at each
-  // turn, as long as a turn of the same growth would end in time.
-  planner::Packing packing;
-  double seconds = 0;
-  for (planner::PackOptions pack_options;; pack_options.effort *= 4) {
-    const Stopwatch watch;
-    planner::Packing next = planner::pack(lifetimes, pack_options);
-    const double next_seconds = watch.seconds();
-    const bool first = packing.offsets.empty();
-    if (!first && next_seconds > instance.most_seconds) break;
-    if (first || next.height < packing.height) {
-      packing = std::move(next);
-      seconds = next_seconds;
-    }
-    if (packing.height == packing.load || 4 * next_seconds > instance.most_seconds ||
-        pack_options.effort > 100'000) {
-      break;
-    }
-  }
+  // Of the processor's time, so that other programs change nothing; some is left for the end.
+  planner::PackOptions pack_options;
+  pack_options.seconds = 0.96 * instance.most_seconds;
+  const Stopwatch watch;
+  const planner::Packing packing = planner::pack(lifetimes, pack_options);
+  const double seconds = watch.seconds();
   const Sweep seen = sweep(lifetimes, packing.offsets);
   const char* name = instance.name.c_str();
   if (!seen.fault.empty()) section.broken.push_back(instance.name + ": " + seen.fault);

@@ -74,14 +74,14 @@ class Packer {
 }  // namespace
 
 Packing pack(std::span<const Lifetime> lifetimes, const PackOptions& options) {
+  const std::size_t counted = std::min(lifetimes.size(), kItemsThatCount);
+  const std::int64_t work = kWork + kWorkPerItem * static_cast<std::int64_t>(counted);
+  PackBudget budget(work * options.effort, options.seconds);
   const PackInstance instance(lifetimes, options.alignment);
   Packing packing;
   packing.offsets.assign(lifetimes.size(), 0);
   packing.load = instance.max_load;
   if (instance.items.empty()) return packing;
-  const std::size_t counted = std::min(instance.items.size(), kItemsThatCount);
-  const std::int64_t work = kWork + kWorkPerItem * static_cast<std::int64_t>(counted);
-  PackBudget budget(work * options.effort, options.seconds);
   const std::int64_t goal = std::max(instance.max_load, options.target);
   const PackSolution solution = Packer(instance, goal, budget).run();
   packing.height = solution.height;

@@ -23,8 +23,8 @@ struct PackOptions {
   std::int64_t alignment = 1;
   std::int64_t target = 0;  // a height that is low enough; the load is in any case
   int effort = 1;           // bounds the work
-  // With more than 0, the clock bounds the work in place of `effort`, and results may differ from
-  // run to run.
+  // With more than 0, the processor time of the calling thread bounds the work in place of
+  // `effort`, and results may differ from run to run.
   double seconds = 0;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -37,11 +36,10 @@ struct PackSolution {
   std::int64_t height = 0;
 };
 
-// How much may still be done: units of work (about a nanosecond each), and a moment on the clock if
-// the caller gave one. Work alone decides without a clock, so results repeat.
+// How much may still be done: units of work (about a nanosecond each), or this thread's seconds if
+// the caller gave some. Work alone decides without a clock, so results repeat.
 class PackBudget {
  public:
-  using Clock = std::chrono::steady_clock;
   PackBudget(std::int64_t work, double seconds);
 
   void spend(std::int64_t work) { spent_ += work; }
@@ -52,7 +50,7 @@ class PackBudget {
  private:
   bool timed_ = false, over_ = false;
   std::int64_t work_ = 0, spent_ = 0, look_ = 0;
-  Clock::time_point end_;
+  double end_ = 0;
 };
 
 }  // namespace plimsoll::planner
