@@ -8,8 +8,6 @@ namespace plimsoll::planner {
 namespace {
 
 // Seconds per byte of a copy or an upload: only their order of magnitude matters to decisions.
-constexpr double kSecondsPerByte = 1.0 / 8e9;
-constexpr double kLaunchSeconds = 2e-6;
 
 class Arranger {
  public:
@@ -276,7 +274,7 @@ class Arranger {
       op.leaf = item.leaf;
       const Value& to = value(item.to);
       op.instruction = to.source;
-      op.seconds = static_cast<double>(to.bytes) * kSecondsPerByte + kLaunchSeconds;
+      op.seconds = copy_seconds(to.bytes);
       op.recomputable = std::find(graph_.held.items.begin(), graph_.held.items.end(), item.to) ==
                         graph_.held.items.end();
       problem_.ops.push_back(op);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "runtime/planner/bound.h"
 #include "runtime/planner/callee_room.h"
@@ -372,8 +373,35 @@ std::int64_t Ladder::floor_lower_bound() {
   return fixed_bytes() + least_arena_bytes(*bound_model_);
 }
 
-double Ladder::lower_bound_seconds(std::int64_t limit) {
-  if (reach(steps_.front().rung) <= limit) return steps_.front().rung.seconds;
+// Whether the plan of one of the rungs has its first executions in the problem's order.
+bool Ladder::keeps_order(const Plan& plan) const {
+  const auto in_order = [&](const Rung& rung) {
+    const Problem& problem = problem_of(rung);
+    std::vector<char> seen(problem.ops.size(), 0);
+    OpId last = -1;
+    for (const OpId op : rung.schedule) {
+      const Op& what = problem.ops[static_cast<std::size_t>(op)];
+      const bool moves = what.engine >= 0 || what.transfer >= 0;
+      if (moves || what.codec.kind != CodecKind::none) continue;
+      if (std::exchange(seen[static_cast<std::size_t>(op)], 1)) continue;
+      if (op < last) return false;
+      last = op;
+    }
+    return true;
+  };
+  for (const Step& step : steps_) {
+    if (&step.rung.plan == &plan) return in_order(step.rung);
+    for (const Rung& portion : step.portions) {
+      if (&portion.plan == &plan) return in_order(portion);
+    }
+  }
+  return false;
+}
+
+double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
+  // Everything once, which holds in every order.
+  const double once = steps_.front().rung.seconds;
+  if (reach(steps_.front().rung) <= limit || !keeps_order(plan)) return once;
   if (!bound_model_) bound_model_ = make_plan_bound_model(problem_, options_);
   return lower_bound(*bound_model_, limit - fixed_bytes()).seconds;
 }

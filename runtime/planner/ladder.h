@@ -34,8 +34,9 @@ class Ladder {
   const Plan& lowest();
   // Plans that are faster than every one with a smaller arena, fastest first; `most` at most.
   std::vector<std::shared_ptr<const Plan>> pareto(int most);
-  // No plan of this computation in this order with peak_bytes <= limit is faster (bound.h).
-  double lower_bound_seconds(std::int64_t limit);
+  // Of `plan`, which best(limit) gave: no plan with its first executions and peak_bytes <= limit is
+  // faster (bound.h).
+  double lower_bound_seconds(std::int64_t limit, const Plan& plan);
   // No limit below is kept by any plan of this computation in this order.
   std::int64_t floor_lower_bound();
   // Just these choices, and nothing recomputed (remedies.h).
@@ -72,6 +73,7 @@ class Ladder {
                  std::shared_ptr<const Problem> problem = nullptr) const;
   const Plan& emit(Rung& rung, std::int64_t limit);
   bool fits(Rung& rung, std::int64_t limit);
+  bool keeps_order(const Plan& plan) const;
   void select_variants(const std::vector<int>& variants);
   std::int64_t least_arena() const;
   void set_targets();

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "runtime/planner/codec_choice.h"
+#include "runtime/planner/table_costs.h"
 #include "runtime/planner/trip_count.h"
 
 namespace plimsoll::planner {
@@ -270,28 +271,51 @@ Result<Plan> plan_with_choices(const ir::Module& module, const CostModel& cost_m
   return planner->plan_with(choose);
 }
 
+// The planner by the table's costs: this one, where its own are the table's.
+Result<ModulePlanner*> ModulePlanner::table() {
+  if (!is_table_) {
+    is_table_ = table_options(options_) == options_ && planner::is_table(module_, cost_model_);
+  }
+  if (*is_table_) return this;
+  if (table_ == nullptr) {
+    table_costs_ = std::make_unique<TableCostModel>(cost_model_);
+    PLIMSOLL_ASSIGN_OR_RETURN(table_, create(module_, *table_costs_, table_options(options_)));
+    table_->is_table_ = true;
+  }
+  return table_.get();
+}
+
 Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
   const auto start = std::chrono::steady_clock::now();
   const Plan* best = ladder_->best(limit_bytes);
-  if (best == nullptr) {
-    const Floor floor = this->floor();
-    std::string message = "make_plan: no plan fits the limit of " + std::to_string(limit_bytes) +
-                          " bytes (the smallest that would do is " + std::to_string(floor.bytes) +
-                          "; " + floor.culprit + ")";
-    return Status::resource_exhausted(std::move(message),
-                                      {limit_bytes, floor.bytes, floor.culprit});
+  Plan plan;
+  if (best != nullptr) {
+    plan = *best;
+    plan.lower_bound_seconds = ladder_->lower_bound_seconds(limit_bytes, *best);
+  } else {
+    PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
+    if (table != this) best = table->ladder_->best(limit_bytes);
+    if (best == nullptr) {
+      const Floor floor = this->floor();
+      std::string message = "make_plan: no plan fits the limit of " + std::to_string(limit_bytes) +
+                            " bytes (the smallest that would do is " + std::to_string(floor.bytes) +
+                            "; " + floor.culprit + ")";
+      return Status::resource_exhausted(std::move(message),
+                                        {limit_bytes, floor.bytes, floor.culprit});
+    }
+    plan = *best;
+    price_plan(plan, cost_model_, options_);
   }
-  Plan plan = *best;
   plan.limit_bytes = limit_bytes;
   plan.policy = to_string(options_.policy);
   plan.planning_seconds =
       create_seconds_ +
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  plan.lower_bound_seconds = ladder_->lower_bound_seconds(limit_bytes);
   return plan;
 }
 
 Floor ModulePlanner::floor() {
+  if (const auto table = this->table(); table.ok() && *table != this) return (*table)->floor();
   Floor floor;
   floor.bytes = ladder_->floor();
   // A plan may move first executions, too, and come out lower.

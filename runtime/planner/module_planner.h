@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,8 @@ class ModulePlanner {
                                                        const CostModel& cost_model,
                                                        const PlanOptions& options);
 
+  // The fastest plan under the limit. Where measured costs lead to none, the one that the built-in
+  // table leads to, which is why the floor is the same whatever was measured.
   // RESOURCE_EXHAUSTED with the floor and what pins it when no plan fits.
   Result<Plan> plan(std::int64_t limit_bytes);
   Floor floor();
@@ -41,6 +44,7 @@ class ModulePlanner {
   const std::vector<std::shared_ptr<const Plan>>& callee_plans(const ir::Computation& computation,
                                                                Role role);
   std::string culprit();
+  Result<ModulePlanner*> table();
 
   const ir::Module& module_;
   const CostModel& cost_model_;
@@ -50,6 +54,9 @@ class ModulePlanner {
   double create_seconds_ = 0;
   Graph graph_;
   std::unique_ptr<Ladder> ladder_;
+  std::optional<bool> is_table_;  // whether this one plans by the table
+  std::unique_ptr<const CostModel> table_costs_;
+  std::unique_ptr<ModulePlanner> table_;
   std::map<std::pair<const ir::Computation*, Role>, std::vector<std::shared_ptr<const Plan>>>
       callee_plans_;
 };

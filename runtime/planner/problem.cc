@@ -10,6 +10,11 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
+double copy_seconds(std::int64_t bytes) {
+  constexpr double kSecondsPerByte = 1.0 / 8e9, kLaunchSeconds = 2e-6;
+  return static_cast<double>(bytes) * kSecondsPerByte + kLaunchSeconds;
+}
+
 Rows find_uses(const Rows& reads, std::size_t value_count) {
   Rows uses;
   std::vector<std::int32_t> fill(value_count + 1, 0);

@@ -142,6 +142,9 @@ struct Problem {
   bool in_arena(ValueId v) const { return values[static_cast<std::size_t>(v)].home == Home::arena; }
 };
 
+// Of a copy or an upload.
+double copy_seconds(std::int64_t bytes);
+
 // Books variant `choice` of the control-flow op `op`: its arena becomes the workspace, its time is
 // added.
 void choose_variant(Problem& problem, OpId op, int choice);

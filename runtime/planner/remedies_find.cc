@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/planner/remedies.h"
+#include "runtime/planner/timeline.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -23,10 +24,6 @@ std::vector<char> movable_values(const Problem& problem, const PlanOptions& opti
     for (const ValueId v : problem.graph->held.items) movable[at(v)] = 0;
   }
   return movable;
-}
-
-double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second) {
-  return tier.latency_seconds + static_cast<double>(bytes) / bytes_per_second;
 }
 
 Form swap_form(const Problem& problem, ValueId v, RemedyKind kind, const Tier& tier) {

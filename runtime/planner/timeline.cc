@@ -6,6 +6,10 @@
 
 namespace plimsoll::planner {
 
+double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second) {
+  return tier.latency_seconds + static_cast<double>(bytes) / bytes_per_second;
+}
+
 Timeline simulate(const Problem& problem, std::span<const OpId> schedule) {
   Timeline line;
   line.start.assign(schedule.size(), 0);

@@ -13,6 +13,9 @@ namespace plimsoll::planner {
 // beside the compute steps.
 inline constexpr int kHostOut = 0, kHostIn = 1, kDiskOut = 2, kDiskIn = 3, kEngines = 4;
 
+// How long a transfer keeps its engine.
+double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second);
+
 // When everything happens if every step takes its predicted time. Steps run one after another;
 // starting a transfer takes none of their time, a swap_wait lasts until its transfer is over.
 struct Timeline {

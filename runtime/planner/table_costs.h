@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/planner/cost_model.h"
+#include "runtime/planner/planner.h"
+
+namespace plimsoll::planner {
+
+// The built-in table's times with another model's workspaces: the same answers on every machine and
+// whatever was measured.
+class TableCostModel : public RooflineCostModel {
+ public:
+  explicit TableCostModel(const CostModel& workspaces) : workspaces_(workspaces) {}
+  std::int64_t workspace_bytes(const ir::Instruction& instruction) const override {
+    return workspaces_.workspace_bytes(instruction);
+  }
+
+ private:
+  const CostModel& workspaces_;
+};
+
+// `options` with links at the table's speeds, and a fixed amount of work.
+PlanOptions table_options(const PlanOptions& options);
+
+// True when `model` takes the table's times for everything in the module.
+bool is_table(const ir::Module& module, const CostModel& model);
+
+// What a plan takes by `model` and the links of `options`, whatever it was made for: predicted and
+// unlimited seconds, of its callees too. The lower bound is the unlimited time.
+void price_plan(Plan& plan, const CostModel& model, const PlanOptions& options);
+
+}  // namespace plimsoll::planner
