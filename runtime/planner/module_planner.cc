@@ -287,7 +287,13 @@ Result<ModulePlanner*> ModulePlanner::table() {
 
 Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
   const auto start = std::chrono::steady_clock::now();
+  // Below the floor measured times may lead to a plan: refused where finding that out is cheap.
+  constexpr std::size_t kFewOps = 1'000;
   const Plan* best = ladder_->best(limit_bytes);
+  if (best != nullptr && limit_bytes != kUnlimited && graph_.ops.size() <= kFewOps) {
+    PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
+    if (table != this && table->ladder_->best(limit_bytes) == nullptr) best = nullptr;
+  }
   Plan plan;
   if (best != nullptr) {
     plan = *best;

@@ -87,7 +87,7 @@ Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
 
 // The smallest limit that make_plan (same options but the limit) accepts for sure, and what pins
 // it: whatever the cost model's times and the links' speeds, of which it is independent. Measured
-// times may happen to allow a little less.
+// times may happen to allow a little less in modules of many instructions.
 struct Floor {
   std::int64_t bytes = 0;
   std::int64_t lower_bound_bytes = 0;  // no plan with these first executions fits less (bound.h)

@@ -49,6 +49,7 @@ void check_floors(const ir::Module& module, const std::string& name) {
       const auto planner = ModulePlanner::create(module, model, options);
       ASSERT_TRUE(planner.ok());
       EXPECT_EQ((*planner)->floor().bytes, least);
+      EXPECT_FALSE((*planner)->plan(least - 1).ok());
       for (const std::int64_t limit : {least, least + least / 5}) {
         const auto plan = (*planner)->plan(limit);
         ASSERT_TRUE(plan.ok()) << plan.status().to_string();
