@@ -13,7 +13,7 @@ namespace plimsoll::planner {
 namespace {
 
 // Per unit of effort: at least, and per buffer of those that count.
-constexpr std::int64_t kWork = 20'000'000, kWorkPerItem = 60'000;
+constexpr std::int64_t kWork = 20'000'000, kWorkPerItem = 130'000;
 constexpr std::size_t kItemsThatCount = 5'000;
 constexpr std::size_t kManyItems = 200'000;
 
