@@ -73,8 +73,9 @@ Result<RecordedPlan> plan_recorded_step(const RecordedStep& step, std::int64_t l
   plan.planning_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   plan.lower_bound_seconds = plan.unlimited_seconds;
-  // Bounds are for the order given.
-  if (cost.nanoseconds > step.total_nanoseconds && !effort.reorder) {
+  // Bounds are for the order given, and take longer than quick plans.
+  if (cost.nanoseconds > step.total_nanoseconds && !effort.reorder &&
+      effort.level != SearchEffort::Level::quick) {
     plan.lower_bound_seconds = lower_bound_seconds(problem, limit_bytes - problem.parameter_bytes);
   }
   return plan;

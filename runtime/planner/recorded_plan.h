@@ -15,7 +15,8 @@ struct RecordedPlan {
   std::int64_t limit_bytes = 0;
   std::int64_t peak_bytes = 0;            // constants included
   std::int64_t unlimited_peak_bytes = 0;  // of keeping everything until its last read
-  double predicted_seconds = 0, unlimited_seconds = 0, lower_bound_seconds = 0;
+  double predicted_seconds = 0, unlimited_seconds = 0;
+  double lower_bound_seconds = 0;  // of a quick plan: unlimited_seconds
   double planning_seconds = 0;
   double overhead = 0;  // predicted over unlimited seconds - 1, in per cent
 };

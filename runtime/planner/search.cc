@@ -16,6 +16,8 @@ namespace {
 // Units of SearchClock per op: about a millisecond.
 constexpr double kWorkPerOp = 1e6;
 constexpr double kWalkShare = 0.7;
+// A few walks more, about a hundredth of a millisecond per op.
+constexpr double kQuickWorkPerOp = 16'000;
 // Problems of few ops are searched several times from the beginning.
 constexpr int kSmall = 600;
 constexpr int kSearchesOfSmall = 3;
@@ -82,7 +84,12 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
     }
   }
   const auto ops = static_cast<std::size_t>(problem.op_count());
-  if (effort.level == SearchEffort::Level::quick || (best && best->size() == ops)) return best;
+  if (best && best->size() == ops) return best;
+  if (effort.level == SearchEffort::Level::quick) {
+    SearchClock clock(static_cast<std::int64_t>(kQuickWorkPerOp * problem.op_count()), 0);
+    WalkSearch(problem, min_bytes, arena_limit, 1).run(best, clock);
+    return best;
+  }
 
   const double work = kWorkPerOp * effort.scale * problem.op_count();
   const int searches = problem.op_count() <= kSmall && effort.scale >= 1 ? kSearchesOfSmall : 1;

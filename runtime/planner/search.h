@@ -13,7 +13,7 @@ namespace plimsoll::planner {
 // How much work a search may do.
 struct SearchEffort {
   enum class Level : std::uint8_t {
-    quick,     // walks only: milliseconds for thousands of ops
+    quick,     // walks only: about a hundredth of a millisecond per op
     thorough,  // walks, then local search for about a millisecond per op
   };
   Level level = Level::thorough;
