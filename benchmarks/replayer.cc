@@ -29,22 +29,33 @@ int fail(const plimsoll::Status& status, int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string model_path, schedule_path, limit_text = "100%peak";
+  std::string model_path, schedule_path, limit_text = "100%peak", speed_text;
   bool addresses = false;
   CLI::App app("Checks a schedule of a recorded training step.", "replayer");
   app.add_option("model", model_path, "The flattened step")->required();
   app.add_option("schedule", schedule_path,
-                 "Actions: `c OPERATION [STORAGE@OFFSET ...]`, `f STORAGE`")
+                 "Actions: `c OPERATION [STORAGE@OFFSET ...]`, `f STORAGE`; with a link also "
+                 "`o STORAGE`, `i STORAGE`, `w STORAGE`")
       ->required();
   app.add_option("--memory-limit", limit_text, "In bytes, or as a share such as 50%peak")
       ->capture_default_str();
-  app.add_flag("--addresses", addresses, "Count the limit in addresses");
+  CLI::Option* by_address = app.add_flag("--addresses", addresses, "Count the limit in addresses");
+  app.add_option(
+         "--link-speed", speed_text,
+         "Bytes per second to and from host memory, such as 25GB, of a schedule with copies")
+      ->excludes(by_address);
   CLI11_PARSE(app, argc, argv);
 
   const auto limit = plimsoll::parse_memory_limit(limit_text, "--memory-limit");
   if (!limit.ok()) return fail(limit.status(), 2);
   if (limit->kind == plimsoll::MemoryLimit::Kind::percent_of_device) {
     return fail(plimsoll::invalid_argument("--memory-limit: a recording has no device"), 2);
+  }
+  std::int64_t speed = 0;
+  if (!speed_text.empty()) {
+    const auto parsed = plimsoll::parse_byte_size(speed_text, "--link-speed");
+    if (!parsed.ok()) return fail(parsed.status(), 2);
+    speed = *parsed;
   }
   const auto model_text = read_file(model_path);
   if (!model_text.ok()) return fail(model_text.status(), 2);
@@ -54,7 +65,7 @@ int main(int argc, char** argv) {
   if (!model.ok()) return fail(model.status(), 2);
 
   const std::int64_t bytes = limit->resolve(0, model->peak_bytes);
-  const auto replay = plimsoll::replayer::replay(*model, *schedule, {bytes, addresses});
+  const auto replay = plimsoll::replayer::replay(*model, *schedule, {bytes, addresses, speed});
   if (!replay.ok()) return fail(replay.status().with_context(schedule_path), 1);
   nlohmann::ordered_json json = {{"limit_bytes", bytes},
                                  {"nanoseconds", replay->nanoseconds},
@@ -62,6 +73,10 @@ int main(int argc, char** argv) {
                                  {"runs", replay->runs},
                                  {"peak_bytes", replay->peak_bytes}};
   if (addresses) json["peak_with_holes"] = replay->peak_with_holes;
+  if (speed > 0) {
+    json["swapped_bytes"] = replay->swapped_bytes;
+    json["stalled_nanoseconds"] = replay->stalled_nanoseconds;
+  }
   std::cout << json.dump(2) << "\n";
   return 0;
 }

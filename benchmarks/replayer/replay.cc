@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/replayer/link.h"
+
 namespace plimsoll::replayer {
 namespace {
 
@@ -17,8 +19,10 @@ struct Place {
   std::int64_t offset = 0;
 };
 
+enum class Kind : char { run = 'c', free = 'f', copy_out = 'o', copy_in = 'i', wait = 'w' };
+
 struct Action {
-  bool free = false;
+  Kind kind = Kind::run;
   std::int32_t target = 0;
   std::vector<Place> places;
 };
@@ -31,16 +35,17 @@ bool take_number(std::string_view& text, std::int64_t most, std::int64_t& value)
 }
 
 bool parse_action(std::string_view line, const Model& model, Action& action) {
-  if (line.size() < 3 || (line[0] != 'c' && line[0] != 'f') || line[1] != ' ') return false;
-  action.free = line[0] == 'f';
+  constexpr std::string_view kKinds = "cfoiw";
+  if (line.size() < 3 || kKinds.find(line[0]) == kKinds.npos || line[1] != ' ') return false;
+  action.kind = static_cast<Kind>(line[0]);
+  const bool runs = action.kind == Kind::run;
   line.remove_prefix(2);
   std::int64_t value = 0;
-  const std::int64_t count =
-      action.free ? std::ssize(model.storages) : std::ssize(model.operations);
+  const std::int64_t count = runs ? std::ssize(model.operations) : std::ssize(model.storages);
   if (!take_number(line, count - 1, value)) return false;
   action.target = static_cast<std::int32_t>(value);
   action.places.clear();
-  while (!action.free && !line.empty()) {
+  while (runs && !line.empty()) {
     Place place;
     if (line[0] != ' ') return false;
     line.remove_prefix(1);
@@ -100,6 +105,8 @@ class Walk {
         offsets_(model.storages.size(), -1),
         tensors_of_(model.storages.size()),
         defined_(model.tensors.size()),
+        copied_(model.tensors.size()),
+        link_(options.link_bytes_per_second, model.storages.size()),
         has_run_(model.operations.size()) {
     result_.peak_bytes = live_bytes_;
     for (std::size_t s = 0; s < model.storages.size(); ++s) {
@@ -111,7 +118,25 @@ class Walk {
     }
   }
 
-  Status act(const Action& action) { return action.free ? free(action.target) : run(action); }
+  Status act(const Action& action) {
+    switch (action.kind) {
+      case Kind::run:
+        return run(action);
+      case Kind::free:
+        return free(action.target);
+      case Kind::copy_out:
+      case Kind::copy_in:
+      case Kind::wait:
+        break;
+    }
+    if (!link_.exists()) {
+      return failed_precondition(
+          "copies to and from host memory need the speed that the schedule was planned with "
+          "(--link-speed BYTES_PER_S)");
+    }
+    if (action.kind == Kind::copy_out) return copy_out(action.target);
+    return action.kind == Kind::copy_in ? copy_in(action.target) : wait(action.target);
+  }
 
   Result<Replay> finish() {
     if (live_bytes_ > options_.limit_bytes) {
@@ -121,6 +146,12 @@ class Walk {
     for (std::size_t o = 0; o < has_run_.size(); ++o) {
       if (!has_run_[o]) {
         return failed_precondition("operation " + std::to_string(o) + " never runs");
+      }
+    }
+    for (std::int32_t s = 0; s < std::ssize(model_.storages); ++s) {
+      if (link_.under_way(s) != Link::Way::none) {
+        return failed_precondition("the copy of storage " + std::to_string(s) +
+                                   " is never waited for");
       }
     }
     for (const std::int32_t result : model_.results) {
@@ -142,16 +173,80 @@ class Walk {
     return model_.storages[index(storage)].bytes;
   }
 
+  // That a storage can move, and that nothing is being done with it already.
+  Status check_still(std::int32_t storage) const {
+    const std::string name = "storage " + std::to_string(storage);
+    if (model_.storages[index(storage)].constant) return failed_precondition(name + " is constant");
+    if (link_.under_way(storage) != Link::Way::none) {
+      const bool out = link_.under_way(storage) == Link::Way::out;
+      return failed_precondition(name + " is still being copied " + (out ? "out" : "in") + " (w " +
+                                 std::to_string(storage) + " must come first)");
+    }
+    return ok_status();
+  }
+
+  Status check_resident(std::int32_t storage) const {
+    PLIMSOLL_RETURN_IF_ERROR(check_still(storage));
+    if (resident_[index(storage)]) return ok_status();
+    return failed_precondition("storage " + std::to_string(storage) + " isn't resident");
+  }
+
+  Status start_copy(std::int32_t storage, Link::Way way) {
+    if (link_.start(storage, way, bytes_of(storage), result_.nanoseconds)) return ok_status();
+    return failed_precondition("copying storage " + std::to_string(storage) +
+                               " ends later than can be counted");
+  }
+
+  Status copy_out(std::int32_t storage) {
+    PLIMSOLL_RETURN_IF_ERROR(check_resident(storage));
+    PLIMSOLL_RETURN_IF_ERROR(start_copy(storage, Link::Way::out));
+    result_.swapped_bytes += bytes_of(storage);
+    for (const std::int32_t t : tensors_of_[index(storage)]) copied_[index(t)] = defined_[index(t)];
+    return ok_status();
+  }
+
+  Status copy_in(std::int32_t storage) {
+    PLIMSOLL_RETURN_IF_ERROR(check_still(storage));
+    const std::string name = "storage " + std::to_string(storage);
+    if (resident_[index(storage)]) return failed_precondition(name + " is resident already");
+    if (!link_.has_copy(storage)) return failed_precondition(name + " has no copy on the host");
+    live_bytes_ += bytes_of(storage);
+    if (live_bytes_ > options_.limit_bytes) {
+      return failed_precondition("copying " + name + " in needs " + std::to_string(live_bytes_) +
+                                 " bytes (limit " + std::to_string(options_.limit_bytes) + ")");
+    }
+    result_.peak_bytes = std::max(result_.peak_bytes, live_bytes_);
+    // Nothing can be read before the wait, but an operation that makes it again finds it booked.
+    resident_[index(storage)] = true;
+    return start_copy(storage, Link::Way::in);
+  }
+
+  Status wait(std::int32_t storage) {
+    const Link::Way way = link_.under_way(storage);
+    if (way == Link::Way::none) {
+      return failed_precondition("storage " + std::to_string(storage) + " isn't being copied");
+    }
+    const std::int64_t stall =
+        std::max<std::int64_t>(0, link_.finish(storage) - result_.nanoseconds);
+    result_.nanoseconds += stall;
+    result_.stalled_nanoseconds += stall;
+    if (way == Link::Way::in) {
+      for (const std::int32_t t : tensors_of_[index(storage)]) {
+        defined_[index(t)] = copied_[index(t)];
+      }
+    }
+    return ok_status();
+  }
+
   Status free(std::int32_t storage) {
-    if (model_.storages[index(storage)].constant) {
-      return failed_precondition("storage " + std::to_string(storage) + " is constant");
-    }
-    if (!resident_[index(storage)]) {
-      return failed_precondition("storage " + std::to_string(storage) + " isn't resident");
-    }
+    PLIMSOLL_RETURN_IF_ERROR(check_resident(storage));
     resident_[index(storage)] = false;
     live_bytes_ -= bytes_of(storage);
-    for (const std::int32_t tensor : tensors_of_[index(storage)]) defined_[index(tensor)] = false;
+    for (const std::int32_t tensor : tensors_of_[index(storage)]) {
+      // A view needs no bytes of its own, so the copy brings those that were made after it, too.
+      if (link_.has_copy(storage) && defined_[index(tensor)]) copied_[index(tensor)] = true;
+      defined_[index(tensor)] = false;
+    }
     if (options_.addresses) space_.remove(offsets_[index(storage)], bytes_of(storage));
     return ok_status();
   }
@@ -182,7 +277,7 @@ class Walk {
         live_bytes_ += bytes_of(storage);
       }
       // A view can't be older than its storage: its argument was there.
-      defined_[index(output.tensor)] = true;
+      defined_[index(output.tensor)] = link_.under_way(storage) != Link::Way::in;
     }
     has_run_[index(action.target)] = true;
     result_.nanoseconds += operation.nanoseconds;
@@ -247,13 +342,19 @@ class Walk {
   std::vector<bool> resident_;
   std::vector<std::int64_t> offsets_;
   std::vector<std::vector<std::int32_t>> tensors_of_;
-  std::vector<bool> defined_, has_run_;
+  std::vector<bool> defined_;
+  std::vector<bool> copied_;  // per tensor: comes back with the copy of its storage
+  Link link_;
+  std::vector<bool> has_run_;
   Replay result_;
 };
 
 }  // namespace
 
 Result<Replay> replay(const Model& model, std::string_view schedule, const ReplayOptions& options) {
+  if (options.addresses && options.link_bytes_per_second > 0) {
+    return invalid_argument("what is copied in has no address: a link or addresses, not both");
+  }
   Walk walk(model, options);
   std::int64_t number = 0;
   Action action;

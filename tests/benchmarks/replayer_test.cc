@@ -143,6 +143,162 @@ TEST(Replayer, NeedsAHoleForACopyOfWhatIsStillThere) {
   EXPECT_EQ(error_of("c 0 1@0\nc 0\nc 1\nc 2 2@10\nc 3 3@30\n", 44, true), "no error");
 }
 
+// Over a link of 1 GB/s: 10 bytes take 10 us and 10 ns, 20 bytes 10 us and 20 ns.
+constexpr std::int64_t kSpeed = 1'000'000'000;
+
+std::string error_with_link(const std::string& schedule, std::int64_t limit = 99) {
+  const auto result = replay(model(), schedule, {limit, false, kSpeed});
+  return result.ok() ? "no error" : result.status().message();
+}
+
+TEST(ReplayerLink, CountsWaitingAndWhatWasCopiedOut) {
+  const auto result =
+      replay(model(), "c 0\nc 1\no 1\nc 2\nw 1\nf 1\ni 1\nw 1\nc 3\n", {39, false, kSpeed});
+  ASSERT_TRUE(result.ok()) << result.status().to_string();
+  // Out from 1 to 10,011, of which operation 2 hides 2; in until 20,021, then 4.
+  EXPECT_EQ(result->nanoseconds, 20'025);
+  EXPECT_EQ(result->stalled_nanoseconds, 10'008 + 10'010);
+  EXPECT_EQ(result->swapped_bytes, 10);
+  EXPECT_EQ(result->runs, 4);
+  EXPECT_EQ(result->peak_bytes, 39);
+}
+
+TEST(ReplayerLink, RunsCopiesOfOneDirectionOneAfterAnother) {
+  const std::string head = "c 0\nc 1\nc 2\n";
+  const auto both = replay(model(), head + "o 1\no 2\nw 1\nw 2\nc 3\n", {99, false, kSpeed});
+  ASSERT_TRUE(both.ok()) << both.status().to_string();
+  EXPECT_EQ(both->stalled_nanoseconds, 10'010 + 10'020);
+  // The wait for the first one started has nothing left to wait for.
+  const auto swapped = replay(model(), head + "o 1\no 2\nw 2\nw 1\nc 3\n", {99, false, kSpeed});
+  ASSERT_TRUE(swapped.ok()) << swapped.status().to_string();
+  EXPECT_EQ(swapped->stalled_nanoseconds, 10'010 + 10'020);
+}
+
+TEST(ReplayerLink, RunsDirectionsBesideOneAnother) {
+  const auto result = replay(model(), "c 0\nc 1\nc 2\no 1\nw 1\nf 1\ni 1\no 2\nw 1\nw 2\nc 3\n",
+                             {99, false, kSpeed});
+  ASSERT_TRUE(result.ok()) << result.status().to_string();
+  EXPECT_EQ(result->stalled_nanoseconds, 10'010 + 10'020);
+}
+
+TEST(ReplayerLink, BringsBackViewsThatHadBeenMade) {
+  EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\nc 3\n"), "no error");
+  EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nc 1\nf 1\ni 1\nw 1\nc 2\nc 3\n"), "no error");
+  EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\n"),
+            "line 7: operation 2 reads tensor 2, which isn't there");
+  // The view was of what had been freed before the storage was made again and copied out.
+  EXPECT_EQ(error_with_link("c 0\nc 1\nf 1\nc 0\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\n"),
+            "line 10: operation 2 reads tensor 2, which isn't there");
+}
+
+TEST(ReplayerLink, CopiesInAnyNumberOfTimes) {
+  EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\nf 1\ni 1\nw 1\nc 3\n"),
+            "no error");
+}
+
+TEST(ReplayerLink, BooksWhatIsCopiedOutUntilTheWait) {
+  EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nc 2\nc 3\nw 1\nf 1\n", 38),
+            "line 5: operation 3 needs 39 bytes (limit 38)");
+  EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nf 1\n"),
+            "line 4: storage 1 is still being copied out (w 1 must come first)");
+}
+
+TEST(ReplayerLink, BooksWhatIsCopiedInFromTheStart) {
+  const std::string head = "c 0\nc 1\no 1\nw 1\nf 1\n";
+  EXPECT_EQ(error_with_link(head + "i 1\nc 0\n", 23),
+            "line 7: operation 0 needs 24 bytes (limit 23)");
+  EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nw 1\nc 2\nf 1\ni 1\n", 33),
+            "line 5: operation 2 needs 34 bytes (limit 33)");
+  EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nw 1\nc 2\nf 1\nc 0\nf 1\ni 1\nw 1\nc 3\n", 39),
+            "no error");
+}
+
+TEST(ReplayerLink, RefusesToCopyInOverTheLimit) {
+  // After operation 3 ran without storage 1 there: 4 + 20 + 5, and 10 more.
+  const std::string text =
+      "34 4 4 4 1\n4 1 0  10 0 0  20 0 0  5 0 1\n0 -1  1 0  2 1  3 2\n"
+      "1 1 0 1 1 1\n2 1 1 1 2 1\n4 1 2 1 3 1\n1 1 1 0\n3\n";
+  const auto parsed = parse_model(text, "apart");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().to_string();
+  const std::string schedule = "c 0\nc 1\no 1\nw 1\nf 1\nc 2\ni 1\nw 1\nc 3\n";
+  const auto refused = replay(*parsed, schedule, {38, false, kSpeed});
+  EXPECT_EQ(refused.status().message(), "line 7: copying storage 1 in needs 39 bytes (limit 38)");
+  const auto fits = replay(*parsed, schedule, {39, false, kSpeed});
+  ASSERT_TRUE(fits.ok()) << fits.status().to_string();
+  EXPECT_EQ(fits->peak_bytes, 39);
+}
+
+TEST(ReplayerLink, RefusesToReadBeforeTheWait) {
+  EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nw 1\nf 1\ni 1\nc 2\n"),
+            "line 7: operation 2 reads tensor 2, which isn't there");
+  // Making it again doesn't make the copy readable either.
+  EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nw 1\nf 1\ni 1\nc 0\nc 1\n"),
+            "line 8: operation 1 reads tensor 1, which isn't there");
+}
+
+TEST(ReplayerLink, RefusesToCopyInWithoutACopy) {
+  EXPECT_EQ(error_with_link("i 1\n"), "line 1: storage 1 has no copy on the host");
+  EXPECT_EQ(error_with_link("c 0\nf 1\ni 1\n"), "line 3: storage 1 has no copy on the host");
+}
+
+TEST(ReplayerLink, RefusesToCopyWhatIsElsewhere) {
+  EXPECT_EQ(error_with_link("o 1\n"), "line 1: storage 1 isn't resident");
+  EXPECT_EQ(error_with_link("o 0\n"), "line 1: storage 0 is constant");
+  EXPECT_EQ(error_with_link("i 0\n"), "line 1: storage 0 is constant");
+  EXPECT_EQ(error_with_link("c 0\no 1\nw 1\ni 1\n"), "line 4: storage 1 is resident already");
+}
+
+TEST(ReplayerLink, RefusesASecondCopyBeforeTheWait) {
+  EXPECT_EQ(error_with_link("c 0\no 1\no 1\n"),
+            "line 3: storage 1 is still being copied out (w 1 must come first)");
+  EXPECT_EQ(error_with_link("c 0\no 1\ni 1\n"),
+            "line 3: storage 1 is still being copied out (w 1 must come first)");
+  EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nf 1\ni 1\ni 1\n"),
+            "line 6: storage 1 is still being copied in (w 1 must come first)");
+  EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nf 1\ni 1\nf 1\n"),
+            "line 6: storage 1 is still being copied in (w 1 must come first)");
+}
+
+TEST(ReplayerLink, RefusesWaitsForNothing) {
+  EXPECT_EQ(error_with_link("c 0\nw 1\n"), "line 2: storage 1 isn't being copied");
+  EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nw 1\n"), "line 4: storage 1 isn't being copied");
+}
+
+TEST(ReplayerLink, RefusesCopiesNeverWaitedFor) {
+  EXPECT_EQ(error_with_link("c 0\nc 1\nc 2\no 1\nc 3\n"),
+            "the copy of storage 1 is never waited for");
+}
+
+TEST(ReplayerLink, RefusesAResultLeftOnTheHost) {
+  EXPECT_EQ(error_with_link("c 0\nc 1\nc 2\nc 3\no 3\nw 3\nf 3\n"),
+            "result 4 isn't there at the end");
+}
+
+TEST(ReplayerLink, RefusesLinesThatAreNoActions) {
+  for (const std::string line : {"o", "o 4", "i -1", "w 1 1@0", "o 1 ", "w"}) {
+    EXPECT_EQ(error_with_link(line), "line 1: '" + line + "' is no action on this model");
+  }
+}
+
+TEST(ReplayerLink, RefusesTimesBeyondCounting) {
+  std::string text = kText;
+  text.replace(text.find("10 0 0"), 6, "1000000000000000 0 0");
+  const auto parsed = parse_model(text, "large");
+  ASSERT_TRUE(parsed.ok());
+  const auto result = replay(*parsed, "c 0\no 1\nw 1\n", {std::int64_t{1} << 60, false, 1});
+  EXPECT_EQ(result.status().message(), "line 2: copying storage 1 ends later than can be counted");
+}
+
+TEST(ReplayerLink, SaysThatCopiesNeedALink) {
+  for (const std::string line : {"o 1", "i 1", "w 1"}) {
+    EXPECT_EQ(error_of("c 0\n" + line, 99),
+              "line 2: copies to and from host memory need the speed that the schedule was planned "
+              "with (--link-speed BYTES_PER_S)");
+  }
+  EXPECT_EQ(replay(model(), kPlain, {99, true, kSpeed}).status().code(),
+            StatusCode::invalid_argument);
+}
+
 TEST(Replayer, ReadsWhatItWrites) {
   const std::string text = to_text(model());
   const auto again = parse_model(text, "again");
