@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "benchmarks/planner/planner_benchmark.h"
+#include "benchmarks/planner/reference.h"
 #include "tools/command.h"
 
 namespace plimsoll::tools {
@@ -44,7 +45,24 @@ void list_lines(std::string& text, const char* title, const std::vector<std::str
   for (const std::string& line : lines) text += "  " + line + "\n";
 }
 
+// INVALID_ARGUMENT where a name is none of those known.
+Status check_names(const char* flag, const std::vector<std::string>& names,
+                   const std::vector<std::string>& known) {
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string list;
+    for (const std::string& other : known) list += (list.empty() ? "" : ", ") + other;
+    return invalid_argument(std::string(flag) + ": '" + name + "' is none of " + list);
+  }
+  return ok_status();
+}
+
 Outcome bench_planner(const BenchFlags& flags, Output& output) {
+  std::vector<std::string> part_names;
+  for (const Part& part : kParts) part_names.emplace_back(part.name);
+  PLIMSOLL_CALL_FAULT(check_names("--only", flags.parts, part_names));
+  PLIMSOLL_CALL_FAULT(
+      check_names("--models", flags.options.models, planner_benchmark::model_names()));
   std::vector<std::string> missed, broken;
   for (const Part& part : kParts) {
     const bool chosen = flags.parts.empty() || std::find(flags.parts.begin(), flags.parts.end(),
@@ -90,7 +108,13 @@ void add_bench(Commands& commands) {
     names += std::string(names.empty() ? "" : ", ") + part.name + " (" + part.description + ")";
   }
   command->add_option("--only", flags->parts, "Parts: " + names)->delimiter(',');
-  command->add_option("--models", flags->options.models, "Recorded steps; all by default")
+  std::string models;
+  for (const std::string& name : planner_benchmark::model_names()) {
+    models += (models.empty() ? "" : ", ") + name;
+  }
+  command
+      ->add_option("--models", flags->options.models,
+                   "Recorded steps: " + models + "; all by default")
       ->delimiter(',');
   command
       ->add_option("--seconds", flags->options.seconds,

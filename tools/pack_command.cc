@@ -4,9 +4,12 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "runtime/base/byte_size.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/file.h"
 #include "runtime/planner/pack.h"
 #include "runtime/planner/pack_csv.h"
@@ -18,11 +21,23 @@ namespace {
 
 struct Options {
   std::string path, output;
-  std::int64_t capacity = -1, alignment = 1;
-  double seconds = 1;
+  std::optional<std::string> capacity_text, seconds_text;
+  std::int64_t alignment = 1;
 };
 
 Outcome run(const Options& options, Output& output) {
+  std::int64_t capacity = -1;
+  if (options.capacity_text) {
+    const auto size = parse_size(*options.capacity_text, "--capacity");
+    PLIMSOLL_CALL_FAULT(size.status());
+    capacity = *size;
+  }
+  double search_seconds = 1;
+  if (options.seconds_text) {
+    const auto number = parse_number(*options.seconds_text, "--seconds");
+    PLIMSOLL_CALL_FAULT(number.status());
+    search_seconds = *number;
+  }
   std::string text;
   if (options.path == "-") {
     text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
@@ -38,21 +53,22 @@ Outcome run(const Options& options, Output& output) {
   const auto start = std::chrono::steady_clock::now();
   planner::PackOptions how;
   how.alignment = options.alignment;
-  how.target = options.capacity;
-  how.seconds = options.seconds;
+  how.target = capacity;
+  how.seconds = search_seconds;
   const planner::Packing packing = planner::pack(buffers->lifetimes, how);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (options.capacity >= 0 && packing.height > options.capacity) {
-    const bool never = packing.load > options.capacity;
+  if (capacity >= 0 && packing.height > capacity) {
+    const bool never = packing.load > capacity;
     return Outcome::program_fault(Status::resource_exhausted(
-        options.path + ": no packing within " + std::to_string(options.capacity) +
+        options.path + ": no packing within " + std::to_string(capacity) +
             " bytes: the best found takes " + std::to_string(packing.height) +
             ", the live bytes alone " + std::to_string(packing.load) +
             (never ? "" : " (a larger --capacity or more --seconds may do)"),
-        {options.capacity, packing.height, ""}));
+        {capacity, packing.height, ""}));
   }
-  if (!options.output.empty()) {
+  const bool to_output = options.output == "-";
+  if (!options.output.empty() && !to_output) {
     const Outcome written =
         write_file(options.output, planner::write_packing(*buffers, packing.offsets));
     if (!written.ok()) return written;
@@ -65,7 +81,7 @@ Outcome run(const Options& options, Output& output) {
   std::snprintf(line, sizeof line, "%zu buffers in %lld bytes (live at most: %lld), %.3f s\n",
                 buffers->lifetimes.size(), static_cast<long long>(packing.height),
                 static_cast<long long>(packing.load), seconds);
-  output.text = line;
+  output.text = to_output ? planner::write_packing(*buffers, packing.offsets) : line;
   return {};
 }
 
@@ -76,13 +92,14 @@ void add_pack(Commands& commands) {
   auto options = std::make_shared<Options>();
   command->add_option("FILE", options->path, "id,lower,upper,size with a header; - is stdin")
       ->required();
-  command->add_option("--capacity", options->capacity, "Bytes that do; fail when they don't")
-      ->check(CLI::NonNegativeNumber);
+  command->add_option("--capacity", options->capacity_text,
+                      "Bytes that do, e.g. 1MiB; fail when they don't");
   command->add_option("--alignment", options->alignment, "What offsets are multiples of")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
-  command->add_option("--output", options->output, "The same CSV with a column `offset`");
-  command->add_option("--seconds", options->seconds, "How long to look for a lower packing")
-      ->check(CLI::PositiveNumber);
+  command->add_option("--output", options->output,
+                      "The same CSV with a column `offset` (-: standard output)");
+  command->add_option("--seconds", options->seconds_text,
+                      "How long to look for a lower packing (0: a fixed amount of work)");
   command->callback([options, &commands] {
     commands.action = [options](Output& output) { return run(*options, output); };
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,19 +19,30 @@ struct PlanCommandFlags {
   std::string file;
   PlanFlags plan;
   bool frontier = false;
-  std::string explain;
+  std::optional<std::string> explain;
   std::string report;
   RecordedPlanFlags recorded;
 };
 
 Outcome plan(const PlanCommandFlags& flags, Output& output) {
   if (holds_recorded_step(flags.file)) {
+    const char* misplaced = flags.frontier          ? "--frontier"
+                            : flags.explain         ? "--explain"
+                            : !flags.report.empty() ? "--report"
+                            : flags.plan.as_written ? "--as-written"
+                                                    : nullptr;
+    if (misplaced != nullptr) return not_for("recorded steps", misplaced);
     return plan_recorded(flags.file, flags.plan, flags.recorded, output);
   }
+  const char* misplaced = !flags.recorded.schedule.empty() ? "--schedule"
+                          : flags.recorded.addresses       ? "--addresses"
+                          : flags.recorded.reorder         ? "--reorder"
+                                                           : nullptr;
+  if (misplaced != nullptr) return not_for("HLO text", misplaced);
   std::unique_ptr<ir::Module> module;
   Outcome outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
-  const bool is_in_text = !flags.explain.empty() && module->entry()->find(flags.explain) != nullptr;
+  const bool is_in_text = flags.explain && module->entry()->find(*flags.explain) != nullptr;
   const std::string title = "Plan of " + module->name();
   PlannedProgram planned;
   outcome = PlannedProgram::create(std::move(module), flags.plan, false, planned);
@@ -53,8 +65,8 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
     output.json["frontier"] = frontier_json(points);
     output.text += frontier_text(points);
   }
-  if (!flags.explain.empty()) {
-    outcome = explain_value(planned, **plan, flags.explain, is_in_text, output);
+  if (flags.explain) {
+    outcome = explain_value(planned, **plan, *flags.explain, is_in_text, output);
     if (!outcome.ok()) return outcome;
   }
   if (!flags.report.empty()) {
@@ -69,7 +81,9 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
 void add_plan(Commands& commands) {
   const auto flags = std::make_shared<PlanCommandFlags>();
   CLI::App* command = commands.add("plan", "What a program would do under a memory limit");
-  command->add_option("FILE", flags->file, "HLO text (-: standard input) or a recorded step")
+  command
+      ->add_option("FILE", flags->file,
+                   "HLO text (-: standard input), or the file of a recorded step")
       ->required();
   add_plan_flags(command, flags->plan);
   add_tier_flags(command, flags->plan);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "runtime/base/alignment.h"
-
 namespace plimsoll::tools {
 namespace {
 
@@ -15,9 +13,7 @@ constexpr int kPoints = 16;
 
 Outcome make_frontier(const PlannedProgram& planned, std::int64_t floor_bytes,
                       std::vector<FrontierPoint>& out) {
-  // Where the floor is the peak already, more memory still makes points.
-  const std::int64_t top =
-      std::max(planned.unlimited().peak_bytes, floor_bytes + (kPoints - 1) * kBufferAlignment);
+  const std::int64_t top = std::max(planned.unlimited().peak_bytes, floor_bytes);
   for (int i = 0; i < kPoints; ++i) {
     const std::int64_t limit =
         floor_bytes +

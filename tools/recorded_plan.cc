@@ -23,6 +23,10 @@ void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags) {
                     "Recorded steps: let ops run for the first time in another order as well");
 }
 
+Outcome not_for(const std::string& what, const std::string& flag) {
+  return Outcome::call_fault(invalid_argument(flag + ": has no meaning for " + what));
+}
+
 bool holds_recorded_step(const std::string& path) {
   if (path == "-") return false;
   std::ifstream file(path, std::ios::binary);
@@ -32,8 +36,45 @@ bool holds_recorded_step(const std::string& path) {
   return text.find('\n') != std::string_view::npos && planner::is_recorded_step(text);
 }
 
+namespace {
+
+// The status with the lowest limit that a few quick searches find a schedule for.
+Status with_working_limit(const planner::RecordedStep& step, std::int64_t refused,
+                          const Status& status) {
+  planner::SearchEffort quick;
+  quick.level = planner::SearchEffort::Level::quick;
+  std::int64_t works = 0, fails = refused;
+  std::int64_t trial = step.unlimited_peak + step.unlimited_peak / 64;
+  for (int i = 0; i < 12 && trial > fails; ++i) {
+    const auto plan = planner::plan_recorded_step(step, trial, quick);
+    if (plan.ok()) {
+      works = trial;
+    } else {
+      fails = trial;
+      if (works == 0) break;
+    }
+    trial = fails + (works - fails) / 2;
+  }
+  if (works == 0) return status;
+  return Status::resource_exhausted(std::string(status.message()) + "; " + std::to_string(works) +
+                                        " bytes do, and a longer search may find less",
+                                    {refused, works, "no schedule found below it"});
+}
+
+}  // namespace
+
 Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
                       const RecordedPlanFlags& flags, Output& output) {
+  const bool swaps_asked = plan_flags.link_speed.has_value();
+  const char* misplaced =
+      plan_flags.remedies                     ? "--remedies"
+      : plan_flags.min_size                   ? "--min-size"
+      : plan_flags.spill_dir                  ? "--spill-dir"
+      : plan_flags.spill_limit                ? "--spill-limit"
+      : plan_flags.host_limit && !swaps_asked ? "--host-limit without --link-speed"
+      : flags.addresses && swaps_asked        ? "--addresses together with --link-speed"
+                                              : nullptr;
+  if (misplaced != nullptr) return not_for("recorded steps", misplaced);
   const auto text = read_file(path);
   PLIMSOLL_CALL_FAULT(text.status());
   const auto step = planner::parse_recorded_step(*text, path);
@@ -89,6 +130,9 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
     schedule_text = planner::addressed_schedule_text(*step, *found);
     return std::move(found->plan);
   }();
+  if (!plan.ok() && plan.status().code() == StatusCode::resource_exhausted) {
+    return Outcome::program_fault(with_working_limit(*step, options.limit_bytes, plan.status()));
+  }
   PLIMSOLL_PROGRAM_FAULT(plan.status());
   const auto recomputations =
       std::count(schedule_text.begin(), schedule_text.end(), 'c') - step->op_count;

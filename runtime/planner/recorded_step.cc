@@ -86,7 +86,7 @@ class Parser {
     PLIMSOLL_ASSIGN_OR_RETURN(const auto line, lines_.next("the header"));
     if (line.size() != 5) {
       return lines_.fail("the header has " + std::to_string(line.size()) +
-                         " numbers (peak, storages, tensors, ops, constants are 5)");
+                         " numbers (peak, storages, tensors, ops, tensors held at the end are 5)");
     }
     for (const std::int64_t number : line) {
       if (number < 0) return lines_.fail("the header has a negative number");
@@ -98,6 +98,7 @@ class Parser {
     step_.storage_count = static_cast<int>(line[1]);
     tensor_count_ = line[2];
     step_.op_count = static_cast<int>(line[3]);
+    held_count_ = line[4];
     return {};
   }
 
@@ -240,9 +241,15 @@ class Parser {
 
   Status read_held() {
     std::vector<ValueId> held;
+    std::int64_t count = 0;
     while (!lines_.at_end()) {
       PLIMSOLL_ASSIGN_OR_RETURN(const auto line, lines_.next("a tensor to hold"));
       for (const std::int64_t t : line) PLIMSOLL_RETURN_IF_ERROR(read_tensor(t, held));
+      count += static_cast<std::int64_t>(line.size());
+    }
+    if (count != held_count_) {
+      return lines_.fail(std::to_string(count) + " tensors are held at the end, the header says " +
+                         std::to_string(held_count_));
     }
     add_op(held, 0, false);
     return {};
@@ -276,7 +283,7 @@ class Parser {
 
   LineReader lines_;
   RecordedStep step_;
-  std::int64_t tensor_count_ = 0;
+  std::int64_t tensor_count_ = 0, held_count_ = 0;
   std::vector<Tensor> tensors_;
   std::vector<ValueId> value_of_;  // per tensor that an op made
 };

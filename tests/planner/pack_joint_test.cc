@@ -36,7 +36,7 @@ std::string training_chain(int n, std::uint32_t seed) {
     }
     steps << " 1 " << i << " 1\n";
   }
-  text << total << " " << ops << " " << ops << " " << ops << " 0\n"
+  text << total << " " << ops << " " << ops << " " << ops << " 1\n"
        << storages.str() << tensors.str() << steps.str() << ops - 1 << "\n";
   return text.str();
 }

@@ -52,7 +52,7 @@ inline std::string recorded_chain(int layers, std::uint32_t seed) {
   }
   std::string text = "1000 " + name(static_cast<int>(storages.size())) + " " +
                      name(static_cast<int>(tensors.size())) + " " +
-                     name(static_cast<int>(ops.size())) + " 1\n";
+                     name(static_cast<int>(ops.size())) + " " + name(layers) + "\n";
   for (const auto* lines : {&storages, &tensors, &ops}) {
     for (const std::string& line : *lines) text += line + "\n";
   }

@@ -138,7 +138,9 @@ TEST(RecordedStep, NamesTheLineThatIsWrong) {
       {"8 1 1 1 0\n8 0 0\n0 0\n5 0 1 0\n", "f:4:", "an op is"},
       {"8 1 1 1 0\n8 0 0\n0 0\n5 0 1 0 0\n", "f:4:", "view of no argument"},
       {"8 1 1 1 0\n8 0 0\n0 0\n", "f:3:", "ends where an op"},
-      {"8 1 1 1 0\n8 0 0\n0 0\n5 0 1 0 1\n7\n", "f:5:", "no tensor 7"},
+      {"8 1 1 1 1\n8 0 0\n0 0\n5 0 1 0 1\n7\n", "f:5:", "no tensor 7"},
+      {"8 1 1 1 1\n8 0 0\n0 0\n5 0 1 0 1\n", "f:4:", "0 tensors are held"},
+      {"8 1 1 1 1\n8 0 0\n0 0\n5 0 1 0 1\n0\n0\n", "f:6:", "2 tensors are held"},
   };
   for (const auto& c : cases) {
     const auto step = parse_recorded_step(c.text, "f");

@@ -448,5 +448,34 @@ TEST(Opt, RematMakesAScheduledProgramWithTheSameBits) {
   EXPECT_LT(after["peak_bytes"], before["peak_bytes"]);
 }
 
+// Two ops; the second reads what the first made. 256 + 128 bytes at the peak.
+constexpr std::string_view kRecordedStep =
+    "384 2 2 2 1\n256 0 0\n128 0 1\n0 0\n1 1\n10 0 1 0 1\n20 1 0 1 1 1\n1\n";
+
+TEST(Plan, FlagsThatMeanNothingForTheFileAreRefused) {
+  const Folder folder;
+  const std::string step = folder.write("step.txt", kRecordedStep);
+  const std::string program = folder.write("p.hlo", kAdd);
+  for (const char* flag : {"--frontier", "--explain 1", "--report r.html", "--as-written",
+                           "--remedies none", "--min-size 1KiB", "--host-limit 1KiB"}) {
+    const Call call = plimsoll("plan " + step + " " + flag);
+    EXPECT_EQ(call.exit_code, 2) << flag;
+    EXPECT_NE(call.error.find("no meaning for recorded steps"), std::string::npos) << call.error;
+  }
+  for (const char* flag : {"--schedule s.txt", "--addresses", "--reorder"}) {
+    const Call call = plimsoll("plan " + program + " " + flag);
+    EXPECT_EQ(call.exit_code, 2) << flag;
+    EXPECT_NE(call.error.find("no meaning for HLO text"), std::string::npos) << call.error;
+  }
+}
+
+TEST(Plan, ARefusedLimitOfARecordedStepComesWithOneThatDoes) {
+  const Folder folder;
+  const std::string step = folder.write("step.txt", kRecordedStep);
+  const json refused = plimsoll("plan " + step + " --memory-limit 100 --json").json();
+  const std::int64_t works = refused["error"]["floor_bytes"];
+  EXPECT_EQ(plimsoll("plan " + step + " --memory-limit " + std::to_string(works)).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace plimsoll::tools
