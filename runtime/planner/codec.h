@@ -14,8 +14,8 @@ enum class CodecKind : std::uint8_t {
   bit_mask,      // pred: one bit per element
   compare_mask,  // what is only compared with a constant: one bit, the comparison's outcome;
                  // decodes to a representative value with the same outcome
-  narrow,    // exact: every value is representable in `stored`
-  bfloat16,  // lossy: f32 or f64 rounded to bf16, relative error <= 2^-8
+  narrow,        // exact: every value is representable in `stored`
+  bfloat16,      // lossy: f32 or f64 rounded to bf16, relative error <= 2^-8
 };
 
 // How a value is stored while nobody reads it. Elements are encoded one by one, in order.

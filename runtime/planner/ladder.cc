@@ -159,7 +159,8 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
 // between the steps that a limit needs; without, the work is counted.
 std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t target,
                                             double least_seconds) const {
-  constexpr double kShare = 1.0 / 8, kScale = 0.01;
+  // About as many rungs as a ladder may need share the time.
+  constexpr double kShare = 1.0 / 24, kScale = 0.01;
   constexpr int kMostOps = 3'000;
   std::optional<Schedule> walked =
       rematerialize(problem, target, options_.min_bytes, least_seconds);

@@ -50,7 +50,7 @@ struct Value {
   // Not given up before its last read, though it may be made again later: a transfer works on its
   // bytes, or its author asked for it.
   bool keep = false;
-  OpId kept_until = 0;  // not given up before this op, which reads it, has run
+  OpId kept_until = 0;        // not given up before this op, which reads it, has run
   OpId overwritten = kNever;  // parameters: the op that writes its buffer
   Hint hint = Hint::none;     // of the instruction, or of a view of the value
 };
@@ -96,13 +96,13 @@ struct CodecForm {
 struct Graph {
   const ir::Computation* computation = nullptr;
   Role role = Role::entry;
-  std::vector<Op> ops;   // in schedule order
+  std::vector<Op> ops;  // in schedule order
   // Per op, one value per operand / result leaf; -1 for tokens, and for result leaves of a while
   // that are its operand's, unchanged.
   Rows inputs, outputs;
-  Rows after;            // per op, ops that come first although no value says so
-  Rows held;             // per op, values besides its inputs that must stay where they are until it
-                         // has run: an asynchronous start's operands, at its done
+  Rows after;  // per op, ops that come first although no value says so
+  Rows held;   // per op, values besides its inputs that must stay where they are until it
+               // has run: an asynchronous start's operands, at its done
   std::vector<Value> values;
   std::vector<std::vector<Reuse>> reuse;  // per op
   std::vector<ValueId> parameters;        // per parameter leaf; -1 for tokens

@@ -13,8 +13,8 @@ bool is_view(const ir::Instruction& instruction);
 // (in_place.h), control flow included: a while's state may stay where it is.
 bool reuses_operand(const ir::Instruction& instruction, int operand_leaf, int output_leaf);
 
-// True when leaf `leaf` of a while's state is never changed: what goes in comes out, and the loop may
-// read it where it is. False for anything but a while.
+// True when leaf `leaf` of a while's state is never changed: what goes in comes out, and the loop
+// may read it where it is. False for anything but a while.
 bool passes_through(const ir::Instruction& loop, int leaf);
 
 // The instruction whose operands are in use until `done` has run: the start that an asynchronous
