@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -374,35 +375,45 @@ std::int64_t Ladder::floor_lower_bound() {
   return fixed_bytes() + least_arena_bytes(*bound_model_);
 }
 
-// Whether the plan of one of the rungs has its first executions in the problem's order.
-bool Ladder::keeps_order(const Plan& plan) const {
-  const auto in_order = [&](const Rung& rung) {
-    const Problem& problem = problem_of(rung);
-    std::vector<char> seen(problem.ops.size(), 0);
-    OpId last = -1;
-    for (const OpId op : rung.schedule) {
-      const Op& what = problem.ops[static_cast<std::size_t>(op)];
-      const bool moves = what.engine >= 0 || what.transfer >= 0;
-      if (moves || what.codec.kind != CodecKind::none) continue;
-      if (std::exchange(seen[static_cast<std::size_t>(op)], 1)) continue;
-      if (op < last) return false;
-      last = op;
-    }
-    return true;
-  };
-  for (const Step& step : steps_) {
-    if (&step.rung.plan == &plan) return in_order(step.rung);
-    for (const Rung& portion : step.portions) {
-      if (&portion.plan == &plan) return in_order(portion);
-    }
+// The ladder's own ops in the order in which the rung's schedule first runs them.
+std::vector<OpId> Ladder::order_of(const Rung& rung) const {
+  const Problem& problem = problem_of(rung);
+  std::map<std::tuple<const ir::Instruction*, StepKind, int>, OpId> own;
+  const auto name = [](const Op& op) { return std::tuple(op.instruction, op.kind, op.leaf); };
+  for (OpId op = 0; op < problem_.op_count(); ++op) {
+    own.emplace(name(problem_.ops[static_cast<std::size_t>(op)]), op);
   }
-  return false;
+  std::vector<char> seen(problem.ops.size(), 0);
+  std::vector<OpId> order;
+  for (const OpId op : rung.schedule) {
+    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+    const bool moves = what.engine >= 0 || what.transfer >= 0;
+    if (moves || what.codec.kind != CodecKind::none) continue;
+    if (std::exchange(seen[static_cast<std::size_t>(op)], 1)) continue;
+    const auto found = own.find(name(what));
+    if (found != own.end()) order.push_back(found->second);
+  }
+  return order;
 }
 
 double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
   // Everything once, which holds in every order.
   const double once = steps_.front().rung.seconds;
-  if (reach(steps_.front().rung) <= limit || !keeps_order(plan)) return once;
+  if (reach(steps_.front().rung) <= limit) return once;
+  const Rung* planned = nullptr;
+  for (const Step& step : steps_) {
+    if (&step.rung.plan == &plan) planned = &step.rung;
+    for (const Rung& portion : step.portions) {
+      if (&portion.plan == &plan) planned = &portion;
+    }
+  }
+  if (planned == nullptr) return once;
+  const std::vector<OpId> order = order_of(*planned);
+  if (static_cast<int>(order.size()) != problem_.op_count()) return once;
+  if (!std::is_sorted(order.begin(), order.end())) {
+    const BoundModel model = make_plan_bound_model(reordered(problem_, order), options_);
+    return lower_bound(model, limit - fixed_bytes()).seconds;
+  }
   if (!bound_model_) bound_model_ = make_plan_bound_model(problem_, options_);
   return lower_bound(*bound_model_, limit - fixed_bytes()).seconds;
 }

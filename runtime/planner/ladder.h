@@ -73,7 +73,7 @@ class Ladder {
                  std::shared_ptr<const Problem> problem = nullptr) const;
   const Plan& emit(Rung& rung, std::int64_t limit);
   bool fits(Rung& rung, std::int64_t limit);
-  bool keeps_order(const Plan& plan) const;
+  std::vector<OpId> order_of(const Rung& rung) const;
   void select_variants(const std::vector<int>& variants);
   std::int64_t least_arena() const;
   void set_targets();

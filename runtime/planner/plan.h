@@ -114,7 +114,7 @@ struct Plan {
   std::int64_t limit_bytes = kUnlimited;
   std::int64_t recomputed_bytes = 0;  // bytes written by recompute steps
   double predicted_seconds = 0, unlimited_seconds = 0, planning_seconds = 0;
-  // No plan of these instructions in this order under this limit is faster (bound.h).
+  // No plan with first executions in this one's order is faster under this limit (bound.h).
   double lower_bound_seconds = 0;
   StepCounts counts;  // callees included, loop bodies once
   BytesByCause by_cause;

@@ -53,4 +53,35 @@ std::vector<OpId> find_deadlines(const Problem& problem) {
   return deadlines;
 }
 
+Problem reordered(const Problem& problem, std::span<const OpId> order) {
+  Problem result = problem;
+  std::vector<OpId> place(order.size());
+  result.ops.clear();
+  result.variant.clear();
+  result.reuse.clear();
+  const auto take = [&](const Rows& from, Rows& to) {
+    to = Rows();
+    for (const OpId op : order) {
+      for (const std::int32_t item : from[op]) to.push(item);
+      to.close();
+    }
+  };
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    place[at(order[k])] = static_cast<OpId>(k);
+    result.ops.push_back(problem.ops[at(order[k])]);
+    result.variant.push_back(problem.variant[at(order[k])]);
+    result.reuse.push_back(problem.reuse[at(order[k])]);
+  }
+  take(problem.inputs, result.inputs);
+  take(problem.outputs, result.outputs);
+  take(problem.reads, result.reads);
+  for (Value& value : result.values) {
+    if (value.producer >= 0) value.producer = place[at(value.producer)];
+    if (value.overwritten != kNever) value.overwritten = place[at(value.overwritten)];
+  }
+  result.uses = find_uses(result.reads, result.values.size());
+  result.deadline = find_deadlines(result);
+  return result;
+}
+
 }  // namespace plimsoll::planner

@@ -154,6 +154,10 @@ Rows find_uses(const Rows& reads, std::size_t value_count);
 // Problem::deadline by the rest of the problem.
 std::vector<OpId> find_deadlines(const Problem& problem);
 
+// The problem with its ops in another order, which must respect what they read: `order[k]` is the
+// op that comes k-th.
+Problem reordered(const Problem& problem, std::span<const OpId> order);
+
 // `order` is a permutation of the graph's ops that respects values and `after`. `movable`: updates
 // of donated parameters may be moved behind the parameter's last reader.
 Problem arrange(const Graph& graph, std::span<const OpId> order, bool movable);
