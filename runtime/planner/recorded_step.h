@@ -20,7 +20,7 @@ namespace plimsoll::planner {
 // tensors to hold are resident at once.
 //
 // Text form, numbers apart by white space, one item a line:
-//   unlimited_peak storages tensors ops constants
+//   unlimited_peak storages tensors ops held_tensors
 //   per storage: bytes is_constant is_held
 //   per tensor: storage producing_op            (-1: a constant)
 //   per op: nanoseconds n arguments... m (tensor is_fresh)...
