@@ -209,10 +209,11 @@ Result<planner::Roofline> load_or_measure(const std::string& folder, jit::Compil
 }
 
 void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machine) {
-  const memory::LinkSpeed link{machine.link_out_bytes_per_second, machine.link_in_bytes_per_second,
-                               machine.link_latency_seconds};
-  if (tiers.host != nullptr) tiers.host->set_speed(link);
   const bool is_table = machine == planner::Roofline();
+  const memory::LinkSpeed link{machine.link_out_bytes_per_second, machine.link_in_bytes_per_second,
+                               machine.link_latency_seconds,
+                               is_table ? 0 : memory::copy_compute_share()};
+  if (tiers.host != nullptr) tiers.host->set_speed(link);
   if (tiers.disk != nullptr && is_table) tiers.disk->set_speed(link);
 }
 

@@ -78,6 +78,7 @@ planner::Tier describe(memory::Tier& tier) {
     described.out_bytes_per_second = speed->out_bytes_per_second;
     described.in_bytes_per_second = speed->in_bytes_per_second;
     described.latency_seconds = speed->latency_seconds;
+    described.compute_share = speed->compute_share;
   }
   return described;
 }

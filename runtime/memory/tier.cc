@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/device/cpu/parallel.h"
+
 namespace plimsoll::memory {
 namespace {
 
@@ -87,6 +89,8 @@ void Tier::fail_allocation(std::int64_t n) {
   fail_in_ = n;
 }
 
+double copy_compute_share() { return 1.0 / device::thread_count(); }
+
 Result<LinkSpeed> time_transfers(Tier& tier, device::Device& device, std::int64_t bytes) {
   constexpr int kRepeats = 3;
   PLIMSOLL_ASSIGN_OR_RETURN(void* const memory, device.allocate(bytes));
@@ -114,7 +118,7 @@ Result<LinkSpeed> time_transfers(Tier& tier, device::Device& device, std::int64_
   const auto rate = [&](double total) {
     return rounded(static_cast<double>(bytes) / std::max(total - latency, 1e-9));
   };
-  return LinkSpeed{rate(out), rate(in), rounded(latency)};
+  return LinkSpeed{rate(out), rate(in), rounded(latency), copy_compute_share()};
 }
 
 }  // namespace plimsoll::memory

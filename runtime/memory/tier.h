@@ -17,7 +17,12 @@ namespace plimsoll::memory {
 struct LinkSpeed {
   double out_bytes_per_second = 0, in_bytes_per_second = 0;
   double latency_seconds = 0;  // per transfer
+  double compute_share = 0;    // what compute steps lose to it, per second of transfer
 };
+
+// LinkSpeed::compute_share of a copy by a thread of this machine: it takes a processor from the
+// kernels' pool.
+double copy_compute_share();
 
 struct TierStatistics {
   std::int64_t limit_bytes = 0;

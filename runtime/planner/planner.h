@@ -34,6 +34,9 @@ struct Tier {
   std::int64_t bytes = 0;  // 0: there is none
   double out_bytes_per_second = 10e9, in_bytes_per_second = 10e9;
   double latency_seconds = 10e-6;  // per transfer
+  // Seconds that compute steps lose to a second of transfer: 0 for engines of their own, more where
+  // a copy takes a processor from them.
+  double compute_share = 0;
   bool operator==(const Tier&) const = default;
 };
 

@@ -70,6 +70,7 @@ struct Op {
   std::int8_t engine = -1;  // swap_out, swap_in: which one does it (timeline.h)
   OpId transfer = -1;       // swap_wait: the swap_out or swap_in it waits for
   double seconds = 0;  // the callees' part excluded; of a transfer: how long it keeps its engine
+  double taken_seconds = 0;  // of a transfer: what compute steps lose to it
   std::int64_t workspace = 0;
   bool recomputable = false;
   std::int32_t variants = -1;  // control flow: row of Graph::variants

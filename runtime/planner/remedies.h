@@ -34,6 +34,7 @@ struct Choice {
   Codec codec;             // compress
   std::int64_t bytes = 0;  // of the stored form, aligned
   double out_seconds = 0, in_seconds = 0;
+  double compute_share = 0;  // of the tier
   OpId leave = 0, left = 0;
   std::vector<Return> returns;  // rising
 };
@@ -45,7 +46,8 @@ struct Form {
   Codec codec;
   std::int64_t bytes = 0;
   double out_seconds = 0, in_seconds = 0;
-  OpId first_return = 0;  // it may come back right before this read of it or a later one
+  double compute_share = 0;  // of the tier
+  OpId first_return = 0;     // it may come back right before this read of it or a later one
 };
 
 // Everything that may be done with the problem's values under these options, `keep` hints, the

@@ -240,6 +240,7 @@ class Applier {
         transfer = out_.op_count();
         add_op(c, StepKind::swap_out, c.out_seconds, false, {c.value}, stored);
         out_.ops.back().engine = static_cast<std::int8_t>(host ? kHostOut : kDiskOut);
+        out_.ops.back().taken_seconds = c.compute_share * c.out_seconds;
         out_.values[at(c.value)].keep = true;
         break;
       case Part::wait_left_earlier:
@@ -252,6 +253,7 @@ class Applier {
         transfer = out_.op_count();
         add_op(c, StepKind::swap_in, c.in_seconds, true, {stored}, transit);
         out_.ops.back().engine = static_cast<std::int8_t>(host ? kHostIn : kDiskIn);
+        out_.ops.back().taken_seconds = c.compute_share * c.in_seconds;
         break;
       case Part::wait_in: {
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);

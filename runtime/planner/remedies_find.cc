@@ -34,6 +34,7 @@ Form swap_form(const Problem& problem, ValueId v, RemedyKind kind, const Tier& t
   form.bytes = value.bytes;
   form.out_seconds = transfer_seconds(tier, value.bytes, tier.out_bytes_per_second);
   form.in_seconds = transfer_seconds(tier, value.bytes, tier.in_bytes_per_second);
+  form.compute_share = tier.compute_share;
   return form;
 }
 
@@ -94,6 +95,7 @@ Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
   choice.bytes = form.bytes;
   choice.out_seconds = form.out_seconds;
   choice.in_seconds = form.in_seconds;
+  choice.compute_share = form.compute_share;
   OpId before = problem.values[at(form.value)].producer;
   for (const OpId use : problem.uses[form.value]) {
     if (use >= ready) break;

@@ -261,6 +261,7 @@ class PriceSwapper {
     out.kind = StepKind::swap_out;
     out.engine = static_cast<std::int8_t>(host ? kHostOut : kDiskOut);
     out.seconds = form.out_seconds;
+    out.taken_seconds = form.compute_share * form.out_seconds;
     add_op(problem, out, {v}, {stored});
     ops.out_wait = problem.op_count();
     Op wait = op;
@@ -273,6 +274,7 @@ class PriceSwapper {
     in.kind = StepKind::swap_in;
     in.engine = static_cast<std::int8_t>(host ? kHostIn : kDiskIn);
     in.seconds = form.in_seconds;
+    in.taken_seconds = form.compute_share * form.in_seconds;
     in.recomputable = true;
     add_op(problem, in, {stored}, {transit});
     ops.in_wait = problem.op_count();

@@ -32,10 +32,11 @@ class Pricer {
         double& engine = free[static_cast<std::size_t>(disk  ? (out ? kDiskOut : kDiskIn)
                                                        : out ? kHostOut
                                                              : kHostIn)];
-        engine = std::max(now, engine) +
-                 transfer_seconds(tier, stored.bytes,
-                                  out ? tier.out_bytes_per_second : tier.in_bytes_per_second);
+        const double seconds = transfer_seconds(
+            tier, stored.bytes, out ? tier.out_bytes_per_second : tier.in_bytes_per_second);
+        engine = std::max(now, engine) + seconds;
         end[t] = engine;
+        now += tier.compute_share * seconds;
         continue;
       }
       if (step.kind == StepKind::swap_wait) {
@@ -116,6 +117,7 @@ void set_table_link(Tier& tier) {
   tier.out_bytes_per_second = table.out_bytes_per_second;
   tier.in_bytes_per_second = table.in_bytes_per_second;
   tier.latency_seconds = table.latency_seconds;
+  tier.compute_share = table.compute_share;
 }
 
 }  // namespace

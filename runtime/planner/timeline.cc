@@ -27,6 +27,7 @@ Timeline simulate(const Problem& problem, std::span<const OpId> schedule) {
       engine = std::max(now, engine) + what.seconds;
       end[op] = engine;
       line.transfer_end[t] = engine;
+      now += what.taken_seconds;
     } else if (what.transfer >= 0) {
       line.stall[t] = std::max(0.0, end[static_cast<std::size_t>(what.transfer)] - now);
       line.stalled += line.stall[t];
@@ -47,6 +48,7 @@ double predicted_seconds(const Problem& problem, std::span<const OpId> schedule)
   for (std::size_t op = 0; op < runs.size(); ++op) {
     if (problem.ops[op].engine >= 0) {
       transfers = true;
+      seconds += runs[op] * problem.ops[op].taken_seconds;
     } else {
       seconds += runs[op] * problem.ops[op].seconds;
     }

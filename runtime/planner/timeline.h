@@ -17,7 +17,8 @@ inline constexpr int kHostOut = 0, kHostIn = 1, kDiskOut = 2, kDiskIn = 3, kEngi
 double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second);
 
 // When everything happens if every step takes its predicted time. Steps run one after another;
-// starting a transfer takes none of their time, a swap_wait lasts until its transfer is over.
+// starting a transfer takes of their time only what it will slow them down by, a swap_wait lasts
+// until its transfer is over.
 struct Timeline {
   double seconds = 0;  // of the whole schedule
   double stalled = 0;  // of that, in swap_waits
