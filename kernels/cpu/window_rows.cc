@@ -5,13 +5,7 @@
 #include <bit>
 #include <limits>
 
-// Sanitized programs may not run the resolvers that choose between clones.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__clang__)
-#define PLIMSOLL_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define PLIMSOLL_CLONES
-#endif
+#include "kernels/cpu/clones.h"
 
 namespace plimsoll::kernels {
 namespace {

@@ -12,6 +12,21 @@
 namespace plimsoll::ir {
 
 enum class ComparisonDirection : std::uint8_t { eq, ne, ge, gt, le, lt };
+// The direction with the same outcome when the operands change places.
+constexpr ComparisonDirection mirrored(ComparisonDirection direction) {
+  switch (direction) {
+    case ComparisonDirection::ge:
+      return ComparisonDirection::le;
+    case ComparisonDirection::gt:
+      return ComparisonDirection::lt;
+    case ComparisonDirection::le:
+      return ComparisonDirection::ge;
+    case ComparisonDirection::lt:
+      return ComparisonDirection::gt;
+    default:
+      return direction;
+  }
+}
 // How `compare` orders: `total` puts -NaN < -inf < -0 < +0 < +inf < +NaN; `natural` is IEEE for
 // floats and plain integer order.
 enum class ComparisonOrder : std::uint8_t { natural, total };

@@ -48,21 +48,6 @@ bool is_constant(const Instruction& value, const Frame* frame, double constant) 
   }
 }
 
-ComparisonDirection mirrored(ComparisonDirection direction) {
-  switch (direction) {
-    case ComparisonDirection::ge:
-      return ComparisonDirection::le;
-    case ComparisonDirection::gt:
-      return ComparisonDirection::lt;
-    case ComparisonDirection::le:
-      return ComparisonDirection::ge;
-    case ComparisonDirection::lt:
-      return ComparisonDirection::gt;
-    default:
-      return direction;
-  }
-}
-
 ComparisonDirection opposite(ComparisonDirection direction) {
   switch (direction) {
     case ComparisonDirection::eq:
@@ -88,8 +73,9 @@ bool compares_alike(const Instruction& compare, int operand, const Frame* frame,
   const bool total = attributes.comparison_order == ir::ComparisonOrder::total;
   if (total && ir::is_floating(compare.operand(operand)->shape().dtype())) return false;
   if (!is_constant(*compare.operand(1 - operand), frame, codec.constant)) return false;
-  const ComparisonDirection direction =
-      operand == 0 ? attributes.comparison_direction : mirrored(attributes.comparison_direction);
+  const ComparisonDirection direction = operand == 0
+                                            ? attributes.comparison_direction
+                                            : ir::mirrored(attributes.comparison_direction);
   if (direction == codec.direction) return true;
   // With a NaN both of two ordered opposites are false; eq and ne are opposites for NaNs too.
   const bool exact = !ir::is_floating(compare.operand(operand)->shape().dtype()) ||

@@ -15,21 +15,6 @@ using ir::Opcode;
 
 constexpr int kMostDepth = 16;
 
-ComparisonDirection mirrored(ComparisonDirection direction) {
-  switch (direction) {
-    case ComparisonDirection::ge:
-      return ComparisonDirection::le;
-    case ComparisonDirection::gt:
-      return ComparisonDirection::lt;
-    case ComparisonDirection::le:
-      return ComparisonDirection::ge;
-    case ComparisonDirection::lt:
-      return ComparisonDirection::gt;
-    default:
-      return direction;
-  }
-}
-
 // What a conversion to `to` leaves distinguishable, in order.
 bool widens(DType from, DType to) {
   if (from == to) return true;
@@ -131,7 +116,7 @@ class ReaderLook {
     Codec codec;
     codec.kind = CodecKind::compare_mask;
     codec.direction = left ? user.attributes().comparison_direction
-                           : mirrored(user.attributes().comparison_direction);
+                           : ir::mirrored(user.attributes().comparison_direction);
     codec.constant = *constant == 0 ? 0 : *constant;
     if (found.kind != CodecKind::none && !(found == codec)) return false;
     found = codec;

@@ -66,6 +66,20 @@ Liveness find_liveness(const Problem& problem, std::span<const OpId> schedule) {
   return liveness;
 }
 
+std::vector<ValueId> dead_after(const Problem& problem, std::span<const OpId> schedule,
+                                const Liveness& liveness, std::size_t t) {
+  std::vector<ValueId> dead;
+  auto read = static_cast<std::size_t>(liveness.first_read[t]);
+  for (const ValueId v : problem.reads[schedule[t]]) {
+    if (liveness.dies[read++]) dead.push_back(v);
+  }
+  auto slot = static_cast<std::size_t>(liveness.first_output[t]);
+  for (const ValueId v : problem.outputs[schedule[t]]) {
+    if (liveness.last_use[slot++] == static_cast<std::int32_t>(t)) dead.push_back(v);
+  }
+  return dead;
+}
+
 void match_in_place(const Problem& problem, OpId op, std::span<const char> dies,
                     std::vector<Reuse>& taken) {
   taken.clear();

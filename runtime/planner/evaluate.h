@@ -24,6 +24,11 @@ struct Liveness {
 };
 Liveness find_liveness(const Problem& problem, std::span<const OpId> schedule);
 
+// The values whose copy nobody wants after position `t`: what is read there for the last time, then
+// what is made there for nobody.
+std::vector<ValueId> dead_after(const Problem& problem, std::span<const OpId> schedule,
+                                const Liveness& liveness, std::size_t t);
+
 // Which outputs of `op` take over the buffer of an input that dies there; `dies` is per read.
 void match_in_place(const Problem& problem, OpId op, std::span<const char> dies,
                     std::vector<Reuse>& taken);

@@ -270,15 +270,7 @@ class Parser {
     p.reuse.resize(p.ops.size());
     p.variant.assign(p.ops.size(), -1);
     p.deadline.assign(p.values.size(), kNever);
-    std::vector<std::int32_t>& begin = p.uses.begin;
-    begin.assign(p.values.size() + 1, 0);
-    for (const ValueId v : p.reads.items) ++begin[at(v) + 1];
-    for (std::size_t v = 0; v < p.values.size(); ++v) begin[v + 1] += begin[v];
-    p.uses.items.resize(p.reads.items.size());
-    std::vector<std::int32_t> fill(begin.begin(), begin.end() - 1);
-    for (OpId op = 0; op < p.op_count(); ++op) {
-      for (const ValueId v : p.reads[op]) p.uses.items[at(fill[at(v)]++)] = op;
-    }
+    p.uses = find_uses(p.reads, p.values.size());
   }
 
   LineReader lines_;
@@ -323,14 +315,7 @@ std::string schedule_text(const RecordedStep& step, std::span<const OpId> schedu
     const OpId op = schedule[t];
     if (op == step.op_count) continue;
     text += "c " + std::to_string(op) + "\n";
-    std::int32_t read = liveness.first_read[t];
-    for (const ValueId v : problem.reads[op]) {
-      if (liveness.dies[at(read++)]) give_up(v);
-    }
-    std::int32_t slot = liveness.first_output[t];
-    for (const ValueId v : problem.outputs[op]) {
-      if (liveness.last_use[at(slot++)] == static_cast<std::int32_t>(t)) give_up(v);
-    }
+    for (const ValueId v : dead_after(problem, schedule, liveness, t)) give_up(v);
   }
   return text;
 }

@@ -53,14 +53,7 @@ std::string actions_of(const RecordedStep& step, const RemedyPlan& found,
     } else {
       continue;
     }
-    std::int32_t read = liveness.first_read[t];
-    for (const ValueId v : problem.reads[op]) {
-      if (liveness.dies[at(read++)]) give_up(v);
-    }
-    std::int32_t slot = liveness.first_output[t];
-    for (const ValueId v : problem.outputs[op]) {
-      if (liveness.last_use[at(slot++)] == static_cast<std::int32_t>(t)) give_up(v);
-    }
+    for (const ValueId v : dead_after(problem, found.schedule, liveness, t)) give_up(v);
   }
   return text;
 }
