@@ -10,6 +10,7 @@
 
 #include "runtime/ir/text.h"
 #include "runtime/planner/cost_model.h"
+#include "tests/cases/programs.h"
 #include "tests/executor/plan_rewriter.h"
 
 namespace plimsoll {
@@ -24,22 +25,7 @@ using planner::Step;
 using planner::StepKind;
 
 // The input of a positive part that is only compared later; a loop with values that can go.
-constexpr std::string_view kProgram = R"(
-HloModule m, is_scheduled=true
-body { s = (s32[], f32[512]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  x = f32[512] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  a = f32[512] sine(x)
-  b = f32[512] exponential(a)
-  c = f32[512] cosine(b)
-  d = f32[512] multiply(c, a)
-  ROOT t = (s32[], f32[512]) tuple(j, d) }
-condition { s = (s32[], f32[512]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(3)
-  ROOT p = pred[] compare(i, n), direction=LT }
+const std::string kProgram = std::string(cases::kLoopOfThree) + R"(
 ENTRY main {
   x = f32[512] parameter(0)
   zero = f32[] constant(0)

@@ -9,29 +9,10 @@
 #include "jit/jit.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text.h"
+#include "tests/cases/programs.h"
 
 namespace plimsoll::executor {
 namespace {
-
-constexpr char kProgram[] = R"(
-HloModule m, is_scheduled=true
-sum { x = f32[] parameter(0)
-  y = f32[] parameter(1)
-  ROOT s = f32[] add(x, y) }
-ENTRY e {
-  p = f32[1024] parameter(0)
-  a = f32[1024] tanh(p)
-  b = f32[1024] cosine(p)
-  product = f32[1024] multiply(a, b)
-  zero = f32[] constant(0)
-  m = f32[] reduce(product, zero), dimensions={0}, to_apply=sum
-  big = f32[4096] broadcast(m), dimensions={}
-  r = f32[] reduce(big, zero), dimensions={0}, to_apply=sum
-  wide = f32[1024] broadcast(r), dimensions={}
-  left = f32[1024] subtract(a, wide)
-  right = f32[1024] add(b, wide)
-  ROOT out = f32[1024] divide(left, right)
-})";
 
 class CurrentExecutableTest : public ::testing::Test {
  protected:
@@ -39,7 +20,7 @@ class CurrentExecutableTest : public ::testing::Test {
     auto compiler = jit::Compiler::create();
     ASSERT_TRUE(compiler.ok());
     compiler_ = std::move(*compiler);
-    auto module = ir::parse_module(kProgram, "m");
+    auto module = ir::parse_module(cases::kTwoWaitForOne, "m");
     ASSERT_TRUE(module.ok()) << module.status().to_string();
     auto program = Program::create(std::move(*module), *compiler_, false);
     ASSERT_TRUE(program.ok()) << program.status().to_string();

@@ -13,6 +13,7 @@
 #include "runtime/ir/text.h"
 #include "runtime/planner/value_facts.h"
 #include "tests/cases/compare.h"
+#include "tests/cases/programs.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/plan_rewriter.h"
 
@@ -138,22 +139,7 @@ INSTANTIATE_TEST_SUITE_P(Shards, RewrittenPlans, ::testing::Range(0, 4));
 
 // Values in a loop, a mask, something that came from bf16, and a positive part whose input is only
 // compared later.
-constexpr std::string_view kProgram = R"(
-HloModule m, is_scheduled=true
-body { s = (s32[], f32[512]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  x = f32[512] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  a = f32[512] sine(x)
-  b = f32[512] exponential(a)
-  c = f32[512] cosine(b)
-  d = f32[512] multiply(c, a)
-  ROOT t = (s32[], f32[512]) tuple(j, d) }
-condition { s = (s32[], f32[512]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(3)
-  ROOT p = pred[] compare(i, n), direction=LT }
+const std::string kProgram = std::string(cases::kLoopOfThree) + R"(
 ENTRY main {
   x = f32[512] parameter(0)
   zero = f32[] constant(0)

@@ -4,33 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 
 #include "runtime/ir/text.h"
 #include "runtime/planner/plan_cache.h"
+#include "tests/cases/programs.h"
 
 namespace plimsoll::planner {
 namespace {
-
-// In this order `a` and `b` both wait while `big` is there.
-constexpr char kProgram[] = R"(
-HloModule m, is_scheduled=true
-sum { x = f32[] parameter(0)
-  y = f32[] parameter(1)
-  ROOT s = f32[] add(x, y) }
-ENTRY e {
-  p = f32[1024] parameter(0)
-  a = f32[1024] tanh(p)
-  b = f32[1024] cosine(p)
-  product = f32[1024] multiply(a, b)
-  zero = f32[] constant(0)
-  m = f32[] reduce(product, zero), dimensions={0}, to_apply=sum
-  big = f32[4096] broadcast(m), dimensions={}
-  r = f32[] reduce(big, zero), dimensions={0}, to_apply=sum
-  wide = f32[1024] broadcast(r), dimensions={}
-  left = f32[1024] subtract(a, wide)
-  right = f32[1024] add(b, wide)
-  ROOT out = f32[1024] divide(left, right)
-})";
 
 // Everything costs a microsecond, whatever it is.
 class FlatModel : public CostModel {
@@ -43,7 +24,7 @@ class FlatModel : public CostModel {
 class MeasuredCostsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto module = ir::parse_module(kProgram, "m");
+    auto module = ir::parse_module(cases::kTwoWaitForOne, "m");
     ASSERT_TRUE(module.ok()) << module.status().to_string();
     module_ = std::move(*module);
     costs_ = std::make_unique<MeasuredCosts>(std::make_unique<FlatModel>());
