@@ -40,6 +40,7 @@ Outcome info(Output& output) {
   }
   const auto tiers = memory::tier_options_from_environment();
   PLIMSOLL_CALL_FAULT(tiers.status());
+  PLIMSOLL_CALL_FAULT(memory::make_tiers(*tiers, device).status());
   limits["host_limit_bytes"] = tiers->host_bytes;
   limits["spill_limit_bytes"] = tiers->spill_folder.empty() || tiers->spill_bytes == 0
                                     ? Json(nullptr)

@@ -107,10 +107,6 @@ Outcome make_tiers(const PlanFlags& flags, memory::Tiers& out) {
     }
     options->spill_folder = *flags.spill_dir;
   }
-  if (flags.spill_limit && options->spill_folder.empty()) {
-    return Outcome::call_fault(
-        invalid_argument("--spill-limit needs a folder (--spill-dir or PLIMSOLL_SPILL_DIR)"));
-  }
   auto tiers = memory::make_tiers(*options, device::cpu_device());
   PLIMSOLL_CALL_FAULT(tiers.status());
   out = std::move(*tiers);

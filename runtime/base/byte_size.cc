@@ -49,14 +49,18 @@ Status bad(std::string_view text, std::string_view what, std::string_view gramma
                           std::string(grammar));
 }
 
-std::optional<std::int64_t> size_of(const Quantity& quantity) {
+Result<std::int64_t> size_of(const std::optional<Quantity>& quantity, std::string_view text,
+                             std::string_view what, std::string_view grammar) {
+  if (!quantity) return bad(text, what, grammar);
   for (const Unit& unit : kUnits) {
-    if (quantity.rest != unit.text) continue;
-    const double bytes = quantity.number * unit.bytes;
-    if (bytes < 1 || bytes > kMostBytes) return std::nullopt;
+    if (quantity->rest != unit.text) continue;
+    const double bytes = quantity->number * unit.bytes;
+    if (bytes < 1 || bytes > kMostBytes) {
+      return bad(text, what, "between 1 byte and 1048576 TiB");
+    }
     return static_cast<std::int64_t>(bytes);
   }
-  return std::nullopt;
+  return bad(text, what, grammar);
 }
 
 }  // namespace
@@ -82,21 +86,16 @@ Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view w
     limit.kind =
         of_peak ? MemoryLimit::Kind::percent_of_peak : MemoryLimit::Kind::percent_of_device;
     limit.percent = quantity->number;
-    if (limit.percent > 0 && limit.percent <= (of_peak ? 1000 : 100)) return limit;
-  } else if (quantity) {
-    if (const auto bytes = size_of(*quantity)) {
-      limit.bytes = *bytes;
-      return limit;
-    }
+    const int most = of_peak ? 1000 : 100;
+    if (limit.percent > 0 && limit.percent <= most) return limit;
+    return bad(text, what, "above 0 % and at most " + std::to_string(most) + " %");
   }
-  return bad(text, what, kMemoryLimitGrammar);
+  PLIMSOLL_ASSIGN_OR_RETURN(limit.bytes, size_of(quantity, text, what, kMemoryLimitGrammar));
+  return limit;
 }
 
 Result<std::int64_t> parse_byte_size(std::string_view text, std::string_view what) {
-  if (const auto quantity = split(text)) {
-    if (const auto bytes = size_of(*quantity)) return *bytes;
-  }
-  return bad(text, what, "a size such as 512MiB, 2GiB, 1.5GB or 1048576");
+  return size_of(split(text), text, what, "a size such as 512MiB, 2GiB, 1.5GB or 1048576");
 }
 
 std::string format_bytes(std::int64_t bytes) {

@@ -18,6 +18,11 @@ Result<TierOptions> tier_options_from_environment() {
 
 Result<Tiers> make_tiers(const TierOptions& options,
                          const std::shared_ptr<device::Device>& device) {
+  if (options.spill_bytes > 0 && options.spill_folder.empty()) {
+    return invalid_argument(
+        "a limit of the spill file needs the file's folder (PLIMSOLL_SPILL_DIR, --spill-dir, "
+        "spill_dir)");
+  }
   Tiers tiers;
   if (options.host_bytes > 0) tiers.host = HostTier::create(device, options.host_bytes);
   if (!options.spill_folder.empty()) {

@@ -25,6 +25,8 @@ struct TierOptions {
 };
 // PLIMSOLL_HOST_LIMIT, PLIMSOLL_SPILL_DIR, PLIMSOLL_SPILL_LIMIT.
 Result<TierOptions> tier_options_from_environment();
+// INVALID_ARGUMENT for a spill file that is limited but has no folder, NOT_FOUND for a folder that
+// is not there.
 Result<Tiers> make_tiers(const TierOptions& options, const std::shared_ptr<device::Device>& device);
 
 // The speed of the link between `device` and host memory, and that of a spill file in `folder`.
