@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/log.h"
+#include "runtime/planner/recorded_step.h"
 #include "tools/plan_explain.h"
 #include "tools/plan_frontier.h"
 #include "tools/plan_report.h"
@@ -25,14 +26,17 @@ struct PlanCommandFlags {
 };
 
 Outcome plan(const PlanCommandFlags& flags, Output& output) {
-  if (holds_recorded_step(flags.file)) {
+  InputFile input;
+  Outcome outcome = read_input(flags.file, input);
+  if (!outcome.ok()) return outcome;
+  if (planner::is_recorded_step(input.text)) {
     const char* misplaced = flags.frontier          ? "--frontier"
                             : flags.explain         ? "--explain"
                             : !flags.report.empty() ? "--report"
                             : flags.plan.as_written ? "--as-written"
                                                     : nullptr;
     if (misplaced != nullptr) return not_for("recorded steps", misplaced);
-    return plan_recorded(flags.file, flags.plan, flags.recorded, output);
+    return plan_recorded(input, flags.plan, flags.recorded, output);
   }
   const char* misplaced = !flags.recorded.schedule.empty() ? "--schedule"
                           : flags.recorded.addresses       ? "--addresses"
@@ -40,7 +44,7 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
                                                            : nullptr;
   if (misplaced != nullptr) return not_for("HLO text", misplaced);
   std::unique_ptr<ir::Module> module;
-  Outcome outcome = read_program(flags.file, module);
+  outcome = parse_program(input, module);
   if (!outcome.ok()) return outcome;
   const bool is_in_text = flags.explain && module->entry()->find(*flags.explain) != nullptr;
   const std::string title = "Plan of " + module->name();
@@ -81,9 +85,7 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
 void add_plan(Commands& commands) {
   const auto flags = std::make_shared<PlanCommandFlags>();
   CLI::App* command = commands.add("plan", "What a program would do under a memory limit");
-  command
-      ->add_option("FILE", flags->file,
-                   "HLO text (-: standard input), or the file of a recorded step")
+  command->add_option("FILE", flags->file, "HLO text (-: standard input), or of a recorded step")
       ->required();
   add_plan_flags(command, flags->plan);
   add_tier_flags(command, flags->plan);

@@ -11,19 +11,30 @@
 
 namespace plimsoll::tools {
 
-Outcome read_program(const std::string& path, std::unique_ptr<ir::Module>& module) {
-  std::string text;
+Outcome read_input(const std::string& path, InputFile& input) {
   if (path == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-  } else {
-    auto read = read_file(path);
-    PLIMSOLL_CALL_FAULT(read.status());
-    text = std::move(*read);
+    input.name = "<stdin>";
+    input.text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+    return {};
   }
-  auto parsed = ir::parse_module(text, path == "-" ? "<stdin>" : path);
+  auto read = read_file(path);
+  PLIMSOLL_CALL_FAULT(read.status());
+  input = {path, std::move(*read)};
+  return {};
+}
+
+Outcome parse_program(const InputFile& input, std::unique_ptr<ir::Module>& module) {
+  auto parsed = ir::parse_module(input.text, input.name);
   if (!parsed.ok()) return Outcome::program_fault(parsed.status());
   module = std::move(*parsed);
   return {};
+}
+
+Outcome read_program(const std::string& path, std::unique_ptr<ir::Module>& module) {
+  InputFile input;
+  const Outcome outcome = read_input(path, input);
+  if (!outcome.ok()) return outcome;
+  return parse_program(input, module);
 }
 
 Outcome write_file(const std::string& path, const std::string& text) {

@@ -9,8 +9,15 @@
 
 namespace plimsoll::tools {
 
-// Reads the HLO text at `path` (`-`: standard input). A path that can't be opened is the call's
-// fault, what it holds the program's.
+struct InputFile {
+  std::string name;  // for messages
+  std::string text;
+};
+// The bytes at `path` (`-`: standard input). A path that can't be opened is the call's fault.
+Outcome read_input(const std::string& path, InputFile& input);
+// What HLO text says; what is wrong in it is the program's fault.
+Outcome parse_program(const InputFile& input, std::unique_ptr<ir::Module>& module);
+// Both.
 Outcome read_program(const std::string& path, std::unique_ptr<ir::Module>& module);
 
 // Writes `text` to `path`; a failure is the call's fault.

@@ -3,14 +3,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "runtime/base/byte_size.h"
-#include "runtime/base/file.h"
 #include "runtime/planner/joint_pack_recorded.h"
 #include "runtime/planner/recorded_plan.h"
 #include "runtime/planner/recorded_swap.h"
-#include "tools/program_file.h"
 
 namespace plimsoll::tools {
 
@@ -25,15 +22,6 @@ void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags) {
 
 Outcome not_for(const std::string& what, const std::string& flag) {
   return Outcome::call_fault(invalid_argument(flag + ": has no meaning for " + what));
-}
-
-bool holds_recorded_step(const std::string& path) {
-  if (path == "-") return false;
-  std::ifstream file(path, std::ios::binary);
-  char begin[256];
-  file.read(begin, sizeof begin);
-  const std::string_view text(begin, static_cast<std::size_t>(file.gcount()));
-  return text.find('\n') != std::string_view::npos && planner::is_recorded_step(text);
 }
 
 namespace {
@@ -63,7 +51,7 @@ Status with_working_limit(const planner::RecordedStep& step, std::int64_t refuse
 
 }  // namespace
 
-Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
+Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
                       const RecordedPlanFlags& flags, Output& output) {
   const bool swaps_asked = plan_flags.link_speed.has_value();
   const char* misplaced =
@@ -75,9 +63,7 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
       : flags.addresses && swaps_asked        ? "--addresses together with --link-speed"
                                               : nullptr;
   if (misplaced != nullptr) return not_for("recorded steps", misplaced);
-  const auto text = read_file(path);
-  PLIMSOLL_CALL_FAULT(text.status());
-  const auto step = planner::parse_recorded_step(*text, path);
+  const auto step = planner::parse_recorded_step(input.text, input.name);
   PLIMSOLL_PROGRAM_FAULT(step.status());
   planner::PlanOptions options;
   const Outcome outcome = plan_options(
@@ -157,7 +143,7 @@ Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
                 "  at least          %.6g s\n"
                 "  recomputations    %lld\n"
                 "  planned in        %.3f s\n",
-                path.c_str(), format_bytes(plan->peak_bytes).c_str(),
+                input.name.c_str(), format_bytes(plan->peak_bytes).c_str(),
                 format_bytes(plan->unlimited_peak_bytes).c_str(), plan->predicted_seconds,
                 plan->overhead, plan->lower_bound_seconds, static_cast<long long>(recomputations),
                 plan->planning_seconds);

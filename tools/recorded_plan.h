@@ -5,6 +5,7 @@
 
 #include "tools/command.h"
 #include "tools/planned_program.h"
+#include "tools/program_file.h"
 
 namespace plimsoll::tools {
 
@@ -18,14 +19,10 @@ void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags);
 // The call's fault: a flag that means nothing for what FILE holds.
 Outcome not_for(const std::string& what, const std::string& flag);
 
-// True when the file at `path` holds a recorded step (planner/recorded_step.h) and not a program.
-// Standard input (`-`) never does.
-bool holds_recorded_step(const std::string& path);
-
-// Plans the recorded step at `path`, with swaps where a --link-speed is given (the host then holds
+// Plans the recorded step in `input`, with swaps where a --link-speed is given (the host then holds
 // --host-limit bytes, or any number). A share of the unlimited peak is one of the peak that the
 // file states. Flags for programs alone are refused.
-Outcome plan_recorded(const std::string& path, const PlanFlags& plan_flags,
+Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
                       const RecordedPlanFlags& flags, Output& output);
 
 }  // namespace plimsoll::tools

@@ -38,8 +38,8 @@ std::string Folder::write(std::string_view name, std::string_view text) const {
 Call plimsoll(const std::string& arguments, const std::string& environment) {
   const Folder folder;
   const std::string out = folder.path("out"), error = folder.path("error");
-  const std::string command = environment + " '" PLIMSOLL_COMMAND "' " + arguments + " >" + out +
-                              " 2>" + error + " </dev/null";
+  const std::string command =
+      environment + " </dev/null '" PLIMSOLL_COMMAND "' " + arguments + " >" + out + " 2>" + error;
   Call call;
   const int status = std::system(command.c_str());
   call.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;

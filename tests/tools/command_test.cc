@@ -87,6 +87,19 @@ TEST(Command, AFlagThatIsGivenEmptyIsAnError) {
   }
 }
 
+TEST(Command, ASpillFileNeedsAFolderThatIsThere) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  for (const std::string& call : {std::string("info"), "plan " + file}) {
+    const Call limited = plimsoll(call, "PLIMSOLL_SPILL_LIMIT=1MiB");
+    EXPECT_EQ(limited.exit_code, 2) << call;
+    EXPECT_NE(limited.error.find("PLIMSOLL_SPILL_DIR"), std::string::npos) << limited.error;
+    const Call missing = plimsoll(call, "PLIMSOLL_SPILL_DIR=" + folder.path("none"));
+    EXPECT_EQ(missing.exit_code, 2) << call;
+    EXPECT_NE(missing.error.find(folder.path("none")), std::string::npos) << missing.error;
+  }
+}
+
 TEST(Command, NamesTheCommandsForOneThatDoesNotExist) {
   const Call call = plimsoll("bogus");
   EXPECT_EQ(call.exit_code, 2);
@@ -467,6 +480,15 @@ TEST(Plan, FlagsThatMeanNothingForTheFileAreRefused) {
     EXPECT_EQ(call.exit_code, 2) << flag;
     EXPECT_NE(call.error.find("no meaning for HLO text"), std::string::npos) << call.error;
   }
+}
+
+TEST(Plan, TakesARecordedStepFromStandardInput) {
+  const Folder folder;
+  const std::string step = folder.write("step.txt", kRecordedStep);
+  const json named = plimsoll("plan " + step + " --json").json();
+  const json piped = plimsoll("plan - --json < " + step).json();
+  EXPECT_EQ(piped["peak_bytes"], named["peak_bytes"]);
+  EXPECT_EQ(piped["unlimited_peak_bytes"], 384);
 }
 
 TEST(Plan, ARefusedLimitOfARecordedStepComesWithOneThatDoes) {
