@@ -164,7 +164,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
   Run run(stream, constant_base, transfers, observation, impl_->resolution.measurements.size());
   const Status status =
-      run.run_plan(impl_->resolution.entry, Base{static_cast<std::byte*>(arena.data())},
+      run.run_plan(*impl_->resolution.plans.front(), Base{static_cast<std::byte*>(arena.data())},
                    arguments.parameters, arguments.outputs);
   transfers.wait_all();
   const Status finished = stream.synchronize();
@@ -177,6 +177,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
       const MeasuredTime& from = run.measured()[i];
       Measurement& to = impl_->resolution.measurements[i];
       to.seconds += from.seconds;
+      to.recompute_seconds += from.recompute_seconds;
       to.transfer_seconds += from.transfer_seconds;
       to.launches += from.launches;
       to.recomputes += from.recomputes;
@@ -204,6 +205,7 @@ std::vector<ProfileEntry> Executable::profile() const {
     }
     ProfileEntry& to = entries[it->second];
     to.seconds += from.seconds;
+    to.recompute_seconds += from.recompute_seconds;
     to.transfer_seconds += from.transfer_seconds;
     to.bytes += from.bytes;
     to.launches += from.launches;
@@ -215,7 +217,7 @@ std::vector<ProfileEntry> Executable::profile() const {
 void Executable::clear_profile() const {
   const std::lock_guard lock(impl_->profile_mutex);
   for (Measurement& entry : impl_->resolution.measurements) {
-    entry.seconds = entry.transfer_seconds = 0;
+    entry.seconds = entry.recompute_seconds = entry.transfer_seconds = 0;
     entry.launches = entry.recomputes = 0;
   }
 }

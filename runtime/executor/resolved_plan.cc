@@ -31,7 +31,7 @@ double shape_bytes(const ir::Instruction& instruction) {
 class Resolver {
  public:
   explicit Resolver(const Program& program) : program_(program) {}
-  Status resolve(const planner::Plan& plan, ResolvedPlan& out);
+  Result<const ResolvedPlan*> resolve(const planner::Plan& plan);
   Resolution& result() { return result_; }
 
  private:
@@ -46,6 +46,7 @@ class Resolver {
   std::map<std::string, kernels::CodecKernels> codecs_;  // by codec and shape
   using Key = std::tuple<const ir::Instruction*, StepKind, int, std::string>;
   std::map<Key, std::int32_t> measurement_index_;
+  std::unordered_map<const planner::Plan*, const ResolvedPlan*> resolved_;
 };
 
 const ir::Shape& leaf_shape(const planner::Step& step) {
@@ -113,7 +114,12 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   return it->second;
 }
 
-Status Resolver::resolve(const planner::Plan& plan, ResolvedPlan& out) {
+Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
+  if (const auto found = resolved_.find(&plan); found != resolved_.end()) return found->second;
+  auto made = std::make_unique<ResolvedPlan>();
+  ResolvedPlan& out = *made;
+  resolved_.emplace(&plan, made.get());
+  result_.plans.push_back(std::move(made));
   out.plan = &plan;
   for (const planner::Buffer& buffer : plan.buffers) {
     std::int64_t offset = -1;
@@ -140,7 +146,7 @@ Status Resolver::resolve(const planner::Plan& plan, ResolvedPlan& out) {
     out.bytes.push_back(bytes);
   }
   for (const planner::Step& step : plan.steps) PLIMSOLL_RETURN_IF_ERROR(resolve_step(step, out));
-  return ok_status();
+  return &out;
 }
 
 Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
@@ -178,9 +184,8 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
   resolved.callee_count = static_cast<std::int32_t>(step.callees.size());
   resolved.measurement = measurement(step, out, resolved.kernel);
   for (const auto& callee : step.callees) {
-    ResolvedPlan nested;
-    PLIMSOLL_RETURN_IF_ERROR(resolve(*callee, nested));
-    out.callees.push_back(std::move(nested));
+    PLIMSOLL_ASSIGN_OR_RETURN(const ResolvedPlan* const nested, resolve(*callee));
+    out.callees.push_back(nested);
   }
   out.steps.push_back(resolved);
   return ok_status();
@@ -190,12 +195,8 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
 
 Result<Resolution> resolve(const Program& program, const planner::Plan& plan) {
   Resolver resolver(program);
-  // Kept apart while the resolver fills in the rest; both move into one result.
-  ResolvedPlan entry;
-  PLIMSOLL_RETURN_IF_ERROR(resolver.resolve(plan, entry));
-  Resolution resolution = std::move(resolver.result());
-  resolution.entry = std::move(entry);
-  return resolution;
+  PLIMSOLL_RETURN_IF_ERROR(resolver.resolve(plan).status());
+  return std::move(resolver.result());
 }
 
 }  // namespace plimsoll::executor

@@ -27,7 +27,7 @@ struct ResolvedPlan {
   const planner::Plan* plan = nullptr;
   std::vector<ResolvedStep> steps;
   std::vector<planner::BufferId> ids;
-  std::vector<ResolvedPlan> callees;
+  std::vector<const ResolvedPlan*> callees;
   std::vector<std::int64_t> constant_offsets;  // per buffer; -1 when it is no constant
   std::vector<std::int64_t> bytes;             // per buffer
 };
@@ -41,12 +41,14 @@ struct Constant {
 // What runs have measured of something, added up.
 struct MeasuredTime {
   std::int64_t launches = 0, recomputes = 0;
-  double seconds = 0, transfer_seconds = 0;
+  double seconds = 0, recompute_seconds = 0, transfer_seconds = 0;
 };
 
 // What resolving a plan and its callees gathers besides the steps.
 struct Resolution {
-  ResolvedPlan entry;
+  // One per distinct plan, the entry's first: steps that share a callee's plan share what became of
+  // it.
+  std::vector<std::unique_ptr<const ResolvedPlan>> plans;
   std::vector<Constant> constants;  // of all plans, each once
   std::int64_t constant_bytes = 0;
   std::vector<Measurement> measurements;  // one per thing that steps do, times all zero

@@ -57,7 +57,10 @@ Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, con
   time.seconds += elapsed.count();
   if (step.kind == StepKind::swap_wait) return ok_status();  // a part of what it waits for
   ++time.launches;
-  if (step.kind == StepKind::recompute) ++time.recomputes;
+  if (step.kind == StepKind::recompute) {
+    ++time.recomputes;
+    time.recompute_seconds += elapsed.count();
+  }
   return ok_status();
 }
 
@@ -116,7 +119,7 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
                   frame.base.disk + offset(step.disk_workspace)};
   switch (step.opcode) {
     case ir::Opcode::call:
-      return run_plan(plan.callees[static_cast<std::size_t>(step.callees)], base, inputs, outputs);
+      return run_plan(*plan.callees[static_cast<std::size_t>(step.callees)], base, inputs, outputs);
     case ir::Opcode::while_:
       return run_while(plan, step, inputs, outputs, base);
     case ir::Opcode::conditional:
@@ -150,8 +153,8 @@ Status Run::end_transfer(const ResolvedPlan& plan, const ResolvedStep& step) {
 Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
                       std::span<void* const> inputs, std::span<void* const> outputs,
                       const Base& base) {
-  const ResolvedPlan& condition = plan.callees[static_cast<std::size_t>(step.callees)];
-  const ResolvedPlan& body = plan.callees[static_cast<std::size_t>(step.callees) + 1];
+  const ResolvedPlan& condition = *plan.callees[static_cast<std::size_t>(step.callees)];
+  const ResolvedPlan& body = *plan.callees[static_cast<std::size_t>(step.callees) + 1];
   for (int i = 0; i < step.output_count; ++i) {
     const auto leaf = static_cast<std::size_t>(i);
     const planner::BufferId id = plan.ids[static_cast<std::size_t>(step.outputs + i)];
@@ -198,7 +201,7 @@ Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
   }
   const auto count =
       static_cast<std::size_t>(ir::leaf_count(step.instruction->operand(branch + 1)->shape()));
-  return run_plan(plan.callees[static_cast<std::size_t>(step.callees + branch)], base,
+  return run_plan(*plan.callees[static_cast<std::size_t>(step.callees + branch)], base,
                   inputs.subspan(first, count), outputs);
 }
 

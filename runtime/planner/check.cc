@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -7,9 +8,9 @@
 #include <vector>
 
 #include "runtime/base/alignment.h"
+#include "runtime/planner/check.h"
 #include "runtime/planner/check_codecs.h"
 #include "runtime/planner/check_packing.h"
-#include "runtime/planner/planner.h"
 #include "runtime/planner/views.h"
 
 namespace plimsoll::planner {
@@ -39,8 +40,10 @@ std::int64_t round_up(std::int64_t bytes) {
 class Checker {
  public:
   enum class Kind : std::uint8_t { entry, callee, loop_body };
-  Checker(const Plan& plan, Kind kind)
-      : plan_(plan), kind_(kind), loop_body_(kind == Kind::loop_body) {}
+  // What was proved or is being proved.
+  using Visited = std::set<std::pair<const Plan*, Kind>>;
+  Checker(const Plan& plan, Kind kind, Visited& visited)
+      : plan_(plan), kind_(kind), loop_body_(kind == Kind::loop_body), visited_(visited) {}
 
   Status run() {
     if (plan_.computation == nullptr) return fail("no computation");
@@ -540,7 +543,9 @@ class Checker {
         return fail("a tier's block is too small for its callee");
       }
       const bool body = instruction.opcode() == Opcode::while_ && i == 1;
-      PLIMSOLL_RETURN_IF_ERROR(Checker(callee, body ? Kind::loop_body : Kind::callee).run());
+      const Kind kind = body ? Kind::loop_body : Kind::callee;
+      if (!visited_.emplace(&callee, kind).second) continue;
+      PLIMSOLL_RETURN_IF_ERROR(Checker(callee, kind, visited_).run());
     }
     return ok_status();
   }
@@ -591,6 +596,7 @@ class Checker {
   const Plan& plan_;
   const Kind kind_;
   const bool loop_body_;
+  Visited& visited_;
   std::int32_t step_ = -1;
   std::unordered_map<const Instruction*, std::vector<Leaf>> leaves_;
   std::vector<Leaf> parameter_contents_;
@@ -625,15 +631,21 @@ std::int64_t module_constant_bytes(const ir::Computation& computation,
 
 }  // namespace
 
-Status check_plan(const ir::Module& module, const Plan& plan) {
+PlanProof prove_plan(const ir::Module& module, const Plan& plan) {
   if (plan.computation != module.entry()) {
-    return internal_error("the plan is not one of the entry computation");
+    return {internal_error("the plan is not one of the entry computation"), 0};
   }
   std::unordered_set<const ir::Computation*> seen;
   if (plan.by_cause.constants != module_constant_bytes(*module.entry(), seen)) {
-    return internal_error("the plan counts the constants wrong");
+    return {internal_error("the plan counts the constants wrong"), 0};
   }
-  return Checker(plan, Checker::Kind::entry).run();
+  Checker::Visited visited{{&plan, Checker::Kind::entry}};
+  Status status = Checker(plan, Checker::Kind::entry, visited).run();
+  return {std::move(status), static_cast<std::int64_t>(visited.size())};
+}
+
+Status check_plan(const ir::Module& module, const Plan& plan) {
+  return prove_plan(module, plan).status;
 }
 
 }  // namespace plimsoll::planner
