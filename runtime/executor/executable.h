@@ -27,9 +27,10 @@ struct ProfileEntry {
   std::string name;  // kernel name, or what the executor does itself: "copy", "swap-out.host", ...
   device::KernelOrigin origin = device::KernelOrigin::own;
   std::int64_t launches = 0, recomputes = 0;
-  double seconds = 0;           // on the run's own stream; of transfers, what it waited for them
-  double transfer_seconds = 0;  // of transfers, on their engine, at the same time
-  double bytes = 0;             // read and written, by shapes
+  double seconds = 0;            // on the run's own stream; of transfers, what it waited for them
+  double recompute_seconds = 0;  // of these, when computed again
+  double transfer_seconds = 0;   // of transfers, on their engine, at the same time
+  double bytes = 0;              // read and written, by shapes
 };
 
 // The same for one thing that steps do, so that a cost model can learn from it.
