@@ -38,7 +38,7 @@ std::int64_t count_constants(const ir::Computation& computation,
 }
 
 // The leaf of `shape` at a tuple path; -1 when the path leads elsewhere than to an array.
-int leaf_at(const ir::Shape& shape, const std::vector<std::int64_t>& path) {
+int leaf_at(const ir::Shape& shape, std::span<const std::int64_t> path) {
   const ir::Shape* at = &shape;
   int leaf = 0;
   for (const std::int64_t index : path) {
@@ -51,24 +51,27 @@ int leaf_at(const ir::Shape& shape, const std::vector<std::int64_t>& path) {
   return at->is_array() ? leaf : -1;
 }
 
-int parameter_leaf(const ir::Computation& computation, std::int64_t number,
-                   const std::vector<std::int64_t>& path) {
-  if (number < 0 || number >= static_cast<std::int64_t>(computation.parameters().size())) return -1;
-  int first = 0;
-  for (std::int64_t i = 0; i < number; ++i) {
-    first += ir::leaf_count(computation.parameters()[static_cast<std::size_t>(i)]->shape());
+// The first leaf of each parameter, and one past the last.
+std::vector<int> first_leaves(const ir::Computation& computation) {
+  std::vector<int> first{0};
+  for (const Instruction* parameter : computation.parameters()) {
+    first.push_back(first.back() + (parameter == nullptr ? 0 : ir::leaf_count(parameter->shape())));
   }
-  const int leaf =
-      leaf_at(computation.parameters()[static_cast<std::size_t>(number)]->shape(), path);
-  return leaf < 0 ? -1 : first + leaf;
+  return first;
+}
+
+// Of the elements of a tuple.
+std::vector<int> first_leaves(const ir::Shape& shape) {
+  std::vector<int> first{0};
+  if (!shape.is_tuple()) return first;
+  for (const ir::Shape& element : shape.elements()) {
+    first.push_back(first.back() + ir::leaf_count(element));
+  }
+  return first;
 }
 
 int parameter_leaf_count(const ir::Computation& computation) {
-  int count = 0;
-  for (const Instruction* parameter : computation.parameters()) {
-    if (parameter != nullptr) count += ir::leaf_count(parameter->shape());
-  }
-  return count;
+  return first_leaves(computation).back();
 }
 
 }  // namespace
@@ -109,9 +112,26 @@ Status ModulePlanner::choose_residency() {
 
 void ModulePlanner::choose_aliases() {
   std::vector<char> given(graph_.parameters.size(), 0);
+  const ir::Shape& result = module_.entry()->root()->shape();
+  const std::vector<int> first_of_parameter = first_leaves(*module_.entry());
+  const std::vector<int> first_of_result = first_leaves(result);
+  const auto parameter_leaf = [&](std::int64_t number, std::span<const std::int64_t> path) {
+    const auto& parameters = module_.entry()->parameters();
+    if (number < 0 || number >= std::ssize(parameters)) return -1;
+    const auto at = static_cast<std::size_t>(number);
+    const int leaf = parameters[at] == nullptr ? -1 : leaf_at(parameters[at]->shape(), path);
+    return leaf < 0 ? -1 : first_of_parameter[at] + leaf;
+  };
+  const auto result_leaf = [&](std::span<const std::int64_t> path) {
+    if (!result.is_tuple() || path.empty()) return leaf_at(result, path);
+    if (path.front() < 0 || path.front() >= std::ssize(result.elements())) return -1;
+    const auto at = static_cast<std::size_t>(path.front());
+    const int leaf = leaf_at(result.elements()[at], path.subspan(1));
+    return leaf < 0 ? -1 : first_of_result[at] + leaf;
+  };
   for (const auto& alias : module_.input_output_alias) {
-    const int p = parameter_leaf(*module_.entry(), alias.parameter_number, alias.parameter_index);
-    const int k = leaf_at(module_.entry()->root()->shape(), alias.output_index);
+    const int p = parameter_leaf(alias.parameter_number, alias.parameter_index);
+    const int k = result_leaf(alias.output_index);
     if (p < 0 || k < 0 || given[static_cast<std::size_t>(p)]) continue;
     if (residency_[static_cast<std::size_t>(p)] != ParameterResidency::donated) continue;
     graph_.alias[static_cast<std::size_t>(k)] = p;
