@@ -39,6 +39,9 @@ class Resolver {
   Result<const device::Kernel*> codec_kernel(const planner::Step& step);
   std::int32_t measurement(const planner::Step& step, const ResolvedPlan& plan,
                            const device::Kernel* kernel);
+  std::int32_t measurement(const planner::Step& step, const planner::SlicedState& state,
+                           const ResolvedPlan& plan);
+  std::int32_t number(Measurement made);
 
   const Program& program_;
   Resolution result_;
@@ -107,6 +110,24 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   } else if (step.instruction != nullptr) {
     made.bytes = shape_bytes(*step.instruction);
   }
+  return number(std::move(made));
+}
+
+std::int32_t Resolver::measurement(const planner::Step& step, const planner::SlicedState& state,
+                                   const ResolvedPlan& plan) {
+  const auto home = static_cast<std::size_t>(step.outputs[static_cast<std::size_t>(state.leaf)]);
+  const bool host = plan.plan->buffers[home].placement == Placement::host;
+  Measurement made;
+  made.kind = state.writes ? StepKind::swap_out : StepKind::swap_in;
+  made.instruction = step.instruction;
+  made.leaf = state.leaf;
+  made.name = std::string(state.writes ? "swap-out." : "swap-in.") + (host ? "host" : "disk");
+  made.bytes = 2 * static_cast<double>(state.slice_bytes);
+  return number(std::move(made));
+}
+
+// Of what is the same thing by name.
+std::int32_t Resolver::number(Measurement made) {
   const auto [it, inserted] =
       measurement_index_.emplace(Key(made.instruction, made.kind, made.leaf, made.name),
                                  static_cast<std::int32_t>(result_.measurements.size()));
@@ -183,6 +204,11 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
   resolved.callees = static_cast<std::int32_t>(out.callees.size());
   resolved.callee_count = static_cast<std::int32_t>(step.callees.size());
   resolved.measurement = measurement(step, out, resolved.kernel);
+  resolved.sliced = static_cast<std::int32_t>(out.sliced.size());
+  resolved.sliced_count = static_cast<std::int32_t>(step.sliced.size());
+  for (const planner::SlicedState& state : step.sliced) {
+    out.sliced.push_back({state, measurement(step, state, out)});
+  }
   for (const auto& callee : step.callees) {
     PLIMSOLL_ASSIGN_OR_RETURN(const ResolvedPlan* const nested, resolve(*callee));
     out.callees.push_back(nested);

@@ -20,7 +20,13 @@ struct ResolvedStep {
   std::int32_t workspace = -1, host_workspace = -1, disk_workspace = -1;
   std::int32_t transfer = -1;                  // swap_wait: the step that started it
   std::int32_t callees = 0, callee_count = 0;  // range of ResolvedPlan::callees
+  std::int32_t sliced = 0, sliced_count = 0;   // range of ResolvedPlan::sliced
   std::int32_t measurement = -1;               // of Resolution::measurements
+};
+
+struct ResolvedSlicedState {
+  planner::SlicedState state;
+  std::int32_t measurement = -1;  // of Resolution::measurements
 };
 
 struct ResolvedPlan {
@@ -28,6 +34,7 @@ struct ResolvedPlan {
   std::vector<ResolvedStep> steps;
   std::vector<planner::BufferId> ids;
   std::vector<const ResolvedPlan*> callees;
+  std::vector<ResolvedSlicedState> sliced;
   std::vector<std::int64_t> constant_offsets;  // per buffer; -1 when it is no constant
   std::vector<std::int64_t> bytes;             // per buffer
 };

@@ -121,7 +121,7 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
     case ir::Opcode::call:
       return run_plan(*plan.callees[static_cast<std::size_t>(step.callees)], base, inputs, outputs);
     case ir::Opcode::while_:
-      return run_while(plan, step, inputs, outputs, base);
+      return run_while(plan, step, inputs, outputs, base, frame);
     case ir::Opcode::conditional:
       return run_conditional(plan, step, inputs, outputs, base);
     default:
@@ -150,35 +150,58 @@ Status Run::end_transfer(const ResolvedPlan& plan, const ResolvedStep& step) {
   return status.ok() ? status : status.with_context("'" + start.instruction->name() + "'");
 }
 
+LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step,
+                              const Frame& frame) {
+  const std::span<const ResolvedSlicedState> states(plan.sliced.data() + step.sliced,
+                                                    static_cast<std::size_t>(step.sliced_count));
+  std::vector<LoopWindows::Place> places;
+  for (const ResolvedSlicedState& of : states) {
+    const auto home =
+        static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.outputs + of.state.leaf)]);
+    const planner::Buffer& stack = plan.plan->buffers[home];
+    const bool host = stack.placement == Placement::host;
+    places.push_back(
+        {static_cast<std::byte*>(frame.addresses[static_cast<std::size_t>(of.state.window)]),
+         stack.placement, (host ? frame.base.host : frame.base.disk) + stack.offset});
+  }
+  return LoopWindows(states, std::move(places), transfers_, measured_);
+}
+
 Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
                       std::span<void* const> inputs, std::span<void* const> outputs,
-                      const Base& base) {
+                      const Base& base, const Frame& frame) {
   const ResolvedPlan& condition = *plan.callees[static_cast<std::size_t>(step.callees)];
   const ResolvedPlan& body = *plan.callees[static_cast<std::size_t>(step.callees) + 1];
   for (int i = 0; i < step.output_count; ++i) {
     const auto leaf = static_cast<std::size_t>(i);
     const planner::BufferId id = plan.ids[static_cast<std::size_t>(step.outputs + i)];
-    if (id < 0 || inputs[leaf] == outputs[leaf]) continue;
+    // What has no address lies on another tier.
+    if (id < 0 || outputs[leaf] == nullptr || inputs[leaf] == outputs[leaf]) continue;
     PLIMSOLL_RETURN_IF_ERROR(
         copy(outputs[leaf], inputs[leaf], plan.bytes[static_cast<std::size_t>(id)]));
   }
+  LoopWindows windows = open_windows(plan, step, frame);
+  std::vector<void*> state(outputs.begin(), outputs.end());
   std::vector<void*> addresses;
   for (;;) {
     // The predicate is one host byte outside the budget's account.
     alignas(device::kBufferAlignment) std::byte predicate[device::kBufferAlignment] = {};
     void* predicate_pointer = predicate;
-    PLIMSOLL_RETURN_IF_ERROR(run_plan(condition, base, outputs, std::span(&predicate_pointer, 1)));
+    PLIMSOLL_RETURN_IF_ERROR(run_plan(condition, base, state, std::span(&predicate_pointer, 1)));
     PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
-    if (predicate[0] == std::byte{0}) return ok_status();
-    PLIMSOLL_RETURN_IF_ERROR(run_plan(body, base, outputs, {}, &addresses));
+    if (predicate[0] == std::byte{0}) break;
+    PLIMSOLL_RETURN_IF_ERROR(windows.begin_round(state));
+    PLIMSOLL_RETURN_IF_ERROR(run_plan(body, base, state, {}, &addresses));
+    PLIMSOLL_RETURN_IF_ERROR(windows.end_round());
     for (std::size_t leaf = 0; leaf < body.plan->results.size(); ++leaf) {
       const planner::BufferId id = body.plan->results[leaf];
       if (id < 0) continue;
       const auto result = static_cast<std::size_t>(id);
-      if (addresses[result] == outputs[leaf]) continue;
-      PLIMSOLL_RETURN_IF_ERROR(copy(outputs[leaf], addresses[result], body.bytes[result]));
+      if (addresses[result] == state[leaf]) continue;
+      PLIMSOLL_RETURN_IF_ERROR(copy(state[leaf], addresses[result], body.bytes[result]));
     }
   }
+  return windows.finish();
 }
 
 Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,

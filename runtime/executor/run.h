@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/device/device.h"
+#include "runtime/executor/loop_windows.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/transfers.h"
 
@@ -52,7 +53,9 @@ class Run {
   Status start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status end_transfer(const ResolvedPlan& plan, const ResolvedStep& step);
   Status run_while(const ResolvedPlan& plan, const ResolvedStep& step,
-                   std::span<void* const> inputs, std::span<void* const> outputs, const Base& base);
+                   std::span<void* const> inputs, std::span<void* const> outputs, const Base& base,
+                   const Frame& frame);
+  LoopWindows open_windows(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
                          std::span<void* const> inputs, std::span<void* const> outputs,
                          const Base& base);

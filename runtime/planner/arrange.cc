@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "runtime/planner/problem.h"
+#include "runtime/planner/timeline.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -412,11 +413,17 @@ void choose_variant(Problem& problem, OpId op, int choice) {
   const auto i = static_cast<std::size_t>(op);
   const Op& original = problem.ops[i];
   const auto& row = problem.graph->variants[static_cast<std::size_t>(original.variants)];
+  const SlicedLoop* sliced = problem.sliced_loop(op);
+  const auto seconds = [&](int variant) {
+    const double callees = row[static_cast<std::size_t>(variant)].seconds;
+    return sliced == nullptr ? callees : sliced_seconds(*sliced, callees);
+  };
   const int before = problem.variant[i];
-  if (before >= 0) problem.ops[i].seconds -= row[static_cast<std::size_t>(before)].seconds;
+  if (before >= 0) problem.ops[i].seconds -= seconds(before);
   problem.variant[i] = choice;
-  problem.ops[i].workspace = row[static_cast<std::size_t>(choice)].arena_bytes;
-  problem.ops[i].seconds += row[static_cast<std::size_t>(choice)].seconds;
+  problem.ops[i].workspace = row[static_cast<std::size_t>(choice)].arena_bytes +
+                             (sliced == nullptr ? 0 : sliced->window_bytes);
+  problem.ops[i].seconds += seconds(choice);
 }
 
 }  // namespace plimsoll::planner

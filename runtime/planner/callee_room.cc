@@ -44,6 +44,7 @@ void choose_callees(Problem& problem, std::span<const std::int64_t> profile,
       for (const ValueId v : problem.reads[op]) {
         if (problem.in_arena(v)) others += problem.values[at(v)].bytes;
       }
+      if (const SlicedLoop* sliced = problem.sliced_loop(op)) others += sliced->window_bytes;
     }
     const auto given =
         static_cast<std::int64_t>(static_cast<double>(arena_limit - others) * room.share);
@@ -65,7 +66,9 @@ bool use_room(Problem& problem, std::span<const OpId> schedule, std::int64_t are
   bool changed = false;
   for (OpId op = 0; op < problem.op_count(); ++op) {
     if (problem.ops[at(op)].variants < 0 || room[at(op)] == kUnlimited) continue;
-    const int choice = fastest_within(variants_of(problem, op), room[at(op)]);
+    const SlicedLoop* sliced = problem.sliced_loop(op);
+    const std::int64_t windows = sliced == nullptr ? 0 : sliced->window_bytes;
+    const int choice = fastest_within(variants_of(problem, op), room[at(op)] - windows);
     if (choice >= problem.variant[at(op)]) continue;
     choose_variant(problem, op, choice);
     changed = true;

@@ -11,6 +11,7 @@
 #include "runtime/planner/check.h"
 #include "runtime/planner/check_codecs.h"
 #include "runtime/planner/check_packing.h"
+#include "runtime/planner/check_sliced.h"
 #include "runtime/planner/views.h"
 
 namespace plimsoll::planner {
@@ -28,6 +29,7 @@ struct Content {
   Leaf value{nullptr, 0};
   Codec codec;
   bool encoded = false;
+  bool sliced = false;  // a stack as a loop's windows have it on another tier
   bool is_value() const { return !encoded && codec.kind == CodecKind::none; }
 };
 
@@ -36,7 +38,7 @@ std::int64_t round_up(std::int64_t bytes) {
 }
 
 // Runs a plan on names instead of numbers. Shares nothing with the code that makes plans but the
-// definition of views and of in-place reuse.
+// definition of views, of in-place reuse and of stacks.
 class Checker {
  public:
   enum class Kind : std::uint8_t { entry, callee, loop_body };
@@ -221,7 +223,9 @@ class Checker {
           }
           const bool moves = step.kind == StepKind::swap_out || step.kind == StepKind::swap_in ||
                              step.kind == StepKind::swap_wait || step.kind == StepKind::free;
-          if (is_tier(buffer(id)) && !moves) return fail(name + " is only for transfers");
+          if (is_tier(buffer(id)) && !moves && !is_sliced(step, *list, id)) {
+            return fail(name + " is only for transfers");
+          }
         }
       }
       PLIMSOLL_RETURN_IF_ERROR(execute(step, done));
@@ -234,6 +238,21 @@ class Checker {
       }
     }
     return ok_status();
+  }
+
+  static const SlicedState* sliced_state(const Step& step, std::size_t leaf) {
+    for (const SlicedState& state : step.sliced) {
+      if (state.leaf == static_cast<int>(leaf)) return &state;
+    }
+    return nullptr;
+  }
+
+  // `id` stands in the list (of the step) only where a stack is sliced.
+  static bool is_sliced(const Step& step, const std::vector<BufferId>& list, BufferId id) {
+    for (std::size_t leaf = 0; leaf < list.size(); ++leaf) {
+      if (list[leaf] == id && sliced_state(step, leaf) == nullptr) return false;
+    }
+    return true;
   }
 
   Status execute(const Step& step, std::unordered_set<const Instruction*>& done) {
@@ -315,6 +334,7 @@ class Checker {
       return fail("a transfer is between the arena and another tier");
     }
     if (buffer(near).bytes != buffer(far).bytes) return fail("a transfer between different sizes");
+    if (content(step.inputs[0]).sliced) return fail("a stack comes back slice by slice");
     if (held_.contains(near)) return fail("moves what an asynchronous start still reads");
     // Lasts until the wait; what comes is not there before.
     content(step.outputs[0]) = {};
@@ -415,10 +435,17 @@ class Checker {
       const auto& wanted = leaves_of(*operand);
       for (std::size_t leaf = 0; leaf < shapes.size(); ++leaf, ++k) {
         if (k >= step.inputs.size()) return fail("too few inputs");
+        const SlicedState* sliced = sliced_state(step, k);
+        if (sliced != nullptr && sliced->writes) {
+          if (step.inputs[k] >= 0)
+            return fail("a stack that is written slice by slice has no input");
+          continue;
+        }
         if (shapes[leaf]->is_array() != (step.inputs[k] >= 0)) return fail("input kind mismatch");
         if (!shapes[leaf]->is_array()) continue;
         const auto b = static_cast<std::size_t>(step.inputs[k]);
         if (plan_.buffers[b].host) return fail("reads host memory");
+        if (contents_[b].sliced != (sliced != nullptr)) return fail("a stack is read otherwise");
         if (contents_[b].value != wanted[leaf] || contents_[b].encoded) {
           return fail("input " + std::to_string(k) + " does not hold '" +
                       wanted[leaf].first->name() + "'");
@@ -442,6 +469,7 @@ class Checker {
       }
     }
     PLIMSOLL_RETURN_IF_ERROR(end_async(instruction));
+    PLIMSOLL_RETURN_IF_ERROR(check_sliced_states(step));
     PLIMSOLL_RETURN_IF_ERROR(write_outputs(step));
     if (op_class == ir::OpClass::async && async_start_of(instruction) == nullptr) {
       for (const BufferId id : step.inputs) {
@@ -482,7 +510,10 @@ class Checker {
       const BufferId id = step.outputs[o];
       if (shapes[o]->is_array() != (id >= 0)) return fail("output kind mismatch");
       if (id < 0) continue;
-      if (plan_.buffers[static_cast<std::size_t>(id)].bytes != round_up(shapes[o]->byte_size())) {
+      const SlicedState* sliced = sliced_state(step, o);
+      const std::int64_t bytes =
+          sliced != nullptr ? sliced->stored_bytes() : round_up(shapes[o]->byte_size());
+      if (plan_.buffers[static_cast<std::size_t>(id)].bytes != bytes) {
         return fail("output " + std::to_string(o) + " has the wrong size");
       }
       // What a loop does not change stays: in the buffer it is read from, and no other.
@@ -499,7 +530,8 @@ class Checker {
           }
         }
       }
-      PLIMSOLL_RETURN_IF_ERROR(write(id, {{&instruction, static_cast<int>(o)}, {}, false}));
+      PLIMSOLL_RETURN_IF_ERROR(
+          write(id, {{&instruction, static_cast<int>(o)}, {}, false, sliced != nullptr}));
     }
     if (step.workspace >= 0) {
       if (!is_buffer(step.workspace) || !is_alive(step.workspace)) return fail("bad workspace");
@@ -512,6 +544,34 @@ class Checker {
       content(step.workspace) = {};
     }
     return check_callees(step);
+  }
+
+  // Each stack is one, lies on a tier, and has a window of its own.
+  Status check_sliced_states(const Step& step) {
+    if (step.sliced.empty()) return ok_status();
+    if (Status status = check_stacks(step); !status.ok()) return fail(status.message());
+    for (std::size_t i = 0; i < step.sliced.size(); ++i) {
+      const SlicedState& state = step.sliced[i];
+      const BufferId home = step.outputs[static_cast<std::size_t>(state.leaf)];
+      if (!is_buffer(home) || !is_tier(buffer(home))) return fail("a sliced stack is on no tier");
+      const BufferId window = state.window;
+      if (!is_buffer(window) || !is_alive(window) || buffer(window).placement != Placement::arena ||
+          buffer(window).bytes < state.window_bytes() || window == step.workspace ||
+          in_transfer_[static_cast<std::size_t>(window)] >= 0 || held_.contains(window)) {
+        return fail("a stack's window cannot be used");
+      }
+      for (const auto* list : {&step.inputs, &step.outputs}) {
+        if (std::find(list->begin(), list->end(), window) != list->end()) {
+          return fail("a stack's window is in use");
+        }
+      }
+      for (std::size_t k = 0; k < i; ++k) {
+        if (step.sliced[k].window == window) return fail("two stacks have one window");
+      }
+      content(window) = {};
+      needs_pin_[static_cast<std::size_t>(window)] = 1;
+    }
+    return ok_status();
   }
 
   // Of the block of a step's callees; -1 when it is none.

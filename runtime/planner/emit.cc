@@ -165,8 +165,18 @@ class Emitter {
     for (const BufferId b : step.inputs) touch(b, now);
     for (const auto& [v, b] : outputs_) holder(v) = b;
     outputs_.clear();
-    if (what.workspace > 0) {
-      step.workspace = add_buffer(Placement::arena, 0, what.workspace, what.instruction, 0);
+    std::int64_t workspace = what.workspace;
+    if (const SlicedLoop* sliced = problem_.sliced_loop(op)) {
+      workspace -= sliced->window_bytes;
+      step.sliced = sliced->states;
+      for (SlicedState& state : step.sliced) {
+        state.window =
+            add_buffer(Placement::arena, 0, state.window_bytes(), what.instruction, state.leaf);
+        touch(state.window, now);
+      }
+    }
+    if (workspace > 0) {
+      step.workspace = add_buffer(Placement::arena, 0, workspace, what.instruction, 0);
       touch(step.workspace, now);
     }
     if (what.variants >= 0) {
@@ -233,6 +243,9 @@ class Emitter {
         if (b >= 0) plan_.recomputed_bytes += buffer(b).bytes;
       }
     }
+    for (const SlicedState& state : step.sliced) {
+      ++(state.writes ? plan_.counts.swap_out : plan_.counts.swap_in);
+    }
     for (const auto& callee : step.callees) {
       plan_.counts.compute += callee->counts.compute;
       plan_.counts.recompute += callee->counts.recompute;
@@ -290,6 +303,7 @@ class Emitter {
     for (const Step& step : plan_.steps) {
       if (step.kind == StepKind::swap_out) buffer(step.inputs.front()).pinned = true;
       if (step.kind == StepKind::swap_in) buffer(step.outputs.front()).pinned = true;
+      for (const SlicedState& state : step.sliced) buffer(state.window).pinned = true;
     }
     for (const Step& step : plan_.steps) {
       if (step.instruction == nullptr || step.kind == StepKind::swap_wait) continue;
@@ -330,6 +344,9 @@ class Emitter {
     std::vector<char> is_workspace(plan_.buffers.size(), 0);
     for (const Step& step : plan_.steps) {
       if (step.workspace >= 0) is_workspace[static_cast<std::size_t>(step.workspace)] = 1;
+      for (const SlicedState& state : step.sliced) {
+        is_workspace[static_cast<std::size_t>(state.window)] = 1;
+      }
     }
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
       const Buffer& b = plan_.buffers[i];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -33,6 +34,10 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
     PlanOptions own = options_;
     own.remedies.swap = own.remedies.swap && graph.role == Role::entry;
     forms_ = find_forms(problem_, own);
+    stacks_ = find_stacks(problem_, own);
+    for (std::size_t count = stacks_.size(); count > 0; count /= 2) {
+      add_sliced(std::span(stacks_).first(count));
+    }
   }
   Schedule once(static_cast<std::size_t>(problem_.op_count()));
   std::iota(once.begin(), once.end(), 0);
@@ -41,6 +46,17 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
   steps_.back().rung = make_rung(peak, std::move(once));
   works_ = peak;
   set_targets();
+}
+
+void Ladder::add_sliced(std::span<const Stack> stacks) {
+  Sliced sliced;
+  sliced.problem = slice_stacks(problem_, stacks, options_);
+  sliced.options = without_stacks(stacks, options_);
+  sliced.forms = find_forms(sliced.problem, sliced.options);
+  Schedule once(static_cast<std::size_t>(sliced.problem.op_count()));
+  std::iota(once.begin(), once.end(), 0);
+  evaluate(sliced.problem, once, &sliced.unlimited_profile);
+  sliced_.push_back(std::move(sliced));
 }
 
 Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule,
@@ -77,28 +93,29 @@ bool Ladder::fits(Rung& rung, std::int64_t limit) {
 }
 
 // No op can run in less than its operands, results and workspace.
-std::int64_t Ladder::least_arena() const {
+std::int64_t Ladder::least_arena(const Problem& problem) const {
   std::int64_t most = 0;
-  for (OpId op = 0; op < problem_.op_count(); ++op) {
+  for (OpId op = 0; op < problem.op_count(); ++op) {
     std::int64_t bytes = 0, reused = 0;
-    for (const ValueId v : problem_.reads[op]) {
-      if (problem_.in_arena(v)) bytes += problem_.values[static_cast<std::size_t>(v)].bytes;
+    for (const ValueId v : problem.reads[op]) {
+      if (problem.in_arena(v)) bytes += problem.values[static_cast<std::size_t>(v)].bytes;
     }
-    for (const ValueId v : problem_.outputs[op]) {
-      if (v >= 0 && problem_.in_arena(v))
-        bytes += problem_.values[static_cast<std::size_t>(v)].bytes;
+    for (const ValueId v : problem.outputs[op]) {
+      if (v >= 0 && problem.in_arena(v)) bytes += problem.values[static_cast<std::size_t>(v)].bytes;
     }
-    for (const Reuse& r : problem_.reuse[static_cast<std::size_t>(op)]) {
-      if (problem_.in_arena(r.input) && problem_.in_arena(r.output)) {
-        reused += problem_.values[static_cast<std::size_t>(r.output)].bytes;
+    for (const Reuse& r : problem.reuse[static_cast<std::size_t>(op)]) {
+      if (problem.in_arena(r.input) && problem.in_arena(r.output)) {
+        reused += problem.values[static_cast<std::size_t>(r.output)].bytes;
       }
     }
-    const Op& what = problem_.ops[static_cast<std::size_t>(op)];
+    const Op& what = problem.ops[static_cast<std::size_t>(op)];
     const std::int64_t workspace =
         what.variants < 0
             ? what.workspace
             : graph_.variants[static_cast<std::size_t>(what.variants)].back().arena_bytes;
-    most = std::max(most, bytes - std::min(reused, bytes) + workspace);
+    const SlicedLoop* sliced = problem.sliced_loop(op);
+    const std::int64_t windows = sliced == nullptr ? 0 : sliced->window_bytes;
+    most = std::max(most, bytes - std::min(reused, bytes) + workspace + windows);
   }
   return most;
 }
@@ -107,7 +124,9 @@ void Ladder::set_targets() {
   if (options_.policy == Policy::none) return;
   if (!options_.remedies.recompute && forms_.empty() && graph_.variants.empty()) return;
   const std::int64_t top = steps_.front().rung.live;
-  const std::int64_t bottom = std::max({least_arena(), top / 512, std::int64_t{64}});
+  std::int64_t least = least_arena(problem_);
+  if (!sliced_.empty()) least = std::min(least, least_arena(sliced_.front().problem));
+  const std::int64_t bottom = std::max({least, top / 512, std::int64_t{64}});
   if (bottom >= top) return;
   const int ops = problem_.op_count();
   const int steps = ops <= 3'000 ? 14 : ops <= 30'000 ? 10 : 6;
@@ -174,22 +193,40 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
   return better && total_seconds(problem, *better) >= least_seconds ? better : walked;
 }
 
-// What works at `target`.
+// What works at `target`. Stacks are sliced where it takes time to do without.
 std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_seconds) {
+  Start own{problem_, options_, forms_, unlimited_profile_};
+  std::vector<Rung> rungs = make_rungs_of(own, target, least_seconds);
+  const double least = steps_.front().rung.seconds;
+  for (Sliced& sliced : sliced_) {
+    if (std::any_of(rungs.begin(), rungs.end(),
+                    [&](const Rung& r) { return r.seconds <= least; })) {
+      break;
+    }
+    Start start{sliced.problem, sliced.options, sliced.forms, sliced.unlimited_profile, true};
+    std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
+    std::move(more.begin(), more.end(), std::back_inserter(rungs));
+  }
+  return rungs;
+}
+
+std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t target,
+                                                double least_seconds) const {
   std::vector<Rung> rungs;
+  Problem& problem = start.problem;
   for (const CalleeRoom& room : callee_rooms(graph_)) {
-    choose_callees(problem_, unlimited_profile_, target, room);
-    std::optional<Schedule> schedule = make_schedule(problem_, target, least_seconds);
-    const bool hinted = std::any_of(forms_.begin(), forms_.end(), [&](const Form& form) {
-      const Hint hint = problem_.values[static_cast<std::size_t>(form.value)].hint;
+    choose_callees(problem, start.unlimited_profile, target, room);
+    std::optional<Schedule> schedule = make_schedule(problem, target, least_seconds);
+    const bool hinted = std::any_of(start.forms.begin(), start.forms.end(), [&](const Form& form) {
+      const Hint hint = problem.values[static_cast<std::size_t>(form.value)].hint;
       return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
     });
-    if (!forms_.empty() && target < steps_.front().rung.live) {
-      const auto recompute = [&](const Problem& problem, std::int64_t limit) {
-        return make_schedule(problem, limit, 0);
+    if (!start.forms.empty() && target < steps_.front().rung.live) {
+      const auto recompute = [&](const Problem& changed, std::int64_t limit) {
+        return make_schedule(changed, limit, 0);
       };
-      auto plan =
-          plan_remedies(problem_, forms_, options_, target, steps_.front().rung.seconds, recompute);
+      auto plan = plan_remedies(problem, start.forms, start.options, target,
+                                steps_.front().rung.seconds, recompute);
       if (plan) {
         if (hinted) schedule.reset();
         auto upgraded = std::make_shared<Problem>(*plan->problem);
@@ -198,8 +235,14 @@ std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_s
       }
     }
     if (!schedule) continue;
-    use_room(problem_, *schedule, target);
-    rungs.push_back(make_rung(target, std::move(*schedule)));
+    if (start.sliced) {
+      auto upgraded = std::make_shared<Problem>(problem);
+      use_room(*upgraded, *schedule, target);
+      rungs.push_back(make_rung(target, std::move(*schedule), std::move(upgraded)));
+    } else {
+      use_room(problem, *schedule, target);
+      rungs.push_back(make_rung(target, std::move(*schedule)));
+    }
   }
   return rungs;
 }
@@ -370,9 +413,15 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
   return plans;
 }
 
+const BoundModel& Ladder::bound_model() {
+  if (!bound_model_) {
+    bound_model_ = make_plan_bound_model(relax_stacks(problem_, stacks_), options_);
+  }
+  return *bound_model_;
+}
+
 std::int64_t Ladder::floor_lower_bound() {
-  if (!bound_model_) bound_model_ = make_plan_bound_model(problem_, options_);
-  return fixed_bytes() + least_arena_bytes(*bound_model_);
+  return fixed_bytes() + least_arena_bytes(bound_model());
 }
 
 // The ladder's own ops in the order in which the rung's schedule first runs them.
@@ -411,11 +460,11 @@ double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
   const std::vector<OpId> order = order_of(*planned);
   if (static_cast<int>(order.size()) != problem_.op_count()) return once;
   if (!std::is_sorted(order.begin(), order.end())) {
-    const BoundModel model = make_plan_bound_model(reordered(problem_, order), options_);
+    const Problem relaxed = reordered(relax_stacks(problem_, stacks_), order);
+    const BoundModel model = make_plan_bound_model(relaxed, options_);
     return lower_bound(model, limit - fixed_bytes()).seconds;
   }
-  if (!bound_model_) bound_model_ = make_plan_bound_model(problem_, options_);
-  return lower_bound(*bound_model_, limit - fixed_bytes()).seconds;
+  return lower_bound(bound_model(), limit - fixed_bytes()).seconds;
 }
 
 Result<Plan> Ladder::plan_with(const Chooser& choose) {

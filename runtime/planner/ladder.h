@@ -5,12 +5,14 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/planner/bound_model.h"
 #include "runtime/planner/evaluate.h"
 #include "runtime/planner/problem.h"
 #include "runtime/planner/remedies.h"
+#include "runtime/planner/slice_stacks.h"
 
 namespace plimsoll::planner {
 
@@ -53,6 +55,21 @@ class Ladder {
     Plan plan;
     bool emitted = false, packed_fully = false;
   };
+  // What plans are made from.
+  struct Start {
+    Problem& problem;
+    const PlanOptions& options;  // what it leaves of the tiers
+    std::span<const Form> forms;
+    std::span<const std::int64_t> unlimited_profile;
+    bool sliced = false;
+  };
+  // The problem with some of its stacks on other tiers, slice by slice.
+  struct Sliced {
+    Problem problem;
+    PlanOptions options;
+    std::vector<Form> forms;
+    std::vector<std::int64_t> unlimited_profile;
+  };
   struct Step {
     Rung rung;
     std::int64_t portions_end = 0;  // the target above
@@ -75,7 +92,9 @@ class Ladder {
   bool fits(Rung& rung, std::int64_t limit);
   std::vector<OpId> order_of(const Rung& rung) const;
   void select_variants(const std::vector<int>& variants);
-  std::int64_t least_arena() const;
+  std::int64_t least_arena(const Problem& problem) const;
+  const BoundModel& bound_model();
+  void add_sliced(std::span<const Stack> stacks);
   void set_targets();
   const Problem& problem_of(const Rung& rung) const {
     return rung.problem ? *rung.problem : problem_;
@@ -87,6 +106,7 @@ class Ladder {
   std::optional<Schedule> search_more(const Problem& problem, std::int64_t target,
                                       double least_seconds) const;
   std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
+  std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds) const;
   bool try_target(std::int64_t target);
   bool try_next_target();
   bool extend();
@@ -103,8 +123,10 @@ class Ladder {
   std::int64_t works_ = 0, fails_ = 0;  // the lowest target that works, the next that failed
   int failures_ = 0, halvings_ = 0;
   std::vector<Form> forms_;
-  std::deque<Rung> below_;   // of the targets below the last step that were tried
-  std::vector<Step> steps_;  // from the one that gives up nothing downwards
+  std::vector<Stack> stacks_;
+  std::vector<Sliced> sliced_;  // all stacks first, then fewer, the largest
+  std::deque<Rung> below_;      // of the targets below the last step that were tried
+  std::vector<Step> steps_;     // from the one that gives up nothing downwards
 };
 
 }  // namespace plimsoll::planner

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/alignment.h"
 #include "runtime/ir/module.h"
 #include "runtime/planner/codec.h"
 
@@ -23,7 +24,7 @@ enum class Placement : std::uint8_t {
   parameter,  // the caller's buffer of parameter leaf `index`
   output,     // the caller's buffer of result leaf `index`
   constant,   // the constant instruction `source`
-  host,       // at `offset` of the plan's host block; only transfers touch it
+  host,       // at `offset` of the plan's host block; only transfers touch it (swaps, SlicedState)
   disk,       // at `offset` of the plan's part of the spill file; only transfers touch it
 };
 
@@ -59,6 +60,40 @@ enum class StepKind : std::uint8_t {
   free,    // bookkeeping: inputs[] are dead from here on
 };
 
+// A leaf of a while's state that is a stack of slices (stacks.h) on the host or disk, of which the
+// arena holds a window of kSlots slices: round n works on slice first + n * step, in slot n %
+// kSlots. A stack that is written is copied out slice by slice, each once its round is over; one
+// that is read is copied in, each a round ahead; both in the background. The body sees the stack at
+// the address where it would begin if the slice in the window were in its place.
+struct SlicedState {
+  static constexpr int kSlots = 2;
+  int leaf = 0;
+  bool writes = false;
+  BufferId window = -1;
+  std::int64_t slices = 0, slice_bytes = 0;
+  std::int64_t rounds = 0, first = 0, step = 0;
+
+  // Where the slices lie on their tier, and what that takes.
+  std::int64_t stride() const { return round_up(slice_bytes); }
+  std::int64_t stored_bytes() const { return slices * stride(); }
+  // A slice keeps its place modulo the alignment, so that the stack's address is aligned.
+  std::int64_t slot_bytes() const {
+    return slice_bytes % kBufferAlignment == 0 ? slice_bytes
+                                               : round_up(slice_bytes + kBufferAlignment - 1);
+  }
+  std::int64_t window_bytes() const { return kSlots * slot_bytes(); }
+  // Of slice `index` in its slot.
+  std::int64_t slot_offset(std::int64_t index) const {
+    return index * slice_bytes % kBufferAlignment;
+  }
+  bool operator==(const SlicedState&) const = default;
+
+ private:
+  static std::int64_t round_up(std::int64_t bytes) {
+    return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  }
+};
+
 struct Plan;
 
 struct Step {
@@ -81,6 +116,9 @@ struct Step {
   //   while: the state lives in this step's outputs (the executor first copies inputs there unless
   //   they are the same buffers); condition and body take the state as parameters.
   std::vector<std::shared_ptr<const Plan>> callees;
+  // while: of these leaves the output is a buffer of the tier; so is the input of one that is read,
+  // and one that is written has none.
+  std::vector<SlicedState> sliced;
 };
 
 // Bytes at the peak, by cause.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -119,6 +120,18 @@ struct Graph {
 Graph extract(const ir::Computation& computation, Role role,
               std::span<const ParameterResidency> residency, const CostModel& cost_model);
 
+// The stacks that a loop of a problem has on other tiers, slice by slice.
+struct SlicedLoop {
+  std::vector<SlicedState> states;  // windows not yet placed
+  std::int64_t window_bytes = 0;    // a part of the op's workspace
+  std::int64_t rounds = 0;
+  // Per round: how long its transfers keep each of the engines (timeline.h), and what compute steps
+  // lose to them.
+  std::array<double, 4> engine_seconds{};
+  double taken_seconds = 0;
+  double lost_seconds = 0;  // of the whole loop, besides
+};
+
 // A graph in execution order, with a home for every value: result copies and parameter uploads are
 // ops of their own, and every op's number is its place in the order.
 struct Problem {
@@ -137,9 +150,16 @@ struct Problem {
   // Per value, the value that it is a view of, or -1: a view has no bytes of its own, what reads it
   // reads the other too, and it is undefined as soon as the other is made again. Empty: no views.
   std::vector<ValueId> view_of;
+  std::vector<std::int32_t> sliced_of;  // per op, of `sliced`, or -1; empty: none is
+  std::vector<SlicedLoop> sliced;
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
 
   int op_count() const { return static_cast<int>(ops.size()); }
+  // Null for an op whose stacks, if it has some, are as any value.
+  const SlicedLoop* sliced_loop(OpId op) const {
+    if (sliced_of.empty() || sliced_of[static_cast<std::size_t>(op)] < 0) return nullptr;
+    return &sliced[static_cast<std::size_t>(sliced_of[static_cast<std::size_t>(op)])];
+  }
   bool in_arena(ValueId v) const { return values[static_cast<std::size_t>(v)].home == Home::arena; }
 };
 

@@ -43,7 +43,8 @@ class Pricer {
         now = std::max(now, end[static_cast<std::size_t>(step.transfer)]);
         continue;
       }
-      const Times times = of_step(plan, step);
+      Times times = of_step(plan, step);
+      if (!step.sliced.empty()) times.predicted += sliced_loss(plan, step);
       now += times.predicted;
       if (step.kind != StepKind::recompute && step.codec.kind == CodecKind::none) {
         once += times.unlimited;
@@ -104,6 +105,20 @@ class Pricer {
     sum.predicted += most.predicted;
     sum.unlimited += most.unlimited;
     return sum;
+  }
+
+  // What the transfers of a loop's stacks add to its callees' time.
+  double sliced_loss(const Plan& plan, const Step& step) const {
+    SlicedLoop loop;
+    for (const SlicedState& state : step.sliced) {
+      const BufferId home = step.outputs[static_cast<std::size_t>(state.leaf)];
+      const bool disk = plan.buffers[static_cast<std::size_t>(home)].placement == Placement::disk;
+      add_transfers(loop, state, disk ? options_.disk : options_.host, disk);
+    }
+    const double trips = trip_count(*step.instruction);
+    const double callees = (trips + 1) * step.callees[0]->predicted_seconds +
+                           trips * step.callees[1]->predicted_seconds;
+    return sliced_seconds(loop, callees) - callees;
   }
 
   const CostModel& model_;

@@ -10,6 +10,27 @@ double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_s
   return tier.latency_seconds + static_cast<double>(bytes) / bytes_per_second;
 }
 
+// A pipeline of equal jobs: each part once, and the longest again for every round but one.
+double sliced_seconds(const SlicedLoop& loop, double callee_seconds) {
+  const auto rounds = static_cast<double>(loop.rounds);
+  const double round = callee_seconds / rounds + loop.taken_seconds;
+  double once = round, longest = round;
+  for (const double seconds : loop.engine_seconds) {
+    once += seconds;
+    longest = std::max(longest, seconds);
+  }
+  return once + (rounds - 1) * longest + loop.lost_seconds;
+}
+
+void add_transfers(SlicedLoop& loop, const SlicedState& state, const Tier& tier, bool disk) {
+  const double seconds = transfer_seconds(
+      tier, state.slice_bytes, state.writes ? tier.out_bytes_per_second : tier.in_bytes_per_second);
+  const int engine = disk ? (state.writes ? kDiskOut : kDiskIn) : state.writes ? kHostOut : kHostIn;
+  loop.engine_seconds[static_cast<std::size_t>(engine)] += seconds;
+  loop.taken_seconds += tier.compute_share * seconds;
+  loop.rounds = std::max(loop.rounds, state.rounds);
+}
+
 Timeline simulate(const Problem& problem, std::span<const OpId> schedule) {
   Timeline line;
   line.start.assign(schedule.size(), 0);

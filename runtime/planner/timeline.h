@@ -16,6 +16,12 @@ inline constexpr int kHostOut = 0, kHostIn = 1, kDiskOut = 2, kDiskIn = 3, kEngi
 // How long a transfer keeps its engine.
 double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second);
 
+// How long a loop takes whose rounds wait for slices of its stacks: what `callee_seconds` is all
+// its rounds' work, copies in and out go on beside it, a round ahead and behind.
+double sliced_seconds(const SlicedLoop& loop, double callee_seconds);
+// Adds the transfers of one more stack to each round.
+void add_transfers(SlicedLoop& loop, const SlicedState& state, const Tier& tier, bool disk);
+
 // When everything happens if every step takes its predicted time. Steps run one after another;
 // starting a transfer takes of their time only what it will slow them down by, a swap_wait lasts
 // until its transfer is over.

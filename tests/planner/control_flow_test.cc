@@ -9,6 +9,7 @@
 #include "runtime/planner/cost_model.h"
 #include "runtime/planner/evaluate.h"
 #include "runtime/planner/planner.h"
+#include "runtime/planner/remedies.h"
 #include "runtime/planner/trip_count.h"
 #include "runtime/planner/views.h"
 
@@ -444,14 +445,20 @@ TEST(ControlFlow, AStackBetweenTwoLoopsIsOneBufferThatBothUseInPlace) {
 
 TEST(ControlFlow, AStackBetweenTwoLoopsMovesToTheHostAsAWhole) {
   const auto module = parse(kScan);
-  constexpr std::int64_t kStack = 8 * 16384 * 4;
-  const Plan kept = plan_of(*module);
   PlanOptions options;
-  options.limit_bytes = kept.peak_bytes - kStack / 2;
-  options.remedies.recompute = false;
-  options.remedies.compress = false;
   options.host.bytes = 1 << 30;
-  const Result<Plan> plan = make_plan(*module, kCostModel, options);
+  const auto whole = [](const Problem& problem, std::span<const Form> forms) {
+    std::vector<Choice> choices;
+    for (const Form& form : forms) {
+      const Value& value = problem.values[static_cast<std::size_t>(form.value)];
+      if (form.kind != RemedyKind::swap_host || value.source->name() != "loop" || value.leaf != 2) {
+        continue;
+      }
+      choices.push_back(choose_form(problem, form, problem.uses[form.value].back()));
+    }
+    return choices;
+  };
+  const Result<Plan> plan = plan_with_choices(*module, kCostModel, options, whole);
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   const Status status = check_plan(*module, *plan);
   EXPECT_TRUE(status.ok()) << status.to_string();

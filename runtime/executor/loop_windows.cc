@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/loop_windows.h"
+
+#include <chrono>
+#include <string>
+
+namespace plimsoll::executor {
+
+using planner::SlicedState;
+
+std::byte* LoopWindows::slot(std::size_t k, std::int64_t round) const {
+  const SlicedState& state = states_[k].state;
+  return places_[k].window + round % SlicedState::kSlots * state.slot_bytes() +
+         state.slot_offset(state.first + round * state.step);
+}
+
+Status LoopWindows::start(std::size_t k, std::int64_t round) {
+  const SlicedState& state = states_[k].state;
+  const std::int64_t index = state.first + round * state.step;
+  bool& open = under_way_[k][static_cast<std::size_t>(round) % kSlots];
+  PLIMSOLL_RETURN_IF_ERROR(transfers_.start(&open, state.writes, places_[k].tier,
+                                            places_[k].offset + index * state.stride(),
+                                            slot(k, round), state.slice_bytes));
+  open = true;
+  return ok_status();
+}
+
+Status LoopWindows::wait(std::size_t k, std::int64_t round) {
+  bool& open = under_way_[k][static_cast<std::size_t>(round) % kSlots];
+  if (!open) return ok_status();
+  open = false;
+  if (measured_.empty()) return transfers_.wait(&open, nullptr);
+  const auto begin = std::chrono::steady_clock::now();
+  double seconds = 0;
+  PLIMSOLL_RETURN_IF_ERROR(transfers_.wait(&open, &seconds));
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  MeasuredTime& time = measured_[static_cast<std::size_t>(states_[k].measurement)];
+  time.seconds += waited.count();
+  time.transfer_seconds += seconds;
+  ++time.launches;
+  return ok_status();
+}
+
+Status LoopWindows::begin_round(std::span<void*> state) {
+  for (std::size_t k = 0; k < states_.size(); ++k) {
+    const SlicedState& of = states_[k].state;
+    if (round_ >= of.rounds) {
+      return internal_error("a loop with " + std::to_string(of.rounds) + " rounds planned goes on");
+    }
+    if (!of.writes && round_ == 0) PLIMSOLL_RETURN_IF_ERROR(start(k, round_));
+    PLIMSOLL_RETURN_IF_ERROR(wait(k, round_));
+    if (!of.writes && round_ + 1 < of.rounds) PLIMSOLL_RETURN_IF_ERROR(start(k, round_ + 1));
+    // Where the stack would begin: arithmetic on addresses, as no array lies there.
+    const auto address =
+        reinterpret_cast<std::uintptr_t>(slot(k, round_)) -
+        static_cast<std::uintptr_t>((of.first + round_ * of.step) * of.slice_bytes);
+    state[static_cast<std::size_t>(of.leaf)] = reinterpret_cast<void*>(address);
+  }
+  return ok_status();
+}
+
+Status LoopWindows::end_round() {
+  for (std::size_t k = 0; k < states_.size(); ++k) {
+    if (states_[k].state.writes) PLIMSOLL_RETURN_IF_ERROR(start(k, round_));
+  }
+  ++round_;
+  return ok_status();
+}
+
+Status LoopWindows::finish() {
+  for (std::size_t k = 0; k < states_.size(); ++k) {
+    for (std::int64_t slot = 0; slot < SlicedState::kSlots; ++slot) {
+      PLIMSOLL_RETURN_IF_ERROR(wait(k, slot));
+    }
+    if (round_ != states_[k].state.rounds) {
+      return internal_error("a loop with " + std::to_string(states_[k].state.rounds) +
+                            " rounds planned ended after " + std::to_string(round_));
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace plimsoll::executor
