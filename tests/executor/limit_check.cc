@@ -22,6 +22,7 @@ struct LimitedRun {
   std::int64_t peak_bytes = 0, measured_bytes = 0;
   planner::StepCounts counts;
   double predicted_seconds = 0;
+  bool slices = false;
 };
 
 // At fixed speeds: plans do not depend on the machine.
@@ -88,6 +89,7 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
   run.peak_bytes = plan.peak_bytes;
   run.measured_bytes = budget->statistics().peak_bytes;
   run.counts = plan.counts;
+  for (const planner::Step& step : plan.steps) run.slices = run.slices || !step.sliced.empty();
   run.predicted_seconds = plan.predicted_seconds;
   if (run.measured_bytes > limit) run.error = "measured peak is over the limit";
   // The plan counts every constant of the module; the run holds those that are used.
@@ -147,6 +149,7 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
       if (run.counts.recompute > 0) ++report->recomputing_plans;
       if (run.counts.encode > 0) ++report->encoding_plans;
       if (run.counts.swap_out > 0) ++report->swapping_plans;
+      if (run.slices) ++report->slicing_plans;
     }
   }
   if (floor->bytes > 0) {

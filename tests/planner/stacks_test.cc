@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/stacks.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/ir/text.h"
+#include "runtime/planner/cost_model.h"
+#include "runtime/planner/loop_counters.h"
+#include "runtime/planner/planner.h"
+#include "runtime/planner/problem.h"
+#include "runtime/planner/timeline.h"
+#include "tests/cases/gru_step.h"
+
+namespace plimsoll::planner {
+namespace {
+
+std::unique_ptr<ir::Module> parse(const std::string& text) {
+  auto module = ir::parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().to_string();
+  return std::move(*module);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+std::optional<StackAccess> access_of(const std::string& text, const char* loop, int leaf) {
+  static std::vector<std::unique_ptr<ir::Module>> kept;
+  kept.push_back(parse(text));
+  return find_stack_access(*kept.back()->entry()->find(loop), leaf);
+}
+
+const std::string kStep = cases::gru_step(8, 4, 16);
+
+TEST(Stacks, OneLoopWritesTheStackAndAnotherReadsItBackwards) {
+  const auto written = access_of(kStep, "scan", 2);
+  ASSERT_TRUE(written.has_value());
+  EXPECT_TRUE(written->writes);
+  EXPECT_EQ(written->slices, 8);
+  EXPECT_EQ(written->slice_bytes, 4 * 16 * 4);
+  EXPECT_EQ(std::pair(written->first, written->step),
+            (std::pair<std::int64_t, std::int64_t>(0, 1)));
+  const auto read = access_of(kStep, "gradient", 2);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_FALSE(read->writes);
+  EXPECT_EQ(read->rounds, 8);
+  EXPECT_EQ(std::pair(read->first, read->step), (std::pair<std::int64_t, std::int64_t>(7, -1)));
+}
+
+TEST(Stacks, NeitherStatesNorWeightsNorCountersAreStacks) {
+  for (const int leaf : {0, 1, 6, 7}) EXPECT_FALSE(access_of(kStep, "scan", leaf)) << leaf;
+  for (const int leaf : {0, 1, 6, 8}) EXPECT_FALSE(access_of(kStep, "gradient", leaf)) << leaf;
+}
+
+TEST(Stacks, AStackThatIsNotWrittenThroughoutIsNone) {
+  EXPECT_FALSE(access_of(
+      replaced(kStep, "n = s32[] constant(8)\n  ROOT less", "n = s32[] constant(7)\n  ROOT less"),
+      "scan", 2));
+}
+
+TEST(Stacks, ALoopThatAlsoReadsWhatItWritesHasNoStack) {
+  EXPECT_FALSE(access_of(replaced(kStep, "hs2 = f32[8,4,16] dynamic-update-slice(hs,",
+                                  "seen = f32[8,4,16] negate(hs)\n"
+                                  "  hs2 = f32[8,4,16] dynamic-update-slice(seen,"),
+                         "scan", 2));
+  EXPECT_FALSE(access_of(replaced(kStep, "h = f32[4,16] reshape(h1)",
+                                  "m = f32[1,4,16] slice(hs), slice={[0:1],[0:4],[0:16]}\n"
+                                  "  ha = f32[1,4,16] add(h1, m)\n  h = f32[4,16] reshape(ha)"),
+                         "gradient", 2));
+}
+
+TEST(Stacks, RoundsThatDependOnDataAreNotKnown) {
+  EXPECT_FALSE(access_of(replaced(kStep, "i = s32[] constant(0)\n  nothing",
+                                  "f = f32[1,1,1] slice(xs), slice={[0:1],[0:1],[0:1]}\n"
+                                  "  g = f32[] reshape(f)\n  i = s32[] convert(g)\n  nothing"),
+                         "scan", 2));
+}
+
+TEST(LoopCounters, FollowTheBodysIntegersRoundByRound) {
+  const auto module = parse(R"(
+HloModule m
+condition { s = (u8[], s32[], s32[]) parameter(0)
+  i = u8[] get-tuple-element(s), index=0
+  n = u8[] constant(3)
+  ROOT less = pred[] compare(i, n), direction=NE }
+body { s = (u8[], s32[], s32[]) parameter(0)
+  i = u8[] get-tuple-element(s), index=0
+  a = s32[] get-tuple-element(s), index=1
+  b = s32[] get-tuple-element(s), index=2
+  one = u8[] constant(1)
+  next = u8[] add(i, one)
+  sum = s32[] add(a, b)
+  ROOT t = (u8[], s32[], s32[]) tuple(next, b, sum) }
+ENTRY e {
+  i = u8[] constant(254)
+  a = s32[] constant(0)
+  b = s32[] constant(1)
+  start = (u8[], s32[], s32[]) tuple(i, a, b)
+  ROOT loop = (u8[], s32[], s32[]) while(start), condition=condition, body=body
+})");
+  const ir::Instruction& loop = *module->entry()->find("loop");
+  const auto sums = scalar_by_round(loop, *loop.while_body()->find("sum"), {});
+  ASSERT_TRUE(sums.has_value());
+  // The counter wraps around: 254, 255, 0, 1, 2.
+  EXPECT_EQ(*sums, (std::vector<std::int64_t>{1, 2, 3, 5, 8}));
+}
+
+TEST(Stacks, OnlyWindowsLieInTheArenaWhereTheStackIsSliced) {
+  const auto module = parse(cases::gru_step(32, 64, 128));
+  const RooflineCostModel cost_model;
+  PlanOptions options;
+  const auto kept = make_plan(*module, cost_model, options);
+  ASSERT_TRUE(kept.ok());
+  options.host.bytes = 1 << 30;
+  options.limit_bytes = kept->peak_bytes * 3 / 10;
+  const auto plan = make_plan(*module, cost_model, options);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_TRUE(check_plan(*module, *plan).ok());
+  constexpr std::int64_t kSlice = 64 * 128 * 4;
+  int windows = 0;
+  for (const Step& step : plan->steps) {
+    for (const SlicedState& state : step.sliced) {
+      EXPECT_EQ(plan->buffers[static_cast<std::size_t>(state.window)].bytes, 2 * kSlice);
+      ++windows;
+    }
+  }
+  EXPECT_EQ(windows, 6);
+  EXPECT_EQ(plan->host_bytes, 3 * 32 * kSlice);
+  EXPECT_LE(plan->lower_bound_seconds, plan->predicted_seconds);
+  // Nothing that is wrong with a window goes unseen.
+  const auto find = [](Plan& wrong) -> SlicedState& {
+    for (Step& step : wrong.steps) {
+      if (!step.sliced.empty()) return step.sliced[0];
+    }
+    return wrong.steps[0].sliced[0];
+  };
+  const std::vector<std::pair<std::function<void(Plan&)>, std::string>> wrongs = {
+      {[&](Plan& p) { find(p).step = -1; }, "is not used as the stack that the step says"},
+      {[&](Plan& p) { find(p).rounds = 31; }, "is not used as the stack that the step says"},
+      {[&](Plan& p) { find(p).leaf = 1; }, ""},
+      {[&](Plan& p) { find(p).window = -1; }, "a stack's window cannot be used"},
+      {[&](Plan& p) { p.buffers[static_cast<std::size_t>(find(p).window)].pinned = false; },
+       "is in a transfer and not pinned"},
+      {[&](Plan& p) { p.host_bytes += 64; }, "the bytes of a tier are not what it says"}};
+  for (const auto& [change, text] : wrongs) {
+    Plan wrong = *plan;
+    change(wrong);
+    const Status status = check_plan(*module, wrong);
+    EXPECT_FALSE(status.ok()) << text;
+    EXPECT_NE(status.message().find(text), std::string::npos) << status.message();
+  }
+}
+
+TEST(SlicedSeconds, AreThoseOfTheLongestPartAndTheOthersOnce) {
+  SlicedLoop loop;
+  Tier tier;
+  tier.latency_seconds = 1;
+  tier.out_bytes_per_second = tier.in_bytes_per_second = 100;
+  SlicedState state;
+  state.slice_bytes = 100;
+  state.rounds = 10;
+  state.writes = true;
+  add_transfers(loop, state, tier, false);
+  EXPECT_DOUBLE_EQ(sliced_seconds(loop, 50), 10 * 5 + 2);  // hidden but for the last
+  EXPECT_DOUBLE_EQ(sliced_seconds(loop, 10), 10 * 2 + 1);  // the link is what takes long
+  tier.compute_share = 0.5;
+  loop = {};
+  add_transfers(loop, state, tier, true);
+  EXPECT_DOUBLE_EQ(sliced_seconds(loop, 50), 10 * (5 + 1) + 2);
+}
+
+}  // namespace
+}  // namespace plimsoll::planner
