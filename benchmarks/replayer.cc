@@ -29,7 +29,7 @@ int fail(const plimsoll::Status& status, int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string model_path, schedule_path, limit_text = "100%peak", speed_text;
+  std::string model_path, schedule_path, limit_text = "100%peak", speed_text, host_text;
   bool addresses = false;
   CLI::App app("Checks a schedule of a recorded training step.", "replayer");
   app.add_option("model", model_path, "The flattened step")->required();
@@ -40,10 +40,13 @@ int main(int argc, char** argv) {
   app.add_option("--memory-limit", limit_text, "In bytes, or as a share such as 50%peak")
       ->capture_default_str();
   CLI::Option* by_address = app.add_flag("--addresses", addresses, "Count the limit in addresses");
-  app.add_option(
-         "--link-speed", speed_text,
-         "Bytes per second to and from host memory, such as 25GB, of a schedule with copies")
-      ->excludes(by_address);
+  CLI::Option* link =
+      app.add_option(
+             "--link-speed", speed_text,
+             "Bytes per second to and from host memory, such as 25GB, of a schedule with copies")
+          ->excludes(by_address);
+  app.add_option("--host-limit", host_text, "Bytes of host memory that copies may take")
+      ->needs(link);
   CLI11_PARSE(app, argc, argv);
 
   const auto limit = plimsoll::parse_memory_limit(limit_text, "--memory-limit");
@@ -57,6 +60,12 @@ int main(int argc, char** argv) {
     if (!parsed.ok()) return fail(parsed.status(), 2);
     speed = *parsed;
   }
+  std::int64_t host_limit = -1;
+  if (!host_text.empty()) {
+    const auto parsed = plimsoll::parse_byte_size(host_text, "--host-limit");
+    if (!parsed.ok()) return fail(parsed.status(), 2);
+    host_limit = *parsed;
+  }
   const auto model_text = read_file(model_path);
   if (!model_text.ok()) return fail(model_text.status(), 2);
   const auto schedule = read_file(schedule_path);
@@ -65,7 +74,8 @@ int main(int argc, char** argv) {
   if (!model.ok()) return fail(model.status(), 2);
 
   const std::int64_t bytes = limit->resolve(0, model->peak_bytes);
-  const auto replay = plimsoll::replayer::replay(*model, *schedule, {bytes, addresses, speed});
+  const auto replay =
+      plimsoll::replayer::replay(*model, *schedule, {bytes, addresses, speed, host_limit});
   if (!replay.ok()) return fail(replay.status().with_context(schedule_path), 1);
   nlohmann::ordered_json json = {{"limit_bytes", bytes},
                                  {"nanoseconds", replay->nanoseconds},
@@ -76,6 +86,7 @@ int main(int argc, char** argv) {
   if (speed > 0) {
     json["swapped_bytes"] = replay->swapped_bytes;
     json["stalled_nanoseconds"] = replay->stalled_nanoseconds;
+    json["host_peak_bytes"] = replay->host_peak_bytes;
   }
   std::cout << json.dump(2) << "\n";
   return 0;

@@ -25,6 +25,7 @@ struct Action {
   Kind kind = Kind::run;
   std::int32_t target = 0;
   std::vector<Place> places;
+  bool is_last_wait = false;  // for the copy on the host
 };
 
 bool take_number(std::string_view& text, std::int64_t most, std::int64_t& value) {
@@ -45,6 +46,7 @@ bool parse_action(std::string_view line, const Model& model, Action& action) {
   if (!take_number(line, count - 1, value)) return false;
   action.target = static_cast<std::int32_t>(value);
   action.places.clear();
+  action.is_last_wait = false;
   while (runs && !line.empty()) {
     Place place;
     if (line[0] != ' ') return false;
@@ -135,7 +137,10 @@ class Walk {
           "(--link-speed BYTES_PER_S)");
     }
     if (action.kind == Kind::copy_out) return copy_out(action.target);
-    return action.kind == Kind::copy_in ? copy_in(action.target) : wait(action.target);
+    if (action.kind == Kind::copy_in) return copy_in(action.target);
+    PLIMSOLL_RETURN_IF_ERROR(wait(action.target));
+    if (action.is_last_wait) host_bytes_ -= bytes_of(action.target);
+    return ok_status();
   }
 
   Result<Replay> finish() {
@@ -200,6 +205,13 @@ class Walk {
   Status copy_out(std::int32_t storage) {
     PLIMSOLL_RETURN_IF_ERROR(check_resident(storage));
     PLIMSOLL_RETURN_IF_ERROR(start_copy(storage, Link::Way::out));
+    host_bytes_ += bytes_of(storage);
+    if (options_.host_limit_bytes >= 0 && host_bytes_ > options_.host_limit_bytes) {
+      return failed_precondition("copying storage " + std::to_string(storage) + " out needs " +
+                                 std::to_string(host_bytes_) + " bytes of host memory (limit " +
+                                 std::to_string(options_.host_limit_bytes) + ")");
+    }
+    result_.host_peak_bytes = std::max(result_.host_peak_bytes, host_bytes_);
     result_.swapped_bytes += bytes_of(storage);
     for (const std::int32_t t : tensors_of_[index(storage)]) copied_[index(t)] = defined_[index(t)];
     return ok_status();
@@ -345,9 +357,52 @@ class Walk {
   std::vector<bool> defined_;
   std::vector<bool> copied_;  // per tensor: comes back with the copy of its storage
   Link link_;
+  std::int64_t host_bytes_ = 0;
   std::vector<bool> has_run_;
   Replay result_;
 };
+
+struct Line {
+  std::int64_t number = 0;
+  Action action;
+  std::string name() const { return "line " + std::to_string(number); }
+};
+
+Status read_lines(std::string_view schedule, const Model& model, std::vector<Line>& lines) {
+  std::int64_t number = 0;
+  while (!schedule.empty()) {
+    const std::size_t end = std::min(schedule.find('\n'), schedule.size());
+    std::string_view text = schedule.substr(0, end);
+    schedule.remove_prefix(std::min(end + 1, schedule.size()));
+    ++number;
+    if (text.ends_with('\r')) text.remove_suffix(1);
+    if (text.empty()) continue;
+    Line line;
+    line.number = number;
+    if (!parse_action(text, model, line.action)) {
+      return failed_precondition(line.name() + ": '" + std::string(text) +
+                                 "' is no action on this model");
+    }
+    lines.push_back(std::move(line));
+  }
+  return ok_status();
+}
+
+// Nobody needs the copy on the host after the last wait before the storage is copied out again.
+void mark_last_waits(const Model& model, std::vector<Line>& lines) {
+  std::vector<Action*> last(model.storages.size(), nullptr);
+  const auto mark = [](Action*& wait) {
+    if (wait != nullptr) wait->is_last_wait = true;
+    wait = nullptr;
+  };
+  for (Line& line : lines) {
+    if (line.action.kind != Kind::copy_out && line.action.kind != Kind::wait) continue;
+    Action*& wait = last[static_cast<std::size_t>(line.action.target)];
+    if (line.action.kind == Kind::copy_out) mark(wait);
+    if (line.action.kind == Kind::wait) wait = &line.action;
+  }
+  for (Action*& wait : last) mark(wait);
+}
 
 }  // namespace
 
@@ -356,21 +411,11 @@ Result<Replay> replay(const Model& model, std::string_view schedule, const Repla
     return invalid_argument("what is copied in has no address: a link or addresses, not both");
   }
   Walk walk(model, options);
-  std::int64_t number = 0;
-  Action action;
-  while (!schedule.empty()) {
-    const std::size_t end = std::min(schedule.find('\n'), schedule.size());
-    std::string_view line = schedule.substr(0, end);
-    schedule.remove_prefix(std::min(end + 1, schedule.size()));
-    ++number;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
-    const std::string context = "line " + std::to_string(number);
-    if (!parse_action(line, model, action)) {
-      return failed_precondition(context + ": '" + std::string(line) +
-                                 "' is no action on this model");
-    }
-    PLIMSOLL_RETURN_IF_ERROR(walk.act(action).with_context(context));
+  std::vector<Line> lines;
+  PLIMSOLL_RETURN_IF_ERROR(read_lines(schedule, model, lines));
+  mark_last_waits(model, lines);
+  for (const Line& line : lines) {
+    PLIMSOLL_RETURN_IF_ERROR(walk.act(line.action).with_context(line.name()));
   }
   return walk.finish();
 }

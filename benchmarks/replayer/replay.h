@@ -13,6 +13,7 @@ struct ReplayOptions {
   std::int64_t limit_bytes = 0;
   bool addresses = false;  // the schedule says where storages lie, and the limit counts that
   std::int64_t link_bytes_per_second = 0;  // to and from host memory; 0: nothing is copied there
+  std::int64_t host_limit_bytes = -1;      // of the copies there at any moment; -1: none
 };
 
 struct Replay {
@@ -23,6 +24,7 @@ struct Replay {
   std::int64_t peak_with_holes = 0;  // with addresses: constants, and the highest end of a storage
   std::int64_t swapped_bytes = 0;    // copied out
   std::int64_t stalled_nanoseconds = 0;  // of waiting for copies
+  std::int64_t host_peak_bytes = 0;      // of the copies on the host
 };
 
 // Walks a schedule, one action a line:
@@ -39,7 +41,8 @@ struct Replay {
 // 10 us and its bytes over the link's speed, beside the operations; only waiting takes time. What
 // is copied out can't be freed before the wait, and can be copied in any number of times after it.
 // What is copied in takes its bytes from the start on, can be read after the wait, and brings the
-// views of it that had been made. Every copy must be waited for.
+// views of it that had been made. Every copy must be waited for. A copy takes host memory from the
+// start of the copy out until the wait for the last copy in that is made of it.
 // FAILED_PRECONDITION names the line of the first violation.
 Result<Replay> replay(const Model& model, std::string_view schedule, const ReplayOptions& options);
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/planner/recorded_swap_bound.h"
 #include "runtime/planner/recorded_swap_search.h"
 
 namespace plimsoll::planner {
@@ -49,7 +50,7 @@ Result<RecordedSwapPlan> plan_recorded_swaps(const RecordedStep& step, std::int6
     }
     plan.limit_bytes = limit_bytes;
     plan.peak_bytes = found->peak_bytes;
-    plan.unlimited_seconds = plan.lower_bound_seconds = base_seconds;
+    plan.unlimited_seconds = base_seconds;
     plan.predicted_seconds = static_cast<double>(found->nanoseconds) * 1e-9;
     if (step.total_nanoseconds > 0) {
       plan.overhead = 100.0 * static_cast<double>(found->nanoseconds - step.total_nanoseconds) /
@@ -58,6 +59,12 @@ Result<RecordedSwapPlan> plan_recorded_swaps(const RecordedStep& step, std::int6
     result.stalled_seconds = static_cast<double>(found->stalled_nanoseconds) * 1e-9;
     result.swapped_bytes = found->swapped_bytes;
     result.actions = text_of(found->actions);
+  }
+  result.plan.lower_bound_seconds = base_seconds;
+  if (effort.level != SearchEffort::Level::quick && !effort.reorder) {
+    result.plan.lower_bound_seconds =
+        swap_bound_seconds(step.problem, limit_bytes - step.problem.parameter_bytes, tier,
+                           result.plan.predicted_seconds);
   }
   result.plan.planning_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -203,6 +203,21 @@ TEST(ReplayerLink, BooksWhatIsCopiedOutUntilTheWait) {
             "line 4: storage 1 is still being copied out (w 1 must come first)");
 }
 
+TEST(ReplayerLink, HoldsACopyOnTheHostUntilTheLastCopyInOfIt) {
+  const auto host_peak = [](const std::string& schedule, std::int64_t host_limit) {
+    const auto result = replay(model(), schedule, {99, false, kSpeed, host_limit});
+    return result.ok() ? std::to_string(result->host_peak_bytes) : result.status().message();
+  };
+  const std::string head = "c 0\nc 1\nc 2\no 1\nw 1\nf 1\n";
+  const std::string one_by_one = head + "i 1\nw 1\no 2\nw 2\nc 3\n";
+  EXPECT_EQ(host_peak(one_by_one, -1), "20");
+  EXPECT_EQ(host_peak(one_by_one, 20), "20");
+  const std::string together = head + "o 2\ni 1\nw 1\nw 2\nc 3\n";
+  EXPECT_EQ(host_peak(together, 30), "30");
+  EXPECT_EQ(host_peak(together, 29),
+            "line 7: copying storage 2 out needs 30 bytes of host memory (limit 29)");
+}
+
 TEST(ReplayerLink, BooksWhatIsCopiedInFromTheStart) {
   const std::string head = "c 0\nc 1\no 1\nw 1\nf 1\n";
   EXPECT_EQ(error_with_link(head + "i 1\nc 0\n", 23),

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/recorded_swap_bound.h"
+
+#include <vector>
+
+#include "runtime/planner/bound.h"
+#include "runtime/planner/recorded_swap_room.h"
+
+namespace plimsoll::planner {
+
+double swap_bound_seconds(const Problem& problem, std::int64_t arena_limit, const Tier& tier,
+                          double most_seconds) {
+  constexpr int kLevels = 64, kHalvings = 7;
+  std::vector<double> seconds;
+  double base = 0;
+  for (const Op& op : problem.ops) {
+    seconds.push_back(op.seconds);
+    base += op.seconds;
+  }
+  const auto too_little = [&](double more) {
+    const RoomyProblem roomy =
+        add_room(problem, room_in_tier(seconds, tier, more), kLevels, Rounding::up);
+    return lower_bound_seconds(roomy.problem, arena_limit + roomy.most) > base + more;
+  };
+  // What is too little is a bound: with less, the link carries less yet.
+  double bound = 0, above = most_seconds - base;
+  if (above <= 0 || !too_little(0)) return base;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (bound + above) / 2;
+    (too_little(middle) ? bound : above) = middle;
+  }
+  return base + bound;
+}
+
+}  // namespace plimsoll::planner
