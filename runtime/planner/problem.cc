@@ -59,7 +59,6 @@ Problem reordered(const Problem& problem, std::span<const OpId> order) {
   result.ops.clear();
   result.variant.clear();
   result.reuse.clear();
-  result.sliced_of.clear();
   const auto take = [&](const Rows& from, Rows& to) {
     to = Rows();
     for (const OpId op : order) {
@@ -72,7 +71,6 @@ Problem reordered(const Problem& problem, std::span<const OpId> order) {
     result.ops.push_back(problem.ops[at(order[k])]);
     result.variant.push_back(problem.variant[at(order[k])]);
     result.reuse.push_back(problem.reuse[at(order[k])]);
-    if (!problem.sliced_of.empty()) result.sliced_of.push_back(problem.sliced_of[at(order[k])]);
   }
   take(problem.inputs, result.inputs);
   take(problem.outputs, result.outputs);

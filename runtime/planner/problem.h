@@ -75,6 +75,7 @@ struct Op {
   std::int64_t workspace = 0;
   bool recomputable = false;
   std::int32_t variants = -1;  // control flow: row of Graph::variants
+  std::int32_t sliced = -1;    // a loop some of whose stacks are sliced: of Problem::sliced
 };
 
 // In place: `output` may be written into the buffer of `input` when that dies at the op.
@@ -150,15 +151,14 @@ struct Problem {
   // Per value, the value that it is a view of, or -1: a view has no bytes of its own, what reads it
   // reads the other too, and it is undefined as soon as the other is made again. Empty: no views.
   std::vector<ValueId> view_of;
-  std::vector<std::int32_t> sliced_of;  // per op, of `sliced`, or -1; empty: none is
   std::vector<SlicedLoop> sliced;
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
 
   int op_count() const { return static_cast<int>(ops.size()); }
   // Null for an op whose stacks, if it has some, are as any value.
   const SlicedLoop* sliced_loop(OpId op) const {
-    if (sliced_of.empty() || sliced_of[static_cast<std::size_t>(op)] < 0) return nullptr;
-    return &sliced[static_cast<std::size_t>(sliced_of[static_cast<std::size_t>(op)])];
+    const std::int32_t row = ops[static_cast<std::size_t>(op)].sliced;
+    return row < 0 ? nullptr : &sliced[static_cast<std::size_t>(row)];
   }
   bool in_arena(ValueId v) const { return values[static_cast<std::size_t>(v)].home == Home::arena; }
 };

@@ -143,7 +143,6 @@ class Applier {
     new_op_.push_back(id);
     out_.ops.push_back(base_.ops[at(op)]);
     out_.variant.push_back(base_.variant[at(op)]);
-    if (!base_.sliced_of.empty()) out_.sliced_of.push_back(base_.sliced_of[at(op)]);
     for (const ValueId v : base_.inputs[op]) out_.inputs.push(renamed(v));
     for (const ValueId v : base_.reads[op]) out_.reads.push(renamed(v));
     for (const ValueId v : base_.outputs[op]) {
@@ -189,7 +188,6 @@ class Applier {
     op.recomputable = recomputable;
     out_.ops.push_back(op);
     out_.variant.push_back(-1);
-    if (!base_.sliced_of.empty()) out_.sliced_of.push_back(-1);
     out_.reuse.emplace_back();
     for (const ValueId v : reads) {
       out_.inputs.push(v);

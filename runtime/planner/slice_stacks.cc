@@ -67,7 +67,6 @@ class Slicer {
 
   Problem run() {
     out_ = base_;
-    out_.sliced_of.assign(base_.ops.size(), -1);
     for (const Stack& stack : stacks_) slice(stack);
     forget_contents();
     drop_dead_ops();
@@ -76,7 +75,7 @@ class Slicer {
 
  private:
   SlicedLoop& loop_of(OpId op) {
-    auto& row = out_.sliced_of[at(op)];
+    std::int32_t& row = out_.ops[at(op)].sliced;
     if (row < 0) {
       row = static_cast<std::int32_t>(out_.sliced.size());
       out_.sliced.emplace_back();
@@ -150,7 +149,6 @@ class Slicer {
     kept.ops.clear();
     kept.variant.clear();
     kept.reuse.clear();
-    kept.sliced_of.clear();
     kept.inputs = kept.outputs = kept.reads = Rows();
     const auto take = [](const Rows& from, OpId op, Rows& to) {
       for (const std::int32_t item : from[op]) to.push(item);
@@ -170,7 +168,6 @@ class Slicer {
       kept.ops.push_back(out_.ops[at(op)]);
       kept.variant.push_back(out_.variant[at(op)]);
       kept.reuse.push_back(out_.reuse[at(op)]);
-      kept.sliced_of.push_back(out_.sliced_of[at(op)]);
       take(out_.inputs, op, kept.inputs);
       take(out_.outputs, op, kept.outputs);
       take(out_.reads, op, kept.reads);

@@ -98,6 +98,7 @@ class PriceSwapper {
     to.values = base_.values;
     to.results = base_.results;
     to.view_of = base_.view_of;
+    to.sliced = base_.sliced;
     to.parameter_bytes = base_.parameter_bytes;
     to.output_bytes = base_.output_bytes;
   }
