@@ -4,9 +4,12 @@
 #include <chrono>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "runtime/planner/recorded_swap_bound.h"
+#include "runtime/planner/recorded_swap_cover.h"
 #include "runtime/planner/recorded_swap_search.h"
 
 namespace plimsoll::planner {
@@ -19,6 +22,35 @@ std::string text_of(const std::vector<CopyAction>& actions) {
     text += ' ' + std::to_string(action.target) + '\n';
   }
   return text;
+}
+
+// The fastest found whose copies fit into the tier. Which plans there are does not depend on how
+// much that is: the one that may take any number of bytes comes first, then ones that may take ever
+// less, each slower than the one before; the first that fits is taken. So more bytes never give a
+// slower plan.
+std::optional<CoveredSchedule> find_copies(const RecordedStep& step, std::int64_t limit_bytes,
+                                           const SearchEffort& effort, const Tier& tier,
+                                           std::span<const OpId> recomputed) {
+  if (tier.bytes <= 0) return std::nullopt;
+  constexpr int kLevels = 12;
+  constexpr double kLevel = 0.75;
+  Tier part = tier;
+  part.bytes = kUnlimited;
+  auto found = search_copies(step, limit_bytes, part, effort, recomputed);
+  if (!found || found->tier_peak_bytes <= tier.bytes) return found;
+  SearchEffort quick = effort;
+  quick.level = SearchEffort::Level::quick;
+  auto bytes = static_cast<double>(found->tier_peak_bytes);
+  std::int64_t least = found->nanoseconds;
+  for (int level = 0; level < kLevels; ++level) {
+    bytes *= kLevel;
+    part.bytes = static_cast<std::int64_t>(bytes);
+    found = search_copies(step, limit_bytes, part, quick, recomputed);
+    if (!found || found->nanoseconds < least) continue;
+    least = found->nanoseconds;
+    if (found->tier_peak_bytes <= tier.bytes) return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -39,7 +71,7 @@ Result<RecordedSwapPlan> plan_recorded_swaps(const RecordedStep& step, std::int6
     result.plan.schedule.clear();
     result.actions = schedule_text(step, begin);
   }
-  auto found = search_copies(step, limit_bytes, tier, effort, begin);
+  const auto found = find_copies(step, limit_bytes, effort, tier, begin);
   if (!found && begin.empty()) return recomputed.status();
   if (found && found->swapped_bytes > 0) {
     RecordedPlan& plan = result.plan;

@@ -26,7 +26,7 @@ struct RecordedSwapPlan {
   double stalled_seconds = 0;
 };
 
-// RESOURCE_EXHAUSTED when no plan is found.
+// RESOURCE_EXHAUSTED when no plan is found. A tier of more bytes never gives a slower plan.
 Result<RecordedSwapPlan> plan_recorded_swaps(const RecordedStep& step, std::int64_t limit_bytes,
                                              const SearchEffort& effort, const Tier& tier);
 

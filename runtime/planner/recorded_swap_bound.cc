@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/recorded_swap_bound.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "runtime/planner/bound.h"
@@ -24,12 +25,12 @@ double swap_bound_seconds(const Problem& problem, std::int64_t arena_limit, cons
   };
   // What is too little is a bound: with less, the link carries less yet.
   double bound = 0, above = most_seconds - base;
-  if (above <= 0 || !too_little(0)) return base;
+  if (above <= 0 || !too_little(0)) return std::min(base, most_seconds);
   for (int i = 0; i < kHalvings; ++i) {
     const double middle = (bound + above) / 2;
     (too_little(middle) ? bound : above) = middle;
   }
-  return base + bound;
+  return std::min(base + bound, most_seconds);
 }
 
 }  // namespace plimsoll::planner

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "benchmarks/replayer/replay.h"
+#include "tests/planner/recorded_graphs.h"
 
 namespace plimsoll {
 namespace {
@@ -45,9 +48,73 @@ TEST(RecordedSwap, TakesTheTimeAndBytesThatTheReplayerCounts) {
     ASSERT_TRUE(replay.ok()) << replay.status().to_string();
     EXPECT_EQ(replay->peak_bytes, plan->plan.peak_bytes);
     EXPECT_EQ(replay->swapped_bytes, plan->swapped_bytes);
-    // Each copy counts up to a nanosecond more.
-    EXPECT_NEAR(static_cast<double>(replay->nanoseconds), plan->plan.predicted_seconds * 1e9, 50);
+    EXPECT_EQ(replay->nanoseconds, std::llround(plan->plan.predicted_seconds * 1e9));
+    EXPECT_LE(plan->plan.lower_bound_seconds, plan->plan.predicted_seconds);
   }
+}
+
+TEST(RecordedSwap, PlansWithViewsReplayAtEveryLimitAndHostMemory) {
+  // Copies take 10 us and about 1 us, ops 1 to 9 us.
+  constexpr std::int64_t kSpeed = 100'000'000;
+  planner::SearchEffort effort;
+  effort.level = planner::SearchEffort::Level::quick;
+  int with_copies = 0;
+  for (std::uint32_t seed = 1; seed <= 2; ++seed) {
+    const std::string text = planner::recorded_chain(14, seed, "00");
+    const auto step = planner::parse_recorded_step(text, "chain");
+    ASSERT_TRUE(step.ok()) << step.status().to_string();
+    const auto model = replayer::parse_model(text, "chain");
+    ASSERT_TRUE(model.ok()) << model.status().to_string();
+    const auto all = planner::plan_recorded_step(*step, planner::kUnlimited, effort);
+    ASSERT_TRUE(all.ok()) << all.status().to_string();
+    for (const int percent : {50, 70}) {
+      const std::int64_t limit = all->unlimited_peak_bytes * percent / 100;
+      double before = std::numeric_limits<double>::infinity();
+      for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{200}, std::int64_t{400},
+                                       std::int64_t{800}, planner::kUnlimited}) {
+        planner::Tier host;
+        host.bytes = bytes;
+        host.in_bytes_per_second = host.out_bytes_per_second = static_cast<double>(kSpeed);
+        const auto plan = planner::plan_recorded_swaps(*step, limit, effort, host);
+        if (!plan.ok() && before == std::numeric_limits<double>::infinity()) continue;
+        ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+        const auto replay = replayer::replay(*model, plan->actions, {limit, false, kSpeed, bytes});
+        ASSERT_TRUE(replay.ok()) << "seed " << seed << ": " << replay.status().to_string();
+        EXPECT_EQ(replay->nanoseconds, std::llround(plan->plan.predicted_seconds * 1e9));
+        EXPECT_EQ(replay->peak_bytes, plan->plan.peak_bytes);
+        EXPECT_LE(plan->plan.predicted_seconds, before);
+        before = plan->plan.predicted_seconds;
+        with_copies += replay->swapped_bytes > 0;
+      }
+    }
+  }
+  EXPECT_GE(with_copies, 8);
+}
+
+TEST(RecordedSwap, MoreHostMemoryNeverGivesASlowerPlan) {
+  const std::string text = there_and_back(12);
+  const auto step = planner::parse_recorded_step(text, "there_and_back");
+  ASSERT_TRUE(step.ok()) << step.status().to_string();
+  const auto model = replayer::parse_model(text, "there_and_back");
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  constexpr std::int64_t kSpeed = 1'500'000'000, kLimit = 7'001'000;
+  planner::SearchEffort effort;
+  effort.level = planner::SearchEffort::Level::quick;
+  double before = std::numeric_limits<double>::infinity();
+  int faster = 0;
+  for (std::int64_t bytes = 0; bytes <= 13'000'000; bytes += 1'000'000) {
+    planner::Tier host;
+    host.bytes = bytes;
+    host.in_bytes_per_second = host.out_bytes_per_second = static_cast<double>(kSpeed);
+    const auto plan = planner::plan_recorded_swaps(*step, kLimit, effort, host);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    const auto replay = replayer::replay(*model, plan->actions, {kLimit, false, kSpeed, bytes});
+    ASSERT_TRUE(replay.ok()) << replay.status().to_string();
+    EXPECT_LE(plan->plan.predicted_seconds, before) << bytes;
+    faster += plan->plan.predicted_seconds < before;
+    before = plan->plan.predicted_seconds;
+  }
+  EXPECT_GE(faster, 3);
 }
 
 }  // namespace

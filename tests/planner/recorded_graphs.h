@@ -9,8 +9,10 @@
 namespace plimsoll::planner {
 
 // The text of a recorded step: `layers` ops forward, each with a view and a small second result,
-// as many backward that read both, and a gradient per layer to hold.
-inline std::string recorded_chain(int layers, std::uint32_t seed) {
+// as many backward that read both, and a gradient per layer to hold. `more_digits` is put behind
+// all times.
+inline std::string recorded_chain(int layers, std::uint32_t seed,
+                                  const std::string& more_digits = "") {
   std::mt19937 random(seed);
   const auto draw = [&](int low, int high) {
     return low + static_cast<int>(random() % static_cast<unsigned>(high - low + 1));
@@ -33,10 +35,10 @@ inline std::string recorded_chain(int layers, std::uint32_t seed) {
     const int op = static_cast<int>(ops.size());
     const int out = storage(draw(50, 150), 0, 0);
     const int made = tensor(out, op), extra = tensor(storage(draw(1, 9), 0, 0), op);
-    ops.push_back(name(draw(10, 90)) + " 1 " + name(activations.back()) + " 2 " + name(made) +
-                  " 1 " + name(extra) + " 1");
+    ops.push_back(name(draw(10, 90)) + more_digits + " 1 " + name(activations.back()) + " 2 " +
+                  name(made) + " 1 " + name(extra) + " 1");
     const int view = tensor(out, op + 1);
-    ops.push_back("1 1 " + name(made) + " 1 " + name(view) + " 0");
+    ops.push_back("1" + more_digits + " 1 " + name(made) + " 1 " + name(view) + " 0");
     activations.push_back(view);
     small.push_back(extra);
   }
@@ -45,8 +47,8 @@ inline std::string recorded_chain(int layers, std::uint32_t seed) {
     const int op = static_cast<int>(ops.size());
     const int weight = tensor(storage(draw(1, 5), 0, 1), op);
     const int next = tensor(storage(draw(50, 150), 0, 0), op);
-    ops.push_back(name(draw(10, 90)) + " 3 " + name(gradient) + " " + name(small[i]) + " " +
-                  name(activations[i]) + " 2 " + name(weight) + " 1 " + name(next) + " 1");
+    ops.push_back(name(draw(10, 90)) + more_digits + " 3 " + name(gradient) + " " + name(small[i]) +
+                  " " + name(activations[i]) + " 2 " + name(weight) + " 1 " + name(next) + " 1");
     gradient = next;
     held += name(weight) + " ";
   }
