@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Real training steps under memory limits: the CNN and the GPT of the examples, an LSTM unrolled
 // over 100 steps and a U-Net, at shares of their unlimited peak and at the floor, planned in
-// several ways. Rows go to standard error as they are done; prints one JSON object with all of
-// them, and how far they are from what is aimed at: measured within 3 points of predicted, the
-// default planner never slower than the others, with all remedies <= 5 % at half the peak and <= 12
-// % at 35 % of it, the same bits everywhere, the measured peak under the limit.
+// several ways. A table goes to standard error row by row, then all missed aims: measured within 3
+// points of predicted, the default planner never slower than the others, with all remedies <= 5 %
+// at half the peak and <= 12 % at 35 % of it, the same bits everywhere, the measured peak under the
+// limit. One JSON object with all of it goes to standard output.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -23,26 +23,27 @@ namespace {
 using nlohmann::ordered_json;
 using plimsoll::benchmarks::StepRow;
 
+void print_header() {
+  std::fprintf(stderr, "%-5s %5s %-9s %10s %10s %9s %9s %6s %6s  %-4s %6s %7s  %s\n", "step",
+               "limit", "method", "bytes", "ms", "predicted", "measured", "diff", "CPU", "bits",
+               "peak", "planned", "recomputed, encoded, swapped");
+}
+
 void print_row(const StepRow& row) {
+  std::fprintf(stderr, "%-5s %5s %-9s %10s ", row.workload.c_str(), row.limit.c_str(),
+               row.method.c_str(), plimsoll::format_bytes(row.limit_bytes).c_str());
   if (!row.ran) {
-    std::fprintf(stderr, "%-5s %5s %-9s %10s  does not run: floor %s\n", row.workload.c_str(),
-                 row.limit.c_str(), row.method.c_str(),
-                 plimsoll::format_bytes(row.limit_bytes).c_str(),
+    std::fprintf(stderr, "does not run: floor %s\n",
                  plimsoll::format_bytes(row.floor_bytes).c_str());
     return;
   }
   std::fprintf(
-      stderr,
-      "%-5s %5s %-9s %10s  %8.2f ms  measured %+7.1f %% (CPU %+7.1f %%)  predicted %+7.1f %%  "
-      "bound %+6.1f %%  peak %5.1f %%  %lld recomputed, %lld encoded, %lld swapped  "
-      "planned in %.2f s%s%s\n",
-      row.workload.c_str(), row.limit.c_str(), row.method.c_str(),
-      plimsoll::format_bytes(row.limit_bytes).c_str(), 1e3 * row.step_seconds, row.measured_percent,
-      row.cpu_percent, row.predicted_percent, row.lower_bound_percent,
+      stderr, "%10.2f %+8.1f%% %+8.1f%% %+6.1f %+6.1f  %-4s %5.1f%% %6.2fs  %lld, %lld, %lld\n",
+      1e3 * row.step_seconds, row.predicted_percent, row.measured_percent,
+      row.measured_percent - row.predicted_percent, row.cpu_percent, row.same_bits ? "same" : "NOT",
       100.0 * static_cast<double>(row.peak_bytes) / static_cast<double>(row.limit_bytes),
-      static_cast<long long>(row.recomputes), static_cast<long long>(row.encodes),
-      static_cast<long long>(row.swaps), row.planning_seconds, row.same_bits ? "" : "  OTHER BITS",
-      row.peak_bytes <= row.limit_bytes ? "" : "  OVER THE LIMIT");
+      row.planning_seconds, static_cast<long long>(row.recomputes),
+      static_cast<long long>(row.encodes), static_cast<long long>(row.swaps));
 }
 
 ordered_json to_json(const StepRow& row) {
@@ -59,6 +60,8 @@ ordered_json to_json(const StepRow& row) {
   json["measured_percent"] = row.measured_percent;
   json["cpu_percent"] = row.cpu_percent;
   json["predicted_percent"] = row.predicted_percent;
+  json["planned_percent"] = row.planned_percent;
+  json["replans"] = row.replans;
   json["lower_bound_percent"] = row.lower_bound_percent;
   json["predicted_seconds"] = row.predicted_seconds;
   json["unlimited_predicted_seconds"] = row.unlimited_seconds;
@@ -90,8 +93,8 @@ std::vector<std::string> missed_aims(const std::vector<StepRow>& rows) {
       continue;
     }
     if (row.peak_bytes > row.limit_bytes) missed.push_back(name + ": over the limit");
-    if (row.lower_bound_percent > row.predicted_percent + 1e-6) {
-      miss(row, "the bound is above the plan", row.lower_bound_percent - row.predicted_percent);
+    if (row.lower_bound_percent > row.planned_percent + 1e-6) {
+      miss(row, "the bound is above the plan", row.lower_bound_percent - row.planned_percent);
     }
     const double off = std::abs(row.measured_percent - row.predicted_percent);
     if (off > 3) miss(row, "measured is not within 3 points of predicted", off - 3);
@@ -100,6 +103,10 @@ std::vector<std::string> missed_aims(const std::vector<StepRow>& rows) {
       const bool classic = other.method == "greedy" || other.method == "sqrt";
       if (!classic || !other.ran || other.workload != row.workload || other.limit != row.limit) {
         continue;
+      }
+      if (row.planned_percent > other.planned_percent + 1e-6) {
+        miss(row, ("by its own word slower than " + other.method).c_str(),
+             row.planned_percent - other.planned_percent);
       }
       if (row.measured_percent > other.measured_percent) {
         miss(row, ("slower than " + other.method).c_str(),
@@ -121,7 +128,7 @@ std::vector<std::string> missed_aims(const std::vector<StepRow>& rows) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> names;
-  double scale = 1;
+  double scale = 0.5;
   plimsoll::benchmarks::MeasureOptions options;
   CLI::App app("Real training steps under memory limits.", "training_steps");
   app.add_option("workloads", names, "cnn, gpt, lstm, unet; none given: all");
@@ -129,6 +136,9 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--rounds", options.rounds, "Counted steps per row")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--warm-up", options.warm_up, "Steps per row before those")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--percents", options.percents, "Limits, as shares of the unlimited peak");
@@ -148,6 +158,7 @@ int main(int argc, char** argv) {
         return 2;
       }
     }
+    if (folder.empty()) print_header();
     for (const auto& workload : workloads) {
       if (!names.empty() && std::find(names.begin(), names.end(), workload.name) == names.end()) {
         continue;

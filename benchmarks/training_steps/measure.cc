@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,13 +18,6 @@ namespace plimsoll::benchmarks {
 namespace {
 
 using nlohmann::json;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 Context make_context(const Method& method) {
   // The environment is the public way to choose remedies and tiers; contexts read it when made.
@@ -142,11 +136,14 @@ double percent_over(double seconds, double base) {
 }
 
 void take_report(StepRow& row, const json& report) {
-  row.predicted_seconds = report.at("predicted_seconds");
-  row.unlimited_seconds = report.at("unlimited_seconds");
+  row.predicted_seconds = report.at("expected_seconds");
+  row.unlimited_seconds = report.at("expected_unlimited_seconds");
   row.predicted_percent = percent_over(row.predicted_seconds, row.unlimited_seconds);
+  const double unlimited = report.at("unlimited_seconds");
+  row.planned_percent = percent_over(report.at("predicted_seconds"), unlimited);
   const double bound = report.at("lower_bound_seconds");
-  row.lower_bound_percent = bound > 0 ? percent_over(bound, row.unlimited_seconds) : 0;
+  row.lower_bound_percent = bound > 0 ? percent_over(bound, unlimited) : 0;
+  row.replans = report.at("replans");
   row.planning_seconds = report.at("planning_seconds");
   const json& steps = report.at("steps");
   row.recomputes = steps.at("recompute");
@@ -156,19 +153,22 @@ void take_report(StepRow& row, const json& report) {
 
 // All methods under one limit, in turns with the run without a limit.
 std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<Run>>& runs,
-                                   const StepRow& form, int rounds, std::int64_t& step) {
+                                   const StepRow& form, const MeasureOptions& options,
+                                   std::int64_t& step) {
   std::vector<StepRow> rows(runs.size(), form);
-  std::vector<std::vector<double>> seconds(runs.size()), cpu(runs.size());
-  std::vector<double> base, cpu_base;
+  // Of each the fastest counts: whatever else runs on the machine only ever adds.
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  std::vector<double> seconds(runs.size(), kNone), cpu(runs.size(), kNone);
+  double base = kNone, cpu_base = kNone;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     rows[i].method = runs[i]->method().name;
     rows[i].ran = true;
   }
-  for (int round = 0; round <= rounds; ++round, ++step) {
+  for (int round = 0; round < options.warm_up + options.rounds; ++round, ++step) {
     const StepResult reference = unlimited.step(step, PLM_NO_LIMIT);
-    if (round > 0) {
-      base.push_back(reference.report.at("step_seconds"));
-      cpu_base.push_back(reference.cpu_seconds);
+    if (round >= options.warm_up) {
+      base = std::min<double>(base, reference.report.at("step_seconds"));
+      cpu_base = std::min(cpu_base, reference.cpu_seconds);
     }
     for (std::size_t turn = 0; turn < runs.size(); ++turn) {
       const std::size_t i = (turn + static_cast<std::size_t>(round)) % runs.size();
@@ -180,17 +180,21 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
       row.floor_bytes = std::max(row.floor_bytes, result.floor_bytes);
       if (!result.fits) continue;
       row.peak_bytes = std::max(row.peak_bytes, result.peak_bytes);
-      if (round > 0) {
-        seconds[i].push_back(result.report.at("step_seconds"));
-        cpu[i].push_back(result.cpu_seconds);
+      const bool replanned = row.replans != result.report.at("replans");
+      if (round < options.warm_up || replanned) {
+        take_report(row, result.report);
+        seconds[i] = cpu[i] = kNone;
+        continue;
       }
-      take_report(row, result.report);
+      seconds[i] = std::min<double>(seconds[i], result.report.at("step_seconds"));
+      cpu[i] = std::min(cpu[i], result.cpu_seconds);
     }
   }
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    rows[i].step_seconds = median(seconds[i]);
-    rows[i].measured_percent = percent_over(rows[i].step_seconds, median(base));
-    rows[i].cpu_percent = percent_over(median(cpu[i]), median(cpu_base));
+    if (seconds[i] == kNone) continue;
+    rows[i].step_seconds = seconds[i];
+    rows[i].measured_percent = percent_over(seconds[i], base);
+    rows[i].cpu_percent = percent_over(cpu[i], cpu_base);
   }
   return rows;
 }
@@ -246,7 +250,7 @@ std::vector<StepRow> measure(const Workload& workload, const std::vector<Method>
 
   std::vector<StepRow> rows;
   for (const StepRow& limit : limits) {
-    for (StepRow& row : measure_limit(unlimited, runs, limit, options.rounds, step)) {
+    for (StepRow& row : measure_limit(unlimited, runs, limit, options, step)) {
       progress(row);
       rows.push_back(std::move(row));
     }

@@ -17,22 +17,25 @@ struct Method {
 
 struct MeasureOptions {
   std::vector<double> percents = {70, 50, 35, 25};  // of the unlimited peak; the floor comes last
-  int rounds = 7;                                   // beside the first, which isn't counted
+  int warm_up = 6;  // steps before those that count: times are learned, plans made again by them
+  int rounds = 8;   // steps that count
 };
 
 // A training step under one limit by one method. Times are over those of the plan without a limit,
-// which ran in turns with this one.
+// which ran in turns with this one: the fastest of each.
 struct StepRow {
   std::string workload, limit, method;
   std::int64_t limit_bytes = 0;
   std::int64_t floor_bytes = 0;  // above the limit: it didn't run
   bool ran = false;
-  double step_seconds = 0;  // median
+  double step_seconds = 0;  // the fastest
   double cpu_percent = 0;   // the same in the process's CPU time, which other programs disturb less
-  double measured_percent = 0;                          // slower than without a limit
-  double predicted_percent = 0;                         // the plan's own word
-  double lower_bound_percent = 0;                       // no plan is faster, says the plan
+  double measured_percent = 0;     // slower than without a limit
+  double predicted_percent = 0;    // after the warm-up, before the first step that counts
+  double planned_percent = 0;      // the planner's own word for the plan
+  double lower_bound_percent = 0;  // no plan is faster by that
   double predicted_seconds = 0, unlimited_seconds = 0;  // predicted
+  std::int64_t replans = 0;
   double planning_seconds = 0;
   std::int64_t peak_bytes = 0;  // measured
   bool same_bits = true;        // loss and weights after every step, by SHA-256

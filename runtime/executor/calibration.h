@@ -10,7 +10,8 @@
 
 namespace plimsoll::executor {
 
-// Measures the speeds of this machine with the kernels that programs use. About 0.1 s.
+// Measures the speeds of this machine with the kernels that programs use. About 0.2 s.
+// (machine_speeds.cc)
 Result<planner::Roofline> measure_machine(jit::Compiler& compiler);
 
 // What a calibration holds for: the CPU's name and the number of threads.

@@ -24,6 +24,32 @@ std::shared_ptr<const Executable> CurrentExecutable::get() const {
   return executable_;
 }
 
+CurrentExecutable::Expectation CurrentExecutable::expectation() const {
+  const std::lock_guard lock(expecting_);
+  const std::shared_ptr<const Executable> now = get();
+  const planner::MeasuredCosts& costs = program_->costs();
+  const std::int64_t runs = costs.runs();
+  if (expected_ == now && expected_runs_ == runs) return expectation_;
+  const planner::Plan& plan = now->plan();
+  expectation_ = {plan.predicted_seconds, plan.unlimited_seconds};
+  if (runs > 0) {
+    planner::PlanOptions options = complete_options(options_, *program_, *budget_);
+    if (expected_ != now) {
+      planner::PlanOptions unlimited = options;
+      unlimited.limit_bytes = planner::kUnlimited;
+      costs.apply_links(unlimited);
+      const auto made = program_->plan(unlimited);
+      unlimited_ = made.ok() ? *made : nullptr;
+    }
+    if (unlimited_ != nullptr) {
+      expectation_ = {costs.seconds_of(plan, options), costs.seconds_of(*unlimited_, options)};
+    }
+  }
+  expected_ = now;
+  expected_runs_ = runs;
+  return expectation_;
+}
+
 std::shared_ptr<const Executable> CurrentExecutable::next() {
   std::shared_ptr<const Executable> now = get();
   if (!(drift_ > 0)) return now;

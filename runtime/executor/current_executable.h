@@ -29,6 +29,13 @@ class CurrentExecutable {
   std::shared_ptr<const Executable> next();
   // The executable that next() gave last.
   std::shared_ptr<const Executable> get() const;
+  // What its plan takes, and what that of an unlimited run would, by everything measured so far:
+  // beside each other they say what the limit costs. The plan's own predictions before anything was
+  // measured.
+  struct Expectation {
+    double seconds = 0, unlimited_seconds = 0;
+  };
+  Expectation expectation() const;
   std::int64_t replans() const { return replans_.load(std::memory_order_relaxed); }
 
   CurrentExecutable(std::shared_ptr<const Program> program, const planner::PlanOptions& options,
@@ -48,6 +55,11 @@ class CurrentExecutable {
   std::atomic<std::int64_t> replans_{0};
   mutable std::mutex mutex_;  // guards executable_
   std::shared_ptr<const Executable> executable_;
+  mutable std::mutex expecting_;  // guards what follows
+  mutable Expectation expectation_;
+  mutable std::shared_ptr<const Executable> expected_;  // what the expectation is of
+  mutable std::shared_ptr<const planner::Plan> unlimited_;
+  mutable std::int64_t expected_runs_ = 0;  // measured runs it knows
 };
 
 }  // namespace plimsoll::executor

@@ -10,8 +10,18 @@
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
+#include "runtime/planner/cache_misses.h"
 
 namespace plimsoll::executor {
+
+namespace {
+
+// Bytes that caches miss a launch, of first executions and of later ones.
+struct MissedBytes {
+  double first = 0, again = 0;
+};
+
+}  // namespace
 
 struct Executable::Impl {
   Resolution resolution;
@@ -22,13 +32,16 @@ struct Executable::Impl {
   std::atomic<bool> sampling{false};
   std::atomic<std::uint32_t> runs{0};
   std::atomic<std::int64_t> fail_launch{0};
+  std::once_flag missed_once;
+  std::vector<MissedBytes> missed;  // per measurement; filled at the first sample
 };
 
 namespace {
 
 bool is_sampled(std::uint32_t run) {
-  constexpr std::uint32_t kFirst = 3, kPeriod = 64;
-  return run < kFirst || (run < kPeriod ? (run & (run - 1)) == 0 : run % kPeriod == 0);
+  constexpr std::uint32_t kFirst = 5, kPeriod = 64;
+  if (run < kFirst) return run > 0;
+  return (run < kPeriod ? (run & (run - 1)) == 0 : run % kPeriod == 0);
 }
 
 const ir::Shape& leaf_shape(const Measurement& of) {
@@ -46,15 +59,49 @@ std::optional<planner::Link> link_of(const Measurement& what) {
   return std::nullopt;
 }
 
+// By the plan's own steps: what callees do within theirs is not followed.
+std::vector<MissedBytes> find_missed(const Resolution& resolution, double cache_bytes) {
+  std::vector<MissedBytes> missed(resolution.measurements.size());
+  const ResolvedPlan& entry = *resolution.plans.front();
+  const planner::Plan& plan = *entry.plan;
+  const std::vector<double> bytes = planner::missed_bytes(plan, cache_bytes);
+  std::vector<MissedBytes> launches(missed.size());
+  for (std::size_t t = 0; t < plan.steps.size(); ++t) {
+    const std::int32_t measurement = entry.steps[t].measurement;
+    if (measurement < 0) continue;
+    const auto at = static_cast<std::size_t>(measurement);
+    const bool again = plan.steps[t].kind == planner::StepKind::recompute;
+    (again ? missed[at].again : missed[at].first) += bytes[t];
+    (again ? launches[at].again : launches[at].first) += 1;
+  }
+  for (std::size_t i = 0; i < missed.size(); ++i) {
+    if (launches[i].first > 0) missed[i].first /= launches[i].first;
+    if (launches[i].again > 0) missed[i].again /= launches[i].again;
+  }
+  return missed;
+}
+
 // What was measured of kernels and transfers, for the program's cost model.
 void record_costs(const Program& program, const Resolution& resolution,
-                  const std::vector<MeasuredTime>& times) {
+                  const std::vector<MissedBytes>& missed, const std::vector<MeasuredTime>& times,
+                  double compute_share) {
   for (std::size_t i = 0; i < times.size(); ++i) {
     if (times[i].launches == 0) continue;
     const Measurement& what = resolution.measurements[i];
     const double seconds = times[i].seconds / static_cast<double>(times[i].launches);
     if (what.kind == planner::StepKind::compute) {
-      program.costs().record(*what.instruction, seconds, times[i].launches);
+      const std::int64_t again = times[i].recomputes, first = times[i].launches - again;
+      const auto record = [&](double total, std::int64_t launches, double bytes) {
+        if (launches == 0) return;
+        program.costs().record(*what.instruction, total / static_cast<double>(launches), launches,
+                               bytes);
+      };
+      // As if no transfer had taken anything from them.
+      const double total = times[i].seconds - compute_share * times[i].beside_transfers;
+      const double later =
+          times[i].recompute_seconds - compute_share * times[i].recompute_beside_transfers;
+      record(std::max(total - later, 0.0), first, missed[i].first);
+      record(std::max(later, 0.0), again, missed[i].again);
     } else if (what.codec.kind != planner::CodecKind::none) {
       program.costs().record_codec(what.codec, leaf_shape(what),
                                    what.kind == planner::StepKind::encode, seconds);
@@ -170,7 +217,14 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
   const Status finished = stream.synchronize();
   PLIMSOLL_RETURN_IF_ERROR(status);
   PLIMSOLL_RETURN_IF_ERROR(finished);
-  if (sampled) record_costs(*program_, impl_->resolution, run.measured());
+  if (sampled) {
+    std::call_once(impl_->missed_once, [&] {
+      impl_->missed = find_missed(impl_->resolution, program_->costs().cache().bytes);
+    });
+    memory::HostTier* const host = budget.tiers().host.get();
+    record_costs(*program_, impl_->resolution, impl_->missed, run.measured(),
+                 host == nullptr ? 0 : describe(*host).compute_share);
+  }
   if (profiling) {
     const std::lock_guard lock(impl_->profile_mutex);
     for (std::size_t i = 0; i < run.measured().size(); ++i) {

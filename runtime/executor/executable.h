@@ -126,8 +126,9 @@ class Executable {
   void enable_profile(bool on) const;
   // Fault injection for tests: the n-th kernel launch of the next run (1 = first) fails.
   void fail_launch(std::int64_t n) const;
-  // Measures some of the runs for Program::costs: the first three, then fewer and fewer down to
-  // every 64th, so that reading the clock costs next to nothing. Off by default.
+  // Measures some of the runs for Program::costs: not the first, whose memory is new to the
+  // machine, the next four, then fewer and fewer down to every 64th, so that reading the clock
+  // costs next to nothing. Off by default.
   void enable_sampling(bool on) const;
 
   struct Impl;

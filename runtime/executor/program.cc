@@ -117,7 +117,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
   }
   program->module_ = std::move(module);
   program->costs_ = std::make_unique<planner::MeasuredCosts>(
-      std::make_unique<KernelCostModel>(machine, std::move(workspaces)));
+      std::make_unique<KernelCostModel>(machine, std::move(workspaces)), machine.cache);
   program->plans_ = std::make_unique<planner::PlanCache>(*program->module_);
   return std::shared_ptr<const Program>(std::move(program));
 }

@@ -49,6 +49,9 @@ struct Constant {
 struct MeasuredTime {
   std::int64_t launches = 0, recomputes = 0;
   double seconds = 0, recompute_seconds = 0, transfer_seconds = 0;
+  // Of seconds and recompute_seconds, what passed while a transfer was on its engine (twice, where
+  // two were).
+  double beside_transfers = 0, recompute_beside_transfers = 0;
 };
 
 // What resolving a plan and its callees gathers besides the steps.

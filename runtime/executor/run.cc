@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/executor/run.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -56,12 +57,38 @@ Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, con
   MeasuredTime& time = measured_[static_cast<std::size_t>(step.measurement)];
   time.seconds += elapsed.count();
   if (step.kind == StepKind::swap_wait) return ok_status();  // a part of what it waits for
+  if (step.kernel != nullptr) {
+    kernels_.push_back({start, start + std::chrono::duration_cast<Clock::duration>(elapsed),
+                        step.measurement, step.kind == StepKind::recompute});
+  }
   ++time.launches;
   if (step.kind == StepKind::recompute) {
     ++time.recomputes;
     time.recompute_seconds += elapsed.count();
   }
   return ok_status();
+}
+
+const std::vector<MeasuredTime>& Run::measured() {
+  std::sort(copies_.begin(), copies_.end(),
+            [](const Ran& a, const Ran& b) { return a.start < b.start; });
+  // Kernels ran one after the other; copies may be two at a time, each for a few kernels.
+  std::size_t first = 0;
+  for (const Ran& kernel : kernels_) {
+    while (first < copies_.size() && copies_[first].end <= kernel.start) ++first;
+    double seconds = 0;
+    for (std::size_t i = first; i < copies_.size() && copies_[i].start < kernel.end; ++i) {
+      const auto from = std::max(copies_[i].start, kernel.start);
+      const auto to = std::min(copies_[i].end, kernel.end);
+      if (from < to) seconds += std::chrono::duration<double>(to - from).count();
+    }
+    MeasuredTime& time = measured_[static_cast<std::size_t>(kernel.measurement)];
+    time.beside_transfers += seconds;
+    if (kernel.again) time.recompute_beside_transfers += seconds;
+  }
+  kernels_.clear();
+  copies_.clear();
+  return measured_;
 }
 
 Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
@@ -143,8 +170,11 @@ Status Run::start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, c
 Status Run::end_transfer(const ResolvedPlan& plan, const ResolvedStep& step) {
   const ResolvedStep& start = plan.steps[static_cast<std::size_t>(step.transfer)];
   double seconds = 0;
-  const Status status = transfers_.wait(&start, &seconds);
+  Clock::time_point started;
+  const Status status = transfers_.wait(&start, &seconds, &started);
   if (!measured_.empty() && step.measurement >= 0) {
+    const std::chrono::duration<double> taken(seconds);
+    copies_.push_back({started, started + std::chrono::duration_cast<Clock::duration>(taken)});
     measured_[static_cast<std::size_t>(step.measurement)].transfer_seconds += seconds;
   }
   return status.ok() ? status : status.with_context("'" + start.instruction->name() + "'");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -40,8 +41,8 @@ class Run {
   Status run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
                   std::span<void* const> outputs, std::vector<void*>* addresses_out = nullptr);
 
-  // Times of Resolution::measurements; empty without profiling.
-  const std::vector<MeasuredTime>& measured() const { return measured_; }
+  // Times of Resolution::measurements; empty without profiling. To be read after the last wait.
+  const std::vector<MeasuredTime>& measured();
 
  private:
   struct Frame {
@@ -69,6 +70,14 @@ class Run {
   Observation observation_;
   const bool observing_;
   std::vector<MeasuredTime> measured_;
+  // When what was measured ran, until `measured` has compared it with the transfers.
+  using Clock = std::chrono::steady_clock;
+  struct Ran {
+    Clock::time_point start, end;
+    std::int32_t measurement = -1;
+    bool again = false;
+  };
+  std::vector<Ran> kernels_, copies_;
 };
 
 }  // namespace plimsoll::executor

@@ -43,7 +43,8 @@ Status Transfers::start(const void* key, bool out, planner::Placement placement,
   return ok_status();
 }
 
-Status Transfers::wait(const void* key, double* seconds) {
+Status Transfers::wait(const void* key, double* seconds,
+                       std::chrono::steady_clock::time_point* started) {
   const auto found =
       std::find_if(open_.begin(), open_.end(), [&](const Open& open) { return open.key == key; });
   if (found == open_.end()) return internal_error("waits for a transfer that was never started");
@@ -51,6 +52,7 @@ Status Transfers::wait(const void* key, double* seconds) {
   open_.erase(found);
   Status status = open.engine->wait(*open.transfer);
   if (seconds != nullptr) *seconds = open.transfer->seconds();
+  if (started != nullptr) *started = open.transfer->started();
   return status;
 }
 

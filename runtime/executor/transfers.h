@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,9 +37,10 @@ class Transfers {
   // the stream has been given so far. `key` names it until the wait.
   Status start(const void* key, bool out, planner::Placement tier, std::int64_t offset, void* near,
                std::int64_t bytes);
-  // Blocks until it has ended; what came of it. `seconds` (where not null) gets its time on the
-  // engine.
-  Status wait(const void* key, double* seconds);
+  // Blocks until it has ended; what came of it. `seconds` and `started` (where not null) get its
+  // time on the engine and when that began.
+  Status wait(const void* key, double* seconds,
+              std::chrono::steady_clock::time_point* started = nullptr);
   // For runs that end early: nothing touches their memory afterwards.
   void wait_all();
 

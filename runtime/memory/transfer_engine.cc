@@ -53,6 +53,7 @@ void TransferEngine::loop() {
     transfer->work_ = nullptr;
     lock.lock();
     transfer->seconds_ = elapsed.count();
+    transfer->started_ = start;
     statistics_.busy_seconds += elapsed.count();
     if (status.ok()) {
       ++statistics_.transfers;

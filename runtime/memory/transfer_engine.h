@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,7 @@ struct TransferStatistics {
 class Transfer {
  public:
   double seconds() const { return seconds_; }  // on the engine, queueing excluded
+  std::chrono::steady_clock::time_point started() const { return started_; }  // there
 
  private:
   friend class TransferEngine;
@@ -32,6 +34,7 @@ class Transfer {
   bool done_ = false;
   Status status_;
   double seconds_ = 0;
+  std::chrono::steady_clock::time_point started_;
 };
 
 // One direction of a link: transfers run on a thread of their own, one at a time, in the order in

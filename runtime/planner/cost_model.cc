@@ -190,6 +190,7 @@ double RooflineCostModel::seconds(const Instruction& instruction) const {
   const CostClass kind = cost_class(instruction);
   if (kind == CostClass::contraction) rate = roofline_.contraction_flops_per_second;
   if (kind == CostClass::convolution) rate = roofline_.convolution_flops_per_second;
+  if (kind == CostClass::random) rate = roofline_.random_flops_per_second;
   return std::max(work.flops / rate, work.bytes / roofline_.bytes_per_second) +
          roofline_.launch_seconds;
 }

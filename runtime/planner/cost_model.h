@@ -30,13 +30,27 @@ enum class CostClass : std::uint8_t {
 inline constexpr int kCostClasses = 7;
 CostClass cost_class(const ir::Instruction& instruction);
 
+// What the caches keep between steps, and what a byte costs beyond its share of a kernel's time
+// when it is not there. Nothing is kept where `bytes` is 0.
+struct CacheSpeeds {
+  double bytes = 0;
+  double streaming_seconds = 0;  // per missed byte, for kernels that read in one go
+  double computing_seconds = 0;  // for contractions and convolutions, whose reads are less regular
+  double missed_byte_seconds(CostClass kind) const {
+    const bool computes = kind == CostClass::contraction || kind == CostClass::convolution;
+    return computes ? computing_seconds : streaming_seconds;
+  }
+  bool operator==(const CacheSpeeds&) const = default;
+};
+
 // The speeds of a machine. The numbers here are a table for a small CPU, so that plans are the same
 // wherever nothing was measured.
 struct Roofline {
   double contraction_flops_per_second = 60e9;
   double convolution_flops_per_second = 60e9;
   double other_flops_per_second = 8e9;
-  double bytes_per_second = 12e9;
+  double random_flops_per_second = 8e9;
+  double bytes_per_second = 12e9;  // from and to memory
   double launch_seconds = 2e-6;
   struct CodecRate {
     double encode = 8e9, decode = 8e9;  // elements per second
@@ -47,6 +61,9 @@ struct Roofline {
   // Between device memory and the host tier.
   double link_out_bytes_per_second = 10e9, link_in_bytes_per_second = 10e9;
   double link_latency_seconds = 10e-6;
+  // Seconds that compute steps lose to a second of transfer (Tier::compute_share).
+  double link_compute_share = 0;
+  CacheSpeeds cache;
   bool operator==(const Roofline&) const = default;
 };
 

@@ -5,11 +5,16 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/planner/table_costs.h"
+
 namespace plimsoll::planner {
 namespace {
 
 // Share of a new measurement in the running average: about the last five count.
 constexpr double kNewest = 0.3;
+
+// What a kernel takes at least, of its measured time, where its bytes are in caches.
+constexpr double kLeastWithoutMisses = 0.3;
 
 double ratio_of(double measured, double predicted, double otherwise) {
   return predicted > 0 && measured > 0 ? measured / predicted : otherwise;
@@ -18,10 +23,19 @@ double ratio_of(double measured, double predicted, double otherwise) {
 }  // namespace
 
 double MeasuredCostModel::seconds(const ir::Instruction& instruction) const {
-  const auto it = measurements_.seconds.find(&instruction);
-  if (it != measurements_.seconds.end()) return it->second;
+  const auto it = measurements_.times.find(&instruction);
+  if (it != measurements_.times.end()) return it->second.seconds;
   return base_.seconds(instruction) *
          measurements_.class_ratio[static_cast<std::size_t>(cost_class(instruction))];
+}
+
+double MeasuredCostModel::seconds_with(const ir::Instruction& instruction,
+                                       double missed_bytes) const {
+  const auto it = measurements_.times.find(&instruction);
+  if (it == measurements_.times.end()) return seconds(instruction);
+  const auto& time = it->second;
+  return std::max(time.seconds + time.missed_byte_seconds * (missed_bytes - time.missed_bytes),
+                  kLeastWithoutMisses * time.seconds);
 }
 
 double MeasuredCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape,
@@ -30,7 +44,17 @@ double MeasuredCostModel::codec_seconds(const Codec& codec, const ir::Shape& sha
          (encode ? measurements_.encode_ratio : measurements_.decode_ratio);
 }
 
-MeasuredCosts::MeasuredCosts(std::unique_ptr<const CostModel> base) : base_(std::move(base)) {}
+MeasuredCosts::MeasuredCosts(std::unique_ptr<const CostModel> base, const CacheSpeeds& cache)
+    : base_(std::move(base)), cache_(cache) {}
+
+// Of two the smaller: the first launch also pays for memory that was never touched.
+double MeasuredCosts::Entry::seconds() const {
+  std::array<double, kSamples> sorted = samples;
+  const auto used = std::min<std::ptrdiff_t>(count, kSamples);
+  const auto middle = sorted.begin() + (used - 1) / 2;
+  std::nth_element(sorted.begin(), middle, sorted.begin() + used);
+  return *middle + missed_bytes * missed_byte_seconds;
+}
 
 const CostModel& MeasuredCosts::model() const {
   const std::lock_guard lock(mutex_);
@@ -38,22 +62,25 @@ const CostModel& MeasuredCosts::model() const {
 }
 
 void MeasuredCosts::record(const ir::Instruction& instruction, double seconds,
-                           std::int64_t launches) {
+                           std::int64_t launches, double missed_bytes) {
   if (!(seconds >= 0) || launches <= 0) return;
   const std::lock_guard lock(mutex_);
   const auto [it, inserted] = index_.try_emplace(&instruction);
-  if (inserted) order_.push_back(&instruction);
   Entry& entry = it->second;
-  // The first launch pays for cold caches and memory that was never touched.
-  if (entry.samples == 0) {
-    entry.seconds = seconds;
-  } else if (entry.samples == 1) {
-    entry.seconds = std::min(entry.seconds, seconds);
-  } else {
-    entry.seconds += kNewest * (seconds - entry.seconds);
+  if (inserted) {
+    order_.push_back(&instruction);
+    entry.missed_byte_seconds = cache_.missed_byte_seconds(cost_class(instruction));
   }
-  ++entry.samples;
-  entry.launches = launches;
+  entry.samples[static_cast<std::size_t>(entry.count++) % Entry::kSamples] =
+      std::max(seconds - missed_bytes * entry.missed_byte_seconds, kLeastWithoutMisses * seconds);
+  // First and later executions of one run come one after the other.
+  const std::int64_t run = runs();
+  if (entry.run != run) entry.launches = 0;
+  const auto before = static_cast<double>(entry.run == run ? entry.launches : 0);
+  const auto more = static_cast<double>(launches);
+  entry.missed_bytes = (before * entry.missed_bytes + more * missed_bytes) / (before + more);
+  entry.launches += launches;
+  entry.run = run;
 }
 
 void MeasuredCosts::record_codec(const Codec& codec, const ir::Shape& shape, bool encode,
@@ -111,7 +138,7 @@ double MeasuredCosts::drift_locked() const {
     const Entry& entry = index_.at(instruction);
     const double expected = model.seconds(*instruction);
     const auto launches = static_cast<double>(entry.launches);
-    difference += launches * std::fabs(entry.seconds - expected);
+    difference += launches * std::fabs(entry.seconds() - expected);
     predicted += launches * expected;
   }
   for (const Transfers& link : links_) {
@@ -135,12 +162,13 @@ MeasuredCostModel::Measurements MeasuredCosts::measurements_locked() const {
   double all_measured = 0, all_predicted = 0;
   for (const ir::Instruction* instruction : order_) {
     const Entry& entry = index_.at(instruction);
-    made.seconds.emplace(instruction, entry.seconds);
+    const double seconds = entry.seconds();
+    made.times[instruction] = {seconds, entry.missed_bytes, entry.missed_byte_seconds};
     const auto kind = static_cast<std::size_t>(cost_class(*instruction));
     const auto launches = static_cast<double>(entry.launches);
-    measured[kind] += launches * entry.seconds;
+    measured[kind] += launches * seconds;
     predicted[kind] += launches * base_->seconds(*instruction);
-    all_measured += launches * entry.seconds;
+    all_measured += launches * seconds;
     all_predicted += launches * base_->seconds(*instruction);
   }
   const double overall = ratio_of(all_measured, all_predicted, 1);
@@ -150,6 +178,26 @@ MeasuredCostModel::Measurements MeasuredCosts::measurements_locked() const {
   made.encode_ratio = ratio_of(encode_seconds_, encode_predicted_, overall);
   made.decode_ratio = ratio_of(decode_seconds_, decode_predicted_, overall);
   return made;
+}
+
+double MeasuredCosts::seconds_of(const Plan& plan, const PlanOptions& options) const {
+  PlanOptions measured = options;
+  std::unique_ptr<const CostModel> model;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto apply = [&](Link link, double& rate) {
+      const Transfers& sum = links_[static_cast<std::size_t>(link)];
+      if (sum.seconds > 0) rate = sum.bytes / sum.seconds;
+    };
+    apply(Link::host_out, measured.host.out_bytes_per_second);
+    apply(Link::host_in, measured.host.in_bytes_per_second);
+    apply(Link::disk_out, measured.disk.out_bytes_per_second);
+    apply(Link::disk_in, measured.disk.in_bytes_per_second);
+    model = std::make_unique<MeasuredCostModel>(*base_, measurements_locked(), 0);
+  }
+  Plan priced = plan;
+  price_plan(priced, *model, measured, cache_.bytes);
+  return priced.predicted_seconds;
 }
 
 bool MeasuredCosts::update(double share) {

@@ -21,6 +21,11 @@ class CostModel {
   virtual ~CostModel() = default;
   // Time of one execution; for control flow, the callees' part excluded.
   virtual double seconds(const ir::Instruction& instruction) const = 0;
+  // The same where `missed_bytes` of what it touches are in no cache.
+  virtual double seconds_with(const ir::Instruction& instruction, double missed_bytes) const {
+    (void)missed_bytes;
+    return seconds(instruction);
+  }
   virtual std::int64_t workspace_bytes(const ir::Instruction& instruction) const = 0;
   // Time to encode (or decode) a value of this shape.
   virtual double codec_seconds(const Codec& codec, const ir::Shape& shape, bool encode) const = 0;

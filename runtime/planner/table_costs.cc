@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/planner/cache_misses.h"
 #include "runtime/planner/timeline.h"
 #include "runtime/planner/trip_count.h"
 
@@ -17,7 +18,9 @@ class Pricer {
  public:
   Pricer(const CostModel& model, const PlanOptions& options) : model_(model), options_(options) {}
 
-  void price(Plan& plan) {
+  void price(Plan& plan, double cache_bytes = 0) {
+    const std::vector<double> missed =
+        cache_bytes > 0 ? missed_bytes(plan, cache_bytes) : std::vector<double>();
     std::array<double, kEngines> free{};
     std::vector<double> end(plan.steps.size(), 0);
     double now = 0, once = 0;
@@ -43,7 +46,7 @@ class Pricer {
         now = std::max(now, end[static_cast<std::size_t>(step.transfer)]);
         continue;
       }
-      Times times = of_step(plan, step);
+      Times times = of_step(plan, step, missed.empty() ? nullptr : &missed[t]);
       if (!step.sliced.empty()) times.predicted += sliced_loss(plan, step);
       now += times.predicted;
       if (step.kind != StepKind::recompute && step.codec.kind == CodecKind::none) {
@@ -60,7 +63,7 @@ class Pricer {
     double predicted = 0, unlimited = 0;
   };
 
-  Times of_step(const Plan& plan, Step& step) {
+  Times of_step(const Plan& plan, Step& step, const double* missed) {
     double own = 0;
     switch (step.kind) {
       case StepKind::copy:
@@ -77,7 +80,8 @@ class Pricer {
       case StepKind::free:
         break;
       default:
-        own = model_.seconds(*step.instruction);
+        own = missed == nullptr ? model_.seconds(*step.instruction)
+                                : model_.seconds_with(*step.instruction, *missed);
     }
     Times sum{own, own};
     if (step.callees.empty()) return sum;
@@ -167,8 +171,9 @@ bool is_table(const ir::Module& module, const CostModel& model) {
   return true;
 }
 
-void price_plan(Plan& plan, const CostModel& model, const PlanOptions& options) {
-  Pricer(model, options).price(plan);
+void price_plan(Plan& plan, const CostModel& model, const PlanOptions& options,
+                double cache_bytes) {
+  Pricer(model, options).price(plan, cache_bytes);
 }
 
 }  // namespace plimsoll::planner

@@ -26,7 +26,9 @@ PlanOptions table_options(const PlanOptions& options);
 bool is_table(const ir::Module& module, const CostModel& model);
 
 // What a plan takes by `model` and the links of `options`, whatever it was made for: predicted and
-// unlimited seconds, of its callees too. The lower bound is the unlimited time.
-void price_plan(Plan& plan, const CostModel& model, const PlanOptions& options);
+// unlimited seconds, of its callees too. The lower bound is the unlimited time. Kernels of the plan
+// itself take what they do with the bytes that a cache of `cache_bytes` misses (cache_misses.h).
+void price_plan(Plan& plan, const CostModel& model, const PlanOptions& options,
+                double cache_bytes = 0);
 
 }  // namespace plimsoll::planner

@@ -264,6 +264,7 @@ Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
     values.push_back(std::move(value));
   }
   last_cut_.executable = plan.executable;
+  last_cut_.current = plan.current;
   last_cut_.replans = plan.replans;
   last_cut_.seconds = execution->seconds;
   plan.executable->enable_profile(profiling_);

@@ -47,8 +47,9 @@ struct CutReport {
   std::int64_t floor_bytes = 0;      // of a cut that did not fit
   double compile_seconds = 0;
   std::int64_t replans = 0;  // of this cut's plan, since its times drifted
-  std::shared_ptr<const executor::Executable> executable;  // null for a cut that failed
-  std::shared_ptr<std::atomic<double>> seconds;            // of the execution; 0 until it has run
+  std::shared_ptr<const executor::Executable> executable;      // null for a cut that failed
+  std::shared_ptr<const executor::CurrentExecutable> current;  // where it comes from
+  std::shared_ptr<std::atomic<double>> seconds;  // of the execution; 0 until it has run
 };
 
 // Device bytes, other tensors' memory included.

@@ -136,7 +136,7 @@ Result<PlanAnswer> ProgramCache::find_or_plan(
     auto executable = best->current->next();
     // Planned again for what it was first given, which may be more than there is now.
     if (executable->plan().peak_bytes <= available) {
-      return PlanAnswer{std::move(executable), false, best->current->replans()};
+      return PlanAnswer{std::move(executable), best->current, false, best->current->replans()};
     }
   }
   planner::PlanOptions options = planning;
@@ -146,7 +146,7 @@ Result<PlanAnswer> ProgramCache::find_or_plan(
       auto current, executor::CurrentExecutable::create(program.program, options, budget, drift));
   if (program.plans.size() >= kMostPlans) program.plans.erase(program.plans.begin());
   program.plans.push_back({options.parameters, available, current});
-  return PlanAnswer{current->get(), true, 0};
+  return PlanAnswer{current->get(), current, true, 0};
 }
 
 }  // namespace plimsoll::trace

@@ -134,6 +134,11 @@ std::string report_json(const Context& context) {
   add_limit(fields, "available_bytes", cut.available_bytes);
   if (cut.floor_bytes > 0) fields.add("floor_bytes", cut.floor_bytes);
   if (cut.executable != nullptr) fields.join(plan_json_fields(cut.executable->plan()));
+  if (cut.current != nullptr) {
+    const auto expected = cut.current->expectation();
+    fields.add("expected_seconds", expected.seconds)
+        .add("expected_unlimited_seconds", expected.unlimited_seconds);
+  }
   fields.add("compile_seconds", cut.compile_seconds)
       .add("step_seconds", cut.seconds == nullptr ? 0.0 : cut.seconds->load())
       .add("ops", cut.operations)

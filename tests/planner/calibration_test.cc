@@ -14,6 +14,7 @@ Roofline some_speeds() {
   speeds.launch_seconds = 1.5e-6;
   speeds.codecs[1] = {3.125e9, 0.1e9};
   speeds.link_in_bytes_per_second = 25e9;
+  speeds.cache = {12e6, 0, 3e-11};
   return speeds;
 }
 
@@ -27,6 +28,13 @@ TEST(Calibration, ComesBackFromItsText) {
   EXPECT_EQ(speeds->codecs[1].decode, 0.1e9);
   EXPECT_EQ(speeds->codecs[2].encode, Roofline().codecs[2].encode);
   EXPECT_EQ(speeds->link_in_bytes_per_second, 25e9);
+  EXPECT_EQ(*speeds, some_speeds());
+}
+
+TEST(Calibration, ASpeedOfZeroIsRefused) {
+  Roofline speeds = some_speeds();
+  speeds.bytes_per_second = 0;
+  EXPECT_FALSE(parse_calibration(calibration_text(speeds, "cpu"), "cpu").has_value());
 }
 
 TEST(Calibration, HoldsForItsMachineOnly) {

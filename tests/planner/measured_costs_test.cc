@@ -43,7 +43,7 @@ TEST_F(MeasuredCostsTest, PublishesOnlyWhatDriftedByMoreThanTheShare) {
   EXPECT_NEAR(costs_->drift(), 0.1, 1e-9);
   EXPECT_FALSE(costs_->update(0.25));
   EXPECT_EQ(costs_->version(), 0U);
-  for (int run = 0; run < 2; ++run) {
+  for (int run = 0; run < 3; ++run) {
     costs_->record(at("a"), 40e-6);
     costs_->finish_run();
   }
@@ -87,6 +87,45 @@ TEST_F(MeasuredCostsTest, TheFirstLaunchDoesNotCountWhenALaterOneIsFaster) {
   costs_->finish_run();
   ASSERT_TRUE(costs_->update(0.25));
   EXPECT_DOUBLE_EQ(costs_->model().seconds(at("a")), 2e-6);
+}
+
+TEST_F(MeasuredCostsTest, OfManyLaunchesTheMedianCounts) {
+  for (const double seconds : {3e-6, 900e-6, 4e-6, 5e-6, 800e-6}) {
+    costs_->record(at("a"), seconds);
+    costs_->finish_run();
+  }
+  ASSERT_TRUE(costs_->update(0.25));
+  EXPECT_DOUBLE_EQ(costs_->model().seconds(at("a")), 5e-6);
+}
+
+TEST_F(MeasuredCostsTest, BytesThatCachesMissCostWhatTheMachineSays) {
+  CacheSpeeds cache;
+  cache.bytes = 1 << 20;
+  cache.streaming_seconds = 1e-9;
+  MeasuredCosts costs(std::make_unique<FlatModel>(), cache);
+  for (int run = 0; run < 3; ++run) {
+    costs.record(at("a"), 10e-6, 1, 4000);  // first executions
+    costs.record(at("a"), 6e-6, 3, 0);      // later ones find everything in the cache
+    costs.finish_run();
+  }
+  ASSERT_TRUE(costs.update(0.25));
+  const CostModel& model = costs.model();
+  EXPECT_NEAR(model.seconds_with(at("a"), 4000), 10e-6, 1e-12);
+  EXPECT_NEAR(model.seconds_with(at("a"), 0), 6e-6, 1e-12);
+  EXPECT_NEAR(model.seconds(at("a")), 7e-6, 1e-12);  // as often as it ran so
+  EXPECT_EQ(model.seconds_with(at("b"), 4000), model.seconds_with(at("b"), 0));
+}
+
+TEST_F(MeasuredCostsTest, PlansArePricedByWhatNoModelInForceKnows) {
+  const auto plan = make_plan(*module_, costs_->model(), {});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_NEAR(costs_->seconds_of(*plan, {}), plan->predicted_seconds, 1e-12);
+  costs_->record(at("a"), 11e-6);
+  costs_->record(at("b"), 21e-6);
+  costs_->record(at("r"), 1e-6);
+  costs_->finish_run();
+  EXPECT_EQ(costs_->version(), 0U);
+  EXPECT_GT(costs_->seconds_of(*plan, {}), plan->predicted_seconds + 29e-6);
 }
 
 TEST_F(MeasuredCostsTest, LinksCountAndAreTakenOver) {

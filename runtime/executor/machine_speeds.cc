@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/codec.h"
+#include "kernels/kernels.h"
+#include "runtime/device/device.h"
+#include "runtime/executor/calibration.h"
+#include "runtime/ir/text.h"
+
+namespace plimsoll::executor {
+namespace {
+
+using planner::Codec;
+using planner::CodecKind;
+
+// One kernel per thing that is measured, of the sizes and in the layouts of small training steps.
+constexpr std::string_view kKernels = R"(
+HloModule calibration
+ENTRY e {
+  x = f32[262144] parameter(0)
+  y = f32[262144] parameter(1)
+  stream = f32[262144] add(x, y)
+  u = f32[131072] parameter(2)
+  heavy = f32[131072] tanh(u)
+  v = f32[16] parameter(3)
+  tiny = f32[16] negate(v)
+  a = f32[384,384] parameter(4)
+  b = f32[384,384] parameter(5)
+  dot = f32[384,384] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  i = f32[8,28,28,32] parameter(6)
+  k = f32[3,3,32,32] parameter(7)
+  convolution = f32[8,26,26,32] convolution(i, k), window={size=3x3}, dim_labels=b01f_01io->b01f
+  s = u64[2] parameter(8)
+  random = (u64[2], u32[131072]) rng-bit-generator(s), algorithm=rng_philox
+  bits = u32[131072] get-tuple-element(random), index=1
+  ROOT t = (f32[262144], f32[131072], f32[16], f32[384,384], f32[8,26,26,32], u32[131072]) tuple(stream, heavy, tiny, dot, convolution, bits)
+})";
+
+// Measured speeds vary by some percent; what plans depend on in steps should not.
+double rounded(double value) { return std::exp2(std::round(std::log2(value) * 4) / 4); }
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// A kernel with memory of its own.
+struct Prepared {
+  std::shared_ptr<const device::Kernel> kernel;
+  std::vector<const void*> inputs;
+  std::vector<void*> outputs;
+  void* workspace = nullptr;
+};
+
+class Bench {
+ public:
+  explicit Bench(jit::Compiler& compiler) : compiler_(compiler), device_(device::cpu_device()) {}
+  ~Bench() {
+    for (const auto& [pointer, bytes] : blocks_) device_->deallocate(pointer, bytes);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  Result<planner::Roofline> run() {
+    PLIMSOLL_ASSIGN_OR_RETURN(stream_, device_->create_stream());
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto module, ir::parse_module(kKernels, "calibration"));
+    const ir::Computation& entry = *module->entry();
+    planner::Roofline speeds;
+    PLIMSOLL_ASSIGN_OR_RETURN(const Prepared tiny, prepare(*entry.find("tiny")));
+    PLIMSOLL_ASSIGN_OR_RETURN(speeds.launch_seconds, fastest([&] { return launch(tiny); }));
+    const std::array<std::pair<const char*, double*>, 4> rates{
+        {{"heavy", &speeds.other_flops_per_second},
+         {"dot", &speeds.contraction_flops_per_second},
+         {"convolution", &speeds.convolution_flops_per_second},
+         {"random", &speeds.random_flops_per_second}}};
+    for (const auto& [name, rate] : rates) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const Prepared made, prepare(*entry.find(name)));
+      PLIMSOLL_ASSIGN_OR_RETURN(const double seconds, fastest([&] { return launch(made); }));
+      *rate = planner::count_work(*entry.find(name)).flops / without_launch(seconds, speeds);
+    }
+    PLIMSOLL_RETURN_IF_ERROR(measure_memory(*entry.find("stream"), speeds));
+    PLIMSOLL_RETURN_IF_ERROR(measure_cache(*entry.find("convolution"), speeds));
+    PLIMSOLL_RETURN_IF_ERROR(measure_codecs(speeds));
+    PLIMSOLL_RETURN_IF_ERROR(measure_link(*entry.find("convolution"), speeds));
+    return speeds;
+  }
+
+ private:
+  // Device memory whose every f32 is 1; every byte of it is touched.
+  Result<void*> block(std::int64_t bytes) {
+    bytes = std::max<std::int64_t>((bytes + 63) / 64 * 64, 64);
+    PLIMSOLL_ASSIGN_OR_RETURN(void* pointer, device_->allocate(bytes));
+    blocks_.emplace_back(pointer, bytes);
+    std::fill_n(static_cast<float*>(pointer), bytes / 4, 1.0F);
+    return pointer;
+  }
+
+  static double without_launch(double seconds, const planner::Roofline& speeds) {
+    return std::max(seconds - speeds.launch_seconds, 0.1 * seconds);
+  }
+
+  template <typename Body>
+  Result<double> fastest(Body&& body) {
+    constexpr int kMostTimes = 20;
+    constexpr double kMostSeconds = 0.005;
+    double best = std::numeric_limits<double>::infinity(), total = 0;
+    for (int i = 0; i < kMostTimes && (i < 3 || total < kMostSeconds); ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      PLIMSOLL_RETURN_IF_ERROR(body());
+      PLIMSOLL_RETURN_IF_ERROR(stream_->synchronize());
+      const double elapsed = seconds_since(start);
+      best = std::min(best, elapsed);
+      total += elapsed;
+    }
+    return std::max(best, 1e-9);
+  }
+
+  Result<Prepared> prepare(const ir::Instruction& instruction) {
+    Result<std::shared_ptr<const device::Kernel>> kernel = jit::supports(instruction)
+                                                               ? compiler_.compile(instruction)
+                                                               : kernels::make_kernel(instruction);
+    PLIMSOLL_RETURN_IF_ERROR(kernel.status());
+    Prepared made{*kernel, {}, {}, nullptr};
+    PLIMSOLL_RETURN_IF_ERROR(give_memory(instruction, made));
+    return made;
+  }
+  Status give_memory(const ir::Instruction& instruction, Prepared& made) {
+    made.inputs.clear();
+    made.outputs.clear();
+    for (const ir::Instruction* operand : instruction.operands()) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const void* pointer, block(operand->shape().byte_size()));
+      made.inputs.push_back(pointer);
+    }
+    for (const ir::Shape* leaf : ir::leaves(instruction.shape())) {
+      PLIMSOLL_ASSIGN_OR_RETURN(void* const output, block(leaf->byte_size()));
+      made.outputs.push_back(output);
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(made.workspace, block(made.kernel->workspace_bytes()));
+    return ok_status();
+  }
+  // The same kernel on `count` pieces of memory.
+  Result<std::vector<Prepared>> prepare_pieces(const ir::Instruction& instruction, int count) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const Prepared first, prepare(instruction));
+    std::vector<Prepared> pieces(static_cast<std::size_t>(count), first);
+    for (std::size_t i = 1; i < pieces.size(); ++i) {
+      PLIMSOLL_RETURN_IF_ERROR(give_memory(instruction, pieces[i]));
+    }
+    return pieces;
+  }
+  Status launch(const Prepared& what) {
+    return what.kernel->launch(*stream_, {what.inputs, what.outputs, what.workspace});
+  }
+  // Of one launch on each of `pieces` in turns, after a first turn that brings them where caches
+  // can keep them.
+  Result<double> seconds_per_launch(std::span<const Prepared> pieces) {
+    const auto turn = [&]() -> Status {
+      for (const Prepared& piece : pieces) PLIMSOLL_RETURN_IF_ERROR(launch(piece));
+      return ok_status();
+    };
+    PLIMSOLL_RETURN_IF_ERROR(turn());
+    constexpr int kTurns = 3;
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < kTurns; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      PLIMSOLL_RETURN_IF_ERROR(turn());
+      PLIMSOLL_RETURN_IF_ERROR(stream_->synchronize());
+      best = std::min(best, seconds_since(start));
+    }
+    return std::max(best, 1e-9) / static_cast<double>(pieces.size());
+  }
+
+  // Streams through so much memory that caches keep none of it for the next turn.
+  Status measure_memory(const ir::Instruction& stream, planner::Roofline& speeds) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto pieces, prepare_pieces(stream, 24));
+    PLIMSOLL_ASSIGN_OR_RETURN(const double warm, seconds_per_launch(std::span(pieces).first(1)));
+    PLIMSOLL_ASSIGN_OR_RETURN(const double cold, seconds_per_launch(pieces));
+    const double bytes = planner::count_work(stream).bytes;
+    speeds.bytes_per_second = bytes / without_launch(cold, speeds);
+    speeds.cache.streaming_seconds = std::max(cold - warm, 0.0) / bytes;
+    return ok_status();
+  }
+
+  // The same convolution over ever more memory in turns: how much of it caches keep for the next
+  // turn shows in its time, halfway up counts as full.
+  Status measure_cache(const ir::Instruction& convolution, planner::Roofline& speeds) {
+    constexpr std::array<std::size_t, 8> kPieces{1, 3, 5, 7, 9, 12, 16, 24};
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto pieces,
+                              prepare_pieces(convolution, static_cast<int>(kPieces.back())));
+    std::array<double, kPieces.size()> seconds{};
+    for (std::size_t i = 0; i < kPieces.size(); ++i) {
+      PLIMSOLL_ASSIGN_OR_RETURN(seconds[i],
+                                seconds_per_launch(std::span(pieces).first(kPieces[i])));
+    }
+    const double least = seconds.front(), most = seconds.back();
+    constexpr double kClear = 1.02;  // below it there is no cache to speak of
+    if (most < kClear * least) return ok_status();
+    const double bytes = planner::count_work(convolution).bytes, middle = (least + most) / 2;
+    std::size_t full = kPieces.size() - 1;
+    while (full > 1 && seconds[full - 1] > middle) --full;
+    const double share = (middle - seconds[full - 1]) / (seconds[full] - seconds[full - 1]);
+    const auto below = static_cast<double>(kPieces[full - 1]);
+    const double pieces_kept =
+        below + std::clamp(share, 0.0, 1.0) * (static_cast<double>(kPieces[full]) - below);
+    speeds.cache.bytes = rounded(bytes * pieces_kept);
+    speeds.cache.computing_seconds = (most - least) / bytes;
+    return ok_status();
+  }
+
+  Status measure_codecs(planner::Roofline& speeds) {
+    constexpr std::int64_t kElements = 1 << 18;
+    const std::pair<Codec, ir::DType> cases[] = {
+        {{.kind = CodecKind::bit_mask}, ir::DType::pred},
+        {{.kind = CodecKind::compare_mask}, ir::DType::f32},
+        {{.kind = CodecKind::narrow, .stored = ir::DType::bf16}, ir::DType::f32},
+        {{.kind = CodecKind::bfloat16}, ir::DType::f32},
+    };
+    for (const auto& [codec, dtype] : cases) {
+      const ir::Shape shape(dtype, {kElements});
+      PLIMSOLL_ASSIGN_OR_RETURN(const kernels::CodecKernels kernels,
+                                kernels::make_codec(codec, shape));
+      PLIMSOLL_ASSIGN_OR_RETURN(void* const plain, block(shape.byte_size()));
+      if (dtype == ir::DType::pred) std::fill_n(static_cast<char*>(plain), kElements, 1);
+      PLIMSOLL_ASSIGN_OR_RETURN(void* const encoded, block(encoded_bytes(codec, shape)));
+      PLIMSOLL_ASSIGN_OR_RETURN(
+          void* const workspace,
+          block(std::max(kernels.encode->workspace_bytes(), kernels.decode->workspace_bytes())));
+      const auto rate = [&](const device::Kernel& kernel, void* from, void* to) -> Result<double> {
+        const void* const input = from;
+        PLIMSOLL_ASSIGN_OR_RETURN(
+            const double seconds, fastest([&] {
+              return kernel.launch(*stream_, {std::span(&input, 1), std::span(&to, 1), workspace});
+            }));
+        return kElements / std::max(seconds - speeds.launch_seconds, 0.1 * seconds);
+      };
+      auto& measured = speeds.codecs[static_cast<std::size_t>(codec.kind)];
+      PLIMSOLL_ASSIGN_OR_RETURN(measured.encode, rate(*kernels.encode, plain, encoded));
+      PLIMSOLL_ASSIGN_OR_RETURN(measured.decode, rate(*kernels.decode, encoded, plain));
+    }
+    return ok_status();
+  }
+
+  // Each way beside convolutions, as in a step: how fast the bytes go, and what the convolutions
+  // lose to them.
+  Status measure_link(const ir::Instruction& convolution, planner::Roofline& speeds) {
+    constexpr std::int64_t kBytes = std::int64_t{16} << 20;
+    PLIMSOLL_ASSIGN_OR_RETURN(const Prepared compute, prepare(convolution));
+    PLIMSOLL_ASSIGN_OR_RETURN(const double alone, fastest([&] { return launch(compute); }));
+    PLIMSOLL_ASSIGN_OR_RETURN(void* const near, block(kBytes));
+    const auto tier = memory::HostTier::create(device_, kBytes);
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto far, tier->allocate(kBytes, "measuring the link"));
+    double lost = 0, busy = 0;
+    const auto transfer = [&](bool out) -> Result<double> {
+      memory::TransferEngine& engine = out ? tier->out() : tier->in();
+      std::atomic<bool> over{false};
+      const auto start = std::chrono::steady_clock::now();
+      const auto moved = engine.enqueue(kBytes, [&](device::Stream& stream) {
+        const Status status =
+            out ? far->store(0, near, kBytes, stream) : far->load(0, near, kBytes, stream);
+        over.store(true, std::memory_order_release);
+        return status;
+      });
+      int launches = 0;
+      Status status;
+      while (status.ok() && !over.load(std::memory_order_acquire)) {
+        status = launch(compute);
+        ++launches;
+      }
+      const double elapsed = seconds_since(start);
+      PLIMSOLL_RETURN_IF_ERROR(engine.wait(*moved));
+      PLIMSOLL_RETURN_IF_ERROR(status);
+      lost += std::max(elapsed - launches * alone, 0.0);
+      busy += moved->seconds();
+      return std::max(moved->seconds(), 1e-9);
+    };
+    const auto median = [&](bool out) -> Result<double> {
+      PLIMSOLL_RETURN_IF_ERROR(transfer(out).status());  // pays for fresh memory
+      lost = busy = 0;
+      std::array<double, 3> seconds{};
+      for (double& one : seconds) {
+        PLIMSOLL_ASSIGN_OR_RETURN(one, transfer(out));
+      }
+      std::sort(seconds.begin(), seconds.end());
+      return seconds[1];
+    };
+    PLIMSOLL_ASSIGN_OR_RETURN(const double out, median(true));
+    const double lost_out = lost, busy_out = busy;
+    PLIMSOLL_ASSIGN_OR_RETURN(const double in, median(false));
+    speeds.link_out_bytes_per_second = rounded(kBytes / out);
+    speeds.link_in_bytes_per_second = rounded(kBytes / in);
+    speeds.link_compute_share = std::clamp((lost + lost_out) / (busy + busy_out), 0.05, 1.0);
+    // A transfer of next to nothing still wakes a thread up, at the kernels' expense.
+    constexpr int kTransfers = 24;
+    const auto turn = [&](bool transfers) -> Result<double> {
+      std::vector<std::shared_ptr<memory::Transfer>> moved;
+      Status status;
+      const auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < kTransfers && status.ok(); ++i) {
+        if (transfers) {
+          moved.push_back(
+              tier->out().enqueue(device::kBufferAlignment, [&](device::Stream& stream) {
+                return far->store(0, near, device::kBufferAlignment, stream);
+              }));
+        }
+        status = launch(compute);
+      }
+      for (const auto& one : moved) {
+        const Status ended = tier->out().wait(*one);
+        if (status.ok()) status = ended;
+      }
+      PLIMSOLL_RETURN_IF_ERROR(status);
+      return seconds_since(start) / kTransfers;
+    };
+    std::array<double, 2> least;
+    least.fill(std::numeric_limits<double>::infinity());
+    for (int i = 0; i < 4; ++i) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const double seconds, turn(i % 2 == 1));
+      double& best = least[static_cast<std::size_t>(i % 2)];
+      best = std::min(best, seconds);
+    }
+    const double lost_each = least[1] - least[0];
+    constexpr double kLeastLatency = 1e-6;
+    speeds.link_latency_seconds =
+        rounded(std::max(lost_each / speeds.link_compute_share, kLeastLatency));
+    return ok_status();
+  }
+
+  jit::Compiler& compiler_;
+  const std::shared_ptr<device::Device> device_;
+  std::unique_ptr<device::Stream> stream_;
+  std::vector<std::pair<void*, std::int64_t>> blocks_;
+};
+
+}  // namespace
+
+Result<planner::Roofline> measure_machine(jit::Compiler& compiler) { return Bench(compiler).run(); }
+
+}  // namespace plimsoll::executor
