@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "runtime/base/float16.h"
+#include "runtime/planner/stacks.h"
+#include "runtime/planner/views.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -163,6 +165,8 @@ class Look {
         callers_.pop_back();
         return facts;
       }
+      case Opcode::while_:
+        return look_at_loop(instruction, leaf);
       case Opcode::opt_barrier:
       case Opcode::domain:
         return find(*instruction.operand(0), leaf);
@@ -387,6 +391,19 @@ class Look {
     const ValueFacts facts =
         find(*caller->operand(static_cast<int>(parameter.attributes().parameter_number)), leaf);
     callers_.push_back(caller);
+    return facts;
+  }
+
+  // What a loop leaves alone is what it was; a stack is made of the slices that are put there.
+  ValueFacts look_at_loop(const Instruction& loop, int leaf) {
+    if (passes_through(loop, leaf)) return find(*loop.operand(0), leaf);
+    const auto access = find_stack_access(loop, leaf);
+    if (!access || !access->writes) return fallback(loop, leaf);
+    const Instruction& update = *access->by.front();
+    if (update.opcode() != Opcode::fusion) return operand(update, 1);
+    callers_.push_back(&update);
+    const ValueFacts facts = operand(*update.to_apply()->root(), 1);
+    callers_.pop_back();
     return facts;
   }
 
