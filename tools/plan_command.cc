@@ -40,7 +40,7 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
   }
   const char* misplaced = !flags.recorded.schedule.empty() ? "--schedule"
                           : flags.recorded.addresses       ? "--addresses"
-                          : flags.recorded.reorder         ? "--reorder"
+                          : flags.recorded.keep_order      ? "--keep-order"
                                                            : nullptr;
   if (misplaced != nullptr) return not_for("HLO text", misplaced);
   std::unique_ptr<ir::Module> module;

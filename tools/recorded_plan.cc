@@ -16,8 +16,8 @@ void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags) {
                       "File that gets the actions of a recorded step's plan, one a line");
   command->add_flag("--addresses", flags.addresses,
                     "Recorded steps: count the limit in addresses, and write where storages lie");
-  command->add_flag("--reorder", flags.reorder,
-                    "Recorded steps: let ops run for the first time in another order as well");
+  command->add_flag("--keep-order", flags.keep_order,
+                    "Recorded steps: let ops run for the first time in the recorded order alone");
 }
 
 Outcome not_for(const std::string& what, const std::string& flag) {
@@ -73,7 +73,7 @@ Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
   if (!outcome.ok()) return outcome;
   planner::SearchEffort effort;
   effort.seconds = options.planning_seconds;
-  effort.reorder = flags.reorder;
+  effort.reorder = !flags.keep_order && !swaps_asked;
   std::string schedule_text;
   std::int64_t swapped_bytes = 0;
   double stalled_seconds = 0;

@@ -10,9 +10,9 @@
 namespace plimsoll::tools {
 
 struct RecordedPlanFlags {
-  std::string schedule;    // file that gets the actions
-  bool addresses = false;  // the limit counts addresses, and the actions say them
-  bool reorder = false;    // first executions may move; the bound is that of any order
+  std::string schedule;     // file that gets the actions
+  bool addresses = false;   // the limit counts addresses, and the actions say them
+  bool keep_order = false;  // first executions stay as recorded; with a link they do anyway
 };
 void add_recorded_plan_flags(CLI::App* command, RecordedPlanFlags& flags);
 

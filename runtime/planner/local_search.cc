@@ -308,7 +308,9 @@ void LocalSearch::try_removals(int tries) {
 bool LocalSearch::try_order_move() {
   const OpId op = random_.below(problem_.op_count());
   const std::int32_t slot = editor_.first_slot(op);
-  std::int32_t low = -1, high = editor_.end_slot();
+  const OpId last = problem_.op_count() - 1;
+  if (op == last) return false;
+  std::int32_t low = -1, high = editor_.first_slot(last);
   for (const ValueId v : problem_.reads[op]) {
     const OpId producer = problem_.values[at(v)].producer;
     if (producer >= 0) low = std::max(low, editor_.first_slot(producer));

@@ -11,6 +11,7 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/planner/bound.h"
 #include "runtime/planner/remat.h"
+#include "runtime/planner/search_orders.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -20,7 +21,7 @@ constexpr double kLeastOps = 1000;
 
 Result<std::optional<Schedule>> find_schedule(const Problem& problem, const Schedule& once,
                                               std::int64_t arena_limit, const SearchEffort& effort,
-                                              Policy policy) {
+                                              Policy policy, std::span<const Schedule> starts) {
   switch (policy) {
     case Policy::none:
       if (evaluate(problem, once).arena_peak > arena_limit) return std::optional<Schedule>();
@@ -33,7 +34,7 @@ Result<std::optional<Schedule>> find_schedule(const Problem& problem, const Sche
       // Half a second is not too much for a small step.
       SearchEffort more = effort;
       more.scale *= std::max(1.0, kLeastOps / problem.op_count());
-      return search_schedule(problem, arena_limit, 0, more);
+      return search_schedule(problem, arena_limit, 0, more, starts);
     }
   }
 }
@@ -41,7 +42,8 @@ Result<std::optional<Schedule>> find_schedule(const Problem& problem, const Sche
 }  // namespace
 
 Result<RecordedPlan> plan_recorded_step(const RecordedStep& step, std::int64_t limit_bytes,
-                                        const SearchEffort& effort, Policy policy) {
+                                        const SearchEffort& effort, Policy policy,
+                                        std::span<const Schedule> starts) {
   const auto start = std::chrono::steady_clock::now();
   const Problem& problem = step.problem;
   Schedule once(static_cast<std::size_t>(problem.op_count()));
@@ -53,7 +55,8 @@ Result<RecordedPlan> plan_recorded_step(const RecordedStep& step, std::int64_t l
   std::optional<Schedule> schedule;
   if (limit_bytes >= problem.parameter_bytes) {
     const std::int64_t arena_limit = limit_bytes - problem.parameter_bytes;
-    PLIMSOLL_ASSIGN_OR_RETURN(schedule, find_schedule(problem, once, arena_limit, effort, policy));
+    PLIMSOLL_ASSIGN_OR_RETURN(schedule,
+                              find_schedule(problem, once, arena_limit, effort, policy, starts));
   }
   if (!schedule) {
     return Status::resource_exhausted(
@@ -73,10 +76,10 @@ Result<RecordedPlan> plan_recorded_step(const RecordedStep& step, std::int64_t l
   plan.planning_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   plan.lower_bound_seconds = plan.unlimited_seconds;
-  // Bounds are for the order given, and take longer than quick plans.
-  if (cost.nanoseconds > step.total_nanoseconds && !effort.reorder &&
-      effort.level != SearchEffort::Level::quick) {
-    plan.lower_bound_seconds = lower_bound_seconds(problem, limit_bytes - problem.parameter_bytes);
+  // Bounds are for the plan's own order, and take longer than quick plans.
+  if (cost.nanoseconds > step.total_nanoseconds && effort.level != SearchEffort::Level::quick) {
+    const Problem in_order = reordered(problem, order_of_first_runs(problem, plan.schedule));
+    plan.lower_bound_seconds = lower_bound_seconds(in_order, limit_bytes - problem.parameter_bytes);
   }
   return plan;
 }

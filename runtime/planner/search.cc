@@ -2,30 +2,44 @@
 #include "runtime/planner/search.h"
 
 #include <algorithm>
+#include <limits>
+#include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "runtime/planner/bound.h"
 #include "runtime/planner/local_search.h"
 #include "runtime/planner/remat.h"
 #include "runtime/planner/search_clock.h"
+#include "runtime/planner/search_orders.h"
 #include "runtime/planner/walk_search.h"
 
 namespace plimsoll::planner {
 namespace {
 
 // Units of SearchClock per op: about a millisecond.
-constexpr double kWorkPerOp = 1e6;
-constexpr double kWalkShare = 0.7;
+constexpr double kWorkPerOp = 1.2e6;
 // A few walks more, about a hundredth of a millisecond per op.
 constexpr double kQuickWorkPerOp = 16'000;
-// Problems of few ops are searched several times from the beginning.
-constexpr int kSmall = 600;
-constexpr int kSearchesOfSmall = 3;
+// A search begins at several places, in different orders where those may change, and goes on from
+// the best. Shares of the work: of all first walks, of the walks and of the local search of each
+// place that is gone on from, and of the local search at the end.
+constexpr std::size_t kMostStarts = 6;
+constexpr std::size_t kSeeds = 4;
+constexpr double kFirstShare = 0.35;
+constexpr std::size_t kKept = 3;
+constexpr double kWalkShare = 0.1;
+constexpr double kLocalShare = 0.06;
+constexpr double kLastShare = 1 - kFirstShare - kKept * (kWalkShare + kLocalShare);
 // Bringing a schedule within a lower limit: the share of the limit that a step leaves, how often
 // steps may fail, and the search in between.
 constexpr double kFitStep = 0.97;
 constexpr int kMostFitFailures = 12;
 constexpr double kWorkPerFit = 3e4;
+// Prices that guide need not prove anything.
+constexpr BoundEffort kGuide{.rounds = 8, .polish_rounds = 0, .nodes = 0};
+constexpr int kGuideRemakes = 16;
 
 // Where no walk gets through: a schedule for more memory, with more given up until it fits.
 std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
@@ -68,6 +82,76 @@ std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
   return best;
 }
 
+// A place to begin at: an order of first executions, and walks along it.
+struct Start {
+  std::vector<OpId> order;
+  Problem problem;  // in that order
+  std::optional<WalkSearch> walks;
+  std::optional<Schedule> found;  // of `problem`
+  double seconds() const {
+    return found ? total_seconds(problem, *found) : std::numeric_limits<double>::infinity();
+  }
+};
+
+std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int64_t arena_limit,
+                                                std::int64_t min_bytes, bool reorder) {
+  std::vector<double> prices =
+      lower_bound(make_bound_model(problem, kGuideRemakes), arena_limit, kGuide).prices;
+  if (std::all_of(prices.begin(), prices.end(), [](double p) { return p == 0; })) prices.clear();
+  auto orders = reorder ? search_orders(problem) : std::vector<std::vector<OpId>>();
+  if (orders.size() > kMostStarts) orders.resize(kMostStarts);
+  if (orders.size() < kSeeds) {
+    std::vector<OpId> own(problem.ops.size());
+    std::iota(own.begin(), own.end(), 0);
+    orders.resize(kSeeds, own);
+  }
+  std::vector<std::unique_ptr<Start>> starts;
+  std::vector<double> there;
+  for (std::vector<OpId>& order : orders) {
+    auto start = std::make_unique<Start>();
+    start->order = std::move(order);
+    start->problem = reordered(problem, start->order);
+    there.clear();
+    if (!prices.empty()) {
+      for (const OpId op : start->order) there.push_back(prices[static_cast<std::size_t>(op)]);
+    }
+    start->walks.emplace(start->problem, min_bytes, arena_limit, starts.size() + 1, there);
+    starts.push_back(std::move(start));
+  }
+  return starts;
+}
+
+std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_limit,
+                                    std::int64_t min_bytes, const SearchEffort& effort,
+                                    const std::optional<Schedule>& best, auto&& clock) {
+  auto starts = list_starts(problem, arena_limit, min_bytes, effort.reorder);
+  // Only the first, in the problem's own order, goes on from what there is: the others are to find
+  // something else.
+  starts.front()->found = best;
+  const double share = kFirstShare / static_cast<double>(starts.size());
+  for (auto& start : starts) {
+    SearchClock first = clock(share);
+    start->walks->run(start->found, first);
+  }
+  const auto faster = [](const auto& a, const auto& b) { return a->seconds() < b->seconds(); };
+  std::stable_sort(starts.begin(), starts.end(), faster);
+  starts.resize(std::min(starts.size(), kKept));
+  std::erase_if(starts, [](const auto& start) { return !start->found; });
+  if (starts.empty()) return std::nullopt;
+  for (auto& start : starts) {
+    SearchClock walk_clock = clock(kWalkShare), local_clock = clock(kLocalShare);
+    start->walks->run(start->found, walk_clock);
+    LocalSearch local(start->problem, min_bytes, effort.reorder, 1);
+    local.improve(*start->found, arena_limit, local_clock);
+  }
+  Start& first = **std::min_element(starts.begin(), starts.end(), faster);
+  LocalSearch local(first.problem, min_bytes, effort.reorder, 2);
+  SearchClock last_clock = clock(kLastShare);
+  local.improve(*first.found, arena_limit, last_clock);
+  for (OpId& op : *first.found) op = first.order[static_cast<std::size_t>(op)];
+  return std::move(first.found);
+}
+
 }  // namespace
 
 std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t arena_limit,
@@ -92,27 +176,17 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
   }
 
   const double work = kWorkPerOp * effort.scale * problem.op_count();
-  const int searches = problem.op_count() <= kSmall && effort.scale >= 1 ? kSearchesOfSmall : 1;
-  const double share = 1.0 / searches;
-  const auto clock = [&](double part) {
-    return SearchClock(static_cast<std::int64_t>(work * share * part),
-                       effort.seconds * share * part);
+  const auto clock = [&](double share) {
+    return SearchClock(static_cast<std::int64_t>(work * share), effort.seconds * share);
   };
-  for (int i = 0; i < searches; ++i) {
-    const auto seed = static_cast<std::uint64_t>(i + 1);
-    // Only the first goes on from what there is: the others are to find something else.
-    std::optional<Schedule> found = i == 0 ? best : std::nullopt;
-    SearchClock walk_clock = clock(kWalkShare);
-    WalkSearch(problem, min_bytes, arena_limit, seed).run(found, walk_clock);
-    LocalSearch local(problem, min_bytes, effort.reorder, seed);
-    if (!found && !best && i + 1 == searches) {
-      SearchClock fit_clock = clock(searches);
-      found = from_above(problem, local, arena_limit, min_bytes, starts, fit_clock);
-    }
-    if (!found) continue;
-    SearchClock local_clock = clock(1 - kWalkShare);
-    local.improve(*found, arena_limit, local_clock);
+  if (auto found = from_starts(problem, arena_limit, min_bytes, effort, best, clock)) {
     offer(std::move(*found));
+  } else if (!best) {
+    LocalSearch local(problem, min_bytes, effort.reorder, 1);
+    SearchClock fit_clock = clock(kWalkShare);
+    best = from_above(problem, local, arena_limit, min_bytes, starts, fit_clock);
+    SearchClock local_clock = clock(kLastShare);
+    if (best) local.improve(*best, arena_limit, local_clock);
   }
   return best;
 }

@@ -20,8 +20,9 @@ struct SearchEffort {
   double scale = 1;    // of the local search's work
   double seconds = 0;  // local search until this much time has passed instead; 0: by counted work,
                        // so that equal inputs give equal schedules
-  bool reorder = false;  // first executions may move as well, as far as values allow. Bounds do not
-                         // hold for such schedules, and ops must have no other reason for order
+  // First executions may move as well, as far as values allow: ops must have no other reason for
+  // order, but that the last one stays the last. Bounds hold for the schedule's own order alone.
+  bool reorder = false;
 };
 
 // The fastest schedule found whose arena peak by liveness is at most `arena_limit`; nothing when

@@ -50,6 +50,15 @@ void Walk::set_profile(const std::vector<std::int64_t>& profile, std::int64_t ar
   }
 }
 
+void Walk::set_prices(std::span<const double> prices) {
+  double sum = 0;
+  for (const double price : prices) sum += price;
+  // Gaps have a length where bytes are free, too.
+  const double least = 1e-3 * sum / static_cast<double>(std::max<std::size_t>(1, prices.size()));
+  weight_.assign(prices.size() + 1, 0);
+  for (std::size_t t = 0; t < prices.size(); ++t) weight_[t + 1] = weight_[t] + prices[t] + least;
+}
+
 // The first use in the order after the op being run.
 OpId Walk::next_use(ValueId v) {
   const auto uses = problem_.uses[v];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "runtime/planner/evaluate.h"
@@ -14,7 +15,7 @@ namespace plimsoll::planner {
 // gap being measured to the value's next use.
 struct WalkStyle {
   double cost_power = 1, gap_power = 1;
-  bool weighted_gap = false;  // count only the part of the gap where keeping all is over the limit
+  bool weighted_gap = false;  // a gap's positions count by what bytes cost there
   bool keep_dead = false;    // values without further use stay while there is room: a recomputation
                              // may want them
   bool depth_first = false;  // what a recomputation needs is made depth first, not in order
@@ -37,6 +38,8 @@ class Walk {
   Walk(const Problem& problem, std::int64_t min_bytes);
   // Excess of keeping everything over the limit, summed up to each position: for weighted gaps.
   void set_profile(const std::vector<std::int64_t>& keep_all_profile, std::int64_t arena_limit);
+  // Instead: what a byte costs at each position (bound.h).
+  void set_prices(std::span<const double> prices);
   std::optional<Schedule> run(std::int64_t arena_limit, const WalkStyle& style,
                               std::size_t most_executions, double most_seconds);
   // How many ops of the order the last run got done.

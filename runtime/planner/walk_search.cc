@@ -18,19 +18,32 @@ constexpr double kAmplitude = 2;
 // How much slower, as a share, the next walk to go on from may be at first.
 constexpr double kSlack = 1e-4;
 constexpr int kFirstStyles = 16;
+// A value of fewer bytes than this share of the peak is no candidate, and at most so many change
+// together.
+constexpr std::int64_t kLeastShare = 10'000;
+constexpr int kFew = 16;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
 WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int64_t arena_limit,
-                       std::uint64_t seed)
-    : problem_(problem), arena_limit_(arena_limit), random_(seed), walk_(problem, min_bytes) {
+                       std::uint64_t seed, std::span<const double> prices)
+    : problem_(problem),
+      arena_limit_(arena_limit),
+      random_(seed),
+      walk_(problem, min_bytes),
+      few_share_(0.45 * static_cast<double>(seed % 3)) {
   Schedule once(problem.ops.size());
   std::iota(once.begin(), once.end(), 0);
   std::vector<std::int64_t> profile;
   evaluate(problem, once, &profile);
-  walk_.set_profile(profile, arena_limit);
+  if (prices.empty()) {
+    walk_.set_profile(profile, arena_limit);
+  } else {
+    walk_.set_prices(prices);
+  }
+  list_candidates(profile);
   // Times that were measured differ a little for equal work.
   std::vector<std::tuple<std::int64_t, int, ValueId>> keys;
   for (std::size_t v = 0; v < problem.values.size(); ++v) {
@@ -50,6 +63,23 @@ WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int6
   ++kinds_;
 }
 
+void WalkSearch::list_candidates(std::span<const std::int64_t> profile) {
+  // Per position, how many before it have too little room.
+  std::vector<std::int32_t> tight(profile.size() + 1, 0);
+  std::int64_t peak = 0;
+  for (std::size_t t = 0; t < profile.size(); ++t) {
+    tight[t + 1] = tight[t] + (profile[t] > arena_limit_ ? 1 : 0);
+    peak = std::max(peak, profile[t]);
+  }
+  for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
+    const Value& value = problem_.values[at(v)];
+    const auto uses = problem_.uses[v];
+    if (!problem_.in_arena(v) || value.producer < 0 || uses.empty()) continue;
+    if (value.bytes < peak / kLeastShare) continue;
+    if (tight[at(uses.back())] > tight[at(value.producer) + 1]) candidates_.push_back(v);
+  }
+}
+
 WalkStyle WalkSearch::first_style(int i) const {
   WalkStyle style;
   style.gap_power = 0.25 * (i % 5);
@@ -67,7 +97,12 @@ void WalkSearch::change_weights(std::vector<double>& weight) {
   if (weight.empty()) weight.assign(problem_.values.size(), 1);
   const auto factor = [&] { return std::exp(kAmplitude * (random_.unit() + random_.unit() - 1)); };
   const double what = random_.unit();
-  if (what < 0.6) {
+  if (what < 0.6 && !candidates_.empty() && random_.unit() < few_share_) {
+    const auto count = static_cast<std::int32_t>(candidates_.size());
+    for (int left = random_.below(1 + random_.below(kFew)); left >= 0; --left) {
+      weight[at(candidates_[at(random_.below(count))])] *= factor();
+    }
+  } else if (what < 0.6) {
     const double share =
         0.15 * random_.unit() * random_.unit() + 1.0 / static_cast<double>(weight.size());
     for (double& w : weight) {
@@ -105,22 +140,19 @@ WalkStyle WalkSearch::changed(const WalkStyle& from) {
 
 void WalkSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
   double best_seconds = best ? total_seconds(problem_, *best) : 0;
-  double current_seconds = std::numeric_limits<double>::infinity();
-  WalkStyle current;
-  OpId reached = 0;
   const auto most_executions = static_cast<std::size_t>(problem_.op_count()) * 12 + 64;
-  for (int i = 0; clock.done() < 1; ++i) {
-    WalkStyle style = i < kFirstStyles ? first_style(i) : changed(current);
-    const double most = best ? std::min(current_seconds, 2 * best_seconds) * 1.15
+  for (; clock.done() < 1; ++walks_) {
+    WalkStyle style = walks_ < kFirstStyles ? first_style(walks_) : changed(current_);
+    const double most = best ? std::min(current_seconds_, 2 * best_seconds) * 1.15
                              : std::numeric_limits<double>::infinity();
     auto schedule = walk_.run(arena_limit_, style, most_executions, most);
     clock.spend(200 * problem_.op_count() +
                 (schedule ? 400 * static_cast<std::int64_t>(schedule->size()) : 0));
     if (!schedule) {
       // As long as nothing fits, the walk that gets farthest is gone on from.
-      if (!best && walk_.reached() >= reached) {
-        reached = walk_.reached();
-        current = std::move(style);
+      if (!best && walk_.reached() >= reached_) {
+        reached_ = walk_.reached();
+        current_ = std::move(style);
       }
       continue;
     }
@@ -131,9 +163,9 @@ void WalkSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
     // A little slower will do now and then, less and less.
     const double left = std::max(0.0, 1 - clock.done());
     const double slack = -kSlack * seconds * left * left * std::log(1 - random_.unit());
-    if (seconds <= current_seconds + slack) {
-      current_seconds = seconds;
-      current = std::move(style);
+    if (seconds <= current_seconds_ + slack) {
+      current_seconds_ = seconds;
+      current_ = std::move(style);
     }
     if (!best || seconds < best_seconds) {
       best_seconds = seconds;

@@ -175,7 +175,7 @@ TEST(RecordedPlan, ReplaysWithinEveryLimitAtThePredictedTime) {
     for (const int percent : {90, 70, 50, 40, 30, 20}) {
       const std::int64_t limit = unlimited->unlimited_peak_bytes * percent / 100;
       SearchEffort effort;
-      effort.scale = 0.2;
+      effort.scale = 0.03;
       effort.reorder = seed % 2 == 1;
       const auto plan = plan_recorded_step(step, limit, effort);
       if (!plan.ok()) {
@@ -188,11 +188,34 @@ TEST(RecordedPlan, ReplaysWithinEveryLimitAtThePredictedTime) {
       EXPECT_LE(replayer.peak(), limit);
       EXPECT_EQ(replayer.peak(), plan->peak_bytes);
       EXPECT_DOUBLE_EQ(static_cast<double>(replayer.time()) * 1e-9, plan->predicted_seconds);
-      if (effort.reorder) continue;
       EXPECT_LE(plan->lower_bound_seconds, plan->predicted_seconds * 1.000001);
     }
     EXPECT_GE(found, 3) << "seed " << seed;
   }
+}
+
+TEST(RecordedPlan, IsNeverSlowerThanAPlanForASmallerLimitThatItIsGiven) {
+  int helped = 0;
+  for (std::uint32_t seed = 0; seed < 4; ++seed) {
+    const RecordedStep step = parsed(recorded_chain(40, seed));
+    const auto unlimited = plan_recorded_step(step, kUnlimited, {});
+    ASSERT_TRUE(unlimited.ok());
+    const std::int64_t least = unlimited->unlimited_peak_bytes * 35 / 100;
+    SearchEffort effort;
+    effort.scale = 0.05;
+    effort.reorder = true;
+    const auto smaller = plan_recorded_step(step, least, effort);
+    ASSERT_TRUE(smaller.ok());
+    effort.level = SearchEffort::Level::quick;
+    const auto alone = plan_recorded_step(step, least + 1, effort);
+    const auto given =
+        plan_recorded_step(step, least + 1, effort, Policy::default_, {&smaller->schedule, 1});
+    ASSERT_TRUE(alone.ok() && given.ok());
+    helped += alone->overhead > smaller->overhead;
+    EXPECT_LE(given->overhead, smaller->overhead);
+  }
+  // Else nothing was asked of it.
+  EXPECT_GT(helped, 0);
 }
 
 TEST(RecordedPlan, RefusesWhatNoScheduleFits) {

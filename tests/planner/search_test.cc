@@ -11,6 +11,7 @@
 #include "runtime/planner/recorded_step.h"
 #include "runtime/planner/remat.h"
 #include "runtime/planner/schedule_editor.h"
+#include "runtime/planner/search_orders.h"
 #include "tests/planner/recorded_graphs.h"
 
 namespace plimsoll::planner {
@@ -83,6 +84,52 @@ TEST(Search, GoesOnFromAGivenSchedule) {
   const auto found = search_schedule(problem, limit, 0, effort, {&*start, 1});
   ASSERT_TRUE(found);
   EXPECT_LE(total_seconds(problem, *found), total_seconds(problem, *start));
+}
+
+// Two branches that were recorded side by side and need less room one after the other.
+TEST(Search, OrdersRespectWhatIsReadAndKeepTheLastOpLast) {
+  const auto step = parse_recorded_step(
+      "0 6 6 5 1\n"
+      "10 1 0\n100 0 0\n100 0 0\n1 0 0\n1 0 0\n1 0 1\n"
+      "0 -1\n1 0\n2 1\n3 2\n4 3\n5 4\n"
+      "5 1 0 1 1 1\n5 1 0 1 2 1\n5 1 1 1 3 1\n5 1 2 1 4 1\n5 2 3 4 1 5 1\n"
+      "5\n",
+      "branches");
+  ASSERT_TRUE(step.ok()) << step.status().to_string();
+  const Problem& problem = step->problem;
+  const auto orders = search_orders(problem);
+  EXPECT_EQ(orders.front(), each_once(problem));
+  EXPECT_EQ(evaluate(problem, orders.front()).arena_peak, 201);
+  std::int64_t least = 201;
+  for (const std::vector<OpId>& order : orders) {
+    ASSERT_TRUE(is_valid(problem, order));
+    EXPECT_EQ(order.size(), problem.ops.size());
+    EXPECT_EQ(order.back(), problem.op_count() - 1);
+    EXPECT_EQ(order_of_first_runs(problem, order), order);
+    least = std::min(least, evaluate(problem, order).arena_peak);
+  }
+  EXPECT_EQ(least, 102);
+  // So that nothing is computed again.
+  SearchEffort effort;
+  effort.reorder = true;
+  const auto found = search_schedule(problem, 102, 0, effort);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->size(), problem.ops.size());
+}
+
+TEST(Search, ReorderedSchedulesAreValidFitAndEndWithTheLastOp) {
+  for (std::uint32_t seed = 0; seed < 4; ++seed) {
+    const Problem problem = chain_problem(18, seed);
+    const std::int64_t limit = evaluate(problem, each_once(problem)).arena_peak / 2;
+    SearchEffort effort;
+    effort.scale = 0.3;
+    effort.reorder = true;
+    const auto found = search_schedule(problem, limit, 0, effort);
+    ASSERT_TRUE(found);
+    ASSERT_TRUE(is_valid(problem, *found));
+    EXPECT_LE(evaluate(problem, *found).arena_peak, limit);
+    EXPECT_EQ(order_of_first_runs(problem, *found).back(), problem.op_count() - 1);
+  }
 }
 
 // The editor's profile is the evaluator's after any changes, and undoing them restores it.

@@ -475,7 +475,7 @@ TEST(Plan, FlagsThatMeanNothingForTheFileAreRefused) {
     EXPECT_EQ(call.exit_code, 2) << flag;
     EXPECT_NE(call.error.find("no meaning for recorded steps"), std::string::npos) << call.error;
   }
-  for (const char* flag : {"--schedule s.txt", "--addresses", "--reorder"}) {
+  for (const char* flag : {"--schedule s.txt", "--addresses", "--keep-order"}) {
     const Call call = plimsoll("plan " + program + " " + flag);
     EXPECT_EQ(call.exit_code, 2) << flag;
     EXPECT_NE(call.error.find("no meaning for HLO text"), std::string::npos) << call.error;
