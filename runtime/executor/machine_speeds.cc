@@ -296,7 +296,7 @@ class Bench {
     speeds.link_in_bytes_per_second = rounded(kBytes / in);
     speeds.link_compute_share = std::clamp((lost + lost_out) / (busy + busy_out), 0.05, 1.0);
     // A transfer of next to nothing still wakes a thread up, at the kernels' expense.
-    constexpr int kTransfers = 24;
+    constexpr int kTransfers = 8, kTurns = 6;  // short turns: some of them are undisturbed
     const auto turn = [&](bool transfers) -> Result<double> {
       std::vector<std::shared_ptr<memory::Transfer>> moved;
       Status status;
@@ -319,7 +319,7 @@ class Bench {
     };
     std::array<double, 2> least;
     least.fill(std::numeric_limits<double>::infinity());
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 2 * kTurns; ++i) {
       PLIMSOLL_ASSIGN_OR_RETURN(const double seconds, turn(i % 2 == 1));
       double& best = least[static_cast<std::size_t>(i % 2)];
       best = std::min(best, seconds);
