@@ -17,7 +17,13 @@ constexpr double kSmallTogether = 0.003;
 constexpr std::size_t kManyItems = 1'000;
 constexpr std::ptrdiff_t kFirstForMany = 12,
                          kLastForMany = 18;  // guides that only they take, first
-constexpr std::size_t kFewItems = 250;       // so few that leaving some out gains nothing
+// Moves of an ejection per failure allowed to the search next to it; of few buffers and many.
+constexpr std::int64_t kMovesForFew = 300, kMovesForMany = 2'500;
+// Of few: a search is likelier to get there.
+constexpr std::int64_t kWorkBeforeEjection = 150'000'000;
+// Of many: how much more work goes to ejections than to searches.
+constexpr std::int64_t kEjectedPerSearched = 5;
+constexpr std::size_t kFewItems = 250;  // so few that leaving some out gains nothing
 
 // Training steps are nests with long lives below short ones: the fullest sections first, then the
 // longest. Where values are made again, what lives on to the end (or, seen from the other side,
@@ -82,7 +88,7 @@ PackPortfolio::PackPortfolio(const PackInstance& instance, std::int64_t goal, Pa
 
 void PackPortfolio::add_large_buffers() {
   if (instance_.items.size() <= kFewItems) return;
-  for (const double part : {1e-3, 3e-4, 1e-4, 3e-5, 1e-5}) {
+  for (const double part : {3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5}) {
     const auto least = static_cast<std::int64_t>(part * static_cast<double>(instance_.max_load));
     std::vector<std::int32_t> ids, small;
     std::vector<Lifetime> large_lives, small_lives;
@@ -178,26 +184,49 @@ void PackPortfolio::improve() {
   for (std::int64_t failures = 8; !done() && !budget_.over(); failures *= 3) {
     if (failures > 8 && floor_ <= goal_) try_goal(all, failures);
     if (is_large_) {
-      descend(failures);
+      eject(failures * kMovesForMany);
+      const std::int64_t before = budget_.spent();
+      descend(failures, before / kEjectedPerSearched - searched_);
+      searched_ += budget_.spent() - before;
     } else {
       halve(failures);
+      if (budget_.spent() > kWorkBeforeEjection) eject(failures * kMovesForFew);
     }
     if (best_.height <= floor_) return;
   }
 }
 
 // Every guide goes on as long as it lowers the packing by a part of what is left.
-void PackPortfolio::descend(std::int64_t failures) {
+void PackPortfolio::descend(std::int64_t failures, std::int64_t work) {
+  const std::int64_t end = budget_.spent() + work;
   for (const Choice& choice : choices_) {
     for (;;) {
       const std::int64_t lower = std::max(goal_, floor_);
-      if (done() || best_.height <= lower || budget_.over()) return;
+      if (done() || best_.height <= lower || budget_.over() || budget_.spent() > end) return;
       const std::int64_t before = best_.height;
       const std::int64_t step = std::max<std::int64_t>((before - lower) / (failures - 2), 1);
       if (!attempt(choice, before - step, failures) || best_.height >= before) break;
     }
   }
   sort_choices();
+}
+
+// A local search that goes on from call to call, or from a lower packing that was found since.
+void PackPortfolio::eject(std::int64_t moves) {
+  const Level& level = *levels_[choices_[0].level];
+  const std::int64_t lower = std::max(goal_, floor_);
+  if (done() || best_.height <= lower || budget_.over()) return;
+  if (!ejection_ || ejected_ > best_.height) {
+    PackSolution start = best_;
+    for (std::size_t k = 0; k < level.ids.size(); ++k) {
+      start.offsets[k] = best_.offsets[static_cast<std::size_t>(level.ids[k])];
+    }
+    start.offsets.resize(level.instance->items.size());
+    ejection_ = std::make_unique<PackEjection>(*level.instance, start);
+  }
+  ejection_->run(lower, moves, budget_);
+  if (ejection_->best().height < best_.height) accept(level, ejection_->best());
+  ejected_ = best_.height;
 }
 
 // Halves what lies between the least height that may do and the best: any guide may get there.

@@ -5,13 +5,14 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/planner/pack_eject.h"
 #include "runtime/planner/pack_instance.h"
 #include "runtime/planner/pack_search.h"
 
 namespace plimsoll::planner {
 
-// Searches for ever lower packings under a portfolio of guides. What each guide reached decides
-// which comes first the next time.
+// Searches for ever lower packings under a portfolio of guides, in turn with ejections from the
+// best packing so far. What each guide reached decides which comes first the next time.
 class PackPortfolio {
  public:
   // A search is worth its while up to this size.
@@ -45,14 +46,18 @@ class PackPortfolio {
   bool attempt(const Choice& choice, std::int64_t height, std::int64_t failures);
   bool attempt_all(std::int64_t height, std::int64_t failures, std::size_t most);
   void sort_choices();
-  void descend(std::int64_t failures);
+  void descend(std::int64_t failures, std::int64_t work);
   void halve(std::int64_t failures);
+  void eject(std::int64_t moves);
   void accept(const Level& level, const PackSolution& solution);
 
   const PackInstance& instance_;
   const std::int64_t goal_;
   bool is_large_ = false;
-  std::int64_t floor_;  // no packing is lower
+  std::int64_t floor_;         // no packing is lower
+  std::int64_t searched_ = 0;  // work of searches between ejections
+  std::unique_ptr<PackEjection> ejection_;
+  std::int64_t ejected_ = 0;  // the best height when it stopped
   PackSolution& best_;
   PackBudget& budget_;
   std::vector<std::unique_ptr<Level>> levels_;

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/planner/pack_eject.h"
 #include "runtime/planner/pack_search.h"
 
 namespace plimsoll::planner {
@@ -194,6 +195,43 @@ TEST(PackSearch, FindsTheLeastHeightUnderEveryGuide) {
       EXPECT_EQ(found->height, least);
       EXPECT_FALSE(search.run(guide, least - 1, 1'000'000, budget));
       EXPECT_TRUE(search.exhausted());
+    }
+  }
+}
+
+// All lie on top of each other at first.
+TEST(PackEjection, LowersAStackToTheLoad) {
+  std::vector<Lifetime> lives;
+  for (int i = 0; i < 64; ++i) lives.push_back({i / 8 * 10, i / 8 * 10 + 15, 64 * (1 + i % 3)});
+  const PackInstance instance(lives, 1);
+  PackSolution stack;
+  for (const auto& item : instance.items) {
+    stack.offsets.push_back(stack.height);
+    stack.height += item.size;
+  }
+  PackBudget budget(1'000'000'000, 0);
+  PackEjection ejection(instance, stack);
+  ejection.run(instance.max_load, 20'000, budget);
+  Packing packing{ejection.best().offsets, ejection.best().height, instance.max_load};
+  EXPECT_EQ(packing.height, packing.load);
+  expect_sound(lives, packing, 1);
+}
+
+TEST(PackEjection, KeepsTheBestWhenMovesEndInBetween) {
+  for (std::uint32_t seed = 0; seed < 10; ++seed) {
+    std::vector<Lifetime> lives = random_lives(seed, 150);
+    std::erase_if(lives, [](const Lifetime& life) { return life.size == 0; });
+    const PackInstance instance(lives, 1);
+    const Packing start = pack(lives, 1);
+    PackEjection ejection(instance, {start.offsets, start.height});
+    PackBudget budget(1'000'000'000, 0);
+    std::int64_t before = start.height;
+    for (int i = 0; i < 20; ++i) {
+      ejection.run(instance.max_load, 37, budget);
+      const Packing packing{ejection.best().offsets, ejection.best().height, instance.max_load};
+      ASSERT_LE(packing.height, before);
+      before = packing.height;
+      expect_sound(lives, packing, 1);
     }
   }
 }
