@@ -14,10 +14,10 @@ namespace {
 
 constexpr int kLevels = 64;
 // How often a room is cut, how many are searched for long, and how often the best is enlarged.
-constexpr int kCuts = 3, kRounds = 4;
+constexpr int kCuts = 3, kQuickRounds = 8, kRounds = 1;
 constexpr std::size_t kGood = 2;
-// Ways to cover each schedule.
-constexpr int kTries = 8;
+// Ways to cover each schedule: fewer where that takes long.
+constexpr int kLeastTries = 2, kMostTries = 8, kTriesTimesOps = 4'000;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -27,7 +27,11 @@ class CopySearch {
  public:
   CopySearch(const RecordedStep& step, std::int64_t limit, const Tier& tier,
              const SearchEffort& effort)
-      : step_(step), limit_(limit), tier_(tier), effort_(effort) {
+      : step_(step),
+        limit_(limit),
+        tier_(tier),
+        effort_(effort),
+        tries_(std::clamp(kTriesTimesOps / step.problem.op_count(), kLeastTries, kMostTries)) {
     for (const Op& op : step.problem.ops) seconds_.push_back(op.seconds);
     // A copy of a storage of typical size: the latency counts, too, and one in each direction is
     // under way.
@@ -48,7 +52,7 @@ class CopySearch {
 
   std::optional<CoveredSchedule> run(std::span<const OpId> recomputed) {
     if (!recomputed.empty()) {
-      best_ = cover_by_copies(step_, recomputed, limit_, tier_, kTries);
+      best_ = cover_by_copies(step_, recomputed, limit_, tier_, tries_);
       if (!best_->fits) best_.reset();
       best_schedule_.assign(recomputed.begin(), recomputed.end());
       best_room_.assign(seconds_.size(), 0);
@@ -114,25 +118,32 @@ class CopySearch {
     }
   }
 
-  // Longer searches for the best rooms, and for a little more.
+  // A little more room than the best had, again and again; then longer searches.
   void refine() {
-    std::vector<Trial> rooms = std::move(good_);
+    SearchEffort quick = effort_;
+    quick.level = SearchEffort::Level::quick;
+    enlarge(quick, kQuickRounds);
+    if (is_free()) return;
+    const std::vector<Trial> rooms = good_;
     for (const Trial& trial : rooms) {
       attempt(trial.room, effort_, trial.schedule);
       if (is_free()) return;
     }
+    SearchEffort some = effort_;
+    some.scale *= 0.3;
+    enlarge(some, kRounds);
+  }
+
+  void enlarge(const SearchEffort& effort, int rounds) {
     double more = 0.04;
-    for (int round = 0; round < kRounds && best_ && !best_room_.empty(); ++round) {
+    for (int round = 0; round < rounds && best_ && !best_room_.empty() && !is_free(); ++round) {
       Room room = best_room_;
       for (std::int64_t& r : room) {
         r += static_cast<std::int64_t>(static_cast<double>(r) * more);
       }
-      SearchEffort some = effort_;
-      some.scale *= 0.3;
       const std::int64_t before = best_->nanoseconds;
-      auto found = attempt(room, some, best_schedule_);
-      if (found) cut(std::move(room), std::move(*found), some, best_schedule_, 2);
-      if (is_free()) return;
+      auto found = attempt(room, effort, best_schedule_);
+      if (found) cut(std::move(room), std::move(*found), effort, best_schedule_, 2);
       if (best_->nanoseconds == before) more /= 2;
     }
   }
@@ -164,7 +175,7 @@ class CopySearch {
     for (const OpId op : *found) {
       if (roomy.base_of[at(op)] >= 0) schedule.push_back(roomy.base_of[at(op)]);
     }
-    CoveredSchedule covered = cover_by_copies(step_, schedule, limit_, tier_, kTries);
+    CoveredSchedule covered = cover_by_copies(step_, schedule, limit_, tier_, tries_);
     if (covered.fits) {
       good_.push_back({covered.nanoseconds, room, schedule});
       std::stable_sort(good_.begin(), good_.end(), [](const Trial& a, const Trial& b) {
@@ -205,6 +216,7 @@ class CopySearch {
   const Tier& tier_;
   Tier real_;
   const SearchEffort effort_;
+  const int tries_;
   std::vector<double> seconds_;
   double typical_ = 0;
   std::optional<CoveredSchedule> best_;
