@@ -21,18 +21,24 @@
 #include "runtime/planner/timeline.h"
 
 namespace plimsoll::planner {
+namespace {
+
+void keep_hinted(Problem& problem) {
+  for (Value& value : problem.values) value.keep = value.keep || value.hint == Hint::keep;
+}
+
+}  // namespace
 
 Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
                std::int64_t constant_bytes)
     : graph_(graph),
       options_(options),
       constant_bytes_(constant_bytes),
+      movable_(!fixed_order && options.policy == Policy::default_ && options.remedies.recompute),
       problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
-  for (Value& value : problem_.values) value.keep = value.keep || value.hint == Hint::keep;
-  // Other tiers are the entry's: what runs more than once has no bytes of its own there.
+  keep_hinted(problem_);
   if (options_.policy == Policy::default_) {
-    PlanOptions own = options_;
-    own.remedies.swap = own.remedies.swap && graph.role == Role::entry;
+    const PlanOptions own = own_options();
     forms_ = find_forms(problem_, own);
     stacks_ = find_stacks(problem_, own);
     for (std::size_t count = stacks_.size(); count > 0; count /= 2) {
@@ -46,6 +52,13 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
   steps_.back().rung = make_rung(peak, std::move(once));
   works_ = peak;
   set_targets();
+}
+
+// Other tiers are the entry's: what runs more than once has no bytes of its own there.
+PlanOptions Ladder::own_options() const {
+  PlanOptions own = options_;
+  own.remedies.swap = own.remedies.swap && graph_.role == Role::entry;
+  return own;
 }
 
 void Ladder::add_sliced(std::span<const Stack> stacks) {
@@ -193,17 +206,63 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
   return better && total_seconds(problem, *better) >= least_seconds ? better : walked;
 }
 
+void Ladder::find_others() {
+  if (std::exchange(looked_for_others_, true) || !movable_ || !stacks_.empty()) return;
+  const PlanOptions own = own_options();
+  for (Problem& problem : arrange_others(graph_, problem_, steps_.front().rung.live)) {
+    keep_hinted(problem);
+    Other other{std::move(problem), {}, {}};
+    other.forms = find_forms(other.problem, own);
+    Schedule once(static_cast<std::size_t>(other.problem.op_count()));
+    std::iota(once.begin(), once.end(), 0);
+    evaluate(other.problem, once, &other.unlimited_profile);
+    others_.push_back(std::move(other));
+  }
+}
+
+// The orders to plan in at `target`: the one that quick trials find fastest there; in small
+// computations the own one as well, and all of them where no trial gets there.
+std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
+  constexpr double kShort = 0.9;
+  constexpr int kFewOps = 500;
+  std::vector<Start> all{{problem_, options_, forms_, unlimited_profile_}};
+  if (static_cast<double>(target) > kShort * static_cast<double>(steps_.front().rung.live)) {
+    return all;
+  }
+  find_others();
+  if (others_.empty()) return all;
+  for (Other& other : others_) {
+    all.push_back({other.problem, options_, other.forms, other.unlimited_profile, false});
+  }
+  std::optional<double> least;
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::optional<double> seconds = trial_seconds(all[i].problem, target);
+    if (!seconds || (least && *seconds >= *least)) continue;
+    least = seconds;
+    best = i;
+  }
+  if (!least) return all;
+  std::vector<Start> chosen;
+  if (best != 0 && problem_.op_count() <= kFewOps) chosen.push_back(all[0]);
+  chosen.push_back(all[best]);
+  return chosen;
+}
+
 // What works at `target`. Stacks are sliced where it takes time to do without.
 std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_seconds) {
-  Start own{problem_, options_, forms_, unlimited_profile_};
-  std::vector<Rung> rungs = make_rungs_of(own, target, least_seconds);
+  std::vector<Rung> rungs;
+  for (Start& start : starts(target)) {
+    std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
+    std::move(more.begin(), more.end(), std::back_inserter(rungs));
+  }
   const double least = steps_.front().rung.seconds;
   for (Sliced& sliced : sliced_) {
     if (std::any_of(rungs.begin(), rungs.end(),
                     [&](const Rung& r) { return r.seconds <= least; })) {
       break;
     }
-    Start start{sliced.problem, sliced.options, sliced.forms, sliced.unlimited_profile, true};
+    Start start{sliced.problem, sliced.options, sliced.forms, sliced.unlimited_profile, false};
     std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
     std::move(more.begin(), more.end(), std::back_inserter(rungs));
   }
@@ -235,7 +294,7 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
       }
     }
     if (!schedule) continue;
-    if (start.sliced) {
+    if (!start.own) {
       auto upgraded = std::make_shared<Problem>(problem);
       use_room(*upgraded, *schedule, target);
       rungs.push_back(make_rung(target, std::move(*schedule), std::move(upgraded)));
@@ -421,7 +480,11 @@ const BoundModel& Ladder::bound_model() {
 }
 
 std::int64_t Ladder::floor_lower_bound() {
-  return fixed_bytes() + least_arena_bytes(bound_model());
+  std::int64_t least = least_arena_bytes(bound_model());
+  for (const Other& other : others_) {
+    least = std::min(least, least_arena_bytes(make_plan_bound_model(other.problem, options_)));
+  }
+  return fixed_bytes() + least;
 }
 
 // The ladder's own ops in the order in which the rung's schedule first runs them.

@@ -39,7 +39,7 @@ class Ladder {
   // Of `plan`, which best(limit) gave: no plan with its first executions and peak_bytes <= limit is
   // faster (bound.h).
   double lower_bound_seconds(std::int64_t limit, const Plan& plan);
-  // No limit below is kept by any plan of this computation in this order.
+  // No limit below is kept by any plan of this computation in the orders planned in.
   std::int64_t floor_lower_bound();
   // Just these choices, and nothing recomputed (remedies.h).
   Result<Plan> plan_with(const Chooser& choose);
@@ -61,12 +61,18 @@ class Ladder {
     const PlanOptions& options;  // what it leaves of the tiers
     std::span<const Form> forms;
     std::span<const std::int64_t> unlimited_profile;
-    bool sliced = false;
+    bool own = true;  // the ladder's own problem
   };
   // The problem with some of its stacks on other tiers, slice by slice.
   struct Sliced {
     Problem problem;
     PlanOptions options;
+    std::vector<Form> forms;
+    std::vector<std::int64_t> unlimited_profile;
+  };
+  // The same ops in an order that is better when memory is short.
+  struct Other {
+    Problem problem;
     std::vector<Form> forms;
     std::vector<std::int64_t> unlimited_profile;
   };
@@ -94,6 +100,9 @@ class Ladder {
   void select_variants(const std::vector<int>& variants);
   std::int64_t least_arena(const Problem& problem) const;
   const BoundModel& bound_model();
+  PlanOptions own_options() const;
+  void find_others();
+  std::vector<Start> starts(std::int64_t target);
   void add_sliced(std::span<const Stack> stacks);
   void set_targets();
   const Problem& problem_of(const Rung& rung) const {
@@ -115,6 +124,7 @@ class Ladder {
   const Graph& graph_;
   const PlanOptions options_;
   const std::int64_t constant_bytes_;
+  const bool movable_;  // ops may run in another order than the textual one
   Problem problem_;
   std::optional<BoundModel> bound_model_;
   std::vector<std::int64_t> unlimited_profile_;
@@ -125,8 +135,10 @@ class Ladder {
   std::vector<Form> forms_;
   std::vector<Stack> stacks_;
   std::vector<Sliced> sliced_;  // all stacks first, then fewer, the largest
-  std::deque<Rung> below_;      // of the targets below the last step that were tried
-  std::vector<Step> steps_;     // from the one that gives up nothing downwards
+  bool looked_for_others_ = false;
+  std::vector<Other> others_;
+  std::deque<Rung> below_;   // of the targets below the last step that were tried
+  std::vector<Step> steps_;  // from the one that gives up nothing downwards
 };
 
 }  // namespace plimsoll::planner

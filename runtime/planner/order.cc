@@ -2,6 +2,8 @@
 #include "runtime/planner/order.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -21,32 +23,57 @@ constexpr int kSmall = 5'000;
 // Up to so many ops, orders are also compared by what they cost when memory is short: at three
 // limits, at one.
 constexpr std::size_t kFewOps = 500, kManyOps = 4'000;
+// Other orders for low limits: up to so many ops, of those as written alone beyond kManyOps; at
+// these shares of the lowest peak.
+constexpr std::size_t kMostOps = 20'000;
+constexpr std::array kLowShares = {0.5, 0.35, 0.25, 0.18};
+constexpr std::size_t kMostOthers = 2;
+
+// What is faster by less than the trials tell apart is not worth a higher peak, or another order.
+constexpr double kClearly = 0.99;
+// What a trial can't do counts as several times the whole.
+constexpr double kFailed = 4;
 
 struct Candidate {
   std::int64_t peak;
   std::vector<OpId> order;
 };
 
+std::vector<OpId> textual_order(std::size_t ops) {
+  std::vector<OpId> order(ops);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+// The textual order, and what becomes of it when ops that free bytes run as soon, and those that
+// take bytes as late as they can.
+std::vector<std::vector<OpId>> orders_as_written(const OrderGraph& og) {
+  std::vector<std::vector<OpId>> orders{textual_order(static_cast<std::size_t>(og.size()))};
+  orders.push_back(eager_order(og, orders[0]));
+  orders.push_back(lazy_order(og, orders[1]));
+  return orders;
+}
+
+std::vector<std::vector<OpId>> listed_orders(const OrderGraph& og) {
+  std::vector<std::vector<OpId>> orders = orders_as_written(og);
+  orders.push_back(memory_greedy_order(og));
+  orders.push_back(reverse_greedy_order(og));
+  orders.push_back(depth_first_order(og, false));
+  orders.push_back(depth_first_order(og, true));
+  orders.push_back(level_order(og));
+  return orders;
+}
+
 }  // namespace
 
 std::vector<std::vector<OpId>> candidate_orders(const Graph& graph, bool fixed) {
-  std::vector<OpId> textual(graph.ops.size());
-  std::iota(textual.begin(), textual.end(), 0);
-  if (fixed || textual.size() < 2) return {textual};
+  if (fixed || graph.ops.size() < 2) return {textual_order(graph.ops.size())};
   const OrderGraph og(graph);
   std::vector<Candidate> candidates;
-  const auto offer = [&](std::vector<OpId> order) {
+  for (std::vector<OpId>& order : listed_orders(og)) {
     const std::int64_t peak = peak_of(og, order);
     candidates.push_back({peak, std::move(order)});
-  };
-  offer(textual);
-  offer(eager_order(og, textual));
-  offer(lazy_order(og, candidates.back().order));
-  offer(memory_greedy_order(og));
-  offer(reverse_greedy_order(og));
-  offer(depth_first_order(og, false));
-  offer(depth_first_order(og, true));
-  offer(level_order(og));
+  }
   const auto lowest_first = [&] {
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.peak < b.peak; });
@@ -90,29 +117,27 @@ Arranged arranged(const Graph& graph, std::span<const OpId> order, bool movable)
   return result;
 }
 
-// The time of the order under `arena_limit` by one or two quick walks; what they can't do counts as
-// several times the whole.
-double trial_seconds(const Arranged& order, std::int64_t arena_limit) {
-  constexpr double kFailed = 4;
-  if (order.peak <= arena_limit) return order.seconds;
-  Walk walk(order.problem, 0);
+}  // namespace
+
+std::optional<double> trial_seconds(const Problem& problem, std::int64_t arena_limit) {
+  constexpr double kMost = 4;
+  double once = 0;
+  for (const Op& op : problem.ops) once += op.seconds;
+  Walk walk(problem, 0);
   WalkStyle in_order, far_first;
   far_first.gap_power = 0;
   far_first.keep_dead = true;
   far_first.depth_first = true;
-  const auto most = 4 * order.problem.ops.size() + 64;
-  double best = kFailed * order.seconds;
+  const auto most = 4 * problem.ops.size() + 64;
   for (const WalkStyle* style : {&in_order, &far_first}) {
-    std::optional<Schedule> schedule = walk.run(arena_limit, *style, most, best);
+    std::optional<Schedule> schedule = walk.run(arena_limit, *style, most, kMost * once);
     if (!schedule) continue;
-    drop_unread(order.problem, *schedule);
-    const Evaluation e = evaluate(order.problem, *schedule);
-    if (e.arena_peak <= arena_limit) best = std::min(best, e.seconds);
+    drop_unread(problem, *schedule);
+    const Evaluation e = evaluate(problem, *schedule);
+    if (e.arena_peak <= arena_limit) return e.seconds;
   }
-  return best;
+  return std::nullopt;
 }
-
-}  // namespace
 
 Problem arrange_best(const Graph& graph, bool fixed) {
   const std::vector<std::vector<OpId>> orders = candidate_orders(graph, fixed);
@@ -132,15 +157,15 @@ Problem arrange_best(const Graph& graph, bool fixed) {
   std::vector<double> shares;
   if (ops <= kManyOps) shares = {0.6};
   if (ops <= kFewOps) shares = {0.95, 0.75, 0.5};
-  // What is faster by less than the trials tell apart is not worth a higher peak.
-  constexpr double kClearly = 0.99;
   std::size_t best = 0;
   double best_seconds = 0;
   for (std::size_t i = 0; i < tried.size(); ++i) {
     double seconds = 0;
     for (const double share : shares) {
-      seconds +=
-          trial_seconds(tried[i], static_cast<std::int64_t>(share * static_cast<double>(lowest)));
+      const auto limit = static_cast<std::int64_t>(share * static_cast<double>(lowest));
+      seconds += tried[i].peak <= limit
+                     ? tried[i].seconds
+                     : trial_seconds(tried[i].problem, limit).value_or(kFailed * tried[i].seconds);
     }
     const bool better = shares.empty()
                             ? tried[i].peak < tried[best].peak
@@ -151,6 +176,44 @@ Problem arrange_best(const Graph& graph, bool fixed) {
     best_seconds = seconds;
   }
   return std::move(tried[best].problem);
+}
+
+std::vector<Problem> arrange_others(const Graph& graph, const Problem& best,
+                                    std::int64_t arena_peak) {
+  const std::size_t ops = graph.ops.size();
+  if (ops < 2 || ops > kMostOps) return {};
+  const OrderGraph og(graph);
+  std::vector<std::vector<OpId>> orders =
+      ops <= kManyOps ? listed_orders(og) : orders_as_written(og);
+  orders.push_back(lower_peak(og, orders[2], kEffort + kEffortPerOp * og.size()));
+  std::vector<Problem> problems;
+  for (const auto& order : orders) problems.push_back(arrange(graph, order, true));
+  std::vector<char> works(problems.size(), 1);  // at the limits so far
+  std::vector<std::size_t> chosen;
+  for (const double share : kLowShares) {
+    const auto limit = static_cast<std::int64_t>(share * static_cast<double>(arena_peak));
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    double have = trial_seconds(best, limit).value_or(kNever);
+    double least = kNever;
+    std::size_t fastest = 0;
+    for (std::size_t i = 0; i < problems.size(); ++i) {
+      if (!works[i]) continue;
+      const std::optional<double> seconds = trial_seconds(problems[i], limit);
+      works[i] = seconds.has_value();
+      if (!seconds) continue;
+      if (std::find(chosen.begin(), chosen.end(), i) != chosen.end()) {
+        have = std::min(have, *seconds);
+      } else if (*seconds < least) {
+        least = *seconds;
+        fastest = i;
+      }
+    }
+    if (least < kClearly * have) chosen.push_back(fastest);
+    if (chosen.size() == kMostOthers) break;
+  }
+  std::vector<Problem> others;
+  for (const std::size_t i : chosen) others.push_back(std::move(problems[i]));
+  return others;
 }
 
 }  // namespace plimsoll::planner
