@@ -18,11 +18,11 @@ constexpr std::size_t kManyItems = 1'000;
 constexpr std::ptrdiff_t kFirstForMany = 12,
                          kLastForMany = 18;  // guides that only they take, first
 // Moves of an ejection per failure allowed to the search next to it; of few buffers and many.
-constexpr std::int64_t kMovesForFew = 300, kMovesForMany = 2'500;
+constexpr std::int64_t kMovesForFew = 300, kMovesForMany = 10'000;
 // Of few: a search is likelier to get there.
 constexpr std::int64_t kWorkBeforeEjection = 150'000'000;
 // Of many: how much more work goes to ejections than to searches.
-constexpr std::int64_t kEjectedPerSearched = 5;
+constexpr std::int64_t kEjectedPerSearched = 20;
 constexpr std::size_t kFewItems = 250;  // so few that leaving some out gains nothing
 
 // Training steps are nests with long lives below short ones: the fullest sections first, then the
