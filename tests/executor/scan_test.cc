@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -154,6 +156,27 @@ TEST(Scan, EveryLimitGivesTheSameBitsAsWrittenToo) {
                                     options, &report),
               "");
     EXPECT_GT(report.slicing_plans, 0);
+  }
+}
+
+// The stacks of tests/golden, whole and encoded, or slice by slice.
+TEST(Scan, StacksKeepTheirBitsEncodedAsAWholeToo) {
+  for (const char* name : {"scan_mask", "scan_narrow"}) {
+    std::ifstream file(std::string(PLIMSOLL_SOURCE_DIR "/tests/golden/") + name + ".hlo");
+    std::stringstream text;
+    text << file.rdbuf();
+    const auto module = parse(text.str());
+    for (const bool compress : {true, false}) {
+      testing::LimitOptions options;
+      options.remedies = {false, compress, !compress, false};
+      options.host_bytes = compress ? 0 : 1 << 26;
+      testing::LimitCheck report;
+      EXPECT_EQ(testing::check_limits(*module, cases::random_arguments(*module, 3), compiler(), 5,
+                                      2, options, &report),
+                "")
+          << name;
+      EXPECT_GT(compress ? report.encoding_plans : report.slicing_plans, 0) << name;
+    }
   }
 }
 
