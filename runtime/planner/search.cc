@@ -23,15 +23,15 @@ constexpr double kWorkPerOp = 1.2e6;
 // A few walks more, about a hundredth of a millisecond per op.
 constexpr double kQuickWorkPerOp = 16'000;
 // A search begins at several places, in different orders where those may change, and goes on from
-// the best. Shares of the work: of all first walks, of the walks and of the local search of each
-// place that is gone on from, and of the local search at the end.
+// the best. Shares of the work: of all first walks, of the walks of each place that is kept then,
+// of the walks and of the local search from the best of these.
 constexpr std::size_t kMostStarts = 6;
 constexpr std::size_t kSeeds = 4;
-constexpr double kFirstShare = 0.35;
+constexpr double kFirstShare = 0.15;
 constexpr std::size_t kKept = 3;
-constexpr double kWalkShare = 0.1;
-constexpr double kLocalShare = 0.06;
-constexpr double kLastShare = 1 - kFirstShare - kKept * (kWalkShare + kLocalShare);
+constexpr double kKeptShare = 0.05;
+constexpr double kWalkShare = 0.4;
+constexpr double kLocalShare = 1 - kFirstShare - kKept * kKeptShare - kWalkShare;
 // Bringing a schedule within a lower limit: the share of the limit that a step leaves, how often
 // steps may fail, and the search in between.
 constexpr double kFitStep = 0.97;
@@ -40,6 +40,8 @@ constexpr double kWorkPerFit = 3e4;
 // Prices that guide need not prove anything.
 constexpr BoundEffort kGuide{.rounds = 8, .polish_rounds = 0, .nodes = 0};
 constexpr int kGuideRemakes = 16;
+// Where more is computed again than this, the bound is far off, and its prices mislead.
+constexpr double kMuchAgain = 1.25;
 
 // Where no walk gets through: a schedule for more memory, with more given up until it fits.
 std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
@@ -94,9 +96,11 @@ struct Start {
 };
 
 std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int64_t arena_limit,
-                                                std::int64_t min_bytes, bool reorder) {
-  std::vector<double> prices =
-      lower_bound(make_bound_model(problem, kGuideRemakes), arena_limit, kGuide).prices;
+                                                std::int64_t min_bytes, bool reorder, bool guided) {
+  std::vector<double> prices;
+  if (guided) {
+    prices = lower_bound(make_bound_model(problem, kGuideRemakes), arena_limit, kGuide).prices;
+  }
   if (std::all_of(prices.begin(), prices.end(), [](double p) { return p == 0; })) prices.clear();
   auto orders = reorder ? search_orders(problem) : std::vector<std::vector<OpId>>();
   if (orders.size() > kMostStarts) orders.resize(kMostStarts);
@@ -124,7 +128,10 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
 std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_limit,
                                     std::int64_t min_bytes, const SearchEffort& effort,
                                     const std::optional<Schedule>& best, auto&& clock) {
-  auto starts = list_starts(problem, arena_limit, min_bytes, effort.reorder);
+  double once = 0;
+  for (const Op& op : problem.ops) once += op.seconds;
+  const bool guided = best && total_seconds(problem, *best) < kMuchAgain * once;
+  auto starts = list_starts(problem, arena_limit, min_bytes, effort.reorder, guided);
   // Only the first, in the problem's own order, goes on from what there is: the others are to find
   // something else.
   starts.front()->found = best;
@@ -139,15 +146,14 @@ std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_l
   std::erase_if(starts, [](const auto& start) { return !start->found; });
   if (starts.empty()) return std::nullopt;
   for (auto& start : starts) {
-    SearchClock walk_clock = clock(kWalkShare), local_clock = clock(kLocalShare);
-    start->walks->run(start->found, walk_clock);
-    LocalSearch local(start->problem, min_bytes, effort.reorder, 1);
-    local.improve(*start->found, arena_limit, local_clock);
+    SearchClock kept_clock = clock(kKeptShare);
+    start->walks->run(start->found, kept_clock);
   }
   Start& first = **std::min_element(starts.begin(), starts.end(), faster);
-  LocalSearch local(first.problem, min_bytes, effort.reorder, 2);
-  SearchClock last_clock = clock(kLastShare);
-  local.improve(*first.found, arena_limit, last_clock);
+  SearchClock walk_clock = clock(kWalkShare), local_clock = clock(kLocalShare);
+  first.walks->run(first.found, walk_clock);
+  LocalSearch local(first.problem, min_bytes, effort.reorder, 1);
+  local.improve(*first.found, arena_limit, local_clock);
   for (OpId& op : *first.found) op = first.order[static_cast<std::size_t>(op)];
   return std::move(first.found);
 }
@@ -185,7 +191,7 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
     LocalSearch local(problem, min_bytes, effort.reorder, 1);
     SearchClock fit_clock = clock(kWalkShare);
     best = from_above(problem, local, arena_limit, min_bytes, starts, fit_clock);
-    SearchClock local_clock = clock(kLastShare);
+    SearchClock local_clock = clock(kLocalShare);
     if (best) local.improve(*best, arena_limit, local_clock);
   }
   return best;

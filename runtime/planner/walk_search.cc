@@ -22,6 +22,8 @@ constexpr int kFirstStyles = 16;
 // together.
 constexpr std::int64_t kLeastShare = 10'000;
 constexpr int kFew = 16;
+// As long as more is computed again than this, many factors are wrong and change together.
+constexpr double kMuchAgain = 1.25;
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
@@ -44,6 +46,7 @@ WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int6
     walk_.set_prices(prices);
   }
   list_candidates(profile);
+  once_seconds_ = total_seconds(problem, once);
   // Times that were measured differ a little for equal work.
   std::vector<std::tuple<std::int64_t, int, ValueId>> keys;
   for (std::size_t v = 0; v < problem.values.size(); ++v) {
@@ -97,7 +100,8 @@ void WalkSearch::change_weights(std::vector<double>& weight) {
   if (weight.empty()) weight.assign(problem_.values.size(), 1);
   const auto factor = [&] { return std::exp(kAmplitude * (random_.unit() + random_.unit() - 1)); };
   const double what = random_.unit();
-  if (what < 0.6 && !candidates_.empty() && random_.unit() < few_share_) {
+  const bool few = current_seconds_ < kMuchAgain * once_seconds_ && !candidates_.empty();
+  if (what < 0.6 && few && random_.unit() < few_share_) {
     const auto count = static_cast<std::int32_t>(candidates_.size());
     for (int left = random_.below(1 + random_.below(kFew)); left >= 0; --left) {
       weight[at(candidates_[at(random_.below(count))])] *= factor();

@@ -46,6 +46,8 @@ class WalkSearch {
   std::vector<ValueId> candidates_;
   const double few_share_;  // of changes are of a few of them
 
+  double once_seconds_ = 0;  // of every op once
+
   int walks_ = 0;
   WalkStyle current_;
   double current_seconds_ = std::numeric_limits<double>::infinity();
