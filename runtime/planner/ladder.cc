@@ -23,6 +23,10 @@
 namespace plimsoll::planner {
 namespace {
 
+// What a proof may take where no time is given to plan in; some nanoseconds each.
+constexpr std::int64_t kLeastBoundSteps = 2'000'000, kMostBoundSteps = 60'000'000;
+constexpr std::int64_t kBoundStepsPerOp = 1'500;
+
 void keep_hinted(Problem& problem) {
   for (Value& value : problem.values) value.keep = value.keep || value.hint == Hint::keep;
 }
@@ -522,12 +526,17 @@ double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
   if (planned == nullptr) return once;
   const std::vector<OpId> order = order_of(*planned);
   if (static_cast<int>(order.size()) != problem_.op_count()) return once;
+  BoundEffort effort;
+  if (options_.planning_seconds <= 0) {
+    effort.steps =
+        std::clamp(kBoundStepsPerOp * problem_.op_count(), kLeastBoundSteps, kMostBoundSteps);
+  }
   if (!std::is_sorted(order.begin(), order.end())) {
     const Problem relaxed = reordered(relax_stacks(problem_, stacks_), order);
     const BoundModel model = make_plan_bound_model(relaxed, options_);
-    return lower_bound(model, limit - fixed_bytes()).seconds;
+    return lower_bound(model, limit - fixed_bytes(), effort).seconds;
   }
-  return lower_bound(bound_model(), limit - fixed_bytes()).seconds;
+  return lower_bound(bound_model(), limit - fixed_bytes(), effort).seconds;
 }
 
 Result<Plan> Ladder::plan_with(const Chooser& choose) {
