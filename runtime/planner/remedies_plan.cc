@@ -2,7 +2,6 @@
 #include "runtime/planner/remedies_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -29,16 +28,14 @@ bool same_choices(const std::vector<Choice>& a, const std::vector<Choice>& b) {
 class RemedyPlanner {
  public:
   RemedyPlanner(const Problem& problem, std::span<const Form> forms, const PlanOptions& options,
-                std::int64_t limit, double base_seconds, const Recomputer& recompute,
-                const Recomputer& refine)
+                std::int64_t limit, double base_seconds, const Recomputer& recompute)
       : problem_(problem),
         forms_(forms),
         selector_(problem, forms, options),
         options_(options),
         limit_(limit),
         base_seconds_(base_seconds),
-        recompute_(&recompute),
-        refine_(refine) {
+        recompute_(recompute) {
     for (const Form& form : forms) {
       lossless_ = lossless_ || (form.kind == RemedyKind::compress && form.codec.lossless());
       lossy_ = lossy_ || (form.kind == RemedyKind::compress && !form.codec.lossless());
@@ -64,15 +61,7 @@ class RemedyPlanner {
         style.disk = disk;
         style.compress = codecs > 0;
         style.lossy = codecs > 1;
-        best_of_mask_ = std::numeric_limits<double>::infinity();
-        repeat_ = nullptr;
         try_mask(style);
-        if (refine_ && repeat_ && !is_free()) {
-          const Recomputer* quick = std::exchange(recompute_, &refine_);
-          const auto repeat = repeat_;
-          repeat();
-          recompute_ = quick;
-        }
         if (is_free() || ((!small_ || hinted_) && best_)) return std::move(best_);
       }
     }
@@ -172,7 +161,7 @@ class RemedyPlanner {
                   const std::vector<Choice>& chosen) {
     priced.chosen = chosen;
     auto found = swap_by_price(*base->problem, base->forms, options_, base->again, limit_, priced,
-                               *recompute_);
+                               recompute_);
     if (!found) return;
     RemedyPlan plan;
     plan.seconds = predicted_seconds(*found->problem, found->schedule);
@@ -181,20 +170,14 @@ class RemedyPlanner {
     plan.schedule = std::move(found->schedule);
     for (ValueId& v : found->origin) v = base->origin[static_cast<std::size_t>(v)];
     plan.origin = std::move(found->origin);
-    if (offer(std::move(plan))) {
-      repeat_ = [this, base, priced, chosen] { try_priced(base, priced, chosen); };
-    }
+    offer(std::move(plan));
   }
 
-  // True when it is the best of its set of remedies so far.
-  bool offer(RemedyPlan plan) {
-    if (plan.peak > limit_) return false;
-    const bool best_of_mask = plan.seconds < best_of_mask_;
-    if (best_of_mask) best_of_mask_ = plan.seconds;
+  void offer(RemedyPlan plan) {
+    if (plan.peak > limit_) return;
     if (!best_ || std::tie(plan.seconds, plan.peak) < std::tie(best_->seconds, best_->peak)) {
       best_ = std::move(plan);
     }
-    return best_of_mask;
   }
 
   // Without recomputing, what comes and goes needs a little more than the selection reckons with:
@@ -229,7 +212,7 @@ class RemedyPlanner {
       if (!recompute) return peak - limit_;
       // Time can't be won where the codecs alone take longer than the best plan.
       if (best_ && compute_seconds(*problem) >= best_->seconds) return 0;
-      std::optional<Schedule> found = (*recompute_)(*problem, limit_);
+      std::optional<Schedule> found = recompute_(*problem, limit_);
       if (!found) return peak - limit_;
       schedule = std::move(*found);
     }
@@ -240,9 +223,7 @@ class RemedyPlanner {
     plan.problem = std::move(problem);
     plan.schedule = std::move(schedule);
     const std::int64_t over = plan.peak - limit_;
-    if (offer(std::move(plan))) {
-      repeat_ = [this, choices, recompute] { try_choices(choices, recompute); };
-    }
+    offer(std::move(plan));
     return over;
   }
 
@@ -265,24 +246,20 @@ class RemedyPlanner {
   const PlanOptions& options_;
   const std::int64_t limit_;
   const double base_seconds_;
-  const Recomputer* recompute_;
-  const Recomputer& refine_;
+  const Recomputer& recompute_;
   bool lossless_ = false, lossy_ = false, host_ = false, disk_ = false, small_ = true;
   bool hinted_ = false;  // what is asked for is done where more would be possible
   std::vector<Tried> tried_;
   std::optional<RemedyPlan> best_;
-  double best_of_mask_ = std::numeric_limits<double>::infinity();
-  std::function<void()> repeat_;  // tries again what gave the best of the mask
 };
 
 }  // namespace
 
 std::optional<RemedyPlan> plan_remedies(const Problem& problem, std::span<const Form> forms,
                                         const PlanOptions& options, std::int64_t arena_limit,
-                                        double base_seconds, const Recomputer& recompute,
-                                        const Recomputer& refine) {
+                                        double base_seconds, const Recomputer& recompute) {
   if (forms.empty()) return std::nullopt;
-  return RemedyPlanner(problem, forms, options, arena_limit, base_seconds, recompute, refine).run();
+  return RemedyPlanner(problem, forms, options, arena_limit, base_seconds, recompute).run();
 }
 
 }  // namespace plimsoll::planner

@@ -25,11 +25,9 @@ struct RemedyPlan {
 // The fastest plan found within `arena_limit` that compresses or swaps something, with
 // recomputation by `recompute` where the options allow it; nothing when none is found. What is
 // tried with fewer remedies or tiers is tried with more of them too, so that more of them never
-// give a slower plan. `base_seconds`: no plan can be faster. `refine`, when given, is a slower and
-// better `recompute`: it is used for the best that each set of remedies gives.
+// give a slower plan. `base_seconds`: no plan can be faster.
 std::optional<RemedyPlan> plan_remedies(const Problem& problem, std::span<const Form> forms,
                                         const PlanOptions& options, std::int64_t arena_limit,
-                                        double base_seconds, const Recomputer& recompute,
-                                        const Recomputer& refine = nullptr);
+                                        double base_seconds, const Recomputer& recompute);
 
 }  // namespace plimsoll::planner
