@@ -224,10 +224,10 @@ void Ladder::find_others() {
   }
 }
 
-// The orders to plan in at `target`: the one that quick trials find fastest there; in small
-// computations the own one as well, and all of them where no trial gets there.
+// The orders to plan in at `target`: the one that quick trials find fastest there; the own one as
+// well in small computations and where it is about as fast; all of them where no trial gets there.
 std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
-  constexpr double kShort = 0.9;
+  constexpr double kShort = 0.9, kAboutAsFast = 1.03;
   constexpr int kFewOps = 500;
   std::vector<Start> all{{problem_, options_, forms_, unlimited_profile_}};
   if (static_cast<double>(target) > kShort * static_cast<double>(steps_.front().rung.live)) {
@@ -238,17 +238,19 @@ std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
   for (Other& other : others_) {
     all.push_back({other.problem, options_, other.forms, other.unlimited_profile, false});
   }
-  std::optional<double> least;
+  std::optional<double> least, own;
   std::size_t best = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::optional<double> seconds = trial_seconds(all[i].problem, target);
+    if (i == 0) own = seconds;
     if (!seconds || (least && *seconds >= *least)) continue;
     least = seconds;
     best = i;
   }
   if (!least) return all;
   std::vector<Start> chosen;
-  if (best != 0 && problem_.op_count() <= kFewOps) chosen.push_back(all[0]);
+  const bool close = own && *own <= kAboutAsFast * *least;
+  if (best != 0 && (close || problem_.op_count() <= kFewOps)) chosen.push_back(all[0]);
   chosen.push_back(all[best]);
   return chosen;
 }
