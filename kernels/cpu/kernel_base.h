@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/alignment.h"
 #include "runtime/device/kernel.h"
 #include "runtime/ir/module.h"
 
@@ -26,8 +27,7 @@ class KernelBase : public device::Kernel {
   // Takes `bytes` of the workspace at a multiple of the buffer alignment; returns the offset.
   std::int64_t reserve_workspace(std::int64_t bytes) {
     const std::int64_t offset = workspace_bytes_;
-    const std::int64_t mask = device::kBufferAlignment - 1;
-    workspace_bytes_ += (bytes + mask) & ~mask;
+    workspace_bytes_ += aligned_bytes(bytes);
     return offset;
   }
 

@@ -8,17 +8,13 @@
 #include <unordered_map>
 
 #include "kernels/codec.h"
+#include "runtime/base/alignment.h"
 
 namespace plimsoll::executor {
 namespace {
 
 using planner::Placement;
 using planner::StepKind;
-
-std::int64_t round_up(std::int64_t bytes) {
-  return (bytes + device::kBufferAlignment - 1) / device::kBufferAlignment *
-         device::kBufferAlignment;
-}
 
 double shape_bytes(const ir::Instruction& instruction) {
   double bytes = static_cast<double>(instruction.shape().byte_size());
@@ -153,7 +149,7 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
                                      "' was elided ({...}) and has no values to run with");
         }
         result_.constants.push_back({literal, result_.constant_bytes});
-        result_.constant_bytes += round_up(buffer.bytes);
+        result_.constant_bytes += aligned_bytes(buffer.bytes);
       }
       offset = it->second;
     }

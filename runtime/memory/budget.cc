@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/alignment.h"
+
 namespace plimsoll::memory {
 namespace {
 
 constexpr std::int64_t kSmallestCachedBlock = std::int64_t{256} << 10;
 constexpr std::size_t kMostCachedBlocks = 4;
-
-std::int64_t round_up(std::int64_t bytes) {
-  return (bytes + device::kBufferAlignment - 1) / device::kBufferAlignment *
-         device::kBufferAlignment;
-}
 
 }  // namespace
 
@@ -80,7 +77,7 @@ void Budget::trim(std::int64_t bytes_wanted) {
 }
 
 Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what) {
-  const std::int64_t rounded = round_up(bytes);
+  const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
   if (fail_in_ > 0 && --fail_in_ == 0) {
     return Status::resource_exhausted("allocating " + std::to_string(rounded) + " bytes for " +

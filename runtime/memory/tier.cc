@@ -8,15 +8,11 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/alignment.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::memory {
 namespace {
-
-std::int64_t round_up(std::int64_t bytes) {
-  return (bytes + device::kBufferAlignment - 1) / device::kBufferAlignment *
-         device::kBufferAlignment;
-}
 
 // Measured rates vary by some percent; plans should not.
 double rounded(double rate) { return std::exp2(std::round(std::log2(rate) * 4) / 4); }
@@ -32,7 +28,7 @@ Tier::Tier(std::string name, std::int64_t limit_bytes, std::shared_ptr<device::D
 }
 
 Result<std::unique_ptr<TierBlock>> Tier::allocate(std::int64_t bytes, std::string_view what) {
-  const std::int64_t rounded = round_up(bytes);
+  const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
   const auto refusal = [&](const std::string& why) {
     return Status::resource_exhausted(

@@ -9,11 +9,6 @@
 
 namespace plimsoll::planner {
 
-std::int64_t aligned_bytes(std::int64_t bytes) {
-  constexpr std::int64_t kMask = kBufferAlignment - 1;
-  return (bytes + kMask) & ~kMask;
-}
-
 namespace {
 
 using ir::Instruction;

@@ -74,12 +74,12 @@ struct SlicedState {
   std::int64_t rounds = 0, first = 0, step = 0;
 
   // Where the slices lie on their tier, and what that takes.
-  std::int64_t stride() const { return round_up(slice_bytes); }
+  std::int64_t stride() const { return aligned_bytes(slice_bytes); }
   std::int64_t stored_bytes() const { return slices * stride(); }
   // A slice keeps its place modulo the alignment, so that the stack's address is aligned.
   std::int64_t slot_bytes() const {
     return slice_bytes % kBufferAlignment == 0 ? slice_bytes
-                                               : round_up(slice_bytes + kBufferAlignment - 1);
+                                               : aligned_bytes(slice_bytes + kBufferAlignment - 1);
   }
   std::int64_t window_bytes() const { return kSlots * slot_bytes(); }
   // Of slice `index` in its slot.
@@ -87,11 +87,6 @@ struct SlicedState {
     return index * slice_bytes % kBufferAlignment;
   }
   bool operator==(const SlicedState&) const = default;
-
- private:
-  static std::int64_t round_up(std::int64_t bytes) {
-    return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-  }
 };
 
 struct Plan;

@@ -18,9 +18,6 @@ using OpId = std::int32_t;
 using ValueId = std::int32_t;
 inline constexpr OpId kNever = std::numeric_limits<OpId>::max();
 
-// Bytes as the budget counts them: a multiple of device::kBufferAlignment.
-std::int64_t aligned_bytes(std::int64_t bytes);
-
 // Lists of small integers, one per row, stored back to back.
 struct Rows {
   std::vector<std::int32_t> begin{0}, items;

@@ -5,17 +5,13 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
 #include "runtime/executor/calibration.h"
 
 namespace plimsoll::trace {
 namespace {
-
-std::int64_t round_up(std::int64_t bytes) {
-  return (bytes + device::kBufferAlignment - 1) / device::kBufferAlignment *
-         device::kBufferAlignment;
-}
 
 // One step of splitmix64 (Steele, Lea, Flood 2014).
 std::uint64_t mix(std::uint64_t z) {
@@ -72,7 +68,7 @@ NodeRef Context::from_host(const ir::Shape& shape, std::span<const std::byte> by
 
 NodeRef Context::from_device(const ir::Shape& shape, memory::Allocation allocation) {
   auto value = std::make_shared<Value>();
-  value->bytes = round_up(shape.byte_size());
+  value->bytes = aligned_bytes(shape.byte_size());
   value->device = std::move(allocation);
   return recorder_.leaf(shape, std::move(value));
 }
@@ -257,7 +253,7 @@ Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
                     [&](const Assignment& assignment) { return assignment.value.get() == output; });
     outputs.emplace_back(graph_, output);
     auto value = std::make_shared<Value>();
-    value->bytes = round_up(output->byte_size());
+    value->bytes = aligned_bytes(output->byte_size());
     execution->outputs.push_back(value);
     execution->output_bytes.push_back(output->byte_size());
     execution->output_tags.push_back(assigned ? memory::Tag::parameters : memory::Tag::outputs);
@@ -294,7 +290,7 @@ Status Context::upload(Node* leaf) {
       stream->copy(allocation->data(), bytes.data(), size, device::CopyKind::host_to_device));
   PLIMSOLL_RETURN_IF_ERROR(stream->synchronize());
   auto value = std::make_shared<Value>();
-  value->bytes = round_up(size);
+  value->bytes = aligned_bytes(size);
   value->device = std::move(*allocation);
   graph_.add_device_bytes(value->bytes);
   leaf->value = std::move(value);

@@ -23,10 +23,6 @@ using planner::Plan;
 using planner::Step;
 using planner::StepKind;
 
-std::int64_t round_up(std::int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
-}
-
 // Gives every buffer of `placement` the lowest offset that is free for its whole life. Returns the
 // end of the highest one.
 std::int64_t place(std::vector<Buffer>& buffers, Placement placement) {
@@ -95,7 +91,7 @@ class Rewriter {
                       int leaf) {
     Buffer b;
     b.placement = placement;
-    b.bytes = round_up(bytes);
+    b.bytes = aligned_bytes(bytes);
     b.source = source;
     b.leaf = leaf;
     plan_.buffers.push_back(b);
