@@ -42,6 +42,9 @@ constexpr BoundEffort kGuide{.rounds = 8, .polish_rounds = 0, .nodes = 0};
 constexpr int kGuideRemakes = 16;
 // Where more is computed again than this, the bound is far off, and its prices mislead.
 constexpr double kMuchAgain = 1.25;
+// Where no more than this is, other orders gain little: the work goes into the given one, and a
+// share more into the others.
+constexpr double kLittleAgain = 1.03, kOthersShare = 0.5;
 
 // Where no walk gets through: a schedule for more memory, with more given up until it fits.
 std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
@@ -95,6 +98,12 @@ struct Start {
   }
 };
 
+double once_seconds(const Problem& problem) {
+  double seconds = 0;
+  for (const Op& op : problem.ops) seconds += op.seconds;
+  return seconds;
+}
+
 std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int64_t arena_limit,
                                                 std::int64_t min_bytes, bool reorder, bool guided) {
   std::vector<double> prices;
@@ -128,9 +137,7 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
 std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_limit,
                                     std::int64_t min_bytes, const SearchEffort& effort,
                                     const std::optional<Schedule>& best, auto&& clock) {
-  double once = 0;
-  for (const Op& op : problem.ops) once += op.seconds;
-  const bool guided = best && total_seconds(problem, *best) < kMuchAgain * once;
+  const bool guided = best && total_seconds(problem, *best) < kMuchAgain * once_seconds(problem);
   auto starts = list_starts(problem, arena_limit, min_bytes, effort.reorder, guided);
   // Only the first, in the problem's own order, goes on from what there is: the others are to find
   // something else.
@@ -181,10 +188,20 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
     return best;
   }
 
-  const double work = kWorkPerOp * effort.scale * problem.op_count();
+  double work = kWorkPerOp * effort.scale * problem.op_count(), seconds = effort.seconds;
   const auto clock = [&](double share) {
-    return SearchClock(static_cast<std::int64_t>(work * share), effort.seconds * share);
+    return SearchClock(static_cast<std::int64_t>(work * share), seconds * share);
   };
+  if (effort.reorder && best &&
+      total_seconds(problem, *best) < kLittleAgain * once_seconds(problem)) {
+    SearchEffort own = effort;
+    own.reorder = false;
+    seconds *= 1 - kOthersShare;
+    if (auto found = from_starts(problem, arena_limit, min_bytes, own, best, clock)) {
+      offer(std::move(*found));
+    }
+    work *= kOthersShare;
+  }
   if (auto found = from_starts(problem, arena_limit, min_bytes, effort, best, clock)) {
     offer(std::move(*found));
   } else if (!best) {
