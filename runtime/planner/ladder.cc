@@ -229,6 +229,8 @@ void Ladder::find_others() {
 std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
   constexpr double kShort = 0.9, kAboutAsFast = 1.03;
   constexpr int kFewOps = 500;
+  // Not those that the last question left.
+  select_variants(steps_.front().rung.variants);
   std::vector<Start> all{{problem_, options_, forms_, unlimited_profile_}};
   if (static_cast<double>(target) > kShort * static_cast<double>(steps_.front().rung.live)) {
     return all;

@@ -111,7 +111,7 @@ TEST(PlannerRandom, HostParametersAreUploadedAndCountOnlyWhileAlive) {
 TEST(PlannerRandom, AnswersDoNotDependOnWhatWasAskedBefore) {
   const RooflineCostModel cost_model;
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
-    const auto module = random_graph(seed, 80);
+    const auto module = seed % 2 == 0 ? random_graph(seed, 80) : cases::random_module(seed);
     auto whole = ModulePlanner::create(*module, cost_model, {});
     ASSERT_TRUE(whole.ok());
     const std::int64_t floor = (*whole)->floor().bytes;
