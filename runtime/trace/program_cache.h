@@ -43,7 +43,7 @@ struct CacheAnswer {
 struct PlanAnswer {
   std::shared_ptr<const executor::Executable> executable;
   std::shared_ptr<const executor::CurrentExecutable> current;  // where it comes from
-  bool planned = false;      // a new plan was made
+  bool planned = false;                                        // a new plan was made
   std::int64_t replans = 0;  // made for this plan's sake since it was first made
 };
 
