@@ -5,21 +5,14 @@
 #include "benchmarks/replayer/replay.h"
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "runtime/base/byte_size.h"
+#include "runtime/base/file.h"
 
 namespace {
-
-plimsoll::Result<std::string> read_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return plimsoll::not_found("cannot open " + path);
-  return std::string(std::istreambuf_iterator<char>(stream), {});
-}
 
 int fail(const plimsoll::Status& status, int exit_code) {
   std::cerr << "replayer: " << status.to_string() << "\n";
@@ -47,7 +40,11 @@ int main(int argc, char** argv) {
           ->excludes(by_address);
   app.add_option("--host-limit", host_text, "Bytes of host memory that copies may take")
       ->needs(link);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
 
   const auto limit = plimsoll::parse_memory_limit(limit_text, "--memory-limit");
   if (!limit.ok()) return fail(limit.status(), 2);
@@ -66,9 +63,9 @@ int main(int argc, char** argv) {
     if (!parsed.ok()) return fail(parsed.status(), 2);
     host_limit = *parsed;
   }
-  const auto model_text = read_file(model_path);
+  const auto model_text = plimsoll::read_file(model_path);
   if (!model_text.ok()) return fail(model_text.status(), 2);
-  const auto schedule = read_file(schedule_path);
+  const auto schedule = plimsoll::read_file(schedule_path);
   if (!schedule.ok()) return fail(schedule.status(), 2);
   const auto model = plimsoll::replayer::parse_model(*model_text, model_path);
   if (!model.ok()) return fail(model.status(), 2);

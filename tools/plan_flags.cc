@@ -110,12 +110,15 @@ Outcome make_tiers(const PlanFlags& flags, memory::Tiers& out) {
   auto tiers = memory::make_tiers(*options, device::cpu_device());
   PLIMSOLL_CALL_FAULT(tiers.status());
   out = std::move(*tiers);
-  if (flags.link_speed) {
-    const auto speed = parse_byte_size(*flags.link_speed, "--link-speed");
-    PLIMSOLL_CALL_FAULT(speed.status());
-    const auto rate = static_cast<double>(*speed);
-    if (out.host != nullptr) out.host->set_speed({rate, rate, planner::Tier().latency_seconds});
-  }
+  return {};
+}
+
+Outcome set_link_speed(const PlanFlags& flags, memory::Tiers& tiers) {
+  if (!flags.link_speed) return {};
+  const auto speed = parse_byte_size(*flags.link_speed, "--link-speed");
+  PLIMSOLL_CALL_FAULT(speed.status());
+  const auto rate = static_cast<double>(*speed);
+  if (tiers.host != nullptr) tiers.host->set_speed({rate, rate, planner::Tier().latency_seconds});
   return {};
 }
 

@@ -34,5 +34,7 @@ Outcome plan_options(
 
 // The tiers that the flags, else the environment ask for.
 Outcome make_tiers(const PlanFlags& flags, memory::Tiers& out);
+// Gives the host tier the speed that --link-speed says, if it is given.
+Outcome set_link_speed(const PlanFlags& flags, memory::Tiers& tiers);
 
 }  // namespace plimsoll::tools

@@ -31,7 +31,9 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   PLIMSOLL_CALL_FAULT(compiler.status());
   out.compiler_ = std::move(*compiler);
   const planner::Roofline machine = executor::machine_speeds(*out.compiler_);
-  if (!flags.link_speed) executor::set_link_speeds(out.tiers_, machine);
+  executor::set_link_speeds(out.tiers_, machine);
+  outcome = set_link_speed(flags, out.tiers_);
+  if (!outcome.ok()) return outcome;
   auto copy = must_compile ? nullptr : module->clone();
   auto program =
       executor::Program::create(std::move(module), *out.compiler_, !flags.as_written, machine);

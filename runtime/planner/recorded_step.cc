@@ -79,6 +79,7 @@ class Parser {
   }
 
  private:
+  static bool is_flag(std::int64_t number) { return number == 0 || number == 1; }
   Problem& problem() { return step_.problem; }
   Value& value(ValueId v) { return problem().values[at(v)]; }
 
@@ -94,6 +95,7 @@ class Parser {
     for (std::size_t i = 1; i < 4; ++i) {
       if (line[i] > kMostItems) return lines_.fail("the header promises too many items");
     }
+    if (line[0] == 0) return lines_.fail("the header's peak is 0");
     step_.unlimited_peak = line[0];
     step_.storage_count = static_cast<int>(line[1]);
     tensor_count_ = line[2];
@@ -106,8 +108,8 @@ class Parser {
     std::int64_t total = 0;
     for (int s = 0; s < step_.storage_count; ++s) {
       PLIMSOLL_ASSIGN_OR_RETURN(const auto line, lines_.next("a storage"));
-      if (line.size() != 3 || line[0] < 0 || line[1] < 0 || line[1] > 1) {
-        return lines_.fail("a storage is `bytes is_constant is_held`");
+      if (line.size() != 3 || line[0] < 0 || !is_flag(line[1]) || !is_flag(line[2])) {
+        return lines_.fail("a storage is `bytes is_constant is_held`, the last two 0 or 1");
       }
       if (line[0] > std::numeric_limits<std::int64_t>::max() / 64 - total) {
         return lines_.fail("the storages are larger than can be counted");
@@ -192,6 +194,7 @@ class Parser {
     if (t < 0 || t >= tensor_count_) {
       return lines_.fail("there is no tensor " + std::to_string(t));
     }
+    if (!is_flag(fresh)) return lines_.fail("is_fresh is 0 or 1");
     const Tensor& tensor = tensors_[at(t)];
     if (tensor.producer != op) {
       return lines_.fail("tensor " + std::to_string(t) + " is said to be made by op " +
@@ -283,20 +286,8 @@ class Parser {
 }  // namespace
 
 bool is_recorded_step(std::string_view text) {
-  int numbers = 0;
-  bool inside = false;
-  for (const char c : text) {
-    if (c == '\n') break;
-    if (is_space(c)) {
-      inside = false;
-    } else if (c >= '0' && c <= '9') {
-      numbers += !inside;
-      inside = true;
-    } else {
-      return false;
-    }
-  }
-  return numbers == 5;
+  const auto first = std::find_if_not(text.begin(), text.end(), is_space);
+  return first != text.end() && (*first == '-' || (*first >= '0' && *first <= '9'));
 }
 
 Result<RecordedStep> parse_recorded_step(std::string_view text, std::string_view name) {

@@ -36,7 +36,7 @@ struct RecordedStep {
   Problem problem;
 };
 
-// True when `text` begins as a recorded step does: a line of five numbers.
+// True when `text` is meant as a recorded step: it begins with a number, as no program does.
 bool is_recorded_step(std::string_view text);
 
 // INVALID_ARGUMENT with `name:line:` where the text is not a recorded step.

@@ -117,7 +117,7 @@ RecordedStep parsed(const std::string& text) {
 
 TEST(RecordedStep, TellsItselfFromAProgram) {
   EXPECT_TRUE(is_recorded_step("1 2 3 4 5\n"));
-  EXPECT_FALSE(is_recorded_step("1 2 3 4\n"));
+  EXPECT_TRUE(is_recorded_step("-1 x\n"));
   EXPECT_FALSE(is_recorded_step("HloModule m\n"));
   EXPECT_FALSE(is_recorded_step(""));
 }
@@ -130,7 +130,10 @@ TEST(RecordedStep, NamesTheLineThatIsWrong) {
   } cases[] = {
       {"1 2 3 4\n", "f:1:", "5"},
       {"1 1 1 1 x\n", "f:1:", "not a whole number"},
+      {"0 1 1 1 0\n", "f:1:", "peak is 0"},
       {"8 1 1 1 0\n8 0\n", "f:2:", "a storage is"},
+      {"8 1 1 1 0\n8 0 2\n", "f:2:", "0 or 1"},
+      {"8 1 1 1 0\n8 0 0\n0 0\n5 0 1 0 2\n", "f:4:", "is_fresh"},
       {"8 1 1 1 0\n8 0 0\n1 0\n", "f:3:", "no storage 1"},
       {"8 1 1 1 0\n8 0 0\n0 3\n", "f:3:", "no op 3"},
       {"8 1 1 1 0\n8 0 0\n0 -1\n", "f:3:", "nothing makes"},
