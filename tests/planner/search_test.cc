@@ -89,7 +89,7 @@ TEST(Search, GoesOnFromAGivenSchedule) {
 // Two branches that were recorded side by side and need less room one after the other.
 TEST(Search, OrdersRespectWhatIsReadAndKeepTheLastOpLast) {
   const auto step = parse_recorded_step(
-      "0 6 6 5 1\n"
+      "211 6 6 5 1\n"
       "10 1 0\n100 0 0\n100 0 0\n1 0 0\n1 0 0\n1 0 1\n"
       "0 -1\n1 0\n2 1\n3 2\n4 3\n5 4\n"
       "5 1 0 1 1 1\n5 1 0 1 2 1\n5 1 1 1 3 1\n5 1 2 1 4 1\n5 2 3 4 1 5 1\n"
