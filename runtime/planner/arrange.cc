@@ -8,8 +8,6 @@
 namespace plimsoll::planner {
 namespace {
 
-// Seconds per byte of a copy or an upload: only their order of magnitude matters to decisions.
-
 class Arranger {
  public:
   Arranger(const Graph& graph, std::span<const OpId> order, bool movable)

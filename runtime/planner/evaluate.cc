@@ -2,8 +2,15 @@
 #include "runtime/planner/evaluate.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace plimsoll::planner {
+
+Schedule each_once(const Problem& problem) {
+  Schedule once(problem.ops.size());
+  std::iota(once.begin(), once.end(), 0);
+  return once;
+}
 
 Rows list_views(const Problem& problem) {
   Rows views;

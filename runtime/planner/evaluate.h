@@ -12,6 +12,8 @@ namespace plimsoll::planner {
 // Executions in order; an op that occurs again is recomputed. A read is served by the latest
 // execution before it.
 using Schedule = std::vector<OpId>;
+// Every op in its place, and nothing recomputed.
+Schedule each_once(const Problem& problem);
 
 // Per value, the views of it; no rows when the problem has no views.
 Rows list_views(const Problem& problem);

@@ -2,7 +2,6 @@
 #include "runtime/planner/joint_pack_recorded.h"
 
 #include <chrono>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -16,8 +15,7 @@ Result<AddressedRecordedPlan> plan_recorded_step_in_addresses(const RecordedStep
                                                               const SearchEffort& effort) {
   const auto start = std::chrono::steady_clock::now();
   const Problem& problem = step.problem;
-  Schedule once(static_cast<std::size_t>(problem.op_count()));
-  std::iota(once.begin(), once.end(), 0);
+  Schedule once = each_once(problem);
   const std::int64_t arena_limit = limit_bytes - problem.parameter_bytes;
   std::optional<AddressedSchedule> found;
   if (arena_limit >= 0) found = search_addressed_schedule(problem, arena_limit, 0, 1, effort);

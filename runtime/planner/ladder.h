@@ -100,14 +100,17 @@ class Ladder {
   void select_variants(const std::vector<int>& variants);
   std::int64_t least_arena(const Problem& problem) const;
   const BoundModel& bound_model();
-  PlanOptions own_options() const;
-  void find_others();
-  std::vector<Start> starts(std::int64_t target);
-  void add_sliced(std::span<const Stack> stacks);
   void set_targets();
   const Problem& problem_of(const Rung& rung) const {
     return rung.problem ? *rung.problem : problem_;
   }
+
+  // ladder_rungs.cc: what works at one target
+  static void keep_hinted(Problem& problem);
+  PlanOptions own_options() const;
+  void add_sliced(std::span<const Stack> stacks);
+  void find_others();
+  std::vector<Start> starts(std::int64_t target);
   std::optional<Schedule> make_schedule(const Problem& problem, std::int64_t target,
                                         double least_seconds) const;
   std::optional<Schedule> search(const Problem& problem, std::int64_t target,
@@ -116,6 +119,7 @@ class Ladder {
                                       double least_seconds) const;
   std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
   std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds) const;
+
   bool try_target(std::int64_t target);
   bool try_next_target();
   bool extend();

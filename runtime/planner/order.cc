@@ -109,8 +109,7 @@ struct Arranged {
 
 Arranged arranged(const Graph& graph, std::span<const OpId> order, bool movable) {
   Arranged result{arrange(graph, order, movable), 0, 0, {}};
-  Schedule once(static_cast<std::size_t>(result.problem.op_count()));
-  std::iota(once.begin(), once.end(), 0);
+  Schedule once = each_once(result.problem);
   const Evaluation e = evaluate(result.problem, once, &result.profile);
   result.peak = e.arena_peak;
   result.seconds = e.seconds;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -46,8 +45,7 @@ Result<RecordedPlan> plan_recorded_step(const RecordedStep& step, std::int64_t l
                                         std::span<const Schedule> starts) {
   const auto start = std::chrono::steady_clock::now();
   const Problem& problem = step.problem;
-  Schedule once(static_cast<std::size_t>(problem.op_count()));
-  std::iota(once.begin(), once.end(), 0);
+  Schedule once = each_once(problem);
   RecordedPlan plan;
   plan.limit_bytes = limit_bytes;
   plan.unlimited_peak_bytes = recorded_cost(step, once).peak_bytes;

@@ -2,7 +2,6 @@
 #include "runtime/planner/recorded_swap.h"
 
 #include <chrono>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -76,8 +75,7 @@ Result<RecordedSwapPlan> plan_recorded_swaps(const RecordedStep& step, std::int6
   if (found && found->swapped_bytes > 0) {
     RecordedPlan& plan = result.plan;
     if (begin.empty()) {
-      Schedule once(static_cast<std::size_t>(step.problem.op_count()));
-      std::iota(once.begin(), once.end(), 0);
+      Schedule once = each_once(step.problem);
       plan.unlimited_peak_bytes = recorded_cost(step, once).peak_bytes;
     }
     plan.limit_bytes = limit_bytes;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <tuple>
 
 #include "runtime/planner/chain.h"
@@ -62,8 +61,7 @@ std::vector<char> sqrt_checkpoints(const Problem& problem) {
 
 std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena_limit,
                                       std::int64_t min_bytes, double least_seconds) {
-  Schedule once(static_cast<std::size_t>(problem.op_count()));
-  std::iota(once.begin(), once.end(), 0);
+  Schedule once = each_once(problem);
   std::vector<std::int64_t> profile;
   if (evaluate(problem, once, &profile).arena_peak <= arena_limit) return once;
 

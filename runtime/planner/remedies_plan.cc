@@ -205,8 +205,7 @@ class RemedyPlanner {
     auto applied = apply_choices(problem_, choices, &plan.origin);
     if (!applied.ok()) return 0;
     auto problem = std::make_shared<const Problem>(std::move(*applied));
-    Schedule schedule(static_cast<std::size_t>(problem->op_count()));
-    std::iota(schedule.begin(), schedule.end(), 0);
+    Schedule schedule = each_once(*problem);
     const std::int64_t peak = evaluate(*problem, schedule).arena_peak;
     if (peak > limit_) {
       if (!recompute) return peak - limit_;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 
 #include "runtime/planner/engine_slots.h"
 #include "runtime/planner/prices.h"
@@ -26,8 +25,7 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 RemedySelector::RemedySelector(const Problem& problem, std::span<const Form> forms,
                                const PlanOptions& options)
     : problem_(problem), forms_(forms), options_(options) {
-  Schedule once(static_cast<std::size_t>(problem.op_count()));
-  std::iota(once.begin(), once.end(), 0);
+  Schedule once = each_once(problem);
   evaluate(problem, once, &profile_);
   own_.resize(once.size());
   for (OpId op = 0; op < problem.op_count(); ++op) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -114,9 +113,7 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
   auto orders = reorder ? search_orders(problem) : std::vector<std::vector<OpId>>();
   if (orders.size() > kMostStarts) orders.resize(kMostStarts);
   if (orders.size() < kSeeds) {
-    std::vector<OpId> own(problem.ops.size());
-    std::iota(own.begin(), own.end(), 0);
-    orders.resize(kSeeds, own);
+    orders.resize(kSeeds, each_once(problem));
   }
   std::vector<std::unique_ptr<Start>> starts;
   std::vector<double> there;

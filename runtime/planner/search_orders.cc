@@ -2,16 +2,15 @@
 #include "runtime/planner/search_orders.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
+#include "runtime/planner/evaluate.h"
 #include "runtime/planner/order.h"
 
 namespace plimsoll::planner {
 
 std::vector<std::vector<OpId>> search_orders(const Problem& problem) {
-  std::vector<OpId> own(problem.ops.size());
-  std::iota(own.begin(), own.end(), 0);
+  std::vector<OpId> own = each_once(problem);
   if (own.empty()) return {own};
   Graph graph;
   graph.ops = problem.ops;

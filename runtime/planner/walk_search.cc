@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -36,8 +35,7 @@ WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int6
       random_(seed),
       walk_(problem, min_bytes),
       few_share_(0.45 * static_cast<double>(seed % 3)) {
-  Schedule once(problem.ops.size());
-  std::iota(once.begin(), once.end(), 0);
+  Schedule once = each_once(problem);
   std::vector<std::int64_t> profile;
   evaluate(problem, once, &profile);
   if (prices.empty()) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <vector>
 
 #include "runtime/planner/recorded_step.h"
@@ -21,12 +20,6 @@ Problem chain_problem(int layers, std::uint32_t seed) {
   auto step = parse_recorded_step(recorded_chain(layers, seed), "chain");
   EXPECT_TRUE(step.ok()) << step.status().to_string();
   return std::move(step->problem);
-}
-
-Schedule each_once(const Problem& problem) {
-  Schedule once(static_cast<std::size_t>(problem.op_count()));
-  std::iota(once.begin(), once.end(), 0);
-  return once;
 }
 
 TEST(Search, IsNeverSlowerThanTheWalksAndFits) {
