@@ -115,7 +115,8 @@ void fill(void* data, const ir::Shape& shape) {
   ir::Literal pattern(ir::Shape(shape.dtype(), {std::min(kPattern, shape.element_count())}));
   const bool is_float = ir::is_floating(shape.dtype());
   for (std::int64_t i = 0; i < pattern.shape().element_count(); ++i) {
-    pattern.set(i, is_float ? 0.5 + static_cast<double>(i % 997) / 997 : static_cast<double>(i % 2));
+    pattern.set(i,
+                is_float ? 0.5 + static_cast<double>(i % 997) / 997 : static_cast<double>(i % 2));
   }
   const auto bytes = pattern.bytes();
   const auto block = static_cast<std::int64_t>(bytes.size());

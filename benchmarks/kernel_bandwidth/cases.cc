@@ -66,9 +66,8 @@ Result<PreparedCase> prepare(const BandwidthCase& c, const std::string& dtype,
                              std::int64_t array_bytes) {
   const auto type = ir::parse_dtype(dtype);
   if (!type) return invalid_argument("dtype '" + dtype + "' (known are HLO's)");
-  const std::string text = filled(
-      std::string(kReducers) + "ENTRY body {\n" + c.text + "\n}\n", dtype,
-      array_bytes / ir::dtype_bytes(*type));
+  const std::string text = filled(std::string(kReducers) + "ENTRY body {\n" + c.text + "\n}\n",
+                                  dtype, array_bytes / ir::dtype_bytes(*type));
   PreparedCase prepared;
   PLIMSOLL_ASSIGN_OR_RETURN(prepared.module, ir::parse_module("HloModule bandwidth\n" + text));
   ir::Computation* body = prepared.module->entry();

@@ -32,7 +32,7 @@ const std::vector<BandwidthCase>& bandwidth_cases();
 struct PreparedCase {
   std::unique_ptr<ir::Module> module;
   const ir::Instruction* fusion = nullptr;  // the case as one fusion
-  std::vector<int> in_place;  // per output, the operand whose buffer it takes, or -1
+  std::vector<int> in_place;                // per output, the operand whose buffer it takes, or -1
   // What the kernel must move: every operand and every output once, but of an operand that is only
   // sliced the slices, and of an update in place the update.
   std::int64_t bytes = 0;

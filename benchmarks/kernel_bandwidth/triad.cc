@@ -8,7 +8,7 @@
 namespace plimsoll::benchmarks {
 namespace {
 
-constexpr std::int64_t kVector = 16;  // floats of one cache line
+constexpr std::int64_t kVector = 16;   // floats of one cache line
 constexpr std::int64_t kGrain = 4096;  // vectors of a piece: 256 KiB of each array
 
 using Piece = void (*)(float* c, const float* a, const float* b, std::int64_t begin,
