@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plimsoll beside JAX and PyTorch: every case in turns in one run, ratios of medians.
+
+One JSON object goes to standard output, a table to standard error. `over_X` is X's time by ours: above 1 we are faster.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+# Freed memory stays with the process on all sides, so that nobody is timed while pages are mapped.
+WARM_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "17179869184", "MALLOC_TOP_PAD_": "1073741824"}
+
+
+class Plimsoll:
+    """The coprocess `program_loop`: programs stay compiled, buffers stay on the device."""
+
+    def __init__(self, build, threads):
+        environment = dict(os.environ, PLIMSOLL_NUM_THREADS=str(threads))
+        self.process = subprocess.Popen(
+            [os.path.join(build, "benchmarks", "program_loop")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def ask(self, *words):
+        self.process.stdin.write(" ".join(str(w) for w in words) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("program_loop ended at: " + " ".join(str(w) for w in words))
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer
+
+
+def as_tuple(result):
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+def worst_error(ours, theirs, groups):
+    """The largest difference, by the largest magnitude in the group of arrays (at least 1e-6)."""
+    import numpy as np
+
+    worst = 0.0
+    for group in groups or [(i,) for i in range(len(theirs))]:
+        difference, scale = 0.0, 1e-6
+        for i in group:
+            a, b = np.asarray(ours[i], np.float32), np.asarray(theirs[i], np.float32)
+            if a.shape != b.shape:
+                return float("inf")
+            difference = max(difference, float(np.abs(a - b).max(initial=0)))
+            scale = max(scale, float(np.abs(b).max(initial=0)))
+        worst = max(worst, difference / scale)
+    return worst
+
+
+class Sides:
+    """The ways to run one case: name -> function of a count that returns seconds per run."""
+
+    def __init__(self, case, plimsoll, folder, compile_torch):
+        import jax
+        import jax.numpy as jnp
+        import ml_dtypes
+        import numpy as np
+        import torch
+
+        self.runs, self.compile_seconds, self.errors = {}, {}, {}
+        wide = case.dtype == "f32"
+
+        def narrow(a):
+            return a if wide or a.dtype != np.float32 else a.astype(ml_dtypes.bfloat16)
+
+        arrays = [narrow(a) for a in case.inputs]
+        os.makedirs(folder, exist_ok=True)
+        for i, a in enumerate(arrays):
+            np.save(f"{folder}/{i}.npy", a)
+        jitted = jax.jit(case.jax, donate_argnums=case.donated, keep_unused=True)
+        lowered = jitted.lower(*arrays)
+        with open(f"{folder}/program.hlo", "w") as f:
+            f.write(lowered.compiler_ir(dialect="hlo").as_hlo_text(print_large_constants=True))
+
+        loaded = plimsoll.ask("load", case.name, f"{folder}/program.hlo", folder)
+        self.compile_seconds["plimsoll"] = loaded["compile_seconds"]
+        self.peak_bytes = loaded["peak_bytes"]
+        plimsoll.ask("run", case.name, 1)
+        count = plimsoll.ask("save", case.name, folder + "/out")["outputs"]
+
+        def read(path):
+            a = np.load(path)
+            return a.view(ml_dtypes.bfloat16) if a.dtype == np.dtype("V2") else a
+
+        ours = [read(f"{folder}/out/{i}.npy") for i in range(count)]
+        self.runs["plimsoll"] = lambda n: plimsoll.ask("run", case.name, n)["seconds"]
+
+        start = time.perf_counter()
+        compiled = lowered.compile()
+        self.compile_seconds["jax"] = time.perf_counter() - start
+        state = [jnp.asarray(a) for a in arrays]
+
+        def run_jax(n):
+            seconds = []
+            for _ in range(n):
+                start = time.perf_counter()
+                out = as_tuple(jax.block_until_ready(compiled(*state)))
+                seconds.append(time.perf_counter() - start)
+                # Outputs take the place of the inputs they were donated, the last ones first.
+                for i, at in enumerate(reversed(case.donated)):
+                    state[at] = out[-1 - i]
+                self.last_jax = out
+            return seconds
+
+        run_jax(1)
+        self.errors["jax"] = worst_error(ours, self.last_jax, case.compared)
+        self.runs["jax"] = run_jax
+
+        def tensor(a):
+            t = torch.from_numpy(np.array(a, np.float32 if a.dtype == ml_dtypes.bfloat16 else a.dtype))
+            return t if wide or not t.is_floating_point() else t.to(torch.bfloat16)
+
+        def torch_side(function, name):
+            inputs = [tensor(a) for a in arrays]
+
+            def run(n):
+                seconds = []
+                for _ in range(n):
+                    start = time.perf_counter()
+                    out = as_tuple(function(*inputs))
+                    seconds.append(time.perf_counter() - start)
+                self.last_torch = out
+                return seconds
+
+            start = time.perf_counter()
+            run(1)
+            self.compile_seconds[name] = time.perf_counter() - start
+            self.errors[name] = worst_error(ours, [t.float().numpy() for t in self.last_torch], case.compared)
+            self.runs[name] = run
+
+        torch_side(case.torch, "torch_eager")
+        if compile_torch:
+            torch._dynamo.reset()
+            torch_side(torch.compile(case.torch, dynamic=False), "torch_compiled")
+
+
+def measure(case, sides, rounds, seconds_per_round):
+    once = {name: min(run(2)) for name, run in sides.runs.items()}
+    times = {name: [] for name in sides.runs}
+    for _ in range(rounds):
+        for name, run in sides.runs.items():
+            times[name] += run(max(1, min(200, int(seconds_per_round / max(1e-6, once[name])))))
+    medians = {name: statistics.median(t) for name, t in times.items()}
+    row = {
+        "case": case.name,
+        "milliseconds": {k: 1e3 * v for k, v in medians.items()},
+        "compile_seconds": sides.compile_seconds,
+        "difference": sides.errors,
+        "agree": all(e <= case.tolerance for e in sides.errors.values()),
+        "peak_bytes": sides.peak_bytes,
+    }
+    if case.bytes:
+        row["gb_per_s"] = case.bytes / medians["plimsoll"] * 1e-9
+    for name, value in medians.items():
+        if name != "plimsoll":
+            row["over_" + name] = value / medians["plimsoll"]
+    row["over_best_compiled"] = min(row[k] for k in ("over_jax", "over_torch_compiled") if k in row)
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True, help="a build folder of the project (release)")
+    parser.add_argument("--only", help="cases whose name contains one of these words, by commas")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--round-seconds", type=float, default=0.1, help="of each side in each round")
+    parser.add_argument("--no-torch-compile", action="store_true")
+    flags = parser.parse_args()
+    if not os.path.exists(os.path.join(flags.build, "benchmarks", "program_loop")):
+        parser.error(f"{flags.build}/benchmarks/program_loop is missing: build the project's benchmarks first")
+    if os.environ.get("MALLOC_TOP_PAD_") != WARM_MEMORY["MALLOC_TOP_PAD_"]:
+        os.environ.update(WARM_MEMORY, OMP_NUM_THREADS=str(flags.threads), JAX_PLATFORMS="cpu")
+        # JAX takes as many threads as the process may use processors.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: flags.threads])
+        os.execv(sys.executable, [sys.executable] + sys.argv)
+    try:
+        import jax
+        import torch
+    except ImportError as error:
+        parser.error(f"{error}: run setup.sh and use its python")
+    torch.set_num_threads(flags.threads)
+    import cases
+    import networks
+
+    plimsoll = Plimsoll(flags.build, flags.threads)
+    rows = []
+    heading = ("case", "ms", "GB/s", "eager", "compiled", "jax", "best compiled", "agrees")
+    print("%-32s %9s %7s %7s %9s %7s %14s %7s" % heading, file=sys.stderr)
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases.cases() + networks.networks():
+            if flags.only and not any(word in case.name for word in flags.only.split(",")):
+                continue
+            try:
+                sides = Sides(case, plimsoll, f"{folder}/{case.name}", not flags.no_torch_compile)
+                row = measure(case, sides, flags.rounds, flags.round_seconds)
+            except Exception as error:  # one side's failure is a row, not the end
+                rows.append({"case": case.name, "error": str(error)[:2000]})
+                print(f"{case.name}: {str(error)[:300]}", file=sys.stderr)
+                continue
+            finally:
+                if plimsoll.process.poll() is not None:
+                    plimsoll = Plimsoll(flags.build, flags.threads)
+            plimsoll.ask("drop", case.name)
+            rows.append(row)
+            number = lambda key: "%.2f" % row[key] if key in row else "-"
+            print(
+                "%-32s %9.3f %7s %7s %9s %7s %14s %7s"
+                % (
+                    case.name,
+                    row["milliseconds"]["plimsoll"],
+                    number("gb_per_s"),
+                    number("over_torch_eager"),
+                    number("over_torch_compiled"),
+                    number("over_jax"),
+                    number("over_best_compiled"),
+                    "yes" if row["agree"] else "NO %.1e" % max(row["difference"].values()),
+                ),
+                file=sys.stderr,
+                flush=True,
+            )
+    versions = {"jax": jax.__version__, "torch": torch.__version__}
+    print(json.dumps({"threads": flags.threads, "versions": versions, "cases": rows}))
+
+
+if __name__ == "__main__":
+    main()
