@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/elementwise.h"
 
-#include <llvm/IR/Module.h>
-
-#include <cmath>
-
 #include "jit/vector_math.h"
-#include "runtime/base/math/float64.h"
-#include "runtime/base/math/transcendental.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -16,37 +10,6 @@ using ir::DType;
 using ir::Opcode;
 using llvm::Value;
 using Builder = llvm::IRBuilderBase;
-
-template <double (*F)(double)>
-double unary(double x) {
-  return F(x);
-}
-template <double (*F)(double, double)>
-double binary(double x, double y) {
-  return F(x, y);
-}
-
-double (*const kFmod)(double, double) = std::fmod;
-float (*const kFmodf)(float, float) = std::fmod;
-
-const RuntimeSymbol kSymbols[] = {
-    {"plimsoll_exp", reinterpret_cast<void*>(unary<math::f64::exp>)},
-    {"plimsoll_expm1", reinterpret_cast<void*>(unary<math::f64::expm1>)},
-    {"plimsoll_log", reinterpret_cast<void*>(unary<math::f64::log>)},
-    {"plimsoll_log1p", reinterpret_cast<void*>(unary<math::f64::log1p>)},
-    {"plimsoll_logistic", reinterpret_cast<void*>(unary<math::f64::logistic>)},
-    {"plimsoll_tanh", reinterpret_cast<void*>(unary<math::f64::tanh>)},
-    {"plimsoll_sin", reinterpret_cast<void*>(unary<math::f64::sin>)},
-    {"plimsoll_cos", reinterpret_cast<void*>(unary<math::f64::cos>)},
-    {"plimsoll_tan", reinterpret_cast<void*>(unary<math::f64::tan>)},
-    {"plimsoll_erf", reinterpret_cast<void*>(unary<math::f64::erf>)},
-    {"plimsoll_rsqrt", reinterpret_cast<void*>(unary<math::f64::rsqrt>)},
-    {"plimsoll_cbrt", reinterpret_cast<void*>(unary<math::f64::cbrt>)},
-    {"plimsoll_pow", reinterpret_cast<void*>(binary<math::f64::pow>)},
-    {"plimsoll_atan2", reinterpret_cast<void*>(binary<math::f64::atan2>)},
-    {"fmod", reinterpret_cast<void*>(kFmod)},
-    {"fmodf", reinterpret_cast<void*>(kFmodf)},
-};
 
 unsigned bits_of_type(Value* value) { return value->getType()->getScalarSizeInBits(); }
 
@@ -57,90 +20,6 @@ Value* number(Value* like, std::int64_t n) {
 Value* float_bits(Builder& b, Value* value) {
   llvm::Type* type = b.getIntNTy(bits_of_type(value));
   return b.CreateBitCast(value, Emitted{nullptr, value}.as_wide(type));
-}
-
-// Calls the scalar f64 function `name` for every lane.
-Value* call_lanes(Builder& b, std::string_view name, std::vector<Value*> arguments) {
-  llvm::Module* module = b.GetInsertBlock()->getModule();
-  std::vector<llvm::Type*> types(arguments.size(), b.getDoubleTy());
-  llvm::FunctionCallee function =
-      module->getOrInsertFunction(llvm::StringRef(name.data(), name.size()),
-                                  llvm::FunctionType::get(b.getDoubleTy(), types, false));
-  auto* callee = llvm::cast<llvm::Function>(function.getCallee());
-  callee->setDoesNotThrow();
-  callee->setDoesNotAccessMemory();
-  callee->setWillReturn();
-  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(arguments[0]->getType());
-  if (vector == nullptr) return b.CreateCall(function, arguments);
-  Value* result = llvm::PoisonValue::get(vector);
-  for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
-    std::vector<Value*> scalars;
-    for (Value* argument : arguments) scalars.push_back(b.CreateExtractElement(argument, lane));
-    result = b.CreateInsertElement(result, b.CreateCall(function, scalars), lane);
-  }
-  return result;
-}
-
-Value* transcendental(Builder& b, Opcode opcode, Value* x) {
-  if (x->getType()->getScalarType()->isDoubleTy()) {
-    switch (opcode) {
-      case Opcode::exponential:
-        return call_lanes(b, "plimsoll_exp", {x});
-      case Opcode::exponential_minus_one:
-        return call_lanes(b, "plimsoll_expm1", {x});
-      case Opcode::log:
-        return call_lanes(b, "plimsoll_log", {x});
-      case Opcode::log_plus_one:
-        return call_lanes(b, "plimsoll_log1p", {x});
-      case Opcode::logistic:
-        return call_lanes(b, "plimsoll_logistic", {x});
-      case Opcode::tanh:
-        return call_lanes(b, "plimsoll_tanh", {x});
-      case Opcode::sine:
-        return call_lanes(b, "plimsoll_sin", {x});
-      case Opcode::cosine:
-        return call_lanes(b, "plimsoll_cos", {x});
-      case Opcode::tan:
-        return call_lanes(b, "plimsoll_tan", {x});
-      case Opcode::erf:
-        return call_lanes(b, "plimsoll_erf", {x});
-      case Opcode::rsqrt:
-        return call_lanes(b, "plimsoll_rsqrt", {x});
-      case Opcode::cbrt:
-        return call_lanes(b, "plimsoll_cbrt", {x});
-      default:
-        return nullptr;
-    }
-  }
-  const EmittedF32 v{{&b, x}};
-  switch (opcode) {
-    case Opcode::exponential:
-      return math::exp(v).value;
-    case Opcode::exponential_minus_one:
-      return math::expm1(v).value;
-    case Opcode::log:
-      return math::log(v).value;
-    case Opcode::log_plus_one:
-      return math::log1p(v).value;
-    case Opcode::logistic:
-      return math::logistic(v).value;
-    case Opcode::tanh:
-      return math::tanh(v).value;
-    case Opcode::sine:
-      return math::sin(v).value;
-    case Opcode::cosine:
-      return math::cos(v).value;
-    case Opcode::tan:
-      return math::tan(v).value;
-    case Opcode::erf:
-      return math::erf(v).value;
-    case Opcode::rsqrt:
-      return math::rsqrt(v).value;
-    case Opcode::cbrt:
-      return math::cbrt(v).value;
-    default:
-      return nullptr;
-  }
 }
 
 Value* reduce_precision(Builder& b, Value* x, int exponent, int mantissa, int to_exponent,
@@ -206,12 +85,11 @@ Value* float_unary(Builder& b, const ir::Instruction& instruction, Value* x, DTy
                               attributes.mantissa_bits);
     }
     default:
-      return transcendental(b, instruction.opcode(), x);
+      return emit_transcendental(b, instruction.opcode(), {x});
   }
 }
 
 Value* float_binary(Builder& b, Opcode opcode, Value* x, Value* y) {
-  const bool wide = x->getType()->getScalarType()->isDoubleTy();
   switch (opcode) {
     case Opcode::add:
       return b.CreateFAdd(x, y);
@@ -227,14 +105,8 @@ Value* float_binary(Builder& b, Opcode opcode, Value* x, Value* y) {
       return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
     case Opcode::minimum:
       return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, y);
-    case Opcode::power:
-      if (wide) return call_lanes(b, "plimsoll_pow", {x, y});
-      return math::pow(EmittedF32{{&b, x}}, EmittedF32{{&b, y}}).value;
-    case Opcode::atan2:
-      if (wide) return call_lanes(b, "plimsoll_atan2", {x, y});
-      return math::atan2(EmittedF32{{&b, x}}, EmittedF32{{&b, y}}).value;
     default:
-      return nullptr;
+      return emit_transcendental(b, opcode, {x, y});
   }
 }
 
@@ -312,8 +184,6 @@ Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
 }
 
 }  // namespace
-
-std::span<const RuntimeSymbol> runtime_symbols() { return kSymbols; }
 
 Value* emit_binary(Builder& b, Opcode opcode, Value* x, Value* y, DType dtype) {
   if (!ir::is_floating(dtype)) return emit_integer_binary(b, opcode, x, y, dtype);

@@ -34,6 +34,10 @@ llvm::Value* emit_elementwise(llvm::IRBuilderBase& builder, const ir::Instructio
 llvm::Value* emit_binary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* a,
                          llvm::Value* b, ir::DType dtype);
 
+// exp, sin, pow and so on of f32 or f64; null for what is none of them.
+llvm::Value* emit_transcendental(llvm::IRBuilderBase& builder, ir::Opcode opcode,
+                                 const std::vector<llvm::Value*>& operands);
+
 // Of integers and pred; null for what they have not.
 llvm::Value* emit_integer_unary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* x,
                                 ir::DType dtype);

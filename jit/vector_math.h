@@ -5,6 +5,9 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include <cstdint>
+#include <type_traits>
+
+#include "runtime/base/math/scalar.h"
 
 // The value types of runtime/base/math/scalar.h that emit LLVM IR: every operation on them appends
 // an instruction on a scalar or a vector, as wide as its operands.
@@ -25,6 +28,7 @@ struct Emitted {
 };
 struct EmittedMask : Emitted {};
 struct EmittedI32 : Emitted {};
+struct EmittedI64 : Emitted {};
 struct EmittedF32 : Emitted {};
 struct EmittedF64 : Emitted {};
 
@@ -41,37 +45,54 @@ T emitted_select(EmittedMask m, T a, T b) {
   return {{a.builder, a.builder->CreateSelect(m.value, a.value, b.value)}};
 }
 
+// What the integers have in common.
+template <typename T>
+concept EmittedInteger = std::is_same_v<T, EmittedI32> || std::is_same_v<T, EmittedI64>;
+
 inline EmittedI32 like(EmittedI32 a, std::int32_t value) {
   return {{a.builder, llvm::ConstantInt::getSigned(a.type(), value)}};
 }
-inline EmittedI32 operator+(EmittedI32 a, EmittedI32 b) {
+inline EmittedI64 like(EmittedI64 a, std::int64_t value) {
+  return {{a.builder, llvm::ConstantInt::getSigned(a.type(), value)}};
+}
+template <EmittedInteger T>
+T operator+(T a, T b) {
   return {{a.builder, a.builder->CreateAdd(a.value, b.value)}};
 }
-inline EmittedI32 operator-(EmittedI32 a, EmittedI32 b) {
+template <EmittedInteger T>
+T operator-(T a, T b) {
   return {{a.builder, a.builder->CreateSub(a.value, b.value)}};
 }
-inline EmittedI32 operator&(EmittedI32 a, EmittedI32 b) {
+template <EmittedInteger T>
+T operator&(T a, T b) {
   return {{a.builder, a.builder->CreateAnd(a.value, b.value)}};
 }
-inline EmittedI32 operator|(EmittedI32 a, EmittedI32 b) {
+template <EmittedInteger T>
+T operator|(T a, T b) {
   return {{a.builder, a.builder->CreateOr(a.value, b.value)}};
 }
-inline EmittedI32 operator^(EmittedI32 a, EmittedI32 b) {
+template <EmittedInteger T>
+T operator^(T a, T b) {
   return {{a.builder, a.builder->CreateXor(a.value, b.value)}};
 }
-inline EmittedI32 operator<<(EmittedI32 a, int n) {
+template <EmittedInteger T>
+T operator<<(T a, int n) {
   return {{a.builder, a.builder->CreateShl(a.value, like(a, n).value)}};
 }
-inline EmittedI32 operator>>(EmittedI32 a, int n) {
+template <EmittedInteger T>
+T operator>>(T a, int n) {
   return {{a.builder, a.builder->CreateAShr(a.value, like(a, n).value)}};
 }
-inline EmittedMask operator<(EmittedI32 a, EmittedI32 b) {
+template <EmittedInteger T>
+EmittedMask operator<(T a, T b) {
   return {{a.builder, a.builder->CreateICmpSLT(a.value, b.value)}};
 }
-inline EmittedMask operator==(EmittedI32 a, EmittedI32 b) {
+template <EmittedInteger T>
+EmittedMask operator==(T a, T b) {
   return {{a.builder, a.builder->CreateICmpEQ(a.value, b.value)}};
 }
-inline EmittedI32 select(EmittedMask m, EmittedI32 a, EmittedI32 b) {
+template <EmittedInteger T>
+T select(EmittedMask m, T a, T b) {
   return emitted_select(m, a, b);
 }
 
@@ -150,6 +171,12 @@ inline EmittedF64 like(EmittedF64 a, double value) {
 inline EmittedI32 bits_of(EmittedF32 a) {
   return {{a.builder, a.builder->CreateBitCast(a.value, a.as_wide(a.builder->getInt32Ty()))}};
 }
+inline EmittedI64 bits_of(EmittedF64 a) {
+  return {{a.builder, a.builder->CreateBitCast(a.value, a.as_wide(a.builder->getInt64Ty()))}};
+}
+inline EmittedF64 from_bits(EmittedI64 a) {
+  return {{a.builder, a.builder->CreateBitCast(a.value, a.as_wide(a.builder->getDoubleTy()))}};
+}
 inline EmittedF32 from_bits(EmittedI32 a) {
   return {{a.builder, a.builder->CreateBitCast(a.value, a.as_wide(a.builder->getFloatTy()))}};
 }
@@ -162,5 +189,10 @@ inline EmittedF64 widen(EmittedF32 a) {
 inline EmittedF32 narrow(EmittedF64 a) {
   return {{a.builder, a.builder->CreateFPTrunc(a.value, a.as_wide(a.builder->getFloatTy()))}};
 }
+
+// Branches, so the builder must stand at the end of a block of a function that nothing else is
+// being written into; it is left at the end of another block.
+EmittedF64 at_lanes(EmittedMask lanes, EmittedF64 otherwise, const math::LaneFunction& function,
+                    EmittedF64 x);
 
 }  // namespace plimsoll::jit

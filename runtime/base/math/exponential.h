@@ -32,49 +32,49 @@ V expm1(const V& x) {
 
 template <typename V>
 V logistic(const V& x) {
-  // exp(-|x|) cannot overflow; the result for very negative x is then exp(x) itself.
+  // With e = exp(-|x|), which cannot overflow: 1 / (1 + e), or e / (1 + e) for negative x.
+  const auto exponent = parts::reduce_exponent(parts::clamped(-parts::magnitude(x), -104.0f, 0.0f));
+  const auto power = parts::exp_near_zero(exponent.r);
   const V one = like(x, 1.0f);
-  const V small = parts::exp(-parts::magnitude(x));
-  const V numerator = select(x < like(x, 0.0f), small, one);
-  // One Newton step on the quotient, with what rounding 1 + small lost.
-  const V sum = one + small;
-  const V lost = small - (sum - one);
-  const V reciprocal = one / sum;
-  const V quotient = numerator * reciprocal;
-  const V rest = fma(-quotient, lost, fma(-quotient, sum, numerator));
-  return fma(rest, reciprocal, quotient);
+  const V zero = like(x, 0.0f);
+  const auto sum = fast_two_sum(one, parts::scaled(power.high, exponent.n));
+  const auto negative = x < zero;
+  const V result =
+      quotient<V>({select(negative, power.high, one), select(negative, power.low, zero)},
+                  {sum.high, sum.low + parts::scaled(power.low, exponent.n)});
+  return select(negative, parts::scaled(result, exponent.n), result);
 }
 
 template <typename V>
 V tanh(const V& x) {
-  static constexpr float kSeries[] = {-0x1.55552ap-2f, 0x1.110536p-3f, -0x1.b7f9dp-5f,
-                                      0x1.506b74p-6f, -0x1.6e060ap-8f};
+  static constexpr float kSeries[] = {-0x1.555552p-2f,  0x1.11103ap-3f,  -0x1.b9f65cp-5f,
+                                      0x1.64bac2p-6f,   -0x1.18be24p-7f, 0x1.8ee6aap-9f,
+                                      -0x1.acde1cp-11f, 0x1.e3de4ep-14f};
   const V a = parts::magnitude(x);
   const V square = a * a;
   const V near = fma(a * square, parts::horner(square, kSeries), a);
   const V one = like(x, 1.0f);
   const V far = one - like(x, 2.0f) / (parts::exp(a + a) + one);
-  const V result = parts::with_sign_of(select(a < like(x, 0.64f), near, far), x);
-  return select(x != x, x, result);
+  return parts::with_sign_of(select(a < one, near, far), x);
 }
 
 template <typename V>
 V erf(const V& x) {
-  static constexpr float kNear[] = {0x1.06eba8p-3f,  -0x1.812740p-2f, 0x1.ce2d76p-4f,
-                                    -0x1.b80438p-6f, 0x1.547610p-8f,  -0x1.a7f32cp-11f,
-                                    0x1.56b62cp-14f};
-  // -log(1 - erf(a)) on [0.92, 4].
-  static constexpr float kFar[] = {-0x1.505f4ep-13f, 0x1.212298p+0f,  0x1.445fccp-1f,
-                                   0x1.ba6b02p-4f,   -0x1.97e350p-6f, 0x1.09a8bep-8f,
-                                   -0x1.a007bep-12f, 0x1.e07fe6p-17f, 0x1.17ef64p-21f};
-  const V a = parts::magnitude(x);
-  const V square = a * a;
-  const V near = fma(a, parts::horner(square, kNear), a);
-  const V limit = like(x, 4.0f);
-  const V capped = select(a > limit, limit, a);
-  const V far = like(x, 1.0f) - parts::exp(-parts::horner(capped, kFar));
-  const V result = parts::with_sign_of(select(a < like(x, 0.925f), near, far), x);
-  return select(x != x, x, result);
+  static constexpr float kNear[] = {0x1.06eba8p-3f,  -0x1.812746p-2f, 0x1.ce2ef4p-4f,
+                                    -0x1.b827b4p-6f, 0x1.5611aap-8f,  -0x1.bba4d8p-11f,
+                                    0x1.d1969ap-14f, -0x1.343b9p-17f};
+  static constexpr float kLost[] = {0x1.ea0f08p-31f, -0x1.5a0c1ep-30f};
+  // -log(1 - erf(a)) / a - 1 on [1.045, 4], weighted by 1 - erf(a).
+  static constexpr float kFar[] = {0x1.079f72p-3f,  0x1.450cd4p-1f, 0x1.b50752p-4f,
+                                   -0x1.8b9842p-6f, 0x1.f4763p-9f,  -0x1.7e91a2p-12f,
+                                   0x1.01204ep-16f};
+  const V a = parts::clamped(parts::magnitude(x), 0.0f, 4.0f);
+  const V near = odd_series(a, kNear, kLost);
+  const V series = parts::horner(a, kFar);
+  const V exponent = fma(a, series, a);
+  const V lost = fma(a, series, a - exponent);
+  const V far = like(x, 1.0f) - parts::exp_of_pair(-exponent, -lost);
+  return parts::with_sign_of(select(a < like(x, 1.05f), near, far), x);
 }
 
 }  // namespace plimsoll::math

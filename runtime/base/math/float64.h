@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Transcendental functions of f64. Every execution path calls these very functions (generated code
-// by address), so that their bits agree whatever the compiler and the vector width.
+// The transcendental functions of f64 on plain numbers: the templates of *64.h, instantiated once.
+// Generated code instantiates the same templates over vectors, so that the bits agree.
 namespace plimsoll::math::f64 {
 
 double exp(double x);

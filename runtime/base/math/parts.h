@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <type_traits>
+
+#include "runtime/base/math/pair.h"
 
 // Pieces shared by the functions of this folder. See scalar.h for what V, I, W and M provide.
 // All polynomial coefficients here are minimax fits (Remez exchange in 50 digits, weighted for
@@ -29,12 +32,16 @@ V with_sign_of(const V& magnitude, const V& sign) {
   return from_bits(bits_of(magnitude) | (bits & like(bits, kSignBit)));
 }
 
-// c[0] + x*(c[1] + x*(...)), by fma.
+// c[first] + x*(c[first + 1] + x*(...)), by fma.
+template <typename T, typename C, int N>
+T horner_from(const T& x, const C (&c)[N], int first) {
+  T sum = like(x, c[N - 1]);
+  for (int i = N - 2; i >= first; --i) sum = fma(sum, x, like(x, c[i]));
+  return sum;
+}
 template <typename T, typename C, int N>
 T horner(const T& x, const C (&c)[N]) {
-  T sum = like(x, c[N - 1]);
-  for (int i = N - 2; i >= 0; --i) sum = fma(sum, x, like(x, c[i]));
-  return sum;
+  return horner_from(x, c, 0);
 }
 
 // Adding 1.5 * 2^23 to a small float rounds it to an integer that stands in the low bits.
@@ -61,29 +68,65 @@ auto wide_power_of_two(const I& n) {
   return widen(power_of_two(half)) * widen(power_of_two(n - half));
 }
 
-// exp(x), NaN for NaN: n = round(x / ln 2), a polynomial on |r| <= ln(2)/2, two exact scalings
-// before the one that may round into the subnormals.
+// e^x = 2^n * e^(r.high + r.low) with |r| a little over ln(2) / 2 at most.
+template <typename V, typename I>
+struct Exponent {
+  I n;
+  Pair<V> r;
+};
+
+// |x| at most 2^10; a NaN passes into r.high.
 template <typename V>
-V exp(const V& x) {
-  static constexpr float kSeries[] = {0x1.fffffcp-2f, 0x1.55548ap-3f, 0x1.55585p-5f, 0x1.123ec4p-7f,
-                                      0x1.6ac326p-10f};
-  const V lowest = like(x, -104.0f);
-  const V highest = like(x, 89.0f);
-  V clamped = select(x > highest, highest, x);
-  clamped = select(clamped < lowest, lowest, clamped);
-  const V shifted = fma(clamped, like(x, 0x1.715476p+0f), like(x, kRounder));
+auto reduce_exponent(const V& x) {
+  const V shifted = fma(x, like(x, 0x1.715476p+0f), like(x, kRounder));
   const V count = shifted - like(x, kRounder);
   const auto bits = bits_of(shifted);
   const auto n = bits - like(bits, std::int32_t{0x4b400000});
-  // ln(2) in two parts, the first so short that its product is exact.
-  V r = fma(count, like(x, -0x1.62e4p-1f), clamped);
-  r = fma(count, like(x, -0x1.7f7d1cp-20f), r);
-  const V one = like(x, 1.0f);
-  const V sum = one + r;
-  const V lost = r - (sum - one);
-  const V one_plus = sum + fma(r * r, horner(r, kSeries), lost);
+  // The first product leaves an exact difference.
+  const V rest = fma(count, like(x, -0x1.62e43p-1f), x);
+  const V r = fma(count, like(x, 0x1.05c61p-29f), rest);
+  const V lost = fma(count, like(x, 0x1.05c61p-29f), rest - r);
+  return Exponent<V, std::decay_t<decltype(n)>>{n, {r, lost}};
+}
+
+// e^r, the larger part rounded from it.
+template <typename V>
+Pair<V> exp_near_zero(const Pair<V>& r) {
+  static constexpr float kSeries[] = {0x1.fffffcp-2f, 0x1.55548ap-3f, 0x1.55585p-5f, 0x1.123ec4p-7f,
+                                      0x1.6ac326p-10f};
+  const Pair<V> sum = fast_two_sum(like(r.high, 1.0f), r.high);
+  const V rest = fma(r.high * r.high, horner(r.high, kSeries), r.low);
+  return fast_two_sum(sum.high, sum.low + rest);
+}
+
+// x * 2^n for -252 <= n <= 254, rounded once where |x| is about 1.
+template <typename V, typename I>
+V scaled(const V& x, const I& n) {
   const auto half = n >> 1;
-  return one_plus * power_of_two(half) * power_of_two(n - half);
+  return x * power_of_two(half) * power_of_two(n - half);
+}
+
+template <typename V>
+V clamped(const V& x, float lowest, float highest) {
+  const V high = like(x, highest);
+  const V low = like(x, lowest);
+  const V below = select(x > high, high, x);
+  return select(below < low, low, below);
+}
+
+// e^(x + low) for `low` far below x.
+template <typename V>
+V exp_of_pair(const V& x, const V& low) {
+  const auto exponent = reduce_exponent(clamped(x, -104.0f, 89.0f));
+  const Pair<V>& r = exponent.r;
+  return scaled(exp_near_zero<V>({r.high, r.low + low}).high, exponent.n);
+}
+
+// e^x, NaN for NaN.
+template <typename V>
+V exp(const V& x) {
+  const auto exponent = reduce_exponent(clamped(x, -104.0f, 89.0f));
+  return scaled(exp_near_zero(exponent.r).high, exponent.n);
 }
 
 // log(1+f) = 2 atanh(f / (2 + f)) in f64, for f in [sqrt(1/2) - 1, sqrt(2) - 1].

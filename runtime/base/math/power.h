@@ -6,10 +6,14 @@
 // rsqrt, cbrt and pow for any f32 value type (scalar.h). Errors are in docs/numerics.md.
 namespace plimsoll::math {
 
-// Two IEEE roundings; cheap on every machine, and exact for even powers of two.
 template <typename V>
 V rsqrt(const V& x) {
-  return like(x, 1.0f) / sqrt(x);
+  const V first = like(x, 1.0f) / sqrt(x);
+  // One Newton step, where its products are finite.
+  const auto product = two_product(x, first);
+  const V rest = fma(-first, product.low, fma(-first, product.high, like(x, 1.0f)));
+  const V result = fma(first * like(x, 0.5f), rest, first);
+  return select((x == like(x, 0.0f)) | (x == like(x, parts::kInfinity)), first, result);
 }
 
 template <typename V>

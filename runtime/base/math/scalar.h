@@ -4,93 +4,177 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 // The plain instantiation of the value types that the functions of this folder are written over.
 //
-// A family of value types is four classes V (f32), I (32-bit integer), W (f64) and M (mask), each
-// holding one number or a vector of them, with these operations, found by argument-dependent
-// lookup. All of them are IEEE, rounded to nearest even, without flushing subnormals, and work lane
-// by lane:
-//   V: a+b a-b a*b a/b -a; fma(a,b,c), rounded once; sqrt(a); < <= > >= == giving M, false on NaN;
-//      !=, true on NaN; select(M,a,b); bits_of(V)->I; to_float(I)->V; widen(V)->W;
-//      like(V,float)->V, a constant (the first argument only says where and how wide)
-//   I: a+b a-b, wrapping; a&b a|b a^b; a<<n, a>>n (arithmetic) with n a plain int in 0..31;
-//      < and == giving M; select(M,a,b); from_bits(I)->V; like(I,std::int32_t)->I
-//   W: a+b a-b a*b a/b -a; fma(a,b,c); round_even(a); < > == giving M, false on NaN;
-//      select(M,a,b); narrow(W)->V; like(W,double)->W
+// A family of value types is five classes V (f32), W (f64), I and L (integers of 32 and 64 bits)
+// and M (mask), each holding one number or a vector of them, with these operations, found by
+// argument-dependent lookup. All of them are IEEE, rounded to nearest even, without flushing
+// subnormals, and work lane by lane:
+//   V, W: a+b a-b a*b a/b -a; fma(a,b,c), rounded once; sqrt(a); < <= > >= == giving M, false on
+//      NaN; !=, true on NaN; select(M,a,b); bits_of(V)->I, bits_of(W)->L; to_float(I)->V;
+//      widen(V)->W, narrow(W)->V; like(V,float)->V, like(W,double)->W, a constant
+//      (the first argument only says where and how wide)
+//   W: round_even(a); at_lanes(M,a,LaneFunction,x): function(x) in the lanes of M, `a` elsewhere,
+//      quick as long as no lane is in M
+//   I, L: a+b a-b, wrapping; a&b a|b a^b; a<<n, a>>n (arithmetic) with n a plain int below the
+//      width; < and == giving M; select(M,a,b); from_bits(I)->V, from_bits(L)->W;
+//      like(I,std::int32_t)->I, like(L,std::int64_t)->L
 //   M: a&b a|b !a
 // The functions convert no float to an integer except through bits, so nothing here is undefined
-// for NaN, infinities or huge values, and there are no branches.
+// for NaN, infinities or huge values, and there are no branches but those of at_lanes.
 namespace plimsoll::math {
 
 struct ScalarMask {
   bool value;
 };
-struct ScalarI32 {
-  std::int32_t value;
+template <typename T>
+struct ScalarInteger {
+  T value;
 };
-struct ScalarF32 {
-  float value;
+template <typename T>
+struct ScalarFloat {
+  T value;
 };
-struct ScalarF64 {
-  double value;
-};
+using ScalarI32 = ScalarInteger<std::int32_t>;
+using ScalarI64 = ScalarInteger<std::int64_t>;
+using ScalarF32 = ScalarFloat<float>;
+using ScalarF64 = ScalarFloat<double>;
 
 inline ScalarMask operator&(ScalarMask a, ScalarMask b) { return {a.value && b.value}; }
 inline ScalarMask operator|(ScalarMask a, ScalarMask b) { return {a.value || b.value}; }
 inline ScalarMask operator!(ScalarMask a) { return {!a.value}; }
 
-inline ScalarI32 wrap(std::uint32_t bits) { return {static_cast<std::int32_t>(bits)}; }
-inline std::uint32_t lane_bits(ScalarI32 a) { return static_cast<std::uint32_t>(a.value); }
-inline ScalarI32 operator+(ScalarI32 a, ScalarI32 b) { return wrap(lane_bits(a) + lane_bits(b)); }
-inline ScalarI32 operator-(ScalarI32 a, ScalarI32 b) { return wrap(lane_bits(a) - lane_bits(b)); }
-inline ScalarI32 operator&(ScalarI32 a, ScalarI32 b) { return {a.value & b.value}; }
-inline ScalarI32 operator|(ScalarI32 a, ScalarI32 b) { return {a.value | b.value}; }
-inline ScalarI32 operator^(ScalarI32 a, ScalarI32 b) { return {a.value ^ b.value}; }
-inline ScalarI32 operator<<(ScalarI32 a, int n) { return wrap(lane_bits(a) << n); }
-inline ScalarI32 operator>>(ScalarI32 a, int n) { return {a.value >> n}; }
-inline ScalarMask operator<(ScalarI32 a, ScalarI32 b) { return {a.value < b.value}; }
-inline ScalarMask operator==(ScalarI32 a, ScalarI32 b) { return {a.value == b.value}; }
-inline ScalarI32 select(ScalarMask m, ScalarI32 a, ScalarI32 b) { return m.value ? a : b; }
+template <typename T>
+ScalarInteger<T> wrap(std::make_unsigned_t<T> bits) {
+  return {static_cast<T>(bits)};
+}
+template <typename T>
+std::make_unsigned_t<T> lane_bits(ScalarInteger<T> a) {
+  return static_cast<std::make_unsigned_t<T>>(a.value);
+}
+template <typename T>
+ScalarInteger<T> operator+(ScalarInteger<T> a, ScalarInteger<T> b) {
+  return wrap<T>(lane_bits(a) + lane_bits(b));
+}
+template <typename T>
+ScalarInteger<T> operator-(ScalarInteger<T> a, ScalarInteger<T> b) {
+  return wrap<T>(lane_bits(a) - lane_bits(b));
+}
+template <typename T>
+ScalarInteger<T> operator&(ScalarInteger<T> a, ScalarInteger<T> b) {
+  return {a.value & b.value};
+}
+template <typename T>
+ScalarInteger<T> operator|(ScalarInteger<T> a, ScalarInteger<T> b) {
+  return {a.value | b.value};
+}
+template <typename T>
+ScalarInteger<T> operator^(ScalarInteger<T> a, ScalarInteger<T> b) {
+  return {a.value ^ b.value};
+}
+template <typename T>
+ScalarInteger<T> operator<<(ScalarInteger<T> a, int n) {
+  return wrap<T>(lane_bits(a) << n);
+}
+template <typename T>
+ScalarInteger<T> operator>>(ScalarInteger<T> a, int n) {
+  return {a.value >> n};
+}
+template <typename T>
+ScalarMask operator<(ScalarInteger<T> a, ScalarInteger<T> b) {
+  return {a.value < b.value};
+}
+template <typename T>
+ScalarMask operator==(ScalarInteger<T> a, ScalarInteger<T> b) {
+  return {a.value == b.value};
+}
+template <typename T>
+ScalarInteger<T> select(ScalarMask m, ScalarInteger<T> a, ScalarInteger<T> b) {
+  return m.value ? a : b;
+}
 inline ScalarI32 like(ScalarI32, std::int32_t value) { return {value}; }
+inline ScalarI64 like(ScalarI64, std::int64_t value) { return {value}; }
 
-inline ScalarF32 operator+(ScalarF32 a, ScalarF32 b) { return {a.value + b.value}; }
-inline ScalarF32 operator-(ScalarF32 a, ScalarF32 b) { return {a.value - b.value}; }
-inline ScalarF32 operator*(ScalarF32 a, ScalarF32 b) { return {a.value * b.value}; }
-inline ScalarF32 operator/(ScalarF32 a, ScalarF32 b) { return {a.value / b.value}; }
-inline ScalarF32 operator-(ScalarF32 a) { return {-a.value}; }
-inline ScalarMask operator<(ScalarF32 a, ScalarF32 b) { return {a.value < b.value}; }
-inline ScalarMask operator<=(ScalarF32 a, ScalarF32 b) { return {a.value <= b.value}; }
-inline ScalarMask operator>(ScalarF32 a, ScalarF32 b) { return {a.value > b.value}; }
-inline ScalarMask operator>=(ScalarF32 a, ScalarF32 b) { return {a.value >= b.value}; }
-inline ScalarMask operator==(ScalarF32 a, ScalarF32 b) { return {a.value == b.value}; }
-inline ScalarMask operator!=(ScalarF32 a, ScalarF32 b) { return {a.value != b.value}; }
-inline ScalarF32 fma(ScalarF32 a, ScalarF32 b, ScalarF32 c) {
+template <typename T>
+ScalarFloat<T> operator+(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value + b.value};
+}
+template <typename T>
+ScalarFloat<T> operator-(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value - b.value};
+}
+template <typename T>
+ScalarFloat<T> operator*(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value * b.value};
+}
+template <typename T>
+ScalarFloat<T> operator/(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value / b.value};
+}
+template <typename T>
+ScalarFloat<T> operator-(ScalarFloat<T> a) {
+  return {-a.value};
+}
+template <typename T>
+ScalarMask operator<(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value < b.value};
+}
+template <typename T>
+ScalarMask operator<=(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value <= b.value};
+}
+template <typename T>
+ScalarMask operator>(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value > b.value};
+}
+template <typename T>
+ScalarMask operator>=(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value >= b.value};
+}
+template <typename T>
+ScalarMask operator==(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value == b.value};
+}
+template <typename T>
+ScalarMask operator!=(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {a.value != b.value};
+}
+template <typename T>
+ScalarFloat<T> fma(ScalarFloat<T> a, ScalarFloat<T> b, ScalarFloat<T> c) {
   return {std::fma(a.value, b.value, c.value)};
 }
-inline ScalarF32 sqrt(ScalarF32 a) { return {std::sqrt(a.value)}; }
-inline ScalarF32 select(ScalarMask m, ScalarF32 a, ScalarF32 b) { return m.value ? a : b; }
-inline ScalarF32 like(ScalarF32, float value) { return {value}; }
-
-inline ScalarF64 operator+(ScalarF64 a, ScalarF64 b) { return {a.value + b.value}; }
-inline ScalarF64 operator-(ScalarF64 a, ScalarF64 b) { return {a.value - b.value}; }
-inline ScalarF64 operator*(ScalarF64 a, ScalarF64 b) { return {a.value * b.value}; }
-inline ScalarF64 operator/(ScalarF64 a, ScalarF64 b) { return {a.value / b.value}; }
-inline ScalarF64 operator-(ScalarF64 a) { return {-a.value}; }
-inline ScalarMask operator<(ScalarF64 a, ScalarF64 b) { return {a.value < b.value}; }
-inline ScalarMask operator>(ScalarF64 a, ScalarF64 b) { return {a.value > b.value}; }
-inline ScalarMask operator==(ScalarF64 a, ScalarF64 b) { return {a.value == b.value}; }
-inline ScalarF64 fma(ScalarF64 a, ScalarF64 b, ScalarF64 c) {
-  return {std::fma(a.value, b.value, c.value)};
+template <typename T>
+ScalarFloat<T> sqrt(ScalarFloat<T> a) {
+  return {std::sqrt(a.value)};
+}
+template <typename T>
+ScalarFloat<T> select(ScalarMask m, ScalarFloat<T> a, ScalarFloat<T> b) {
+  return m.value ? a : b;
 }
 inline ScalarF64 round_even(ScalarF64 a) { return {std::nearbyint(a.value)}; }
-inline ScalarF64 select(ScalarMask m, ScalarF64 a, ScalarF64 b) { return m.value ? a : b; }
+inline ScalarF32 like(ScalarF32, float value) { return {value}; }
 inline ScalarF64 like(ScalarF64, double value) { return {value}; }
 
 inline ScalarI32 bits_of(ScalarF32 a) { return {std::bit_cast<std::int32_t>(a.value)}; }
+inline ScalarI64 bits_of(ScalarF64 a) { return {std::bit_cast<std::int64_t>(a.value)}; }
 inline ScalarF32 from_bits(ScalarI32 a) { return {std::bit_cast<float>(a.value)}; }
+inline ScalarF64 from_bits(ScalarI64 a) { return {std::bit_cast<double>(a.value)}; }
 inline ScalarF32 to_float(ScalarI32 a) { return {static_cast<float>(a.value)}; }
 inline ScalarF64 widen(ScalarF32 a) { return {static_cast<double>(a.value)}; }
 inline ScalarF32 narrow(ScalarF64 a) { return {static_cast<float>(a.value)}; }
+
+// A function for the few lanes that vector code does not reach. Generated code calls it by its
+// symbol, which is in the compiler's list (jit/elementwise.cc).
+struct LaneFunction {
+  const char* symbol;
+  double (*function)(double);
+};
+
+inline ScalarF64 at_lanes(ScalarMask lanes, ScalarF64 otherwise, const LaneFunction& function,
+                          ScalarF64 x) {
+  return lanes.value ? ScalarF64{function.function(x.value)} : otherwise;
+}
 
 }  // namespace plimsoll::math

@@ -4,86 +4,85 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "runtime/base/math/huge_argument.h"
 #include "runtime/base/math/parts.h"
 
 // sin, cos, tan and atan2 for any f32 value type (scalar.h). Errors are in docs/numerics.md.
 namespace plimsoll::math {
 namespace parts {
 
-// x = (quadrant + turn) * pi/2 with |turn| <= 1/2, and the sine and cosine of the turn's angle.
-template <typename W, typename I>
+// Above it, reduction by two parts of pi/2 runs out of bits.
+inline constexpr float kHuge = 0x1p28f;
+
+// x = quadrant * pi/2 + angle with |angle| a little over pi/4 at most, as sine and cosine of the
+// angle.
+template <typename W, typename L>
 struct Quarter {
-  I quadrant;
+  L quadrant;
   W sine, cosine;
 };
 
-// Payne and Hanek's reduction: 2/pi is cut into 24-bit pieces, so that each product with x is exact
-// in f64 and whole multiples of four drop out of it exactly; the rest is summed with a compensation
-// term. Holds for every finite f32.
-template <typename V>
-auto reduce_to_quarter(const V& x) {
-  static constexpr double kTwoOverPi[] = {
-      10680707 * 0x1p-24,  7228996 * 0x1p-48,   1387004 * 0x1p-72,  2578385 * 0x1p-96,
-      16069853 * 0x1p-120, 12639074 * 0x1p-144, 9804092 * 0x1p-168, 4427841 * 0x1p-192};
-  static constexpr double kSine[] = {0x1.921fb54442cfap+0,  -0x1.4abbce6257a19p-1,
-                                     0x1.466bc671228cdp-4,  -0x1.32d2c6436d172p-8,
-                                     0x1.5071cd6eedeb2p-13, -0x1.dd5419648e748p-19};
-  static constexpr double kCosine[] = {-0x1.3bd3cc9be45a5p+0,  0x1.03c1f081b149bp-2,
-                                       -0x1.55d3c7dcb31ddp-6,  0x1.e1f4fbf8d2301p-11,
-                                       -0x1.a6c9fefc0bae5p-16, 0x1.f3eeaa01488b6p-22};
-  const auto wide = widen(x);
-  using W = std::decay_t<decltype(wide)>;
-  W high = like(wide, 0.0);
-  W low = high;
-  for (const double piece : kTwoOverPi) {
-    const W product = wide * like(wide, piece);
-    const W fours = round_even(product * like(wide, 0.25));
-    const W term = fma(fours, like(wide, -4.0), product);
-    const W sum = high + term;
-    const W from_term = sum - high;
-    low = low + ((high - (sum - from_term)) + (term - from_term));
-    high = sum;
-  }
-  const W whole = round_even(high);
-  const W turn = (high - whole) + low;
-  const auto quadrant = integer_of(narrow(whole));
-  const W square = turn * turn;
+// Cody and Waite's reduction, for |x| <= kHuge.
+template <typename W>
+auto reduce_to_quarter(const W& x) {
+  static constexpr double kSine[] = {-0x1.5555554cbb579p-3, 0x1.111108972b1a8p-7,
+                                     -0x1.a00f9e4addc3fp-13, 0x1.6cd87d7ad9404p-19};
+  static constexpr double kCosine[] = {0x1.5555554f4f6c1p-5, -0x1.6c16b89a60b9cp-10,
+                                       0x1.a01121500251ap-16, -0x1.242b15a83dd2bp-22};
+  // Adding 1.5 * 2^52 rounds to an integer that stands in the low bits.
+  const W rounder = like(x, 0x1.8p52);
+  const W shifted = fma(x, like(x, 0x1.45f306dc9c883p-1), rounder);
+  const W count = shifted - rounder;
+  const auto quadrant = bits_of(shifted);
+  const W rest = fma(count, like(x, -0x1.921fb54442d18p+0), x);
+  const W angle = fma(count, like(x, -0x1.1a62633145c07p-54), rest);
+  const W square = angle * angle;
   return Quarter<W, std::decay_t<decltype(quadrant)>>{
-      quadrant, turn * horner(square, kSine),
-      fma(square, horner(square, kCosine), like(wide, 1.0))};
+      quadrant, fma(angle * square, horner(square, kSine), angle),
+      fma(square * square, horner(square, kCosine), fma(square, like(x, -0.5), like(x, 1.0)))};
 }
 
 // sin(x + shift * pi/2).
-template <typename V>
-V shifted_sine(const V& x, std::int32_t shift) {
+template <typename W>
+W shifted_sine(const W& x, std::int64_t shift) {
   const auto quarter = reduce_to_quarter(x);
   const auto quadrant = quarter.quadrant + like(quarter.quadrant, shift);
-  const auto zero = like(quadrant, 0);
-  const auto even = (quadrant & like(quadrant, 1)) == zero;
-  const auto positive = (quadrant & like(quadrant, 2)) == zero;
-  const auto value = select(even, quarter.sine, quarter.cosine);
-  return narrow(select(positive, value, -value));
+  const auto zero = like(quadrant, std::int64_t{0});
+  const auto even = (quadrant & like(quadrant, std::int64_t{1})) == zero;
+  const auto positive = (quadrant & like(quadrant, std::int64_t{2})) == zero;
+  const W value = select(even, quarter.sine, quarter.cosine);
+  return select(positive, value, -value);
+}
+
+// `common` but where x is huge.
+template <typename V, typename W>
+V unless_huge(const V& x, const W& common, const LaneFunction& huge) {
+  return narrow(
+      at_lanes(widen(magnitude(x)) > like(common, double{kHuge}), common, huge, widen(x)));
 }
 
 }  // namespace parts
 
 template <typename V>
 V sin(const V& x) {
-  return select(x == like(x, 0.0f), x, parts::shifted_sine(x, 0));
+  const V result = parts::unless_huge(x, parts::shifted_sine(widen(x), 0), kSineOfHuge);
+  return select(x == like(x, 0.0f), x, result);
 }
 
 template <typename V>
 V cos(const V& x) {
-  return parts::shifted_sine(x, 1);
+  return parts::unless_huge(x, parts::shifted_sine(widen(x), 1), kCosineOfHuge);
 }
 
 template <typename V>
 V tan(const V& x) {
-  const auto quarter = parts::reduce_to_quarter(x);
-  const auto even = (quarter.quadrant & like(quarter.quadrant, 1)) == like(quarter.quadrant, 0);
+  const auto quarter = parts::reduce_to_quarter(widen(x));
+  const auto one = like(quarter.quadrant, std::int64_t{1});
+  const auto even = (quarter.quadrant & one) == like(one, std::int64_t{0});
   const auto numerator = select(even, quarter.sine, -quarter.cosine);
   const auto denominator = select(even, quarter.cosine, quarter.sine);
-  return select(x == like(x, 0.0f), x, narrow(numerator / denominator));
+  const V result = parts::unless_huge(x, numerator / denominator, kTangentOfHuge);
+  return select(x == like(x, 0.0f), x, result);
 }
 
 template <typename V>
