@@ -7,9 +7,9 @@
 #include <limits>
 
 // References for the transcendental functions, and distances from them. The reference has so many
-// more bits than what is measured that its own error (a few of its last places) does not show in the
-// figures, and it is never rounded to the format measured, so near-ties need no care: f32 is measured
-// against long double (64 bits), f64 against GCC's __float128 (113 bits, libquadmath).
+// more bits than what is measured that its own error (a few of its last places) does not show in
+// the figures, and it is never rounded to the format measured, so near-ties need no care: f32 is
+// measured against long double (64 bits), f64 against GCC's __float128 (113 bits, libquadmath).
 namespace plimsoll::math::testing {
 
 __extension__ typedef __float128 Quad;
@@ -56,8 +56,8 @@ double error_in_ulps(Float actual, Wide exact) {
     if (actual == rounded) return 0;
     // The last value before overflow may round either way.
     const Wide last = Wide{Limits::max()} * (1 + Wide{Limits::epsilon()});
-    const bool near_overflow = magnitude <= last && magnitude >= Wide{Limits::max()} *
-                                                                     (1 - Wide{Limits::epsilon()});
+    const bool near_overflow =
+        magnitude <= last && magnitude >= Wide{Limits::max()} * (1 - Wide{Limits::epsilon()});
     return near_overflow ? 1 : kWrong;
   }
   int exponent = 0;

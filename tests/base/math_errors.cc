@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// math_errors [FUNCTION]...: the largest error of f32 functions over all 2^32 arguments, one line each as a row of
-// docs/numerics.md. Against the C library's f64 functions, whose own error is below 2^-28 of what is measured.
+// math_errors [FUNCTION]...: the largest error of f32 functions over all 2^32 arguments, one line
+// each as a row of docs/numerics.md. Against the C library's f64 functions, whose own error is
+// below 2^-28 of what is measured.
 #include <cstdio>
 #include <string_view>
 #include <vector>
@@ -70,6 +71,8 @@ int main(int argc, char** argv) {
     measure(function);
   }
   if (found >= names.size()) return 0;
-  std::fprintf(stderr, "math_errors: not every name is known (exp expm1 log log1p tanh logistic sin cos tan erf cbrt rsqrt)\n");
+  std::fprintf(stderr,
+               "math_errors: not every name is known (exp expm1 log log1p tanh logistic sin cos "
+               "tan erf cbrt rsqrt)\n");
   return 2;
 }

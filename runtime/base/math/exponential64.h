@@ -48,9 +48,9 @@ W logistic(const W& x) {
   const W zero = like(x, 0.0);
   const auto sum = fast_two_sum(one, parts::scaled(power.high, exponent.n));
   const auto negative = x < zero;
-  const W result = quotient<W>(
-      {select(negative, power.high, one), select(negative, power.low, zero)},
-      {sum.high, sum.low + parts::scaled(power.low, exponent.n)});
+  const W result =
+      quotient<W>({select(negative, power.high, one), select(negative, power.low, zero)},
+                  {sum.high, sum.low + parts::scaled(power.low, exponent.n)});
   return select(negative, parts::scaled(result, exponent.n), result);
 }
 

@@ -31,8 +31,8 @@ std::uint64_t bits_at(int first) {
 
 using Quarter = f64::parts::Quarter<ScalarF64, ScalarI64>;
 
-// Payne and Hanek's reduction (1983): only those bits of 2/pi are multiplied that reach the last two
-// bits before the point and 192 after it. For finite |x| >= 1.
+// Payne and Hanek's reduction (1983): only those bits of 2/pi are multiplied that reach the last
+// two bits before the point and 192 after it. For finite |x| >= 1.
 Quarter reduce(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   const int exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1075;  // |x| = mantissa * 2^exponent
@@ -71,8 +71,8 @@ Quarter reduce(double x) {
   const double high = static_cast<double>(fraction[0] >> 11) * 0x1p-53 * scale;
   const double low =
       static_cast<double>((fraction[0] << 53 | fraction[1] >> 11) >> 11) * 0x1p-106 * scale;
-  const auto turn = multiply<ScalarF64>(
-      {{high}, {low}}, {{0x1.921fb54442d18p+0}, {0x1.1a62633145c07p-54}});
+  const auto turn =
+      multiply<ScalarF64>({{high}, {low}}, {{0x1.921fb54442d18p+0}, {0x1.1a62633145c07p-54}});
   auto angle = fast_two_sum(turn.high, turn.low);
   bool negative = up;
   if (x < 0) {

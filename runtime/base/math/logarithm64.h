@@ -42,8 +42,7 @@ W log(const W& x) {
   const auto tiny = x < like(x, parts::kSmallestNormal);
   const auto split = parts::split(select(tiny, x * like(x, 0x1p54), x));
   const W zero = like(x, 0.0);
-  const W exponent =
-      parts::to_double(x, split.exponent) - select(tiny, like(x, 54.0), zero);
+  const W exponent = parts::to_double(x, split.exponent) - select(tiny, like(x, 54.0), zero);
   return parts::log_special(x, zero, parts::log_of_parts(exponent, split.f, zero));
 }
 

@@ -26,7 +26,8 @@ W magnitude(const W& x) {
 template <typename W>
 W with_sign_of(const W& magnitude, const W& sign) {
   const auto bits = bits_of(sign);
-  return from_bits(bits_of(magnitude) | (bits & like(bits, std::numeric_limits<std::int64_t>::min())));
+  return from_bits(bits_of(magnitude) |
+                   (bits & like(bits, std::numeric_limits<std::int64_t>::min())));
 }
 
 // 2^n for -1022 <= n <= 1023.
@@ -43,9 +44,17 @@ W scaled(const W& x, const L& n) {
 }
 
 inline constexpr double kExpm1Series[] = {  // (e^r - 1 - r) / r^2
-    0x1p-1,                0x1.555555555555cp-3,  0x1.555555555555ep-5,  0x1.111111110ebb8p-7,
-    0x1.6c16c16c13582p-10, 0x1.a01a01b3b93ddp-13, 0x1.a01a01b45f09bp-16, 0x1.71ddef9850febp-19,
-    0x1.27e4bf144d281p-22, 0x1.af6cc53d79639p-26, 0x1.1f9e216ec5fdap-29};
+    0x1p-1,
+    0x1.555555555555cp-3,
+    0x1.555555555555ep-5,
+    0x1.111111110ebb8p-7,
+    0x1.6c16c16c13582p-10,
+    0x1.a01a01b3b93ddp-13,
+    0x1.a01a01b45f09bp-16,
+    0x1.71ddef9850febp-19,
+    0x1.27e4bf144d281p-22,
+    0x1.af6cc53d79639p-26,
+    0x1.1f9e216ec5fdap-29};
 
 // e^x = 2^n * e^(r.high + r.low) with |r| a little over ln(2) / 2 at most.
 template <typename W, typename L>
@@ -110,8 +119,8 @@ auto split(const W& a) {
   const auto bits = bits_of(a);
   const auto exponent_bits = (bits - like(bits, std::int64_t{0x3fe6a09e667f3bcd})) &
                              like(bits, std::int64_t{-0x10000000000000});
-  return Logarithm<W, std::decay_t<decltype(bits)>>{
-      exponent_bits >> 52, from_bits(bits - exponent_bits) - like(a, 1.0)};
+  return Logarithm<W, std::decay_t<decltype(bits)>>{exponent_bits >> 52,
+                                                    from_bits(bits - exponent_bits) - like(a, 1.0)};
 }
 
 // The integer in `n`, |n| below 2^51, as a float.

@@ -11,7 +11,8 @@ namespace parts {
 // log2(2^exponent * (1 + f)) to about 2^-66 of itself: 2 atanh(s) / ln(2) with s = f / (2 + f).
 template <typename W>
 Pair<W> log2_of_parts(const W& exponent, const W& f) {
-  static constexpr double kSeries[] = {  // (atanh(s) / s - 1 - s^2 / 3) / s^4
+  static constexpr double kSeries[] = {
+      // (atanh(s) / s - 1 - s^2 / 3) / s^4
       0x1.9999999999996p-3, 0x1.249249249303ap-3, 0x1.c71c71c57fbdap-4, 0x1.745d1832a53f8p-4,
       0x1.3b13629ff1199p-4, 0x1.1120b8f6b9e01p-4, 0x1.de32e90c04f11p-5, 0x1.eb158ce98ff2p-5};
   const Pair<W> s = divide<W>({f, like(f, 0.0)}, fast_two_sum(like(f, 2.0), f));
@@ -22,8 +23,8 @@ Pair<W> log2_of_parts(const W& exponent, const W& f) {
   const Pair<W> cubic = multiply(s, multiply(square, series));
   Pair<W> half_log = fast_two_sum(s.high, cubic.high);
   half_log.low = half_log.low + (s.low + cubic.low);
-  const Pair<W> fraction = multiply<W>(
-      half_log, {like(f, 0x1.71547652b82fep+1), like(f, 0x1.777d0ffda0d24p-55)});
+  const Pair<W> fraction =
+      multiply<W>(half_log, {like(f, 0x1.71547652b82fep+1), like(f, 0x1.777d0ffda0d24p-55)});
   Pair<W> result = fast_two_sum(exponent, fraction.high);
   return fast_two_sum(result.high, result.low + fraction.low);
 }
@@ -69,8 +70,7 @@ W cbrt(const W& x) {
   const auto square = two_product(root, root);
   const auto cube = two_product(square.high, root);
   const W rest = (a - cube.high) - fma(square.low, root, cube.low);
-  const W result =
-      fma(rest * like(x, 0x1.5555555555555p-2), square_inverse, root) * back;
+  const W result = fma(rest * like(x, 0x1.5555555555555p-2), square_inverse, root) * back;
   const auto keep = (x == like(x, 0.0)) | (magnitude == like(x, parts::kInfinity)) | (x != x);
   return select(keep, x, parts::with_sign_of(result, x));
 }

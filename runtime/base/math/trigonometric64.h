@@ -33,8 +33,7 @@ auto reduce_to_quarter(const W& x) {
   const auto second = two_product(count, like(x, -0x1.1a62633145c07p-54));
   const auto sum = two_sum(rest, second.high);
   const W low = sum.low + fma(count, like(x, 0x1.f1976b7ed9p-110), second.low);
-  return Quarter<W, std::decay_t<decltype(quadrant)>>{
-      quadrant, fast_two_sum(sum.high, low)};
+  return Quarter<W, std::decay_t<decltype(quadrant)>>{quadrant, fast_two_sum(sum.high, low)};
 }
 
 template <typename W>
@@ -69,8 +68,7 @@ W sine_of_quarter(const Pair<W>& angle, const L& quadrant) {
   const auto positive = (quadrant & like(quadrant, std::int64_t{2})) == zero;
   const auto sine = sine_of_angle(angle);
   const auto cosine = cosine_of_angle(angle);
-  const W value =
-      select(even, sine.high, cosine.high) + select(even, sine.low, cosine.low);
+  const W value = select(even, sine.high, cosine.high) + select(even, sine.low, cosine.low);
   return select(positive, value, -value);
 }
 
@@ -81,9 +79,8 @@ W tangent_of_quarter(const Pair<W>& angle, const L& quadrant) {
   const auto c = cosine_of_angle(angle);
   const auto sine = fast_two_sum(s.high, s.low);
   const auto cosine = fast_two_sum(c.high, c.low);
-  return quotient<W>(
-      {select(even, sine.high, -cosine.high), select(even, sine.low, -cosine.low)},
-      {select(even, cosine.high, sine.high), select(even, cosine.low, sine.low)});
+  return quotient<W>({select(even, sine.high, -cosine.high), select(even, sine.low, -cosine.low)},
+                     {select(even, cosine.high, sine.high), select(even, cosine.low, sine.low)});
 }
 
 template <typename W>
@@ -120,9 +117,9 @@ W tan(const W& x) {
 template <typename W>
 W atan2(const W& y, const W& x) {
   static constexpr double kSeries[] = {
-      -0x1.5555555555554p-2, 0x1.9999999999657p-3,  -0x1.2492492475bf8p-3, 0x1.c71c71b76e30ep-4,
-      -0x1.745d14be53367p-4, 0x1.3b136e8d76187p-4,  -0x1.110c77edd7706p-4, 0x1.e1725dc1ba8ecp-5,
-      -0x1.ab7fb70e01c22p-5, 0x1.70f5c6ad979a9p-5,  -0x1.124a7de6480dp-5,  0x1.f2312be5bb425p-7};
+      -0x1.5555555555554p-2, 0x1.9999999999657p-3, -0x1.2492492475bf8p-3, 0x1.c71c71b76e30ep-4,
+      -0x1.745d14be53367p-4, 0x1.3b136e8d76187p-4, -0x1.110c77edd7706p-4, 0x1.e1725dc1ba8ecp-5,
+      -0x1.ab7fb70e01c22p-5, 0x1.70f5c6ad979a9p-5, -0x1.124a7de6480dp-5,  0x1.f2312be5bb425p-7};
   const W zero = like(x, 0.0);
   const W one = like(x, 1.0);
   const W a = parts::magnitude(x);
@@ -147,8 +144,8 @@ W atan2(const W& y, const W& x) {
   const W ratio = select(no_ratio, zero, exact.high);
   const W ratio_low = select(no_ratio, zero, exact.low);
   const W square = ratio * ratio;
-  const W tail = fma(ratio * square, math::parts::horner(square, kSeries),
-                     fma(-ratio_low, square, ratio_low));
+  const W tail =
+      fma(ratio * square, math::parts::horner(square, kSeries), fma(-ratio_low, square, ratio_low));
 
   // The angle is eighths * pi/4 plus or minus (ratio + tail).
   const auto diagonal = near_diagonal | (small == like(x, parts::kInfinity));
