@@ -138,9 +138,10 @@ class ReduceWindow final : public KernelBase {
     for (const WindowAxisGeometry& axis : geometry_.axes) taps_ *= axis.window.size;
     chunks_ = (geometry_.lanes + kLanes - 1) / kLanes;
     find_scan();
-    by_rows_ = scan_axis_ < 0 && dtypes_[0] == ir::DType::f32 && !geometry_.axes.empty() &&
-               (combiner_ == Combiner::add || combiner_ == Combiner::maximum) &&
-               is_plain(geometry_.axes.back());
+    if (scan_axis_ < 0 && dtypes_[0] == ir::DType::f32 &&
+        (combiner_ == Combiner::add || combiner_ == Combiner::maximum)) {
+      rows_ = WindowRows::make(geometry_);
+    }
   }
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
@@ -148,7 +149,7 @@ class ReduceWindow final : public KernelBase {
       run([&] { return ProgramFold(program_, dtypes_, arguments); });
       return ok_status();
     }
-    if (by_rows_) {
+    if (rows_) {
       run_rows(arguments);
       return ok_status();
     }
@@ -200,41 +201,18 @@ class ReduceWindow final : public KernelBase {
     });
   }
 
-  // The common reducers over f32, a line of results at a time.
+  // The common reducers over f32, a row of results at a time.
   void run_rows(const device::KernelArguments& arguments) const {
-    const WindowAxisGeometry& last = geometry_.axes.back();
     if (outputs_ == 0 || geometry_.lanes == 0) return;
-    const std::int64_t rows = outputs_ / last.out_size;
-    const std::int64_t grain = std::max<std::int64_t>(
-        1, 32768 / (taps_ * last.out_size * std::min(geometry_.lanes, kLanes) + 16));
-    const std::vector<WindowAxisGeometry> outer(geometry_.axes.begin(), geometry_.axes.end() - 1);
-    device::parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<std::int64_t> offsets;
-      WindowRow row{};
-      row.in = static_cast<const float*>(arguments.inputs[0]);
-      row.axis = &last;
-      row.lanes = geometry_.lanes;
-      row.init = *static_cast<const float*>(arguments.inputs[1]);
-      for (std::int64_t i = begin; i < end; ++i) {
-        std::int64_t rest = i, out = 0;
-        Taps taps[ir::kMaxRank];
-        for (std::size_t d = outer.size(); d-- > 0;) {
-          const std::int64_t at = rest % outer[d].out_size;
-          rest /= outer[d].out_size;
-          out += at * outer[d].out_stride;
-          taps[d] = outer[d].taps[static_cast<std::size_t>(at)];
-        }
-        offsets.clear();
-        for_each_tap(outer, taps, [&](std::int64_t offset) { offsets.push_back(offset); });
-        row.out = static_cast<float*>(arguments.outputs[0]) + out;
-        row.offsets = offsets.data();
-        row.offset_count = static_cast<std::int64_t>(offsets.size());
-        if (combiner_ == Combiner::add) {
-          add_window_row(row);
-        } else {
-          maximum_window_row(row);
-        }
-      }
+    const auto* in = static_cast<const float*>(arguments.inputs[0]);
+    const float init = *static_cast<const float*>(arguments.inputs[1]);
+    auto* out = static_cast<float*>(arguments.outputs[0]);
+    const std::int64_t grain =
+        std::max<std::int64_t>(1, 65536 / (taps_ * rows_->elements_per_row() + 16));
+    const auto fold =
+        combiner_ == Combiner::add ? WindowRows::Fold::sum : WindowRows::Fold::maximum;
+    device::parallel_for(rows_->count(), grain, [&](std::int64_t begin, std::int64_t end) {
+      rows_->run(fold, in, out, init, begin, end);
     });
   }
 
@@ -281,7 +259,7 @@ class ReduceWindow final : public KernelBase {
   Combiner combiner_ = Combiner::none;
   std::int64_t outputs_ = 1, chunks_ = 1, taps_ = 1;
   int scan_axis_ = -1;
-  bool by_rows_ = false;
+  std::optional<WindowRows> rows_;
 };
 
 }  // namespace

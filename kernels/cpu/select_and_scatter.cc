@@ -5,8 +5,8 @@
 
 #include "kernels/cpu/combine.h"
 #include "kernels/cpu/scalar_program.h"
-#include "kernels/cpu/vector_loops.h"
 #include "kernels/cpu/window.h"
+#include "kernels/cpu/window_loops.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -49,6 +49,7 @@ class SelectAndScatter final : public KernelBase {
       }
     }
     chunks_ = (geometry_.lanes + kLanes - 1) / kLanes;
+    find_routes();
   }
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
@@ -56,6 +57,7 @@ class SelectAndScatter final : public KernelBase {
     const std::int64_t grain =
         std::max<std::int64_t>(1, 16384 / ((sources_ + elements_) * width + 1));
     device::parallel_for(planes_ * chunks_, grain, [&](std::int64_t begin, std::int64_t end) {
+      if (!window_begins_.empty()) return run_routes(begin, end, arguments);
       const bool plain = comparison_.has_value() && combiner_ == Combiner::add &&
                          comparison_->order == ir::ComparisonOrder::natural;
       if (plain) {
@@ -124,6 +126,48 @@ class SelectAndScatter final : public KernelBase {
     }
   }
 
+  // Max pooling's gradient of f32: tables of the windows of a plane.
+  void find_routes() {
+    constexpr std::int64_t kMaxOffsets = std::int64_t{1} << 20;
+    const bool is_maximum = comparison_.has_value() && combiner_ == Combiner::add &&
+                            comparison_->order == ir::ComparisonOrder::natural &&
+                            comparison_->direction == Direction::ge && dtype_ == ir::DType::f32;
+    if (!is_maximum || sources_ > kMaxOffsets || taps_ > kMaxOffsets ||
+        sources_ * taps_ > kMaxOffsets) {
+      return;
+    }
+    for_each_source([&](std::int64_t at, const Taps* taps) {
+      window_sources_.push_back(at);
+      window_begins_.push_back(static_cast<std::int64_t>(window_offsets_.size()));
+      for_each_tap(window_axes_, taps,
+                   [&](std::int64_t offset) { window_offsets_.push_back(offset); });
+    });
+    window_begins_.push_back(static_cast<std::int64_t>(window_offsets_.size()));
+    std::vector<std::int64_t> sorted = window_offsets_;
+    std::sort(sorted.begin(), sorted.end());
+    disjoint_ = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+    covered_ = disjoint_ && static_cast<std::int64_t>(sorted.size()) == elements_;
+  }
+
+  void run_routes(std::int64_t begin, std::int64_t end,
+                  const device::KernelArguments& arguments) const {
+    const float init = *static_cast<const float*>(arguments.inputs[2]);
+    const RoutePlan plan{static_cast<std::int64_t>(window_sources_.size()), window_sources_.data(),
+                         window_begins_.data(), window_offsets_.data(), disjoint_};
+    for (std::int64_t item = begin; item < end; ++item) {
+      const Place place = place_of(item);
+      float* result = static_cast<float*>(arguments.outputs[0]) + place.in;
+      if (!covered_) {
+        for_each_element([&](std::int64_t offset) {
+          std::fill(result + offset, result + offset + place.lanes, init);
+        });
+      }
+      route_windows(plan, {static_cast<const float*>(arguments.inputs[0]) + place.in,
+                           static_cast<const float*>(arguments.inputs[1]) + place.out, result, init,
+                           place.lanes});
+    }
+  }
+
   template <typename T, Direction kDirection>
   void run_typed(std::int64_t begin, std::int64_t end,
                  const device::KernelArguments& arguments) const {
@@ -150,8 +194,6 @@ class SelectAndScatter final : public KernelBase {
               best[i] = static_cast<Number>(candidates[i]);
               chosen[i] = 0;
             }
-          } else if constexpr (std::is_same_v<T, float> && kDirection == Direction::ge) {
-            keep_greater_or_equal(best, chosen, candidates, tap, place.lanes);
           } else {
             for (std::int64_t i = 0; i < place.lanes; ++i) {
               const Number candidate = static_cast<Number>(candidates[i]);
@@ -226,6 +268,9 @@ class SelectAndScatter final : public KernelBase {
   std::vector<WindowAxisGeometry> plane_axes_, window_axes_;
   std::int64_t planes_ = 1, sources_ = 1, elements_ = 1, chunks_ = 1;
   std::int64_t taps_ = 1;  // most in one window
+  // RoutePlan's, of one plane; empty: not max pooling's gradient.
+  std::vector<std::int64_t> window_sources_, window_begins_, window_offsets_;
+  bool disjoint_ = false, covered_ = false;  // windows; elements, by one window each
 };
 
 }  // namespace

@@ -101,16 +101,6 @@ PLIMSOLL_CLONES void maximum_rows(float* y, const float* x, const std::int64_t* 
   });
 }
 
-PLIMSOLL_CLONES void keep_greater_or_equal(float* best, std::int32_t* chosen,
-                                           const float* candidates, std::int32_t tap,
-                                           std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const bool keep = best[i] >= candidates[i];
-    best[i] = keep ? best[i] : candidates[i];
-    chosen[i] = keep ? chosen[i] : tap;
-  }
-}
-
 PLIMSOLL_CLONES void philox_words(const philox::State& state, std::int64_t blocks, void* out) {
   constexpr int kLanes = 16;
   std::byte* to = static_cast<std::byte*>(out);

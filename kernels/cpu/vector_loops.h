@@ -32,10 +32,6 @@ void add_rows(float* y, const float* x, const std::int64_t* offsets, int rows, s
 void maximum_rows(float* y, const float* x, const std::int64_t* offsets, int rows,
                   std::int64_t count);
 
-// Where not best[i] >= candidates[i]: best[i] = candidates[i], chosen[i] = tap.
-void keep_greater_or_equal(float* best, std::int32_t* chosen, const float* candidates,
-                           std::int32_t tap, std::int64_t count);
-
 // The words of `blocks` Philox blocks from `state` on, one after the other.
 void philox_words(const philox::State& state, std::int64_t blocks, void* out);
 
