@@ -25,6 +25,10 @@ Result<bool> eliminate_common_subexpressions(ir::Module& module);
 Result<bool> eliminate_dead_code(ir::Module& module);
 // Inlines call and fusion instructions.
 Result<bool> inline_calls(ir::Module& module);
+// Activations of convolutions into the order their kernels walk fastest, channels last, with all
+// that is computed from them elementwise, by windows or by reductions that keep their order; what
+// has to stay as it is written gets transposes, which fuse.
+Result<bool> assign_layouts(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile.
 Result<bool> fuse(ir::Module& module);
 // Fusions and instructions that read the same operands and have the same loop become one with

@@ -25,14 +25,31 @@ const PassInfo kInlineCalls = {"inline", "Inlines calls, and fusions that came w
 const PassInfo kSimplify = {"simplify", "Algebraic identities that keep every bit", simplify};
 const PassInfo kCse = {"cse", "Merges equal instructions", eliminate_common_subexpressions};
 const PassInfo kDce = {"dce", "Removes what nothing needs", eliminate_dead_code};
+const PassInfo kLayouts = {"assign-layouts",
+                           "Puts the activations of convolutions into channels-last order",
+                           assign_layouts};
 const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
 const PassInfo kFuseMultiOutput = {
     "multi-output-fusion", "Merges kernels that read the same or each other", fuse_multi_output};
 
+Status clean_up(ir::Module& module) {
+  constexpr int kMaxRounds = 4;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    bool changed = false;
+    for (const PassInfo* pass : {&kSimplify, &kCse, &kDce}) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const bool pass_changed, run(*pass, module));
+      changed = changed || pass_changed;
+    }
+    if (!changed) break;
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
-  static const std::array kPasses = {kInlineCalls, kSimplify, kCse, kDce, kFuse, kFuseMultiOutput};
+  static const std::array kPasses = {kInlineCalls, kSimplify,       kCse, kDce, kLayouts,
+                                     kFuse,        kFuseMultiOutput};
   return kPasses;
 }
 
@@ -44,16 +61,10 @@ std::span<const PassInfo> rounding_passes() {
 }
 
 Status optimize(ir::Module& module) {
-  constexpr int kMaxRounds = 4;
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
-  for (int round = 0; round < kMaxRounds; ++round) {
-    bool changed = false;
-    for (const PassInfo* pass : {&kSimplify, &kCse, &kDce}) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const bool pass_changed, run(*pass, module));
-      changed = changed || pass_changed;
-    }
-    if (!changed) break;
-  }
+  PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
+  if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   for (const PassInfo* pass : {&kFuse, &kFuseMultiOutput, &kCse, &kDce}) {
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module).status());
   }
