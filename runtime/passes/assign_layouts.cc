@@ -55,11 +55,11 @@ std::vector<Wish> wishes_of(Instruction& convolution) {
   }
   const ir::ConvolutionDimensions& labels = *convolution.attributes().convolution;
   if (is_filter_gradient(convolution)) {
-    return {{convolution.operand(0),
-             channels_last(labels.input_feature, labels.input_spatial, labels.input_batch)},
-            {convolution.operand(1), channels_last(labels.kernel_input_feature,
-                                                   labels.kernel_spatial,
-                                                   labels.kernel_output_feature)}};
+    return {
+        {convolution.operand(0),
+         channels_last(labels.input_feature, labels.input_spatial, labels.input_batch)},
+        {convolution.operand(1), channels_last(labels.kernel_input_feature, labels.kernel_spatial,
+                                               labels.kernel_output_feature)}};
   }
   return {{convolution.operand(0),
            channels_last(labels.input_batch, labels.input_spatial, labels.input_feature)},

@@ -191,8 +191,7 @@ void reorder_result(Instruction& copy, const DimensionOrder& order) {
   Attributes& attributes = copy.attributes();
   const auto reorder_indices = [&](int first) {
     std::vector<Instruction*> indices;
-    for (const std::int64_t d : order)
-      indices.push_back(copy.operand(first + static_cast<int>(d)));
+    for (const std::int64_t d : order) indices.push_back(copy.operand(first + static_cast<int>(d)));
     for (std::size_t i = 0; i < indices.size(); ++i)
       copy.replace_operand(first + static_cast<int>(i), indices[i]);
   };

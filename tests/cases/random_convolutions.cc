@@ -34,8 +34,8 @@ class Network {
 
   std::unique_ptr<ir::Module> make() {
     batch_ = random_.between(1, 3);
-    Instruction* x = parameter({batch_, random_.between(1, 5), random_.between(6, 9),
-                                random_.between(6, 9)});
+    Instruction* x =
+        parameter({batch_, random_.between(1, 5), random_.between(6, 9), random_.between(6, 9)});
     const std::int64_t layers = random_.between(1, 4);
     for (std::int64_t i = 0; i < layers; ++i) {
       Instruction* before = x;
@@ -58,12 +58,13 @@ class Network {
 
   Instruction* op(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes = {},
                   std::vector<ir::Computation*> called = {}, const Shape* given = nullptr) {
-    return ir::build(*entry_, opcode, std::move(operands), std::move(attributes),
-                     std::move(called), given)
+    return ir::build(*entry_, opcode, std::move(operands), std::move(attributes), std::move(called),
+                     given)
         .value();
   }
 
-  Instruction* parameter(const std::vector<std::int64_t>& sizes) {  // batch, channels, rows, columns
+  Instruction* parameter(
+      const std::vector<std::int64_t>& sizes) {  // batch, channels, rows, columns
     std::vector<std::int64_t> dims(4);
     const std::int64_t at[] = {places_.batch, places_.channel, places_.row, places_.column};
     for (std::size_t i = 0; i < 4; ++i) dims[static_cast<std::size_t>(at[i])] = sizes[i];
@@ -121,8 +122,8 @@ class Network {
   // A filter's gradient: the features of `x` as the batch, its batch as the features.
   Instruction* filter_gradient(Instruction* x) {
     const std::int64_t outputs = random_.between(1, 6);
-    Instruction* gradient = parameter({batch_, outputs, size(x, places_.row),
-                                       size(x, places_.column)});
+    Instruction* gradient =
+        parameter({batch_, outputs, size(x, places_.row), size(x, places_.column)});
     ir::ConvolutionDimensions l;
     l.input_batch = places_.channel;
     l.input_feature = places_.batch;
@@ -147,8 +148,7 @@ class Network {
   Instruction* something(Instruction* x) {
     switch (random_.below(9)) {
       case 0:
-        return op(Opcode::add,
-                  {x, broadcast(raw_parameter({channels(x)}), x, {places_.channel})});
+        return op(Opcode::add, {x, broadcast(raw_parameter({channels(x)}), x, {places_.channel})});
       case 1:
         return op(Opcode::maximum, {x, broadcast(scalar(0), x, {})});
       case 2:

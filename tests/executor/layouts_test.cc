@@ -22,11 +22,10 @@ TEST(Layouts, RandomNetworksAgreeWithTheInterpreterAndHaveTheSameBitsAtEveryLimi
     const auto expected = ir::interpret(*module, arguments);
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
     std::string error;
-    const ir::Literal result =
-        testing::run_unlimited(*module, arguments, **compiler, true, error);
+    const ir::Literal result = testing::run_unlimited(*module, arguments, **compiler, true, error);
     ASSERT_EQ(error, "") << "seed " << seed;
-    EXPECT_EQ(cases::compare_close(*expected, result, 1e-4, 1.0), "")
-        << "seed " << seed << "\n" << ir::to_text(*module);
+    EXPECT_EQ(cases::compare_close(*expected, result, 1e-4, 1.0), "") << "seed " << seed << "\n"
+                                                                      << ir::to_text(*module);
     EXPECT_EQ(testing::check_limits(*module, arguments, **compiler, seed, 1), "")
         << "seed " << seed;
   }

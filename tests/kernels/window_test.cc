@@ -66,8 +66,8 @@ Program pool(const Pooling& p, ir::Opcode fold) {
   attributes.window[p.channels_last ? 1 : 2] = p.rows;
   attributes.window[p.channels_last ? 2 : 3] = p.columns;
   ir::Computation* to_apply = ir::scalar_computation(*program.module, fold, ir::DType::f32);
-  auto built = ir::build(*entry, ir::Opcode::reduce_window, {program.operand, init}, attributes,
-                         {to_apply});
+  auto built =
+      ir::build(*entry, ir::Opcode::reduce_window, {program.operand, init}, attributes, {to_apply});
   program.pooled = built.ok() ? *built : nullptr;
   return program;
 }
@@ -112,10 +112,9 @@ TEST(WindowKernels, PoolingIsTheInterpretersAtEverySizeAroundVectorEdges) {
     init.set(0, sum ? 0.5 : -std::numeric_limits<double>::infinity());
     const cases::InputRange range{.low = -2, .high = 2, .specials = random.chance(0.5)};
     const ir::Shape& shape = program.operand->shape();
-    expect_same_as_interpreter(*program.pooled,
-                               {sum ? addends(shape, seed, range.specials)
-                                    : cases::random_literal(shape, seed, range),
-                                init});
+    expect_same_as_interpreter(*program.pooled, {sum ? addends(shape, seed, range.specials)
+                                                     : cases::random_literal(shape, seed, range),
+                                                 init});
   }
   EXPECT_GT(pooled, 400);
 }
@@ -169,10 +168,9 @@ TEST(WindowKernels, MaxPoolingsGradientIsTheInterpretersAtEverySizeAroundVectorE
     ir::Instruction* source = entry->add_parameter(2, program.pooled->shape(), "g");
     ir::Attributes window;
     window.window = program.pooled->attributes().window;
-    auto gradient = ir::build(*entry, ir::Opcode::select_and_scatter,
-                              {program.operand, source, entry->parameters()[1]}, window,
-                              {select, ir::scalar_computation(module, ir::Opcode::add,
-                                                              ir::DType::f32)});
+    auto gradient = ir::build(
+        *entry, ir::Opcode::select_and_scatter, {program.operand, source, entry->parameters()[1]},
+        window, {select, ir::scalar_computation(module, ir::Opcode::add, ir::DType::f32)});
     ASSERT_TRUE(gradient.ok()) << gradient.status().to_string();
     ir::Literal init(ir::Shape(ir::DType::f32, {}));
     init.set(0, seed % 2 == 0 ? 0.0 : -0.0);

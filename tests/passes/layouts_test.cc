@@ -41,7 +41,8 @@ add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 )";
 
 TEST(AssignLayouts, AChannelsFirstChainBecomesChannelsLast) {
-  EXPECT_EQ(entry_after(std::string(kHead) + R"(
+  EXPECT_EQ(
+      entry_after(std::string(kHead) + R"(
 ENTRY e {
   x = f32[8,3,16,16] parameter(0)
   w = f32[16,3,3,3] parameter(1)
@@ -56,7 +57,7 @@ ENTRY e {
   p = f32[8,16,8,8] reduce-window(z, low), window={size=1x1x2x2 stride=1x1x2x2}, to_apply=max
   ROOT m = f32[16] reduce(p, zero), dimensions={0,2,3}, to_apply=add
 })"),
-            R"(ENTRY %e (x: f32[8,3,16,16], w: f32[16,3,3,3], v: f32[16,16,3,3], bias: f32[16]) -> f32[16] {
+      R"(ENTRY %e (x: f32[8,3,16,16], w: f32[16,3,3,3], v: f32[16,16,3,3], bias: f32[16]) -> f32[16] {
   %x = f32[8,3,16,16] parameter(0)
   %w = f32[16,3,3,3] parameter(1)
   %v = f32[16,16,3,3] parameter(2)
@@ -156,8 +157,7 @@ ENTRY e {
   const Result<bool> changed = assign_layouts(*module);
   ASSERT_TRUE(changed.ok());
   EXPECT_TRUE(*changed);
-  EXPECT_EQ(module->entry()->root()->attributes().dimensions,
-            (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(module->entry()->root()->attributes().dimensions, (std::vector<std::int64_t>{1, 2, 3}));
   EXPECT_EQ(module->entry()->root()->operand(0)->shape().dims(), (ir::Dims{8, 16, 14, 14}));
 }
 
@@ -183,7 +183,8 @@ TEST(AssignLayouts, KeepsTheBitsOfRandomNetworks) {
       const auto actual = ir::interpret(*changed, arguments);
       ASSERT_TRUE(actual.ok()) << actual.status().to_string();
       ASSERT_EQ(cases::compare_bits(*expected, *actual), "")
-          << "seed " << seed << "\n" << ir::to_text(*module) << ir::to_text(*changed);
+          << "seed " << seed << "\n"
+          << ir::to_text(*module) << ir::to_text(*changed);
     }
   }
   EXPECT_GT(relaid, 100);
