@@ -35,6 +35,14 @@ void append_attributes(std::string& text, const ir::Instruction& instruction) {
     text += 'p' + std::to_string(p.low) + '_' + std::to_string(p.high) + '_' +
             std::to_string(p.interior);
   }
+  if (a.gather != nullptr) {
+    append_list(text, 'o', a.gather->offset_dims);
+    append_list(text, 'k', a.gather->collapsed_slice_dims);
+    append_list(text, 'm', a.gather->start_index_map);
+    append_list(text, 'b', a.gather->operand_batching_dims);
+    append_list(text, 'i', a.gather->start_indices_batching_dims);
+    text += 'v' + std::to_string(a.gather->index_vector_dim);
+  }
   switch (instruction.opcode()) {
     case Opcode::compare:
       text += 'c' + std::to_string(static_cast<int>(a.comparison_direction)) +

@@ -27,6 +27,9 @@ bool is_loop_operation(const Instruction& instruction) {
     case Opcode::pad:
     case Opcode::reverse:
       break;
+    case Opcode::gather:
+      if (instruction.attributes().gather == nullptr) return false;
+      break;
     default:
       if (!ir::is_elementwise(instruction.opcode())) return false;
   }
@@ -220,6 +223,9 @@ Status Graph::check_reduces() {
         return refuse(*instruction, "runs in another order than the first reduce of its fusion");
       }
       depends = true;
+    }
+    if (depends && instruction->opcode() == Opcode::gather) {
+      return refuse(*instruction, "reads at places that a reduce of its fusion gives");
     }
     if (depends) after.insert(instruction);
   }

@@ -72,7 +72,8 @@ struct Condition {
 };
 
 // The index of operand `i` that result element `index` of `user` reads (elementwise and movement
-// operations). Always inside the operand, also where another operand is chosen.
+// operations, and the first operand of a gather). Always inside the operand, also where another
+// operand is chosen.
 Index operand_index(IndexSpace& space, const Graph& graph, const ir::Instruction& user, int i,
                     const Index& index);
 // When operand `i` of a concatenate, pad (0) or dynamic-update-slice (1) is the one chosen;

@@ -13,8 +13,8 @@ std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
 
 bool same_symbol(const Symbol& a, const Symbol& b) {
   return a.kind == b.kind && a.argument == b.argument && a.divisor == b.divisor &&
-         a.source == b.source && a.operand == b.operand && a.range.lowest == b.range.lowest &&
-         a.range.highest == b.range.highest;
+         a.source == b.source && a.operand == b.operand && a.at == b.at &&
+         a.range.lowest == b.range.lowest && a.range.highest == b.range.highest;
 }
 
 }  // namespace
@@ -44,12 +44,14 @@ Affine IndexSpace::add_loop(std::int64_t extent, int level) {
   return symbol_of(std::move(symbol));
 }
 
-Affine IndexSpace::runtime(const ir::Instruction* source, int operand, Range range) {
+Affine IndexSpace::runtime(const ir::Instruction* source, int operand, Index at, Range range) {
   if (range.lowest >= range.highest) return constant(range.lowest);
   Symbol symbol;
   symbol.kind = SymbolKind::runtime;
   symbol.source = source;
   symbol.operand = operand;
+  symbol.level = level(at);
+  symbol.at = std::move(at);
   symbol.range = range;
   return symbol_of(std::move(symbol));
 }

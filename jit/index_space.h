@@ -35,7 +35,7 @@ enum class SymbolKind : std::uint8_t {
   quotient,   // argument / divisor, rounded down; argument >= 0
   remainder,  // argument mod divisor
   clamp,      // argument limited to `range`
-  runtime,    // a scalar instruction's value, limited to `range`
+  runtime,    // an operand's element (a start index), limited to `range`
 };
 
 struct Symbol {
@@ -44,6 +44,7 @@ struct Symbol {
   std::int64_t divisor = 1;
   const ir::Instruction* source = nullptr;  // runtime
   int operand = -1;                         // runtime: which operand of `source`
+  Index at;                                 // runtime: which element of it
   Range range;
   int level = 0;  // of the loop it changes in; 0: constant for a call of the kernel
 };
@@ -56,7 +57,8 @@ class IndexSpace {
  public:
   // A loop of extent 1 (or less) is the constant 0.
   Affine add_loop(std::int64_t extent, int level);
-  Affine runtime(const ir::Instruction* source, int operand, Range range);
+  // Element `at` of the operand of `source`.
+  Affine runtime(const ir::Instruction* source, int operand, Index at, Range range);
 
   Affine constant(std::int64_t value) const { return {value, {}}; }
   Affine add(const Affine& a, const Affine& b) const;

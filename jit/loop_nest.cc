@@ -31,9 +31,11 @@ class AccessCollector {
       record(index[static_cast<std::size_t>(instruction.attributes().dimensions[0])]);
       return;
     }
-    // Start indices are scalars, read once.
+    // Start indices come up in the expressions that they are part of.
     int count = instruction.operand_count();
-    if (instruction.opcode() == Opcode::dynamic_slice) count = 1;
+    if (instruction.opcode() == Opcode::dynamic_slice || instruction.opcode() == Opcode::gather) {
+      count = 1;
+    }
     if (instruction.opcode() == Opcode::dynamic_update_slice) count = 2;
     for (int i = 0; i < count; ++i) {
       if (graph_.operand(instruction, i).shape->element_count() == 0) continue;
@@ -48,7 +50,11 @@ class AccessCollector {
     if (!accesses_.insert(x).second) return;
     for (const auto& [id, factor] : x.terms) {
       const Symbol symbol = space_.symbol(id);
-      if (symbol.kind != SymbolKind::loop) record(symbol.argument);
+      if (symbol.kind == SymbolKind::runtime) {
+        visit(graph_.operand(*symbol.source, symbol.operand), symbol.at);
+      } else if (symbol.kind != SymbolKind::loop) {
+        record(symbol.argument);
+      }
     }
   }
 

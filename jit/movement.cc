@@ -53,6 +53,55 @@ std::int64_t concatenate_offset(const Graph& graph, const Instruction& user, int
   return offset;
 }
 
+bool contains(const std::vector<std::int64_t>& values, std::int64_t value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// Where a gather takes the result's element `index` from: a start that the indices name, clamped so
+// that the slice lies inside, and a place in the slice.
+Index gathered_index(IndexSpace& space, const Graph& graph, const Instruction& gather,
+                     const Index& index) {
+  const ir::GatherDimensions& d = *gather.attributes().gather;
+  const auto& sizes = gather.attributes().slice_sizes;
+  const ir::Dims& dims = graph.operand(gather, 0).dims();
+  Index batch;
+  for (std::size_t i = 0; i < index.size(); ++i) {
+    if (!contains(d.offset_dims, static_cast<std::int64_t>(i))) batch.push_back(index[i]);
+  }
+  const auto vector_dim = at(d.index_vector_dim);
+  const auto start_at = [&](std::size_t component) {
+    Index place = batch;
+    // A vector dim past the last one stands for vectors of one component.
+    if (graph.operand(gather, 1).dims().size() > static_cast<int>(batch.size())) {
+      place.insert(place.begin() + static_cast<std::ptrdiff_t>(vector_dim),
+                   space.constant(static_cast<std::int64_t>(component)));
+    }
+    return place;
+  };
+  Index result(at(dims.size()));
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const auto dimension = static_cast<std::int64_t>(i);
+    const auto batching = std::find(d.operand_batching_dims.begin(), d.operand_batching_dims.end(),
+                                    dimension);
+    if (batching != d.operand_batching_dims.end()) {
+      const auto from = at(
+          d.start_indices_batching_dims[at(batching - d.operand_batching_dims.begin())]);
+      result[i] = batch[from > vector_dim ? from - 1 : from];
+      continue;
+    }
+    const auto named = std::find(d.start_index_map.begin(), d.start_index_map.end(), dimension);
+    if (named != d.start_index_map.end()) {
+      result[i] = space.runtime(&gather, 1, start_at(at(named - d.start_index_map.begin())),
+                                {0, dims[static_cast<int>(i)] - sizes[i]});
+    }
+    if (!contains(d.collapsed_slice_dims, dimension)) {
+      result[i] = space.add(result[i], index[at(d.offset_dims[offset++])]);
+    }
+  }
+  return result;
+}
+
 Range last_of(std::int64_t size) { return {0, std::max<std::int64_t>(size - 1, 0)}; }
 
 }  // namespace
@@ -63,7 +112,7 @@ Affine dynamic_start(IndexSpace& space, const Instruction& user, int dimension,
   const int first = update ? 2 : 1;
   const std::int64_t size =
       update ? user.operand(1)->shape().dim(dimension) : user.shape().dim(dimension);
-  return space.runtime(&user, first + dimension, {0, operand_dims[dimension] - size});
+  return space.runtime(&user, first + dimension, {}, {0, operand_dims[dimension] - size});
 }
 
 Index operand_index(IndexSpace& space, const Graph& graph, const Instruction& user, int i,
@@ -99,6 +148,8 @@ Index operand_index(IndexSpace& space, const Graph& graph, const Instruction& us
         result[d] = space.add(index[d], dynamic_start(space, user, static_cast<int>(d), dims));
       }
       return result;
+    case Opcode::gather:
+      return gathered_index(space, graph, user, index);
     case Opcode::dynamic_update_slice:
       if (i == 0) return index;
       if (i > 1) return {};

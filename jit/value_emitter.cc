@@ -279,6 +279,7 @@ Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuild
     case Opcode::transpose:
     case Opcode::slice:
     case Opcode::dynamic_slice:
+    case Opcode::gather:
     case Opcode::reverse:
       return value(graph_.operand(instruction, 0),
                    operand_index(space_, graph_, instruction, 0, index));

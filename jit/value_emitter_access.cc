@@ -138,14 +138,22 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
     }
     case SymbolKind::runtime: {
       const Node node = graph_.operand(*symbol.source, symbol.operand);
-      Value* start = value(node, Index(static_cast<std::size_t>(node.dims().size())));
+      Value* start = value(node, symbol.at);
       const bool is_signed = ir::dtype_class(node.dtype()) == ir::DTypeClass::signed_int;
-      start = b.CreateIntCast(start, b.getInt64Ty(), is_signed);
-      Value* highest = b.getInt64(static_cast<std::uint64_t>(symbol.range.highest));
+      const bool vector = start->getType()->isVectorTy();
+      // Lanes stay as narrow as they are where the highest fits.
+      const unsigned bits = start->getType()->getScalarSizeInBits();
+      const bool fits = bits == 32 && symbol.range.highest <= std::numeric_limits<std::int32_t>::max();
+      llvm::Type* type = vector && fits ? b.getInt32Ty() : b.getInt64Ty();
+      if (vector) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(width_));
+      start = b.CreateIntCast(start, type, is_signed);
       if (is_signed) {
-        start = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start, b.getInt64(0));
+        start = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start,
+                                        llvm::ConstantInt::get(type, 0));
       }
-      result.base = b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, start, highest);
+      (vector ? result.lanes : result.base) = b.CreateBinaryIntrinsic(
+          llvm::Intrinsic::umin, start,
+          llvm::ConstantInt::get(type, static_cast<std::uint64_t>(symbol.range.highest)));
       break;
     }
     case SymbolKind::loop:

@@ -28,8 +28,6 @@ Maker maker_of(ir::Opcode opcode) {
       return make_select_and_scatter;
     case ir::Opcode::sort:
       return make_sort;
-    case ir::Opcode::gather:
-      return make_gather;
     case ir::Opcode::scatter:
       return make_scatter;
     case ir::Opcode::map:

@@ -12,7 +12,7 @@
 namespace plimsoll::kernels {
 
 // True when make_kernel has an implementation: dot, convolution, reduce-window, select-and-scatter,
-// sort, gather, scatter, map, rng, rng-bit-generator, custom-call (registered), and collectives of
+// sort, scatter, map, rng, rng-bit-generator, custom-call (registered), and collectives of
 // one participant. Pure; cheap.
 bool supports(const ir::Instruction& instruction);
 

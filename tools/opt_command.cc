@@ -142,6 +142,28 @@ Outcome list_passes(const std::vector<Pass>& passes, Output& output) {
   return {};
 }
 
+// What the entry computation takes as kernels, by shapes.
+Json work_json(const ir::Module& module) {
+  std::int64_t kernels = 0, fusions = 0;
+  planner::Work sum;
+  for (const auto& instruction : module.entry()->instructions()) {
+    const ir::OpClass kind = ir::op_info(instruction->opcode()).op_class;
+    if (kind == ir::OpClass::structure || kind == ir::OpClass::control ||
+        instruction->opcode() == ir::Opcode::constant) {
+      continue;
+    }
+    ++kernels;
+    if (instruction->opcode() == ir::Opcode::fusion) ++fusions;
+    const planner::Work work = planner::count_work(*instruction);
+    sum.flops += work.flops;
+    sum.bytes += work.bytes;
+  }
+  return {{"kernels", kernels},
+          {"fusions", fusions},
+          {"operations", static_cast<std::int64_t>(sum.flops)},
+          {"bytes", static_cast<std::int64_t>(sum.bytes)}};
+}
+
 Outcome opt(const OptFlags& flags, Output& output) {
   const RematFlags remat_flags{flags.plan, flags.block_size};
   const std::vector<Pass> known = make_passes(remat_flags);
@@ -185,6 +207,7 @@ Outcome opt(const OptFlags& flags, Output& output) {
   output.text = ir::to_text(*module);
   output.json["changed"] = std::move(changed_by_name);
   output.json["passes"] = std::move(reports);
+  output.json["work"] = work_json(*module);
   output.json["hlo"] = output.text;
   return {};
 }

@@ -6,8 +6,6 @@
 
 namespace plimsoll::kernels {
 
-// gather: windows are copied in contiguous runs, in parallel.
-KernelResult make_gather(const ir::Instruction& instruction);
 // scatter: in place when the result is the operand's buffer. Every element sees its updates in
 // row-major order of the updates; tasks own disjoint parts of the operand.
 KernelResult make_scatter(const ir::Instruction& instruction);

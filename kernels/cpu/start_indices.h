@@ -9,11 +9,11 @@
 
 namespace plimsoll::kernels {
 
-// The index vectors of gather and scatter: one per batch position of the indices, numbered
+// The index vectors of a scatter: one per batch position of the indices, numbered
 // row-major over the dims of the indices without the vector dim.
 class StartIndices {
  public:
-  // `vector_to_operand` is start_index_map or scatter_dims_to_operand_dims.
+  // `vector_to_operand` is scatter_dims_to_operand_dims.
   StartIndices(const ir::Shape& indices, std::int64_t vector_dim,
                std::span<const std::int64_t> vector_to_operand,
                std::span<const std::int64_t> operand_batching,

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -41,11 +44,13 @@ class VerticalFusion {
  private:
   struct Group {
     std::vector<Instruction*> members;  // users before operands; the root first
+    double seconds = 0;                 // as one kernel
     Instruction* root() const { return members[0]; }
   };
 
   void place(Instruction& instruction) {
-    if (ir::must_materialize(instruction) || accumulations_.contains(&instruction)) {
+    if (ir::must_materialize(instruction) || accumulations_.contains(&instruction) ||
+        is_start_of_slice(instruction)) {
       return start(instruction);
     }
     bool outside = instruction.is_root();
@@ -62,15 +67,13 @@ class VerticalFusion {
     }
     if (copies_freely(instruction, outside)) {
       for (int group : groups) {
-        if (evaluations_in(instruction, group) >= 0) {
-          join(instruction, group);
+        if (const auto with = profile_with({&instruction}, group)) {
+          join(instruction, group, with->seconds);
         } else {
           outside = true;
         }
       }
-    } else if (!outside && joins_all(instruction, groups)) {
-      for (int group : groups) join(instruction, group);
-    } else {
+    } else if (outside || !joins_all(instruction, groups)) {
       outside = true;
     }
     if (outside) start(instruction);
@@ -79,7 +82,7 @@ class VerticalFusion {
   // What costs nothing goes wherever it is used. A view of something computed here is an exception
   // where it has to be stored anyway: the others read what is stored.
   bool copies_freely(const Instruction& instruction, bool outside) const {
-    if (fusion_cost(instruction) != FusionCost::free) return false;
+    if (!is_free(instruction)) return false;
     switch (instruction.opcode()) {
       case Opcode::reshape:
       case Opcode::bitcast:
@@ -90,59 +93,124 @@ class VerticalFusion {
     }
   }
 
-  bool joins_all(Instruction& instruction, const std::vector<int>& groups) const {
+  // Counters of loops stay readable where slices of stacks are taken.
+  static bool is_start_of_slice(const Instruction& instruction) {
+    return instruction.shape().is_scalar() && !is_free(instruction) &&
+           std::any_of(instruction.users().begin(), instruction.users().end(), [](const auto* u) {
+             return u->opcode() == Opcode::dynamic_slice;
+           });
+  }
+
+  // Joins all groups, if a rule allows it and it takes less time than a kernel of its own.
+  bool joins_all(Instruction& instruction, const std::vector<int>& groups) {
     if (instruction.opcode() == Opcode::dynamic_update_slice || !instruction.shape().is_array()) {
       return false;
     }
-    const double limit =
-        groups.size() > 1 ? copies_limit(instruction) : evaluation_limit(instruction);
-    double total = 0;
+    constexpr double kOnce = 1 + 1e-6;
+    std::vector<double> seconds;
+    double evaluations = 0;
     for (int group : groups) {
-      const double evaluations = evaluations_in(instruction, group);
-      if (evaluations < 0) return false;
-      total += evaluations;
+      const auto with = profile_with({&instruction}, group);
+      if (!with) return false;
+      evaluations += with->evaluations.back();
+      seconds.push_back(with->seconds);
     }
-    return total <= limit;
+    if (evaluations > kOnce || groups.size() > 1) {
+      if (groups.size() > 1 && !may_be_copied(instruction)) return false;
+      if (!pays_to_repeat(instruction, groups)) return false;
+    }
+    for (std::size_t i = 0; i < groups.size(); ++i) join(instruction, groups[i], seconds[i]);
+    return true;
   }
 
-  // How often an instruction may be computed in several groups together. A copy makes its group
-  // read (and memory hold) the operand instead of the result, so there must be one at most, no
-  // larger.
-  static double copies_limit(const Instruction& instruction) {
-    constexpr int kLightChain = 3;
-    constexpr double kLightLimit = 4, kCheapLimit = 2;
-    const Instruction* at = &instruction;
-    for (int i = 0; i < kLightChain; ++i) {
-      if (fusion_cost(*at) == FusionCost::expensive) return i == 0 ? 0 : kCheapLimit;
-      const std::vector<Instruction*> large = large_operands(*at);
-      if (large.empty()) return kLightLimit;
-      if (large.size() > 1 || large[0]->shape().byte_size() > at->shape().byte_size()) {
-        return i == 0 ? 0 : kCheapLimit;
+  // A copy makes its group read (and memory hold) the operand instead of the result, so there must
+  // be one at most, no larger, or one that is there throughout.
+  static bool may_be_copied(const Instruction& instruction) {
+    constexpr std::int64_t kNothing = 4 << 10;
+    std::int64_t bytes = 0;
+    for (const Instruction* operand : large_operands(instruction)) {
+      if (operand->opcode() == Opcode::parameter && instruction.opcode() == Opcode::gather) continue;
+      bytes += operand->shape().byte_size();
+    }
+    return bytes <= std::max(kNothing, instruction.shape().byte_size());
+  }
+
+  // What `instruction` would be a kernel with if it stood alone: what feeds it and nothing else.
+  static std::vector<Instruction*> chain_of(Instruction& instruction) {
+    constexpr std::size_t kLongest = 4;
+    std::vector<Instruction*> chain = {&instruction};
+    while (chain.size() < kLongest) {
+      const std::vector<Instruction*> large = large_operands(*chain.back());
+      if (large.size() != 1) break;
+      Instruction& next = *large[0];
+      if (!is_fusible(next) || next.is_root() || next.users().size() != 1 ||
+          ir::must_materialize(next)) {
+        break;
       }
-      at = large[0];
-      if (!is_fusible(*at)) return kLightLimit;  // read from memory, whoever asks
+      chain.push_back(&next);
     }
-    return kCheapLimit;
+    return chain;
   }
 
-  // Evaluations per element of `instruction` as a member of a group; negative when it can't be one.
-  double evaluations_in(Instruction& instruction, int group) const {
+  // Whether computing `instruction` in all of `groups`, more than once in all, takes less time than
+  // a kernel that stores it. The kernel may begin further up the chain that feeds it, and so may
+  // what is computed in the groups.
+  bool pays_to_repeat(Instruction& instruction, const std::vector<int>& groups) const {
+    const std::vector<Instruction*> chain = chain_of(instruction);
+    const double apart = kernel_seconds(chain);
+    double together = -1;
+    for (std::size_t n = 1; n <= chain.size(); ++n) {
+      const std::span<Instruction* const> inside = std::span(chain).first(n);
+      double sum = n < chain.size() ? kernel_seconds(std::span(chain).subspan(n)) : 0;
+      bool fits = true;
+      for (int group : groups) {
+        const auto with = profile_with(inside, group);
+        fits = fits && with.has_value();
+        if (with) sum += with->seconds - groups_[static_cast<std::size_t>(group)].seconds;
+      }
+      if (!fits) break;
+      if (together < 0 || sum < together) together = sum;
+    }
+    return together >= 0 && together < apart;
+  }
+
+  // As one kernel with the first as its result, or as several where it can't be one.
+  static double kernel_seconds(std::span<Instruction* const> members) {
+    const auto profile = examine_fusion(members, members.first(1));
+    if (profile) return profile->seconds;
+    double sum = 0;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const auto one = examine_fusion(members.subspan(i, 1), members.subspan(i, 1));
+      if (one) sum += one->seconds;
+    }
+    return sum;
+  }
+
+  // The group with `added` as further members; nothing when they can't be.
+  std::optional<FusionProfile> profile_with(std::span<Instruction* const> added, int group) const {
     std::vector<Instruction*> members = groups_[static_cast<std::size_t>(group)].members;
-    if (members.size() >= static_cast<std::size_t>(kMaxFusedInstructions)) return -1;
-    members.push_back(&instruction);
-    const auto profile = examine_fusion(members, std::span(members).first(1));
-    if (!profile || profile->input_count > kMaxFusionInputs) return -1;
-    return profile->evaluations.back();
+    if (members.size() + added.size() > static_cast<std::size_t>(kMaxFusedInstructions)) return {};
+    members.insert(members.end(), added.begin(), added.end());
+    auto profile = examine_fusion(members, std::span(members).first(1));
+    if (profile && profile->input_count > kMaxFusionInputs) profile.reset();
+    return profile;
+  }
+  std::optional<FusionProfile> profile_with(std::initializer_list<Instruction*> added,
+                                            int group) const {
+    return profile_with(std::span(added.begin(), added.size()), group);
   }
 
-  void join(Instruction& instruction, int group) {
-    groups_[static_cast<std::size_t>(group)].members.push_back(&instruction);
+  void join(Instruction& instruction, int group, double seconds) {
+    Group& joined = groups_[static_cast<std::size_t>(group)];
+    joined.members.push_back(&instruction);
+    joined.seconds = seconds;
     groups_of_[&instruction].push_back(group);
   }
 
   void start(Instruction& instruction) {
     groups_of_[&instruction].push_back(static_cast<int>(groups_.size()));
-    groups_.push_back({{&instruction}});
+    Instruction* const alone[] = {&instruction};
+    groups_.push_back({{&instruction}, kernel_seconds(alone)});
   }
 
   static bool is_worth_it(const Group& group) {

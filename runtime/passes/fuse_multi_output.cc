@@ -66,7 +66,7 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
     }
     profile = profile_of(*instruction.to_apply());
   } else if (is_fusible(instruction) && instruction.shape().is_array() &&
-             fusion_cost(instruction) != FusionCost::free) {
+             !is_free(instruction)) {
     Instruction* one[] = {&instruction};
     profile = examine_fusion(one, one);
   }
@@ -228,7 +228,8 @@ class MultiOutputFusion {
     body.finish(results);
     auto profile = profile_of(*body.computation());
     if (!profile || profile->input_count > kMaxFusionInputs ||
-        body.computation()->instruction_count() > 2 * kMaxFusedInstructions) {
+        body.computation()->instruction_count() > 2 * kMaxFusedInstructions ||
+        profile->seconds > ahead(0).kernel->profile.seconds + ahead(k).kernel->profile.seconds) {
       return false;
     }
     replace(k, own, after, outputs, body, std::move(*profile));

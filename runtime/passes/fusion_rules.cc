@@ -5,6 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "runtime/passes/fusion_price.h"
+
 namespace plimsoll::passes {
 
 using ir::Computation;
@@ -45,6 +47,8 @@ bool is_fusible_opcode(const Instruction& instruction) {
     case Opcode::concatenate:
     case Opcode::reverse:
       return true;
+    case Opcode::gather:
+      return instruction.attributes().gather != nullptr;
     case Opcode::bitcast:
       return instruction.shape().layout() == nullptr &&
              instruction.operand(0)->shape().layout() == nullptr &&
@@ -94,6 +98,24 @@ bool reads_many_arrays(const Instruction& instruction) {
   return large_operands(instruction).size() > 1;
 }
 
+// The last dimension along which there is more than one element; -1 where there is one element.
+int innermost(const ir::Dims& dims) {
+  int last = dims.size() - 1;
+  while (last >= 0 && dims[last] == 1) --last;
+  return last;
+}
+
+// The result is the same all along its innermost dimension.
+bool repeats_along_rows(const Instruction& broadcast) {
+  const int last = innermost(broadcast.shape().dims());
+  const auto& dimensions = broadcast.attributes().dimensions;
+  const ir::Dims& dims = broadcast.operand(0)->shape().dims();
+  for (int i = 0; i < dims.size(); ++i) {
+    if (dimensions[static_cast<std::size_t>(i)] == last && dims[i] != 1) return false;
+  }
+  return last >= 0;
+}
+
 class Examiner {
  public:
   Examiner(std::span<Instruction* const> members, std::span<Instruction* const> roots)
@@ -107,6 +129,7 @@ class Examiner {
       if (uses_[i].empty() || !visit(*members_[i], uses_[i])) return std::nullopt;
     }
     profile_.input_count = static_cast<int>(inputs_.size());
+    profile_.seconds = price_.seconds();
     return std::move(profile_);
   }
 
@@ -115,6 +138,7 @@ class Examiner {
   struct Indexing {
     bool epilogue = false;    // per reduced element
     bool transposed = false;  // strided
+    bool lanes = true;        // the value's last dimension is the innermost loop
   };
   struct Use {
     int indexing;
@@ -132,7 +156,9 @@ class Examiner {
       }
     }
     profile_.is_reduction = first_reduce_ != nullptr;
-    indexings_.push_back({.epilogue = profile_.is_reduction, .transposed = false});
+    indexings_.push_back({.epilogue = profile_.is_reduction,
+                          .transposed = false,
+                          .lanes = !profile_.is_reduction});
     indexings_.push_back({});
     const Instruction& first = profile_.is_reduction ? *first_reduce_ : *roots_[0];
     profile_.result_count = element_count(first);
@@ -141,6 +167,7 @@ class Examiner {
     for (const Instruction* root : roots_) {
       const Shape& shape = *ir::leaves(root->shape())[0];
       const std::int64_t count = shape.element_count();
+      for (const Shape* leaf : ir::leaves(root->shape())) price_.write(*leaf);
       if (profile_.is_reduction && shape.dims() == profile_.loop_dims) {
         use(*root, kReduced, static_cast<double>(count));
       } else if (profile_.is_reduction ? count == profile_.result_count
@@ -162,10 +189,12 @@ class Examiner {
       epilogue = epilogue || indexings_[static_cast<std::size_t>(u.indexing)].epilogue;
       transposed = transposed || indexings_[static_cast<std::size_t>(u.indexing)].transposed;
     }
+    price_.compute(member, member.opcode() == Opcode::reduce
+                               ? static_cast<double>(element_count(*member.operand(0)))
+                               : evaluations);
     evaluations /= static_cast<double>(element_count(member));
     profile_.evaluations.push_back(evaluations);
-    constexpr double kSlack = 1e-6;
-    if (evaluations > evaluation_limit(member) + kSlack) return false;
+    if (evaluations > kMaxEvaluations && !is_free(member)) return false;
 
     if (member.opcode() == Opcode::reduce) return visit_reduce(member, uses);
     if (epilogue && !is_epilogue_operation(member)) return false;
@@ -191,7 +220,7 @@ class Examiner {
       if (i < arrays) {
         use(*reduce.operand(i), kReduced, static_cast<double>(element_count(*reduce.operand(i))));
       } else {
-        use(*reduce.operand(i), add_indexing({}), 1);
+        use(*reduce.operand(i), add_indexing({.lanes = false}), 1);
       }
     }
     return true;
@@ -224,6 +253,35 @@ class Examiner {
         case Opcode::transpose:
           other.transposed =
               mine.transposed || member.attributes().dimensions.back() != member.shape().rank() - 1;
+          other.lanes = mine.lanes && !other.transposed;
+          break;
+        case Opcode::broadcast:
+          if (operand_count == 1) {
+            other.lanes = false;
+            evaluations = 1;  // before all loops
+          } else if (mine.lanes && repeats_along_rows(member)) {
+            const ir::Dims& dims = member.shape().dims();
+            other.lanes = false;
+            evaluations /= static_cast<double>(dims[innermost(dims)]);
+          }
+          break;
+        case Opcode::gather:
+          if (i == 1) {
+            // An index is read once a row where the rows are slices.
+            const auto& offsets = member.attributes().gather->offset_dims;
+            const int last = innermost(member.shape().dims());
+            const bool rows = mine.lanes && std::find(offsets.begin(), offsets.end(), last) != offsets.end();
+            const double vectors = rows ? static_cast<double>(member.shape().dim(last)) : 1;
+            const auto& map = member.attributes().gather->start_index_map;
+            evaluations *= static_cast<double>(map.size()) / vectors;
+            other.lanes = other.lanes && !rows;
+          }
+          break;
+        case Opcode::dynamic_slice:
+          if (i > 0) {
+            other.lanes = false;
+            evaluations = 1;
+          }
           break;
         case Opcode::concatenate:
           evaluations *= operand_count / count;
@@ -247,7 +305,13 @@ class Examiner {
     const auto it = index_.find(&value);
     if (it == index_.end()) {
       // Constants come along.
-      if (value.opcode() != Opcode::constant) inputs_.insert(&value);
+      if (value.opcode() == Opcode::constant) return;
+      inputs_.insert(&value);
+      for (const int known : reads_[&value]) {
+        if (known == indexing) return;
+      }
+      reads_[&value].push_back(indexing);
+      price_.read(value.shape(), evaluations, indexings_[static_cast<std::size_t>(indexing)].transposed);
       return;
     }
     for (const Use& known : uses_[it->second]) {
@@ -260,6 +324,8 @@ class Examiner {
   std::span<Instruction* const> roots_;
   std::unordered_map<const Instruction*, std::size_t> index_;
   std::unordered_set<const Instruction*> inputs_;
+  std::unordered_map<const Instruction*, std::vector<int>> reads_;  // of inputs, by indexing
+  KernelPrice price_;
   std::vector<std::vector<Use>> uses_;
   std::vector<Indexing> indexings_;
   const Instruction* first_reduce_ = nullptr;
@@ -281,7 +347,7 @@ bool is_fusible(const Instruction& instruction) {
   return is_fusible_opcode(instruction);
 }
 
-FusionCost fusion_cost(const Instruction& instruction) {
+bool is_free(const Instruction& instruction) {
   switch (instruction.opcode()) {
     case Opcode::constant:
     case Opcode::iota:
@@ -289,49 +355,10 @@ FusionCost fusion_cost(const Instruction& instruction) {
     case Opcode::reshape:
     case Opcode::bitcast:
     case Opcode::slice:
-      return FusionCost::free;
-    case Opcode::transpose:
-    case Opcode::dynamic_slice:
-    case Opcode::convert:
-    case Opcode::bitcast_convert:
-    case Opcode::copy:
-    case Opcode::select:
-    case Opcode::compare:
-    case Opcode::clamp:
-    case Opcode::abs:
-    case Opcode::negate:
-    case Opcode::sign:
-    case Opcode::ceil:
-    case Opcode::floor:
-    case Opcode::is_finite:
-    case Opcode::not_:
-    case Opcode::add:
-    case Opcode::subtract:
-    case Opcode::multiply:
-    case Opcode::maximum:
-    case Opcode::minimum:
-    case Opcode::and_:
-    case Opcode::or_:
-    case Opcode::xor_:
-    case Opcode::shift_left:
-    case Opcode::shift_right_logical:
-    case Opcode::shift_right_arithmetic:
-      return FusionCost::cheap;
+      return true;
     default:
-      return FusionCost::expensive;
+      return false;
   }
-}
-
-double evaluation_limit(const Instruction& instruction) {
-  switch (fusion_cost(instruction)) {
-    case FusionCost::free:
-      return 1e30;
-    case FusionCost::cheap:
-      return 2;
-    case FusionCost::expensive:
-      return 1;
-  }
-  return 1;
 }
 
 std::vector<Instruction*> large_operands(const Instruction& instruction) {

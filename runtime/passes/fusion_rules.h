@@ -14,19 +14,14 @@ inline constexpr int kMaxFusedInstructions = 64;
 inline constexpr int kMaxFusionInputs = 32;
 inline constexpr int kMaxFusionOutputs = 8;
 
-// What it costs to compute a value again in another loop.
-enum class FusionCost {
-  free,       // no more than an index: broadcast, iota, constants, reshape, slice
-  cheap,      // a few cycles; at most twice
-  expensive,  // only where it is computed once
-};
+// No value of a fusion is computed more often per element, whatever it costs.
+inline constexpr double kMaxEvaluations = 4096;
 
 // True when the JIT can have the instruction inside a fusion, and fusing it is sound: arrays only,
 // no control edges, no effects, no meaningful layout.
 bool is_fusible(const ir::Instruction& instruction);
-FusionCost fusion_cost(const ir::Instruction& instruction);
-// How often one fusion may compute each element.
-double evaluation_limit(const ir::Instruction& instruction);
+// No more than an index, wherever it is read: broadcast, iota, constants, reshape, slice.
+bool is_free(const ir::Instruction& instruction);
 
 // The distinct operands with at least as many elements as the result; what is generated, not read
 // (broadcast, iota, constant), is left out.
@@ -41,13 +36,14 @@ struct FusionProfile {
   std::int64_t result_count = 0;
   int input_count = 0;
   // Per member: evaluations per element, when each value is computed once for every different
-  // index expression that reads it.
+  // index expression that reads it, and once a row where it is the same along the innermost loop.
   std::vector<double> evaluations;
+  // Modelled time of a launch, by the table of fusion_price.h.
+  double seconds = 0;
 };
 
 // The profile of the fusion of `members` (users before operands) with results `roots`; nothing when
-// it breaks a rule of fusions (jit/README.md) or computes something too often. All other operands
-// are its inputs.
+// it breaks a rule of fusions (jit/README.md). All other operands are its inputs.
 std::optional<FusionProfile> examine_fusion(std::span<ir::Instruction* const> members,
                                             std::span<ir::Instruction* const> roots);
 

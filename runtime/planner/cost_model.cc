@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/ir/op_work.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -15,33 +17,6 @@ double elements(const ir::Shape& shape) {
   double sum = 0;
   for (const ir::Shape& element : shape.elements()) sum += elements(element);
   return sum;
-}
-
-// Operations per element of the elementwise opcodes, in units of an addition.
-double weight(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::exponential:
-    case Opcode::exponential_minus_one:
-    case Opcode::log:
-    case Opcode::log_plus_one:
-    case Opcode::logistic:
-    case Opcode::tanh:
-    case Opcode::sine:
-    case Opcode::cosine:
-    case Opcode::tan:
-    case Opcode::erf:
-    case Opcode::cbrt:
-    case Opcode::power:
-    case Opcode::atan2:
-      return 12;
-    case Opcode::divide:
-    case Opcode::sqrt:
-    case Opcode::rsqrt:
-    case Opcode::remainder:
-      return 4;
-    default:
-      return 1;
-  }
 }
 
 double computation_flops(const ir::Computation& computation);
@@ -98,7 +73,7 @@ double flops_of(const Instruction& instruction) {
     case ir::OpClass::unary:
     case ir::OpClass::binary:
     case ir::OpClass::ternary:
-      return results * weight(instruction.opcode());
+      return results * ir::op_work(instruction.opcode());
     case ir::OpClass::structure:
     case ir::OpClass::control:
     case ir::OpClass::creation:
@@ -126,6 +101,21 @@ CostClass class_of(const ir::Computation& computation) {
   return found;
 }
 
+bool takes_part(Opcode opcode) {
+  return opcode == Opcode::slice || opcode == Opcode::dynamic_slice || opcode == Opcode::gather;
+}
+
+// What a fusion reads of a parameter: no more than the parts that it takes of it.
+double bytes_read(const Instruction& parameter) {
+  const auto all = static_cast<double>(parameter.shape().byte_size());
+  double parts = 0;
+  for (const Instruction* user : parameter.users()) {
+    if (!takes_part(user->opcode()) || user->operand(0) != &parameter) return all;
+    parts += static_cast<double>(user->shape().byte_size());
+  }
+  return parameter.is_root() ? all : std::min(all, parts);
+}
+
 // What a slice-like operation touches of its first operand is what it returns or writes.
 double bytes_of(const Instruction& instruction) {
   const auto result = static_cast<double>(instruction.shape().byte_size());
@@ -138,6 +128,13 @@ double bytes_of(const Instruction& instruction) {
     case Opcode::while_:
     case Opcode::conditional:
       return 0;
+    case Opcode::fusion: {
+      double sum = result;
+      for (const Instruction* parameter : instruction.to_apply()->parameters()) {
+        sum += bytes_read(*parameter);
+      }
+      return sum;
+    }
     default:
       break;
   }

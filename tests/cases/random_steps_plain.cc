@@ -238,6 +238,48 @@ void gathered(Builder& b) {
   b.push({b.graph.op(Opcode::gather, {x.at, rows}, std::move(attributes)), x.bound, x.exact});
 }
 
+// Rows gathered, changed, put beside others, padded and written into an array, with nothing between
+// that keeps them from being one kernel.
+void assembled(Builder& b) {
+  const Value x = b.any_matrix();
+  const std::int64_t columns = x.dims()[1];
+  const std::int64_t count = b.random.between(1, x.dims()[0]);
+  auto d = std::make_shared<ir::GatherDimensions>();
+  d->offset_dims = {1};
+  d->collapsed_slice_dims = {0};
+  d->start_index_map = {0};
+  d->index_vector_dim = 1;
+  Attributes rows;
+  rows.gather = std::move(d);
+  rows.slice_sizes = {1, columns};
+  // Some of them past the end.
+  Instruction* places = row_numbers(b, count, x.dims()[0] + 1);
+  Value part{b.graph.op(Opcode::gather, {x.at, places}, std::move(rows)), x.bound, x.exact};
+  part = b.graph.scaled(part, 0.5);
+  if (b.random.chance(0.5)) {
+    const Value y = b.graph.fitted(b.any(), {count, columns});
+    const Value beside = b.graph.unary(Opcode::negate, y, y.bound);
+    Attributes axis;
+    axis.dimensions = {0};
+    part = {b.graph.op(Opcode::concatenate, {part.at, beside.at}, std::move(axis)),
+            std::max(part.bound, beside.bound), part.exact && beside.exact};
+  }
+  if (b.random.chance(0.5)) {
+    Attributes border;
+    border.padding = {{b.random.between(0, 2), b.random.between(0, 2), 0},
+                      {0, 0, b.random.between(0, 1)}};
+    part = {b.graph.op(Opcode::pad, {part.at, b.graph.scalar(0.25f)}, std::move(border)),
+            std::max(part.bound, 0.25), part.exact};
+  }
+  const Value whole = b.graph.unary(Opcode::tanh, part, 1);
+  if (b.random.chance(0.5)) return b.push(whole);
+  Instruction* zero = b.graph.scalar(std::int32_t{0});
+  const Value room = b.graph.fitted(b.any(), {whole.dims()[0] + 2, whole.dims()[1]});
+  b.push({b.graph.op(Opcode::dynamic_update_slice,
+                     {room.at, whole.at, b.graph.scalar(std::int32_t{1}), zero}),
+          std::max(room.bound, 1.0), false});
+}
+
 void scattered(Builder& b) {
   const Value x = b.any_matrix();
   const std::int64_t count = b.random.between(1, x.dims()[0]);
@@ -312,7 +354,8 @@ std::vector<Step> plain_steps() {
           product,   convolved,
           pooled,    gathered,
           scattered, sorted,
-          barrier,   dynamically_sliced};
+          barrier,   dynamically_sliced,
+          assembled, assembled};
 }
 
 }  // namespace plimsoll::cases

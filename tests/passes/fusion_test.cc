@@ -33,15 +33,75 @@ TEST(Fuse, CopiesBroadcastsAndConstantsIntoEveryUser) {
             "fusion{broadcast(2)}())");
 }
 
-TEST(Fuse, NeverComputesExpensiveValuesTwice) {
+TEST(Fuse, RepeatsWhatIsCheaperThanStoringIt) {
   EXPECT_EQ(fused("x = f32[64] parameter(0)\n e = f32[64] exponential(x)\n"
                   "a = f32[64] add(e, x)\n b = f32[64] multiply(e, x)\n"
                   "ROOT r = (f32[64], f32[64]) tuple(a, b)"),
-            "tuple(add(exponential(p0), p0), multiply(exponential(p0), p0))");
+            "tuple(fusion{add(exponential(p0), p0)}(p0), "
+            "fusion{multiply(exponential(p0), p0)}(p0))");
+}
+
+TEST(Fuse, NeverRepeatsWhatIsDearerThanReadingIt) {
   EXPECT_EQ(fused("x = f32[64] parameter(0)\n e = f32[64] exponential(x)\n"
                   "b = f32[32,64] broadcast(e), dimensions={1}\n y = f32[32,64] parameter(1)\n"
                   "ROOT r = f32[32,64] add(b, y)"),
             "fusion{add(broadcast(p0), p1)}(exponential(p0), p1)");
+  // Eight powers in each of two kernels against one stored array in the cache.
+  const std::string power = "x = f32[65536] parameter(0)\n y = f32[65536] parameter(1)\n";
+  std::string chain = "k0 = f32[65536] power(x, x)\n";
+  for (int i = 1; i < 8; ++i) {
+    const std::string last = "k" + std::to_string(i - 1);
+    chain += "k" + std::to_string(i) + " = f32[65536] power(" + last + ", " + last + ")\n";
+  }
+  auto module = parse("HloModule m\nENTRY e {\n" + power + chain +
+                      "a = f32[65536] add(k7, y)\n b = f32[65536] subtract(k7, y)\n"
+                      "ROOT r = (f32[65536], f32[65536]) tuple(a, b) }");
+  ASSERT_TRUE(*fuse(*module));
+  int powers = 0;
+  for (const auto& computation : module->computations()) {
+    powers += count(*computation, ir::Opcode::power);
+  }
+  EXPECT_LE(powers, 9);
+}
+
+TEST(Fuse, ComputesOnceARowWhatARowShares) {
+  EXPECT_EQ(fused("x = f32[32] parameter(0)\n e = f32[32] exponential(x)\n"
+                  "b = f32[32,64] broadcast(e), dimensions={0}\n y = f32[32,64] parameter(1)\n"
+                  "ROOT r = f32[32,64] add(b, y)"),
+            "fusion{add(broadcast(exponential(p0)), p1)}(p0, p1)");
+}
+
+TEST(Fuse, ScalarsAreComputedInEveryKernelThatReadsThem) {
+  EXPECT_EQ(fused("t = f32[] parameter(0)\n c = f32[] constant(0.5)\n s = f32[] power(c, t)\n"
+                  "b = f32[4096] broadcast(s), dimensions={}\n x = f32[4096] parameter(1)\n"
+                  "y = f32[512] parameter(2)\n d = f32[512] broadcast(s), dimensions={}\n"
+                  "u = f32[4096] multiply(x, b)\n v = f32[512] divide(y, d)\n"
+                  "ROOT r = (f32[4096], f32[512]) tuple(u, v)"),
+            "tuple(fusion{multiply(p1, broadcast(power(0.5, p0)))}(p0, p1), "
+            "fusion{divide(p1, broadcast(power(0.5, p0)))}(p0, p2))");
+}
+
+constexpr const char* kRows =
+    "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
+    "slice_sizes={1,16}";
+
+TEST(Fuse, GatherJoinsItsReadersAndTakesItsIndices) {
+  EXPECT_EQ(fused(std::string("t = f32[99,16] parameter(0)\n i = s32[8] parameter(1)\n"
+                              "j = s32[8] parameter(2)\n k = s32[8] add(i, j)\n"
+                              "p = f32[8,16] parameter(3)\n g = f32[8,16] gather(t, k), ") +
+                  kRows + "\n ROOT r = f32[8,16] add(g, p)"),
+            "fusion{add(gather(p2, add(p0, p1)), p3)}(p1, p2, p0, p3)");
+}
+
+TEST(Fuse, GatherOfAComputedArrayIsCopiedOnlyWhereTheArrayIsNoLarger) {
+  // Both readers would hold all of the table instead of a few rows.
+  const std::string rows = kRows;
+  EXPECT_EQ(fused("x = f32[999,16] parameter(0)\n y = f32[999,999] parameter(1)\n"
+                  "t = f32[999,16] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                  "i = s32[8] parameter(2)\n g = f32[8,16] gather(t, i), " + rows +
+                  "\n a = f32[8,16] negate(g)\n b = f32[8,16] abs(g)\n"
+                  "ROOT r = (f32[8,16], f32[8,16]) tuple(a, b)"),
+            "tuple(negate(gather(dot(p1, p0), p2)), abs(gather(dot(p1, p0), p2)))");
 }
 
 TEST(Fuse, ReductionTakesPrologueAndEpilogueButNoBroadcastOfItself) {
