@@ -82,11 +82,11 @@ Index gathered_index(IndexSpace& space, const Graph& graph, const Instruction& g
   std::size_t offset = 0;
   for (std::size_t i = 0; i < result.size(); ++i) {
     const auto dimension = static_cast<std::int64_t>(i);
-    const auto batching = std::find(d.operand_batching_dims.begin(), d.operand_batching_dims.end(),
-                                    dimension);
+    const auto batching =
+        std::find(d.operand_batching_dims.begin(), d.operand_batching_dims.end(), dimension);
     if (batching != d.operand_batching_dims.end()) {
-      const auto from = at(
-          d.start_indices_batching_dims[at(batching - d.operand_batching_dims.begin())]);
+      const auto from =
+          at(d.start_indices_batching_dims[at(batching - d.operand_batching_dims.begin())]);
       result[i] = batch[from > vector_dim ? from - 1 : from];
       continue;
     }

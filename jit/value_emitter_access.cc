@@ -143,13 +143,14 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
       const bool vector = start->getType()->isVectorTy();
       // Lanes stay as narrow as they are where the highest fits.
       const unsigned bits = start->getType()->getScalarSizeInBits();
-      const bool fits = bits == 32 && symbol.range.highest <= std::numeric_limits<std::int32_t>::max();
+      const bool fits =
+          bits == 32 && symbol.range.highest <= std::numeric_limits<std::int32_t>::max();
       llvm::Type* type = vector && fits ? b.getInt32Ty() : b.getInt64Ty();
       if (vector) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(width_));
       start = b.CreateIntCast(start, type, is_signed);
       if (is_signed) {
-        start = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start,
-                                        llvm::ConstantInt::get(type, 0));
+        start =
+            b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start, llvm::ConstantInt::get(type, 0));
       }
       (vector ? result.lanes : result.base) = b.CreateBinaryIntrinsic(
           llvm::Intrinsic::umin, start,

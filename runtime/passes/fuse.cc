@@ -96,9 +96,8 @@ class VerticalFusion {
   // Counters of loops stay readable where slices of stacks are taken.
   static bool is_start_of_slice(const Instruction& instruction) {
     return instruction.shape().is_scalar() && !is_free(instruction) &&
-           std::any_of(instruction.users().begin(), instruction.users().end(), [](const auto* u) {
-             return u->opcode() == Opcode::dynamic_slice;
-           });
+           std::any_of(instruction.users().begin(), instruction.users().end(),
+                       [](const auto* u) { return u->opcode() == Opcode::dynamic_slice; });
   }
 
   // Joins all groups, if a rule allows it and it takes less time than a kernel of its own.
@@ -129,7 +128,8 @@ class VerticalFusion {
     constexpr std::int64_t kNothing = 4 << 10;
     std::int64_t bytes = 0;
     for (const Instruction* operand : large_operands(instruction)) {
-      if (operand->opcode() == Opcode::parameter && instruction.opcode() == Opcode::gather) continue;
+      if (operand->opcode() == Opcode::parameter && instruction.opcode() == Opcode::gather)
+        continue;
       bytes += operand->shape().byte_size();
     }
     return bytes <= std::max(kNothing, instruction.shape().byte_size());

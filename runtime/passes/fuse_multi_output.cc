@@ -65,8 +65,7 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
       return std::nullopt;
     }
     profile = profile_of(*instruction.to_apply());
-  } else if (is_fusible(instruction) && instruction.shape().is_array() &&
-             !is_free(instruction)) {
+  } else if (is_fusible(instruction) && instruction.shape().is_array() && !is_free(instruction)) {
     Instruction* one[] = {&instruction};
     profile = examine_fusion(one, one);
   }

@@ -45,7 +45,8 @@ void KernelPrice::compute(const ir::Instruction& member, double evaluations) {
 }
 
 void KernelPrice::read(const ir::Shape& shape, double elements, bool strided) {
-  const double size = static_cast<double>(dtype_bytes(shape.dtype())) * (strided ? kStridedFactor : 1);
+  const double size =
+      static_cast<double>(dtype_bytes(shape.dtype())) * (strided ? kStridedFactor : 1);
   const double first = std::min(elements, static_cast<double>(shape.element_count()));
   traffic_ += first * size / bytes_per_second(shape);
   // What is read again is in the cache.

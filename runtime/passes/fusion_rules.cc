@@ -156,9 +156,8 @@ class Examiner {
       }
     }
     profile_.is_reduction = first_reduce_ != nullptr;
-    indexings_.push_back({.epilogue = profile_.is_reduction,
-                          .transposed = false,
-                          .lanes = !profile_.is_reduction});
+    indexings_.push_back(
+        {.epilogue = profile_.is_reduction, .transposed = false, .lanes = !profile_.is_reduction});
     indexings_.push_back({});
     const Instruction& first = profile_.is_reduction ? *first_reduce_ : *roots_[0];
     profile_.result_count = element_count(first);
@@ -270,7 +269,8 @@ class Examiner {
             // An index is read once a row where the rows are slices.
             const auto& offsets = member.attributes().gather->offset_dims;
             const int last = innermost(member.shape().dims());
-            const bool rows = mine.lanes && std::find(offsets.begin(), offsets.end(), last) != offsets.end();
+            const bool rows =
+                mine.lanes && std::find(offsets.begin(), offsets.end(), last) != offsets.end();
             const double vectors = rows ? static_cast<double>(member.shape().dim(last)) : 1;
             const auto& map = member.attributes().gather->start_index_map;
             evaluations *= static_cast<double>(map.size()) / vectors;
@@ -311,7 +311,8 @@ class Examiner {
         if (known == indexing) return;
       }
       reads_[&value].push_back(indexing);
-      price_.read(value.shape(), evaluations, indexings_[static_cast<std::size_t>(indexing)].transposed);
+      price_.read(value.shape(), evaluations,
+                  indexings_[static_cast<std::size_t>(indexing)].transposed);
       return;
     }
     for (const Use& known : uses_[it->second]) {

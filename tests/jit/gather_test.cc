@@ -21,13 +21,15 @@ TEST(GatherFusion, RowsWithTheirIndexComputationAndAnEpilogue) {
       check(fusion_of(
           " t = f32[40," + n(width) + "] parameter(0)\n i = " + ids + " parameter(1)\n p = " + out +
               " parameter(2)\n",
-          " z = s32[] constant(0)\n bz = " + ids + " broadcast(z), dimensions={}\n v = s32[] "
-          "constant(40)\n bv = " + ids + " broadcast(v), dimensions={}\n c = pred[" + n(rows) +
+          " z = s32[] constant(0)\n bz = " + ids +
+              " broadcast(z), dimensions={}\n v = s32[] "
+              "constant(40)\n bv = " +
+              ids + " broadcast(v), dimensions={}\n c = pred[" + n(rows) +
               "] compare(i, bz), direction=LT\n w = " + ids + " add(i, bv)\n s = " + ids +
               " select(c, w, i)\n g = " + out +
               " gather(t, s), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
-              "index_vector_dim=1, slice_sizes={1," + n(width) + "}\n q = " + out +
-              " multiply(g, p)\n ROOT a = " + out + " add(q, g)\n",
+              "index_vector_dim=1, slice_sizes={1," +
+              n(width) + "}\n q = " + out + " multiply(g, p)\n ROOT a = " + out + " add(q, g)\n",
           out, "t, i, p"));
     }
   }
@@ -59,24 +61,26 @@ TEST(GatherFusion, IndicesPastTheSignedRangeAreClampedToTheLast) {
 }
 
 TEST(GatherFusion, TheTableMayBeComputed) {
-  check(fusion_of(" t = f32[20,24] parameter(0)\n b = f32[24] parameter(1)\n i = s32[6] "
-                  "parameter(2)\n",
-                  " bb = f32[20,24] broadcast(b), dimensions={1}\n s = f32[20,24] add(t, bb)\n"
-                  " g = f32[6,24] gather(s, i), offset_dims={1}, collapsed_slice_dims={0}, "
-                  "start_index_map={0}, index_vector_dim=1, slice_sizes={1,24}\n"
-                  " ROOT a = f32[24,6] transpose(g), dimensions={1,0}\n",
-                  "f32[24,6]", "t, b, i"));
+  check(
+      fusion_of(" t = f32[20,24] parameter(0)\n b = f32[24] parameter(1)\n i = s32[6] "
+                "parameter(2)\n",
+                " bb = f32[20,24] broadcast(b), dimensions={1}\n s = f32[20,24] add(t, bb)\n"
+                " g = f32[6,24] gather(s, i), offset_dims={1}, collapsed_slice_dims={0}, "
+                "start_index_map={0}, index_vector_dim=1, slice_sizes={1,24}\n"
+                " ROOT a = f32[24,6] transpose(g), dimensions={1,0}\n",
+                "f32[24,6]", "t, b, i"));
 }
 
 TEST(GatherFusion, InsideConcatenateAndPad) {
-  check(fusion_of(" t = f32[20,5] parameter(0)\n x = f32[3,5] parameter(1)\n i = s32[6] "
-                  "parameter(2)\n",
-                  " z = f32[] constant(7)\n"
-                  " g = f32[6,5] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, "
-                  "start_index_map={0}, index_vector_dim=1, slice_sizes={1,5}\n"
-                  " c = f32[9,5] concatenate(x, g), dimensions={0}\n"
-                  " p = f32[9,8] pad(c, z), padding=0_0x1_2\n ROOT a = f32[9,8] negate(p)\n",
-                  "f32[9,8]", "t, x, i"));
+  check(
+      fusion_of(" t = f32[20,5] parameter(0)\n x = f32[3,5] parameter(1)\n i = s32[6] "
+                "parameter(2)\n",
+                " z = f32[] constant(7)\n"
+                " g = f32[6,5] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, "
+                "start_index_map={0}, index_vector_dim=1, slice_sizes={1,5}\n"
+                " c = f32[9,5] concatenate(x, g), dimensions={0}\n"
+                " p = f32[9,8] pad(c, z), padding=0_0x1_2\n ROOT a = f32[9,8] negate(p)\n",
+                "f32[9,8]", "t, x, i"));
 }
 
 TEST(GatherFusion, ReducedRowsAndColumns) {
@@ -90,8 +94,7 @@ TEST(GatherFusion, ReducedRowsAndColumns) {
                         " z = f32[] constant(0)\n g = f32[4,7,40] gather(t, i), offset_dims={2}, "
                         "collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, "
                         "slice_sizes={1,40}\n q = f32[4,7,40] multiply(g, g)\n ROOT s = " +
-                            result + " reduce(q, z), dimensions={" + reduced +
-                            "}, to_apply=sum\n",
+                            result + " reduce(q, z), dimensions={" + reduced + "}, to_apply=sum\n",
                         result, "t, i"),
           1e-5);
   }

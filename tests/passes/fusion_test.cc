@@ -98,7 +98,8 @@ TEST(Fuse, GatherOfAComputedArrayIsCopiedOnlyWhereTheArrayIsNoLarger) {
   const std::string rows = kRows;
   EXPECT_EQ(fused("x = f32[999,16] parameter(0)\n y = f32[999,999] parameter(1)\n"
                   "t = f32[999,16] dot(y, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-                  "i = s32[8] parameter(2)\n g = f32[8,16] gather(t, i), " + rows +
+                  "i = s32[8] parameter(2)\n g = f32[8,16] gather(t, i), " +
+                  rows +
                   "\n a = f32[8,16] negate(g)\n b = f32[8,16] abs(g)\n"
                   "ROOT r = (f32[8,16], f32[8,16]) tuple(a, b)"),
             "tuple(negate(gather(dot(p1, p0), p2)), abs(gather(dot(p1, p0), p2)))");
