@@ -192,7 +192,7 @@ class VerticalFusion {
     if (members.size() + added.size() > static_cast<std::size_t>(kMaxFusedInstructions)) return {};
     members.insert(members.end(), added.begin(), added.end());
     auto profile = examine_fusion(members, std::span(members).first(1));
-    if (profile && profile->input_count > kMaxFusionInputs) profile.reset();
+    if (!profile || profile->input_count > kMaxFusionInputs) return {};
     return profile;
   }
   std::optional<FusionProfile> profile_with(std::initializer_list<Instruction*> added,
