@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cases/op_cases.h"
 
+#include <algorithm>
+#include <cctype>
+
+#include "runtime/ir/text.h"
+#include "runtime/ir/verifier.h"
 #include "tests/cases/op_case_groups.h"
 
 namespace plimsoll::cases {
@@ -44,6 +49,48 @@ const std::vector<OpCase>& op_cases() {
     return cases;
   }();
   return table;
+}
+
+namespace {
+
+// Calls `visit(begin, end)` for the text of every extent in shapes such as `f32[3,17]`.
+template <typename Visit>
+void each_extent(const std::string& hlo, Visit visit) {
+  for (std::size_t at = hlo.find('['); at != std::string::npos; at = hlo.find('[', at + 1)) {
+    if (at == 0 || std::isalnum(static_cast<unsigned char>(hlo[at - 1])) == 0) continue;
+    std::size_t begin = at + 1;
+    while (begin < hlo.size() && std::isdigit(static_cast<unsigned char>(hlo[begin])) != 0) {
+      std::size_t end = begin;
+      while (std::isdigit(static_cast<unsigned char>(hlo[end])) != 0) ++end;
+      visit(begin, end);
+      if (hlo[end] != ',') break;
+      begin = end + 1;
+    }
+  }
+}
+
+}  // namespace
+
+std::string resized(const OpCase& op_case, std::int64_t extent) {
+  const std::string& hlo = op_case.hlo;
+  const auto number = [&](std::size_t begin, std::size_t end) {
+    return std::stoll(hlo.substr(begin, end - begin));
+  };
+  std::int64_t largest = 0;
+  each_extent(hlo, [&](std::size_t begin, std::size_t end) {
+    largest = std::max<std::int64_t>(largest, number(begin, end));
+  });
+  if (largest <= 4) return "";
+  std::string text;
+  std::size_t copied = 0;
+  each_extent(hlo, [&](std::size_t begin, std::size_t end) {
+    if (number(begin, end) != largest) return;
+    text += hlo.substr(copied, begin - copied) + std::to_string(extent);
+    copied = end;
+  });
+  text += hlo.substr(copied);
+  const auto module = ir::parse_module(text);
+  return module.ok() && ir::verify(**module).ok() ? text : "";
 }
 
 }  // namespace plimsoll::cases

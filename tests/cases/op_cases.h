@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,9 @@ struct OpCase {
 
 // The one table, in a fixed order. Small shapes: interpreting all of it takes seconds.
 const std::vector<OpCase>& op_cases();
+
+// The module of `op_case` with its largest extent, wherever a shape has it, replaced by `extent`;
+// empty where that is no valid module, or where no extent is above 4.
+std::string resized(const OpCase& op_case, std::int64_t extent);
 
 }  // namespace plimsoll::cases
