@@ -141,7 +141,7 @@ class Neighbours {
     const DType dtype = value->shape().dtype();
     if (dtype == DType::pred) return graph_.op(Opcode::not_, {value});
     return graph_.op(ir::is_integer(dtype) ? kInteger[random_.below(std::size(kInteger))]
-                                       : kFloat[random_.below(std::size(kFloat))],
+                                           : kFloat[random_.below(std::size(kFloat))],
                      {value});
   }
 
@@ -152,17 +152,16 @@ class Neighbours {
                                           Opcode::minimum, Opcode::xor_,     Opcode::and_};
     static constexpr Opcode kPred[] = {Opcode::and_, Opcode::or_, Opcode::xor_};
     const DType dtype = x->shape().dtype();
-    const Opcode opcode = dtype == DType::pred   ? kPred[random_.below(std::size(kPred))]
+    const Opcode opcode = dtype == DType::pred    ? kPred[random_.below(std::size(kPred))]
                           : ir::is_integer(dtype) ? kInteger[random_.below(std::size(kInteger))]
-                                              : kFloat[random_.below(std::size(kFloat))];
+                                                  : kFloat[random_.below(std::size(kFloat))];
     return graph_.op(opcode, {x, y});
   }
 
   Instruction* selected(Instruction* x, Instruction* y) {
     Instruction* condition =
-        random_.chance(0.5)
-            ? parameter(Shape(DType::pred, x->shape().dims()))
-            : graph_.compare(x, parameter(x->shape()), ir::ComparisonDirection::gt);
+        random_.chance(0.5) ? parameter(Shape(DType::pred, x->shape().dims()))
+                            : graph_.compare(x, parameter(x->shape()), ir::ComparisonDirection::gt);
     return graph_.op(Opcode::select, {condition, x, y});
   }
 
@@ -183,7 +182,8 @@ class Neighbours {
   Instruction* sliced(Instruction* value) {
     Attributes attributes;
     for (const std::int64_t extent : value->shape().dims()) {
-      const std::int64_t start = extent > 1 ? random_.between(0, std::min<std::int64_t>(3, extent - 1)) : 0;
+      const std::int64_t start =
+          extent > 1 ? random_.between(0, std::min<std::int64_t>(3, extent - 1)) : 0;
       attributes.slice_starts.push_back(start);
       attributes.slice_limits.push_back(extent);
       attributes.slice_strides.push_back(random_.chance(0.3) ? 2 : 1);

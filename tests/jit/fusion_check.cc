@@ -63,9 +63,8 @@ std::vector<Literal> leaves_of(const Literal& literal) {
 bool sums(const Instruction& instruction) {
   if (instruction.opcode() != Opcode::reduce) return false;
   const auto& shapes = ir::leaves(instruction.shape());
-  return std::any_of(shapes.begin(), shapes.end(), [](const ir::Shape* s) {
-           return ir::is_floating(s->dtype());
-         }) &&
+  return std::any_of(shapes.begin(), shapes.end(),
+                     [](const ir::Shape* s) { return ir::is_floating(s->dtype()); }) &&
          std::any_of(instruction.to_apply()->instructions().begin(),
                      instruction.to_apply()->instructions().end(), [](const auto& i) {
                        return i->opcode() == Opcode::add || i->opcode() == Opcode::multiply;
@@ -97,9 +96,9 @@ std::string check_instruction(const Instruction& instruction, const std::vector<
   if (inexact && !is_moderate(operands)) return "";
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const std::string message =
-        inexact ? cases::compare_close(leaves[i], results[i],
-                                       std::max(tolerance, dtype_tolerance(leaves[i].shape().dtype())),
-                                       1)
+        inexact ? cases::compare_close(
+                      leaves[i], results[i],
+                      std::max(tolerance, dtype_tolerance(leaves[i].shape().dtype())), 1)
                 : cases::compare_bits(leaves[i], results[i]);
     if (!message.empty()) return "against the interpreter: " + message;
   }
@@ -167,8 +166,7 @@ Result<std::vector<Literal>> launch(const Instruction& instruction,
   static const auto stream = std::move(device->create_stream()).value();
   const int threads_before = device::thread_count();
   device::set_thread_count(how.threads);
-  const Status done =
-      kernel->launch(*stream, {input_pointers, output_pointers, workspace.data()});
+  const Status done = kernel->launch(*stream, {input_pointers, output_pointers, workspace.data()});
   device::set_thread_count(threads_before);
   PLIMSOLL_RETURN_IF_ERROR(done);
 
@@ -203,8 +201,9 @@ std::string check_fusion(const ir::Module& module, std::span<const Literal> argu
   std::vector<Literal> expected;
   for (const auto& instruction : module.entry()->instructions()) {
     if (instruction->opcode() == Opcode::parameter) {
-      values.emplace(instruction.get(), arguments[static_cast<std::size_t>(
-                                            instruction->attributes().parameter_number)]);
+      values.emplace(
+          instruction.get(),
+          arguments[static_cast<std::size_t>(instruction->attributes().parameter_number)]);
       continue;
     }
     if (instruction->opcode() == Opcode::tuple) continue;
@@ -220,8 +219,9 @@ std::string check_fusion(const ir::Module& module, std::span<const Literal> argu
     values.emplace(instruction.get(), std::move((*results)[0]));
   }
   const Instruction& root = *module.entry()->root();
-  const auto roots = root.opcode() == Opcode::tuple ? root.operands()
-                                                    : std::vector<Instruction*>{module.entry()->root()};
+  const auto roots = root.opcode() == Opcode::tuple
+                         ? root.operands()
+                         : std::vector<Instruction*>{module.entry()->root()};
   for (const Instruction* value : roots) expected.push_back(values.at(value));
 
   // As one kernel.
@@ -268,8 +268,7 @@ std::string check_random_fusion(std::size_t op_case, std::int64_t extent, std::u
     return row.name + ": the generator's module is invalid: " + valid.to_string();
   }
   const auto arguments_of = [&](const ir::Module& m) {
-    std::vector<cases::InputRange> ranges(m.entry()->parameters().size(),
-                                          {-4, 4, seed % 3 == 0});
+    std::vector<cases::InputRange> ranges(m.entry()->parameters().size(), {-4, 4, seed % 3 == 0});
     return cases::random_arguments(m, seed, ranges);
   };
   const auto check = [&](const ir::Module& m, FusionCheck& counts) {

@@ -31,8 +31,8 @@ struct FusionCheck {
   std::int64_t refused = 0;      // nor, on a closer look than supports(), does it take these
 };
 
-// Runs the entry of `module` instruction by instruction and as one fusion. Returns what broke, or an
-// empty string:
+// Runs the entry of `module` instruction by instruction and as one fusion. Returns what broke, or
+// an empty string:
 //   - each instruction's kernel agrees with the interpreter on the same operands: the same bits, or
 //     within `tolerance` where it adds or multiplies many floats;
 //   - the fusion's kernel has the bits of the instructions' kernels, on 1, 2 and 5 threads, with
@@ -42,9 +42,9 @@ struct FusionCheck {
 std::string check_fusion(const ir::Module& module, std::span<const ir::Literal> arguments,
                          Compiler& compiler, double tolerance, FusionCheck& totals);
 
-// One op case, if `extent` > 0 resized to it (cases::resized), among random neighbours (random_fusion.h):
-// check_fusion on it with arguments of the same seed; where it fails the message ends with the
-// shrunk module.
+// One op case, if `extent` > 0 resized to it (cases::resized), among random neighbours
+// (random_fusion.h): check_fusion on it with arguments of the same seed; where it fails the message
+// ends with the shrunk module.
 std::string check_random_fusion(std::size_t op_case, std::int64_t extent, std::uint64_t seed,
                                 Compiler& compiler, FusionCheck& totals);
 

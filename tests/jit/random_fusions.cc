@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_fusions FIRST COUNT: for every seed, each op case among random neighbours, with its own shapes or at a random
-// size around the edges of vectors, tiles and chunks (fusion_check.h). One line per failure with the shrunk module, a
-// summary at the end. Exit code 1 when anything failed.
+// random_fusions FIRST COUNT: for every seed, each op case among random neighbours, with its own
+// shapes or at a random size around the edges of vectors, tiles and chunks (fusion_check.h). One
+// line per failure with the shrunk module, a summary at the end. Exit code 1 when anything failed.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "random_fusions: %s\n", compiler.status().to_string().c_str());
     return 1;
   }
-  constexpr std::int64_t kExtents[] = {1,  2,  3,   7,   8,   9,    15,   16,   17,   31,    32,   33,
+  constexpr std::int64_t kExtents[] = {1,  2,  3,  7,   8,   9,   15,   16,   17,   31,   32,    33,
                                        63, 64, 65, 127, 255, 257, 1023, 2047, 2049, 4097, 50'021};
   jit::testing::FusionCheck totals;
   std::uint64_t failures = 0;
@@ -37,10 +37,12 @@ int main(int argc, char** argv) {
     }
   }
   std::printf(
-      "%lld fusions of %lld instructions in %lld launches (%lld in place), %lld not fusible, %lld refused, %llu "
+      "%lld fusions of %lld instructions in %lld launches (%lld in place), %lld not fusible, %lld "
+      "refused, %llu "
       "failures\n",
       static_cast<long long>(totals.fusions), static_cast<long long>(totals.instructions),
       static_cast<long long>(totals.launches), static_cast<long long>(totals.in_place),
-      static_cast<long long>(totals.not_fusible), static_cast<long long>(totals.refused), static_cast<unsigned long long>(failures));
+      static_cast<long long>(totals.not_fusible), static_cast<long long>(totals.refused),
+      static_cast<unsigned long long>(failures));
   return failures == 0 ? 0 : 1;
 }
