@@ -140,10 +140,10 @@ class CachingCompiler final : public Compiler {
 
  private:
   KernelResult compile_graph(const Graph& graph) {
-    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code,
-                              graph.reduces().empty()
-                                  ? write_loop_kernel(graph, native_->machine())
-                                  : write_reduction_kernel(graph, native_->machine()));
+    const auto write = graph.reduces().empty() ? write_loop_kernel
+                       : graph.is_row_fusion() ? write_row_kernel
+                                               : write_reduction_kernel;
+    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code, write(graph, native_->machine()));
     const std::vector<Phase> phases = code.phases;
     const std::int64_t workspace_bytes = code.workspace_bytes;
     std::string text;

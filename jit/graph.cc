@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/reduction_order.h"
+#include "jit/row_plan.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -148,7 +149,13 @@ Result<Graph> Graph::create(const Instruction& instruction) {
     }
   }
   PLIMSOLL_RETURN_IF_ERROR(graph.collect());
-  PLIMSOLL_RETURN_IF_ERROR(graph.check_reduces());
+  graph.mark_after_reduces();
+  const Status one_sweep = graph.check_reduces();
+  if (!one_sweep.ok()) {
+    const auto rows = make_row_plan(graph, RowLayout::loops);
+    if (!rows.ok()) return rows.status().with_context(one_sweep.message());
+    graph.is_row_fusion_ = true;
+  }
   return graph;
 }
 
@@ -196,44 +203,50 @@ Status Graph::collect() {
   return ok_status();
 }
 
-Status Graph::check_reduces() {
+void Graph::mark_after_reduces() {
+  for (const Instruction* instruction : instructions_) {
+    bool depends = instruction->opcode() == Opcode::reduce;
+    for (int i = 0; i < instruction->operand_count(); ++i) {
+      depends = depends || follows_reduce(operand(*instruction, i));
+    }
+    if (depends) after_reduce_.insert(instruction);
+  }
+}
+
+// One sweep over the operands of all reduces.
+Status Graph::check_reduces() const {
   if (reduces_.empty()) return ok_status();
   const Instruction& first = *reduces_.front();
   const ir::Dims& dims = operand(first, 0).dims();
   auto reduced = first.attributes().dimensions;
   std::sort(reduced.begin(), reduced.end());
-  // What depends on a reduce may not feed another one.
-  auto& after = after_reduce_;
+  for (const Instruction* reduce : reduces_) {
+    for (int i = 0; i < reduce->operand_count(); ++i) {
+      if (follows_reduce(operand(*reduce, i))) {
+        return refuse(*reduce, "depends on another reduce of its fusion");
+      }
+    }
+    auto own = reduce->attributes().dimensions;
+    std::sort(own.begin(), own.end());
+    if (operand(*reduce, 0).dims() != dims || own != reduced) {
+      return refuse(*reduce, "has another shape than the first reduce of its fusion");
+    }
+    // Each kind has its own order of elements, which fusion must not change.
+    if (reduces_.size() > 1 &&
+        must_run_in_order(*reduce->to_apply()) != must_run_in_order(*first.to_apply())) {
+      return refuse(*reduce, "runs in another order than the first reduce of its fusion");
+    }
+  }
   for (const Instruction* instruction : instructions_) {
-    bool depends = false;
-    for (int i = 0; i < instruction->operand_count(); ++i) {
-      const Node node = operand(*instruction, i);
-      depends = depends || (!node.is_input() && after.contains(node.instruction));
-    }
-    if (instruction->opcode() == Opcode::reduce) {
-      auto own = instruction->attributes().dimensions;
-      std::sort(own.begin(), own.end());
-      if (depends) return refuse(*instruction, "depends on another reduce of its fusion");
-      if (operand(*instruction, 0).dims() != dims || own != reduced) {
-        return refuse(*instruction, "has another shape than the first reduce of its fusion");
-      }
-      // Each kind has its own order of elements, which fusion must not change.
-      if (reduces_.size() > 1 &&
-          must_run_in_order(*instruction->to_apply()) != must_run_in_order(*first.to_apply())) {
-        return refuse(*instruction, "runs in another order than the first reduce of its fusion");
-      }
-      depends = true;
-    }
-    if (depends && instruction->opcode() == Opcode::gather) {
+    if (instruction->opcode() == Opcode::gather && after_reduce_.contains(instruction)) {
       return refuse(*instruction, "reads at places that a reduce of its fusion gives");
     }
-    if (depends) after.insert(instruction);
   }
   const ir::Shape& result =
       first.shape().is_tuple() ? first.shape().elements().front() : first.shape();
   const std::int64_t results = result.element_count();
   for (const Node& root : roots_) {
-    const bool epilogue = !root.is_input() && after.contains(root.instruction);
+    const bool epilogue = follows_reduce(root);
     if (epilogue && root.shape->element_count() != results) {
       return refuse(first, "has an epilogue with another number of elements");
     }

@@ -46,16 +46,21 @@ class Graph {
   bool follows_reduce(const Node& node) const {
     return !node.is_input() && after_reduce_.contains(node.instruction);
   }
+  // True where reduces feed each other, or results of the full size follow from one: rows, each
+  // computed from beginning to end (row_plan.h).
+  bool is_row_fusion() const { return is_row_fusion_; }
   // All instructions the roots need (inputs left out), operands first.
   const std::vector<const ir::Instruction*>& instructions() const { return instructions_; }
 
  private:
   Node node_of(const ir::Instruction& instruction) const;
   Status collect();
-  Status check_reduces();
+  void mark_after_reduces();
+  Status check_reduces() const;
 
   const ir::Instruction* instruction_ = nullptr;
   bool fused_ = false;
+  bool is_row_fusion_ = false;
   std::vector<Node> roots_;
   std::vector<const ir::Shape*> inputs_;
   std::vector<const ir::Instruction*> reduces_, tables_, instructions_;

@@ -37,9 +37,11 @@ struct KernelCode {
 };
 
 // Loop kernels compute each root element from its index; reduction kernels are in reduction.h's
-// terms. Preconditions: no reduce in `graph`; at least one.
+// terms, row kernels in row_plan.h's. Preconditions: no reduce in `graph`; at least one, and no row
+// fusion; a row fusion.
 Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine);
 Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& machine);
+Result<KernelCode> write_row_kernel(const Graph& graph, const Machine& machine);
 
 // Rough seconds to compute one element of everything in the graph, on one thread.
 double seconds_per_element(const Graph& graph);

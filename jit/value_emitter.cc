@@ -51,6 +51,12 @@ void ValueEmitter::bind_lane(const Affine& loop, Value* value) {
                                                                 true};
 }
 
+void ValueEmitter::bind_lanes(const Affine& loop, Value* lanes) {
+  if (loop.is_constant()) return;
+  const int id = loop.terms[0].first;
+  levels_[static_cast<std::size_t>(lane_level_)].symbols[id] = {nullptr, 0, lanes, false};
+}
+
 void ValueEmitter::bind_reduce(const ir::Instruction* reduce, int component, Index index,
                                Value* value) {
   reduces_[{reduce, component}] = {std::move(index), value};
@@ -215,14 +221,18 @@ Value* ValueEmitter::resize(const ir::Instruction& instruction, const Index& ind
   return to_register(b, b.CreateBitCast(result, stored), to);
 }
 
+void ValueEmitter::assume(const Node& node, const Index& index, Value* value) {
+  levels_[static_cast<std::size_t>(lane_level_)].values.insert_or_assign(key_of(node, index),
+                                                                         value);
+}
+
 Value* ValueEmitter::value(const Node& node, const Index& index) {
   if (!status_.ok()) return fail(status_, node.dtype());
   if (++emitted_ > kMaxEmittedValues) {
     return fail(unimplemented("compile '" + graph_.instruction().name() + "': too much code"),
                 node.dtype());
   }
-  const Key key{node.is_input() ? nullptr : node.instruction,
-                node.is_input() ? node.input : node.component, index};
+  const Key key = key_of(node, index);
   const int level = graph_.follows_reduce(node) ? lane_level_ : space_.level(index);
   auto& known = levels_[static_cast<std::size_t>(level)].values;
   if (const auto it = known.find(key); it != known.end()) return it->second;

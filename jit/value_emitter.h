@@ -33,12 +33,18 @@ class ValueEmitter {
   void bind(const Affine& loop, llvm::Value* value, bool aligned = false);
   // The lane variable, whose value in lane 0 is `value`.
   void bind_lane(const Affine& loop, llvm::Value* value);
+  // The same for a loop whose value in each lane (i64) is in `lanes`.
+  void bind_lanes(const Affine& loop, llvm::Value* lanes);
   // Component `component` of `reduce` at `index` (of the result's dims) is `value`.
   void bind_reduce(const ir::Instruction* reduce, int component, Index index, llvm::Value* value);
 
   // Until the next call of `open_lanes`: what input `input` holds at `position` for all lanes was
   // put at `address`.
   void stage(int input, const Affine& position, llvm::Value* address);
+
+  // Until the next call of `open_lanes`, `node` at `index` is `value`. Precondition: it changes
+  // with the lanes or follows a reduce.
+  void assume(const Node& node, const Index& index, llvm::Value* value);
 
   llvm::Value* value(const Node& node, const Index& index);
   // `value` as `width` lanes.
@@ -69,6 +75,10 @@ class ValueEmitter {
     bool is_uniform() const { return stride == 0 && lanes == nullptr; }
   };
   using Key = std::tuple<const ir::Instruction*, int, Index>;
+  static Key key_of(const Node& node, const Index& index) {
+    return {node.is_input() ? nullptr : node.instruction,
+            node.is_input() ? node.input : node.component, index};
+  }
   struct Level {
     std::unique_ptr<llvm::IRBuilder<>> builder;  // null: the caller's
     std::map<Key, llvm::Value*> values;

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row kernels for rows of a few elements: a vector holds several rows, each in a segment of as many
+// lanes as the reduction has, and what there is once a row stands in all lanes of its segment.
+#include <algorithm>
+
+#include "jit/elementwise.h"
+#include "jit/row_writer.h"
+
+namespace plimsoll::jit {
+namespace {
+
+using Values = std::vector<llvm::Value*>;
+
+class ShortRows {
+ public:
+  ShortRows(RowPlan& plan, llvm::Module& module, const std::string& name)
+      : plan_(plan),
+        b_(module.getContext()),
+        function_(PhaseFunction::create(module, name, b_)),
+        emitter_(plan.graph, plan.space, b_, function_, 1),
+        stages_(plan, b_, emitter_, module.getContext()),
+        minor_(static_cast<int>(plan.shape.minor)),
+        segment_(static_cast<int>(plan.cut.lanes)),
+        rows_(kRowWidth / segment_) {
+    element_ = plan.space.add(plan.space.scale(plan.row, minor_), plan.lane);
+  }
+
+  std::int64_t units() const { return (plan_.shape.rows + rows_ - 1) / rows_; }
+  int rows_per_unit() const { return rows_; }
+
+  Status write() {
+    const std::int64_t whole = plan_.shape.rows / rows_;
+    const auto rest = static_cast<int>(plan_.shape.rows % rows_);
+    llvm::Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, function_.end, number(whole));
+    Loop units = Loop::open(b_, function_.begin, end, 1);
+    write_rows(b_.CreateMul(units.variable, number(rows_)), rows_);
+    units.close(b_);
+    if (rest > 0) {
+      auto* tail = llvm::BasicBlock::Create(b_.getContext(), "tail", function_.function);
+      auto* done = llvm::BasicBlock::Create(b_.getContext(), "done", function_.function);
+      b_.CreateCondBr(b_.CreateICmpSGT(function_.end, number(whole)), tail, done);
+      b_.SetInsertPoint(tail);
+      write_rows(number(whole * rows_), rest);
+      b_.CreateBr(done);
+      b_.SetInsertPoint(done);
+    }
+    b_.CreateRetVoid();
+    return emitter_.status();
+  }
+
+ private:
+  llvm::Value* number(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
+  const Node& root_node(int root) const {
+    return plan_.graph.roots()[static_cast<std::size_t>(root)];
+  }
+  // Which row and element lane `lane` stands for; idle lanes repeat one that exists.
+  int row_of(int lane) const { return std::min(lane / segment_, count_ - 1); }
+  int element_of(int lane) const { return lane % segment_ < minor_ ? lane % segment_ : 0; }
+
+  template <typename F>
+  llvm::Value* shuffled(llvm::Value* value, F lane_of) {
+    std::vector<int> lanes;
+    bool changes = false;
+    for (int l = 0; l < kRowWidth; ++l) {
+      lanes.push_back(lane_of(l));
+      changes = changes || (lanes.back() >= 0 && lanes.back() != l);
+    }
+    return changes ? b_.CreateShuffleVector(value, lanes) : value;
+  }
+
+  template <typename F>
+  llvm::Constant* constants(F value_of) {
+    std::vector<llvm::Constant*> values;
+    for (int l = 0; l < kRowWidth; ++l) values.push_back(value_of(l));
+    return llvm::ConstantVector::get(values);
+  }
+  llvm::Constant* first_lanes(int count) {
+    return constants([&](int l) { return b_.getInt1(l < count); });
+  }
+
+  llvm::Align alignment(ir::DType dtype) const {
+    return llvm::Align(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
+  }
+
+  // `count` elements of input `node` from `begin` on.
+  llvm::Value* load(const Node& node, llvm::Value* begin, int count) {
+    const ir::DType dtype = node.dtype();
+    llvm::Type* type = memory_type(b_.getContext(), dtype, kRowWidth);
+    llvm::Value* address = b_.CreateInBoundsGEP(memory_type(b_.getContext(), dtype, 1),
+                                                function_.input(node.input), begin);
+    llvm::Value* value =
+        count == kRowWidth
+            ? static_cast<llvm::Value*>(b_.CreateAlignedLoad(type, address, alignment(dtype)))
+            : b_.CreateMaskedLoad(type, address, alignment(dtype), first_lanes(count),
+                                  llvm::Constant::getNullValue(type));
+    return to_register(b_, value, dtype);
+  }
+
+  void store(int root, llvm::Value* begin, llvm::Value* value, int count) {
+    const ir::DType dtype = root_node(root).dtype();
+    llvm::Value* address = b_.CreateInBoundsGEP(memory_type(b_.getContext(), dtype, 1),
+                                                function_.output(root), begin);
+    value = to_memory(b_, value, dtype);
+    if (count == kRowWidth) {
+      b_.CreateAlignedStore(value, address, alignment(dtype));
+    } else {
+      b_.CreateMaskedStore(value, address, alignment(dtype), first_lanes(count));
+    }
+  }
+
+  // Inputs that are read side by side are loaded whole and spread over the lanes.
+  void load_inputs(llvm::Value* first_row) {
+    for (const RowValue& read : plan_.inputs) {
+      const Affine position = plan_.space.linearize(read.index, read.node.dims());
+      llvm::Value* value = nullptr;
+      if (position == element_) {
+        value = load(read.node, b_.CreateMul(first_row, number(minor_)), count_ * minor_);
+        value = shuffled(value, [&](int l) { return row_of(l) * minor_ + element_of(l); });
+      } else if (position == plan_.row) {
+        value = load(read.node, first_row, count_);
+        value = shuffled(value, [&](int l) { return row_of(l); });
+      } else if (position == plan_.lane) {
+        value = load(read.node, number(0), minor_);
+        value = shuffled(value, [&](int l) { return element_of(l); });
+      } else {
+        continue;
+      }
+      emitter_.assume(read.node, read.index, value);
+    }
+  }
+
+  void write_rows(llvm::Value* first_row, int count) {
+    count_ = count;
+    emitter_.open_lanes(kRowWidth, kRowWidth);
+    llvm::Constant* rows = constants(
+        [&](int l) { return b_.getInt64(static_cast<std::uint64_t>(row_of(l))); });
+    emitter_.bind_lanes(plan_.row,
+                        b_.CreateAdd(b_.CreateVectorSplat(kRowWidth, first_row), rows));
+    emitter_.bind_lanes(plan_.lane, constants([&](int l) {
+                          return b_.getInt64(static_cast<std::uint64_t>(element_of(l)));
+                        }));
+    load_inputs(first_row);
+    for (int s = 0; s + 1 < plan_.sweeps(); ++s) {
+      Values totals;
+      for (const int reduce : plan_.reduces[static_cast<std::size_t>(s)]) {
+        totals.push_back(total(reduce));
+      }
+      stages_.finish_sweep(s, totals);
+    }
+    write_results(first_row);
+  }
+
+  llvm::Value* total(int reduce) {
+    llvm::Value* value = stages_.element(reduce, emitter_);
+    if (minor_ < segment_) {
+      llvm::Constant* exists = constants([&](int l) { return b_.getInt1(l % segment_ < minor_); });
+      value = b_.CreateSelect(exists, value,
+                              b_.CreateVectorSplat(kRowWidth, stages_.identity(reduce)));
+    }
+    for (int half = segment_ / 2; half > 0; half /= 2) {
+      llvm::Value* upper = shuffled(
+          value, [&](int l) { return l % segment_ + half < segment_ ? l + half : l; });
+      value = stages_.combined(reduce, value, upper);
+    }
+    value = shuffled(value, [&](int l) { return l / segment_ * segment_; });
+    return stages_.combined(reduce, stages_.initial(reduce), value);
+  }
+
+  void write_results(llvm::Value* first_row) {
+    Values full;
+    for (const int root : plan_.stores.back()) {
+      const Node& node = root_node(root);
+      full.push_back(emitter_.widen(emitter_.value(node, plan_.own_index(node.dims()))));
+    }
+    const auto once_a_row = stages_.row_results();
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      llvm::Value* value = shuffled(full[i], [&](int l) {
+        return l < count_ * minor_ ? l / minor_ * segment_ + l % minor_ : -1;
+      });
+      store(plan_.stores.back()[i], b_.CreateMul(first_row, number(minor_)), value,
+            count_ * minor_);
+    }
+    for (const auto& [root, result] : once_a_row) {
+      llvm::Value* value = shuffled(emitter_.widen(result),
+                                    [&](int l) { return l < count_ ? l * segment_ : -1; });
+      store(root, first_row, value, count_);
+    }
+  }
+
+  RowPlan& plan_;
+  llvm::IRBuilder<> b_;
+  PhaseFunction function_;
+  ValueEmitter emitter_;
+  RowStages stages_;
+  const int minor_, segment_, rows_;  // elements, lanes and rows of a vector
+  int count_ = 0;                     // rows that exist
+  Affine element_;
+};
+
+}  // namespace
+
+Result<Phase> write_short_rows(RowPlan& plan, llvm::Module& module, const std::string& name) {
+  ShortRows writer(plan, module, name);
+  PLIMSOLL_RETURN_IF_ERROR(writer.write());
+  Phase phase;
+  phase.function = name;
+  phase.units = writer.units();
+  phase.unit_seconds = seconds_per_element(plan.graph) *
+                           static_cast<double>(plan.shape.minor * writer.rows_per_unit()) +
+                       2e-9;
+  return phase;
+}
+
+}  // namespace plimsoll::jit
