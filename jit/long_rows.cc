@@ -28,8 +28,7 @@ class LongRows {
         unrolled_(minor_ <= kRowVectors * width_ && plan.cut.blocks() == 1) {
     const std::int64_t emitters = unrolled_ ? (minor_ + width_ - 1) / width_ : 1;
     for (std::int64_t i = 0; i < emitters; ++i) {
-      lanes_.push_back(
-          std::make_unique<ValueEmitter>(plan.graph, plan.space, b_, function_, 2));
+      lanes_.push_back(std::make_unique<ValueEmitter>(plan.graph, plan.space, b_, function_, 2));
     }
     if (!unrolled_) plan_row_sweeps(plan);
     element_ = plan.space.add(plan.space.scale(plan.row, minor_), plan.lane);
@@ -117,7 +116,8 @@ class LongRows {
   void open_vectors() {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       const auto first = static_cast<std::int64_t>(i) * width_;
-      lanes_[i]->open_lanes(width_, static_cast<int>(std::min<std::int64_t>(width_, minor_ - first)));
+      lanes_[i]->open_lanes(width_,
+                            static_cast<int>(std::min<std::int64_t>(width_, minor_ - first)));
       lanes_[i]->bind_lane(plan_.lane, number(first));
     }
   }
@@ -214,12 +214,11 @@ class LongRows {
       if (kept.sweep >= s) continue;
       const ir::DType dtype = kept.node.dtype();
       llvm::Value* value =
-          kept.output >= 0
-              ? emitter.load(function_.output(kept.output), element_, dtype)
-              : to_register(b_,
-                            b_.CreateLoad(memory_type(b_.getContext(), dtype, width_),
-                                          scratch_at(k, j)),
-                            dtype);
+          kept.output >= 0 ? emitter.load(function_.output(kept.output), element_, dtype)
+                           : to_register(b_,
+                                         b_.CreateLoad(memory_type(b_.getContext(), dtype, width_),
+                                                       scratch_at(k, j)),
+                                         dtype);
       emitter.assume(kept.node, plan_.own_index(kept.node.dims()), value);
     }
   }
@@ -247,9 +246,8 @@ class LongRows {
   }
 
   bool is_stored_as_root(const KeptValue& kept) const {
-    return std::any_of(stores(kept.sweep).begin(), stores(kept.sweep).end(), [&](int root) {
-      return root == kept.output;
-    });
+    return std::any_of(stores(kept.sweep).begin(), stores(kept.sweep).end(),
+                       [&](int root) { return root == kept.output; });
   }
 
   void store_roots(ValueEmitter& emitter, const std::vector<int>& roots) {

@@ -16,8 +16,7 @@ llvm::Value* RowStages::combined(int i, llvm::Value* a, llvm::Value* b) {
 
 llvm::Value* RowStages::initial(int i) {
   const Node node = plan_.graph.operand(*reducer(i).reduce, 1);
-  return once_.widen(
-      emit_convert(builder_, once_.value(node, {}), node.dtype(), accumulator(i)));
+  return once_.widen(emit_convert(builder_, once_.value(node, {}), node.dtype(), accumulator(i)));
 }
 
 llvm::Value* RowStages::element(int i, ValueEmitter& emitter) {

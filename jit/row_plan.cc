@@ -178,18 +178,10 @@ Result<RowPlan> make_row_plan(const Graph& graph, RowLayout layout) {
   const ir::Dims& dims = graph.operand(first, 0).dims();
   const auto shape = row_shape(dims, first.attributes().dimensions);
   if (!shape) return refuse(first, "does not reduce rows");
-  RowPlan plan{graph,
-               *shape,
-               ReductionShape::of(ir::Dims{shape->rows, shape->minor}, {1}, false),
-               {},
-               {},
-               {},
-               {},
-               {},
-               {},
-               {},
-               {},
-               {}};
+  RowPlan plan{graph, *shape, ReductionShape::of(ir::Dims{shape->rows, shape->minor}, {1}, false),
+               {},    {},     {},
+               {},    {},     {},
+               {},    {},     {}};
   plan.row = plan.space.add_loop(shape->rows, 1);
   plan.lane = plan.space.add_loop(shape->minor, layout == RowLayout::loops ? 2 : 1);
   PLIMSOLL_RETURN_IF_ERROR(RowTracer(plan).run());

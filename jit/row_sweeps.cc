@@ -134,8 +134,7 @@ class SweepPlanner {
   void for_operands(const Node& node, const Index& index, F f) {
     const Instruction& instruction = *node.instruction;
     for (int i = 0; i < instruction.operand_count(); ++i) {
-      f(graph_.operand(instruction, i),
-        operand_index(plan_.space, graph_, instruction, i, index));
+      f(graph_.operand(instruction, i), operand_index(plan_.space, graph_, instruction, i, index));
     }
   }
 

@@ -31,7 +31,8 @@ class ShortRows {
   Status write() {
     const std::int64_t whole = plan_.shape.rows / rows_;
     const auto rest = static_cast<int>(plan_.shape.rows % rows_);
-    llvm::Value* end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, function_.end, number(whole));
+    llvm::Value* end =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, function_.end, number(whole));
     Loop units = Loop::open(b_, function_.begin, end, 1);
     write_rows(b_.CreateMul(units.variable, number(rows_)), rows_);
     units.close(b_);
@@ -98,8 +99,8 @@ class ShortRows {
 
   void store(int root, llvm::Value* begin, llvm::Value* value, int count) {
     const ir::DType dtype = root_node(root).dtype();
-    llvm::Value* address = b_.CreateInBoundsGEP(memory_type(b_.getContext(), dtype, 1),
-                                                function_.output(root), begin);
+    llvm::Value* address =
+        b_.CreateInBoundsGEP(memory_type(b_.getContext(), dtype, 1), function_.output(root), begin);
     value = to_memory(b_, value, dtype);
     if (count == kRowWidth) {
       b_.CreateAlignedStore(value, address, alignment(dtype));
@@ -132,10 +133,9 @@ class ShortRows {
   void write_rows(llvm::Value* first_row, int count) {
     count_ = count;
     emitter_.open_lanes(kRowWidth, kRowWidth);
-    llvm::Constant* rows = constants(
-        [&](int l) { return b_.getInt64(static_cast<std::uint64_t>(row_of(l))); });
-    emitter_.bind_lanes(plan_.row,
-                        b_.CreateAdd(b_.CreateVectorSplat(kRowWidth, first_row), rows));
+    llvm::Constant* rows =
+        constants([&](int l) { return b_.getInt64(static_cast<std::uint64_t>(row_of(l))); });
+    emitter_.bind_lanes(plan_.row, b_.CreateAdd(b_.CreateVectorSplat(kRowWidth, first_row), rows));
     emitter_.bind_lanes(plan_.lane, constants([&](int l) {
                           return b_.getInt64(static_cast<std::uint64_t>(element_of(l)));
                         }));
@@ -154,12 +154,12 @@ class ShortRows {
     llvm::Value* value = stages_.element(reduce, emitter_);
     if (minor_ < segment_) {
       llvm::Constant* exists = constants([&](int l) { return b_.getInt1(l % segment_ < minor_); });
-      value = b_.CreateSelect(exists, value,
-                              b_.CreateVectorSplat(kRowWidth, stages_.identity(reduce)));
+      value =
+          b_.CreateSelect(exists, value, b_.CreateVectorSplat(kRowWidth, stages_.identity(reduce)));
     }
     for (int half = segment_ / 2; half > 0; half /= 2) {
-      llvm::Value* upper = shuffled(
-          value, [&](int l) { return l % segment_ + half < segment_ ? l + half : l; });
+      llvm::Value* upper =
+          shuffled(value, [&](int l) { return l % segment_ + half < segment_ ? l + half : l; });
       value = stages_.combined(reduce, value, upper);
     }
     value = shuffled(value, [&](int l) { return l / segment_ * segment_; });
@@ -181,8 +181,8 @@ class ShortRows {
             count_ * minor_);
     }
     for (const auto& [root, result] : once_a_row) {
-      llvm::Value* value = shuffled(emitter_.widen(result),
-                                    [&](int l) { return l < count_ ? l * segment_ : -1; });
+      llvm::Value* value =
+          shuffled(emitter_.widen(result), [&](int l) { return l < count_ ? l * segment_ : -1; });
       store(root, first_row, value, count_);
     }
   }

@@ -31,6 +31,9 @@ Result<bool> inline_calls(ir::Module& module);
 Result<bool> assign_layouts(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile.
 Result<bool> fuse(ir::Module& module);
+// Kernels along the same rows that feed each other (softmax, normalisations and their gradients)
+// become one that goes row by row.
+Result<bool> fuse_rows(ir::Module& module);
 // Fusions and instructions that read the same operands and have the same loop become one with
 // several outputs.
 Result<bool> fuse_multi_output(ir::Module& module);

@@ -29,6 +29,8 @@ const PassInfo kLayouts = {"assign-layouts",
                            "Puts the activations of convolutions into channels-last order",
                            assign_layouts};
 const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
+const PassInfo kFuseRows = {
+    "row-fusion", "Merges chained reductions along rows (softmax, normalisations)", fuse_rows};
 const PassInfo kFuseMultiOutput = {
     "multi-output-fusion", "Merges kernels that read the same or each other", fuse_multi_output};
 
@@ -48,8 +50,8 @@ Status clean_up(ir::Module& module) {
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
-  static const std::array kPasses = {kInlineCalls, kSimplify,       kCse, kDce, kLayouts,
-                                     kFuse,        kFuseMultiOutput};
+  static const std::array kPasses = {kInlineCalls, kSimplify, kCse,      kDce,
+                                     kLayouts,     kFuse,     kFuseRows, kFuseMultiOutput};
   return kPasses;
 }
 
@@ -65,7 +67,7 @@ Status optimize(ir::Module& module) {
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  for (const PassInfo* pass : {&kFuse, &kFuseMultiOutput, &kCse, &kDce}) {
+  for (const PassInfo* pass : {&kFuse, &kFuseRows, &kFuseMultiOutput, &kCse, &kDce}) {
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module).status());
   }
   return ok_status();

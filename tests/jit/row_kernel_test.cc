@@ -239,7 +239,7 @@ void check_rows(const std::string& text, double tolerance, std::uint64_t seed = 
   }
 }
 
-constexpr int kMinors[] = {2,  3,  5,  7,   8,   9,   15,  16,   17,  31,
+constexpr int kMinors[] = {2,  3,  5,  7,  8,   9,   15,  16,   17,  31,
                            33, 63, 64, 65, 127, 129, 257, 1000, 4097};
 
 TEST(RowKernel, HasTheBitsOfOneKernelAnInstruction) {
