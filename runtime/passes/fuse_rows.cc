@@ -149,8 +149,8 @@ class RowFusion {
   }
 
   static bool is_part_of(const Instruction& instruction, const Instruction& kernel) {
-    return &instruction == &kernel || (instruction.opcode() == Opcode::get_tuple_element &&
-                                       instruction.operand(0) == &kernel);
+    return &instruction == &kernel ||
+           (instruction.opcode() == Opcode::get_tuple_element && instruction.operand(0) == &kernel);
   }
 
   // What is done and depends on the kernel at `first`, other than its outputs; nothing where the
@@ -215,8 +215,8 @@ class RowFusion {
                [&](const Instruction* input) { return is_large(input) && contains(reads, input); });
   }
 
-  // Bytes in memory while a kernel reads `inputs` and writes `outputs`; where an input is not needed
-  // any more, an output of its size takes its place.
+  // Bytes in memory while a kernel reads `inputs` and writes `outputs`; where an input is not
+  // needed any more, an output of its size takes its place.
   std::int64_t bytes_at(const Set& inputs, const std::vector<Instruction*>& outputs,
                         const Set& needed) const {
     std::int64_t bytes = 0;

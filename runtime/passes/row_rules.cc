@@ -215,8 +215,7 @@ bool pays_off(const RowProfile& profile) {
   constexpr std::int64_t kCacheBytes = std::int64_t{512} << 10;
   constexpr std::int64_t kFewRows = 16, kFewElements = 32768;
   if (profile.row_bytes > kCacheBytes) return false;
-  return profile.rows.rows >= kFewRows ||
-         profile.rows.rows * profile.rows.minor <= kFewElements;
+  return profile.rows.rows >= kFewRows || profile.rows.rows * profile.rows.minor <= kFewElements;
 }
 
 }  // namespace plimsoll::passes

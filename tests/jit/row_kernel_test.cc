@@ -3,6 +3,7 @@
 // instruction.
 #include <map>
 
+#include "runtime/ir/in_place.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {
@@ -176,7 +177,6 @@ std::string text_of(const Program& program, const std::string& dtype, const Dims
   const std::string parameters =
       " p = $T[$D] parameter(0)\n q = $T[$D] parameter(1)\n w = $T[$W] parameter(2)\n b = $T[$W] "
       "parameter(3)\n";
-  std::string last_row = dims.full;
   const auto rank = std::count(dims.full.begin(), dims.full.end(), ',');
   return with(std::string(kReducers) + "f {\n" + parameters + " z = $T[] constant(0)" +
                   program.lines + "\n ROOT root = (" + types + ") tuple(" + names +
@@ -246,12 +246,83 @@ TEST(RowKernel, HasTheBitsOfOneKernelAnInstruction) {
   for (const Program& program : kPrograms) {
     for (const int minor : kMinors) {
       const int rows = minor > 500 ? 3 : minor % 2 == 0 ? 21 : 19;
-      for (const Dims& dims : forms(rows, minor)) {
+      const auto dims = forms(rows, minor).back();
+      SCOPED_TRACE(std::string(program.name) + " " + dims.full);
+      check_rows(text_of(program, "f32", dims), program.tolerance);
+    }
+  }
+}
+
+TEST(RowKernel, OtherDtypesRoundAtEveryOperation) {
+  for (const Program& program : kPrograms) {
+    for (const char* dtype : {"bf16", "f16", "f64"}) {
+      for (const int minor : {3, 8, 16, 65, 300}) {
+        const auto dims = forms(6, minor).back();
+        SCOPED_TRACE(std::string(program.name) + " " + dtype + dims.full);
+        check_rows(text_of(program, dtype, dims), 0);
+      }
+    }
+  }
+}
+
+TEST(RowKernel, OneRowAndMany) {
+  for (const Program& program : kPrograms) {
+    for (const int minor : {4, 20, 500}) {
+      for (const int rows : {1, 2, 1000}) {
+        const auto dims = forms(rows, minor).front();
         SCOPED_TRACE(std::string(program.name) + " " + dims.full);
         check_rows(text_of(program, "f32", dims), program.tolerance);
       }
     }
   }
+}
+
+TEST(RowKernel, ThreadsChangeNoBit) {
+  const int threads = device::thread_count();
+  for (const Program& program : kPrograms) {
+    for (const int minor : {5, 100, 5000}) {
+      const auto module = parse(text_of(program, "f32", forms(40000 / minor, minor).front()));
+      ASSERT_NE(module, nullptr);
+      const auto arguments = arguments_for(*module->entry());
+      std::vector<ir::Literal> reference;
+      for (const int count : {1, 2, 5}) {
+        device::set_thread_count(count);
+        const auto results = run(*module->entry()->root(), arguments);
+        ASSERT_TRUE(results.ok()) << results.status().to_string();
+        if (reference.empty()) reference = *results;
+        for (std::size_t i = 0; i < reference.size(); ++i) {
+          EXPECT_TRUE(same_bits(reference[i], (*results)[i])) << program.name << " " << count;
+        }
+      }
+    }
+  }
+  device::set_thread_count(threads);
+}
+
+// Wherever ir/in_place.h lets an output take over an operand, for every size of row.
+TEST(RowKernel, ResultsMayTakeOverOperands) {
+  int checked = 0;
+  for (const Program& program : kPrograms) {
+    for (const int minor : {3, 16, 100, 200, 300, 5000}) {
+      const auto module = parse(text_of(program, "f32", forms(5, minor).front()));
+      ASSERT_NE(module, nullptr);
+      const ir::Instruction& fusion = *module->entry()->root();
+      const auto arguments = arguments_for(*module->entry());
+      const auto expected = run(fusion, arguments);
+      ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+      for (const int operand : {0, 1}) {
+        if (!ir::may_reuse_operand(fusion, operand, 0)) continue;
+        ++checked;
+        const auto results = run(fusion, arguments, operand);
+        ASSERT_TRUE(results.ok());
+        for (std::size_t i = 0; i < expected->size(); ++i) {
+          EXPECT_TRUE(same_bits((*expected)[i], (*results)[i]))
+              << program.name << " " << minor << " operand " << operand;
+        }
+      }
+    }
+  }
+  EXPECT_GT(checked, 40);
 }
 
 }  // namespace
