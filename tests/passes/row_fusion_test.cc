@@ -49,8 +49,7 @@ constexpr const char* kSoftmax = R"(
 )";
 
 std::string softmax(const std::string& rows, const std::string& minor) {
-  return with_dims("ENTRY e {" + std::string(kSoftmax) +
-                       "  ROOT y = f32[$R,$M] divide(e, sb) }",
+  return with_dims("ENTRY e {" + std::string(kSoftmax) + "  ROOT y = f32[$R,$M] divide(e, sb) }",
                    rows, minor);
 }
 
@@ -60,9 +59,7 @@ TEST(FuseRows, SoftmaxIsOneKernel) {
   EXPECT_EQ(kernels_of(softmax("70000", "2")), 1);
 }
 
-TEST(FuseRows, LeavesRowsThatNoCacheHolds) {
-  EXPECT_GT(kernels_of(softmax("64", "200000")), 1);
-}
+TEST(FuseRows, LeavesRowsThatNoCacheHolds) { EXPECT_GT(kernels_of(softmax("64", "200000")), 1); }
 
 TEST(FuseRows, LeavesFewLongRowsToAllThreads) {
   EXPECT_GT(kernels_of(softmax("2", "60000")), 1);
