@@ -60,8 +60,7 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
     }
     members = members_of(*instruction.to_apply());
     if (members.empty()) return std::nullopt;
-  } else if (!is_fusible(instruction) || !instruction.shape().is_array() ||
-             fusion_cost(instruction) == FusionCost::free) {
+  } else if (!is_fusible(instruction) || !instruction.shape().is_array() || is_free(instruction)) {
     return std::nullopt;
   }
   for (const Instruction* member : members) {

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "runtime/ir/builder.h"
+#include "runtime/ir/op_work.h"
 #include "runtime/passes/fusion_rules.h"
 
 namespace plimsoll::passes {
@@ -161,8 +162,9 @@ class RowExaminer {
     const bool sized = is_full(member) || is_row_sized(member);
     if (state.depth > 0 && (!stays || !sized || state.elsewhere)) return false;
     // At another place, or with fewer elements than there are rows, it is computed again and again.
+    constexpr double kLittleWork = 1;
     const bool once = sized && !state.elsewhere;
-    if (!once && fusion_cost(member) != FusionCost::free) return false;
+    if (!once && !is_free(member) && ir::op_work(member.opcode()) > kLittleWork) return false;
     for (Instruction* operand : member.operands()) use(*operand, once && stays);
     return true;
   }
