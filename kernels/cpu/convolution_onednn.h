@@ -54,6 +54,7 @@ class OnednnConvolution final : public KernelBase {
   double flops() const;
   void cut(bool finely);
   bool cut_rows(std::int64_t parts);
+  bool lies_as_blocked() const;
   bool add_variant(Piece& piece);
   bool add_variants(bool finely);
   void lay_out_workspace();

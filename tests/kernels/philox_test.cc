@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/vector_loops.h"
+
 namespace plimsoll::philox {
 namespace {
 
@@ -32,6 +34,18 @@ TEST(Philox, AnyCutGivesTheSameElements) {
 
 TEST(Philox, TheCounterCarriesIntoItsHighHalf) {
   EXPECT_EQ(advance({1, ~std::uint64_t{0}, 4}, 2), (State{1, 1, 5}));
+}
+
+TEST(Philox, WordsOfManyBlocksAreTheBlocksAcrossTheCarryToo) {
+  for (const std::uint64_t before : {0u, 1u, 7u, 8u, 9u, 20u, 40u}) {
+    const State state{0x299f31d0a4093822, ~std::uint64_t{0} - before, 9};
+    for (const std::int64_t blocks : {0, 1, 7, 8, 9, 16, 17, 33, 64}) {
+      std::vector<std::uint32_t> words(static_cast<std::size_t>(4 * blocks)), expected = words;
+      kernels::philox_words(state, blocks, words.data());
+      fill(state, 4, 0, 4 * blocks, expected.data());
+      EXPECT_EQ(words, expected) << blocks << " blocks, " << before << " before the carry";
+    }
+  }
 }
 
 }  // namespace
