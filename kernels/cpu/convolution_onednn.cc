@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/vector_loops.h"
@@ -149,12 +150,11 @@ OnednnConvolution::Desc OnednnConvolution::activation_desc(const ActivationView&
   dnnl::memory::dims dims = view.dims, strides = view.strides;
   dims[0] = n;
   dims[2] = rows;
-  if (dense && c_.mode == ConvolutionMode::forward && lies_as_blocked()) {
+  if (dense && blocked_) {
     constexpr dnnl::memory::format_tag kBlocked[] = {dnnl::memory::format_tag::nCw16c,
                                                      dnnl::memory::format_tag::nChw16c,
                                                      dnnl::memory::format_tag::nCdhw16c};
-    if (dims[1] == 16)
-      return Desc(dims, *onednn::data_type(view.dtype), kBlocked[dims.size() - 3]);
+    if (dims[1] == 16) return Desc(dims, *onednn::data_type(view.dtype), kBlocked[dims.size() - 3]);
   }
   if (dense) {
     strides[1] = 1;
@@ -171,8 +171,8 @@ OnednnConvolution::Desc OnednnConvolution::activation_desc(const ActivationView&
 // Sixteen channels lie the same in the library's blocked layout, for which its forward code is
 // faster.
 bool OnednnConvolution::lies_as_blocked() const {
-  return c_.src.dtype == ir::DType::f32 && c_.dst.dtype == ir::DType::f32 &&
-         c_.weights.dims[0] == 1 && c_.dst.dims[1] == 16 &&
+  return c_.mode == ConvolutionMode::forward && c_.src.dtype == ir::DType::f32 &&
+         c_.dst.dtype == ir::DType::f32 && c_.weights.dims[0] == 1 && c_.dst.dims[1] == 16 &&
          (c_.src.dims[1] == 16 || c_.src.dims[1] == 1);
 }
 
@@ -205,7 +205,9 @@ bool OnednnConvolution::add_variant(Piece& piece) {
     weights_ = Desc(dims, *onednn::data_type(dtype), dnnl::memory::format_tag::any);
   }
   const auto adopt = [&](const auto& description, const Desc& weights) {
+    const std::string_view implementation = description.impl_info_str();
     if (onednn::is_reference(description.impl_info_str())) return false;
+    if (blocked_ && !implementation.starts_with("jit")) return false;
     weights_ = weights;
     v.scratch = description.scratchpad_desc();
     return true;
@@ -305,7 +307,12 @@ bool OnednnConvolution::prepare() {
       strides = dense;
     }
     user_weights_ = Desc(dims, *onednn::data_type(c_.weights.dtype), strides);
-    usable = add_variants(true) || (variants_.size() > 0 && add_variants(false));
+    blocked_ = lies_as_blocked();
+    usable = blocked_ && add_variants(true);
+    if (!usable) {
+      blocked_ = false;
+      usable = add_variants(true) || (variants_.size() > 0 && add_variants(false));
+    }
     if (!usable) return;
     if (weights_ != user_weights_) {
       weights_reorder_ = writes_weights()

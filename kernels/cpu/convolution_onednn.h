@@ -69,6 +69,7 @@ class OnednnConvolution final : public KernelBase {
 
   LibraryConvolution c_;
   bool stage_src_, stage_dst_;
+  bool blocked_ = false;  // activations are described in the library's blocked layout
   std::vector<Piece> pieces_;
   std::vector<Variant> variants_;
   std::int64_t slots_ = 1;

@@ -69,13 +69,17 @@ struct DotCut {
 };
 
 constexpr std::int64_t kMaxSlots = 16;
+// Every slot packs the operand that is not cut again: small products have fewer.
+constexpr std::int64_t kMaxSlotsOfSmall = 8;
+constexpr double kSmallFlops = 1e9;
 constexpr double kFlopsPerSlot = 2e6;
 
 DotCut cut_dot(const DotShape& shape) {
   const double flops = 2.0 * static_cast<double>(shape.batch) * static_cast<double>(shape.m) *
                        static_cast<double>(shape.n) * static_cast<double>(shape.k);
   const std::int64_t wanted = static_cast<std::int64_t>(
-      std::clamp(flops / kFlopsPerSlot, 1.0, static_cast<double>(kMaxSlots)));
+      std::clamp(flops / kFlopsPerSlot, 1.0,
+                 static_cast<double>(flops < kSmallFlops ? kMaxSlotsOfSmall : kMaxSlots)));
   DotCut cut{shape.m, shape.n, 1, 1, shape.batch, 1};
   if (shape.batch < wanted) {
     const std::int64_t parts = (wanted + shape.batch - 1) / shape.batch;

@@ -116,8 +116,7 @@ namespace {
 // what multiplications leave and do not read. Returns how many of the blocks are done: not those
 // around a carry into the counter's high half.
 __attribute__((target("avx512f"))) std::int64_t philox_avx512(const philox::State& state,
-                                                              std::int64_t blocks,
-                                                              std::byte* out) {
+                                                              std::int64_t blocks, std::byte* out) {
   constexpr int kLanes = 8;
   const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
   const __m512i m0 = _mm512_set1_epi64(0xD2511F53), m1 = _mm512_set1_epi64(0xCD9E8D57);

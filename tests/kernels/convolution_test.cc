@@ -167,6 +167,22 @@ TEST(Convolution, ForwardChannelsLastRunsInTheLibrary) {
             "onednn.convolution.forward");
 }
 
+// The library's blocked layout of sixteen channels is channels-last: its code for that runs where
+// it has some, else that for channels-last.
+TEST(Convolution, ForwardToSixteenChannelsRunsInTheLibrary) {
+  for (const std::int64_t inputs : {1, 2, 15, 16, 17}) {
+    for (const std::int64_t stride : {1, 2}) {
+      for (const std::int64_t batch : {1, 9}) {
+        EXPECT_EQ(check({"b01f_01io->b01f",
+                         Shape(DType::f32, {batch, 13, 13, inputs}),
+                         Shape(DType::f32, {3, 3, inputs, 16}),
+                         {window(stride, 1, 1), window(stride, 1, 1)}}),
+                  "onednn.convolution.forward");
+      }
+    }
+  }
+}
+
 TEST(Convolution, OneImageIsCutByRows) {
   EXPECT_EQ(check({"b01f_01io->b01f",
                    Shape(DType::f32, {1, 17, 9, 32}),
