@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Max and average pooling of f32[128,28,28,32] (and the same in channels-first order): our
-// reduce-window kernel on the shared pool against oneDNN's pooling on as many OpenMP threads, in
-// one run. Prints one JSON object: milliseconds and ours over oneDNN's.
+// Max and average pooling of f32[128,28,28,32] (and the same in channels-first order), and max
+// pooling's gradient: our reduce-window and select-and-scatter kernels on the shared pool against
+// oneDNN's pooling on as many OpenMP threads, in one run. Prints one JSON object: milliseconds and
+// ours over oneDNN's.
 #include <omp.h>
 
 #include <algorithm>
@@ -47,18 +48,29 @@ std::string dims(const Case& c, std::int64_t size) {
                          : "f32[128,32," + text(size) + "," + text(size) + "]";
 }
 
-std::string hlo_of(const Case& c) {
+std::string window_of(const Case& c) {
   const std::string w = std::to_string(c.window);
   const std::string spatial = w + "x" + w;
-  const std::string size = c.channels_last ? "1x" + spatial + "x1" : "1x1x" + spatial;
-  const std::string stride = c.channels_last ? "1x2x2x1" : "1x1x2x2";
+  return "window={size=" + (c.channels_last ? "1x" + spatial + "x1" : "1x1x" + spatial) +
+         " stride=" + (c.channels_last ? "1x2x2x1" : "1x1x2x2") + "}";
+}
+
+std::string hlo_of(const Case& c) {
   return "HloModule m\nfold {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = "
          "f32[] " +
          std::string(c.average ? "add" : "maximum") +
          "(a, b)\n}\nENTRY e {\n  x = " + dims(c, kSize) +
          " parameter(0)\n  i = f32[] parameter(1)\n  ROOT r = " + dims(c, out_size(c)) +
-         " reduce-window(x, i), window={size=" + size + " stride=" + stride +
-         "}, to_apply=fold\n}\n";
+         " reduce-window(x, i), " + window_of(c) + ", to_apply=fold\n}\n";
+}
+
+std::string gradient_hlo_of(const Case& c) {
+  return "HloModule m\nge {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = pred[] "
+         "compare(a, b), direction=GE\n}\nadd {\n  a = f32[] parameter(0)\n  b = f32[] "
+         "parameter(1)\n  ROOT c = f32[] add(a, b)\n}\nENTRY e {\n  x = " +
+         dims(c, kSize) + " parameter(0)\n  g = " + dims(c, out_size(c)) +
+         " parameter(1)\n  i = f32[] parameter(2)\n  ROOT r = " + dims(c, kSize) +
+         " select-and-scatter(x, g, i), " + window_of(c) + ", select=ge, scatter=add\n}\n";
 }
 
 double best_milliseconds(const std::function<void()>& body) {
@@ -136,13 +148,75 @@ int measure(const Case& c, nlohmann::json& report) {
   return 0;
 }
 
+int measure_gradient(const Case& c, nlohmann::json& report) {
+  auto module = plimsoll::ir::parse_module(gradient_hlo_of(c));
+  if (!module.ok()) {
+    std::cerr << module.status().to_string() << '\n';
+    return 1;
+  }
+  auto kernel = plimsoll::kernels::make_kernel(*(*module)->entry()->root());
+  auto stream = plimsoll::device::cpu_device()->create_stream();
+  if (!kernel.ok() || !stream.ok()) return 1;
+  std::vector<float> in(static_cast<std::size_t>(kBatch * kSize * kSize * kChannels));
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i * 2654435761u % 65536);
+  std::vector<float> gradient(
+      static_cast<std::size_t>(kBatch * out_size(c) * out_size(c) * kChannels));
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 512);
+  std::vector<float> out(in.size()), library_out(in.size()), pooled(gradient.size());
+  const float init = 0;
+  const void* inputs[] = {in.data(), gradient.data(), &init};
+  void* outputs[] = {out.data()};
+  plimsoll::Status status;
+  const double ours =
+      best_milliseconds([&] { status = (*kernel)->launch(**stream, {inputs, outputs, nullptr}); });
+  if (!status.ok()) return 1;
+
+  using Desc = dnnl::memory::desc;
+  const auto tag =
+      c.channels_last ? dnnl::memory::format_tag::nhwc : dnnl::memory::format_tag::nchw;
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream library_stream(engine);
+  const Desc source({kBatch, kChannels, kSize, kSize}, dnnl::memory::data_type::f32, tag);
+  const Desc target({kBatch, kChannels, out_size(c), out_size(c)}, dnnl::memory::data_type::f32,
+                    tag);
+  const dnnl::memory::dims stride = {2, 2}, window = {c.window, c.window}, none = {0, 0};
+  const auto algorithm = dnnl::algorithm::pooling_max;
+  const dnnl::pooling_forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_training, algorithm, source, target, stride, window, none, none},
+      engine);
+  const dnnl::pooling_backward::primitive_desc backward(
+      {algorithm, source, target, stride, window, none, none}, engine, forward);
+  dnnl::memory workspace(forward.workspace_desc(), engine);
+  dnnl::pooling_forward(forward).execute(library_stream,
+                                         {{DNNL_ARG_SRC, {source, engine, in.data()}},
+                                          {DNNL_ARG_DST, {target, engine, pooled.data()}},
+                                          {DNNL_ARG_WORKSPACE, workspace}});
+  const dnnl::pooling_backward pooling(backward);
+  const double library = best_milliseconds([&] {
+    pooling.execute(library_stream, {{DNNL_ARG_DIFF_DST, {target, engine, gradient.data()}},
+                                     {DNNL_ARG_DIFF_SRC, {source, engine, library_out.data()}},
+                                     {DNNL_ARG_WORKSPACE, workspace}});
+    library_stream.wait();
+  });
+  const std::string name = std::string(c.name) + "_gradient";
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (out[i] != library_out[i]) {
+      std::cerr << name << ": results differ at " << i << '\n';
+      return 1;
+    }
+  }
+  report[name] = {
+      {"milliseconds", ours}, {"onednn_milliseconds", library}, {"ratio", ours / library}};
+  return 0;
+}
+
 }  // namespace
 
 int main() {
   omp_set_num_threads(plimsoll::device::thread_count());
   nlohmann::json report;
   for (const Case& c : kCases) {
-    if (measure(c, report) != 0) return 1;
+    if (measure(c, report) != 0 || (!c.average && measure_gradient(c, report) != 0)) return 1;
   }
   std::cout << report.dump(2) << '\n';
   return 0;

@@ -50,10 +50,10 @@ Training train(std::unique_ptr<nn::Layer> network,
   return training;
 }
 
-Training start_cnn(std::int64_t batch) {
+Training start_cnn(std::int64_t batch, std::int64_t blocks_per_stage) {
   nn::Initializer init(kSeed);
   examples::ResidualNetworkOptions options;
-  options.blocks_per_stage = 4;
+  options.blocks_per_stage = blocks_per_stage;
   const std::int64_t classes = options.classes;
   return train(std::make_unique<examples::ResidualNetwork>(options, init),
                [batch, classes](nn::Layer& network, std::int64_t step) {
@@ -62,12 +62,11 @@ Training start_cnn(std::int64_t batch) {
                });
 }
 
-Training start_gpt(std::int64_t batch) {
+Training start_gpt(std::int64_t batch, std::int64_t layers) {
   nn::Initializer init(kSeed);
   examples::LanguageModelOptions options;
   options.vocabulary = 96;
-  options.width = 96;
-  options.layers = 6;
+  options.layers = layers;
   return train(std::make_unique<examples::LanguageModel>(options, init),
                [batch, options](nn::Layer& network, std::int64_t step) {
                  const Dims dims = {batch, options.context};
@@ -108,10 +107,16 @@ std::vector<Workload> training_workloads(double scale) {
   const auto batch = [scale](std::int64_t size) {
     return std::max<std::int64_t>(1, std::llround(scale * static_cast<double>(size)));
   };
-  return {{"cnn", [n = batch(64)] { return start_cnn(n); }},
-          {"gpt", [n = batch(16)] { return start_gpt(n); }},
+  return {{"cnn", [n = batch(64)] { return start_cnn(n, 4); }},
+          {"gpt", [n = batch(16)] { return start_gpt(n, 6); }},
           {"lstm", [n = batch(48)] { return start_lstm(n); }},
           {"unet", [n = batch(8)] { return start_unet(n); }}};
+}
+
+std::vector<Workload> example_workloads() {
+  return {
+      {"cnn", [] { return start_cnn(128, examples::ResidualNetworkOptions{}.blocks_per_stage); }},
+      {"gpt", [] { return start_gpt(16, examples::LanguageModelOptions{}.layers); }}};
 }
 
 }  // namespace plimsoll::benchmarks

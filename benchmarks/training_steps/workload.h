@@ -29,4 +29,8 @@ struct Workload {
 // the batch.
 std::vector<Workload> training_workloads(double scale);
 
+// The CNN and the GPT as the examples train them when nothing is said: docs/benchmarks.md states
+// both in full.
+std::vector<Workload> example_workloads();
+
 }  // namespace plimsoll::benchmarks

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where training steps' time goes, without a limit: per network the seconds of a step, of its
+// kernels by origin (oneDNN's, generated, our own) and by kernel, most first, and what a step takes
+// besides kernels on one thread. One JSON object on standard output.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "benchmarks/training_steps/workload.h"
+
+namespace {
+
+using nlohmann::ordered_json;
+using plimsoll::Context;
+using plimsoll::Tensor;
+
+struct Options {
+  int warm_up = 3;
+  int steps = 10;
+  int top = 20;
+};
+
+void train(plimsoll::benchmarks::Training& training, std::int64_t step) {
+  Tensor loss = training.loss(*training.network, step);
+  loss.backward();
+  training.optimizer->step();
+}
+
+double kernel_seconds(const ordered_json& kernel) { return kernel.at("seconds").get<double>(); }
+
+ordered_json profile(const plimsoll::benchmarks::Workload& workload, const Options& options) {
+  Context context;
+  const plimsoll::ContextScope scope(context);
+  auto training = workload.start();
+  std::vector<double> seconds;
+  std::int64_t step = 0;
+  for (; step < options.warm_up; ++step) train(training, step);
+  // Unprofiled first: what profiling costs is not the step's.
+  for (int i = 0; i < options.steps; ++i, ++step) {
+    train(training, step);
+    context.wait();
+    seconds.push_back(ordered_json::parse(context.report()).at("step_seconds"));
+  }
+  context.enable_profile(true);
+  for (int i = 0; i < options.steps; ++i, ++step) train(training, step);
+  context.wait();
+  const ordered_json report = ordered_json::parse(context.report());
+
+  ordered_json kernels = report.at("kernels");
+  std::sort(kernels.begin(), kernels.end(), [](const ordered_json& a, const ordered_json& b) {
+    return kernel_seconds(a) > kernel_seconds(b);
+  });
+  // Uploads and the first profiled steps count launches; the profile holds all of them.
+  std::map<std::string, double> by_origin;
+  std::map<std::string, std::int64_t> launches;
+  double total = 0;
+  for (const ordered_json& kernel : kernels) {
+    by_origin[kernel.at("origin")] += kernel_seconds(kernel);
+    launches[kernel.at("origin")] += kernel.at("launches").get<std::int64_t>();
+    total += kernel_seconds(kernel);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  ordered_json out;
+  out["workload"] = workload.name;
+  out["profiled_steps"] = options.steps;
+  out["step_seconds"] = seconds[seconds.size() / 2];
+  out["kernel_seconds_per_step"] = total / options.steps;
+  for (const auto& [origin, spent] : by_origin) {
+    out["origins"][origin] = {{"share", spent / total},
+                              {"seconds_per_step", spent / options.steps},
+                              {"launches_per_step", launches[origin] / options.steps}};
+  }
+  out["share_not_library"] = 1 - by_origin["library"] / total;
+  for (const ordered_json& kernel : kernels) {
+    if (static_cast<int>(out["kernels"].size()) == options.top) break;
+    out["kernels"].push_back({{"name", kernel.at("name")},
+                              {"origin", kernel.at("origin")},
+                              {"share", kernel_seconds(kernel) / total},
+                              {"seconds_per_step", kernel_seconds(kernel) / options.steps},
+                              {"launches_per_step",
+                               kernel.at("launches").get<std::int64_t>() / options.steps}});
+  }
+  return out;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  std::vector<std::string> names;
+  double scale = 1;
+  CLI::App app("Where training steps' time goes.", "training_profile");
+  app.add_option("workloads", names, "cnn, gpt, lstm, unet; none given: cnn and gpt");
+  app.add_option("--scale", scale, "Multiplies the batches")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--warm-up", options.warm_up, "Steps before those that count")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "Steps that are timed, and as many that are profiled")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--top", options.top, "Kernels listed")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (names.empty()) names = {"cnn", "gpt"};
+  ordered_json out = ordered_json::array();
+  try {
+    const auto workloads = plimsoll::benchmarks::training_workloads(scale);
+    for (const std::string& name : names) {
+      const auto found = std::find_if(workloads.begin(), workloads.end(),
+                                      [&](const auto& workload) { return workload.name == name; });
+      if (found == workloads.end()) {
+        std::fprintf(stderr, "training_profile: '%s' is no workload (cnn, gpt, lstm, unet)\n",
+                     name.c_str());
+        return 2;
+      }
+      out.push_back(profile(*found, options));
+    }
+  } catch (const plimsoll::Error& error) {
+    std::fprintf(stderr, "training_profile: %s\n", error.what());
+    return 1;
+  }
+  std::cout << ordered_json{{"profiles", out}}.dump(2) << "\n";
+  return 0;
+}
