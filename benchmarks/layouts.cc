@@ -131,8 +131,8 @@ std::string convolution_text(const Convolution& c, Direction direction, bool nhw
   switch (direction) {
     case Direction::forward:
       lhs = x, rhs = w, result = y;
-      window = "size=" + twice(c.kernel) + " stride=" + twice(c.stride) + " pad=" +
-               twice(pad, "_") + "x" + twice(pad, "_");
+      window = "size=" + twice(c.kernel) + " stride=" + twice(c.stride) +
+               " pad=" + twice(pad, "_") + "x" + twice(pad, "_");
       labels = act + "_" + (hwio ? "01io" : "oi01") + "->" + act;
       break;
     case Direction::input_gradient: {
@@ -140,8 +140,8 @@ std::string convolution_text(const Convolution& c, Direction direction, bool nhw
       const std::int64_t low = c.kernel - 1 - pad;
       const std::int64_t high = c.size - ((out - 1) * c.stride + 1) - low + c.kernel - 1;
       const std::string one = std::to_string(low) + "_" + std::to_string(high);
-      window = "size=" + twice(c.kernel) + " pad=" + one + "x" + one + " lhs_dilate=" +
-               twice(c.stride) + " rhs_reversal=1x1";
+      window = "size=" + twice(c.kernel) + " pad=" + one + "x" + one +
+               " lhs_dilate=" + twice(c.stride) + " rhs_reversal=1x1";
       labels = act + "_" + (hwio ? "01oi" : "io01") + "->" + act;
       break;
     }
@@ -192,8 +192,8 @@ LibraryTimes library_milliseconds(const Convolution& c, Direction direction, Tag
   try {
     const dnnl::convolution_forward::primitive_desc forward(
         {dnnl::prop_kind::forward_training, kDirect, dx, dw, dy, stride, pad, pad}, engine());
-    const auto run = [&](const dnnl::primitive& primitive, const Desc (&descs)[3],
-                         const int (&ids)[3], int written) {
+    const auto run = [&](const dnnl::primitive& primitive, const Desc(&descs)[3],
+                         const int(&ids)[3], int written) {
       std::vector<dnnl::memory> own, outside;
       for (int i = 0; i < 3; ++i) {
         own.push_back(filled(descs[i]));
@@ -272,10 +272,11 @@ struct Product {
 };
 
 // The GPT's: projections of the tokens and their gradients, attention, logits.
-constexpr Product kProducts[] = {{"gpt.expand", 1, 1024, 384, 96},  {"gpt.contract", 1, 1024, 96, 384},
-                                 {"gpt.weights", 1, 96, 384, 1024}, {"gpt.logits", 1, 1024, 96, 96},
-                                 {"gpt.scores", 64, 64, 64, 24},    {"gpt.mixed", 64, 64, 24, 64},
-                                 {"square", 1, 512, 512, 512}};
+constexpr Product kProducts[] = {
+    {"gpt.expand", 1, 1024, 384, 96},  {"gpt.contract", 1, 1024, 96, 384},
+    {"gpt.weights", 1, 96, 384, 1024}, {"gpt.logits", 1, 1024, 96, 96},
+    {"gpt.scores", 64, 64, 64, 24},    {"gpt.mixed", 64, 64, 24, 64},
+    {"square", 1, 512, 512, 512}};
 
 std::string product_text(const Product& p, bool left, bool right) {
   const std::string lhs = left ? array({p.batch, p.k, p.m}) : array({p.batch, p.m, p.k});
@@ -316,8 +317,7 @@ double packed_milliseconds(const Product& p, bool packed, bool with_reorder) {
   return best_milliseconds([&] {
     if (with_reorder && description.weights_desc() != b)
       dnnl::reorder(plain, rhs).execute(stream, plain, rhs);
-    matmul.execute(stream,
-                   {{DNNL_ARG_SRC, lhs}, {DNNL_ARG_WEIGHTS, rhs}, {DNNL_ARG_DST, result}});
+    matmul.execute(stream, {{DNNL_ARG_SRC, lhs}, {DNNL_ARG_WEIGHTS, rhs}, {DNNL_ARG_DST, result}});
     stream.wait();
   });
 }
@@ -343,7 +343,8 @@ void add_library(ordered_json& row, const Product& p) {
 std::string network_text() {
   constexpr std::int64_t kBatch = 32;
   std::string text =
-      "HloModule m\nmax { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }\n"
+      "HloModule m\nmax { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, "
+      "b) }\n"
       "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\nENTRY e {\n"
       "  zero = f32[] constant(0)\n  low = f32[] constant(-inf)\n  x = " +
       array({kBatch, 3, 32, 32}) + " parameter(0)\n";
@@ -396,9 +397,8 @@ double network_milliseconds(bool assign_layouts) {
   auto executable = executor::Executable::create(*program, {}, *budget);
   if (!executable.ok()) return -1;
   bool failed = false;
-  const double time = best_milliseconds([&] {
-    failed = !executor::run_on_host(**executable, *budget, arguments).ok() || failed;
-  });
+  const double time = best_milliseconds(
+      [&] { failed = !executor::run_on_host(**executable, *budget, arguments).ok() || failed; });
   return failed ? -1 : time;
 }
 

@@ -78,12 +78,12 @@ ordered_json profile(const plimsoll::benchmarks::Workload& workload, const Optio
   out["share_not_library"] = 1 - by_origin["library"] / total;
   for (const ordered_json& kernel : kernels) {
     if (static_cast<int>(out["kernels"].size()) == options.top) break;
-    out["kernels"].push_back({{"name", kernel.at("name")},
-                              {"origin", kernel.at("origin")},
-                              {"share", kernel_seconds(kernel) / total},
-                              {"seconds_per_step", kernel_seconds(kernel) / options.steps},
-                              {"launches_per_step",
-                               kernel.at("launches").get<std::int64_t>() / options.steps}});
+    out["kernels"].push_back(
+        {{"name", kernel.at("name")},
+         {"origin", kernel.at("origin")},
+         {"share", kernel_seconds(kernel) / total},
+         {"seconds_per_step", kernel_seconds(kernel) / options.steps},
+         {"launches_per_step", kernel.at("launches").get<std::int64_t>() / options.steps}});
   }
   return out;
 }

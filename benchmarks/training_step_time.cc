@@ -100,8 +100,7 @@ int main(int argc, char** argv) {
                 row.at("workload").get<std::string>().c_str(),
                 row.at("median_milliseconds").get<double>(),
                 row.at("fastest_milliseconds").get<double>(),
-                row.at("first_step_milliseconds").get<double>(),
-                row.at("last_loss").get<double>());
+                row.at("first_step_milliseconds").get<double>(), row.at("last_loss").get<double>());
   }
   return 0;
 }
