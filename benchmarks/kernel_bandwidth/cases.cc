@@ -24,7 +24,9 @@ namespace {
 
 constexpr std::string_view kReducers =
     "sum { a = $T[] parameter(0)\n b = $T[] parameter(1)\n ROOT r = $T[] add(a, b) }\n"
-    "most { a = $T[] parameter(0)\n b = $T[] parameter(1)\n ROOT r = $T[] maximum(a, b) }\n";
+    "most { a = $T[] parameter(0)\n b = $T[] parameter(1)\n ROOT r = $T[] maximum(a, b) }\n"
+    "sum_f32 { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }\n"
+    "most_f32 { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] maximum(a, b) }\n";
 
 void replace_all(std::string& text, std::string_view what, const std::string& by) {
   for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
@@ -34,12 +36,15 @@ void replace_all(std::string& text, std::string_view what, const std::string& by
 
 std::string filled(std::string text, const std::string& dtype, std::int64_t elements) {
   const auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(elements))) / 64 * 64;
-  const std::array<std::pair<std::string_view, std::string>, 7> places = {{
+  const std::array<std::pair<std::string_view, std::string>, 10> places = {{
       {"$T", dtype},
       {"$N", std::to_string(elements)},
       {"$R", std::to_string(elements / 1024)},
       {"$H", std::to_string(elements / 2048)},
+      {"$E", std::to_string(elements / 8)},
       {"$Q", std::to_string(elements / 64)},
+      {"$K", std::to_string(elements / 256)},
+      {"$L", std::to_string(elements / 16384)},
       {"$I", std::to_string(elements / 65536)},
       {"$S", std::to_string(root)},
   }};

@@ -14,8 +14,9 @@ namespace plimsoll::benchmarks {
 // One program to be run as one kernel, written as HLO text with these places in it:
 //   $T  the dtype, one of `dtypes` (each is a row of its own)
 //   $N  elements of one array of the asked size
-//   $R  $N / 1024, the rows of a matrix of 1024 columns; $Q: $N / 64; $S: the square root of $N,
-//       down to a multiple of 64; $I: $N / 65536 (images of 32 x 32 x 64); $H: half of $R
+//   $R  $N / 1024, the rows of a matrix of 1024 columns; $E: $N / 8; $Q: $N / 64; $K: $N / 256;
+//       $L: $N / 16384; $S: the square root of $N, down to a multiple of 64; $I: $N / 65536 (images
+//       of 32 x 32 x 64); $H: half of $R
 struct BandwidthCase {
   const char* name;
   const char* group;
