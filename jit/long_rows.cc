@@ -13,6 +13,39 @@ namespace {
 using Values = std::vector<llvm::Value*>;
 
 constexpr std::int64_t kUnroll = 4;  // vectors, where the reduction has not more accumulators
+// Rows of a few vectors are computed several at a time, sweep by sweep: the last steps of a
+// reduction wait for each other, and other rows fill the gaps.
+constexpr std::int64_t kVectorsTogether = 8, kRowsTogether = 4;
+
+// What writes the code of one row.
+struct RowCode {
+  RowCode(RowPlan& plan, llvm::IRBuilder<>& builder, PhaseFunction& function, std::int64_t emitters)
+      : once(plan.graph, plan.space, builder, function, 1),
+        stages(plan, builder, once, builder.getContext()) {
+    for (std::int64_t i = 0; i < emitters; ++i) {
+      lanes.push_back(std::make_unique<ValueEmitter>(plan.graph, plan.space, builder, function, 2));
+    }
+  }
+
+  void open(const RowPlan& plan, llvm::Value* row, llvm::Instruction* anchor) {
+    once.open_lanes(1, 1);
+    once.bind_lane(plan.row, row);
+    for (const auto& emitter : lanes) {
+      emitter->anchor(1, anchor);
+      emitter->bind(plan.row, row);
+    }
+  }
+
+  Status status() const {
+    PLIMSOLL_RETURN_IF_ERROR(once.status());
+    for (const auto& emitter : lanes) PLIMSOLL_RETURN_IF_ERROR(emitter->status());
+    return ok_status();
+  }
+
+  ValueEmitter once;  // a row at a time
+  RowStages stages;
+  std::vector<std::unique_ptr<ValueEmitter>> lanes;
+};
 
 class LongRows {
  public:
@@ -20,54 +53,39 @@ class LongRows {
       : plan_(plan),
         b_(module.getContext()),
         function_(PhaseFunction::create(module, name, b_)),
-        once_(plan.graph, plan.space, b_, function_, 1),
-        stages_(plan, b_, once_, module.getContext()),
         minor_(plan.shape.minor),
         width_(static_cast<int>(std::min<std::int64_t>(plan.cut.lanes, kRowWidth))),
         slots_(plan.cut.lanes / width_),
-        unrolled_(minor_ <= kRowVectors * width_ && plan.cut.blocks() == 1) {
-    const std::int64_t emitters = unrolled_ ? (minor_ + width_ - 1) / width_ : 1;
-    for (std::int64_t i = 0; i < emitters; ++i) {
-      lanes_.push_back(std::make_unique<ValueEmitter>(plan.graph, plan.space, b_, function_, 2));
-    }
+        vectors_((minor_ + width_ - 1) / width_),
+        unrolled_(vectors_ <= kRowVectors && plan.cut.blocks() == 1) {
     if (!unrolled_) plan_row_sweeps(plan);
     element_ = plan.space.add(plan.space.scale(plan.row, minor_), plan.lane);
   }
 
   Status write() {
-    make_scratch();
-    Loop rows = Loop::open(b_, function_.begin, function_.end, 1);
-    auto* next = llvm::BasicBlock::Create(b_.getContext(), "row", function_.function);
-    llvm::Instruction* anchor = b_.CreateBr(next);
-    b_.SetInsertPoint(next);
-    once_.open_lanes(1, 1);
-    once_.bind_lane(plan_.row, rows.variable);
-    for (const auto& emitter : lanes_) {
-      emitter->anchor(1, anchor);
-      emitter->bind(plan_.row, rows.variable);
+    if (!unrolled_) {
+      Loop rows = Loop::open(b_, function_.begin, function_.end, 1);
+      PLIMSOLL_RETURN_IF_ERROR(write_row(rows.variable));
+      rows.close(b_);
+      b_.CreateRetVoid();
+      return ok_status();
     }
-    const int last = plan_.sweeps() - 1;
-    if (unrolled_) open_vectors();
-    for (int s = 0; s < last; ++s) {
-      stages_.finish_sweep(s, unrolled_ ? reduce_vectors(s) : reduce_row(s));
+    llvm::Value* begin = function_.begin;
+    const std::int64_t together =
+        std::min(kRowsTogether, std::max<std::int64_t>(kVectorsTogether / vectors_, 1));
+    if (together > 1 && plan_.shape.rows >= together) {
+      llvm::Value* count = b_.CreateSub(function_.end, begin);
+      llvm::Value* whole = b_.CreateSub(count, b_.CreateURem(count, number(together)));
+      llvm::Value* end = b_.CreateAdd(begin, whole);
+      Loop groups = Loop::open(b_, begin, end, together);
+      PLIMSOLL_RETURN_IF_ERROR(write_vectors(groups.variable, together));
+      groups.close(b_);
+      begin = end;
     }
-    if (!plan_.stores.back().empty()) {
-      if (unrolled_) {
-        store_vectors();
-      } else {
-        for_vectors(number(0), minor_, [&](llvm::Value* j, int active, std::int64_t) {
-          open(j, active, last);
-          store_values(last);
-        });
-      }
-    }
-    for (const auto& [root, value] : stages_.row_results()) {
-      once_.store(function_.output(root), plan_.row, value, root_node(root).dtype());
-    }
+    Loop rows = Loop::open(b_, begin, function_.end, 1);
+    PLIMSOLL_RETURN_IF_ERROR(write_vectors(rows.variable, 1));
     rows.close(b_);
     b_.CreateRetVoid();
-    PLIMSOLL_RETURN_IF_ERROR(once_.status());
-    for (const auto& emitter : lanes_) PLIMSOLL_RETURN_IF_ERROR(emitter->status());
     return ok_status();
   }
 
@@ -81,20 +99,36 @@ class LongRows {
   }
   const std::vector<int>& stores(int s) const { return plan_.stores[static_cast<std::size_t>(s)]; }
 
-  // `value`, with what changes nothing in lanes past the row.
-  llvm::Value* within_row(int reduce, llvm::Value* value, const ValueEmitter& emitter) {
+  // A place before what is computed once a row.
+  llvm::Instruction* open_row() {
+    auto* next = llvm::BasicBlock::Create(b_.getContext(), "row", function_.function);
+    llvm::Instruction* anchor = b_.CreateBr(next);
+    b_.SetInsertPoint(next);
+    return anchor;
+  }
+
+  void store_row_results(RowCode& row) {
+    for (const auto& [root, value] : row.stages.row_results()) {
+      row.once.store(function_.output(root), plan_.row, value, root_node(root).dtype());
+    }
+  }
+
+  // The elements reduce `reduce` takes at the lanes of `emitter`, with what changes nothing past
+  // the row.
+  llvm::Value* elements(RowCode& row, int reduce, ValueEmitter& emitter) {
+    llvm::Value* value = row.stages.element(reduce, emitter);
     if (emitter.active() == width_) return value;
     llvm::Value* nothing =
-        b_.CreateVectorSplat(static_cast<unsigned>(width_), stages_.identity(reduce));
+        b_.CreateVectorSplat(static_cast<unsigned>(width_), row.stages.identity(reduce));
     return b_.CreateSelect(emitter.active_mask(), value, nothing);
   }
 
   // Of one block of the row, by halves.
-  llvm::Value* fold(int reduce, Values slots) {
+  llvm::Value* fold(RowStages& stages, int reduce, Values slots) {
     for (std::size_t half = slots.size() / 2; half > 0; half /= 2) {
       for (std::size_t i = 0; i < half; ++i) {
         if (slots[i + half] != nullptr) {
-          slots[i] = stages_.combined(reduce, slots[i], slots[i + half]);
+          slots[i] = stages.combined(reduce, slots[i], slots[i + half]);
         }
       }
     }
@@ -105,47 +139,83 @@ class LongRows {
         low.push_back(l);
         high.push_back(l + half);
       }
-      value = stages_.combined(reduce, b_.CreateShuffleVector(value, low),
-                               b_.CreateShuffleVector(value, high));
+      value = stages.combined(reduce, b_.CreateShuffleVector(value, low),
+                              b_.CreateShuffleVector(value, high));
     }
     return b_.CreateExtractElement(value, std::uint64_t{0});
   }
 
   // Rows of a few vectors: every vector has an emitter of its own, which remembers all values.
 
-  void open_vectors() {
-    for (std::size_t i = 0; i < lanes_.size(); ++i) {
-      const auto first = static_cast<std::int64_t>(i) * width_;
-      lanes_[i]->open_lanes(width_,
-                            static_cast<int>(std::min<std::int64_t>(width_, minor_ - first)));
-      lanes_[i]->bind_lane(plan_.lane, number(first));
+  Status write_vectors(llvm::Value* first_row, std::int64_t count) {
+    llvm::Instruction* anchor = nullptr;
+    std::vector<std::unique_ptr<RowCode>> rows;
+    std::vector<llvm::Value*> numbers;
+    for (std::int64_t r = 0; r < count; ++r) {
+      numbers.push_back(b_.CreateNSWAdd(first_row, number(r)));
+      rows.push_back(std::make_unique<RowCode>(plan_, b_, function_, vectors_));
     }
+    anchor = open_row();
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      rows[r]->open(plan_, numbers[r], anchor);
+      for (std::int64_t i = 0; i < vectors_; ++i) {
+        ValueEmitter& emitter = *rows[r]->lanes[static_cast<std::size_t>(i)];
+        const std::int64_t first = i * width_;
+        emitter.open_lanes(width_,
+                           static_cast<int>(std::min<std::int64_t>(width_, minor_ - first)));
+        emitter.bind_lane(plan_.lane, number(first));
+      }
+    }
+    const int last = plan_.sweeps() - 1;
+    for (int s = 0; s < last; ++s) {
+      std::vector<Values> totals;
+      for (const auto& row : rows) totals.push_back(reduce_vectors(*row, s));
+      for (std::size_t r = 0; r < rows.size(); ++r) rows[r]->stages.finish_sweep(s, totals[r]);
+    }
+    for (const auto& row : rows) {
+      for (const auto& emitter : row->lanes) {
+        row->stages.tell(*emitter);
+        store_roots(*emitter, stores(last));
+      }
+      store_row_results(*row);
+      PLIMSOLL_RETURN_IF_ERROR(row->status());
+    }
+    return ok_status();
   }
 
-  Values reduce_vectors(int s) {
+  Values reduce_vectors(RowCode& row, int s) {
     Values totals;
-    for (const auto& emitter : lanes_) stages_.tell(*emitter);
+    for (const auto& emitter : row.lanes) row.stages.tell(*emitter);
     for (const int reduce : reduces(s)) {
       Values slots(static_cast<std::size_t>(slots_));
-      for (std::size_t i = 0; i < lanes_.size(); ++i) {
-        llvm::Value* value = within_row(reduce, stages_.element(reduce, *lanes_[i]), *lanes_[i]);
+      for (std::size_t i = 0; i < row.lanes.size(); ++i) {
+        llvm::Value* value = elements(row, reduce, *row.lanes[i]);
         llvm::Value*& sum = slots[i % slots.size()];
-        sum = sum == nullptr ? value : stages_.combined(reduce, sum, value);
+        sum = sum == nullptr ? value : row.stages.combined(reduce, sum, value);
       }
-      totals.push_back(
-          stages_.combined(reduce, stages_.initial(reduce), fold(reduce, std::move(slots))));
+      totals.push_back(row.stages.combined(reduce, row.stages.initial(reduce),
+                                           fold(row.stages, reduce, std::move(slots))));
     }
     return totals;
   }
 
-  void store_vectors() {
-    for (const auto& emitter : lanes_) {
-      stages_.tell(*emitter);
-      store_roots(*emitter, stores(plan_.sweeps() - 1));
-    }
-  }
-
   // Longer rows: loops, with what is worth it kept in memory.
+
+  Status write_row(llvm::Value* number_of_row) {
+    row_ = std::make_unique<RowCode>(plan_, b_, function_, 1);
+    make_scratch();
+    row_->open(plan_, number_of_row, open_row());
+    const int last = plan_.sweeps() - 1;
+    for (int s = 0; s < last; ++s) row_->stages.finish_sweep(s, reduce_row(s));
+    if (!stores(last).empty()) {
+      for_vectors(number(0), minor_, [&](llvm::Value* j, int active, std::int64_t) {
+        open(j, active, last);
+        store_values(last);
+      });
+    }
+    store_row_results(*row_);
+    return row_->status();
+  }
 
   void make_scratch() {
     llvm::IRBuilder<> entry(function_.entry_anchor);
@@ -157,25 +227,25 @@ class LongRows {
       }
       scratch_.push_back(address);
     }
-    for (int i = 0; i < static_cast<int>(stages_.reducers().size()) && !unrolled_; ++i) {
+    for (int i = 0; i < static_cast<int>(row_->stages.reducers().size()); ++i) {
       Values slots;
       for (std::int64_t k = 0; k < slots_; ++k) {
         slots.push_back(
-            entry.CreateAlloca(memory_type(b_.getContext(), stages_.accumulator(i), width_)));
+            entry.CreateAlloca(memory_type(b_.getContext(), row_->stages.accumulator(i), width_)));
       }
       slots_of_.push_back(std::move(slots));
       totals_.push_back(
-          entry.CreateAlloca(memory_type(b_.getContext(), stages_.accumulator(i), 1)));
+          entry.CreateAlloca(memory_type(b_.getContext(), row_->stages.accumulator(i), 1)));
     }
   }
 
   llvm::Value* load(llvm::Value* address, int reduce, int width) {
-    const ir::DType dtype = stages_.accumulator(reduce);
+    const ir::DType dtype = row_->stages.accumulator(reduce);
     return to_register(b_, b_.CreateLoad(memory_type(b_.getContext(), dtype, width), address),
                        dtype);
   }
   void save(llvm::Value* value, llvm::Value* address, int reduce) {
-    b_.CreateStore(to_memory(b_, value, stages_.accumulator(reduce)), address);
+    b_.CreateStore(to_memory(b_, value, row_->stages.accumulator(reduce)), address);
   }
 
   llvm::Value* scratch_at(std::size_t kept, llvm::Value* j) {
@@ -204,10 +274,10 @@ class LongRows {
 
   // The lanes from element `j` on in sweep `s`, with what is known there.
   void open(llvm::Value* j, int active, int s) {
-    ValueEmitter& emitter = *lanes_[0];
+    ValueEmitter& emitter = *row_->lanes[0];
     emitter.open_lanes(width_, active);
     emitter.bind_lane(plan_.lane, j);
-    stages_.tell(emitter);
+    row_->stages.tell(emitter);
     position_ = j;
     for (std::size_t k = 0; k < plan_.kept.size(); ++k) {
       const KeptValue& kept = plan_.kept[k];
@@ -225,7 +295,7 @@ class LongRows {
 
   // What sweep `s` leaves in memory; all values before any store.
   void store_values(int s) {
-    ValueEmitter& emitter = *lanes_[0];
+    ValueEmitter& emitter = *row_->lanes[0];
     Values values;
     for (const KeptValue& kept : plan_.kept) {
       const bool here = kept.sweep == s && !is_stored_as_root(kept);
@@ -263,7 +333,7 @@ class LongRows {
 
   Values reduce_row(int s) {
     for (const int reduce : reduces(s)) {
-      save(stages_.initial(reduce), totals_[static_cast<std::size_t>(reduce)], reduce);
+      save(row_->stages.initial(reduce), totals_[static_cast<std::size_t>(reduce)], reduce);
     }
     const std::int64_t block = plan_.cut.block_minor;
     const std::int64_t whole = minor_ / block;
@@ -285,7 +355,7 @@ class LongRows {
   void reduce_block(int s, llvm::Value* begin, std::int64_t length) {
     for (const int reduce : reduces(s)) {
       llvm::Value* nothing =
-          b_.CreateVectorSplat(static_cast<unsigned>(width_), stages_.identity(reduce));
+          b_.CreateVectorSplat(static_cast<unsigned>(width_), row_->stages.identity(reduce));
       for (llvm::Value* slot : slots_of_[static_cast<std::size_t>(reduce)]) {
         save(nothing, slot, reduce);
       }
@@ -294,14 +364,14 @@ class LongRows {
       open(j, active, s);
       Values values;
       for (const int reduce : reduces(s)) {
-        values.push_back(within_row(reduce, stages_.element(reduce, *lanes_[0]), *lanes_[0]));
+        values.push_back(elements(*row_, reduce, *row_->lanes[0]));
       }
       store_values(s);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const int reduce = reduces(s)[i];
         llvm::Value* place =
             slots_of_[static_cast<std::size_t>(reduce)][static_cast<std::size_t>(slot)];
-        save(stages_.combined(reduce, load(place, reduce, width_), values[i]), place, reduce);
+        save(row_->stages.combined(reduce, load(place, reduce, width_), values[i]), place, reduce);
       }
     });
     for (const int reduce : reduces(s)) {
@@ -310,21 +380,21 @@ class LongRows {
         slots.push_back(load(slot, reduce, width_));
       }
       llvm::Value* total = totals_[static_cast<std::size_t>(reduce)];
-      save(stages_.combined(reduce, load(total, reduce, 1), fold(reduce, std::move(slots))), total,
-           reduce);
+      save(row_->stages.combined(reduce, load(total, reduce, 1),
+                                 fold(row_->stages, reduce, std::move(slots))),
+           total, reduce);
     }
   }
 
   RowPlan& plan_;
   llvm::IRBuilder<> b_;
   PhaseFunction function_;
-  ValueEmitter once_;  // a row at a time
-  RowStages stages_;
   const std::int64_t minor_;
   const int width_;
-  const std::int64_t slots_;  // accumulators of a reduce
+  const std::int64_t slots_;    // accumulators of a reduce
+  const std::int64_t vectors_;  // of a row
   const bool unrolled_;
-  std::vector<std::unique_ptr<ValueEmitter>> lanes_;
+  std::unique_ptr<RowCode> row_;  // where rows are loops
   Affine element_;
   std::vector<Values> slots_of_;
   Values totals_, scratch_;
