@@ -2,6 +2,7 @@
 // Row kernels for rows of a few elements: a vector holds several rows, each in a segment of as many
 // lanes as the reduction has, and what there is once a row stands in all lanes of its segment.
 #include <algorithm>
+#include <memory>
 
 #include "jit/elementwise.h"
 #include "jit/row_writer.h"
@@ -11,14 +12,28 @@ namespace {
 
 using Values = std::vector<llvm::Value*>;
 
+// Vectors computed together, sweep by sweep: what waits in one of them leaves time for another.
+constexpr int kVectorsTogether = 4;
+
+// What writes the code of one vector.
+struct VectorCode {
+  VectorCode(RowPlan& plan, llvm::IRBuilder<>& builder, PhaseFunction& function,
+             llvm::Value* first_row)
+      : emitter(plan.graph, plan.space, builder, function, 1),
+        stages(plan, builder, emitter, builder.getContext()),
+        first_row(first_row) {}
+
+  ValueEmitter emitter;
+  RowStages stages;
+  llvm::Value* first_row;
+};
+
 class ShortRows {
  public:
   ShortRows(RowPlan& plan, llvm::Module& module, const std::string& name)
       : plan_(plan),
         b_(module.getContext()),
         function_(PhaseFunction::create(module, name, b_)),
-        emitter_(plan.graph, plan.space, b_, function_, 1),
-        stages_(plan, b_, emitter_, module.getContext()),
         minor_(static_cast<int>(plan.shape.minor)),
         segment_(static_cast<int>(plan.cut.lanes)),
         rows_(kRowWidth / segment_) {
@@ -33,20 +48,32 @@ class ShortRows {
     const auto rest = static_cast<int>(plan_.shape.rows % rows_);
     llvm::Value* end =
         b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, function_.end, number(whole));
-    Loop units = Loop::open(b_, function_.begin, end, 1);
-    write_rows(b_.CreateMul(units.variable, number(rows_)), rows_);
+    llvm::Value* begin = function_.begin;
+    if (whole >= kVectorsTogether) {
+      // No less than none: `end` lies before `begin` where only the rest is asked for.
+      llvm::Value* count =
+          b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(end, begin), number(0));
+      llvm::Value* together =
+          b_.CreateAdd(begin, b_.CreateSub(count, b_.CreateURem(count, number(kVectorsTogether))));
+      Loop groups = Loop::open(b_, begin, together, kVectorsTogether);
+      PLIMSOLL_RETURN_IF_ERROR(write_vectors(groups.variable, kVectorsTogether, rows_));
+      groups.close(b_);
+      begin = together;
+    }
+    Loop units = Loop::open(b_, begin, end, 1);
+    PLIMSOLL_RETURN_IF_ERROR(write_vectors(units.variable, 1, rows_));
     units.close(b_);
     if (rest > 0) {
       auto* tail = llvm::BasicBlock::Create(b_.getContext(), "tail", function_.function);
       auto* done = llvm::BasicBlock::Create(b_.getContext(), "done", function_.function);
       b_.CreateCondBr(b_.CreateICmpSGT(function_.end, number(whole)), tail, done);
       b_.SetInsertPoint(tail);
-      write_rows(number(whole * rows_), rest);
+      PLIMSOLL_RETURN_IF_ERROR(write_vectors(number(whole), 1, rest));
       b_.CreateBr(done);
       b_.SetInsertPoint(done);
     }
     b_.CreateRetVoid();
-    return emitter_.status();
+    return ok_status();
   }
 
  private:
@@ -110,7 +137,8 @@ class ShortRows {
   }
 
   // Inputs that are read side by side are loaded whole and spread over the lanes.
-  void load_inputs(llvm::Value* first_row) {
+  void load_inputs(VectorCode& code) {
+    llvm::Value* first_row = code.first_row;
     for (const RowValue& read : plan_.inputs) {
       const Affine position = plan_.space.linearize(read.index, read.node.dims());
       llvm::Value* value = nullptr;
@@ -126,72 +154,90 @@ class ShortRows {
       } else {
         continue;
       }
-      emitter_.assume(read.node, read.index, value);
+      code.emitter.assume(read.node, read.index, value);
     }
   }
 
-  void write_rows(llvm::Value* first_row, int count) {
+  // `vectors` vectors from number `first` on, with `count` rows each.
+  Status write_vectors(llvm::Value* first, int vectors, int count) {
     count_ = count;
-    emitter_.open_lanes(kRowWidth, kRowWidth);
+    std::vector<std::unique_ptr<VectorCode>> codes;
+    for (int v = 0; v < vectors; ++v) {
+      llvm::Value* row = b_.CreateMul(b_.CreateNSWAdd(first, number(v)), number(rows_));
+      codes.push_back(std::make_unique<VectorCode>(plan_, b_, function_, row));
+      open(*codes.back());
+    }
+    for (int s = 0; s + 1 < plan_.sweeps(); ++s) {
+      std::vector<Values> totals(codes.size());
+      for (std::size_t v = 0; v < codes.size(); ++v) {
+        for (const int reduce : plan_.reduces[static_cast<std::size_t>(s)]) {
+          totals[v].push_back(total(*codes[v], reduce));
+        }
+      }
+      for (std::size_t v = 0; v < codes.size(); ++v) {
+        codes[v]->stages.finish_sweep(s, totals[v]);
+      }
+    }
+    for (const auto& code : codes) {
+      write_results(*code);
+      PLIMSOLL_RETURN_IF_ERROR(code->emitter.status());
+    }
+    return ok_status();
+  }
+
+  void open(VectorCode& code) {
+    code.emitter.open_lanes(kRowWidth, kRowWidth);
     llvm::Constant* rows =
         constants([&](int l) { return b_.getInt64(static_cast<std::uint64_t>(row_of(l))); });
-    emitter_.bind_lanes(plan_.row, b_.CreateAdd(b_.CreateVectorSplat(kRowWidth, first_row), rows));
-    emitter_.bind_lanes(plan_.lane, constants([&](int l) {
-                          return b_.getInt64(static_cast<std::uint64_t>(element_of(l)));
-                        }));
-    load_inputs(first_row);
-    for (int s = 0; s + 1 < plan_.sweeps(); ++s) {
-      Values totals;
-      for (const int reduce : plan_.reduces[static_cast<std::size_t>(s)]) {
-        totals.push_back(total(reduce));
-      }
-      stages_.finish_sweep(s, totals);
-    }
-    write_results(first_row);
+    code.emitter.bind_lanes(plan_.row,
+                            b_.CreateAdd(b_.CreateVectorSplat(kRowWidth, code.first_row), rows));
+    code.emitter.bind_lanes(plan_.lane, constants([&](int l) {
+                              return b_.getInt64(static_cast<std::uint64_t>(element_of(l)));
+                            }));
+    load_inputs(code);
   }
 
-  llvm::Value* total(int reduce) {
-    llvm::Value* value = stages_.element(reduce, emitter_);
+  llvm::Value* total(VectorCode& code, int reduce) {
+    RowStages& stages = code.stages;
+    llvm::Value* value = stages.element(reduce, code.emitter);
     if (minor_ < segment_) {
       llvm::Constant* exists = constants([&](int l) { return b_.getInt1(l % segment_ < minor_); });
       value =
-          b_.CreateSelect(exists, value, b_.CreateVectorSplat(kRowWidth, stages_.identity(reduce)));
+          b_.CreateSelect(exists, value, b_.CreateVectorSplat(kRowWidth, stages.identity(reduce)));
     }
     for (int half = segment_ / 2; half > 0; half /= 2) {
       llvm::Value* upper =
           shuffled(value, [&](int l) { return l % segment_ + half < segment_ ? l + half : l; });
-      value = stages_.combined(reduce, value, upper);
+      value = stages.combined(reduce, value, upper);
     }
     value = shuffled(value, [&](int l) { return l / segment_ * segment_; });
-    return stages_.combined(reduce, stages_.initial(reduce), value);
+    return stages.combined(reduce, stages.initial(reduce), value);
   }
 
-  void write_results(llvm::Value* first_row) {
+  void write_results(VectorCode& code) {
     Values full;
     for (const int root : plan_.stores.back()) {
       const Node& node = root_node(root);
-      full.push_back(emitter_.widen(emitter_.value(node, plan_.own_index(node.dims()))));
+      full.push_back(code.emitter.widen(code.emitter.value(node, plan_.own_index(node.dims()))));
     }
-    const auto once_a_row = stages_.row_results();
+    const auto once_a_row = code.stages.row_results();
     for (std::size_t i = 0; i < full.size(); ++i) {
       llvm::Value* value = shuffled(full[i], [&](int l) {
         return l < count_ * minor_ ? l / minor_ * segment_ + l % minor_ : -1;
       });
-      store(plan_.stores.back()[i], b_.CreateMul(first_row, number(minor_)), value,
+      store(plan_.stores.back()[i], b_.CreateMul(code.first_row, number(minor_)), value,
             count_ * minor_);
     }
     for (const auto& [root, result] : once_a_row) {
-      llvm::Value* value =
-          shuffled(emitter_.widen(result), [&](int l) { return l < count_ ? l * segment_ : -1; });
-      store(root, first_row, value, count_);
+      llvm::Value* value = shuffled(code.emitter.widen(result),
+                                    [&](int l) { return l < count_ ? l * segment_ : -1; });
+      store(root, code.first_row, value, count_);
     }
   }
 
   RowPlan& plan_;
   llvm::IRBuilder<> b_;
   PhaseFunction function_;
-  ValueEmitter emitter_;
-  RowStages stages_;
   const int minor_, segment_, rows_;  // elements, lanes and rows of a vector
   int count_ = 0;                     // rows that exist
   Affine element_;

@@ -141,8 +141,7 @@ TEST(RandomRows, HaveTheBitsOfTheirInstructionsInEveryLaunch) {
   for (std::uint64_t seed = 0; seed < 45; ++seed) {
     const std::int64_t minor = kMinors[seed % std::size(kMinors)];
     const std::int64_t rows = 1 + static_cast<std::int64_t>(seed * 7 % 30);
-    const std::string text =
-        RandomRows(seed, rows, minor, seed % 5 == 4 ? "f64" : "f32").text();
+    const std::string text = RandomRows(seed, rows, minor, seed % 5 == 4 ? "f64" : "f32").text();
     SCOPED_TRACE(text);
     const auto module = parse(text);
     ASSERT_NE(module, nullptr);
