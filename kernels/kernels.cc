@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernels.h"
 
+#include "kernels/cpu/attention.h"
 #include "kernels/cpu/contraction.h"
 #include "kernels/cpu/indexing.h"
 #include "kernels/cpu/map.h"
@@ -40,6 +41,8 @@ Maker maker_of(ir::Opcode opcode) {
       return make_rng_get_and_update_state;
     case ir::Opcode::custom_call:
       return make_custom_call;
+    case ir::Opcode::fusion:
+      return make_attention;
     case ir::Opcode::partition_id:
     case ir::Opcode::replica_id:
       return make_participant_id;
@@ -71,6 +74,7 @@ Maker maker_of(ir::Opcode opcode) {
 bool supports(const ir::Instruction& instruction) {
   if (instruction.opcode() == ir::Opcode::custom_call)
     return is_custom_call_registered(instruction);
+  if (instruction.opcode() == ir::Opcode::fusion) return ir::claims_attention(instruction);
   return maker_of(instruction.opcode()) != nullptr;
 }
 

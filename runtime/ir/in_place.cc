@@ -72,6 +72,8 @@ bool read_at_stored_index(const Instruction* parameter, const Instruction* root,
 }
 
 bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape, int output_leaf) {
+  // A kernel of its own may read any operand to the end.
+  if (fusion.attributes().fusion_kind == FusionKind::custom) return false;
   const Computation& fused = *fusion.to_apply();
   const Instruction* root = fused.root();
   const bool many = root->opcode() == Opcode::tuple;

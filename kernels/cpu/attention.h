@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/cpu/kernel_base.h"
+#include "runtime/ir/attention.h"
+#include "runtime/ir/module.h"
+
+namespace plimsoll::kernels {
+
+// A fusion that is an attention (ir/attention.h), forward or backward: blocks of queries by blocks
+// of keys, softmax along the way; no array of the scores' size. UNIMPLEMENTED for other fusions.
+KernelResult make_attention(const ir::Instruction& instruction);
+
+KernelResult make_attention_forward(const ir::Instruction& instruction,
+                                    const ir::AttentionForm& form,
+                                    const ir::AttentionSizes& sizes);
+KernelResult make_attention_backward(const ir::Instruction& instruction,
+                                     const ir::AttentionForm& form,
+                                     const ir::AttentionSizes& sizes);
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention_blocks.h"
+#include "kernels/cpu/vector_loops.h"
+#include "runtime/device/cpu/parallel.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+constexpr std::int64_t kMaxSlots = 16;
+
+// Recomputes the probabilities block by block from maxima and sums. A task is one head, or, where
+// heads are few, a share of the query blocks of one head: shares have sums of their own for the
+// keys' and values' gradients, added up in order afterwards. The cut depends on shapes alone.
+class AttentionBackward final : public KernelBase {
+ public:
+  AttentionBackward(const ir::Instruction& instruction, const ir::AttentionForm& form,
+                    const ir::AttentionSizes& sizes)
+      : KernelBase("attention.backward", device::KernelOrigin::own),
+        form_(form),
+        sizes_(sizes),
+        rules_(form, sizes, instruction),
+        depth_lanes_(in_lanes(sizes.depth)),
+        value_lanes_(in_lanes(sizes.value_depth)) {
+    const auto operand = [&](int i, const ir::DimOrder& order) {
+      return HeadMatrices(instruction.operand(i)->shape(), order);
+    };
+    query_ = operand(0, form.query);
+    key_ = operand(1, form.key);
+    value_ = operand(2, form.value);
+    first_ = form.output_operand();
+    output_ = operand(first_, form.output);
+    slope_ = operand(first_ + 1, form.output_gradient);
+    const auto leaves = ir::leaves(instruction.shape());
+    int leaf = 0;
+    const auto result = [&](bool wanted, const ir::DimOrder& order, HeadMatrices& matrices) {
+      if (!wanted) return -1;
+      matrices = HeadMatrices(*leaves[static_cast<std::size_t>(leaf)], order);
+      return leaf++;
+    };
+    query_leaf_ = result(form.wants_query, form.query_gradient, query_gradient_);
+    key_leaf_ = result(form.wants_key, form.key_gradient, key_gradient_);
+    value_leaf_ = result(form.wants_value, form.value_gradient, value_gradient_);
+
+    for (const std::int64_t size : sizes.batch) heads_ *= size;
+    const std::int64_t blocks = block_count(sizes.queries, kQueryBlock);
+    shares_ = std::min(blocks, block_count(kMaxSlots, heads_));
+    slots_ = shares_ > 1 ? heads_ * shares_ : std::min(heads_, kMaxSlots);
+    reserve_slots();
+  }
+
+  Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
+    device::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot) {
+        for (std::int64_t task = slot; task < heads_ * shares_; task += slots_) {
+          run(task, slot, arguments);
+        }
+      }
+    });
+    if (shares_ == 1) return ok_status();
+    const std::int64_t blocks = block_count(sizes_.keys, kKeyBlock);
+    device::parallel_for(heads_ * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) add_shares(i / blocks, i % blocks, arguments);
+    });
+    return ok_status();
+  }
+
+ private:
+  // A sum [keys][stride] of one task.
+  struct Sum {
+    float* data = nullptr;
+    std::int64_t stride = 0;
+    float* row(std::int64_t key) const { return data + key * stride; }
+  };
+
+  void reserve_slots() {
+    const auto reserve = [&](std::int64_t floats) {
+      const std::int64_t at = slot_floats_;
+      slot_floats_ += floats;
+      return at;
+    };
+    at_query_columns_ = reserve(sizes_.depth * kQueryBlock);
+    at_slope_columns_ = reserve(sizes_.value_depth * kQueryBlock);
+    at_query_rows_ = reserve(kQueryBlock * depth_lanes_);
+    at_slope_rows_ = reserve(kQueryBlock * value_lanes_);
+    at_output_rows_ = reserve(kQueryBlock * value_lanes_);
+    at_key_rows_ = reserve(kKeyBlock * depth_lanes_);
+    at_value_rows_ = reserve(kKeyBlock * value_lanes_);
+    at_scores_ = reserve(kKeyBlock * kQueryBlock);
+    at_slopes_ = reserve(kKeyBlock * kQueryBlock);
+    at_query_gradient_ = reserve(kQueryBlock * depth_lanes_);
+    at_rows_ = reserve(3 * kQueryBlock);
+    if (form_.wants_key && !key_gradient_in_place()) {
+      at_key_sum_ = reserve(sizes_.keys * depth_lanes_);
+    }
+    if (form_.wants_value && !value_gradient_in_place()) {
+      at_value_sum_ = reserve(sizes_.keys * value_lanes_);
+    }
+    scratch_ = reserve_workspace(slots_ * slot_floats_ * static_cast<std::int64_t>(sizeof(float)));
+  }
+
+  bool key_gradient_in_place() const { return shares_ == 1 && key_gradient_.has_plain_rows(); }
+  bool value_gradient_in_place() const { return shares_ == 1 && value_gradient_.has_plain_rows(); }
+
+  float* slot_memory(std::int64_t slot, const device::KernelArguments& arguments) const {
+    return reinterpret_cast<float*>(byte_offset(arguments.workspace, scratch_)) +
+           slot * slot_floats_;
+  }
+
+  // Zeroed, where the result lies or in the slot.
+  Sum start_sum(const HeadMatrices& result, bool in_place, void* data, std::int64_t head,
+                float* scratch, std::int64_t lanes) const {
+    Sum sum{scratch, lanes};
+    if (in_place) {
+      sum = {static_cast<float*>(const_cast<void*>(result.address(data, head, 0))),
+             result.row_stride()};
+    }
+    for (std::int64_t key = 0; key < sizes_.keys; ++key) {
+      std::fill(sum.row(key), sum.row(key) + lanes, 0.0f);
+    }
+    return sum;
+  }
+
+  void run(std::int64_t task, std::int64_t slot, const device::KernelArguments& arguments) const {
+    const std::int64_t head = task / shares_;
+    float* const scratch = slot_memory(slot, arguments);
+    Sum key_sum, value_sum;
+    const auto output = [&](int leaf) { return arguments.outputs[static_cast<std::size_t>(leaf)]; };
+    if (form_.wants_key) {
+      key_sum = start_sum(key_gradient_, key_gradient_in_place(), output(key_leaf_), head,
+                          scratch + at_key_sum_, depth_lanes_);
+    }
+    if (form_.wants_value) {
+      value_sum = start_sum(value_gradient_, value_gradient_in_place(), output(value_leaf_), head,
+                            scratch + at_value_sum_, value_lanes_);
+    }
+    const std::int64_t blocks = block_count(sizes_.queries, kQueryBlock);
+    for (std::int64_t i = task % shares_; i < blocks; i += shares_) {
+      run_queries(head, i * kQueryBlock, arguments, scratch, key_sum, value_sum);
+    }
+    if (shares_ > 1) return;
+    if (form_.wants_key && !key_gradient_in_place()) {
+      key_gradient_.write_rows(key_sum.data, key_sum.stride, output(key_leaf_), head, 0,
+                               sizes_.keys);
+    }
+    if (form_.wants_value && !value_gradient_in_place()) {
+      value_gradient_.write_rows(value_sum.data, value_sum.stride, output(value_leaf_), head, 0,
+                                 sizes_.keys);
+    }
+  }
+
+  void run_queries(std::int64_t head, std::int64_t query, const device::KernelArguments& arguments,
+                   float* scratch, const Sum& key_sum, const Sum& value_sum) const {
+    const auto inputs = arguments.inputs;
+    const auto first = static_cast<std::size_t>(first_);
+    const std::int64_t queries = std::min(kQueryBlock, sizes_.queries - query);
+    const std::int64_t columns = in_lanes(queries);
+    float* const greatest = scratch + at_rows_;
+    float* const inverse = greatest + kQueryBlock;
+    float* const delta = inverse + kQueryBlock;
+    query_.read_transposed(inputs[0], head, query, queries, scratch + at_query_columns_, columns);
+    query_.read_rows(inputs[0], head, query, queries, scratch + at_query_rows_, depth_lanes_);
+    slope_.read_transposed(inputs[first + 1], head, query, queries, scratch + at_slope_columns_,
+                           columns);
+    slope_.read_rows(inputs[first + 1], head, query, queries, scratch + at_slope_rows_,
+                     value_lanes_);
+    output_.read_rows(inputs[first], head, query, queries, scratch + at_output_rows_,
+                      value_lanes_);
+    const std::int64_t row = head * sizes_.queries + query;
+    const float* const maxima = static_cast<const float*>(inputs[first + 2]) + row;
+    const float* const sums = static_cast<const float*>(inputs[first + 3]) + row;
+    for (std::int64_t i = 0; i < columns; ++i) {
+      const bool is_query = i < queries;
+      greatest[i] = is_query ? maxima[i] : 0;
+      inverse[i] = is_query ? 1 / sums[i] : 0;
+      delta[i] = is_query ? dot_product(scratch + at_slope_rows_ + i * value_lanes_,
+                                        scratch + at_output_rows_ + i * value_lanes_,
+                                        sizes_.value_depth)
+                          : 0;
+    }
+    float* const query_gradient = scratch + at_query_gradient_;
+    std::fill(query_gradient, query_gradient + queries * depth_lanes_, 0.0f);
+    const std::int64_t blocks = block_count(sizes_.keys, kKeyBlock);
+    const std::int64_t seen = rules_.seen_blocks(query, queries);
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      if (i == seen && rules_.skips_unseen(greatest, queries)) break;
+      const std::int64_t key = i * kKeyBlock;
+      run_block({scratch + at_scores_, columns, head, query, queries, key,
+                 std::min(kKeyBlock, sizes_.keys - key)},
+                arguments, scratch, key_sum, value_sum);
+    }
+    if (!form_.wants_query) return;
+    query_gradient_.write_rows(query_gradient, depth_lanes_,
+                               arguments.outputs[static_cast<std::size_t>(query_leaf_)], head,
+                               query, queries);
+  }
+
+  void run_block(const ScoreBlock& block, const device::KernelArguments& arguments, float* scratch,
+                 const Sum& key_sum, const Sum& value_sum) const {
+    const AttentionLoops& loops = attention_loops();
+    const void* const* inputs = arguments.inputs.data();
+    const std::int64_t columns = block.columns;
+    // Keys are read by elements and by rows.
+    const float* key_rows = scratch + at_key_rows_;
+    std::int64_t key_stride = depth_lanes_;
+    if (key_.has_plain_rows()) {
+      key_rows = static_cast<const float*>(key_.address(inputs[1], block.head, block.key));
+      key_stride = key_.row_stride();
+    } else {
+      key_.read_rows(inputs[1], block.head, block.key, block.keys, scratch + at_key_rows_,
+                     depth_lanes_);
+    }
+    loops.multiply(block.scores, columns, {key_rows, key_stride, 1}, scratch + at_query_columns_,
+                   columns, block.keys, columns, sizes_.depth, false);
+    rules_.apply(block, inputs);
+    float* const slopes = scratch + at_slopes_;
+    if (form_.wants_query || form_.wants_key) {
+      const StridedMatrix values = value_.elements(inputs[2], block.head, block.key, block.keys,
+                                                   scratch + at_value_rows_, value_lanes_);
+      loops.multiply(slopes, columns, values, scratch + at_slope_columns_, columns, block.keys,
+                     columns, sizes_.value_depth, false);
+    } else {
+      std::fill(slopes, slopes + block.keys * columns, 0.0f);
+    }
+    const float* const greatest = scratch + at_rows_;
+    loops.differentiate(block.scores, slopes, block.keys, columns, greatest,
+                        greatest + kQueryBlock, greatest + 2 * kQueryBlock, form_.gradient_scale);
+    if (form_.wants_value) {
+      loops.multiply(value_sum.row(block.key), value_sum.stride, {block.scores, columns, 1},
+                     scratch + at_slope_rows_, value_lanes_, block.keys, value_lanes_,
+                     block.queries, true);
+    }
+    ScoreBlock gradients = block;
+    gradients.scores = slopes;
+    rules_.fill_unseen(gradients, inputs, 0);
+    if (form_.wants_key) {
+      loops.multiply(key_sum.row(block.key), key_sum.stride, {slopes, columns, 1},
+                     scratch + at_query_rows_, depth_lanes_, block.keys, depth_lanes_,
+                     block.queries, true);
+    }
+    if (form_.wants_query) {
+      loops.multiply(scratch + at_query_gradient_, depth_lanes_, {slopes, 1, columns}, key_rows,
+                     key_stride, block.queries, depth_lanes_, block.keys, true);
+    }
+  }
+
+  void add_shares(std::int64_t head, std::int64_t key_block,
+                  const device::KernelArguments& arguments) const {
+    const std::int64_t key = key_block * kKeyBlock;
+    const std::int64_t keys = std::min(kKeyBlock, sizes_.keys - key);
+    const auto total = [&](std::int64_t at, std::int64_t lanes) {
+      float* const sum = slot_memory(head * shares_, arguments) + at + key * lanes;
+      for (std::int64_t share = 1; share < shares_; ++share) {
+        add_to(sum, slot_memory(head * shares_ + share, arguments) + at + key * lanes,
+               keys * lanes);
+      }
+      return sum;
+    };
+    if (form_.wants_key) {
+      key_gradient_.write_rows(total(at_key_sum_, depth_lanes_), depth_lanes_,
+                               arguments.outputs[static_cast<std::size_t>(key_leaf_)], head, key,
+                               keys);
+    }
+    if (form_.wants_value) {
+      value_gradient_.write_rows(total(at_value_sum_, value_lanes_), value_lanes_,
+                                 arguments.outputs[static_cast<std::size_t>(value_leaf_)], head,
+                                 key, keys);
+    }
+  }
+
+  const ir::AttentionForm form_;
+  const ir::AttentionSizes sizes_;
+  const ScoreRules rules_;
+  const std::int64_t depth_lanes_, value_lanes_;
+  HeadMatrices query_, key_, value_, output_, slope_;
+  HeadMatrices query_gradient_, key_gradient_, value_gradient_;
+  int first_ = 0, query_leaf_ = -1, key_leaf_ = -1, value_leaf_ = -1;
+  std::int64_t heads_ = 1, shares_ = 1, slots_ = 0, slot_floats_ = 0, scratch_ = 0;
+  std::int64_t at_query_columns_ = 0, at_slope_columns_ = 0, at_query_rows_ = 0,
+               at_slope_rows_ = 0, at_output_rows_ = 0, at_key_rows_ = 0, at_value_rows_ = 0,
+               at_scores_ = 0, at_slopes_ = 0, at_query_gradient_ = 0, at_rows_ = 0,
+               at_key_sum_ = 0, at_value_sum_ = 0;
+};
+
+}  // namespace
+
+KernelResult make_attention_backward(const ir::Instruction& instruction,
+                                     const ir::AttentionForm& form,
+                                     const ir::AttentionSizes& sizes) {
+  return KernelResult(std::make_shared<AttentionBackward>(instruction, form, sizes));
+}
+
+}  // namespace plimsoll::kernels
