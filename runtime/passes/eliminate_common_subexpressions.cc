@@ -90,7 +90,9 @@ Result<bool> merge_equal_instructions(Computation& computation, const Computatio
 Result<bool> eliminate_common_subexpressions(ir::Module& module) {
   const ComputationClasses classes(module);
   bool changed = share_reducers(module, classes);
+  const auto fixed = kernel_bodies(module);
   for (const auto& computation : module.computations()) {
+    if (fixed.contains(computation.get())) continue;
     PLIMSOLL_ASSIGN_OR_RETURN(const bool merged, merge_equal_instructions(*computation, classes));
     changed = changed || merged;
   }

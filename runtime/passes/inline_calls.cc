@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
+#include "runtime/ir/attention.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 
@@ -18,7 +19,9 @@ Result<bool> inline_calls(ir::Module& module) {
     Rewriter rewriter(*computation);
     const auto rule = [&](Rewriter& rewrite, Instruction& at) -> Instruction* {
       // Fusions that came with the text were another compiler's choice; ours are made afterwards.
+      // An attention that is what it claims has a kernel.
       if (at.opcode() != Opcode::call && at.opcode() != Opcode::fusion) return nullptr;
+      if (ir::read_attention(at).has_value()) return nullptr;
       const Computation& callee = *at.to_apply();
       if (callee.instruction_count() > budget) return nullptr;
       budget -= callee.instruction_count();

@@ -107,7 +107,9 @@ bool narrow_fusions(ir::Module& module) {
   std::vector<Instruction*> fusions;
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
+      // The kernel of a custom fusion knows its body as it is.
       if (instruction->opcode() == Opcode::fusion && !instruction->has_side_effect() &&
+          instruction->attributes().fusion_kind != ir::FusionKind::custom &&
           (!instruction->users().empty() || instruction->is_root())) {
         fusions.push_back(instruction.get());
       }

@@ -12,7 +12,7 @@
 
 namespace plimsoll::passes {
 
-// Every pass but schedule_sums takes a verified module to a verified module with the same meaning,
+// Every pass but the rounding ones takes a verified module to a verified module with the same meaning,
 // bit for bit, and returns whether it changed anything. None looks at a memory limit, so that bits
 // do not depend on one.
 
@@ -44,6 +44,13 @@ Result<bool> fuse_multi_output(ir::Module& module);
 // the bits are the same at all of them.
 Result<bool> schedule_sums(ir::Module& module);
 
+// Attention (dot, scale, bias, masks, softmax, dot; and its gradient, however it is written)
+// becomes one kernel forward and one backward (ir/attention.h), which never hold the scores, where
+// that pays by the shapes. What is not exactly that stays: dropped-out probabilities, a bias that
+// has a gradient, anything else that reads the scores. Softmax over blocks rounds otherwise than as
+// written; it looks at no limit, and the bits are the same at all of them.
+Result<bool> recognize_attention(ir::Module& module);
+
 struct PassInfo {
   std::string_view name;         // as in `plimsoll opt --passes`
   std::string_view description;  // one line
@@ -52,10 +59,11 @@ struct PassInfo {
 // Every pass that keeps the bits, by its command-line name.
 std::span<const PassInfo> all_passes();
 
-// The passes that do not: run when asked for by name only.
+// The passes that do not. sum-scheduling runs when asked for by name only.
 std::span<const PassInfo> rounding_passes();
 
 // The pipeline that compilation runs, verified after each pass in debug builds.
+// recognize_attention is left out where PLIMSOLL_ATTENTION says `composed`.
 Status optimize(ir::Module& module);
 
 }  // namespace plimsoll::passes

@@ -2,6 +2,7 @@
 #include <array>
 #include <string>
 
+#include "runtime/base/environment.h"
 #include "runtime/ir/verifier.h"
 #include "runtime/passes/passes.h"
 
@@ -33,6 +34,9 @@ const PassInfo kFuseRows = {
     "row-fusion", "Merges chained reductions along rows (softmax, normalisations)", fuse_rows};
 const PassInfo kFuseMultiOutput = {
     "multi-output-fusion", "Merges kernels that read the same or each other", fuse_multi_output};
+const PassInfo kAttention = {
+    "attention", "Attention in one kernel without its scores (rounds otherwise than as written)",
+    recognize_attention};
 
 Status clean_up(ir::Module& module) {
   constexpr int kMaxRounds = 4;
@@ -56,15 +60,19 @@ std::span<const PassInfo> all_passes() {
 }
 
 std::span<const PassInfo> rounding_passes() {
-  static const std::array kPasses = {PassInfo{
-      "sum-scheduling", "Adds large addends up as they are made (rounds otherwise than as written)",
-      schedule_sums}};
+  static const std::array kPasses = {
+      kAttention,
+      PassInfo{"sum-scheduling",
+               "Adds large addends up as they are made (rounds otherwise than as written)",
+               schedule_sums}};
   return kPasses;
 }
 
 Status optimize(ir::Module& module) {
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string attention, choice_variable(Variable::attention));
+  if (attention == "fused") PLIMSOLL_RETURN_IF_ERROR(run(kAttention, module).status());
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   for (const PassInfo* pass : {&kFuse, &kFuseRows, &kFuseMultiOutput, &kCse, &kDce}) {

@@ -134,6 +134,19 @@ Instruction* Rewriter::add_body(const Computation& callee,
   return copies.at(callee.root());
 }
 
+std::unordered_set<const Computation*> kernel_bodies(const ir::Module& module) {
+  std::unordered_set<const Computation*> bodies;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (instruction->opcode() == Opcode::fusion &&
+          instruction->attributes().fusion_kind == ir::FusionKind::custom) {
+        bodies.insert(instruction->to_apply());
+      }
+    }
+  }
+  return bodies;
+}
+
 std::vector<Computation*> programs_of(const ir::Module& module) {
   std::vector<Computation*> order;
   std::unordered_set<const Computation*> seen = {module.entry()};

@@ -51,4 +51,8 @@ class Rewriter {
 // Callees first.
 std::vector<ir::Computation*> programs_of(const ir::Module& module);
 
+// The computations of custom fusions: their kernels know them as they are, so nothing may rewrite
+// them.
+std::unordered_set<const ir::Computation*> kernel_bodies(const ir::Module& module);
+
 }  // namespace plimsoll::passes

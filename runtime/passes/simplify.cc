@@ -64,7 +64,10 @@ Result<bool> simplify(ir::Module& module) {
   constexpr int kMaxSweeps = 8;
   bool changed = module.remove_unreachable() > 0;
   std::vector<ir::Computation*> computations;
-  for (const auto& computation : module.computations()) computations.push_back(computation.get());
+  const auto fixed = kernel_bodies(module);
+  for (const auto& computation : module.computations()) {
+    if (!fixed.contains(computation.get())) computations.push_back(computation.get());
+  }
   for (ir::Computation* computation : computations) {
     Rewriter rewriter(*computation);
     for (int i = 0; i < kMaxSweeps; ++i) {

@@ -14,6 +14,8 @@ using ir::Opcode;
 // A fusion with several results, some of which nobody reads, gives way to one that computes only
 // the others.
 bool narrow(ir::Module& module, ir::Computation& computation, Instruction* fusion) {
+  // The kernel of a custom fusion knows its body as it is.
+  if (fusion->attributes().fusion_kind == ir::FusionKind::custom) return false;
   const Instruction* tuple = fusion->to_apply()->root();
   if (tuple->opcode() != Opcode::tuple || fusion->users().empty() || fusion->is_root())
     return false;
