@@ -27,7 +27,8 @@ class SelfAttention : public nn::Layer {
       : heads_(options.heads),
         inputs_(options.width, 3 * options.width, init),
         output_(options.width, options.width, init),
-        dropout_(options.dropout) {
+        dropout_(options.dropout),
+        drops_(options.dropout > 0) {
     add_child("inputs", inputs_);
     add_child("output", output_);
     add_child("dropout", dropout_);
@@ -45,19 +46,28 @@ class SelfAttention : public nn::Layer {
     const Tensor query = to_heads(parts[0]);
     const Tensor key = to_heads(parts[1]);
     const Tensor value = to_heads(parts[2]);
-    const Tensor scores = dot_general(query, key, {3}, {3}, {0, 1}, {0, 1}) *
-                          (1.0 / std::sqrt(static_cast<double>(head_width)));
-    const Tensor seen = iota({time, time}, 0) >= iota({time, time}, 1);
-    const Tensor weights = dropout_(softmax(where(seen, scores, -1e9)));
-    const Tensor mixed = permute(matmul(weights, value), {0, 2, 1, 3});
+    const Tensor mixed =
+        permute(drops_ && is_training() ? mix_with_dropout(query, key, value)
+                                        : attention(query, key, value, {.causal = true}),
+                {0, 2, 1, 3});
     return output_(reshape(mixed, {batch, time, width}));
   }
 
  private:
+  // Dropping probabilities needs them one by one: no kernel of their own.
+  Tensor mix_with_dropout(const Tensor& query, const Tensor& key, const Tensor& value) {
+    const std::int64_t time = query.dim(2);
+    const Tensor scores = dot_general(query, key, {3}, {3}, {0, 1}, {0, 1}) *
+                          (1.0 / std::sqrt(static_cast<double>(query.dim(3))));
+    const Tensor seen = iota({time, time}, 0) >= iota({time, time}, 1);
+    return matmul(dropout_(softmax(where(seen, scores, -1e9))), value);
+  }
+
   std::int64_t heads_;
   nn::Linear inputs_;
   nn::Linear output_;
   nn::Dropout dropout_;
+  bool drops_;
 };
 
 class TransformerBlock : public nn::Layer {

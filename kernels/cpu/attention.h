@@ -12,8 +12,7 @@ namespace plimsoll::kernels {
 KernelResult make_attention(const ir::Instruction& instruction);
 
 KernelResult make_attention_forward(const ir::Instruction& instruction,
-                                    const ir::AttentionForm& form,
-                                    const ir::AttentionSizes& sizes);
+                                    const ir::AttentionForm& form, const ir::AttentionSizes& sizes);
 KernelResult make_attention_backward(const ir::Instruction& instruction,
                                      const ir::AttentionForm& form,
                                      const ir::AttentionSizes& sizes);

@@ -10,8 +10,6 @@
 namespace plimsoll::kernels {
 namespace {
 
-constexpr std::int64_t kMaxSlots = 16;
-
 // Recomputes the probabilities block by block from maxima and sums. A task is one head, or, where
 // heads are few, a share of the query blocks of one head: shares have sums of their own for the
 // keys' and values' gradients, added up in order afterwards. The cut depends on shapes alone.
@@ -47,8 +45,9 @@ class AttentionBackward final : public KernelBase {
 
     for (const std::int64_t size : sizes.batch) heads_ *= size;
     const std::int64_t blocks = block_count(sizes.queries, kQueryBlock);
-    shares_ = std::min(blocks, block_count(kMaxSlots, heads_));
-    slots_ = shares_ > 1 ? heads_ * shares_ : std::min(heads_, kMaxSlots);
+    const std::int64_t wanted = slots_for(sizes, heads_, 5);
+    shares_ = std::min(blocks, block_count(wanted, heads_));
+    slots_ = shares_ > 1 ? heads_ * shares_ : std::min(heads_, wanted);
     reserve_slots();
   }
 
@@ -69,11 +68,32 @@ class AttentionBackward final : public KernelBase {
   }
 
  private:
+  // Rows of whole vectors.
+  struct Rows {
+    const float* data;
+    std::int64_t stride;
+  };
+
+  static Rows read_rows(const HeadMatrices& matrices, const void* data, std::int64_t head,
+                        std::int64_t row, std::int64_t rows, float* copy, std::int64_t lanes) {
+    if (matrices.has_plain_rows()) {
+      return {static_cast<const float*>(matrices.address(data, head, row)), matrices.row_stride()};
+    }
+    matrices.read_rows(data, head, row, rows, copy, lanes);
+    return {copy, lanes};
+  }
+
   // A sum [keys][stride] of one task.
   struct Sum {
     float* data = nullptr;
     std::int64_t stride = 0;
     float* row(std::int64_t key) const { return data + key * stride; }
+  };
+
+  // What belongs to one block of queries.
+  struct Queries {
+    Rows rows, slopes;
+    Sum gradient;
   };
 
   void reserve_slots() {
@@ -84,15 +104,23 @@ class AttentionBackward final : public KernelBase {
     };
     at_query_columns_ = reserve(sizes_.depth * kQueryBlock);
     at_slope_columns_ = reserve(sizes_.value_depth * kQueryBlock);
-    at_query_rows_ = reserve(kQueryBlock * depth_lanes_);
-    at_slope_rows_ = reserve(kQueryBlock * value_lanes_);
-    at_output_rows_ = reserve(kQueryBlock * value_lanes_);
-    at_key_rows_ = reserve(kKeyBlock * depth_lanes_);
-    at_value_rows_ = reserve(kKeyBlock * value_lanes_);
-    at_scores_ = reserve(kKeyBlock * kQueryBlock);
-    at_slopes_ = reserve(kKeyBlock * kQueryBlock);
-    at_query_gradient_ = reserve(kQueryBlock * depth_lanes_);
+    // What can be used where it lies needs no copy.
+    const auto reserve_rows = [&](const HeadMatrices& rows, std::int64_t block,
+                                  std::int64_t lanes) {
+      return rows.has_plain_rows() ? 0 : reserve(block * lanes);
+    };
+    at_query_rows_ = reserve_rows(query_, kQueryBlock, depth_lanes_);
+    at_slope_rows_ = reserve_rows(slope_, kQueryBlock, value_lanes_);
+    at_key_rows_ = reserve_rows(key_, kKeyBlock, depth_lanes_);
+    if (value_.dtype() != ir::DType::f32) at_value_rows_ = reserve(kKeyBlock * value_lanes_);
+    // The output's rows are read before there are scores.
+    at_scores_ = reserve(std::max(2 * kKeyBlock * kQueryBlock,
+                                  output_.has_plain_rows() ? 0 : kQueryBlock * value_lanes_));
+    at_slopes_ = at_scores_ + kKeyBlock * kQueryBlock;
     at_rows_ = reserve(3 * kQueryBlock);
+    if (form_.wants_query) {
+      at_query_gradient_ = reserve_rows(query_gradient_, kQueryBlock, depth_lanes_);
+    }
     if (form_.wants_key && !key_gradient_in_place()) {
       at_key_sum_ = reserve(sizes_.keys * depth_lanes_);
     }
@@ -162,13 +190,15 @@ class AttentionBackward final : public KernelBase {
     float* const inverse = greatest + kQueryBlock;
     float* const delta = inverse + kQueryBlock;
     query_.read_transposed(inputs[0], head, query, queries, scratch + at_query_columns_, columns);
-    query_.read_rows(inputs[0], head, query, queries, scratch + at_query_rows_, depth_lanes_);
     slope_.read_transposed(inputs[first + 1], head, query, queries, scratch + at_slope_columns_,
                            columns);
-    slope_.read_rows(inputs[first + 1], head, query, queries, scratch + at_slope_rows_,
-                     value_lanes_);
-    output_.read_rows(inputs[first], head, query, queries, scratch + at_output_rows_,
-                      value_lanes_);
+    Queries block;
+    block.rows =
+        read_rows(query_, inputs[0], head, query, queries, scratch + at_query_rows_, depth_lanes_);
+    block.slopes = read_rows(slope_, inputs[first + 1], head, query, queries,
+                             scratch + at_slope_rows_, value_lanes_);
+    const Rows output =
+        read_rows(output_, inputs[first], head, query, queries, scratch + at_scores_, value_lanes_);
     const std::int64_t row = head * sizes_.queries + query;
     const float* const maxima = static_cast<const float*>(inputs[first + 2]) + row;
     const float* const sums = static_cast<const float*>(inputs[first + 3]) + row;
@@ -176,13 +206,14 @@ class AttentionBackward final : public KernelBase {
       const bool is_query = i < queries;
       greatest[i] = is_query ? maxima[i] : 0;
       inverse[i] = is_query ? 1 / sums[i] : 0;
-      delta[i] = is_query ? dot_product(scratch + at_slope_rows_ + i * value_lanes_,
-                                        scratch + at_output_rows_ + i * value_lanes_,
-                                        sizes_.value_depth)
+      delta[i] = is_query ? dot_product(block.slopes.data + i * block.slopes.stride,
+                                        output.data + i * output.stride, sizes_.value_depth)
                           : 0;
     }
-    float* const query_gradient = scratch + at_query_gradient_;
-    std::fill(query_gradient, query_gradient + queries * depth_lanes_, 0.0f);
+    void* const result =
+        form_.wants_query ? arguments.outputs[static_cast<std::size_t>(query_leaf_)] : nullptr;
+    if (form_.wants_query)
+      block.gradient = start_query_gradient(result, head, query, queries, scratch);
     const std::int64_t blocks = block_count(sizes_.keys, kKeyBlock);
     const std::int64_t seen = rules_.seen_blocks(query, queries);
     for (std::int64_t i = 0; i < blocks; ++i) {
@@ -190,30 +221,34 @@ class AttentionBackward final : public KernelBase {
       const std::int64_t key = i * kKeyBlock;
       run_block({scratch + at_scores_, columns, head, query, queries, key,
                  std::min(kKeyBlock, sizes_.keys - key)},
-                arguments, scratch, key_sum, value_sum);
+                block, arguments, scratch, key_sum, value_sum);
     }
-    if (!form_.wants_query) return;
-    query_gradient_.write_rows(query_gradient, depth_lanes_,
-                               arguments.outputs[static_cast<std::size_t>(query_leaf_)], head,
-                               query, queries);
+    if (!form_.wants_query || query_gradient_.has_plain_rows()) return;
+    query_gradient_.write_rows(block.gradient.data, depth_lanes_, result, head, query, queries);
   }
 
-  void run_block(const ScoreBlock& block, const device::KernelArguments& arguments, float* scratch,
-                 const Sum& key_sum, const Sum& value_sum) const {
+  Sum start_query_gradient(void* result, std::int64_t head, std::int64_t query,
+                           std::int64_t queries, float* scratch) const {
+    Sum sum{scratch + at_query_gradient_, depth_lanes_};
+    if (query_gradient_.has_plain_rows()) {
+      sum = {static_cast<float*>(const_cast<void*>(query_gradient_.address(result, head, query))),
+             query_gradient_.row_stride()};
+    }
+    for (std::int64_t i = 0; i < queries; ++i)
+      std::fill(sum.row(i), sum.row(i) + depth_lanes_, 0.0f);
+    return sum;
+  }
+
+  void run_block(const ScoreBlock& block, const Queries& queries,
+                 const device::KernelArguments& arguments, float* scratch, const Sum& key_sum,
+                 const Sum& value_sum) const {
     const AttentionLoops& loops = attention_loops();
     const void* const* inputs = arguments.inputs.data();
     const std::int64_t columns = block.columns;
     // Keys are read by elements and by rows.
-    const float* key_rows = scratch + at_key_rows_;
-    std::int64_t key_stride = depth_lanes_;
-    if (key_.has_plain_rows()) {
-      key_rows = static_cast<const float*>(key_.address(inputs[1], block.head, block.key));
-      key_stride = key_.row_stride();
-    } else {
-      key_.read_rows(inputs[1], block.head, block.key, block.keys, scratch + at_key_rows_,
-                     depth_lanes_);
-    }
-    loops.multiply(block.scores, columns, {key_rows, key_stride, 1}, scratch + at_query_columns_,
+    const Rows keys = read_rows(key_, inputs[1], block.head, block.key, block.keys,
+                                scratch + at_key_rows_, depth_lanes_);
+    loops.multiply(block.scores, columns, {keys.data, keys.stride, 1}, scratch + at_query_columns_,
                    columns, block.keys, columns, sizes_.depth, false);
     rules_.apply(block, inputs);
     float* const slopes = scratch + at_slopes_;
@@ -226,11 +261,11 @@ class AttentionBackward final : public KernelBase {
       std::fill(slopes, slopes + block.keys * columns, 0.0f);
     }
     const float* const greatest = scratch + at_rows_;
-    loops.differentiate(block.scores, slopes, block.keys, columns, greatest,
-                        greatest + kQueryBlock, greatest + 2 * kQueryBlock, form_.gradient_scale);
+    loops.differentiate(block.scores, slopes, block.keys, columns, greatest, greatest + kQueryBlock,
+                        greatest + 2 * kQueryBlock, form_.gradient_scale);
     if (form_.wants_value) {
       loops.multiply(value_sum.row(block.key), value_sum.stride, {block.scores, columns, 1},
-                     scratch + at_slope_rows_, value_lanes_, block.keys, value_lanes_,
+                     queries.slopes.data, queries.slopes.stride, block.keys, value_lanes_,
                      block.queries, true);
     }
     ScoreBlock gradients = block;
@@ -238,12 +273,12 @@ class AttentionBackward final : public KernelBase {
     rules_.fill_unseen(gradients, inputs, 0);
     if (form_.wants_key) {
       loops.multiply(key_sum.row(block.key), key_sum.stride, {slopes, columns, 1},
-                     scratch + at_query_rows_, depth_lanes_, block.keys, depth_lanes_,
+                     queries.rows.data, queries.rows.stride, block.keys, depth_lanes_,
                      block.queries, true);
     }
     if (form_.wants_query) {
-      loops.multiply(scratch + at_query_gradient_, depth_lanes_, {slopes, 1, columns}, key_rows,
-                     key_stride, block.queries, depth_lanes_, block.keys, true);
+      loops.multiply(queries.gradient.data, queries.gradient.stride, {slopes, 1, columns},
+                     keys.data, keys.stride, block.queries, depth_lanes_, block.keys, true);
     }
   }
 
@@ -279,10 +314,9 @@ class AttentionBackward final : public KernelBase {
   HeadMatrices query_gradient_, key_gradient_, value_gradient_;
   int first_ = 0, query_leaf_ = -1, key_leaf_ = -1, value_leaf_ = -1;
   std::int64_t heads_ = 1, shares_ = 1, slots_ = 0, slot_floats_ = 0, scratch_ = 0;
-  std::int64_t at_query_columns_ = 0, at_slope_columns_ = 0, at_query_rows_ = 0,
-               at_slope_rows_ = 0, at_output_rows_ = 0, at_key_rows_ = 0, at_value_rows_ = 0,
-               at_scores_ = 0, at_slopes_ = 0, at_query_gradient_ = 0, at_rows_ = 0,
-               at_key_sum_ = 0, at_value_sum_ = 0;
+  std::int64_t at_query_columns_ = 0, at_slope_columns_ = 0, at_query_rows_ = 0, at_slope_rows_ = 0,
+               at_key_rows_ = 0, at_value_rows_ = 0, at_scores_ = 0, at_slopes_ = 0,
+               at_query_gradient_ = 0, at_rows_ = 0, at_key_sum_ = 0, at_value_sum_ = 0;
 };
 
 }  // namespace

@@ -58,6 +58,14 @@ void copy_block(const From* from, std::int64_t row, std::int64_t column, To* to,
 
 }  // namespace
 
+std::int64_t slots_for(const ir::AttentionSizes& sizes, std::int64_t heads, int products) {
+  constexpr double kFlopsPerSlot = 4e6, kMaxSlots = 16;
+  const double flops = 2.0 * products * static_cast<double>(heads) *
+                       static_cast<double>(sizes.queries) * static_cast<double>(sizes.keys) *
+                       static_cast<double>(std::max(sizes.depth, sizes.value_depth));
+  return static_cast<std::int64_t>(std::clamp(flops / kFlopsPerSlot, 1.0, kMaxSlots));
+}
+
 HeadMatrices::HeadMatrices(const ir::Shape& shape, const ir::DimOrder& order)
     : dtype_(shape.dtype()) {
   const ir::Dims strides = ir::row_major_strides(shape.dims());
@@ -103,8 +111,8 @@ void HeadMatrices::read_transposed(const void* data, std::int64_t head, std::int
   }
 }
 
-void HeadMatrices::write_rows(const float* from, std::int64_t stride, void* data,
-                              std::int64_t head, std::int64_t row, std::int64_t rows) const {
+void HeadMatrices::write_rows(const float* from, std::int64_t stride, void* data, std::int64_t head,
+                              std::int64_t row, std::int64_t rows) const {
   visit_float(dtype_, [&](auto zero) {
     auto* to = static_cast<decltype(zero)*>(const_cast<void*>(address(data, head, row)));
     copy_block(from, stride, 1, to, row_stride_, column_stride_, rows, columns_);
@@ -209,8 +217,8 @@ void ScoreRules::fill_unseen(const ScoreBlock& block, const void* const* inputs,
 std::int64_t ScoreRules::seen_blocks(std::int64_t query, std::int64_t queries) const {
   const std::int64_t all = block_count(sizes_.keys, kKeyBlock);
   if (!form_.causal.has_value()) return all;
-  const std::int64_t keys = std::clamp<std::int64_t>(query + queries + *form_.causal, 0,
-                                                     sizes_.keys);
+  const std::int64_t keys =
+      std::clamp<std::int64_t>(query + queries + *form_.causal, 0, sizes_.keys);
   return block_count(keys, kKeyBlock);
 }
 

@@ -18,9 +18,10 @@ inline constexpr std::int64_t kQueryBlock = 64, kKeyBlock = 64;
 constexpr std::int64_t block_count(std::int64_t size, std::int64_t block) {
   return (size + block - 1) / block;
 }
-constexpr std::int64_t in_lanes(std::int64_t size) {
-  return block_count(size, kLanes) * kLanes;
-}
+constexpr std::int64_t in_lanes(std::int64_t size) { return block_count(size, kLanes) * kLanes; }
+
+// Slots with scratch memory of their own that this many products of the scores' size are worth.
+std::int64_t slots_for(const ir::AttentionSizes& sizes, std::int64_t heads, int products);
 
 // An array as one matrix [rows, columns] per head, where it lies.
 class HeadMatrices {

@@ -10,8 +10,6 @@
 namespace plimsoll::kernels {
 namespace {
 
-constexpr std::int64_t kMaxSlots = 16;
-
 // Softmax over blocks of keys with running maxima and sums (Milakov and Gimelshein, 2018; Dao et
 // al., 2022). A task is one block of queries of one head; tasks are dealt to slots, each with
 // scratch memory of its own. The cut depends on shapes alone.
@@ -30,7 +28,7 @@ class AttentionForward final : public KernelBase {
     for (const std::int64_t size : sizes.batch) heads_ *= size;
     query_blocks_ = block_count(sizes.queries, kQueryBlock);
     tasks_ = heads_ * query_blocks_;
-    slots_ = std::min(tasks_, kMaxSlots);
+    slots_ = std::min(tasks_, slots_for(sizes, heads_, 2));
     const auto reserve = [&](std::int64_t floats) {
       const std::int64_t at = slot_floats_;
       slot_floats_ += floats;
@@ -83,7 +81,12 @@ class AttentionForward final : public KernelBase {
     for (std::int64_t i = 0; i < blocks; ++i) {
       if (i == seen && rules_.skips_unseen(greatest, queries)) break;
       const std::int64_t key = i * kKeyBlock;
-      const ScoreBlock block{scratch + at_scores_, columns, head, query, queries, key,
+      const ScoreBlock block{scratch + at_scores_,
+                             columns,
+                             head,
+                             query,
+                             queries,
+                             key,
                              std::min(kKeyBlock, sizes_.keys - key)};
       const StridedMatrix keys = key_.elements(arguments.inputs[1], head, key, block.keys,
                                                scratch + at_key_, in_lanes(sizes_.depth));
@@ -144,7 +147,8 @@ KernelResult make_attention(const ir::Instruction& instruction) {
                          ": the fusion is not the attention that it says");
   }
   std::vector<ir::Shape> operands;
-  for (const ir::Instruction* operand : instruction.operands()) operands.push_back(operand->shape());
+  for (const ir::Instruction* operand : instruction.operands())
+    operands.push_back(operand->shape());
   PLIMSOLL_ASSIGN_OR_RETURN(const ir::AttentionSizes sizes, ir::attention_sizes(*form, operands));
   return form->backward ? make_attention_backward(instruction, *form, sizes)
                         : make_attention_forward(instruction, *form, sizes);

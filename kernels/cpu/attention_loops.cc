@@ -193,8 +193,8 @@ PLIMSOLL_INLINE FloatLanes<W> finite_shift(const FloatLanes<W>& greatest) {
 }
 
 template <int W>
-PLIMSOLL_INLINE void soften(float* scores, std::int64_t keys, std::int64_t columns,
-                            float* greatest, float* sum, float* correction) {
+PLIMSOLL_INLINE void soften(float* scores, std::int64_t keys, std::int64_t columns, float* greatest,
+                            float* sum, float* correction) {
   for (std::int64_t j = 0; j < columns; j += W) {
     const auto before = load<W>(greatest + j);
     auto now = before;
@@ -256,31 +256,29 @@ PLIMSOLL_INLINE void scale_columns(float* c, std::int64_t rows, std::int64_t col
 }
 
 // The loops for one instruction set: W floats a vector, tiles of R rows.
-#define PLIMSOLL_ATTENTION_LOOPS(name, attributes, W, R)                                          \
-  attributes void multiply_##name(float* c, std::int64_t c_stride, StridedMatrix a,               \
-                                  const float* b, std::int64_t b_stride, std::int64_t rows,       \
-                                  std::int64_t columns, std::int64_t depth, bool add) {           \
-    multiply<W, R>(c, c_stride, a, b, b_stride, rows, columns, depth, add);                       \
-  }                                                                                               \
-  attributes void scale_##name(float* x, std::int64_t count, float factor) {                      \
-    scale<W>(x, count, factor);                                                                   \
-  }                                                                                               \
-  attributes void soften_##name(float* scores, std::int64_t keys, std::int64_t columns,           \
-                                float* greatest, float* sum, float* correction) {                 \
-    soften<W>(scores, keys, columns, greatest, sum, correction);                                  \
-  }                                                                                               \
-  attributes void differentiate_##name(float* scores, float* slopes, std::int64_t keys,           \
-                                       std::int64_t columns, const float* greatest,               \
-                                       const float* inverse_sum, const float* delta,              \
-                                       float gradient_scale) {                                    \
-    differentiate<W>(scores, slopes, keys, columns, greatest, inverse_sum, delta,                 \
-                     gradient_scale);                                                             \
-  }                                                                                               \
-  attributes void scale_columns_##name(float* c, std::int64_t rows, std::int64_t columns,         \
-                                       const float* factors) {                                    \
-    scale_columns<W>(c, rows, columns, factors);                                                  \
-  }                                                                                               \
-  constexpr AttentionLoops kLoops_##name = {multiply_##name, scale_##name, soften_##name,         \
+#define PLIMSOLL_ATTENTION_LOOPS(name, attributes, W, R)                                           \
+  attributes void multiply_##name(float* c, std::int64_t c_stride, StridedMatrix a,                \
+                                  const float* b, std::int64_t b_stride, std::int64_t rows,        \
+                                  std::int64_t columns, std::int64_t depth, bool add) {            \
+    multiply<W, R>(c, c_stride, a, b, b_stride, rows, columns, depth, add);                        \
+  }                                                                                                \
+  attributes void scale_##name(float* x, std::int64_t count, float factor) {                       \
+    scale<W>(x, count, factor);                                                                    \
+  }                                                                                                \
+  attributes void soften_##name(float* scores, std::int64_t keys, std::int64_t columns,            \
+                                float* greatest, float* sum, float* correction) {                  \
+    soften<W>(scores, keys, columns, greatest, sum, correction);                                   \
+  }                                                                                                \
+  attributes void differentiate_##name(                                                            \
+      float* scores, float* slopes, std::int64_t keys, std::int64_t columns,                       \
+      const float* greatest, const float* inverse_sum, const float* delta, float gradient_scale) { \
+    differentiate<W>(scores, slopes, keys, columns, greatest, inverse_sum, delta, gradient_scale); \
+  }                                                                                                \
+  attributes void scale_columns_##name(float* c, std::int64_t rows, std::int64_t columns,          \
+                                       const float* factors) {                                     \
+    scale_columns<W>(c, rows, columns, factors);                                                   \
+  }                                                                                                \
+  constexpr AttentionLoops kLoops_##name = {multiply_##name, scale_##name, soften_##name,          \
                                             differentiate_##name, scale_columns_##name};
 
 PLIMSOLL_ATTENTION_LOOPS(baseline, __attribute__((flatten)), 4, 4)
@@ -293,11 +291,10 @@ PLIMSOLL_ATTENTION_LOOPS(avx512, __attribute__((flatten, target("avx512f"))), 16
 
 const AttentionLoops& attention_loops() {
 #if defined(__x86_64__)
-  static const AttentionLoops* const loops = __builtin_cpu_supports("avx512f") ? &kLoops_avx512
-                                             : __builtin_cpu_supports("avx2") &&
-                                                     __builtin_cpu_supports("fma")
-                                                 ? &kLoops_avx2
-                                                 : &kLoops_baseline;
+  static const AttentionLoops* const loops =
+      __builtin_cpu_supports("avx512f")                                 ? &kLoops_avx512
+      : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kLoops_avx2
+                                                                        : &kLoops_baseline;
   return *loops;
 #else
   return kLoops_baseline;

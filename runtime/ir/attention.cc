@@ -64,8 +64,7 @@ class BodyWriter {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       parameters_.push_back(body_.add_parameter(static_cast<std::int64_t>(i), operands[i]));
     }
-    Instruction *q = read(0, form_.query), *k = read(1, form_.key),
-                *v = read(2, form_.value);
+    Instruction *q = read(0, form_.query), *k = read(1, form_.key), *v = read(2, form_.value);
     Instruction* scores = write_scores(q, k);
     if (form_.backward) {
       write_backward(q, k, v, scores);
@@ -76,13 +75,11 @@ class BodyWriter {
   }
 
  private:
-  
-
   Instruction* op(Opcode opcode, std::vector<Instruction*> operands, Attributes attributes = {},
                   const Shape* given = nullptr, std::vector<Computation*> called = {}) {
     if (!status_.ok()) return nullptr;
-    auto built = build(body_, opcode, std::move(operands), std::move(attributes), std::move(called),
-                       given);
+    auto built =
+        build(body_, opcode, std::move(operands), std::move(attributes), std::move(called), given);
     if (!built.ok()) {
       status_ = built.status();
       return nullptr;
@@ -166,8 +163,8 @@ class BodyWriter {
     Instruction* scores = dot(q, rank_ - 1, k, rank_ - 1);
     if (form_.scale != 1) scores = op(Opcode::multiply, {scores, splat(form_.scale)});
     if (form_.bias.has_value()) {
-      Instruction* bias = convert(parameters_[static_cast<std::size_t>(form_.bias_operand())],
-                                  DType::f32);
+      Instruction* bias =
+          convert(parameters_[static_cast<std::size_t>(form_.bias_operand())], DType::f32);
       scores = op(Opcode::add, {scores, broadcast(bias, scores_dims_, *form_.bias)});
     }
     if (form_.mask.has_value()) {
@@ -181,8 +178,8 @@ class BodyWriter {
   void write_forward(Instruction* v, Instruction* scores) {
     Instruction* greatest =
         reduce(scores, Opcode::maximum, -std::numeric_limits<float>::infinity());
-    Instruction* powers = op(Opcode::exponential,
-                             {op(Opcode::subtract, {scores, spread(greatest)})});
+    Instruction* powers =
+        op(Opcode::exponential, {op(Opcode::subtract, {scores, spread(greatest)})});
     Instruction* sum = reduce(powers, Opcode::add, 0);
     Instruction* p = op(Opcode::divide, {powers, spread(sum)});
     Instruction* o = result(dot(p, rank_ - 1, v, rank_ - 2), form_.output);
@@ -194,15 +191,14 @@ class BodyWriter {
     const auto at = [&](int i) { return parameters_[static_cast<std::size_t>(first + i)]; };
     Instruction* o = read(first, form_.output);
     Instruction* g = read(first + 1, form_.output_gradient);
-    Instruction* powers =
-        op(Opcode::exponential, {op(Opcode::subtract, {scores, spread(at(2))})});
+    Instruction* powers = op(Opcode::exponential, {op(Opcode::subtract, {scores, spread(at(2))})});
     Instruction* p = op(Opcode::divide, {powers, spread(at(3))});
     std::vector<Instruction*> results;
     if (form_.wants_query || form_.wants_key) {
       Instruction* dp = dot(g, rank_ - 1, v, rank_ - 1);
       Instruction* delta = reduce(op(Opcode::multiply, {g, o}), Opcode::add, 0);
-      Instruction* ds = where_seen(
-          op(Opcode::multiply, {p, op(Opcode::subtract, {dp, spread(delta)})}), 0);
+      Instruction* ds =
+          where_seen(op(Opcode::multiply, {p, op(Opcode::subtract, {dp, spread(delta)})}), 0);
       if (form_.gradient_scale != 1) ds = op(Opcode::multiply, {ds, splat(form_.gradient_scale)});
       if (form_.wants_query) {
         results.push_back(result(dot(ds, rank_ - 1, k, rank_ - 2), form_.query_gradient));
@@ -271,9 +267,7 @@ bool same_body(const Computation& a, const Computation& b) {
   return root != twin.end() && root->second == b.root();
 }
 
-Status misfit(std::string_view what) {
-  return invalid_argument("attention: " + std::string(what));
-}
+Status misfit(std::string_view what) { return invalid_argument("attention: " + std::string(what)); }
 
 }  // namespace
 

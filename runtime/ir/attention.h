@@ -39,7 +39,7 @@ struct AttentionForm {
   float fill = 0;  // what stands for the score of an unseen key
   // The dims of [batch.., t, s] that the operand has, ascending; absent: no such operand.
   std::optional<std::vector<std::int64_t>> bias, mask;
-  bool statistics = false;  // forward
+  bool statistics = false;                                        // forward
   bool wants_query = true, wants_key = true, wants_value = true;  // backward
   DType result_dtype = DType::f32;
 

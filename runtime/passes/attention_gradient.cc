@@ -424,8 +424,7 @@ class UsesMatcher {
     for (Instruction* at : ordered_products_) {
       const auto product = read_product(at);
       if (!product.has_value()) return false;
-      const Inside& inside =
-          *find(at->operand(find(at->operand(0)) != nullptr ? 0 : 1));
+      const Inside& inside = *find(at->operand(find(at->operand(0)) != nullptr ? 0 : 1));
       const bool over_keys = product->summed == scores_.key_label();
       if (!over_keys && product->summed != scores_.query_label()) return false;
       if (is_probability(inside)) {

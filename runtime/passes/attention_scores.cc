@@ -17,7 +17,6 @@ using ir::Opcode;
 
 namespace {
 
-
 Instruction* through_conversions(Instruction* value) {
   while (is_float_conversion(*value)) value = value->operand(0);
   return value;
@@ -322,7 +321,8 @@ class ScoresMatcher {
 
   DimLabels relabel(const Places& places) const {
     DimLabels labels;
-    for (const int place : places) labels.push_back(scores_.labels[static_cast<std::size_t>(place)]);
+    for (const int place : places)
+      labels.push_back(scores_.labels[static_cast<std::size_t>(place)]);
     return labels;
   }
 

@@ -33,10 +33,10 @@ struct AttentionScores {
   AttentionArray query, key;
   ir::Instruction* bias = nullptr;
   ir::Instruction* mask = nullptr;
-  bool mask_is_negated = false;               // the mask is true where a key is not seen
+  bool mask_is_negated = false;  // the mask is true where a key is not seen
   // The selects' predicates as they stand there, and for which outcome a key is seen.
   std::vector<std::pair<ir::Instruction*, bool>> predicates;
-  ir::AttentionForm form;                     // scale, causal, fill, bias, mask
+  ir::AttentionForm form;                               // scale, causal, fill, bias, mask
   std::unordered_set<const ir::Instruction*> interior;  // from the dot to the exponential
 
   int query_label() const { return batch; }

@@ -43,8 +43,7 @@ bool pays(const AttentionScores& scores, const AttentionUses& uses) {
            kFlopsPerSecond;
   };
   const double passes = uses.has_gradients() ? 12 : 5;
-  const double score_bytes =
-      4 * heads * static_cast<double>(queries) * static_cast<double>(keys);
+  const double score_bytes = 4 * heads * static_cast<double>(queries) * static_cast<double>(keys);
   const double saved = passes * (score_bytes / kBytesPerSecond + kLaunchSeconds);
   const double lost = products(filled(queries, 16)) - products(static_cast<double>(queries));
   return saved > lost;
@@ -129,10 +128,10 @@ class Recognition {
     const auto element = [&](Instruction* at, Instruction* tuple, int index) {
       ir::Attributes attributes;
       attributes.tuple_index = index;
-      return place(at, computation_.insert_before(
-                           at, Opcode::get_tuple_element,
-                           tuple->shape().elements()[static_cast<std::size_t>(index)], {tuple}, {},
-                           std::move(attributes)));
+      return place(
+          at, computation_.insert_before(at, Opcode::get_tuple_element,
+                                         tuple->shape().elements()[static_cast<std::size_t>(index)],
+                                         {tuple}, {}, std::move(attributes)));
     };
     Instruction* const output = element(first, forward, 0);
     // The gradient of half the square of the output is the output.
@@ -144,9 +143,8 @@ class Recognition {
     take_place(uses.output, output);
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const slopes, insert(second, backward, operands));
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      take_place(*gradients[i], gradients.size() == 1
-                                    ? slopes
-                                    : element(second, slopes, static_cast<int>(i)));
+      take_place(*gradients[i],
+                 gradients.size() == 1 ? slopes : element(second, slopes, static_cast<int>(i)));
     }
     return true;
   }

@@ -32,7 +32,8 @@ ir::DimOrder in_order(int rank) {
 // The dims of an array that lies in `order`.
 Shape stored(DType dtype, const std::vector<std::int64_t>& dims, const ir::DimOrder& order) {
   std::vector<std::int64_t> result(dims.size());
-  for (std::size_t i = 0; i < dims.size(); ++i) result[static_cast<std::size_t>(order[i])] = dims[i];
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    result[static_cast<std::size_t>(order[i])] = dims[i];
   return Shape(dtype, ir::Dims(result));
 }
 
@@ -43,8 +44,8 @@ AttentionForm plain_form(bool backward) {
     *order = in_order(4);
   }
   if (backward) {
-    for (ir::DimOrder* order : {&form.output_gradient, &form.query_gradient, &form.key_gradient,
-                                &form.value_gradient}) {
+    for (ir::DimOrder* order :
+         {&form.output_gradient, &form.query_gradient, &form.key_gradient, &form.value_gradient}) {
       *order = in_order(4);
     }
   }
@@ -188,8 +189,8 @@ TEST(Attention, ManyHeadsShareSlots) {
 
 TEST(Attention, LengthsOfQueriesAndKeysMayDiffer) {
   AttentionForm form;
-  for (const auto& [queries, keys] : {std::pair<std::int64_t, std::int64_t>{1, 200}, {200, 3},
-                                     {70, 130}, {130, 70}}) {
+  for (const auto& [queries, keys] :
+       {std::pair<std::int64_t, std::int64_t>{1, 200}, {200, 3}, {70, 130}, {130, 70}}) {
     form.causal.reset();
     check_both(form, {1, 2, queries, keys, 16, 16});
     // The last query sees the last key.
@@ -320,8 +321,8 @@ TEST(Attention, BitsDoNotDependOnThreads) {
 TEST(Attention, WorkspaceDoesNotGrowWithTheScores) {
   for (const bool backward : {false, true}) {
     const auto bytes = [&](std::int64_t length) {
-      const auto module = module_of(plain_form(backward), {1, 1, length, length, 64, 64},
-                                    DType::f32);
+      const auto module =
+          module_of(plain_form(backward), {1, 1, length, length, 64, 64}, DType::f32);
       return (*make_kernel(*module->entry()->root()))->workspace_bytes();
     };
     EXPECT_LE(bytes(8192), 2 * bytes(4096));

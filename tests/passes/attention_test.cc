@@ -81,7 +81,8 @@ TEST(RecognizeAttention, ComposedCausalAttentionBecomesOneKernel) {
 TEST(RecognizeAttention, WritesOfTheSameMeaningAreTheSame) {
   const std::string scores = replaced(kCausal, "multiply(products, cs)", "divide(products, cs)");
   EXPECT_EQ(config_after(scores), "\"attention scale=4 causal=0 fill=-1e+09\"");
-  std::string later = replaced(kCausal, "compare(i, j), direction=GE", "compare(j, i), direction=LT");
+  std::string later =
+      replaced(kCausal, "compare(i, j), direction=GE", "compare(j, i), direction=LT");
   EXPECT_EQ(config_after(later), "\"attention scale=0.25 causal=-1 fill=-1e+09\"");
   later = replaced(kCausal, "compare(i, j), direction=GE", "compare(j, i), direction=GT");
   later = replaced(later, "select(seen, scaled, lows)", "select(seen, lows, scaled)");
@@ -111,8 +112,8 @@ TEST(RecognizeAttention, NearMissesStayAsTheyAre) {
   EXPECT_EQ(config_after(replaced(text, "(f32[2,70,16]) tuple(o)",
                                   "(f32[2,70,16], f32[2,70,70]) tuple(o, products)")),
             "");
-  EXPECT_EQ(config_after(replaced(text, "(f32[2,70,16]) tuple(o)",
-                                  "(f32[2,70,16], f32[2,70]) tuple(o, l)")),
+  EXPECT_EQ(config_after(
+                replaced(text, "(f32[2,70,16]) tuple(o)", "(f32[2,70,16], f32[2,70]) tuple(o, l)")),
             "");
   // Softmax over the queries.
   std::string queries = replaced(text, "reduce(powers, zero), dimensions={2}",
@@ -172,7 +173,8 @@ TEST(RecognizeAttention, FoundAgainInItsOwnText) {
 
 TEST(RecognizeAttention, FewScoresStayComposed) {
   std::string text = kCausal;
-  for (std::size_t at = 0; (at = text.find("70", at)) != std::string::npos;) text.replace(at, 2, "1");
+  for (std::size_t at = 0; (at = text.find("70", at)) != std::string::npos;)
+    text.replace(at, 2, "1");
   for (std::size_t at = 0; (at = text.find("16]", at)) != std::string::npos;) {
     text.replace(at, 3, "4096]");
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plimsoll/ops/activation.hpp"
+#include "plimsoll/ops/attention.hpp"
 #include "plimsoll/ops/contraction.hpp"
 #include "plimsoll/ops/elementwise.hpp"
 #include "plimsoll/ops/indexing.hpp"

@@ -465,6 +465,24 @@ PLM_EXPORT plm_status* plm_op(plm_context* context, plm_opcode opcode,
                               const plm_op_attributes* attributes, plm_tensor** out,
                               size_t out_count);
 
+typedef struct plm_attention_options {
+  size_t struct_size;
+  double scale;            // of the products; 0: 1 / sqrt(depth)
+  int causal;              // nonzero: the last query sees every key, each before it one less
+  const plm_tensor* mask;  // pred, broadcast to [.., queries, keys]: which keys are seen; NULL: all
+  const plm_tensor* bias;  // floating, broadcast likewise, added to the scaled products; NULL: none
+} plm_attention_options;
+
+// softmax(scale * query key^T + bias) value, softmax over the keys that are seen, for queries
+// [.., queries, depth], keys [.., keys, depth] and values [.., keys, value depth] of one floating
+// dtype: [.., queries, value depth]. Scores are f32 (f64 for f64). A query that sees no key gets
+// the mean of all values. Recorded as plain operations, which compilation makes one kernel of, and
+// one of their gradient, neither of which holds the scores (PLIMSOLL_ATTENTION; not with f64, not
+// where the bias has a gradient). `options` may be NULL.
+PLM_EXPORT plm_status* plm_attention(plm_context* context, const plm_tensor* query,
+                                     const plm_tensor* key, const plm_tensor* value,
+                                     const plm_attention_options* options, plm_tensor** out);
+
 // The value of `tensor`, through which no gradient flows.
 PLM_EXPORT plm_status* plm_stop_gradient(plm_context* context, const plm_tensor* tensor,
                                          plm_tensor** out);
