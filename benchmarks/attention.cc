@@ -71,9 +71,7 @@ class Side {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }
 
-  std::int64_t extra_bytes() {
-    return context_.memory().peak_bytes - held_bytes_ - results_bytes_;
-  }
+  std::int64_t extra_bytes() { return context_.memory().peak_bytes - held_bytes_ - results_bytes_; }
 
  private:
   const char* mode_;

@@ -135,8 +135,8 @@ class Writer {
     if (keys != queries) {
       row = e_.add(row, e_.fill(*row.get(), static_cast<double>(keys - queries)));
     }
-    const NodeRef sees = e_.compare(ir::ComparisonDirection::ge, row,
-                                    e_.iota(ir::DType::s32, matrix, 1));
+    const NodeRef sees =
+        e_.compare(ir::ComparisonDirection::ge, row, e_.iota(ir::DType::s32, matrix, 1));
     return e_.broadcast(sees, dims_, {last_ - 1, last_});
   }
 

@@ -102,8 +102,8 @@ Step step(const Sizes& s, bool causal, const std::vector<double>& q, const std::
                value = from_doubles(v, columns);
   const Tensor output = attention(query, key, value, {.causal = causal});
   std::vector<Tensor> all = {output};
-  for (const Tensor& g : gradients(sum(output * from_doubles(w, rows)),
-                                    std::vector<Tensor>{query, key, value})) {
+  for (const Tensor& g :
+       gradients(sum(output * from_doubles(w, rows)), std::vector<Tensor>{query, key, value})) {
     all.push_back(g);
   }
   eval(all);
@@ -237,9 +237,8 @@ TEST(Attention, MaskAndBiasBroadcastAndRowsWithoutKeysGetTheMean) {
   const Tensor q = ones({2, 3, 4}), k = ones({2, 5, 4});
   const Tensor v = reshape(iota({10}, 0, DType::f32), {2, 5, 1});
   // The first batch sees key 3 only, the second none.
-  Tensor mask = Tensor::from_host<bool>({false, false, false, true, false, false, false, false,
-                                         false, false},
-                                        {2, 1, 5});
+  Tensor mask = Tensor::from_host<bool>(
+      {false, false, false, true, false, false, false, false, false, false}, {2, 1, 5});
   const Floats masked = attention(q, k, v, {.mask = mask}).to_vector<float>();
   for (std::size_t i = 0; i < 3; ++i) EXPECT_FLOAT_EQ(masked[i], 3);
   for (std::size_t i = 3; i < 6; ++i) EXPECT_FLOAT_EQ(masked[i], 7);
@@ -274,8 +273,9 @@ TEST(Attention, SaysWhatDoesNotFit) {
     }
     return "";
   };
-  EXPECT_NE(message([] { attention(ones({2, 3, 4}), ones({2, 5, 6}), ones({2, 5, 4})); })
-                .find("queries f32[2,3,4], keys f32[2,5,6] and values f32[2,5,4]"),
+  EXPECT_NE(message([] {
+              attention(ones({2, 3, 4}), ones({2, 5, 6}), ones({2, 5, 4}));
+            }).find("queries f32[2,3,4], keys f32[2,5,6] and values f32[2,5,4]"),
             std::string::npos);
   EXPECT_NE(message([] {
               attention(ones({3, 4}), ones({5, 4}), ones({5, 4}), {.mask = ones({5})});
