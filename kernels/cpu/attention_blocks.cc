@@ -2,6 +2,7 @@
 #include "kernels/cpu/attention_blocks.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cpu/kernel_base.h"
 #include "kernels/cpu/numeric.h"
@@ -56,6 +57,45 @@ void copy_block(const From* from, std::int64_t row, std::int64_t column, To* to,
   }
 }
 
+// to[c * stride + r] = from[r * row + c], whole vectors at a time.
+template <typename From>
+void read_columns(const From* from, std::int64_t row, float* to, std::int64_t stride,
+                  std::int64_t rows, std::int64_t columns) {
+  const std::int64_t whole_rows = rows / kLanes * kLanes, whole = columns / kLanes * kLanes;
+  for (std::int64_t r = 0; r < whole_rows; r += kLanes) {
+    for (std::int64_t c = 0; c < whole; c += kLanes) {
+      const From* tile = from + r * row + c;
+      if constexpr (std::is_same_v<From, float>) {
+        attention_loops().transpose(tile, row, to + c * stride + r, stride);
+      } else {
+        float wide[kLanes * kLanes];
+        copy_block(tile, row, 1, wide, kLanes, 1, kLanes, kLanes);
+        attention_loops().transpose(wide, kLanes, to + c * stride + r, stride);
+      }
+    }
+  }
+  copy_block(from + whole, row, 1, to + whole * stride, 1, stride, whole_rows, columns - whole);
+  copy_block(from + whole_rows * row, row, 1, to + whole_rows, 1, stride, rows - whole_rows,
+             columns);
+}
+
+// to[r * row + c] = from[c * stride + r], likewise.
+template <typename To>
+void write_columns(const float* from, std::int64_t stride, To* to, std::int64_t row,
+                   std::int64_t rows, std::int64_t columns) {
+  const std::int64_t whole_rows = rows / kLanes * kLanes, whole = columns / kLanes * kLanes;
+  for (std::int64_t r = 0; r < whole_rows; r += kLanes) {
+    for (std::int64_t c = 0; c < whole; c += kLanes) {
+      float tile[kLanes * kLanes];
+      attention_loops().transpose(from + c * stride + r, stride, tile, kLanes);
+      copy_block(tile, kLanes, 1, to + r * row + c, row, 1, kLanes, kLanes);
+    }
+  }
+  copy_block(from + whole * stride, 1, stride, to + whole, row, 1, whole_rows, columns - whole);
+  copy_block(from + whole_rows, 1, stride, to + whole_rows * row, row, 1, rows - whole_rows,
+             columns);
+}
+
 }  // namespace
 
 std::int64_t slots_for(const ir::AttentionSizes& sizes, std::int64_t heads, int products) {
@@ -104,6 +144,7 @@ void HeadMatrices::read_transposed(const void* data, std::int64_t head, std::int
                                    std::int64_t rows, float* to, std::int64_t stride) const {
   visit_float(dtype_, [&](auto zero) {
     const auto* from = static_cast<const decltype(zero)*>(address(data, head, row));
+    if (column_stride_ == 1) return read_columns(from, row_stride_, to, stride, rows, columns_);
     copy_block(from, row_stride_, column_stride_, to, 1, stride, rows, columns_);
   });
   for (std::int64_t c = 0; c < columns_; ++c) {
@@ -123,6 +164,7 @@ void HeadMatrices::write_transposed(const float* from, std::int64_t stride, void
                                     std::int64_t head, std::int64_t row, std::int64_t rows) const {
   visit_float(dtype_, [&](auto zero) {
     auto* to = static_cast<decltype(zero)*>(const_cast<void*>(address(data, head, row)));
+    if (column_stride_ == 1) return write_columns(from, stride, to, row_stride_, rows, columns_);
     copy_block(from, 1, stride, to, row_stride_, column_stride_, rows, columns_);
   });
 }
@@ -223,8 +265,6 @@ std::int64_t ScoreRules::seen_blocks(std::int64_t query, std::int64_t queries) c
 }
 
 bool ScoreRules::skips_unseen(const float* greatest, std::int64_t queries) const {
-  // exp of this and less is below the least subnormal.
-  constexpr float kZeroPower = -104;
   for (std::int64_t q = 0; q < queries; ++q) {
     if (!(form_.fill - greatest[q] < kZeroPower)) return false;
   }

@@ -10,6 +10,10 @@ namespace plimsoll::kernels {
 
 inline constexpr std::int64_t kLanes = 16;
 
+// A score this far below the greatest of its row, or farther, has the power zero: the least normal
+// number is just above.
+inline constexpr float kZeroPower = -87.3f;
+
 // A matrix of which single elements are read: element (i, k) is data[i * row + k * column].
 struct StridedMatrix {
   const float* data;
@@ -21,6 +25,8 @@ struct AttentionLoops {
   void (*multiply)(float* c, std::int64_t c_stride, StridedMatrix a, const float* b,
                    std::int64_t b_stride, std::int64_t rows, std::int64_t columns,
                    std::int64_t depth, bool add);
+  // to[j][i] = from[i][j], for i, j < kLanes.
+  void (*transpose)(const float* from, std::int64_t from_stride, float* to, std::int64_t to_stride);
   // x[i] *= factor, for i < count, a multiple of kLanes.
   void (*scale)(float* x, std::int64_t count, float factor);
   // One step of softmax down the columns of scores[keys][columns]: greatest and sum so far are
