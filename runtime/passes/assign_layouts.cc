@@ -75,6 +75,12 @@ class LayoutAssignment {
   explicit LayoutAssignment(Computation& computation) : computation_(computation) {}
 
   bool run() {
+    const auto& instructions = computation_.instructions();
+    if (std::none_of(instructions.begin(), instructions.end(), [](const auto& instruction) {
+          return instruction->opcode() == Opcode::convolution;
+        })) {
+      return false;
+    }
     find_regions();
     choose_orders();
     if (orders_.empty()) return false;
@@ -91,11 +97,16 @@ class LayoutAssignment {
     return takes_any_order(instruction) && !is_free(instruction) && instruction.shape().rank() > 2;
   }
 
+  // Null for what is in none.
   const Instruction* region_of(const Instruction* value) {
-    const auto it = parents_.find(value);
+    auto it = parents_.find(value);
     if (it == parents_.end()) return nullptr;
-    if (it->second == value) return value;
-    return it->second = region_of(it->second);
+    while (it->second != it->first) {
+      const auto above = parents_.find(it->second);
+      it->second = above->second;
+      it = above;
+    }
+    return it->first;
   }
 
   void find_regions() {
@@ -104,8 +115,12 @@ class LayoutAssignment {
       parents_.emplace(instruction.get(), instruction.get());
       for (const int i : corresponding_operands(*instruction)) {
         const Instruction* region = region_of(instruction->operand(i));
-        if (region != nullptr) parents_[region] = region_of(instruction.get());
+        if (region != nullptr) parents_[region_of(instruction.get())] = region;
       }
+    }
+    for (const auto& instruction : computation_.instructions()) {
+      const Instruction* region = region_of(instruction.get());
+      if (region != nullptr) members_[region].push_back(instruction.get());
     }
   }
 
@@ -140,9 +155,8 @@ class LayoutAssignment {
     constexpr std::int64_t kNever = std::int64_t{1} << 62;
     std::unordered_map<const Instruction*, bool> counted;
     std::int64_t bytes = 0;
-    for (const auto& owned : computation_.instructions()) {
-      const Instruction& value = *owned;
-      if (region_of(&value) != region) continue;
+    for (const Instruction* member : members_[region]) {
+      const Instruction& value = *member;
       if (!allows_order(value, order)) return kNever;
       for (const int i : corresponding_operands(value)) {
         const Instruction* operand = value.operand(i);
@@ -276,7 +290,8 @@ class LayoutAssignment {
 
   Computation& computation_;
   std::unordered_map<const Instruction*, const Instruction*> parents_;
-  std::unordered_map<const Instruction*, DimensionOrder> orders_;  // by region
+  std::unordered_map<const Instruction*, std::vector<const Instruction*>> members_;  // by region
+  std::unordered_map<const Instruction*, DimensionOrder> orders_;                    // by region
 
   std::vector<Instruction*> order_;  // the new schedule
   std::unordered_map<const Instruction*, Instruction*> moved_, back_;
