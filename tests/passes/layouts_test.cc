@@ -161,6 +161,48 @@ ENTRY e {
   EXPECT_EQ(module->entry()->root()->operand(0)->shape().dims(), (ir::Dims{8, 16, 14, 14}));
 }
 
+// A body's own parameter and result keep the shape that the loop gives them.
+TEST(AssignLayouts, LoopBodiesAreRelaidInside) {
+  const auto module = parse(R"(HloModule m
+body {
+  p = (s32[], f32[2,3,6,6], f32[3,3,3,3]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[2,3,6,6] get-tuple-element(p), index=1
+  w = f32[3,3,3,3] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  a = f32[2,3,6,6] convolution(x, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01
+  b = f32[2,3,6,6] tanh(a)
+  c = f32[2,3,6,6] convolution(b, w), window={size=3x3 pad=1_1x1_1}, dim_labels=bf01_oi01->bf01
+  d = f32[2,3,6,6] tanh(c)
+  ROOT t = (s32[], f32[2,3,6,6], f32[3,3,3,3]) tuple(next, d, w)
+}
+condition {
+  p = (s32[], f32[2,3,6,6], f32[3,3,3,3]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  three = s32[] constant(3)
+  ROOT r = pred[] compare(i, three), direction=LT
+}
+ENTRY e {
+  x = f32[2,3,6,6] parameter(0)
+  w = f32[3,3,3,3] parameter(1)
+  zero = s32[] constant(0)
+  t = (s32[], f32[2,3,6,6], f32[3,3,3,3]) tuple(zero, x, w)
+  l = (s32[], f32[2,3,6,6], f32[3,3,3,3]) while(t), condition=condition, body=body
+  ROOT r = f32[2,3,6,6] get-tuple-element(l), index=1
+})");
+  const auto arguments = cases::random_arguments(*module, 3);
+  const auto expected = ir::interpret(*module, arguments);
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  const Result<bool> changed = assign_layouts(*module);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_TRUE(*changed);
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).to_string();
+  const auto actual = ir::interpret(*module, arguments);
+  ASSERT_TRUE(actual.ok()) << actual.status().to_string();
+  EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
+}
+
 TEST(AssignLayouts, KeepsTheBitsOfRandomNetworks) {
   int relaid = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
