@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one element of each transcendental function costs in a kernel of ours on one thread, with data in the first-level
-// cache, beside the C library in the same run: its vector functions (libmvec) where it has them. Prints one JSON object:
-// nanoseconds an element, ours over the library's (below 1: ours is faster). Medians of interleaved rounds.
+// What one element of each transcendental function costs in a kernel of ours on one thread, with
+// data in the first-level cache, beside the C library in the same run: its vector functions
+// (libmvec) where it has them. Prints one JSON object: nanoseconds an element, ours over the
+// library's (below 1: ours is faster). Medians of interleaved rounds.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -33,20 +34,13 @@ struct Function {
 };
 
 const Function kFunctions[] = {
-    {"exp", "exponential", -20, 20},
-    {"expm1", "exponential-minus-one", -5, 5},
-    {"log", "log", 0.01, 100},
-    {"log1p", "log-plus-one", -0.9, 10},
-    {"tanh", "tanh", -5, 5},
-    {"logistic", "logistic", -10, 10},
-    {"sin", "sine", -100, 100},
-    {"cos", "cosine", -100, 100},
-    {"tan", "tan", -100, 100},
-    {"erf", "erf", -4, 4},
-    {"cbrt", "cbrt", -100, 100},
-    {"rsqrt", "rsqrt", 0.01, 100},
-    {"pow", "power", 0.01, 20, 2},
-    {"atan2", "atan2", 0.01, 20, 2},
+    {"exp", "exponential", -20, 20}, {"expm1", "exponential-minus-one", -5, 5},
+    {"log", "log", 0.01, 100},       {"log1p", "log-plus-one", -0.9, 10},
+    {"tanh", "tanh", -5, 5},         {"logistic", "logistic", -10, 10},
+    {"sin", "sine", -100, 100},      {"cos", "cosine", -100, 100},
+    {"tan", "tan", -100, 100},       {"erf", "erf", -4, 4},
+    {"cbrt", "cbrt", -100, 100},     {"rsqrt", "rsqrt", 0.01, 100},
+    {"pow", "power", 0.01, 20, 2},   {"atan2", "atan2", 0.01, 20, 2},
 };
 
 // A stretch of `buffer` that begins on a cache line, as buffers of a device do.
@@ -97,7 +91,8 @@ Result<nlohmann::json> measure(const Function& f, const char* dtype, jit::Compil
   auto result = numbers<T>(0, 1);
   const std::vector<const void*> inputs = {aligned(x), aligned(y)};
   void* const outputs[] = {aligned(result)};
-  const std::span<const void* const> arguments(inputs.data(), static_cast<std::size_t>(f.arguments));
+  const std::span<const void* const> arguments(inputs.data(),
+                                               static_cast<std::size_t>(f.arguments));
   Status status;
   const auto ours = [&] {
     const Status done = kernel->launch(*stream, {arguments, outputs, nullptr});

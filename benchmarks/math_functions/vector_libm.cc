@@ -7,7 +7,7 @@
 
 // libmvec's functions, under the names of the x86-64 vector function ABI.
 extern "C" {
-#define DECLARE(name)                  \
+#define DECLARE(name)                 \
   __m512 _ZGVeN16v_##name##f(__m512); \
   __m512d _ZGVeN8v_##name(__m512d);
 DECLARE(exp)
@@ -77,17 +77,27 @@ T rsqrt(T x, T) {
   return 1 / std::sqrt(x);
 }
 
-#define UNARY(name)                                                                      \
-  {#name, vectors32<_ZGVeN16v_##name##f>, vectors64<_ZGVeN8v_##name>,                    \
-   scalars<float, [](float x, float) -> float { return std::name(x); }>,                 \
+#define UNARY(name)                                                      \
+  {#name, vectors32<_ZGVeN16v_##name##f>, vectors64<_ZGVeN8v_##name>,    \
+   scalars<float, [](float x, float) -> float { return std::name(x); }>, \
    scalars<double, [](double x, double) -> double { return std::name(x); }>}
-#define BINARY(name)                                                                     \
-  {#name, vectors32<_ZGVeN16vv_##name##f>, vectors64<_ZGVeN8vv_##name>,                  \
-   scalars<float, [](float x, float y) -> float { return std::name(x, y); }>,            \
+#define BINARY(name)                                                          \
+  {#name, vectors32<_ZGVeN16vv_##name##f>, vectors64<_ZGVeN8vv_##name>,       \
+   scalars<float, [](float x, float y) -> float { return std::name(x, y); }>, \
    scalars<double, [](double x, double y) -> double { return std::name(x, y); }>}
 const Row kRows[] = {
-    UNARY(exp),  UNARY(expm1), UNARY(log), UNARY(log1p), UNARY(tanh), UNARY(sin), UNARY(cos),
-    UNARY(tan),  UNARY(erf),   UNARY(cbrt), BINARY(pow),  BINARY(atan2),
+    UNARY(exp),
+    UNARY(expm1),
+    UNARY(log),
+    UNARY(log1p),
+    UNARY(tanh),
+    UNARY(sin),
+    UNARY(cos),
+    UNARY(tan),
+    UNARY(erf),
+    UNARY(cbrt),
+    BINARY(pow),
+    BINARY(atan2),
     {"logistic", nullptr, nullptr, scalars<float, logistic>, scalars<double, logistic>},
     {"rsqrt", nullptr, nullptr, scalars<float, rsqrt>, scalars<double, rsqrt>},
 };

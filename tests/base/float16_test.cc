@@ -40,14 +40,13 @@ double defined_value(std::uint32_t bits) {
                          : sign * std::numeric_limits<double>::infinity();
   }
   const int implied = exponent == 0 ? 0 : 1 << F::kMantissaBits;
-  return sign * std::ldexp(mantissa + implied,
-                           std::max(exponent, 1) - kBias - F::kMantissaBits);
+  return sign * std::ldexp(mantissa + implied, std::max(exponent, 1) - kBias - F::kMantissaBits);
 }
 
 // The bits of infinity, which follow those of the largest finite value.
 template <typename T>
-constexpr std::uint32_t kInfinityBits = ((1u << Format<T>::kExponentBits) - 1)
-                                        << Format<T>::kMantissaBits;
+constexpr std::uint32_t kInfinityBits =
+    ((1u << Format<T>::kExponentBits) - 1) << Format<T>::kMantissaBits;
 
 template <typename T>
 class SmallFloat : public ::testing::Test {};

@@ -7,10 +7,14 @@
 namespace plimsoll::jit::testing {
 namespace {
 
-constexpr const char* kOpcodes[] = {
-    "exponential", "exponential-minus-one", "log",  "log-plus-one", "logistic", "tanh",  "sine",
-    "cosine",      "tan",                   "erf",  "sqrt",         "rsqrt",    "cbrt",  "power",
-    "atan2"};
+constexpr const char* kOpcodes[] = {"exponential", "exponential-minus-one",
+                                    "log",         "log-plus-one",
+                                    "logistic",    "tanh",
+                                    "sine",        "cosine",
+                                    "tan",         "erf",
+                                    "sqrt",        "rsqrt",
+                                    "cbrt",        "power",
+                                    "atan2"};
 
 // A whole number of 16 values and of 13: every bit pattern, small and huge magnitudes side by side.
 constexpr std::int64_t kCount = 16 * 13 * 5;
@@ -20,10 +24,18 @@ ir::Literal mixed_values(ir::DType dtype, std::uint64_t seed) {
   cases::Random random(seed);
   ir::Literal literal(ir::Shape(dtype, {kCount}));
   T* data = literal.mutable_data<T>();
-  const T specials[] = {T(0), -T(0), T(1), -T(1), std::numeric_limits<T>::infinity(),
-                        -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(),
-                        std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::max(),
-                        T(1e9), T(-1e30), T(3)};
+  const T specials[] = {T(0),
+                        -T(0),
+                        T(1),
+                        -T(1),
+                        std::numeric_limits<T>::infinity(),
+                        -std::numeric_limits<T>::infinity(),
+                        std::numeric_limits<T>::quiet_NaN(),
+                        std::numeric_limits<T>::denorm_min(),
+                        std::numeric_limits<T>::max(),
+                        T(1e9),
+                        T(-1e30),
+                        T(3)};
   for (std::int64_t i = 0; i < kCount; ++i) {
     switch (random.below(4)) {
       case 0:
@@ -41,16 +53,15 @@ ir::Literal mixed_values(ir::DType dtype, std::uint64_t seed) {
 
 ir::Literal part(const ir::Literal& whole, std::int64_t first, std::int64_t count) {
   const auto size = static_cast<std::size_t>(ir::dtype_bytes(whole.shape().dtype()));
-  return ir::Literal::from_bytes(
-      ir::Shape(whole.shape().dtype(), {count}),
-      whole.bytes().subspan(static_cast<std::size_t>(first) * size,
-                            static_cast<std::size_t>(count) * size));
+  return ir::Literal::from_bytes(ir::Shape(whole.shape().dtype(), {count}),
+                                 whole.bytes().subspan(static_cast<std::size_t>(first) * size,
+                                                       static_cast<std::size_t>(count) * size));
 }
 
 class VectorMath : public ::testing::TestWithParam<const char*> {};
 
-// A kernel's vectors are as wide as its row, up to the machine's: 1 value is scalar code, 2, 4 and 8
-// are vectors of so many, 3, 7 and 13 have idle lanes, 64 is a loop, 1040 / 13 = 80 a longer one.
+// A kernel's vectors are as wide as its row, up to the machine's: 1 value is scalar code, 2, 4 and
+// 8 are vectors of so many, 3, 7 and 13 have idle lanes, 64 is a loop, 1040 / 13 = 80 a longer one.
 TEST_P(VectorMath, HasTheBitsOfPlainCodeAtEveryWidthAndInEveryLane) {
   const std::string opcode = GetParam();
   const bool binary = opcode == "power" || opcode == "atan2";

@@ -14,20 +14,24 @@ V exp(const V& x) {
 
 template <typename V>
 V expm1(const V& x) {
-  static constexpr double kSeries[] = {
-      0x1.fffffffff793cp-2,  0x1.555555556780dp-3,  0x1.555555739a74ap-5,  0x1.111110e07fccdp-7,
-      0x1.6c164ea17cd01p-10, 0x1.a01a7e76f19b4p-13, 0x1.a159eeaab1501p-16, 0x1.71e95a9cce3a7p-19};
-  const V highest = like(x, 89.0f);
-  const V lowest = like(x, -50.0f);
-  V clamped = select(x > highest, highest, x);
-  clamped = select(clamped < lowest, lowest, clamped);
-  const auto wide = widen(clamped);
-  const auto count = round_even(wide * like(wide, 0x1.71547652b82fep+0));
-  const auto r = fma(count, like(wide, -0x1.62e42fefa39efp-1), wide);
-  const auto tail = fma(r * r, parts::horner(r, kSeries), r);
-  const auto scale = parts::wide_power_of_two(parts::integer_of(narrow(count)));
-  const V result = narrow(fma(scale, tail, scale - like(wide, 1.0)));
-  return select(x == like(x, 0.0f), x, result);
+  static constexpr float kSeries[] = {0x1.555556p-3f, 0x1.5554f2p-5f, 0x1.1110a2p-7f,
+                                      0x1.6d4112p-10f, 0x1.a18b7ep-13f};
+  const auto exponent = parts::reduce_exponent(parts::clamped(x, -20.0f, 89.0f));
+  const auto& r = exponent.r;
+  // e^r - 1 = r + r^2/2 + ..., of which the first two are kept as a pair.
+  const auto square = two_product(r.high, r.high);
+  const V half = like(x, 0.5f);
+  const auto sum = fast_two_sum(r.high, square.high * half);
+  const V rest =
+      fma(square.high * r.high, parts::horner(r.high, kSeries), fma(square.low, half, r.low)) +
+      sum.low;
+  // Half of the result, which does not overflow before it: 2^(n-1) * (1 + sum + rest) - 1/2.
+  const V scale = parts::power_of_two(exponent.n - like(exponent.n, std::int32_t{1}));
+  const auto shifted = fast_two_sum(scale, -half);
+  const auto result = two_sum(shifted.high, scale * sum.high);
+  const V low = fma(scale, rest, result.low + shifted.low);
+  const V value = (result.high + low) * like(x, 2.0f);
+  return select(parts::magnitude(x) < like(x, 0x1p-30f), x, value);
 }
 
 template <typename V>

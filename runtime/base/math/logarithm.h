@@ -1,51 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/base/math/pair.h"
 #include "runtime/base/math/parts.h"
 
 // log and log1p for any f32 value type (scalar.h). Errors are in docs/numerics.md.
 namespace plimsoll::math {
+namespace parts {
 
+// a = 2^exponent * (1 + f) with 1 + f in [2/3, 4/3), for positive normal a.
+template <typename V, typename I>
+struct Logarithm {
+  I exponent;
+  V f;
+};
 template <typename V>
-V log(const V& x) {
+auto split(const V& a) {
+  const auto bits = bits_of(a);
+  const auto exponent_bits =
+      (bits - like(bits, std::int32_t{0x3f2aaaab})) & like(bits, std::int32_t{-0x800000});
+  return Logarithm<V, std::decay_t<decltype(bits)>>{
+      exponent_bits >> 23, from_bits(bits - exponent_bits) - like(a, 1.0f)};
+}
+
+// exponent * ln(2) + log(1 + f + low).
+template <typename V>
+V log_of_parts(const V& exponent, const V& f, const V& low) {
   // log(1+f) = f - f^2/2 + ... on [-1/3, 1/3].
   static constexpr float kSeries[] = {
       -0x1p-1f,       0x1.555558p-2f,  -0x1.fffe28p-3f, 0x1.99968cp-3f,  -0x1.55b1d0p-3f,
       0x1.250bc6p-3f, -0x1.f171fep-4f, 0x1.b6af3ap-4f,  -0x1.0af51ep-3f, 0x1.f22602p-4f};
-  const V zero = like(x, 0.0f);
+  V rest = fma(f * f, horner(f, kSeries), fma(-low, f, low));
+  // ln(2) in two parts, the first so short that its product is exact.
+  rest = fma(exponent, like(f, 0x1.7f7d1cp-20f), rest);
+  const auto sum = fast_two_sum(exponent * like(f, 0x1.62e4p-1f), f);
+  return sum.high + (sum.low + rest);
+}
+
+template <typename V>
+V log_special(const V& x, const V& pole, const V& result) {
+  const V finite = select(x == like(x, kInfinity), x, result);
+  const V defined = select(x < pole, like(x, kNan), finite);
+  const V value = select(x == pole, like(x, -kInfinity), defined);
+  return select(x != x, x, value);
+}
+
+}  // namespace parts
+
+template <typename V>
+V log(const V& x) {
   const auto tiny = x < like(x, parts::kSmallestNormal);
-  const V normal = select(tiny, x * like(x, 0x1p23f), x);
-  const auto bits = bits_of(normal);
-  // 0x3f2aaaab is 2/3: the mantissa goes to [2/3, 4/3).
-  const auto exponent_bits =
-      (bits - like(bits, std::int32_t{0x3f2aaaab})) & like(bits, std::int32_t{-0x800000});
-  const V f = from_bits(bits - exponent_bits) - like(x, 1.0f);
-  const V exponent = to_float(exponent_bits >> 23) - select(tiny, like(x, 23.0f), zero);
-  const V mantissa_log = fma(f * f, parts::horner(f, kSeries), f);
-  V result = fma(exponent, like(x, 0x1.62e43p-1f), mantissa_log);
-  result = select(x == like(x, parts::kInfinity), x, result);
-  result = select(x < zero, like(x, parts::kNan), result);
-  result = select(x == zero, like(x, -parts::kInfinity), result);
-  return select(x != x, x, result);
+  const auto split = parts::split(select(tiny, x * like(x, 0x1p23f), x));
+  const V zero = like(x, 0.0f);
+  const V exponent = to_float(split.exponent) - select(tiny, like(x, 23.0f), zero);
+  return parts::log_special(x, zero, parts::log_of_parts(exponent, split.f, zero));
 }
 
 template <typename V>
 V log1p(const V& x) {
-  const auto wide = widen(x);
-  const auto one = like(wide, 1.0);
-  const auto bits = bits_of(narrow(wide + one));
-  // 0x3f3504f3 is sqrt(1/2). 1 + x is scaled without ever being rounded when x is small.
-  const auto exponent = (bits - like(bits, std::int32_t{0x3f3504f3})) >> 23;
-  const auto scale = parts::wide_power_of_two(like(bits, 0) - exponent);
-  const auto f = fma(scale, wide, scale - one);
-  const V minus_one = like(x, -1.0f);
-  V result = narrow(fma(widen(to_float(exponent)), like(wide, 0x1.62e42fefa39efp-1),
-                        parts::wide_log_one_plus(f)));
-  result = select(x == like(x, parts::kInfinity), x, result);
-  result = select(x < minus_one, like(x, parts::kNan), result);
-  result = select(x == minus_one, like(x, -parts::kInfinity), result);
-  result = select(x == like(x, 0.0f), x, result);
-  return select(x != x, x, result);
+  const auto sum = two_sum(like(x, 1.0f), x);
+  const auto split = parts::split(sum.high);
+  // What rounding 1 + x lost counts as long as x is not huge.
+  const auto most = like(split.exponent, std::int32_t{100});
+  const auto capped = select(most < split.exponent, most, split.exponent);
+  const V lost = sum.low * parts::power_of_two(like(capped, std::int32_t{0}) - capped);
+  const auto f = two_sum(split.f, lost);
+  const V result = parts::log_of_parts(to_float(split.exponent), f.high, f.low);
+  return select(x == like(x, 0.0f), x, parts::log_special(x, like(x, -1.0f), result));
 }
 
 }  // namespace plimsoll::math

@@ -47,25 +47,10 @@ T horner(const T& x, const C (&c)[N]) {
 // Adding 1.5 * 2^23 to a small float rounds it to an integer that stands in the low bits.
 inline constexpr float kRounder = 12582912.0f;
 
-// The integer value of `x`, which must be integral and below 2^22 in magnitude (anything else gives
-// some integer).
-template <typename V>
-auto integer_of(const V& x) {
-  const auto bits = bits_of(x + like(x, kRounder));
-  return bits - like(bits, std::int32_t{0x4b400000});
-}
-
 // 2^n for -126 <= n <= 127.
 template <typename I>
 auto power_of_two(const I& n) {
   return from_bits((n << 23) + like(n, kOneBits));
-}
-
-// 2^n as f64 for -252 <= n <= 254.
-template <typename I>
-auto wide_power_of_two(const I& n) {
-  const auto half = n >> 1;
-  return widen(power_of_two(half)) * widen(power_of_two(n - half));
 }
 
 // e^x = 2^n * e^(r.high + r.low) with |r| a little over ln(2) / 2 at most.
@@ -127,18 +112,6 @@ template <typename V>
 V exp(const V& x) {
   const auto exponent = reduce_exponent(clamped(x, -104.0f, 89.0f));
   return scaled(exp_near_zero(exponent.r).high, exponent.n);
-}
-
-// log(1+f) = 2 atanh(f / (2 + f)) in f64, for f in [sqrt(1/2) - 1, sqrt(2) - 1].
-template <typename W>
-W wide_log_one_plus(const W& f) {
-  static constexpr double kSeries[] = {
-      0x1.5555555555593p-2, 0x1.999999997fb22p-3, 0x1.249249421a03p-3, 0x1.c71c51e4c9668p-4,
-      0x1.746647132445bp-4, 0x1.39a0d793440b5p-4, 0x1.2f0ef35783f4ap-4};
-  const W s = f / (like(f, 2.0) + f);
-  const W z = s * s;
-  const W twice = s + s;
-  return fma(twice * z, horner(z, kSeries), twice);
 }
 
 }  // namespace plimsoll::math::parts

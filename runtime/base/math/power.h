@@ -18,69 +18,83 @@ V rsqrt(const V& x) {
 
 template <typename V>
 V cbrt(const V& x) {
-  const V a = parts::magnitude(x);
-  const auto tiny = a < like(x, parts::kSmallestNormal);
-  const V normal = select(tiny, a * like(x, 0x1p24f), a);
-  // A third of the exponent by bits (1/3 = 1/4 + 1/16 + ...), then Halley's iteration twice.
-  const auto bits = bits_of(normal);
+  const V magnitude = parts::magnitude(x);
+  const V one = like(x, 1.0f);
+  // Away from where the products below leave the exponents.
+  const auto tiny = magnitude < like(x, 0x1p-60f);
+  const auto huge = magnitude > like(x, 0x1p+100f);
+  const V scale = select(tiny, like(x, 0x1p+90f), select(huge, like(x, 0x1p-60f), one));
+  const V back = select(tiny, like(x, 0x1p-30f), select(huge, like(x, 0x1p+20f), one));
+  const V a = magnitude * scale;
+  // A third of the exponent by bits (1/3 = 1/4 + 1/16 + ...) gives 1 / cbrt(a) to a few percent;
+  // two Newton steps of third order bring it to the last places.
+  const auto bits = bits_of(a);
   auto third = (bits >> 2) + (bits >> 4);
   third = third + (third >> 4);
   third = third + (third >> 8);
-  const auto target = widen(normal);
-  auto root = widen(from_bits(third + like(bits, std::int32_t{0x2a5137a0})));
+  V inverse = from_bits(like(bits, std::int32_t{0x54a21d2a}) - third);
   for (int i = 0; i < 2; ++i) {
-    const auto cube = root * root * root;
-    root = root * ((cube + (target + target)) / ((cube + cube) + target));
+    const V rest = fma(-(a * inverse), inverse * inverse, one);
+    const V step = fma(rest, like(x, 0x1.c71c72p-3f), like(x, 0x1.555556p-2f));
+    inverse = fma(inverse * rest, step, inverse);
   }
-  root = select(tiny, root * like(root, 0x1p-8), root);
-  const V result = parts::with_sign_of(narrow(root), x);
-  const auto keep = (x == like(x, 0.0f)) | (a == like(x, parts::kInfinity)) | (x != x);
-  return select(keep, x, result);
+  const V square_inverse = inverse * inverse;
+  const V root = a * square_inverse;
+  const auto square = two_product(root, root);
+  const auto cube = two_product(square.high, root);
+  const V rest = (a - cube.high) - fma(square.low, root, cube.low);
+  const V result = fma(rest * like(x, 0x1.555556p-2f), square_inverse, root) * back;
+  const auto keep = (x == like(x, 0.0f)) | (magnitude == like(x, parts::kInfinity)) | (x != x);
+  return select(keep, x, parts::with_sign_of(result, x));
 }
 
 // C's pow: exp2(y * log2(|x|)) in f64 with the sign of an odd integral y.
 template <typename V>
 V pow(const V& x, const V& y) {
-  static constexpr double kSeries[] = {
-      0x1.62e42fefa3a26p-1, 0x1.ebfbdff81b1ep-3,   0x1.c6b08d70387bep-5,
-      0x1.3b2ab72552f43p-7, 0x1.5d87fea6ddc2p-10,  0x1.430895a0e67acp-13,
-      0x1.ffcb38b9966dp-17, 0x1.63e929c9f3542p-20, 0x1.b68f543d585d5p-24};
+  static constexpr double kLog[] = {0x1.555555561e72p-2, 0x1.999996a8adb26p-3, 0x1.24941239a514cp-3,
+                                    0x1.c62af907b9fdcp-4, 0x1.91174276e14dap-4};
+  static constexpr double kExp[] = {
+      0x1.62e42fef7a7e8p-1,  0x1.ebfbe07ada056p-3,  0x1.c6b08df659474p-5, 0x1.3b29f0d87d995p-7,
+      0x1.5d8721db135bfp-10, 0x1.445e8c72b1066p-13, 0x1.00f220d7e5562p-16};
   const V zero = like(x, 0.0f);
   const V one = like(x, 1.0f);
+  const V infinity = like(x, parts::kInfinity);
   const V a = parts::magnitude(x);
   const auto tiny = a < like(x, parts::kSmallestNormal);
   const V normal = select(tiny, a * like(x, 0x1p23f), a);
   const auto bits = bits_of(normal);
+  // 0x3f3504f3 is sqrt(1/2): the mantissa goes to [0.7, 1.42].
   const auto exponent_bits =
       (bits - like(bits, std::int32_t{0x3f3504f3})) & like(bits, std::int32_t{-0x800000});
-  const auto mantissa = widen(from_bits(bits - exponent_bits));
-  const auto wide_one = like(mantissa, 1.0);
+  const auto f = widen(from_bits(bits - exponent_bits) - one);
   const V exponent = to_float(exponent_bits >> 23) - select(tiny, like(x, 23.0f), zero);
-  auto log2 = fma(parts::wide_log_one_plus(mantissa - wide_one),
-                  like(mantissa, 0x1.71547652b82fep+0), widen(exponent));
-  const auto infinity = like(mantissa, double{parts::kInfinity});
-  log2 = select(a == zero, -infinity, log2);
-  log2 = select(a == like(x, parts::kInfinity), infinity, log2);
-
-  const auto wide_y = widen(y);
-  auto power = wide_y * log2;
-  // 0 * infinity below is not pow's: 1 to any power and anything to the power 0 are 1.
-  power = select((a == one) | (y == zero), like(mantissa, 0.0), power);
-  const auto limit = like(mantissa, 200.0);
+  // log(1+f) = 2 atanh(s) with s = f / (2 + f).
+  const auto s = f / (like(f, 2.0) + f);
+  const auto square = s * s;
+  const auto log = fma(s * square, parts::horner(square, kLog), s);
+  const auto log2 = fma(log, like(f, 0x1.71547652b82fep+1), widen(exponent));
+  // Where |y| is 2^60 or more, only whether |x| is above, below or at 1 counts.
+  auto power = widen(parts::clamped(y, -0x1p60f, 0x1p60f)) * log2;
+  const auto limit = like(f, 200.0);
   power = select(power > limit, limit, power);
   power = select(power < -limit, -limit, power);
-  const auto whole = round_even(power);
-  const auto fraction = power - whole;
-  const auto scale = parts::wide_power_of_two(parts::integer_of(narrow(whole)));
-  V result = narrow(fma(fraction * scale, parts::horner(fraction, kSeries), scale));
+  // Adding 1.5 * 2^52 rounds to an integer that stands in the low bits.
+  const auto shifted = power + like(f, 0x1.8p52);
+  const auto fraction = power - (shifted - like(f, 0x1.8p52));
+  const auto scale_bits = bits_of(shifted) << 52;
+  const auto scale = from_bits(scale_bits + bits_of(like(f, 1.0)));
+  V result = narrow(fma(fraction * scale, parts::horner(fraction, kExp), scale));
 
-  const auto half_y = wide_y * like(wide_y, 0.5);
-  const auto integral = round_even(wide_y) == wide_y;
+  const auto positive_y = y > zero;
+  result = select(a == zero, select(positive_y, zero, infinity), result);
+  result = select(a == infinity, select(positive_y, infinity, zero), result);
+  const V half_y = y * like(y, 0.5f);
+  const auto integral = round_even(y) == y;
   const auto odd = integral & !(round_even(half_y) == half_y);
   const auto x_bits = bits_of(x);
   const auto negative = x_bits < like(x_bits, 0);
   result = select(negative & odd, -result, result);
-  const auto undefined = (x < zero) & (a < like(x, parts::kInfinity)) & !integral;
+  const auto undefined = (x < zero) & (a < infinity) & !integral;
   result = select(undefined, like(x, parts::kNan), result);
   result = select((x != x) | (y != y), x + y, result);
   return select((x == one) | (y == zero), one, result);

@@ -12,11 +12,12 @@
 // and M (mask), each holding one number or a vector of them, with these operations, found by
 // argument-dependent lookup. All of them are IEEE, rounded to nearest even, without flushing
 // subnormals, and work lane by lane:
-//   V, W: a+b a-b a*b a/b -a; fma(a,b,c), rounded once; sqrt(a); < <= > >= == giving M, false on
+//   V, W: a+b a-b a*b a/b -a; fma(a,b,c), rounded once; sqrt(a); round_even(a); < <= > >= == giving
+//   M, false on
 //      NaN; !=, true on NaN; select(M,a,b); bits_of(V)->I, bits_of(W)->L; to_float(I)->V;
 //      widen(V)->W, narrow(W)->V; like(V,float)->V, like(W,double)->W, a constant
 //      (the first argument only says where and how wide)
-//   W: round_even(a); at_lanes(M,a,LaneFunction,x): function(x) in the lanes of M, `a` elsewhere,
+//   W: at_lanes(M,a,LaneFunction,x): function(x) in the lanes of M, `a` elsewhere,
 //      quick as long as no lane is in M
 //   I, L: a+b a-b, wrapping; a&b a|b a^b; a<<n, a>>n (arithmetic) with n a plain int below the
 //      width; < and == giving M; select(M,a,b); from_bits(I)->V, from_bits(L)->W;
@@ -153,7 +154,10 @@ template <typename T>
 ScalarFloat<T> select(ScalarMask m, ScalarFloat<T> a, ScalarFloat<T> b) {
   return m.value ? a : b;
 }
-inline ScalarF64 round_even(ScalarF64 a) { return {std::nearbyint(a.value)}; }
+template <typename T>
+ScalarFloat<T> round_even(ScalarFloat<T> a) {
+  return {std::nearbyint(a.value)};
+}
 inline ScalarF32 like(ScalarF32, float value) { return {value}; }
 inline ScalarF64 like(ScalarF64, double value) { return {value}; }
 

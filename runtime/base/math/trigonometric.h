@@ -88,9 +88,8 @@ V tan(const V& x) {
 template <typename V>
 V atan2(const V& y, const V& x) {
   static constexpr double kSeries[] = {
-      -0x1.55555555521cap-2, 0x1.99999993a652bp-3,  -0x1.2492473f15ddp-3,
-      0x1.c71bd98e2c76bp-4,  -0x1.744f855499846p-4, 0x1.3a570cdd83721p-4,
-      -0x1.0aa8d096409cap-4, 0x1.9ca9d4e825e1dp-5,  -0x1.a15d5e6f66364p-6};
+      -0x1.5555554efb098p-2, 0x1.99999214422e8p-3, -0x1.2490c6824ad31p-3, 0x1.c6d2622980c5bp-4,
+      -0x1.7086b208f85c5p-4, 0x1.1e6d18bd4de34p-4, -0x1.36e4cd9aa584dp-5};
   const auto wide_x = widen(parts::magnitude(x));
   const auto wide_y = widen(parts::magnitude(y));
   const auto zero = like(wide_x, 0.0);
