@@ -53,7 +53,7 @@ const Function32 kFunctions32[] = {
     {"sin", plain<sin>, std::sin, -100, 100, 0.51},
     {"cos", plain<cos>, std::cos, -100, 100, 0.51},
     {"tan", plain<tan>, std::tan, -100, 100, 0.51},
-    {"erf", plain<erf>, std::erf, -4.5, 4.5, 0.9},
+    {"erf", plain<erf>, std::erf, -4.5, 4.5, 0.95},
     {"cbrt", plain<cbrt>, std::cbrt, -10, 10, 0.51},
     {"rsqrt", plain<rsqrt>, [](Long x) { return 1 / std::sqrt(x); }, 0, 10, 0.51},
 };
