@@ -47,7 +47,7 @@ const Function32 kFunctions32[] = {
     {"exp", plain<exp>, std::exp, -105, 90, 0.8},
     {"expm1", plain<expm1>, std::expm1, -20, 90, 0.8},
     {"log", plain<log>, std::log, 0, 4, 0.95},
-    {"log1p", plain<log1p>, std::log1p, -1, 4, 1},
+    {"log1p", plain<log1p>, std::log1p, -1, 4, 0.8},
     {"tanh", plain<tanh>, std::tanh, -10, 10, 1},
     {"logistic", plain<logistic>, [](Long x) { return 1 / (1 + std::exp(-x)); }, -104, 20, 0.8},
     {"sin", plain<sin>, std::sin, -100, 100, 0.51},
