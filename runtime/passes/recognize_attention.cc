@@ -10,6 +10,7 @@
 #include "runtime/ir/hint.h"
 #include "runtime/passes/attention_gradient.h"
 #include "runtime/passes/attention_scores.h"
+#include "runtime/passes/drop_unit_dims.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 
@@ -250,9 +251,7 @@ class Recognition {
   std::unordered_map<const Instruction*, std::int64_t> places_;
 };
 
-}  // namespace
-
-Result<bool> recognize_attention(ir::Module& module) {
+Result<bool> recognize(ir::Module& module) {
   bool changed = false;
   for (Computation* computation : programs_of(module)) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool found, Recognition(*computation).run());
@@ -260,6 +259,44 @@ Result<bool> recognize_attention(ir::Module& module) {
   }
   if (changed) module.remove_unreachable();
   return changed;
+}
+
+// Is there a softmax over an array with a dim of size one, such as the groups of grouped queries?
+bool may_hide_in_unit_dims(const ir::Module& module) {
+  for (const Computation* computation : programs_of(module)) {
+    for (const auto& instruction : computation->instructions()) {
+      if (instruction->opcode() != Opcode::exponential || instruction->shape().rank() < 3 ||
+          instruction->operand(0)->opcode() != Opcode::subtract) {
+        continue;
+      }
+      const ir::Dims& dims = instruction->shape().dims();
+      if (std::find(dims.begin(), dims.end(), 1) != dims.end()) return true;
+    }
+  }
+  return false;
+}
+
+Result<bool> recognize_without_unit_dims(ir::Module& module) {
+  PLIMSOLL_RETURN_IF_ERROR(drop_unit_dims(module).status());
+  constexpr int kRounds = 2;
+  for (int i = 0; i < kRounds; ++i) {
+    PLIMSOLL_RETURN_IF_ERROR(simplify(module).status());
+    PLIMSOLL_RETURN_IF_ERROR(eliminate_common_subexpressions(module).status());
+    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
+  }
+  return recognize(module);
+}
+
+}  // namespace
+
+Result<bool> recognize_attention(ir::Module& module) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool changed, recognize(module));
+  if (!may_hide_in_unit_dims(module)) return changed;
+  // The rest of the program stays as it is where that finds nothing.
+  const auto trial = module.clone();
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool found, recognize_without_unit_dims(*trial));
+  if (!found) return changed;
+  return recognize_without_unit_dims(module);
 }
 
 }  // namespace plimsoll::passes

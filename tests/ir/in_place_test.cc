@@ -51,6 +51,15 @@ TEST(InPlace, ElementwiseTakesEitherOperandOfItsSize) {
   EXPECT_FALSE(may_reuse_operand(*wide, 0, 0));
 }
 
+TEST(InPlace, KernelOfItsOwnMayReadAnyOperandToTheEnd) {
+  Fused f;
+  f.fused->add(Opcode::add, kArray, {f.a, f.b});
+  Instruction* fusion = f.fuse();
+  EXPECT_TRUE(may_reuse_operand(*fusion, 0, 0));
+  fusion->attributes().fusion_kind = FusionKind::custom;
+  EXPECT_FALSE(may_reuse_operand(*fusion, 0, 0));
+}
+
 TEST(InPlace, TransposeNeverTakesItsOperand) {
   Fused f;
   EXPECT_FALSE(may_reuse_operand(*f.transpose(f.a), 0, 0));
