@@ -87,8 +87,8 @@ Instruction* drop_movement(Rewriter& rewriter, Instruction& at) {
     }
   }
   Instruction* inner =
-      rewriter.add(at.opcode(), result.shape,
-                   {reshaped(rewriter, at.operand(0), operand.shape)}, std::move(attributes));
+      rewriter.add(at.opcode(), result.shape, {reshaped(rewriter, at.operand(0), operand.shape)},
+                   std::move(attributes));
   return reshaped(rewriter, inner, at.shape());
 }
 
@@ -99,11 +99,10 @@ Instruction* drop_reduce(Rewriter& rewriter, Instruction& at) {
   Attributes attributes = at.attributes();
   attributes.dimensions = operand.map(at.attributes().dimensions);
   if (attributes.dimensions.empty()) {
-    const bool sum = ir::is_binary_computation(*at.to_apply(), Opcode::add) &&
-                     is_splat_of(*at.operand(1), 0);
-    const bool maximum =
-        ir::is_binary_computation(*at.to_apply(), Opcode::maximum) &&
-        is_splat_of(*at.operand(1), -std::numeric_limits<double>::infinity());
+    const bool sum =
+        ir::is_binary_computation(*at.to_apply(), Opcode::add) && is_splat_of(*at.operand(1), 0);
+    const bool maximum = ir::is_binary_computation(*at.to_apply(), Opcode::maximum) &&
+                         is_splat_of(*at.operand(1), -std::numeric_limits<double>::infinity());
     return sum || maximum ? reshaped(rewriter, at.operand(0), at.shape()) : nullptr;
   }
   Instruction* inner = rewriter.add(
@@ -174,10 +173,10 @@ Instruction* drop_dot(Rewriter& rewriter, Instruction& at) {
   add_free(b.shape, dims->rhs_batch, dims->rhs_contracting);
   Attributes attributes = at.attributes();
   attributes.dot = std::move(dims);
-  Instruction* inner = rewriter.add(Opcode::dot, Shape(at.shape().dtype(), result),
-                                    {reshaped(rewriter, at.operand(0), a.shape),
-                                     reshaped(rewriter, at.operand(1), b.shape)},
-                                    std::move(attributes));
+  Instruction* inner = rewriter.add(
+      Opcode::dot, Shape(at.shape().dtype(), result),
+      {reshaped(rewriter, at.operand(0), a.shape), reshaped(rewriter, at.operand(1), b.shape)},
+      std::move(attributes));
   return reshaped(rewriter, inner, at.shape());
 }
 

@@ -201,6 +201,38 @@ static void gradient_descends(void) {
   CHECK(strstr(json, "\"peak_bytes\"") != NULL);
 }
 
+static plm_tensor* attention(plm_tensor* q, plm_tensor* k, plm_tensor* v,
+                             const plm_attention_options* options) {
+  plm_tensor* out = NULL;
+  CHECK_OK(plm_attention(context, q, k, v, options, &out));
+  return out;
+}
+
+static void attention_mixes_what_is_seen(void) {
+  const int64_t dims[] = {2, 1};
+  plm_tensor* zeros = array(dims, 2, (const float[]){0, 0});
+  plm_tensor* ones = array(dims, 2, (const float[]){1, 1});
+  plm_tensor* v = array(dims, 2, (const float[]){1, 3});
+  CHECK_VALUES(attention(zeros, zeros, v, NULL), 2, 2);
+  plm_attention_options options = {.struct_size = sizeof options, .causal = 1};
+  CHECK_VALUES(attention(zeros, zeros, v, &options), 1, 2);
+  plm_tensor* bias = array((const int64_t[]){2}, 1, (const float[]){0, 100});
+  options = (plm_attention_options){.struct_size = sizeof options, .scale = 3, .bias = bias};
+  CHECK_VALUES(attention(ones, ones, v, &options), 3, 3);
+  plm_tensor* out = NULL;
+  CHECK_FAILS(plm_attention(context, zeros, bias, v, NULL, &out), PLM_INVALID_ARGUMENT,
+              "attention: operand is f32[2], must be floating [.., time, depth]");
+  options.mask = bias;
+  CHECK_FAILS(plm_attention(context, zeros, zeros, v, &options, &out), PLM_INVALID_ARGUMENT,
+              "attention: the mask is f32[2], must be pred");
+  CHECK_FAILS(plm_attention(context, zeros, zeros, v, NULL, NULL), PLM_INVALID_ARGUMENT,
+              "attention: the output pointer is NULL");
+  plm_tensor_release(zeros);
+  plm_tensor_release(ones);
+  plm_tensor_release(v);
+  plm_tensor_release(bias);
+}
+
 static void errors_name_what_is_wrong(void) {
   plm_tensor* a = matrix23();
   plm_tensor* b = vector3(1, 2, 3);
@@ -402,6 +434,7 @@ int main(void) {
   sort_gives_as_many_results_as_operands();
   random_states_differ_and_repeat_with_the_seed();
   gradient_descends();
+  attention_mixes_what_is_seen();
   errors_name_what_is_wrong();
   a_limit_that_is_too_low_tells_the_floor();
   a_failed_allocation_is_an_error_and_no_more();
