@@ -12,11 +12,14 @@
 #include <unordered_map>
 
 #include "jit/canonical.h"
+#include "jit/flat_form.h"
 #include "jit/graph.h"
+#include "jit/horizontal_kernel.h"
 #include "jit/jit.h"
 #include "jit/kernel_code.h"
 #include "jit/native_code.h"
 #include "runtime/device/cpu/parallel.h"
+#include "runtime/ir/horizontal_fusion.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -25,7 +28,7 @@ namespace {
 constexpr double kPieceSeconds = 20e-6;
 constexpr std::size_t kMaxCachedKernels = 8192;
 
-class CompiledKernel final : public device::Kernel {
+class CompiledKernel final : public PhasedKernel {
  public:
   CompiledKernel(const Graph& graph, std::vector<Phase> phases, std::int64_t workspace_bytes,
                  std::shared_ptr<const NativeCode> code)
@@ -80,6 +83,9 @@ class CompiledKernel final : public device::Kernel {
   std::int64_t workspace_bytes() const override { return workspace_bytes_; }
   device::KernelOrigin origin() const override { return device::KernelOrigin::jit; }
   const std::string& name() const override { return name_; }
+  const std::vector<Phase>& phases() const override { return phases_; }
+  PhaseEntry entry(std::size_t phase) const override { return code_->entry(phase); }
+  const std::vector<std::shared_ptr<const ir::Literal>>& tables() const override { return tables_; }
 
  private:
   std::string name_;
@@ -91,16 +97,96 @@ class CompiledKernel final : public device::Kernel {
   std::vector<std::shared_ptr<const ir::Literal>> tables_;
 };
 
-using KernelResult = Result<std::shared_ptr<const device::Kernel>>;
+// Fusions of up to this many elements that have a flat form share its function, whatever their
+// extents: so many small updates of many shapes are compiled once. What is larger is worth code of
+// its own.
+constexpr std::int64_t kMostFlatElements = 16 << 10;
+
+// A flat kernel over one extent.
+class FlatLaunch final : public device::Kernel {
+ public:
+  FlatLaunch(std::shared_ptr<const PhasedKernel> kernel, std::int64_t elements, std::size_t inputs,
+             std::size_t outputs)
+      : kernel_(std::move(kernel)), elements_(elements), inputs_(inputs), outputs_(outputs) {}
+
+  Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
+    if (arguments.inputs.size() != inputs_ || arguments.outputs.size() != outputs_) {
+      return internal_error("launch " + name() + ": " + std::to_string(arguments.inputs.size()) +
+                            " inputs and " + std::to_string(arguments.outputs.size()) +
+                            " outputs (it takes " + std::to_string(inputs_) + " and " +
+                            std::to_string(outputs_) + ")");
+    }
+    const PhaseEntry entry = kernel_->entry(0);
+    const auto run = [&](std::int64_t begin, std::int64_t end) {
+      entry(arguments.inputs.data(), arguments.outputs.data(), arguments.workspace,
+            begin * kFlatUnit, std::min(end * kFlatUnit, elements_));
+    };
+    const double unit_seconds = kernel_->phases()[0].unit_seconds * kFlatUnit;
+    device::parallel_for((elements_ + kFlatUnit - 1) / kFlatUnit,
+                         static_cast<std::int64_t>(std::ceil(kPieceSeconds / unit_seconds)), run);
+    return ok_status();
+  }
+  std::int64_t workspace_bytes() const override { return 0; }
+  device::KernelOrigin origin() const override { return device::KernelOrigin::jit; }
+  const std::string& name() const override { return kernel_->name(); }
+
+ private:
+  std::shared_ptr<const PhasedKernel> kernel_;
+  std::int64_t elements_;
+  std::size_t inputs_, outputs_;
+};
+
+using KernelResult = Result<std::shared_ptr<const CompiledKernel>>;
+
+// Kernels of one form have one text: that of a flat kernel says nothing of the extent.
+enum class KernelForm { plain, flat };
 
 class CachingCompiler final : public Compiler {
  public:
   CachingCompiler(const Options& options, std::unique_ptr<NativeCompiler> native)
       : options_(options), native_(std::move(native)) {}
 
-  KernelResult compile(const ir::Instruction& instruction) override {
+  Result<std::shared_ptr<const device::Kernel>> compile(
+      const ir::Instruction& instruction) override {
+    const auto parts = ir::horizontal_parts(instruction);
+    if (!parts.empty()) return compile_parts(instruction, parts);
+    if (const FlatForm flat = flat_form(instruction);
+        flat.module != nullptr && flat.elements <= kMostFlatElements) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(flat.fusion()));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, compile_cached(graph, KernelForm::flat));
+      return std::shared_ptr<const device::Kernel>(std::make_shared<FlatLaunch>(
+          std::move(kernel), flat.elements, graph.inputs().size(), graph.roots().size()));
+    }
     PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(instruction));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, compile_cached(graph, KernelForm::plain));
+    return std::shared_ptr<const device::Kernel>(std::move(kernel));
+  }
+
+  Statistics statistics() const override {
+    const std::lock_guard lock(mutex_);
+    return statistics_;
+  }
+
+ private:
+  // Parts that differ by their extents only share a function.
+  Result<std::shared_ptr<const device::Kernel>> compile_parts(
+      const ir::Instruction& fusion, const std::vector<const ir::Instruction*>& parts) {
+    std::vector<HorizontalPart> compiled;
+    for (const ir::Instruction* part : parts) {
+      const FlatForm flat = flat_form(*part);
+      const KernelForm form = flat.module != nullptr ? KernelForm::flat : KernelForm::plain;
+      PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph,
+                                Graph::create(form == KernelForm::flat ? flat.fusion() : *part));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, compile_cached(graph, form));
+      compiled.push_back({part, std::move(kernel), form == KernelForm::flat ? flat.elements : 0});
+    }
+    std::string name = "horizontal." + compiled.front().kernel->name();
+    return make_horizontal_kernel(fusion, std::move(compiled), std::move(name));
+  }
+
+  KernelResult compile_cached(const Graph& graph, KernelForm form) {
     std::string key = canonical_text(graph);
+    if (form == KernelForm::flat) key.insert(0, "flat ");
     std::promise<KernelResult> promise;
     std::shared_future<KernelResult> found;
     {
@@ -120,7 +206,7 @@ class CachingCompiler final : public Compiler {
     // Another thread may be compiling it right now.
     if (found.valid()) return found.get();
     const auto start = std::chrono::steady_clock::now();
-    KernelResult result = compile_graph(graph);
+    KernelResult result = compile_graph(graph, form);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     promise.set_value(result);
     const std::lock_guard lock(mutex_);
@@ -133,17 +219,16 @@ class CachingCompiler final : public Compiler {
     return result;
   }
 
-  Statistics statistics() const override {
-    const std::lock_guard lock(mutex_);
-    return statistics_;
+  Result<KernelCode> write(const Graph& graph, KernelForm form) const {
+    const auto write_kernel = form == KernelForm::flat  ? write_flat_kernel
+                              : graph.reduces().empty() ? write_loop_kernel
+                              : graph.is_row_fusion()   ? write_row_kernel
+                                                        : write_reduction_kernel;
+    return write_kernel(graph, native_->machine());
   }
 
- private:
-  KernelResult compile_graph(const Graph& graph) {
-    const auto write = graph.reduces().empty() ? write_loop_kernel
-                       : graph.is_row_fusion() ? write_row_kernel
-                                               : write_reduction_kernel;
-    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code, write(graph, native_->machine()));
+  KernelResult compile_graph(const Graph& graph, KernelForm form) {
+    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code, write(graph, form));
     const std::vector<Phase> phases = code.phases;
     const std::int64_t workspace_bytes = code.workspace_bytes;
     std::string text;
@@ -157,7 +242,7 @@ class CachingCompiler final : public Compiler {
       file << text;
       if (!file.flush()) return unavailable(path + ": the kernel dump cannot be written");
     }
-    return std::shared_ptr<const device::Kernel>(
+    return std::shared_ptr<const CompiledKernel>(
         std::make_shared<CompiledKernel>(graph, phases, workspace_bytes, std::move(native)));
   }
 
@@ -173,6 +258,11 @@ class CachingCompiler final : public Compiler {
 }  // namespace
 
 bool supports(const ir::Instruction& instruction) {
+  const auto parts = ir::horizontal_parts(instruction);
+  if (!parts.empty()) {
+    return std::all_of(parts.begin(), parts.end(),
+                       [](const ir::Instruction* part) { return supports(*part); });
+  }
   switch (instruction.opcode()) {
     case ir::Opcode::parameter:
     case ir::Opcode::tuple:

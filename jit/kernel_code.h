@@ -42,6 +42,12 @@ struct KernelCode {
 Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine);
 Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& machine);
 Result<KernelCode> write_row_kernel(const Graph& graph, const Machine& machine);
+// Of the fusion of a FlatForm (flat_form.h). One phase without units of its own: its function takes
+// elements [begin, end) of any extent.
+Result<KernelCode> write_flat_kernel(const Graph& graph, const Machine& machine);
+
+// Lanes of a loop kernel's vectors, when rows are long enough: so many of its widest dtype.
+int vector_lanes(const Graph& graph, const Machine& machine);
 
 // Rough seconds to compute one element of everything in the graph, on one thread.
 double seconds_per_element(const Graph& graph);

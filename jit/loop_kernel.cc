@@ -379,17 +379,21 @@ double seconds_per_element(const Graph& graph) {
   return nanoseconds * 1e-9;
 }
 
-Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine) {
-  KernelCode code;
-  code.context = std::make_unique<llvm::LLVMContext>();
-  code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+int vector_lanes(const Graph& graph, const Machine& machine) {
   int widest = 4;
   const auto consider = [&](ir::DType dtype) { widest = std::max(widest, ir::dtype_bytes(dtype)); };
   for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
   for (const ir::Instruction* instruction : graph.instructions()) {
     consider(instruction->shape().dtype());
   }
-  const int max_width = std::max(machine.vector_bytes / widest, 2);
+  return std::max(machine.vector_bytes / widest, 2);
+}
+
+Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine) {
+  KernelCode code;
+  code.context = std::make_unique<llvm::LLVMContext>();
+  code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+  const int max_width = vector_lanes(graph, machine);
   const double seconds = seconds_per_element(graph);
   for (const PhaseNest& phase : plan_nests(graph)) {
     std::int64_t count = 1;

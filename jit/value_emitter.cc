@@ -31,10 +31,16 @@ void ValueEmitter::anchor(int level, llvm::Instruction* anchor) {
 void ValueEmitter::open_lanes(int width, int active) {
   width_ = width;
   active_ = active;
+  mask_ = nullptr;
   Level& lanes = levels_[static_cast<std::size_t>(lane_level_)];
   lanes.values.clear();
   lanes.symbols.clear();
   staged_.clear();
+}
+
+void ValueEmitter::open_masked_lanes(int width, Value* mask) {
+  open_lanes(width, 0);
+  mask_ = mask;
 }
 
 void ValueEmitter::bind(const Affine& loop, Value* value, bool aligned) {
@@ -77,7 +83,8 @@ Value* ValueEmitter::widen(Value* value) {
   return builder_.CreateVectorSplat(static_cast<unsigned>(width_), value);
 }
 
-llvm::Constant* ValueEmitter::active_mask() const {
+Value* ValueEmitter::active_mask() const {
+  if (mask_ != nullptr) return mask_;
   std::vector<llvm::Constant*> bits;
   auto* type = llvm::Type::getInt1Ty(builder_.getContext());
   for (int i = 0; i < width_; ++i) bits.push_back(llvm::ConstantInt::get(type, i < active_));

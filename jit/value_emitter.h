@@ -29,6 +29,9 @@ class ValueEmitter {
   void anchor(int level, llvm::Instruction* anchor);
   // Starts another copy of the lane level's code at the builder's position.
   void open_lanes(int width, int active);
+  // As `open_lanes` where only a run tells which lanes exist: those of `mask`. Then every access
+  // must be the same in all lanes or side by side.
+  void open_masked_lanes(int width, llvm::Value* mask);
   // The value of a loop symbol; `aligned`: a multiple of every width used.
   void bind(const Affine& loop, llvm::Value* value, bool aligned = false);
   // The lane variable, whose value in lane 0 is `value`.
@@ -61,7 +64,7 @@ class ValueEmitter {
 
   int width() const { return width_; }
   // A mask of the lanes that exist.
-  llvm::Constant* active_mask() const;
+  llvm::Value* active_mask() const;
   int active() const { return active_; }
   const Status& status() const { return status_; }
 
@@ -107,6 +110,7 @@ class ValueEmitter {
   int lane_level_;
   int width_ = 1;
   int active_ = 1;
+  llvm::Value* mask_ = nullptr;  // null: the first active_ lanes
   int emitted_ = 0;
   std::vector<Level> levels_;
   std::map<std::pair<const ir::Instruction*, int>, std::pair<Index, llvm::Value*>> reduces_;

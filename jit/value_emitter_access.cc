@@ -189,6 +189,8 @@ Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int 
   } else if (index.stride == -1 && active_ == width_) {
     Value* first = address(b.CreateSub(index.base, b.getInt64(static_cast<unsigned>(width_ - 1))));
     result = b.CreateVectorReverse(b.CreateAlignedLoad(vector, first, alignment));
+  } else if (mask_ != nullptr) {
+    return fail(internal_error("a masked load is not of neighbours"), dtype);
   } else {
     Value* first = address(index.base);
     for (int lane = 0; lane < active_; ++lane) {
@@ -223,6 +225,10 @@ void ValueEmitter::store(Value* base, const Affine& position, Value* value, DTyp
     } else {
       b.CreateMaskedStore(value, first, alignment, active_mask());
     }
+    return;
+  }
+  if (mask_ != nullptr) {
+    fail(internal_error("a masked store is not to neighbours"), dtype);
     return;
   }
   for (int lane = 0; lane < active_; ++lane) {

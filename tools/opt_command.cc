@@ -6,6 +6,7 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/log.h"
+#include "runtime/ir/horizontal_fusion.h"
 #include "runtime/ir/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost_model.h"
@@ -97,6 +98,20 @@ Outcome remat_greedy(const RematFlags& flags, std::unique_ptr<ir::Module>& modul
   return {};
 }
 
+// Launches of several kernels, and how many they launch.
+void count_launches(const ir::Module& module, Json& report) {
+  std::size_t launches = 0, kernels = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      const std::size_t parts = ir::horizontal_parts(*instruction).size();
+      launches += parts > 0 ? 1 : 0;
+      kernels += parts;
+    }
+  }
+  report["launches"] = launches;
+  report["kernels"] = kernels;
+}
+
 std::vector<Pass> make_passes(const RematFlags& flags) {
   std::vector<Pass> list;
   list.push_back({"none", "nothing: a round trip through the reader and the printer",
@@ -111,10 +126,11 @@ std::vector<Pass> make_passes(const RematFlags& flags) {
   for (const auto& infos : {passes::all_passes(), passes::rounding_passes()}) {
     for (const passes::PassInfo& info : infos) {
       list.push_back({std::string(info.name), std::string(info.description),
-                      [run = info.run](auto& module, bool& changed, Json&) -> Outcome {
-                        const auto result = run(*module);
+                      [&info](auto& module, bool& changed, Json& report) -> Outcome {
+                        const auto result = info.run(*module);
                         PLIMSOLL_PROGRAM_FAULT(result.status());
                         changed = *result;
+                        if (info.launches_together) count_launches(*module, report);
                         return {};
                       }});
     }

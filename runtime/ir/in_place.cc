@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/ir/horizontal_fusion.h"
+
 namespace plimsoll::ir {
 namespace {
 
@@ -71,10 +73,31 @@ bool read_at_stored_index(const Instruction* parameter, const Instruction* root,
   return true;
 }
 
+// Parts run in any order and at the same time, so that nothing but the part that writes the buffer
+// may read it.
+bool part_may_reuse(const Instruction& fusion, int operand, PartResult result) {
+  const Instruction* parameter = fusion.to_apply()->parameters()[static_cast<std::size_t>(operand)];
+  if (parameter->users().size() != 1 || parameter->users()[0] != result.part ||
+      occurrences(fusion, fusion.operand(operand)) != 1) {
+    return false;
+  }
+  const auto& operands = result.part->operands();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] == parameter &&
+        !may_reuse_operand(*result.part, static_cast<int>(i), result.leaf)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape, int output_leaf) {
   // A kernel of its own may read any operand to the end.
   if (fusion.attributes().fusion_kind == FusionKind::custom) return false;
   const Computation& fused = *fusion.to_apply();
+  if (const PartResult result = horizontal_result(fusion, output_leaf); result.part != nullptr) {
+    return part_may_reuse(fusion, operand, result);
+  }
   const Instruction* root = fused.root();
   const bool many = root->opcode() == Opcode::tuple;
   const std::vector<Instruction*> roots =

@@ -37,6 +37,11 @@ Result<bool> fuse_rows(ir::Module& module);
 // Fusions and instructions that read the same operands and have the same loop become one with
 // several outputs.
 Result<bool> fuse_multi_output(ir::Module& module);
+// Small independent kernels of any shapes become the parts of one launch (ir/horizontal_fusion.h),
+// each with the buffers it had. Kernels meet in a launch when their results have the same dtypes
+// and both or neither reduce. The peak of the schedule does not rise by it, nor does a launch need
+// more at once than the hungriest instruction did.
+Result<bool> fuse_horizontal(ir::Module& module);
 
 // Sums of three or more large addends that wait for each other become accumulations in the order in
 // which the addends are made: one buffer instead of one per addend. Floating-point sums round
@@ -55,6 +60,7 @@ struct PassInfo {
   std::string_view name;         // as in `plimsoll opt --passes`
   std::string_view description;  // one line
   std::function<Result<bool>(ir::Module&)> run;
+  bool launches_together = false;  // makes horizontal fusions
 };
 // Every pass that keeps the bits, by its command-line name.
 std::span<const PassInfo> all_passes();

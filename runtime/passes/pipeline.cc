@@ -37,6 +37,8 @@ const PassInfo kFuseMultiOutput = {
 const PassInfo kAttention = {
     "attention", "Attention in one kernel without its scores (rounds otherwise than as written)",
     recognize_attention};
+const PassInfo kFuseHorizontal = {
+    "horizontal-fusion", "Launches small independent kernels together", fuse_horizontal, true};
 
 Status clean_up(ir::Module& module) {
   constexpr int kMaxRounds = 4;
@@ -54,8 +56,9 @@ Status clean_up(ir::Module& module) {
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
-  static const std::array kPasses = {kInlineCalls, kSimplify, kCse,      kDce,
-                                     kLayouts,     kFuse,     kFuseRows, kFuseMultiOutput};
+  static const std::array kPasses = {kInlineCalls, kSimplify,        kCse,
+                                     kDce,         kLayouts,         kFuse,
+                                     kFuseRows,    kFuseMultiOutput, kFuseHorizontal};
   return kPasses;
 }
 

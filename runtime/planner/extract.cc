@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 #include "runtime/base/alignment.h"
+#include "runtime/ir/horizontal_fusion.h"
 #include "runtime/ir/in_place.h"
 #include "runtime/planner/problem.h"
 #include "runtime/planner/views.h"
@@ -276,10 +278,22 @@ class Extractor {
     const auto outputs = graph_.outputs[id];
     // A bound for ops with very many leaves; what lies beyond it only misses a chance.
     int queries = 4096;
+    std::vector<std::size_t> candidates(inputs.size());
+    std::iota(candidates.begin(), candidates.end(), std::size_t{0});
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       if (outputs[o] < 0) continue;
+      const ir::PartResult result = ir::horizontal_result(instruction, static_cast<int>(o));
+      if (result.part != nullptr) {
+        // Only what its own part reads; a part has few operands, however many its launch has.
+        candidates.clear();
+        for (const Instruction* operand : result.part->operands()) {
+          candidates.push_back(static_cast<std::size_t>(operand->attributes().parameter_number));
+        }
+        queries = 64;
+      }
       int found = 0;
-      for (std::size_t k = 0; k < inputs.size() && found < 4 && queries > 0; ++k) {
+      for (const std::size_t k : candidates) {
+        if (k >= inputs.size() || found >= 4 || queries <= 0) break;
         if (inputs[k] < 0 || value(inputs[k]).bytes != value(outputs[o]).bytes) continue;
         --queries;
         if (!may_share(instruction, inputs, inputs[k], static_cast<int>(o))) continue;

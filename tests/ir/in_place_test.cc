@@ -120,5 +120,41 @@ TEST(InPlace, ReductionTakesOperandsForItsLoopValuesOnly) {
   EXPECT_FALSE(may_reuse_operand(*fusion, 2, 1));
 }
 
+// Two parts: the negation of parameters 0 and 1's sum, and parameter 2's (with parameter 0's, where
+// `shared`).
+Instruction* horizontal(Fused& f, bool shared) {
+  Instruction* c = f.fused->add_parameter(2, kArray);
+  const auto add_part = [&](Instruction* x, Instruction* y) {
+    Computation* body = f.module.add_computation("body");
+    Instruction* sum = body->add(Opcode::add, kArray,
+                                 {body->add_parameter(0, kArray), body->add_parameter(1, kArray)});
+    body->add(Opcode::negate, kArray, {sum});
+    Instruction* part = f.fused->add(Opcode::fusion, kArray, {x, y});
+    part->set_called_computations({body});
+    return part;
+  };
+  f.fused->add_tuple({add_part(f.a, f.b), add_part(c, shared ? f.a : c)});
+  return f.fuse();
+}
+
+TEST(InPlace, PartOfAHorizontalFusionTakesAnOperandOfItsOwnOnly) {
+  Fused f;
+  const Instruction* fusion = horizontal(f, false);
+  EXPECT_TRUE(may_reuse_operand(*fusion, 0, 0));
+  EXPECT_TRUE(may_reuse_operand(*fusion, 1, 0));
+  EXPECT_TRUE(may_reuse_operand(*fusion, 2, 1));
+  EXPECT_FALSE(may_reuse_operand(*fusion, 2, 0));
+  EXPECT_FALSE(may_reuse_operand(*fusion, 0, 1));
+}
+
+TEST(InPlace, NoPartOfAHorizontalFusionTakesWhatAnotherReads) {
+  Fused f;
+  const Instruction* fusion = horizontal(f, true);
+  EXPECT_FALSE(may_reuse_operand(*fusion, 0, 0));
+  EXPECT_FALSE(may_reuse_operand(*fusion, 0, 1));
+  EXPECT_TRUE(may_reuse_operand(*fusion, 1, 0));
+  EXPECT_TRUE(may_reuse_operand(*fusion, 2, 1));
+}
+
 }  // namespace
 }  // namespace plimsoll::ir
