@@ -116,7 +116,9 @@ class RowTracer {
       return ok_status();
     }
     const Instruction& instruction = *node.instruction;
-    if (instruction.opcode() == Opcode::dynamic_update_slice) {
+    // Their operands have indices of their own.
+    if (instruction.opcode() == Opcode::dynamic_update_slice ||
+        instruction.opcode() == Opcode::gather) {
       return refuse(instruction, "shares a fusion with rows");
     }
     const int depth = depth_of(node);
