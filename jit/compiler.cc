@@ -285,7 +285,7 @@ Result<std::unique_ptr<Compiler>> Compiler::create(const Options& options) {
                          "' cannot be made a folder: " + error.message());
     }
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(auto native, NativeCompiler::create(options.optimization_level));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto native, NativeCompiler::create(options));
   return std::unique_ptr<Compiler>(std::make_unique<CachingCompiler>(options, std::move(native)));
 }
 

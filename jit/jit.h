@@ -14,6 +14,9 @@ namespace plimsoll::jit {
 struct Options {
   int optimization_level = 2;
   std::string dump_directory;  // empty: nothing is written
+  // Kernels that read and write at least so many bytes store past the caches; 0: the size of the
+  // last-level cache. Changes no bit of a result.
+  std::int64_t streaming_bytes = 0;
 };
 
 struct Statistics {

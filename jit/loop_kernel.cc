@@ -86,10 +86,11 @@ std::vector<PhaseNest> plan_nests(const Graph& graph) {
 
 class LoopWriter {
  public:
-  LoopWriter(const Graph& graph, const LoopNest& nest, int max_width, llvm::Module& module,
-             const std::string& name)
+  LoopWriter(const Graph& graph, const LoopNest& nest, int max_width, const Machine& machine,
+             llvm::Module& module, const std::string& name)
       : graph_(graph),
         nest_(nest),
+        machine_(machine),
         extents_(choose_extents(graph, nest)),
         builder_(module.getContext()),
         function_(PhaseFunction::create(module, name, builder_)),
@@ -125,6 +126,7 @@ class LoopWriter {
     position_ = space_.add(space_.scale(position_, inner_), lane_);
 
     choose_staged();
+    choose_streamed();
 
     llvm::IRBuilder<>& b = builder_;
     Loop units = Loop::open(b, function_.begin, function_.end, 1);
@@ -155,7 +157,7 @@ class LoopWriter {
     b.SetInsertPoint(lanes);
     write_row(first);
     units.close(b);
-    b.CreateRetVoid();
+    function_.finish(b, !cached_.empty());
     return emitter_.status();
   }
 
@@ -296,6 +298,29 @@ class LoopWriter {
     }
   }
 
+  // The stores bypass the caches where all that the nest reads and writes would not fit into them,
+  // except into the buffer of an input: its lines are in the caches by then.
+  void choose_streamed() {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : nest_.dims) count *= extent;
+    std::vector<int> read;
+    std::int64_t bytes = 0;
+    for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
+      if (std::find(read.begin(), read.end(), load.input) != read.end()) continue;
+      read.push_back(load.input);
+      std::int64_t size = count * ir::dtype_bytes(load.dtype);
+      if (at(load.input) < graph_.inputs().size()) {  // not a table
+        size = std::min(size, graph_.inputs()[at(load.input)]->byte_size());
+      }
+      bytes += size;
+    }
+    for (const Store& store : nest_.stores) bytes += count * ir::dtype_bytes(store.value.dtype());
+    if (bytes < machine_.streaming_bytes) return;
+    for (const Store& store : nest_.stores) {
+      cached_.push_back(function_.is_in_place(store.output, read));
+    }
+  }
+
   // All values before any store, so that an output may be the buffer of an input.
   void write_values(llvm::Value* first) {
     emitter_.bind_lane(lane_, first);
@@ -309,7 +334,7 @@ class LoopWriter {
       const ir::Dims& dims = store.placement != nullptr ? nest_.dims : store.value.dims();
       emitter_.store(function_.output(store.output),
                      store_position(space_, graph_, store, space_.delinearize(position_, dims)),
-                     values[i], store.value.dtype());
+                     values[i], store.value.dtype(), cached_.empty() ? nullptr : cached_[i]);
     }
   }
 
@@ -317,12 +342,14 @@ class LoopWriter {
 
   const Graph& graph_;
   const LoopNest& nest_;
+  const Machine& machine_;
   std::vector<std::int64_t> extents_;
   std::vector<std::int64_t> steps_;  // of the outer loops, in units
   int tiled_ = -1;
   std::int64_t tile_rows_ = 1;
   std::vector<Load> staged_;
   std::vector<llvm::Value*> buffers_;
+  std::vector<llvm::Value*> cached_;  // per store, where they are streamed
   llvm::Value* tile_begin_ = nullptr;
   llvm::Value* tile_end_ = nullptr;
   std::int64_t rows_ = 1, inner_ = 1, chunk_ = 1, chunks_ = 1;
@@ -401,7 +428,7 @@ Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine)
     if (count == 0) continue;
     Phase result;
     result.function = "phase" + std::to_string(code.phases.size());
-    LoopWriter writer(graph, phase.nest, max_width, *code.module, result.function);
+    LoopWriter writer(graph, phase.nest, max_width, machine, *code.module, result.function);
     PLIMSOLL_RETURN_IF_ERROR(writer.write());
     result.units = writer.units();
     result.unit_seconds = seconds * static_cast<double>(writer.elements_per_unit()) + 2e-9;

@@ -11,13 +11,17 @@
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/TargetParser/Triple.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <fstream>
+#include <limits>
 #include <mutex>
 
 #include "jit/elementwise.h"
@@ -47,6 +51,27 @@ int host_vector_bytes() {
   return has("avx2") ? 32 : 16;
 }
 
+// Of the first CPU, as the system tells it (sysconf counts the caches of cores that are not ours).
+std::int64_t last_level_cache_bytes() {
+  std::int64_t kibibytes = 0;
+  for (int i = 0; i < 8; ++i) {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/size");
+    std::int64_t size = 0;
+    char unit = 0;
+    if (file >> size >> unit && unit == 'K') kibibytes = std::max(kibibytes, size);
+  }
+  constexpr std::int64_t kUsual = 32 << 10;  // where the system does not say
+  return (kibibytes > 0 ? kibibytes : kUsual) << 10;
+}
+
+std::int64_t host_streaming_bytes(std::int64_t asked) {
+  if (!llvm::Triple(llvm::sys::getProcessTriple()).isX86()) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  if (asked > 0) return asked;
+  return last_level_cache_bytes();
+}
+
 class LinkedCode final : public NativeCode {
  public:
   LinkedCode(std::shared_ptr<llvm::orc::LLJIT> jit, llvm::orc::JITDylib& library,
@@ -66,11 +91,11 @@ class LinkedCode final : public NativeCode {
 class OrcCompiler final : public NativeCompiler {
  public:
   OrcCompiler(std::shared_ptr<llvm::orc::LLJIT> jit, llvm::orc::JITTargetMachineBuilder target,
-              int optimization_level)
+              const Options& options)
       : jit_(std::move(jit)),
         target_(std::move(target)),
-        machine_{host_vector_bytes()},
-        optimization_level_(optimization_level) {}
+        machine_{host_vector_bytes(), host_streaming_bytes(options.streaming_bytes)},
+        optimization_level_(options.optimization_level) {}
 
   Machine machine() const override { return machine_; }
 
@@ -157,12 +182,12 @@ class OrcCompiler final : public NativeCompiler {
 
 }  // namespace
 
-Result<std::unique_ptr<NativeCompiler>> NativeCompiler::create(int optimization_level) {
+Result<std::unique_ptr<NativeCompiler>> NativeCompiler::create(const Options& options) {
   initialize_llvm();
   auto target = llvm::orc::JITTargetMachineBuilder::detectHost();
   if (!target) return to_status(target.takeError(), "detect the host CPU");
-  target->setCodeGenOptLevel(optimization_level > 0 ? llvm::CodeGenOptLevel::Default
-                                                    : llvm::CodeGenOptLevel::None);
+  target->setCodeGenOptLevel(options.optimization_level > 0 ? llvm::CodeGenOptLevel::Default
+                                                            : llvm::CodeGenOptLevel::None);
   target->setRelocationModel(llvm::Reloc::PIC_);
   // a * b + c of two operations is rounded twice, fused or not.
   target->getOptions().AllowFPOpFusion = llvm::FPOpFusion::Strict;
@@ -191,7 +216,7 @@ Result<std::unique_ptr<NativeCompiler>> NativeCompiler::create(int optimization_
     return to_status(std::move(error), "define the runtime's symbols");
   }
   return std::unique_ptr<NativeCompiler>(std::make_unique<OrcCompiler>(
-      std::shared_ptr<llvm::orc::LLJIT>(std::move(*jit)), std::move(*target), optimization_level));
+      std::shared_ptr<llvm::orc::LLJIT>(std::move(*jit)), std::move(*target), options));
 }
 
 }  // namespace plimsoll::jit

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/jit.h"
 #include "jit/kernel_code.h"
 #include "runtime/base/status.h"
 
@@ -25,7 +26,7 @@ class NativeCode {
 // context of its own, only linking is shared. What it makes may outlive it.
 class NativeCompiler {
  public:
-  static Result<std::unique_ptr<NativeCompiler>> create(int optimization_level);
+  static Result<std::unique_ptr<NativeCompiler>> create(const Options& options);
   virtual ~NativeCompiler() = default;
   virtual Machine machine() const = 0;
   // `optimized_text`, when not null, gets the IR that machine code was made from.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/phase_function.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 namespace plimsoll::jit {
@@ -45,6 +46,21 @@ Value* PhaseFunction::pointer(int argument, int number, std::map<int, Value*>& k
 
 Value* PhaseFunction::input(int number) { return pointer(0, number, inputs_); }
 Value* PhaseFunction::output(int number) { return pointer(1, number, outputs_); }
+
+Value* PhaseFunction::is_in_place(int output_number, const std::vector<int>& inputs) {
+  Value* target = output(output_number);
+  std::vector<Value*> sources;
+  for (const int number : inputs) sources.push_back(input(number));
+  llvm::IRBuilder<> b(entry_anchor);
+  Value* any = b.getFalse();
+  for (Value* source : sources) any = b.CreateOr(any, b.CreateICmpEQ(source, target));
+  return b.CreateZExt(any, b.getInt64Ty());
+}
+
+void PhaseFunction::finish(llvm::IRBuilder<>& b, bool streamed) {
+  if (streamed) b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  b.CreateRetVoid();
+}
 
 Loop Loop::open(llvm::IRBuilder<>& b, Value* begin, Value* end, std::int64_t step) {
   Loop loop;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace plimsoll::jit {
 
@@ -24,6 +25,10 @@ struct PhaseFunction {
                               llvm::IRBuilder<>& builder);
   llvm::Value* input(int number);
   llvm::Value* output(int number);
+  // An i64 that is 1 where output `output` is the buffer of one of `inputs`, else 0.
+  llvm::Value* is_in_place(int output, const std::vector<int>& inputs);
+  // Ends the function. Where `streamed`, stores past the caches are seen by others when it returns.
+  void finish(llvm::IRBuilder<>& builder, bool streamed);
 
  private:
   llvm::Value* pointer(int argument, int number, std::map<int, llvm::Value*>& known);

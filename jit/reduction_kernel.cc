@@ -87,7 +87,7 @@ Status write_final_phase(const ReductionPlan& plan, llvm::Module& module, const 
 
 }  // namespace
 
-Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine&) {
+Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& machine) {
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
@@ -95,7 +95,8 @@ Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine&) {
   code.workspace_bytes = plan.workspace_bytes;
   const double seconds = seconds_per_element(graph);
   if (plan.shape.kept > 0 && plan.shape.reduced > 0) {
-    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_sweep(plan, *code.module, "sweep", seconds));
+    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase,
+                              write_sweep(plan, machine, *code.module, "sweep", seconds));
     code.phases.push_back(std::move(phase));
   }
   if (plan.shape.kept > 0 && plan.is_cut()) {

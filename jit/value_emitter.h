@@ -49,12 +49,19 @@ class ValueEmitter {
   // with the lanes or follows a reduce.
   void assume(const Node& node, const Index& index, llvm::Value* value);
 
+  // From now on, loads of whole vectors also ask for what they will read when `loop` is `steps`
+  // further; `steps` 0: no more.
+  void prefetch(const Affine& loop, std::int64_t steps);
+
   llvm::Value* value(const Node& node, const Index& index);
   // `value` as `width` lanes.
   llvm::Value* widen(llvm::Value* value);
   // `level`: where `base` is known; the load stands there or deeper.
   llvm::Value* load(llvm::Value* base, const Affine& position, ir::DType dtype, int level = 0);
-  void store(llvm::Value* base, const Affine& position, llvm::Value* value, ir::DType dtype);
+  // `cached`: null, or an i64 (0 or 1, known at level 0); where it is 0, whole vectors at aligned
+  // addresses are stored past the caches.
+  void store(llvm::Value* base, const Affine& position, llvm::Value* value, ir::DType dtype,
+             llvm::Value* cached = nullptr);
   // The value of an expression in lane 0, as i64.
   llvm::Value* first_lane(const Affine& x);
 
@@ -115,6 +122,8 @@ class ValueEmitter {
   std::vector<Level> levels_;
   std::map<std::pair<const ir::Instruction*, int>, std::pair<Index, llvm::Value*>> reduces_;
   std::map<std::pair<int, Affine>, llvm::Value*> staged_;
+  int prefetch_symbol_ = -1;
+  std::int64_t prefetch_steps_ = 0;
   Status status_;
 };
 

@@ -14,6 +14,37 @@ namespace plimsoll::jit {
 using ir::DType;
 using llvm::Value;
 
+namespace {
+
+// Stores a whole vector: past the caches where the address is aligned and `cached` is 0.
+void store_streaming(llvm::IRBuilder<>& b, Value* value, Value* address, llvm::Align alignment,
+                     Value* cached) {
+  const llvm::DataLayout& layout = b.GetInsertBlock()->getModule()->getDataLayout();
+  const std::uint64_t bytes = layout.getTypeStoreSize(value->getType());
+  if (bytes < 16) {
+    b.CreateAlignedStore(value, address, alignment);
+    return;
+  }
+  Value* bits = b.CreateOr(b.CreatePtrToInt(address, b.getInt64Ty()), cached);
+  llvm::Function* function = b.GetInsertBlock()->getParent();
+  auto* past = llvm::BasicBlock::Create(b.getContext(), "past", function);
+  auto* through = llvm::BasicBlock::Create(b.getContext(), "through", function);
+  auto* next = llvm::BasicBlock::Create(b.getContext(), "next", function);
+  b.CreateCondBr(b.CreateIsNull(b.CreateAnd(bits, b.getInt64(bytes - 1))), past, through);
+  b.SetInsertPoint(past);
+  auto* store = b.CreateAlignedStore(value, address, llvm::Align(bytes));
+  store->setMetadata(
+      llvm::LLVMContext::MD_nontemporal,
+      llvm::MDNode::get(b.getContext(), llvm::ConstantAsMetadata::get(b.getInt32(1))));
+  b.CreateBr(next);
+  b.SetInsertPoint(through);
+  b.CreateAlignedStore(value, address, alignment);
+  b.CreateBr(next);
+  b.SetInsertPoint(next);
+}
+
+}  // namespace
+
 ValueEmitter::LaneIndex ValueEmitter::evaluate(const Affine& x) {
   auto terms = x.terms;
   std::stable_sort(terms.begin(), terms.end(), [&](const auto& a, const auto& b) {
@@ -81,6 +112,11 @@ Value* ValueEmitter::first_lane(const Affine& x) {
 
 void ValueEmitter::stage(int input, const Affine& position, Value* address) {
   staged_[{input, position}] = address;
+}
+
+void ValueEmitter::prefetch(const Affine& loop, std::int64_t steps) {
+  prefetch_symbol_ = loop.is_constant() ? -1 : loop.terms[0].first;
+  prefetch_steps_ = steps;
 }
 
 ValueEmitter::LaneIndex ValueEmitter::evaluate_division(const Symbol& symbol,
@@ -182,8 +218,15 @@ Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int 
     llvm::Value* addresses = b.CreateInBoundsGEP(element, base, index.lanes);
     result = b.CreateMaskedGather(vector, addresses, alignment, active_mask(), result);
   } else if (index.stride == 1) {
+    const std::int64_t ahead = prefetch_steps_ * position.coefficient(prefetch_symbol_);
+    if (ahead != 0 && active_ == width_) {
+      Value* there = b.CreateAdd(index.base, b.getInt64(static_cast<std::uint64_t>(ahead)));
+      b.CreateIntrinsic(
+          llvm::Intrinsic::prefetch, {b.getPtrTy()},
+          {b.CreateGEP(element, base, there), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+    }
     result = active_ == width_
-                 ? b.CreateAlignedLoad(vector, address(index.base), alignment)
+                 ? b.CreateFreeze(b.CreateAlignedLoad(vector, address(index.base), alignment))
                  : static_cast<Value*>(b.CreateMaskedLoad(vector, address(index.base), alignment,
                                                           active_mask(), result));
   } else if (index.stride == -1 && active_ == width_) {
@@ -203,7 +246,8 @@ Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int 
   return to_register(b, result, dtype);
 }
 
-void ValueEmitter::store(Value* base, const Affine& position, Value* value, DType dtype) {
+void ValueEmitter::store(Value* base, const Affine& position, Value* value, DType dtype,
+                         Value* cached) {
   llvm::IRBuilder<>& b = builder_;
   const LaneIndex index = evaluate(position);
   llvm::Type* element = memory_type(b.getContext(), dtype, 1);
@@ -220,7 +264,9 @@ void ValueEmitter::store(Value* base, const Affine& position, Value* value, DTyp
   }
   Value* first = b.CreateInBoundsGEP(element, base, index.base);
   if (index.stride == 1) {
-    if (active_ == width_) {
+    if (active_ == width_ && cached != nullptr) {
+      store_streaming(b, value, first, alignment, cached);
+    } else if (active_ == width_) {
       b.CreateAlignedStore(value, first, alignment);
     } else {
       b.CreateMaskedStore(value, first, alignment, active_mask());

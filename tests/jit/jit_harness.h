@@ -31,13 +31,14 @@ inline Compiler& compiler() {
   return *instance;
 }
 
-// Buffers as a device would hand them out: aligned, and with guard bytes behind.
+// Buffers as a device would hand them out: aligned, or `shift` bytes further, and with guard bytes
+// behind.
 class Buffer {
  public:
-  explicit Buffer(std::int64_t bytes)
-      : bytes_(bytes), storage_(static_cast<std::size_t>(bytes) + 128, std::byte{0xab}) {
+  explicit Buffer(std::int64_t bytes, std::size_t shift = 0)
+      : bytes_(bytes), storage_(static_cast<std::size_t>(bytes) + 192, std::byte{0xab}) {
     const auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
-    offset_ = (64 - address % 64) % 64;
+    offset_ = (64 - address % 64) % 64 + shift;
   }
   std::byte* data() { return storage_.data() + offset_; }
   bool guard_is_intact() const {
@@ -54,22 +55,23 @@ class Buffer {
 };
 
 // Runs `instruction` on `operands` and returns its leaves; where `reuse` >= 0, output leaf 0 is
-// written into the buffer of that operand.
+// written into the buffer of that operand. Buffers lie `shift` bytes behind an aligned address.
 inline Result<std::vector<ir::Literal>> run(const ir::Instruction& instruction,
                                             const std::vector<ir::Literal>& operands,
-                                            int reuse = -1) {
-  PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, compiler().compile(instruction));
+                                            int reuse = -1, Compiler& with = compiler(),
+                                            std::size_t shift = 0) {
+  PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, with.compile(instruction));
   std::vector<Buffer> inputs, outputs;
   std::vector<const void*> input_pointers;
   std::vector<void*> output_pointers;
   for (const ir::Literal& operand : operands) {
     const auto bytes = operand.bytes();
-    inputs.emplace_back(static_cast<std::int64_t>(bytes.size()));
+    inputs.emplace_back(static_cast<std::int64_t>(bytes.size()), shift);
     if (!bytes.empty()) std::memcpy(inputs.back().data(), bytes.data(), bytes.size());
   }
   for (Buffer& input : inputs) input_pointers.push_back(input.data());
   const auto leaves = ir::leaves(instruction.shape());
-  for (const ir::Shape* leaf : leaves) outputs.emplace_back(leaf->byte_size());
+  for (const ir::Shape* leaf : leaves) outputs.emplace_back(leaf->byte_size(), shift);
   for (Buffer& output : outputs) output_pointers.push_back(output.data());
   if (reuse >= 0) output_pointers[0] = inputs[static_cast<std::size_t>(reuse)].data();
   Buffer workspace(kernel->workspace_bytes());

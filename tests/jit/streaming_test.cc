@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stores past the caches: the same bits as those through them, wherever buffers begin and end.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/jit/jit_harness.h"
+
+namespace plimsoll::jit::testing {
+namespace {
+
+constexpr std::int64_t kThreshold = 6144;  // bytes: 512 elements of two f32 operands and a result
+
+Compiler& streaming() {
+  static const std::unique_ptr<Compiler> instance = [] {
+    Options options;
+    options.streaming_bytes = kThreshold;
+    return std::move(Compiler::create(options)).value();
+  }();
+  return *instance;
+}
+
+// Equal to the interpreter, and to itself when streamed, at several places of the buffers.
+void check_streamed(const std::string& text, int reuse = -1) {
+  SCOPED_TRACE(text);
+  const auto module = parse(text);
+  ASSERT_NE(module, nullptr);
+  const auto arguments = arguments_for(*module->entry());
+  const ir::Instruction& root = *module->entry()->root();
+  std::vector<ir::Literal> operands;
+  for (const ir::Instruction* operand : root.operands()) {
+    operands.push_back(
+        arguments[static_cast<std::size_t>(operand->attributes().parameter_number)]);
+  }
+  const auto expected = run(root, operands);
+  ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+  if (reuse < 0) check(*module, arguments, 1e-5);
+  for (const std::size_t shift : {0, 8, 32, 56}) {
+    const auto streamed = run(root, operands, reuse, streaming(), shift);
+    ASSERT_TRUE(streamed.ok()) << streamed.status().to_string();
+    for (std::size_t i = 0; i < expected->size(); ++i) {
+      EXPECT_TRUE(same_bits((*expected)[i], (*streamed)[i])) << "shifted by " << shift;
+    }
+  }
+}
+
+std::string add_of(const std::string& shape) {
+  return "ENTRY e { a = " + shape + " parameter(0)\n b = " + shape + " parameter(1)\n ROOT r = " +
+         shape + " add(a, b) }";
+}
+
+// The IR of the one kernel of `text`.
+std::string compiled(const std::string& text, std::int64_t threshold) {
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "streaming_dump";
+  std::filesystem::remove_all(folder);
+  Options options;
+  options.streaming_bytes = threshold;
+  options.dump_directory = folder.string();
+  const auto own = std::move(Compiler::create(options)).value();
+  const auto module = parse(text);
+  EXPECT_TRUE(own->compile(*module->entry()->root()).ok());
+  std::string all;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::ifstream file(entry.path());
+    all.append(std::istreambuf_iterator<char>(file), {});
+  }
+  std::filesystem::remove_all(folder);
+  return all;
+}
+
+TEST(Streaming, BeginsAtTheThreshold) {
+#if defined(__x86_64__)
+  EXPECT_EQ(compiled(add_of("f32[511]"), kThreshold).find("nontemporal"), std::string::npos);
+  EXPECT_NE(compiled(add_of("f32[512]"), kThreshold).find("nontemporal"), std::string::npos);
+  EXPECT_NE(compiled(add_of("f32[512]"), kThreshold).find("sfence"), std::string::npos);
+#else
+  GTEST_SKIP() << "only x86 has stores past the caches here";
+#endif
+}
+
+TEST(Streaming, KeepsBitsAroundTheThresholdAndAtOddSizes) {
+  for (const int size : {510, 511, 512, 513, 527, 1000, 2048, 4099, 9001}) {
+    check_streamed(add_of("f32[" + std::to_string(size) + "]"));
+  }
+  for (const char* dtype : {"bf16", "f16", "f64", "s8", "s64"}) {
+    check_streamed(add_of(std::string(dtype) + "[7001]"));
+  }
+}
+
+TEST(Streaming, KeepsBitsWhereAnOutputIsAnOperandsBuffer) {
+  for (const int size : {512, 1003, 5000}) {
+    check_streamed(add_of("f32[" + std::to_string(size) + "]"), 0);
+  }
+  check_streamed(
+      "ENTRY e { a = f32[40,64] parameter(0)\n u = f32[32,33] parameter(1)\n i = s32[] "
+      "parameter(2)\n j = s32[] parameter(3)\n ROOT r = f32[40,64] dynamic-update-slice(a, u, i, "
+      "j) }",
+      0);
+}
+
+TEST(Streaming, KeepsBitsInRowsThatBeginAnywhere) {
+  check_streamed(
+      "f { p = f32[37,101] parameter(0)\n q = f32[101] parameter(1)\n b = f32[37,101] broadcast(q),"
+      " dimensions={1}\n s = f32[37,101] add(p, b)\n c = pred[37,101] compare(p, b), "
+      "direction=GT\n h = bf16[37,101] convert(s)\n ROOT t = (f32[37,101], pred[37,101], "
+      "bf16[37,101]) tuple(s, c, h) }\nENTRY e { p = f32[37,101] parameter(0)\n q = f32[101] "
+      "parameter(1)\n ROOT r = (f32[37,101], pred[37,101], bf16[37,101]) fusion(p, q), "
+      "kind=kLoop, calls=f }");
+}
+
+TEST(Streaming, KeepsBitsOfMoves) {
+  check_streamed(
+      "ENTRY e { p = f32[70,50] parameter(0)\n ROOT t = f32[50,70] transpose(p), "
+      "dimensions={1,0} }");
+  check_streamed(
+      "ENTRY e { p = bf16[96,64] parameter(0)\n ROOT t = bf16[64,96] transpose(p), "
+      "dimensions={1,0} }");
+  check_streamed(
+      "ENTRY e { p = f32[33,40] parameter(0)\n q = f32[33,24] parameter(1)\n ROOT t = f32[33,64] "
+      "concatenate(p, q), dimensions={1} }");
+  check_streamed(
+      "ENTRY e { p = f32[33,40] parameter(0)\n z = f32[] parameter(1)\n ROOT t = f32[36,64] pad(p, "
+      "z), padding=1_2x5_19 }");
+}
+
+TEST(Streaming, KeepsBitsOfWhatAReductionStoresOnItsWay) {
+  for (const char* reduced : {"0", "1"}) {
+    const std::string kept = *reduced == '0' ? "f32[96]" : "f32[50]";
+    check_streamed("sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, "
+                   "b) }\nf { p = f32[50,96] parameter(0)\n z = f32[] constant(0)\n d = "
+                   "f32[50,96] multiply(p, p)\n s = " +
+                   kept + " reduce(d, z), dimensions={" + reduced +
+                   "}, to_apply=sum\n ROOT t = (f32[50,96], " + kept +
+                   ") tuple(d, s) }\nENTRY e { p = f32[50,96] parameter(0)\n ROOT r = "
+                   "(f32[50,96], " +
+                   kept + ") fusion(p), kind=kInput, calls=f }");
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::jit::testing
