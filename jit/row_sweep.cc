@@ -82,8 +82,7 @@ class RowSweep final : public SweepWriter {
         last = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, last);
       }
       Loop turns = Loop::open(b_, begin, last, shape_.lanes);
-      llvm::Value* is_first =
-          b_.CreateAnd(is_first_row, b_.CreateICmpEQ(turns.variable, begin));
+      llvm::Value* is_first = b_.CreateAnd(is_first_row, b_.CreateICmpEQ(turns.variable, begin));
       for (std::int64_t i = 0; i < slots_; ++i) {
         place(b_.CreateAdd(turns.variable, number(i * width_)), width_, i, is_first);
       }
@@ -93,8 +92,7 @@ class RowSweep final : public SweepWriter {
     llvm::Value* is_last =
         shape_.minor_blocks > 1 ? b_.CreateICmpEQ(end, number(shape_.minor)) : nullptr;
     when(is_last, [&] {
-      llvm::Value* is_first =
-          b_.CreateAnd(is_first_row, b_.CreateICmpEQ(begin, number(whole)));
+      llvm::Value* is_first = b_.CreateAnd(is_first_row, b_.CreateICmpEQ(begin, number(whole)));
       for (std::int64_t i = 0, j = whole; j < shape_.minor; ++i, j += width_) {
         place(number(j), static_cast<int>(std::min<std::int64_t>(width_, shape_.minor - j)), i,
               is_first);

@@ -169,9 +169,8 @@ SweepWriter::Values SweepWriter::accumulated(const Values& old, const Values& va
 }
 
 llvm::Value* SweepWriter::partials(std::size_t component) {
-  return b_.CreateConstInBoundsGEP1_64(
-      b_.getInt8Ty(), function_.workspace,
-      static_cast<std::uint64_t>(plan_.partial_offset[component]));
+  return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), function_.workspace,
+                                       static_cast<std::uint64_t>(plan_.partial_offset[component]));
 }
 
 }  // namespace plimsoll::jit

@@ -29,8 +29,7 @@ void check_streamed(const std::string& text, int reuse = -1) {
   const ir::Instruction& root = *module->entry()->root();
   std::vector<ir::Literal> operands;
   for (const ir::Instruction* operand : root.operands()) {
-    operands.push_back(
-        arguments[static_cast<std::size_t>(operand->attributes().parameter_number)]);
+    operands.push_back(arguments[static_cast<std::size_t>(operand->attributes().parameter_number)]);
   }
   const auto expected = run(root, operands);
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
@@ -45,8 +44,8 @@ void check_streamed(const std::string& text, int reuse = -1) {
 }
 
 std::string add_of(const std::string& shape) {
-  return "ENTRY e { a = " + shape + " parameter(0)\n b = " + shape + " parameter(1)\n ROOT r = " +
-         shape + " add(a, b) }";
+  return "ENTRY e { a = " + shape + " parameter(0)\n b = " + shape +
+         " parameter(1)\n ROOT r = " + shape + " add(a, b) }";
 }
 
 // The IR of the one kernel of `text`.
@@ -126,14 +125,15 @@ TEST(Streaming, KeepsBitsOfMoves) {
 TEST(Streaming, KeepsBitsOfWhatAReductionStoresOnItsWay) {
   for (const char* reduced : {"0", "1"}) {
     const std::string kept = *reduced == '0' ? "f32[96]" : "f32[50]";
-    check_streamed("sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, "
-                   "b) }\nf { p = f32[50,96] parameter(0)\n z = f32[] constant(0)\n d = "
-                   "f32[50,96] multiply(p, p)\n s = " +
-                   kept + " reduce(d, z), dimensions={" + reduced +
-                   "}, to_apply=sum\n ROOT t = (f32[50,96], " + kept +
-                   ") tuple(d, s) }\nENTRY e { p = f32[50,96] parameter(0)\n ROOT r = "
-                   "(f32[50,96], " +
-                   kept + ") fusion(p), kind=kInput, calls=f }");
+    check_streamed(
+        "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, "
+        "b) }\nf { p = f32[50,96] parameter(0)\n z = f32[] constant(0)\n d = "
+        "f32[50,96] multiply(p, p)\n s = " +
+        kept + " reduce(d, z), dimensions={" + reduced +
+        "}, to_apply=sum\n ROOT t = (f32[50,96], " + kept +
+        ") tuple(d, s) }\nENTRY e { p = f32[50,96] parameter(0)\n ROOT r = "
+        "(f32[50,96], " +
+        kept + ") fusion(p), kind=kInput, calls=f }");
   }
 }
 
