@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/Module.h>
+
+#include <cmath>
 #include <cstring>
 
 #include "jit/elementwise.h"
@@ -35,16 +39,18 @@ Value* widen_f16(llvm::IRBuilderBase& b, Value* x) {
   return b.CreateBitCast(b.CreateOr(sign, result), wide);
 }
 
-Value* narrow_bf16(llvm::IRBuilderBase& b, Value* x) {
+// A NaN of arithmetic on bf16 operands is one of them made quiet, or the machine's own: the lower
+// half of its bits is zero, and rounding leaves it alone.
+Value* narrow_bf16(llvm::IRBuilderBase& b, Value* x, bool of_arithmetic) {
   Value* bits = b.CreateBitCast(x, as_wide(x, b.getInt32Ty()));
   llvm::Type* type = bits->getType();
   const auto number = [&](std::uint32_t n) { return llvm::ConstantInt::get(type, n); };
-  Value* high = b.CreateLShr(bits, number(16));
-  Value* odd = b.CreateAnd(high, number(1));
-  Value* rounded = b.CreateLShr(b.CreateAdd(b.CreateAdd(bits, number(0x7fff)), odd), number(16));
-  Value* quiet = b.CreateOr(high, number(0x40));
-  Value* result = b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded);
-  return b.CreateTrunc(result, as_wide(x, b.getInt16Ty()));
+  Value* odd = b.CreateICmpNE(b.CreateAnd(bits, number(0x10000)), number(0));
+  Value* result = b.CreateAdd(bits, b.CreateSelect(odd, number(0x8000), number(0x7fff)));
+  if (!of_arithmetic) {
+    result = b.CreateSelect(b.CreateFCmpUNO(x, x), b.CreateOr(bits, number(0x400000)), result);
+  }
+  return b.CreateTrunc(b.CreateLShr(result, number(16)), as_wide(x, b.getInt16Ty()));
 }
 
 Value* narrow_f16(llvm::IRBuilderBase& b, Value* x) {
@@ -67,7 +73,77 @@ Value* narrow_f16(llvm::IRBuilderBase& b, Value* x) {
   return b.CreateTrunc(b.CreateOr(sign, result), as_wide(x, b.getInt16Ty()));
 }
 
+// f16 by the machine's instructions, which round and keep a NaN's payload as the code above does,
+// but make every NaN quiet on the way to f32 too.
+constexpr const char* kHalfInstructions = "plimsoll.half_instructions";
+constexpr unsigned kHalfLanes = 16;
+
+bool has_half_instructions(llvm::IRBuilderBase& b, Value* x) {
+  return x->getType()->isVectorTy() &&
+         llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements() <= kHalfLanes &&
+         b.GetInsertBlock()->getModule()->getNamedMetadata(kHalfInstructions) != nullptr;
+}
+
+// `x` with `lanes` lanes, the first ones of which are kept.
+Value* with_lanes(llvm::IRBuilderBase& b, Value* x, unsigned lanes) {
+  const unsigned have = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
+  if (have == lanes) return x;
+  std::vector<int> order;
+  for (unsigned i = 0; i < lanes; ++i) order.push_back(i < have ? static_cast<int>(i) : -1);
+  return b.CreateShuffleVector(x, order);
+}
+
+Value* widen_f16_quiet(llvm::IRBuilderBase& b, Value* x) {
+  if (!has_half_instructions(b, x)) return widen_f16(b, x);
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
+  llvm::Type* wide = llvm::FixedVectorType::get(b.getFloatTy(), kHalfLanes);
+  constexpr int kCurrentRounding = 4;
+  Value* result =
+      b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_vcvtph2ps_512, {},
+                        {with_lanes(b, x, kHalfLanes), llvm::Constant::getNullValue(wide),
+                         b.getInt16(0xffff), b.getInt32(kCurrentRounding)});
+  return with_lanes(b, result, lanes);
+}
+
+Value* narrow_f16_fast(llvm::IRBuilderBase& b, Value* x) {
+  if (!has_half_instructions(b, x)) return narrow_f16(b, x);
+  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
+  llvm::Type* narrow = llvm::FixedVectorType::get(b.getInt16Ty(), kHalfLanes);
+  constexpr int kToNearestEven = 0;
+  Value* result = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_vcvtps2ph_512, {},
+                                    {with_lanes(b, x, kHalfLanes), b.getInt32(kToNearestEven),
+                                     llvm::Constant::getNullValue(narrow), b.getInt16(0xffff)});
+  return with_lanes(b, result, lanes);
+}
+
+// f32 to an integer of up to 32 bits: the nearest it has towards zero, and 0 for NaN.
+Value* saturate(llvm::IRBuilderBase& b, Value* x, DType to) {
+  const int bits = 8 * ir::dtype_bytes(to);
+  const bool negative = is_signed(to);
+  llvm::Type* type = x->getType();
+  const auto real = [&](double n) { return llvm::ConstantFP::get(type, n); };
+  const double end = std::ldexp(1.0, negative ? bits - 1 : bits);
+  const double lowest = negative ? -end : 0;
+  // The largest f32 below the end is the last number itself where that has few bits.
+  const double highest = bits < 32 ? end - 1 : std::nextafterf(static_cast<float>(end), 0.0f);
+  Value* inside = b.CreateSelect(b.CreateFCmpOGT(x, real(lowest)), x, real(lowest));
+  inside = b.CreateSelect(b.CreateFCmpOLT(inside, real(highest)), inside, real(highest));
+  llvm::Type* wide = as_wide(x, b.getInt32Ty());
+  Value* result = negative ? b.CreateFPToSI(inside, wide) : b.CreateFPToUI(inside, wide);
+  if (bits == 32) {
+    const std::uint32_t last = negative ? 0x7fffffffu : 0xffffffffu;
+    result =
+        b.CreateSelect(b.CreateFCmpOGE(x, real(end)), llvm::ConstantInt::get(wide, last), result);
+  }
+  result = b.CreateSelect(b.CreateFCmpUNO(x, x), llvm::Constant::getNullValue(wide), result);
+  return b.CreateTrunc(result, as_wide(x, b.getIntNTy(static_cast<unsigned>(bits))));
+}
+
 }  // namespace
+
+void use_half_instructions(llvm::Module& module) {
+  module.getOrInsertNamedMetadata(kHalfInstructions);
+}
 
 llvm::Type* register_type(llvm::LLVMContext& context, DType dtype, int width) {
   llvm::Type* element = nullptr;
@@ -105,13 +181,13 @@ Value* widen_to_float(llvm::IRBuilderBase& b, Value* value, DType dtype) {
     bits = b.CreateShl(bits, llvm::ConstantInt::get(bits->getType(), 16));
     return b.CreateBitCast(bits, as_wide(value, b.getFloatTy()));
   }
-  if (dtype == DType::f16) return widen_f16(b, value);
+  if (dtype == DType::f16) return widen_f16_quiet(b, value);
   return value;
 }
 
-Value* narrow_from_float(llvm::IRBuilderBase& b, Value* value, DType dtype) {
-  if (dtype == DType::bf16) return narrow_bf16(b, value);
-  if (dtype == DType::f16) return narrow_f16(b, value);
+Value* narrow_from_float(llvm::IRBuilderBase& b, Value* value, DType dtype, bool of_arithmetic) {
+  if (dtype == DType::bf16) return narrow_bf16(b, value, of_arithmetic);
+  if (dtype == DType::f16) return narrow_f16_fast(b, value);
   return value;
 }
 
@@ -119,13 +195,18 @@ Value* emit_convert(llvm::IRBuilderBase& b, Value* value, DType from, DType to) 
   if (from == to) return value;
   const bool from_float = ir::is_floating(from);
   const bool to_float = ir::is_floating(to);
-  if (from_float) value = widen_to_float(b, value, from);
+  if (from_float) {
+    value = from == DType::f16 && to_float && ir::dtype_bytes(to) > 2
+                ? widen_f16(b, value)
+                : widen_to_float(b, value, from);
+  }
   llvm::Type* type = as_wide(value, register_type(b.getContext(), to, 1));
   if (to == DType::pred) {
     return from_float ? b.CreateFCmpUNE(value, llvm::Constant::getNullValue(value->getType()))
                       : b.CreateIsNotNull(value);
   }
   if (!from_float && !to_float) return b.CreateIntCast(value, type, is_signed(from));
+  if (!to_float && from != DType::f64 && ir::dtype_bytes(to) <= 4) return saturate(b, value, to);
   if (!to_float) {
     const auto intrinsic =
         is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;

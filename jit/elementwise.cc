@@ -166,6 +166,11 @@ Value* small_float_unary(Builder& b, Opcode opcode, Value* x) {
   return nullptr;
 }
 
+bool is_arithmetic(Opcode opcode) {
+  return opcode == Opcode::add || opcode == Opcode::subtract || opcode == Opcode::multiply ||
+         opcode == Opcode::divide || opcode == Opcode::sqrt;
+}
+
 // Operands and result of one dtype.
 Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
                     const std::vector<Value*>& operands, DType dtype) {
@@ -180,7 +185,7 @@ Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
     if (Value* result = small_float_unary(b, opcode, operands[0])) return result;
   }
   Value* result = float_unary(b, instruction, widen_to_float(b, operands[0], dtype), dtype);
-  return result == nullptr ? nullptr : narrow_from_float(b, result, dtype);
+  return result == nullptr ? nullptr : narrow_from_float(b, result, dtype, is_arithmetic(opcode));
 }
 
 }  // namespace
@@ -188,7 +193,7 @@ Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
 Value* emit_binary(Builder& b, Opcode opcode, Value* x, Value* y, DType dtype) {
   if (!ir::is_floating(dtype)) return emit_integer_binary(b, opcode, x, y, dtype);
   Value* result = float_binary(b, opcode, widen_to_float(b, x, dtype), widen_to_float(b, y, dtype));
-  return result == nullptr ? nullptr : narrow_from_float(b, result, dtype);
+  return result == nullptr ? nullptr : narrow_from_float(b, result, dtype, is_arithmetic(opcode));
 }
 
 Value* emit_elementwise(Builder& b, const ir::Instruction& instruction,

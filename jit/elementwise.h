@@ -22,9 +22,13 @@ llvm::Value* to_memory(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DTy
 llvm::Value* emit_convert(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType from,
                           ir::DType to);
 
-// f16 and bf16 to f32 and back (rounded); other floats stay.
+// f16 and bf16 to f32 (a NaN may be made quiet) and back (rounded); other floats stay.
+// `of_arithmetic`: the value is one operation's (+, -, *, /, square root) on widened operands.
 llvm::Value* widen_to_float(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype);
-llvm::Value* narrow_from_float(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype);
+llvm::Value* narrow_from_float(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype,
+                               bool of_arithmetic = false);
+// Lets the code of a module convert f16 by AVX-512's instructions.
+void use_half_instructions(llvm::Module& module);
 
 // One elementwise instruction on operands of equal width. `dtypes` are the operands'.
 llvm::Value* emit_elementwise(llvm::IRBuilderBase& builder, const ir::Instruction& instruction,

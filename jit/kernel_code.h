@@ -27,6 +27,7 @@ struct Phase {
 // What the writers of kernels need to know of the machine.
 struct Machine {
   int vector_bytes = 16;
+  bool half_instructions = false;  // AVX-512's between f16 and f32
   // What a loop reads and writes from where on its stores bypass the caches: what it stores first
   // would be gone from them anyway before it is read, and a line that is not read before it is
   // written is a third of the traffic saved.
@@ -53,6 +54,9 @@ Result<KernelCode> write_flat_kernel(const Graph& graph, const Machine& machine)
 
 // Lanes of a loop kernel's vectors, when rows are long enough: so many of its widest dtype.
 int vector_lanes(const Graph& graph, const Machine& machine);
+
+// True when nothing is computed, only moved.
+bool only_moves(const Graph& graph);
 
 // Rough seconds to compute one element of everything in the graph, on one thread.
 double seconds_per_element(const Graph& graph);

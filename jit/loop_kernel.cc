@@ -15,6 +15,10 @@ using ir::Opcode;
 constexpr std::size_t kMaxPlacedOperands = 16;
 // Elements of one unit of work when rows are long.
 constexpr std::int64_t kChunk = 2048;
+// Elements by which reads of short rows are ahead.
+constexpr std::int64_t kAhead = 1024;
+// Rows and columns that a unit of tiles has: long enough runs for the memory on both sides.
+constexpr std::int64_t kTileBlock = 128;
 
 // A root that is stored operand by operand rather than chosen element by element.
 bool is_placed(const Graph& graph, const Node& root) {
@@ -40,6 +44,45 @@ struct PhaseNest {
   int unless_input = -1, unless_output = -1;
 };
 
+// The nests that put a pad's value where its operand does not come: everywhere when elements come
+// apart, else on the borders, cut so that none meet.
+std::vector<LoopNest> fill_nests(const Graph& graph, const Node& root, int output) {
+  const ir::Instruction& pad = *root.instruction;
+  const Node value = graph.operand(pad, 1);
+  const auto& padding = pad.attributes().padding;
+  std::vector<LoopNest> nests;
+  const auto fill = [&](ir::Dims dims, std::vector<std::int64_t> begin) {
+    LoopNest nest;
+    nest.dims = std::move(dims);
+    nest.stores.push_back({value, output, &pad, 1, std::move(begin)});
+    nests.push_back(std::move(nest));
+  };
+  std::vector<std::int64_t> begin(padding.size(), 0);
+  const ir::Dims& inside = graph.operand(pad, 0).dims();
+  if (std::any_of(padding.begin(), padding.end(), [](const auto& p) { return p.interior > 0; }) ||
+      std::any_of(inside.begin(), inside.end(), [](std::int64_t size) { return size == 0; })) {
+    fill(root.dims(), begin);
+    return nests;
+  }
+  ir::Dims dims = root.dims();
+  for (std::size_t d = 0; d < padding.size(); ++d) {
+    const int dimension = static_cast<int>(d);
+    const std::int64_t whole = dims[dimension];
+    if (padding[d].low > 0) {
+      dims[dimension] = padding[d].low;
+      fill(dims, begin);
+    }
+    if (padding[d].high > 0) {
+      dims[dimension] = padding[d].high;
+      begin[d] = whole - padding[d].high;
+      fill(dims, begin);
+    }
+    dims[dimension] = inside[dimension];
+    begin[d] = padding[d].low;
+  }
+  return nests;
+}
+
 std::vector<PhaseNest> plan_nests(const Graph& graph) {
   std::vector<PhaseNest> nests;
   PhaseNest plain;
@@ -63,8 +106,9 @@ std::vector<PhaseNest> plan_nests(const Graph& graph) {
     if (instruction.opcode() == Opcode::concatenate) {
       for (int i = 0; i < instruction.operand_count(); ++i) place(i);
     } else if (instruction.opcode() == Opcode::pad) {
-      place(1);
-      placed.back().nest.dims = root.dims();
+      for (LoopNest& nest : fill_nests(graph, root, output)) {
+        placed.push_back({std::move(nest), -1, -1});
+      }
       place(0);
     } else {
       PhaseNest copy;
@@ -99,21 +143,11 @@ class LoopWriter {
     width_ = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(max_width), std::bit_ceil(static_cast<std::uint64_t>(inner_))));
     tiled_ = choose_tiled_loop(graph, nest, extents_);
-    tile_rows_ = width_;
-    for (int i = 0; i + 1 < static_cast<int>(extents_.size()); ++i) {
-      steps_.push_back(i == tiled_ ? (extents_[at(i)] + tile_rows_ - 1) / tile_rows_
-                                   : extents_[at(i)]);
-      rows_ *= steps_.back();
-    }
-    width_ = static_cast<int>(std::min<std::uint64_t>(
-        static_cast<std::uint64_t>(max_width), std::bit_ceil(static_cast<std::uint64_t>(inner_))));
-    // Rows are cut only where there are too few of them to share out.
-    chunk_ = inner_ > 2 * kChunk && rows_ < 256 ? kChunk : inner_;
-    chunks_ = (inner_ + chunk_ - 1) / chunk_;
+    choose_units();
   }
 
   std::int64_t units() const { return rows_ * chunks_; }
-  std::int64_t elements_per_unit() const { return tiled_ >= 0 ? chunk_ * tile_rows_ : chunk_; }
+  std::int64_t elements_per_unit() const { return chunk_ * group_rows_; }
 
   Status write() {
     for (std::size_t i = 0; i + 1 < extents_.size(); ++i) {
@@ -141,27 +175,60 @@ class LoopWriter {
     for (std::size_t i = loops_.size(); i-- > 0;) {
       llvm::Value* count = b.getInt64(static_cast<std::uint64_t>(steps_[i]));
       llvm::Value* step = i == 0 ? row : b.CreateURem(row, count);
-      if (static_cast<int>(i) == tiled_) {
-        tile_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(tile_rows_)));
-        tile_end_ = b.CreateBinaryIntrinsic(
+      if (static_cast<int>(i) == group_) {
+        group_begin_ = b.CreateMul(step, b.getInt64(static_cast<std::uint64_t>(group_rows_)));
+        group_end_ = b.CreateBinaryIntrinsic(
             llvm::Intrinsic::smin,
-            b.CreateAdd(tile_begin_, b.getInt64(static_cast<std::uint64_t>(tile_rows_))),
+            b.CreateAdd(group_begin_, b.getInt64(static_cast<std::uint64_t>(group_rows_))),
             b.getInt64(static_cast<std::uint64_t>(extents_[i])));
       } else {
         emitter_.bind(loops_[i], step);
       }
       if (i > 0) row = b.CreateUDiv(row, count);
     }
+    Loop group;
+    if (group_ >= 0 && group_ != tiled_) {
+      // Where the next row lies elsewhere, it is asked for ahead.
+      if (!cached_.empty()) emitter_.prefetch(loops_[at(group_)], kAhead / inner_ + 1, inner_);
+      group = Loop::open(b, group_begin_, group_end_, 1);
+      emitter_.bind(loops_[at(group_)], group.variable);
+    }
     auto* lanes = llvm::BasicBlock::Create(b.getContext(), "lanes", function_.function);
     emitter_.anchor(1, b.CreateBr(lanes));
     b.SetInsertPoint(lanes);
     write_row(first);
+    if (group.variable != nullptr) group.close(b);
     units.close(b);
     function_.finish(b, !cached_.empty());
     return emitter_.status();
   }
 
  private:
+  // A unit is a chunk of the innermost loop for some steps of another one: of the tiled loop, or of
+  // the next one where rows are short, so that finding out where a unit lies costs little.
+  void choose_units() {
+    tile_rows_ = width_;
+    if (tiled_ >= 0) {
+      group_ = tiled_;
+      group_rows_ = std::max<std::int64_t>(kTileBlock / tile_rows_, 1) * tile_rows_;
+    } else if (extents_.size() > 1 && inner_ < kChunk) {
+      group_ = choose_group_loop(graph_, nest_, extents_);
+      group_rows_ = std::min(extents_[at(group_)], kChunk / inner_);
+    }
+    for (int i = 0; i + 1 < static_cast<int>(extents_.size()); ++i) {
+      steps_.push_back(i == group_ ? (extents_[at(i)] + group_rows_ - 1) / group_rows_
+                                   : extents_[at(i)]);
+      rows_ *= steps_.back();
+    }
+    chunk_ = inner_;
+    if (tiled_ >= 0) {
+      if (inner_ > 2 * kTileBlock) chunk_ = kTileBlock;
+    } else if (inner_ > 2 * kChunk && rows_ < 256) {
+      chunk_ = kChunk;  // rows are cut only where there are too few of them to share out
+    }
+    chunks_ = (inner_ + chunk_ - 1) / chunk_;
+  }
+
   void write_row(llvm::Value* first) {
     llvm::IRBuilder<>& b = builder_;
     const std::int64_t whole = inner_ / width_ * width_;
@@ -198,6 +265,18 @@ class LoopWriter {
       write_values(first);
       return;
     }
+    // Tiles side by side in the operand, one after the other.
+    Loop tiles = Loop::open(b, group_begin_, group_end_, tile_rows_);
+    tile_begin_ = tiles.variable;
+    tile_end_ = b.CreateBinaryIntrinsic(
+        llvm::Intrinsic::smin, group_end_,
+        b.CreateAdd(tile_begin_, b.getInt64(static_cast<std::uint64_t>(tile_rows_))));
+    write_tiles(first, active);
+    tiles.close(b);
+  }
+
+  void write_tiles(llvm::Value* first, int active) {
+    llvm::IRBuilder<>& b = builder_;
     if (staged_.empty() || active < width_) {
       write_tile(first, active, false);
       return;
@@ -350,6 +429,10 @@ class LoopWriter {
   std::vector<Load> staged_;
   std::vector<llvm::Value*> buffers_;
   std::vector<llvm::Value*> cached_;  // per store, where they are streamed
+  int group_ = -1;  // the loop whose steps [group_begin_, group_end_) a unit takes
+  std::int64_t group_rows_ = 1;
+  llvm::Value* group_begin_ = nullptr;
+  llvm::Value* group_end_ = nullptr;
   llvm::Value* tile_begin_ = nullptr;
   llvm::Value* tile_end_ = nullptr;
   std::int64_t rows_ = 1, inner_ = 1, chunk_ = 1, chunks_ = 1;
@@ -363,6 +446,27 @@ class LoopWriter {
 };
 
 }  // namespace
+
+bool only_moves(const Graph& graph) {
+  const auto& all = graph.instructions();
+  return std::all_of(all.begin(), all.end(), [](const ir::Instruction* instruction) {
+    switch (instruction->opcode()) {
+      case Opcode::broadcast:
+      case Opcode::reshape:
+      case Opcode::bitcast:
+      case Opcode::transpose:
+      case Opcode::slice:
+      case Opcode::concatenate:
+      case Opcode::pad:
+      case Opcode::reverse:
+      case Opcode::dynamic_slice:
+      case Opcode::dynamic_update_slice:
+        return true;
+      default:
+        return instruction->operand_count() == 0;
+    }
+  });
+}
 
 double seconds_per_element(const Graph& graph) {
   double nanoseconds = 0.1 * static_cast<double>(graph.inputs().size() + graph.roots().size());
@@ -407,7 +511,8 @@ double seconds_per_element(const Graph& graph) {
 }
 
 int vector_lanes(const Graph& graph, const Machine& machine) {
-  int widest = 4;
+  // Small floats are computed in f32; what is only moved stays as it is.
+  int widest = only_moves(graph) ? 2 : 4;
   const auto consider = [&](ir::DType dtype) { widest = std::max(widest, ir::dtype_bytes(dtype)); };
   for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
   for (const ir::Instruction* instruction : graph.instructions()) {
@@ -420,6 +525,7 @@ Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine)
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+  if (machine.half_instructions) use_half_instructions(*code.module);
   const int max_width = vector_lanes(graph, machine);
   const double seconds = seconds_per_element(graph);
   for (const PhaseNest& phase : plan_nests(graph)) {

@@ -126,7 +126,12 @@ Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
       break;
     }
     case Opcode::pad:
-      if (store.operand == 1) break;  // the padding value goes everywhere first
+      if (store.operand == 1) {
+        for (std::size_t d = 0; d < target.size(); ++d) {
+          target[d] = space.add(target[d], store.begin[d]);
+        }
+        break;
+      }
       for (std::size_t d = 0; d < target.size(); ++d) {
         const ir::PaddingDimension& padding = placement.attributes().padding[d];
         target[d] = space.add(space.scale(target[d], padding.interior + 1), padding.low);
@@ -210,6 +215,23 @@ int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
     }
   }
   return -1;
+}
+
+int choose_group_loop(const Graph& graph, const LoopNest& nest,
+                      const std::vector<std::int64_t>& extents) {
+  IndexSpace space;
+  const Loops loops = add_loops(space, extents);
+  const AccessCollector collector = collect_accesses(space, graph, nest, loops.position);
+  const int next = static_cast<int>(extents.size()) - 2;
+  for (int i = next; i >= 0; --i) {
+    for (const Load& load : collector.loads()) {
+      if (load.position.coefficient(loops.symbols.back()) == 1 &&
+          load.position.coefficient(loops.symbols[static_cast<std::size_t>(i)]) == extents.back()) {
+        return i;
+      }
+    }
+  }
+  return next;
 }
 
 }  // namespace plimsoll::jit

@@ -14,6 +14,8 @@ struct Store {
   int output = 0;
   const ir::Instruction* placement = nullptr;
   int operand = 0;
+  // Of a pad's value (operand 1): where the part of the result begins that it fills.
+  std::vector<std::int64_t> begin = {};
 };
 
 // One loop nest over `dims` (row-major order of an array) with its stores.
@@ -46,6 +48,11 @@ std::vector<Load> collect_loads(IndexSpace& space, const Graph& graph, const Loo
 // read far apart along the innermost loop and side by side along this one (a transpose); -1 if
 // none.
 int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
+                      const std::vector<std::int64_t>& extents);
+
+// The outer loop whose steps are best taken one after the other where rows (of the innermost loop)
+// are short: one along which an operand is read on without a gap, else the next one.
+int choose_group_loop(const Graph& graph, const LoopNest& nest,
                       const std::vector<std::int64_t>& extents);
 
 }  // namespace plimsoll::jit

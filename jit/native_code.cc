@@ -10,8 +10,8 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
-#include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/TargetParser/Triple.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SROA.h>
@@ -94,7 +94,8 @@ class OrcCompiler final : public NativeCompiler {
               const Options& options)
       : jit_(std::move(jit)),
         target_(std::move(target)),
-        machine_{host_vector_bytes(), host_streaming_bytes(options.streaming_bytes)},
+        machine_{host_vector_bytes(), host_vector_bytes() == 64,
+                 host_streaming_bytes(options.streaming_bytes)},
         optimization_level_(options.optimization_level) {}
 
   Machine machine() const override { return machine_; }

@@ -82,7 +82,9 @@ std::vector<Reducer> make_reducers(const Graph& graph, llvm::LLVMContext& contex
     if (reducer.components() == 1) {
       if (is_small_float(reducer.dtypes[0]) &&
           (ir::is_binary_computation(computation, Opcode::add) ||
-           ir::is_binary_computation(computation, Opcode::multiply))) {
+           ir::is_binary_computation(computation, Opcode::multiply) ||
+           ir::is_binary_computation(computation, Opcode::maximum) ||
+           ir::is_binary_computation(computation, Opcode::minimum))) {
         reducer.accumulators[0] = DType::f32;
       }
       if (auto* identity = neutral(context, computation, reducer.accumulators[0])) {

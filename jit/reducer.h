@@ -8,9 +8,9 @@
 
 namespace plimsoll::jit {
 
-// One reduce instruction inside a kernel: how its accumulators are kept and combined. Sums and
-// products of f16 and bf16 accumulate in f32 and are rounded once; everything else in its own
-// dtype.
+// One reduce instruction inside a kernel: how its accumulators are kept and combined. Sums,
+// products and extrema of f16 and bf16 accumulate in f32 and are rounded once (extrema are exact
+// anyway); everything else in its own dtype.
 struct Reducer {
   const ir::Instruction* reduce = nullptr;
   int first = 0;  // number of its first component among all reducers'

@@ -91,6 +91,7 @@ Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& mac
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+  if (machine.half_instructions) use_half_instructions(*code.module);
   const ReductionPlan plan = make_reduction_plan(graph, *code.context);
   code.workspace_bytes = plan.workspace_bytes;
   const double seconds = seconds_per_element(graph);

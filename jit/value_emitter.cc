@@ -21,6 +21,9 @@ ValueEmitter::ValueEmitter(const Graph& graph, IndexSpace& space, llvm::IRBuilde
       lane_level_(lane_level),
       levels_(static_cast<std::size_t>(lane_level) + 1) {
   anchor(0, function.entry_anchor);
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    selects_ = selects_ || instruction->opcode() == Opcode::select;
+  }
 }
 
 void ValueEmitter::anchor(int level, llvm::Instruction* anchor) {

@@ -50,8 +50,8 @@ class ValueEmitter {
   void assume(const Node& node, const Index& index, llvm::Value* value);
 
   // From now on, loads of whole vectors also ask for what they will read when `loop` is `steps`
-  // further; `steps` 0: no more.
-  void prefetch(const Affine& loop, std::int64_t steps);
+  // further, but for those that move by `except` elements with it; `steps` 0: no more.
+  void prefetch(const Affine& loop, std::int64_t steps, std::int64_t except = 0);
 
   llvm::Value* value(const Node& node, const Index& index);
   // `value` as `width` lanes.
@@ -105,6 +105,9 @@ class ValueEmitter {
   llvm::Value* chosen(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
   llvm::Value* resize(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
   llvm::Value* test(const std::vector<Condition>& conditions, llvm::IRBuilder<>& b);
+  // A value read, which the code generator must not read only where a mask says so: such a read
+  // would wait for the mask.
+  llvm::Value* read_whole(llvm::IRBuilder<>& b, llvm::Value* value);
   llvm::Value* select(llvm::IRBuilder<>& b, llvm::Value* condition, llvm::Value* yes,
                       llvm::Value* no);
   llvm::Value* iota(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
@@ -122,8 +125,9 @@ class ValueEmitter {
   std::vector<Level> levels_;
   std::map<std::pair<const ir::Instruction*, int>, std::pair<Index, llvm::Value*>> reduces_;
   std::map<std::pair<int, Affine>, llvm::Value*> staged_;
+  bool selects_ = false;  // the graph has a select
   int prefetch_symbol_ = -1;
-  std::int64_t prefetch_steps_ = 0;
+  std::int64_t prefetch_steps_ = 0, prefetch_except_ = 0;
   Status status_;
 };
 

@@ -114,7 +114,8 @@ void ValueEmitter::stage(int input, const Affine& position, Value* address) {
   staged_[{input, position}] = address;
 }
 
-void ValueEmitter::prefetch(const Affine& loop, std::int64_t steps) {
+void ValueEmitter::prefetch(const Affine& loop, std::int64_t steps, std::int64_t except) {
+  prefetch_except_ = except;
   prefetch_symbol_ = loop.is_constant() ? -1 : loop.terms[0].first;
   prefetch_steps_ = steps;
 }
@@ -202,6 +203,15 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
   return result;
 }
 
+Value* ValueEmitter::read_whole(llvm::IRBuilder<>& b, Value* value) {
+  llvm::Type* type = value->getType();
+  const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
+  if (!selects_ || bits % 32 != 0) return value;
+  llvm::Type* floats = llvm::FixedVectorType::get(b.getFloatTy(), bits / 32);
+  Value* fenced = b.CreateArithmeticFence(b.CreateBitCast(value, floats), floats);
+  return b.CreateBitCast(fenced, type);
+}
+
 Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int level) {
   level = std::max(level, space_.level(position));
   llvm::IRBuilder<>& b = at(level);
@@ -218,15 +228,8 @@ Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int 
     llvm::Value* addresses = b.CreateInBoundsGEP(element, base, index.lanes);
     result = b.CreateMaskedGather(vector, addresses, alignment, active_mask(), result);
   } else if (index.stride == 1) {
-    const std::int64_t ahead = prefetch_steps_ * position.coefficient(prefetch_symbol_);
-    if (ahead != 0 && active_ == width_) {
-      Value* there = b.CreateAdd(index.base, b.getInt64(static_cast<std::uint64_t>(ahead)));
-      b.CreateIntrinsic(
-          llvm::Intrinsic::prefetch, {b.getPtrTy()},
-          {b.CreateGEP(element, base, there), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
-    }
     result = active_ == width_
-                 ? b.CreateFreeze(b.CreateAlignedLoad(vector, address(index.base), alignment))
+                 ? read_whole(b, b.CreateAlignedLoad(vector, address(index.base), alignment))
                  : static_cast<Value*>(b.CreateMaskedLoad(vector, address(index.base), alignment,
                                                           active_mask(), result));
   } else if (index.stride == -1 && active_ == width_) {
@@ -256,6 +259,14 @@ void ValueEmitter::store(Value* base, const Affine& position, Value* value, DTyp
   if (width_ == 1) {
     b.CreateAlignedStore(value, b.CreateInBoundsGEP(element, base, index.base), alignment);
     return;
+  }
+  const std::int64_t step = position.coefficient(prefetch_symbol_);
+  const std::int64_t ahead = step == prefetch_except_ ? 0 : prefetch_steps_ * step;
+  if (ahead != 0 && active_ == width_ && index.lanes == nullptr && std::abs(index.stride) == 1) {
+    Value* there = b.CreateAdd(index.base, b.getInt64(static_cast<std::uint64_t>(ahead)));
+    b.CreateIntrinsic(
+        llvm::Intrinsic::prefetch, {b.getPtrTy()},
+        {b.CreateGEP(element, base, there), b.getInt32(0), b.getInt32(2), b.getInt32(1)});
   }
   if (index.lanes != nullptr) {
     Value* addresses = b.CreateInBoundsGEP(element, base, index.lanes);

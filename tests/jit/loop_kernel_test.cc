@@ -34,7 +34,8 @@ TEST(LoopKernel, TransposesTilesAndTheirEdges) {
                                    {"64,32", "32,64"},
                                    {"5,70", "70,5"},
                                    {"16,3", "3,16"},
-                                   {"100,16", "16,100"}}) {
+                                   {"100,16", "16,100"},
+                                   {"300,130", "130,300"}}) {
       SCOPED_TRACE(std::string(dtype) + from);
       const std::string d = dtype;
       check("ENTRY e { p = " + d + "[" + from + "] parameter(0)\n ROOT t = " + d + "[" + to +
@@ -49,6 +50,33 @@ TEST(LoopKernel, TransposesTilesAndTheirEdges) {
       "f32[40,20] broadcast(b), dimensions={0}\n ROOT s = f32[40,20] add(u, w) }\nENTRY e { p = "
       "f32[20,40] parameter(0)\n q = f32[40,20] parameter(1)\n b = f32[40] parameter(2)\n ROOT r "
       "= f32[40,20] fusion(p, q, b), kind=kLoop, calls=f }");
+}
+
+TEST(LoopKernel, FillsThePaddingOfEveryDimension) {
+  for (const char* dtype : {"f32", "bf16", "s8"}) {
+    const std::string d = dtype;
+    const auto pad = [&](const std::string& from, const std::string& to, const char* padding) {
+      SCOPED_TRACE(d + padding);
+      check("ENTRY e { p = " + d + "[" + from + "] parameter(0)\n z = " + d +
+            "[] parameter(1)\n ROOT r = " + d + "[" + to + "] pad(p, z), padding=" + padding +
+            " }");
+    };
+    pad("7,30,20", "10,37,45", "1_2x3_4x5_20");
+    pad("7,30,20", "7,30,21", "0_0x0_0x1_0");
+    pad("7,30,20", "12,30,20", "0_5x0_0x0_0");
+    pad("7,30,20", "15,60,64", "1_1_1x1_0_1x2_4_2");
+    pad("0,5", "3,7", "1_2x1_1");
+  }
+}
+
+TEST(LoopKernel, MovesShortRowsInTheOperandsOrder) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    const std::string d = dtype;
+    check("ENTRY e { p = " + d + "[3,70,5,24] parameter(0)\n ROOT t = " + d +
+          "[3,5,70,24] transpose(p), dimensions={0,2,1,3} }");
+    check("ENTRY e { p = " + d + "[50,7,33] parameter(0)\n ROOT t = " + d +
+          "[7,50,33] transpose(p), dimensions={1,0,2} }");
+  }
 }
 
 }  // namespace
