@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rounding to small floats and integers against the interpreter, where bits are most easily lost.
-#include <bit>
 #include <limits>
 
 #include "tests/jit/jit_harness.h"
@@ -21,55 +20,13 @@ ir::Literal every(ir::DType dtype) {
   return ir::Literal::from_bytes(ir::Shape(dtype, {1 << 16}), std::as_bytes(std::span(bits)));
 }
 
-// Around every boundary between two neighbours of a 16-bit float: `step` apart in the bits of f32.
-ir::Literal around_boundaries(std::uint32_t step) {
-  std::vector<std::uint32_t> bits;
-  for (std::uint64_t boundary = 0; boundary < (std::uint64_t{1} << 32); boundary += step) {
-    for (const std::int64_t offset : {-1, 0, 1}) {
-      bits.push_back(static_cast<std::uint32_t>(boundary + (step / 2) +
-                                                static_cast<std::uint64_t>(offset)));
-    }
-  }
-  return ir::Literal::from_bytes(ir::Shape(ir::DType::f32, {static_cast<std::int64_t>(bits.size())}),
-                                 std::as_bytes(std::span(bits)));
-}
-
-TEST(Rounding, ReadsEverySmallFloat) {
-  for (const auto& [name, dtype] :
-       {std::pair{"f16", ir::DType::f16}, std::pair{"bf16", ir::DType::bf16}}) {
-    const std::string d = name;
-    for (const char* to : {"f32", "f64", "s8", "u8", "s32", "u32", "s64", "pred"}) {
-      check_on("ENTRY e { p = " + d + "[65536] parameter(0)\n ROOT r = " + std::string(to) +
-                   "[65536] convert(p) }",
-               {every(dtype)});
-    }
-    // There and back, through arithmetic.
-    check_on("ENTRY e { p = " + d + "[65536] parameter(0)\n ROOT r = " + d + "[65536] sqrt(p) }",
-             {every(dtype)});
-  }
-}
-
-TEST(Rounding, RoundsToBf16AtEveryBoundary) {
-  const ir::Literal values = around_boundaries(1 << 16);
-  const std::string count = std::to_string(values.shape().element_count());
-  check_on("ENTRY e { p = f32[" + count + "] parameter(0)\n ROOT r = bf16[" + count +
-               "] convert(p) }",
-           {values});
-}
-
-TEST(Rounding, RoundsToF16AtEveryBoundary) {
-  const ir::Literal values = around_boundaries(1 << 13);
-  const std::string count = std::to_string(values.shape().element_count());
-  check_on("ENTRY e { p = f32[" + count + "] parameter(0)\n ROOT r = f16[" + count +
-               "] convert(p) }",
-           {values});
-}
-
 TEST(Rounding, RoundsArithmeticOnSmallFloats) {
   for (const auto& [name, dtype] :
        {std::pair{"f16", ir::DType::f16}, std::pair{"bf16", ir::DType::bf16}}) {
     const std::string d = name;
     ir::Literal all = every(dtype);
+    check_on("ENTRY e { p = " + d + "[65536] parameter(0)\n ROOT r = " + d + "[65536] sqrt(p) }",
+             {all});
     for (const char* op : {"add", "subtract", "multiply", "divide", "maximum", "minimum"}) {
       for (const double other : {1.0, -3.0, 1.0009765625, 65504.0, 6e-8, 1e-30,
                                  std::numeric_limits<double>::infinity()}) {
@@ -78,7 +35,8 @@ TEST(Rounding, RoundsArithmeticOnSmallFloats) {
         check_on("f { p = " + d + "[65536] parameter(0)\n q = " + d + "[] parameter(1)\n b = " + d +
                      "[65536] broadcast(q), dimensions={}\n ROOT r = " + d + "[65536] " + op +
                      "(p, b) }\nENTRY e { p = " + d + "[65536] parameter(0)\n q = " + d +
-                     "[] parameter(1)\n ROOT r = " + d + "[65536] fusion(p, q), kind=kLoop, calls=f }",
+                     "[] parameter(1)\n ROOT r = " + d +
+                     "[65536] fusion(p, q), kind=kLoop, calls=f }",
                  {all, scalar});
       }
     }
@@ -86,21 +44,41 @@ TEST(Rounding, RoundsArithmeticOnSmallFloats) {
 }
 
 TEST(Rounding, LimitsToWhatAnIntegerHolds) {
-  std::vector<float> values{0.0f, -0.0f, 0.99f, -0.99f, 1e30f, -1e30f, 127.5f, 128.0f, -128.9f,
-                            -129.0f, 255.9f, 256.0f, -0.5f, 32767.9f, -32768.9f, 65535.5f, 65536.0f,
-                            2147483520.0f, 2147483648.0f, -2147483648.0f, -2147483904.0f,
-                            4294967040.0f, 4294967296.0f, 9.3e18f,
+  std::vector<float> values{0.0f,
+                            -0.0f,
+                            0.99f,
+                            -0.99f,
+                            1e30f,
+                            -1e30f,
+                            127.5f,
+                            128.0f,
+                            -128.9f,
+                            -129.0f,
+                            255.9f,
+                            256.0f,
+                            -0.5f,
+                            32767.9f,
+                            -32768.9f,
+                            65535.5f,
+                            65536.0f,
+                            2147483520.0f,
+                            2147483648.0f,
+                            -2147483648.0f,
+                            -2147483904.0f,
+                            4294967040.0f,
+                            4294967296.0f,
+                            9.3e18f,
                             std::numeric_limits<float>::quiet_NaN(),
                             std::numeric_limits<float>::infinity(),
                             -std::numeric_limits<float>::infinity()};
   const auto count = static_cast<std::int64_t>(values.size());
-  const auto literal = ir::Literal::from_bytes(ir::Shape(ir::DType::f32, {count}),
-                                               std::as_bytes(std::span(values)));
+  const auto literal =
+      ir::Literal::from_bytes(ir::Shape(ir::DType::f32, {count}), std::as_bytes(std::span(values)));
   for (const char* to : {"s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"}) {
     const std::string n = std::to_string(count);
-    check_on("ENTRY e { p = f32[" + n + "] parameter(0)\n ROOT r = " + to + "[" + n +
-                 "] convert(p) }",
-             {literal});
+    check_on(
+        "ENTRY e { p = f32[" + n + "] parameter(0)\n ROOT r = " + to + "[" + n + "] convert(p) }",
+        {literal});
   }
 }
 
