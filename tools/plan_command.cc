@@ -61,7 +61,8 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
   PLIMSOLL_PROGRAM_FAULT(floor.status());
   output.json = plan_json(**plan, *floor, planned.unlimited().peak_bytes);
   output.json["compiled"] = planned.not_compiled().empty();
-  output.text = plan_text(**plan, *floor, planned.unlimited().peak_bytes);
+  output.json["fusion"] = planned.fusion();
+  output.text = plan_text(**plan, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
   std::vector<FrontierPoint> points;
   if (flags.frontier) {
     outcome = make_frontier(planned, floor->bytes, points);
@@ -75,7 +76,8 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
   }
   if (!flags.report.empty()) {
     return write_file(flags.report,
-                      plan_report(**plan, planned.unlimited(), *floor, points, title));
+                      plan_report(**plan, planned.unlimited(), *floor, points,
+                                  title + ", " + std::string(planned.fusion()) + " fusion"));
   }
   return {};
 }

@@ -74,7 +74,17 @@ Outcome PlannedProgram::resolve_options(const PlanFlags& flags) {
   if (!outcome.ok()) return outcome;
   if (!unlimited_) PLIMSOLL_PROGRAM_FAULT(find_unlimited(asked));
   options_.limit_bytes = asked.limit_bytes;
+  if (program_ != nullptr && options_.limit_bytes != kUnlimited) {
+    const auto fitting = executor::plan_within(program_, options_);
+    PLIMSOLL_PROGRAM_FAULT(fitting.status());
+    program_ = fitting->program;
+  }
   return {};
+}
+
+std::string_view PlannedProgram::fusion() const {
+  return program_ != nullptr && program_->fusion() == passes::Fusion::vertical ? "vertical"
+                                                                               : "full";
 }
 
 const planner::CostModel& PlannedProgram::cost_model() const {
@@ -89,6 +99,10 @@ Result<std::shared_ptr<const planner::Plan>> PlannedProgram::plan(std::int64_t l
 
 Result<planner::Floor> PlannedProgram::floor() const {
   return program_ ? program_->floor(options_) : fallback_plans_->floor(*fallback_cost_, options_);
+}
+
+std::string PlannedProgram::fusion_text() const {
+  return fusion() == "full" ? "" : "fusion           vertical: full fusion needs more, or longer\n";
 }
 
 Json limit_json(std::int64_t limit_bytes) {

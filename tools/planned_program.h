@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "jit/jit.h"
 #include "runtime/executor/executable.h"
@@ -28,6 +29,10 @@ class PlannedProgram {
   const ir::Module& module() const { return program_ ? program_->module() : *fallback_; }
   const planner::CostModel& cost_model() const;
   const std::shared_ptr<const executor::Program>& program() const { return program_; }
+  // "full", or "vertical" where only that fits into the limit, or is faster within it.
+  std::string_view fusion() const;
+  // A line of text where it is not full.
+  std::string fusion_text() const;
   // Why there are no kernels; empty when there are.
   const std::string& not_compiled() const { return not_compiled_; }
 

@@ -86,6 +86,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   const planner::Plan& plan = executable->plan();
   const std::int64_t measured = budget->statistics().peak_bytes;
   output.json = plan_json(plan, *floor, planned.unlimited().peak_bytes);
+  output.json["fusion"] = planned.fusion();
   output.json["measured_peak_bytes"] = measured;
   const memory::Tiers& tiers = budget->tiers();
   const auto tier_peak = [](const memory::Tier* tier) {
@@ -95,7 +96,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json["disk_peak_bytes"] = tier_peak(tiers.disk.get());
   output.json["replans"] = (*current)->replans();
   output.json["seconds"] = seconds;
-  output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes);
+  output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
   output.text += "measured peak    " + format_bytes(measured) + " (" + std::to_string(measured) +
                  ")\nseconds         ";
   for (const double value : seconds) {

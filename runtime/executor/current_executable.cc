@@ -8,11 +8,13 @@ namespace plimsoll::executor {
 Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
     std::shared_ptr<const Program> program, const planner::PlanOptions& options,
     std::shared_ptr<memory::Budget> budget, double drift) {
-  auto made =
-      std::make_shared<CurrentExecutable>(std::move(program), options, std::move(budget), drift);
+  const planner::PlanOptions complete = complete_options(options, *program, *budget);
+  program->costs().assume_tiers(complete.host, complete.disk);
+  PLIMSOLL_ASSIGN_OR_RETURN(ProgramPlan fitting, plan_within(std::move(program), complete));
+  fitting.program->costs().assume_tiers(complete.host, complete.disk);
+  auto made = std::make_shared<CurrentExecutable>(std::move(fitting.program), options,
+                                                  std::move(budget), drift);
   made->version_ = made->program_->costs().version();
-  const planner::PlanOptions complete = complete_options(options, *made->program_, *made->budget_);
-  made->program_->costs().assume_tiers(complete.host, complete.disk);
   PLIMSOLL_ASSIGN_OR_RETURN(made->executable_,
                             Executable::create(made->program_, options, *made->budget_));
   made->executable_->enable_sampling(drift > 0);

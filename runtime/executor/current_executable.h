@@ -46,7 +46,7 @@ class CurrentExecutable {
         drift_(drift) {}
 
  private:
-  const std::shared_ptr<const Program> program_;
+  const std::shared_ptr<const Program> program_;  // in the form that fits
   const planner::PlanOptions options_;
   const std::shared_ptr<memory::Budget> budget_;
   const double drift_;

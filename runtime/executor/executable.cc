@@ -147,11 +147,11 @@ Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<con
                                                              const planner::PlanOptions& options,
                                                              memory::Budget& budget) {
   planner::PlanOptions complete = complete_options(options, *program, budget);
-  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<const planner::Plan> plan, program->plan(complete));
+  PLIMSOLL_ASSIGN_OR_RETURN(ProgramPlan made, plan_within(std::move(program), complete));
 #ifndef NDEBUG
-  PLIMSOLL_RETURN_IF_ERROR(planner::check_plan(program->module(), *plan));
+  PLIMSOLL_RETURN_IF_ERROR(planner::check_plan(made.program->module(), *made.plan));
 #endif
-  return create(std::move(program), std::move(plan), std::move(complete.parameters));
+  return create(std::move(made.program), std::move(made.plan), std::move(complete.parameters));
 }
 
 Result<std::shared_ptr<const Executable>> Executable::create(

@@ -15,6 +15,7 @@
 #include "runtime/device/kernel.h"
 #include "runtime/ir/module.h"
 #include "runtime/memory/budget.h"
+#include "runtime/passes/passes.h"
 #include "runtime/planner/cost_model.h"
 #include "runtime/planner/measured_costs.h"
 #include "runtime/planner/plan_cache.h"
@@ -47,7 +48,8 @@ class Program {
  public:
   // Takes the module over. Runs passes::optimize (unless `optimize` is false: then the module is
   // run as written), and compiles every kernel it needs, in parallel. `machine` is what costs are
-  // predicted from until kernels have been measured (calibration.h).
+  // predicted from until kernels have been measured (calibration.h). `compiler` must outlive what
+  // is made of the program.
   static Result<std::shared_ptr<const Program>> create(std::unique_ptr<ir::Module> module,
                                                        jit::Compiler& compiler, bool optimize,
                                                        const planner::Roofline& machine = {});
@@ -68,12 +70,43 @@ class Program {
   }
   const planner::PlanCache& plans() const { return *plans_; }
 
+  // The same program with vertical fusion only, whose kernels hold less at a time; made when it is
+  // first asked for. Null where there is none: of itself, and of modules run as written.
+  Result<std::shared_ptr<const Program>> less_fused() const;
+  passes::Fusion fusion() const { return fusion_; }
+
  private:
+  static Result<std::shared_ptr<Program>> compile(std::unique_ptr<ir::Module> module,
+                                                  jit::Compiler& compiler,
+                                                  const planner::Roofline& machine);
+
   std::unique_ptr<ir::Module> module_;
   std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>> kernels_;
   std::unique_ptr<planner::MeasuredCosts> costs_;
   std::unique_ptr<planner::PlanCache> plans_;
+  passes::Fusion fusion_ = passes::Fusion::full;
+  // What the less fused program is made of: null where there is none, or it has been made.
+  struct Source {
+    std::unique_ptr<ir::Module> module;
+    jit::Compiler* compiler = nullptr;
+    planner::Roofline machine;
+  };
+  mutable std::mutex less_fused_mutex_;  // guards what follows
+  mutable Source source_;
+  mutable std::shared_ptr<const Program> less_fused_;
 };
+
+// A program and a plan of it.
+struct ProgramPlan {
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const planner::Plan> plan;
+};
+
+// The plan for these options: of `program`, or of its less fused form where `program` does not fit
+// into the limit, or fits so tightly that the other may be faster. Without either, the error that
+// names the lower floor. A program that the limit costs nothing is never made twice.
+Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
+                                const planner::PlanOptions& options);
 
 struct Arguments {
   // One per parameter leaf: a device pointer (resident, donated) or a host pointer (host). Donated
@@ -94,9 +127,10 @@ planner::PlanOptions complete_options(const planner::PlanOptions& options, const
 // own arena from the budget.
 class Executable {
  public:
-  // Plans for options.limit_bytes, or the budget's limit where that is lower; tiers that the
-  // options leave out are the budget's. RESOURCE_EXHAUSTED with the floor when it can't be met;
-  // FAILED_PRECONDITION for constants without values.
+  // Plans for options.limit_bytes, or the budget's limit where that is lower (plan_within:
+  // program() may be the less fused one); tiers that the options leave out are the budget's.
+  // RESOURCE_EXHAUSTED with the floor when it can't be met; FAILED_PRECONDITION for constants
+  // without values.
   static Result<std::shared_ptr<const Executable>> create(std::shared_ptr<const Program> program,
                                                           const planner::PlanOptions& options,
                                                           memory::Budget& budget);

@@ -90,7 +90,33 @@ class KernelCostModel : public planner::CostModel {
 Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
                                                        jit::Compiler& compiler, bool optimize,
                                                        const planner::Roofline& machine) {
-  if (optimize) PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module));
+  Source source;
+  if (optimize) {
+    source = {module->clone(), &compiler, machine};
+    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module));
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
+                            compile(std::move(module), compiler, machine));
+  program->source_ = std::move(source);
+  return std::shared_ptr<const Program>(std::move(program));
+}
+
+Result<std::shared_ptr<const Program>> Program::less_fused() const {
+  const std::lock_guard lock(less_fused_mutex_);
+  if (source_.module != nullptr) {
+    std::unique_ptr<ir::Module> module = std::move(source_.module);
+    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, passes::Fusion::vertical));
+    PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> made,
+                              compile(std::move(module), *source_.compiler, source_.machine));
+    made->fusion_ = passes::Fusion::vertical;
+    less_fused_ = std::move(made);
+  }
+  return less_fused_;
+}
+
+Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> module,
+                                                  jit::Compiler& compiler,
+                                                  const planner::Roofline& machine) {
   auto program = std::make_shared<Program>();
   std::vector<const ir::Instruction*> wanted;
   for (const ir::Instruction* instruction : stepwise_instructions(*module)) {
@@ -119,12 +145,44 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
   program->costs_ = std::make_unique<planner::MeasuredCosts>(
       std::make_unique<KernelCostModel>(machine, std::move(workspaces)), machine.cache);
   program->plans_ = std::make_unique<planner::PlanCache>(*program->module_);
-  return std::shared_ptr<const Program>(std::move(program));
+  return program;
 }
 
 const device::Kernel* Program::kernel(const ir::Instruction& instruction) const {
   const auto it = kernels_.find(&instruction);
   return it == kernels_.end() ? nullptr : it->second.get();
+}
+
+Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
+                                const planner::PlanOptions& options) {
+  auto plan = program->plan(options);
+  if (plan.ok()) {
+    if ((*plan)->predicted_seconds <= (*plan)->unlimited_seconds) {
+      return ProgramPlan{std::move(program), *plan};
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, program->floor(options));
+    constexpr std::int64_t kTight = 10;  // a tenth above the floor
+    if (options.limit_bytes - floor.bytes > floor.bytes / kTight) {
+      return ProgramPlan{std::move(program), *plan};
+    }
+  } else if (plan.status().code() != StatusCode::resource_exhausted) {
+    return plan.status();
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<const Program> less_fused, program->less_fused());
+  if (less_fused != nullptr) {
+    auto other = less_fused->plan(options);
+    if (other.ok() && (!plan.ok() || (*other)->predicted_seconds < (*plan)->predicted_seconds)) {
+      return ProgramPlan{std::move(less_fused), *other};
+    }
+    const auto least = [](const Status& status) {
+      return status.shortage() == nullptr ? planner::kUnlimited : status.shortage()->floor_bytes;
+    };
+    if (!plan.ok() && !other.ok() && least(other.status()) < least(plan.status())) {
+      return other.status();
+    }
+  }
+  PLIMSOLL_RETURN_IF_ERROR(plan.status());
+  return ProgramPlan{std::move(program), *plan};
 }
 
 }  // namespace plimsoll::executor

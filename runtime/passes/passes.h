@@ -68,8 +68,15 @@ std::span<const PassInfo> all_passes();
 // The passes that do not. sum-scheduling runs when asked for by name only.
 std::span<const PassInfo> rounding_passes();
 
+// How far kernels are merged. The bits are the same; kernels of `vertical` hold fewer values at a
+// time, and take longer in all.
+enum class Fusion {
+  full,
+  vertical,  // without fuse_multi_output
+};
+
 // The pipeline that compilation runs, verified after each pass in debug builds.
 // recognize_attention is left out where PLIMSOLL_ATTENTION says `composed`.
-Status optimize(ir::Module& module);
+Status optimize(ir::Module& module, Fusion fusion = Fusion::full);
 
 }  // namespace plimsoll::passes

@@ -71,7 +71,7 @@ std::span<const PassInfo> rounding_passes() {
   return kPasses;
 }
 
-Status optimize(ir::Module& module) {
+Status optimize(ir::Module& module, Fusion fusion) {
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string attention, choice_variable(Variable::attention));
@@ -79,6 +79,7 @@ Status optimize(ir::Module& module) {
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   for (const PassInfo* pass : {&kFuse, &kFuseRows, &kFuseMultiOutput, &kCse, &kDce}) {
+    if (pass == &kFuseMultiOutput && fusion == Fusion::vertical) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module).status());
   }
   return ok_status();

@@ -76,7 +76,8 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
     return run;
   }
   const planner::Plan& plan = (*executable)->plan();
-  if (const Status proof = planner::check_plan(program->module(), plan); !proof.ok()) {
+  if (const Status proof = planner::check_plan((*executable)->program().module(), plan);
+      !proof.ok()) {
     run.error = "check_plan: " + proof.to_string();
     return run;
   }
@@ -150,6 +151,20 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
       if (run.counts.encode > 0) ++report->encoding_plans;
       if (run.counts.swap_out > 0) ++report->swapping_plans;
       if (run.slices) ++report->slicing_plans;
+    }
+  }
+  // Below the floor of full fusion there may be a less fused form.
+  if (seed % 4 == 0) {
+    const auto less_fused = (*program)->less_fused();
+    if (!less_fused.ok()) return "less fused: " + less_fused.status().to_string();
+    if (*less_fused != nullptr) {
+      const auto least = (*less_fused)->floor(floor_options);
+      if (!least.ok()) return "floor, less fused: " + least.status().to_string();
+      if (least->bytes < floor->bytes) {
+        const LimitedRun run = run_at(*program, arguments, least->bytes, options);
+        if (!run.error.empty()) return "less fused: " + run.error;
+        if (!(run.result == unlimited.result)) return "less fused: other bits than unlimited";
+      }
     }
   }
   if (floor->bytes > 0) {

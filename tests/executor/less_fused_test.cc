@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that are merged hold more at a time: under a limit that they do not fit into, the program
+// runs less fused, with the same bits.
+#include <gtest/gtest.h>
+
+#include "jit/jit.h"
+#include "runtime/executor/executable.h"
+#include "runtime/executor/host_run.h"
+#include "runtime/ir/text.h"
+#include "tests/cases/compare.h"
+#include "tests/executor/limit_check.h"
+
+namespace plimsoll::executor {
+namespace {
+
+// One kernel can make both k0 and k1, which read x: then both products are there at once.
+constexpr const char* kText = R"(HloModule m
+ENTRY e {
+  x = f32[128,128] parameter(0)
+  p = f32[128,8] parameter(1)
+  q = f32[128,8] parameter(2)
+  v = f32[128,1] parameter(3)
+  a = f32[128,128] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  k0 = f32[128,128] add(x, a)
+  s = f32[128,1] dot(k0, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[128,128] dot(q, q), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  k1 = f32[128,128] multiply(x, b)
+  t = f32[128,1] dot(k1, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT r = (f32[128,1], f32[128,1]) tuple(s, t)
+})";
+
+class LessFused : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto compiler = jit::Compiler::create();
+    ASSERT_TRUE(compiler.ok());
+    compiler_ = std::move(*compiler);
+    auto module = ir::parse_module(kText);
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    arguments_ = cases::random_arguments(**module, 3);
+    auto program = Program::create(std::move(*module), *compiler_, true);
+    ASSERT_TRUE(program.ok()) << program.status().to_string();
+    program_ = std::move(*program);
+    const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited, {});
+    options_ = complete_options({}, *program_, *budget);
+    // Nothing but what fusion holds.
+    options_.remedies = {};
+    const auto full = program_->floor(options_);
+    ASSERT_TRUE(full.ok());
+    full_floor_ = full->bytes;
+    const auto other = program_->less_fused();
+    ASSERT_TRUE(other.ok()) << other.status().to_string();
+    ASSERT_NE(*other, nullptr);
+    const auto least = (*other)->floor(options_);
+    ASSERT_TRUE(least.ok());
+    least_floor_ = least->bytes;
+  }
+
+  Result<std::shared_ptr<const Executable>> executable(std::int64_t limit) {
+    budget_ = memory::Budget::create(device::cpu_device(), limit, {});
+    planner::PlanOptions options = options_;
+    options.limit_bytes = limit;
+    return Executable::create(program_, options, *budget_);
+  }
+
+  std::unique_ptr<jit::Compiler> compiler_;
+  std::vector<ir::Literal> arguments_;
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<memory::Budget> budget_;
+  planner::PlanOptions options_;
+  std::int64_t full_floor_ = 0, least_floor_ = 0;
+};
+
+TEST_F(LessFused, RunsBelowTheFloorOfFullFusionWithTheSameBits) {
+  ASSERT_LT(least_floor_, full_floor_);
+  const auto unlimited = executable(planner::kUnlimited);
+  ASSERT_TRUE(unlimited.ok());
+  EXPECT_EQ(&(*unlimited)->program(), program_.get());
+  const auto expected = run_on_host(**unlimited, *budget_, arguments_);
+  ASSERT_TRUE(expected.ok());
+  for (const std::int64_t limit : {least_floor_, full_floor_ - 1}) {
+    const auto limited = executable(limit);
+    ASSERT_TRUE(limited.ok()) << limited.status().to_string();
+    EXPECT_EQ((*limited)->program().fusion(), passes::Fusion::vertical);
+    const auto result = run_on_host(**limited, *budget_, arguments_);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ(cases::compare_bits(*expected, *result), "");
+    EXPECT_LE(budget_->statistics().peak_bytes, limit);
+  }
+}
+
+TEST_F(LessFused, RefusalNamesTheLowerFloor) {
+  const auto refused = executable(least_floor_ - 1);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::resource_exhausted);
+  ASSERT_NE(refused.status().shortage(), nullptr);
+  EXPECT_EQ(refused.status().shortage()->floor_bytes, least_floor_);
+}
+
+TEST_F(LessFused, MoreMemoryIsNeverSlowerAcrossTheTwo) {
+  double slower = -1;
+  for (std::int64_t limit = least_floor_; limit <= full_floor_ + full_floor_ / 4;
+       limit += std::max<std::int64_t>(full_floor_ / 40, 1)) {
+    const auto made = executable(limit);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    const double seconds = (*made)->plan().predicted_seconds;
+    if (slower >= 0) {
+      EXPECT_LE(seconds, slower * (1 + 1e-9)) << "at " << limit;
+    }
+    slower = seconds;
+  }
+}
+
+TEST(ProgramAsWritten, HasNoLessFusedForm) {
+  const auto compiler = jit::Compiler::create();
+  ASSERT_TRUE(compiler.ok());
+  auto module = ir::parse_module(kText);
+  ASSERT_TRUE(module.ok());
+  const auto program = Program::create(std::move(*module), **compiler, false);
+  ASSERT_TRUE(program.ok());
+  const auto less_fused = (*program)->less_fused();
+  ASSERT_TRUE(less_fused.ok());
+  EXPECT_EQ(*less_fused, nullptr);
+}
+
+}  // namespace
+}  // namespace plimsoll::executor
