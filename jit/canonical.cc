@@ -2,70 +2,38 @@
 #include "jit/canonical.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
+
+#include "jit/attribute_key.h"
+#include "runtime/base/sha256.h"
 
 namespace plimsoll::jit {
 namespace {
 
 using ir::Opcode;
 
-template <typename T>
-void append_list(std::string& text, char tag, const std::vector<T>& values) {
-  if (values.empty()) return;
-  text += tag;
-  for (const T& value : values) {
-    text += std::to_string(value);
-    text += ',';
+class TextSink {
+ public:
+  explicit TextSink(std::string& text) : text_(text) {}
+  void tag(char tag) { text_ += tag; }
+  void number(std::int64_t value) { text_ += std::to_string(value) + ','; }
+  void bytes(const void* data, std::size_t size) {
+    text_ += std::to_string(size) + ':';
+    text_.append(static_cast<const char*>(data), size);
   }
+
+ private:
+  std::string& text_;
+};
+
+void append_attributes_of(std::string& text, const ir::Instruction& instruction) {
+  TextSink sink(text);
+  append_attributes(sink, instruction.attributes());
 }
 
 void append_shape(std::string& text, const ir::Shape& shape, bool with_layout) {
   text += shape.to_string(with_layout);
-}
-
-// The attributes that the compiled operations read.
-void append_attributes(std::string& text, const ir::Instruction& instruction) {
-  const ir::Attributes& a = instruction.attributes();
-  append_list(text, 'd', a.dimensions);
-  append_list(text, 's', a.slice_starts);
-  append_list(text, 'l', a.slice_limits);
-  append_list(text, 't', a.slice_strides);
-  append_list(text, 'z', a.slice_sizes);
-  for (const ir::PaddingDimension& p : a.padding) {
-    text += 'p' + std::to_string(p.low) + '_' + std::to_string(p.high) + '_' +
-            std::to_string(p.interior);
-  }
-  if (a.gather != nullptr) {
-    append_list(text, 'o', a.gather->offset_dims);
-    append_list(text, 'k', a.gather->collapsed_slice_dims);
-    append_list(text, 'm', a.gather->start_index_map);
-    append_list(text, 'b', a.gather->operand_batching_dims);
-    append_list(text, 'i', a.gather->start_indices_batching_dims);
-    text += 'v' + std::to_string(a.gather->index_vector_dim);
-  }
-  switch (instruction.opcode()) {
-    case Opcode::compare:
-      text += 'c' + std::to_string(static_cast<int>(a.comparison_direction)) +
-              std::to_string(static_cast<int>(a.comparison_order));
-      break;
-    case Opcode::reduce_precision:
-      text += 'e' + std::to_string(a.exponent_bits) + 'm' + std::to_string(a.mantissa_bits);
-      break;
-    case Opcode::constant:
-      if (a.literal != nullptr) {
-        // Of a splat one element says all.
-        auto bytes = a.literal->bytes();
-        if (a.literal->is_splat()) {
-          bytes =
-              bytes.first(static_cast<std::size_t>(ir::dtype_bytes(a.literal->shape().dtype())));
-        }
-        text += '=' + std::to_string(bytes.size()) + ':';
-        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      }
-      break;
-    default:
-      break;
-  }
 }
 
 std::string computation_text(const ir::Computation& computation) {
@@ -74,10 +42,7 @@ std::string computation_text(const ir::Computation& computation) {
   for (const auto& instruction : computation.instructions()) {
     text += ir::to_string(instruction->opcode());
     append_shape(text, instruction->shape(), false);
-    if (instruction->opcode() == Opcode::parameter) {
-      text += '#' + std::to_string(instruction->attributes().parameter_number);
-    }
-    append_attributes(text, *instruction);
+    append_attributes_of(text, *instruction);
     for (const ir::Instruction* operand : instruction->operands()) {
       text += ' ' + std::to_string(numbers.at(operand));
     }
@@ -105,13 +70,13 @@ std::string canonical_text(const Graph& graph) {
   };
   for (const ir::Instruction* table : graph.tables()) {
     append_shape(text, table->shape(), false);
-    append_attributes(text, *table);
+    append_attributes_of(text, *table);
     text += '\n';
   }
   for (const ir::Instruction* instruction : graph.instructions()) {
     text += ir::to_string(instruction->opcode());
     append_shape(text, instruction->shape(), instruction->opcode() == Opcode::bitcast);
-    append_attributes(text, *instruction);
+    append_attributes_of(text, *instruction);
     for (int i = 0; i < instruction->operand_count(); ++i) {
       append_node(graph.operand(*instruction, i));
     }
@@ -146,6 +111,10 @@ std::string kernel_name(const Graph& graph) {
   }
   if (parts.size() > kMost) name += ".etc";
   return name;
+}
+
+std::string kernel_id(const std::string& name, const std::string& canonical) {
+  return name + '.' + sha256(std::as_bytes(std::span(canonical))).substr(0, 10);
 }
 
 }  // namespace plimsoll::jit

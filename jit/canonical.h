@@ -15,4 +15,8 @@ std::string canonical_text(const Graph& graph);
 // there is nothing else.
 std::string kernel_name(const Graph& graph);
 
+// `name` and the beginning of the canonical text's hash: what functions and files of a kernel are
+// called, in every process and on every machine.
+std::string kernel_id(const std::string& name, const std::string& canonical);
+
 }  // namespace plimsoll::jit

@@ -24,6 +24,11 @@ inline constexpr std::int64_t kFlatExtent = std::int64_t{1} << 40;
 // Extents are cut at multiples of this, so that vectors stay whole.
 inline constexpr std::int64_t kFlatUnit = 1024;
 
+// Fusions of up to this many elements that have a flat form share its function, whatever their
+// extents: so many small updates of many shapes are compiled once. What is larger is worth code of
+// its own.
+inline constexpr std::int64_t kMostFlatElements = 16 << 10;
+
 // Without a module where the instruction is no such fusion.
 FlatForm flat_form(const ir::Instruction& instruction);
 

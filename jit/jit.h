@@ -11,27 +11,53 @@
 
 namespace plimsoll::jit {
 
+enum class DiskCacheMode : std::uint8_t { off, read_only, read_write };
+
+// Where compiled kernels are kept for later processes.
+struct DiskCacheOptions {
+  DiskCacheMode mode = DiskCacheMode::off;
+  std::string folder;
+  std::int64_t limit_bytes = 0;
+};
+
+// What is written into `folder` for every kernel, in files of its name (dump.h).
+struct DumpOptions {
+  bool llvm = false;      // the optimized IR
+  bool assembly = false;  // what became of it
+  bool hlo = false;       // the fusion as a program of its own
+  std::string folder;     // made when missing
+};
+
 struct Options {
   int optimization_level = 2;
-  std::string dump_directory;  // empty: nothing is written
+  // Features of the host's CPU to do without, as LLVM spells them, e.g. "-avx512f,-avx512vl".
+  std::string without_features;
   // Kernels that read and write at least so many bytes store past the caches; 0: the size of the
   // last-level cache. Changes no bit of a result.
   std::int64_t streaming_bytes = 0;
+  DiskCacheOptions disk_cache;
+  DumpOptions dump;
+  // Tell debuggers, and `perf`, which kernel is where.
+  bool debugger_symbols = false, perf_symbols = false;
 };
 
+// What the environment says (PLIMSOLL_JIT_*, PLIMSOLL_DUMP).
+Result<Options> options_from_environment();
+
 struct Statistics {
-  std::int64_t kernels_compiled = 0;
-  std::int64_t cache_hits = 0;
-  double compile_seconds = 0;
+  std::int64_t kernels_compiled = 0;  // through LLVM
+  std::int64_t kernels_loaded = 0;    // from disk
+  std::int64_t cache_hits = 0;        // in memory
+  double compile_seconds = 0;         // of all threads together, loading included
 };
 
 // True when the compiler can make a kernel of this instruction: elementwise and movement
 // operations, creation, reduce, and fusions of those (single or tuple root). Pure; cheap.
 bool supports(const ir::Instruction& instruction);
 
-// Compiles instructions for the host CPU through LLVM ORC. Kernels are cached in memory by
-// canonical text, so equal instructions (up to names) share one. Thread-safe. Kernels keep what
-// they need of the compiler alive.
+// Compiles instructions for the host CPU through LLVM ORC. Kernels are kept in memory, and on disk
+// where options say so, by canonical text, so equal instructions (up to names) share one.
+// Thread-safe. Kernels keep what they need of the compiler alive.
 class Compiler {
  public:
   static Result<std::unique_ptr<Compiler>> create(const Options& options = {});
@@ -41,5 +67,32 @@ class Compiler {
       const ir::Instruction& instruction) = 0;
   virtual Statistics statistics() const = 0;
 };
+
+// What processes have counted in a folder since it was made or cleared.
+struct DiskCacheCounters {
+  std::int64_t hits = 0, misses = 0;
+  std::int64_t stored = 0, evicted = 0;
+  std::int64_t damaged = 0;  // found, but not fit to be used
+};
+
+struct DiskCacheContents {
+  std::int64_t entries = 0, bytes = 0;
+  double oldest_use_seconds = 0, newest_use_seconds = 0;  // ago
+  DiskCacheCounters counters;
+};
+
+// What is in a folder of kernels; nothing when there is no such folder. FAILED_PRECONDITION for one
+// that may not be trusted.
+Result<DiskCacheContents> disk_cache_contents(const std::string& folder);
+// Removes the kernels and counters, and no other file. Says what there was.
+Result<DiskCacheContents> clear_disk_cache(const std::string& folder);
+
+// The LLVM IR of an instruction's kernel, before optimization, for vectors of `vector_bytes`: the
+// same on every machine. UNIMPLEMENTED when !supports(instruction).
+struct KernelText {
+  std::string name;  // what it does, and the beginning of the canonical text's hash
+  std::string text;
+};
+Result<KernelText> kernel_text(const ir::Instruction& instruction, int vector_bytes);
 
 }  // namespace plimsoll::jit

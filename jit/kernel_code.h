@@ -11,18 +11,10 @@
 #include <vector>
 
 #include "jit/graph.h"
+#include "jit/phase.h"
 #include "runtime/base/status.h"
 
 namespace plimsoll::jit {
-
-// One parallel loop of a kernel: a function over units [0, units), which write disjoint memory.
-struct Phase {
-  std::string function;
-  std::int64_t units = 0;
-  double unit_seconds = 0;  // estimate
-  // Not run when this input and this output are the same buffer; -1: always run.
-  int unless_input = -1, unless_output = -1;
-};
 
 // What the writers of kernels need to know of the machine.
 struct Machine {
@@ -57,6 +49,14 @@ int vector_lanes(const Graph& graph, const Machine& machine);
 
 // True when nothing is computed, only moved.
 bool only_moves(const Graph& graph);
+
+// Kernels of one form have one text: that of a flat kernel says nothing of the extent.
+enum class KernelForm { plain, flat };
+
+// One of these, by `form` and what is in `graph`. `id` names the module, and begins the names of
+// its functions.
+Result<KernelCode> write_kernel(const Graph& graph, KernelForm form, const std::string& id,
+                                const Machine& machine);
 
 // Rough seconds to compute one element of everything in the graph, on one thread.
 double seconds_per_element(const Graph& graph);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/native_code.h"
 
+#include <llvm-c/Core.h>
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/ExecutionEngine/Orc/CompileUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -16,6 +19,7 @@
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/SROA.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
+#include <llvm/Transforms/Utils/Cloning.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,6 +29,9 @@
 #include <mutex>
 
 #include "jit/elementwise.h"
+#include "jit/generator_version.h"
+#include "jit/symbols.h"
+#include "runtime/base/log.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -41,12 +48,16 @@ void initialize_llvm() {
   });
 }
 
-int host_vector_bytes() {
-  const auto features = llvm::sys::getHostCPUFeatures();
-  const auto has = [&](llvm::StringRef name) {
-    const auto it = features.find(name);
-    return it != features.end() && it->second;
-  };
+// Of the last word on a feature, which counts.
+bool has_feature(const llvm::SubtargetFeatures& features, llvm::StringRef name) {
+  for (const std::string& feature : llvm::reverse(features.getFeatures())) {
+    if (llvm::StringRef(feature).drop_front() == name) return feature[0] == '+';
+  }
+  return false;
+}
+
+int vector_bytes(const llvm::SubtargetFeatures& features) {
+  const auto has = [&](llvm::StringRef name) { return has_feature(features, name); };
   if (has("avx512f") && has("avx512vl") && has("avx512dq") && has("avx512bw")) return 64;
   return has("avx2") ? 32 : 16;
 }
@@ -72,6 +83,30 @@ std::int64_t host_streaming_bytes(std::int64_t asked) {
   return last_level_cache_bytes();
 }
 
+std::string llvm_version() {
+  unsigned major = 0, minor = 0, patch = 0;
+  LLVMGetVersion(&major, &minor, &patch);  // of the library, not of the headers
+  return std::to_string(major) + '.' + std::to_string(minor) + '.' + std::to_string(patch);
+}
+
+// Everything but the kernel that decides its object.
+std::string identity_of(const llvm::orc::JITTargetMachineBuilder& target, const Machine& machine,
+                        const Options& options) {
+  // Fails to compile when a member is added: kernels depend on it, too.
+  const auto& [vector_bytes, half_instructions, streaming_bytes] = machine;
+  std::string text = "generator " + std::string(generator_version());
+  text += "\nllvm " + llvm_version();
+  text += "\ntriple " + target.getTargetTriple().str();
+  text += "\ncpu " + target.getCPU();
+  text += "\nfeatures " + target.getFeatures().getString();
+  text += "\nvectors " + std::to_string(vector_bytes);
+  text += "\nhalf " + std::to_string(half_instructions);
+  text += "\nstreaming " + std::to_string(streaming_bytes);
+  text += "\nlevel " + std::to_string(options.optimization_level);
+  text += "\nunwinding " + std::to_string(options.debugger_symbols);
+  return text;
+}
+
 class LinkedCode final : public NativeCode {
  public:
   LinkedCode(std::shared_ptr<llvm::orc::LLJIT> jit, llvm::orc::JITDylib& library,
@@ -94,14 +129,17 @@ class OrcCompiler final : public NativeCompiler {
               const Options& options)
       : jit_(std::move(jit)),
         target_(std::move(target)),
-        machine_{host_vector_bytes(), host_vector_bytes() == 64,
+        machine_{vector_bytes(target_.getFeatures()),
+                 vector_bytes(target_.getFeatures()) == 64,
                  host_streaming_bytes(options.streaming_bytes)},
-        optimization_level_(options.optimization_level) {}
+        identity_(identity_of(target_, machine_, options)),
+        optimization_level_(options.optimization_level),
+        unwinding_(options.debugger_symbols) {}
 
   Machine machine() const override { return machine_; }
+  const std::string& identity() const override { return identity_; }
 
-  Result<std::shared_ptr<const NativeCode>> compile(KernelCode code,
-                                                    std::string* optimized_text) override {
+  Result<KernelObject> generate(KernelCode code, CodeListing* listing, bool assembly) override {
     auto target = llvm::orc::JITTargetMachineBuilder(target_).createTargetMachine();
     if (!target) return to_status(target.takeError(), "create target machine");
     llvm::Module& module = *code.module;
@@ -113,6 +151,8 @@ class OrcCompiler final : public NativeCompiler {
       // The CPU model may prefer narrower vectors than the code is written in.
       function.addFnAttr("prefer-vector-width", width);
       function.addFnAttr("min-legal-vector-width", width);
+      // Debuggers find a function's caller by its unwind table.
+      if (unwinding_) function.setUWTableKind(llvm::UWTableKind::Async);
       std::string problem;
       llvm::raw_string_ostream stream(problem);
       if (llvm::verifyFunction(function, &stream)) {
@@ -120,13 +160,36 @@ class OrcCompiler final : public NativeCompiler {
       }
     }
     if (optimization_level_ > 0) optimize(module, **target);
-    if (optimized_text != nullptr) {
-      llvm::raw_string_ostream stream(*optimized_text);
+    if (listing != nullptr) {
+      llvm::raw_string_ostream stream(listing->llvm);
       module.print(stream, nullptr);
+      if (assembly) PLIMSOLL_RETURN_IF_ERROR(write_assembly(module, **target, listing->assembly));
     }
     auto object = llvm::orc::SimpleCompiler(**target)(module);
     if (!object) return to_status(object.takeError(), "compile");
-    return link(std::move(*object), code.phases);
+    return KernelObject{std::move(code.phases), code.workspace_bytes, (*object)->getBuffer().str()};
+  }
+
+  Result<std::shared_ptr<const NativeCode>> load(const KernelObject& kernel) override {
+    llvm::orc::ExecutionSession& session = jit_->getExecutionSession();
+    const std::string name = "kernel" + std::to_string(++libraries_);
+    llvm::orc::JITDylib& library = session.createBareJITDylib(name);
+    library.addToLinkOrder(jit_->getMainJITDylib());
+    std::vector<PhaseEntry> entries;
+    // A copy: the linker wants it aligned, and keeps it.
+    llvm::Error error =
+        jit_->addObjectFile(library, llvm::MemoryBuffer::getMemBufferCopy(kernel.object, name));
+    for (std::size_t i = 0; i < kernel.phases.size() && !error; ++i) {
+      auto symbol = jit_->lookup(library, kernel.phases[i].function);
+      if (!symbol) {
+        error = symbol.takeError();
+        break;
+      }
+      entries.push_back(symbol->toPtr<PhaseEntry>());
+    }
+    auto linked = std::make_shared<LinkedCode>(jit_, library, std::move(entries));
+    if (error) return to_status(std::move(error), "link");
+    return std::shared_ptr<const NativeCode>(std::move(linked));
   }
 
  private:
@@ -153,31 +216,27 @@ class OrcCompiler final : public NativeCompiler {
     }
   }
 
-  Result<std::shared_ptr<const NativeCode>> link(std::unique_ptr<llvm::MemoryBuffer> object,
-                                                 const std::vector<Phase>& phases) {
-    llvm::orc::ExecutionSession& session = jit_->getExecutionSession();
-    llvm::orc::JITDylib& library =
-        session.createBareJITDylib("kernel" + std::to_string(++libraries_));
-    library.addToLinkOrder(jit_->getMainJITDylib());
-    std::vector<PhaseEntry> entries;
-    llvm::Error error = jit_->addObjectFile(library, std::move(object));
-    for (std::size_t i = 0; i < phases.size() && !error; ++i) {
-      auto symbol = jit_->lookup(library, phases[i].function);
-      if (!symbol) {
-        error = symbol.takeError();
-        break;
-      }
-      entries.push_back(symbol->toPtr<PhaseEntry>());
+  // Generating code changes the module, so it is done on a copy.
+  static Status write_assembly(const llvm::Module& module, llvm::TargetMachine& target,
+                               std::string& text) {
+    const std::unique_ptr<llvm::Module> copy = llvm::CloneModule(module);
+    llvm::SmallString<0> written;
+    llvm::raw_svector_ostream stream(written);
+    llvm::legacy::PassManager passes;
+    if (target.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+      return internal_error("the target has no assembly text");
     }
-    auto linked = std::make_shared<LinkedCode>(jit_, library, std::move(entries));
-    if (error) return to_status(std::move(error), "link");
-    return std::shared_ptr<const NativeCode>(std::move(linked));
+    passes.run(*copy);
+    text = written.str().str();
+    return ok_status();
   }
 
   std::shared_ptr<llvm::orc::LLJIT> jit_;
   llvm::orc::JITTargetMachineBuilder target_;
   Machine machine_;
+  std::string identity_;
   int optimization_level_;
+  bool unwinding_;
   std::atomic<std::int64_t> libraries_{0};
 };
 
@@ -187,6 +246,9 @@ Result<std::unique_ptr<NativeCompiler>> NativeCompiler::create(const Options& op
   initialize_llvm();
   auto target = llvm::orc::JITTargetMachineBuilder::detectHost();
   if (!target) return to_status(target.takeError(), "detect the host CPU");
+  llvm::SmallVector<llvm::StringRef> without;
+  llvm::StringRef(options.without_features).split(without, ',', -1, /*KeepEmpty=*/false);
+  for (const llvm::StringRef feature : without) target->getFeatures().AddFeature(feature);
   target->setCodeGenOptLevel(options.optimization_level > 0 ? llvm::CodeGenOptLevel::Default
                                                             : llvm::CodeGenOptLevel::None);
   target->setRelocationModel(llvm::Reloc::PIC_);
@@ -215,6 +277,12 @@ Result<std::unique_ptr<NativeCompiler>> NativeCompiler::create(const Options& op
   define("memmove", reinterpret_cast<void*>(&std::memmove));
   if (auto error = (*jit)->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols))) {
     return to_status(std::move(error), "define the runtime's symbols");
+  }
+  if (options.debugger_symbols) PLIMSOLL_RETURN_IF_ERROR(register_with_debuggers(**jit));
+  if (options.perf_symbols) {
+    // Not worth failing for.
+    const Status map = write_perf_map(**jit);
+    if (!map.ok()) log_line(LogLevel::warning, map.message());
   }
   return std::unique_ptr<NativeCompiler>(std::make_unique<OrcCompiler>(
       std::shared_ptr<llvm::orc::LLJIT>(std::move(*jit)), std::move(*target), options));

@@ -44,10 +44,17 @@ struct Commands {
   bool json = false;
   std::function<Outcome(Output&)> action;
 
-  CLI::App* add(const std::string& name, const std::string& description) {
-    CLI::App* command = app.add_subcommand(name, description);
+  CLI::App* add(const std::string& name, const std::string& description,
+                CLI::App* group = nullptr) {
+    CLI::App* command = (group == nullptr ? &app : group)->add_subcommand(name, description);
     command->add_flag("--json", json, "Print one JSON object");
     return command;
+  }
+  // A command that only has commands of its own.
+  CLI::App* add_group(const std::string& name, const std::string& description) {
+    CLI::App* group = app.add_subcommand(name, description);
+    group->require_subcommand(1);
+    return group;
   }
 };
 
@@ -57,6 +64,7 @@ void add_plan(Commands& commands);
 void add_opt(Commands& commands);
 void add_bench(Commands& commands);
 void add_pack(Commands& commands);
+void add_cache(Commands& commands);
 
 }  // namespace plimsoll::tools
 

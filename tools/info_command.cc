@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "jit/jit.h"
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
 #include "runtime/device/cpu/parallel.h"
@@ -50,9 +51,17 @@ Outcome info(Output& output) {
                             : tiers->spill_bytes == 0
                                 ? "what is free in " + tiers->spill_folder
                                 : format_bytes(tiers->spill_bytes) + " in " + tiers->spill_folder;
+  const auto jit_options = jit::options_from_environment();
+  PLIMSOLL_CALL_FAULT(jit_options.status());
+  const jit::DiskCacheOptions& cache = jit_options->disk_cache;
+  const bool keeps = cache.mode != jit::DiskCacheMode::off && !cache.folder.empty();
+  output.json["kernel_cache"] = {{"folder", keeps ? Json(cache.folder) : Json(nullptr)},
+                                 {"limit_bytes", cache.limit_bytes}};
   output.text += "\nlimits\n  device memory  " + limit_text + "\n  host memory    " +
                  (tiers->host_bytes > 0 ? format_bytes(tiers->host_bytes) : "none") +
-                 "\n  spill file     " + spill + "\n\nenvironment variables\n";
+                 "\n  spill file     " + spill + "\n  kernel cache   " +
+                 (keeps ? format_bytes(cache.limit_bytes) + " in " + cache.folder : "off") +
+                 "\n\nenvironment variables\n";
   Json variables = Json::array();
   for (const VariableInfo& variable : all_variables()) {
     const VariableText text = variable_text(variable.variable);

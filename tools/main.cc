@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
   add_opt(commands);
   add_bench(commands);
   add_pack(commands);
+  add_cache(commands);
   // A call that can't be parsed still gets its error in the form it asked for.
   bool wants_json = false;
   for (int i = 1; i < argc; ++i) wants_json |= std::strcmp(argv[i], "--json") == 0;

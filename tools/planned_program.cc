@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "runtime/base/byte_size.h"
-#include "runtime/base/environment.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/calibration.h"
 #include "runtime/passes/passes.h"
@@ -25,9 +24,9 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   if (!outcome.ok()) return outcome;
   outcome = make_tiers(flags, out.tiers_);
   if (!outcome.ok()) return outcome;
-  jit::Options jit_options;
-  jit_options.dump_directory = variable_text(Variable::dump_dir).text;
-  auto compiler = jit::Compiler::create(jit_options);
+  const auto jit_options = jit::options_from_environment();
+  PLIMSOLL_CALL_FAULT(jit_options.status());
+  auto compiler = jit::Compiler::create(*jit_options);
   PLIMSOLL_CALL_FAULT(compiler.status());
   out.compiler_ = std::move(*compiler);
   const planner::Roofline machine = executor::machine_speeds(*out.compiler_);

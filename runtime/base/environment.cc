@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/environment.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <iterator>
@@ -54,6 +55,14 @@ Status check_words(const VariableInfo& info, std::string_view text) {
   }
 }
 
+Status check_words_to_path(const VariableInfo& info, std::string_view text) {
+  const auto at = text.find('@');
+  PLIMSOLL_RETURN_IF_ERROR(check_words(info, text.substr(0, at)));
+  if (at != std::string_view::npos && at + 1 < text.size()) return ok_status();
+  return invalid_argument(std::string(info.name) + ": '" + std::string(text) +
+                          "' names no folder (" + std::string(text.substr(0, at)) + "@FOLDER)");
+}
+
 Status check_text(const VariableInfo& info, std::string_view text) {
   if (text.empty()) return ok_status();
   switch (info.kind) {
@@ -67,6 +76,8 @@ Status check_text(const VariableInfo& info, std::string_view text) {
                               "' is not one of " + std::string(choices(info)));
     case VariableKind::list:
       return check_words(info, text);
+    case VariableKind::list_to_path:
+      return check_words_to_path(info, text);
     case VariableKind::size:
       return parse_size(text, info.name).status();
     case VariableKind::number:
@@ -109,6 +120,27 @@ Result<std::int64_t> count_variable(Variable variable, std::int64_t otherwise) {
   const std::string text = variable_text(variable).text;
   if (text.empty()) return otherwise;
   return parse_count(variable_info(variable), text);
+}
+
+bool ListValue::has(std::string_view word) const {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+Result<ListValue> list_variable(Variable variable) {
+  PLIMSOLL_RETURN_IF_ERROR(check_variable(variable));
+  std::string text = variable_text(variable).text;
+  ListValue value;
+  if (variable_info(variable).kind == VariableKind::list_to_path && !text.empty()) {
+    const auto at = text.find('@');
+    value.path = text.substr(at + 1);
+    text.resize(at);
+  }
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    value.words.emplace_back(word);
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+  }
+  return value;
 }
 
 Result<std::int64_t> size_variable(Variable variable, std::int64_t otherwise) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/status.h"
@@ -17,7 +18,16 @@ enum class Variable : std::uint8_t {
 #undef PLIMSOLL_ENVIRONMENT
 };
 
-enum class VariableKind : std::uint8_t { memory_limit, count, choice, list, size, number, path };
+enum class VariableKind : std::uint8_t {
+  memory_limit,
+  count,
+  choice,
+  list,
+  list_to_path,
+  size,
+  number,
+  path
+};
 enum class VariableOrigin : std::uint8_t { default_, environment };
 
 // One row of environment.def.
@@ -49,6 +59,14 @@ Status check_environment();
 Result<std::int64_t> count_variable(Variable variable, std::int64_t otherwise);
 // The value of a `choice` variable: one of its words.
 Result<std::string> choice_variable(Variable variable);
+// The words of a `list` or `list_to_path` variable, and the path of the latter; all empty when the
+// variable is.
+struct ListValue {
+  std::vector<std::string> words;
+  std::string path;
+  bool has(std::string_view word) const;
+};
+Result<ListValue> list_variable(Variable variable);
 // The bytes of a `size` variable, or `otherwise` when it is empty.
 Result<std::int64_t> size_variable(Variable variable, std::int64_t otherwise);
 // The value of a `number` variable with a default.

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "runtime/base/cache_file.h"
+#include "runtime/base/cache_folder.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/base/sha256.h"
@@ -32,19 +32,18 @@ Result<planner::Roofline> load_or_measure(const std::string& folder, jit::Compil
   const std::string name =
       "calibration-" +
       sha256(std::as_bytes(std::span(machine.data(), machine.size()))).substr(0, 16);
-  if (!folder.empty()) {
-    const auto text = read_cache_file(folder, name);
+  const auto cache = CacheFolder::open(folder, true);
+  if (cache.ok()) {
+    const auto text = cache->read(name);
     if (text.ok()) {
       if (const auto known = planner::parse_calibration(*text, machine)) return *known;
     }
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const planner::Roofline measured, measure_machine(compiler));
-  if (!folder.empty()) {
-    const Status kept =
-        write_cache_file(folder, name, planner::calibration_text(measured, machine));
-    if (!kept.ok() && logs(LogLevel::debug)) {
-      log_line(LogLevel::debug, "the calibration is not kept: " + kept.message());
-    }
+  const Status kept = cache.ok() ? cache->write(name, planner::calibration_text(measured, machine))
+                                 : cache.status();
+  if (!kept.ok() && !folder.empty() && logs(LogLevel::debug)) {
+    log_line(LogLevel::debug, "the calibration is not kept: " + kept.message());
   }
   return measured;
 }
@@ -64,7 +63,7 @@ planner::Roofline machine_speeds(jit::Compiler& compiler) {
   static std::optional<planner::Roofline> speeds;
   const std::lock_guard lock(mutex);
   if (!speeds) {
-    const auto found = load_or_measure(cache_folder(), compiler);
+    const auto found = load_or_measure(user_cache_folder(), compiler);
     if (!found.ok()) log_line(LogLevel::warning, "calibration: " + found.status().message());
     speeds = found.ok() ? *found : planner::Roofline();
   }

@@ -57,8 +57,11 @@ std::vector<const ir::Instruction*> stepwise_instructions(const ir::Module& modu
 
 Result<std::shared_ptr<const device::Kernel>> make_kernel(const ir::Instruction& instruction,
                                                           jit::Compiler& compiler) {
-  if (jit::supports(instruction)) return compiler.compile(instruction);
+  // Asking first whether it is supported would take longer than finding a kernel that is there.
+  auto compiled = compiler.compile(instruction);
+  if (compiled.ok() || compiled.status().code() != StatusCode::unimplemented) return compiled;
   if (kernels::supports(instruction)) return kernels::make_kernel(instruction);
+  if (jit::supports(instruction)) return compiled;
   return unimplemented("no kernel for '" + std::string(ir::to_string(instruction.opcode())) +
                        "' with result " + instruction.shape().to_string());
 }

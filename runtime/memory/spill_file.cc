@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/memory/checksum.h"
+#include "runtime/base/checksum.h"
 
 namespace plimsoll::memory {
 namespace {

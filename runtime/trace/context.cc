@@ -7,7 +7,6 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
-#include "runtime/base/environment.h"
 #include "runtime/executor/calibration.h"
 
 namespace plimsoll::trace {
@@ -33,8 +32,7 @@ std::vector<planner::ParameterResidency> residency_of(const Cut& cut,
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
-  jit::Options jit_options;
-  jit_options.dump_directory = variable_text(Variable::dump_dir).text;
+  PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options jit_options, jit::options_from_environment());
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
                             jit::Compiler::create(jit_options));
   if (options.tiers.host != nullptr || options.tiers.disk != nullptr) {

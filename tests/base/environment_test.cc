@@ -95,6 +95,21 @@ TEST_F(EnvironmentTest, ListsHoldOnlyKnownWords) {
   }
 }
 
+TEST_F(EnvironmentTest, ListsToAPathHoldWordsAndAPath) {
+  EXPECT_TRUE(list_variable(Variable::dump)->words.empty());
+  setenv("PLIMSOLL_DUMP", "llvm,hlo@some where/a@b", 1);
+  const auto value = list_variable(Variable::dump);
+  ASSERT_TRUE(value.ok()) << value.status().to_string();
+  EXPECT_EQ(value->words, (std::vector<std::string>{"llvm", "hlo"}));
+  EXPECT_TRUE(value->has("hlo"));
+  EXPECT_FALSE(value->has("asm"));
+  EXPECT_EQ(value->path, "some where/a@b");
+  for (const char* text : {"llvm", "llvm@", "@x", "llvm,@x", "ir@x", "llvm asm@x"}) {
+    setenv("PLIMSOLL_DUMP", text, 1);
+    EXPECT_FALSE(list_variable(Variable::dump).ok()) << text;
+  }
+}
+
 TEST_F(EnvironmentTest, SizesAndNumbersMayBeZeroButNotNegative) {
   setenv("PLIMSOLL_MIN_SIZE", "0", 1);
   EXPECT_EQ(*size_variable(Variable::min_size, 7), 0);

@@ -23,7 +23,7 @@ inline Compiler& compiler() {
   static const std::unique_ptr<Compiler> instance = [] {
     Options options;
     if (const char* directory = std::getenv("PLIMSOLL_JIT_TEST_DUMP")) {
-      options.dump_directory = directory;
+      options.dump = {.llvm = true, .assembly = true, .hlo = true, .folder = directory};
     }
     auto created = Compiler::create(options);
     return std::move(created).value();

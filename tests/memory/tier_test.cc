@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/memory/checksum.h"
+#include "runtime/base/checksum.h"
 #include "runtime/memory/tiers.h"
 
 namespace plimsoll::memory {

@@ -71,7 +71,7 @@ TEST(Command, RefusesBadSizesByNameAndGrammar) {
   }
   EXPECT_EQ(plimsoll("run " + file + " --seed 18446744073709551615").exit_code, 0);
   EXPECT_EQ(plimsoll("run " + file + " --repeat 0").exit_code, 2);
-  call = plimsoll("run " + file, "PLIMSOLL_DUMP_DIR=" + file);
+  call = plimsoll("run " + file, "PLIMSOLL_DUMP=llvm@" + file);
   EXPECT_EQ(call.exit_code, 2);
   EXPECT_NE(call.error.find("kernel dumps"), std::string::npos) << call.error;
 }
@@ -112,7 +112,7 @@ TEST(Command, NamesTheCommandsForOneThatDoesNotExist) {
 TEST(Command, MakesTheFolderOfKernelDumps) {
   const Folder folder;
   const std::string file = folder.write("p.hlo", kAdd);
-  const Call call = plimsoll("run " + file, "PLIMSOLL_DUMP_DIR=" + folder.path("a/b"));
+  const Call call = plimsoll("run " + file, "PLIMSOLL_DUMP=llvm@" + folder.path("a/b"));
   EXPECT_EQ(call.exit_code, 0) << call.error;
   EXPECT_FALSE(std::filesystem::is_empty(folder.path("a/b")));
 }

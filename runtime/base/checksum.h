@@ -8,7 +8,7 @@
 #include <cstring>
 #include <span>
 
-namespace plimsoll::memory {
+namespace plimsoll {
 
 // A 64-bit checksum of a sequence of pieces, each but the last a multiple of 64 bytes long. Every
 // step of a lane is a bijection of its state, so a change within one aligned 8-byte word is always
@@ -50,4 +50,4 @@ class Checksum {
   std::uint64_t bytes_ = 0;
 };
 
-}  // namespace plimsoll::memory
+}  // namespace plimsoll

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/kernel_code.h"
+
+#include <llvm/Support/raw_ostream.h>
+
+#include "jit/canonical.h"
+#include "jit/flat_form.h"
+#include "jit/jit.h"
+
+namespace plimsoll::jit {
+
+Result<KernelCode> write_kernel(const Graph& graph, KernelForm form, const std::string& id,
+                                const Machine& machine) {
+  const auto write = form == KernelForm::flat  ? write_flat_kernel
+                     : graph.reduces().empty() ? write_loop_kernel
+                     : graph.is_row_fusion()   ? write_row_kernel
+                                               : write_reduction_kernel;
+  PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code, write(graph, machine));
+  code.module->setModuleIdentifier(id);
+  code.module->setSourceFileName(id);
+  for (Phase& phase : code.phases) {
+    llvm::Function* function = code.module->getFunction(phase.function);
+    if (function == nullptr) {
+      return internal_error("kernel " + id + ": no function '" + phase.function + "'");
+    }
+    function->setName(id + '.' + phase.function);
+    phase.function = function->getName().str();
+  }
+  return code;
+}
+
+Result<KernelText> kernel_text(const ir::Instruction& instruction, int vector_bytes) {
+  const FlatForm flat = flat_form(instruction);
+  const bool is_flat = flat.module != nullptr && flat.elements <= kMostFlatElements;
+  PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph,
+                            Graph::create(is_flat ? flat.fusion() : instruction));
+  KernelText result;
+  result.name = kernel_id(kernel_name(graph), canonical_text(graph));
+  PLIMSOLL_ASSIGN_OR_RETURN(const KernelCode code,
+                            write_kernel(graph, is_flat ? KernelForm::flat : KernelForm::plain,
+                                         result.name, Machine{vector_bytes}));
+  llvm::raw_string_ostream stream(result.text);
+  code.module->print(stream, nullptr);
+  for (const Phase& phase : code.phases) {
+    stream << "; " << phase.function << ": " << phase.units << " units";
+    if (phase.unless_input >= 0) {
+      stream << " unless input " << phase.unless_input << " is output " << phase.unless_output;
+    }
+    stream << '\n';
+  }
+  stream << "; workspace: " << code.workspace_bytes << " bytes\n";
+  return result;
+}
+
+}  // namespace plimsoll::jit
