@@ -133,7 +133,8 @@ class Bench {
 
   Status run() {
     jit::Options options;
-    options.dump_directory = arguments_.dump;
+    options.dump.folder = arguments_.dump;
+    options.dump.llvm = !arguments_.dump.empty();
     PLIMSOLL_ASSIGN_OR_RETURN(compiler_, jit::Compiler::create(options));
     PLIMSOLL_ASSIGN_OR_RETURN(stream_, device_->create_stream());
     PLIMSOLL_RETURN_IF_ERROR(make_triad());

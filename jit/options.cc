@@ -7,10 +7,10 @@ namespace plimsoll::jit {
 
 Result<Options> options_from_environment() {
   Options options;
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::string mode, choice_variable(Variable::jit_cache));
-  options.disk_cache.mode = mode == "rw"   ? DiskCacheMode::read_write
-                            : mode == "ro" ? DiskCacheMode::read_only
-                                           : DiskCacheMode::off;
+  const auto mode = choice_variable(Variable::jit_cache);
+  PLIMSOLL_RETURN_IF_ERROR(mode.status());
+  if (*mode == "rw") options.disk_cache.mode = DiskCacheMode::read_write;
+  if (*mode == "ro") options.disk_cache.mode = DiskCacheMode::read_only;
   options.disk_cache.folder = variable_text(Variable::jit_cache_dir).text;
   if (options.disk_cache.folder.empty()) {
     if (const std::string cache = user_cache_folder(); !cache.empty()) {

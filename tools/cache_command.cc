@@ -64,8 +64,8 @@ std::string contents_text(const jit::DiskCacheOptions& options,
   row("entries", std::to_string(contents.entries));
   row("bytes", format_bytes(contents.bytes) + " of " + format_bytes(options.limit_bytes));
   if (contents.entries > 0) {
-    row("used", ago(contents.newest_use_seconds) + " to " + ago(contents.oldest_use_seconds) +
-                    " ago");
+    row("used",
+        ago(contents.newest_use_seconds) + " to " + ago(contents.oldest_use_seconds) + " ago");
   }
   row("hits", std::to_string(contents.counters.hits));
   row("misses", std::to_string(contents.counters.misses));

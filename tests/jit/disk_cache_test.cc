@@ -238,8 +238,7 @@ TEST_F(DiskCacheTest, AFolderThatOthersMayWriteIsRefusedWithOneWarning) {
   ASSERT_EQ(lines_.size(), 1U);
   EXPECT_NE(lines_[0].find(folder_.string()), std::string::npos) << lines_[0];
   EXPECT_NE(lines_[0].find("chmod 700"), std::string::npos) << lines_[0];
-  EXPECT_EQ(disk_cache_contents(folder_.string()).status().code(),
-            StatusCode::failed_precondition);
+  EXPECT_EQ(disk_cache_contents(folder_.string()).status().code(), StatusCode::failed_precondition);
 }
 
 TEST_F(DiskCacheTest, AnotherUsersFolderIsRefused) {

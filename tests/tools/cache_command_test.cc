@@ -102,7 +102,8 @@ TEST(CacheCommand, ProcessesThatRaceForOneFolderAllSucceed) {
 
 TEST(CacheCommand, IsShownByInfo) {
   const Folder folder;
-  const json on = plimsoll("info --json", in(folder.path("k")) + " PLIMSOLL_JIT_CACHE_LIMIT=1MiB").json();
+  const json on =
+      plimsoll("info --json", in(folder.path("k")) + " PLIMSOLL_JIT_CACHE_LIMIT=1MiB").json();
   EXPECT_EQ(on["kernel_cache"]["folder"], folder.path("k"));
   EXPECT_EQ(on["kernel_cache"]["limit_bytes"], 1 << 20);
   const json off = plimsoll("info --json", "PLIMSOLL_JIT_CACHE=off").json();
@@ -112,7 +113,8 @@ TEST(CacheCommand, IsShownByInfo) {
 TEST(Dump, WritesEachFormUnderTheKernelsName) {
   const Folder folder;
   const std::string file = folder.write("p.hlo", kProgram);
-  const Call call = plimsoll("run " + file + " --json", "PLIMSOLL_DUMP=llvm,asm,hlo@" + folder.path("d"));
+  const Call call =
+      plimsoll("run " + file + " --json", "PLIMSOLL_DUMP=llvm,asm,hlo@" + folder.path("d"));
   EXPECT_EQ(call.exit_code, 0) << call.error;
   const auto ir = files_in(folder.path("d"), ".ll");
   ASSERT_EQ(ir.size(), 1U);
@@ -156,8 +158,8 @@ TEST(Symbols, APerfMapNamesEveryKernelAndItsPlace) {
   const std::string file = folder.write("p.hlo", kProgram);
   const std::string pid = folder.path("pid");
   // The shell says its number, then becomes the command.
-  const Call call = plimsoll("run " + file + "'", "sh -c 'echo $$ > " + pid +
-                                                      "; PLIMSOLL_JIT_SYMBOLS=perf exec");
+  const Call call =
+      plimsoll("run " + file + "'", "sh -c 'echo $$ > " + pid + "; PLIMSOLL_JIT_SYMBOLS=perf exec");
   ASSERT_EQ(call.exit_code, 0) << call.error;
   const std::string map = "/tmp/perf-" + std::to_string(std::stol(read(pid))) + ".map";
   const std::string lines = read(map);
@@ -180,11 +182,16 @@ TEST(Symbols, ADebuggerNamesTheKernelInABacktrace) {
   const auto named = files_in(folder.path("d"), ".hlo");
   ASSERT_EQ(named.size(), 1U);
   const std::string function = named[0].stem().string() + ".phase0";
-  const std::string script = folder.write("gdb", "set breakpoint pending on\nset confirm off\n"
-                                          "break '" + function + "'\nrun\nbacktrace\n");
-  const Call call = plimsoll("run " + file, "PLIMSOLL_JIT_SYMBOLS=gdb PLIMSOLL_NUM_THREADS=1 "
-                             "DEBUGINFOD_URLS= gdb -nx -batch -x " + script + " --args");
-  if (call.out.find("ptrace") != std::string::npos || call.error.find("ptrace") != std::string::npos) {
+  const std::string script = folder.write("gdb",
+                                          "set breakpoint pending on\nset confirm off\n"
+                                          "break '" +
+                                              function + "'\nrun\nbacktrace\n");
+  const Call call = plimsoll("run " + file,
+                             "PLIMSOLL_JIT_SYMBOLS=gdb PLIMSOLL_NUM_THREADS=1 "
+                             "DEBUGINFOD_URLS= gdb -nx -batch -x " +
+                                 script + " --args");
+  if (call.out.find("ptrace") != std::string::npos ||
+      call.error.find("ptrace") != std::string::npos) {
     GTEST_SKIP() << "this process may not be traced";
   }
   const auto frame = call.out.find("#0 ");
