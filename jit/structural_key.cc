@@ -59,13 +59,15 @@ class KeyWriter {
  public:
   // False when there is no key.
   bool write(const ir::Instruction& instruction) {
-    size_ = 0;
+    at_ = bytes_.data();
     next_ = 0;
     numbers_.clear();
     for (const ir::Instruction* operand : instruction.operands()) shape(operand->shape());
     return node(instruction);
   }
-  std::string_view key() const { return {bytes_.data(), size_}; }
+  std::string_view key() const {
+    return {bytes_.data(), static_cast<std::size_t>(at_ - bytes_.data())};
+  }
 
   // What append_attributes writes to.
   void tag(char tag) { word(static_cast<std::uint8_t>(tag)); }
@@ -80,15 +82,19 @@ class KeyWriter {
   }
   void bytes(const void* data, std::size_t size) {
     number(static_cast<std::int64_t>(size));
-    raw(data, size);
+    if (size > 0) raw(data, size);
   }
 
  private:
   void word(std::uint16_t value) { raw(&value, sizeof value); }
   void raw(const void* data, std::size_t size) {
-    if (size_ + size > bytes_.size()) bytes_.resize(2 * (size_ + size));
-    if (size > 0) std::memcpy(bytes_.data() + size_, data, size);
-    size_ += size;
+    const auto used = static_cast<std::size_t>(at_ - bytes_.data());
+    if (used + size > bytes_.size()) {
+      bytes_.resize(2 * (used + size));
+      at_ = bytes_.data() + used;
+    }
+    std::memcpy(at_, data, size);
+    at_ += size;
   }
 
   bool node(const ir::Instruction& instruction) {
@@ -140,7 +146,7 @@ class KeyWriter {
   }
 
   std::vector<char> bytes_ = std::vector<char>(4096);
-  std::size_t size_ = 0;
+  char* at_ = bytes_.data();
   std::uint32_t next_ = 0;
   Numbers numbers_;
 };
