@@ -54,7 +54,8 @@ std::string compiled(const std::string& text, std::int64_t threshold) {
   std::filesystem::remove_all(folder);
   Options options;
   options.streaming_bytes = threshold;
-  options.dump_directory = folder.string();
+  options.dump.llvm = true;
+  options.dump.folder = folder.string();
   const auto own = std::move(Compiler::create(options)).value();
   const auto module = parse(text);
   EXPECT_TRUE(own->compile(*module->entry()->root()).ok());
