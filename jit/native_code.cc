@@ -129,8 +129,7 @@ class OrcCompiler final : public NativeCompiler {
               const Options& options)
       : jit_(std::move(jit)),
         target_(std::move(target)),
-        machine_{vector_bytes(target_.getFeatures()),
-                 vector_bytes(target_.getFeatures()) == 64,
+        machine_{vector_bytes(target_.getFeatures()), vector_bytes(target_.getFeatures()) == 64,
                  host_streaming_bytes(options.streaming_bytes)},
         identity_(identity_of(target_, machine_, options)),
         optimization_level_(options.optimization_level),
