@@ -113,12 +113,12 @@ class CachingCompiler final : public Compiler {
     if (const FlatForm flat = flat_form(instruction);
         flat.module != nullptr && flat.elements <= kMostFlatElements) {
       PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(flat.fusion()));
-      PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, KernelForm::flat));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, KernelForm::flat, instruction));
       return AnyKernel(std::make_shared<FlatLaunch>(std::move(kernel), flat.elements,
                                                     graph.inputs().size(), graph.roots().size()));
     }
     PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(instruction));
-    PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, KernelForm::plain));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, KernelForm::plain, instruction));
     return AnyKernel(std::move(kernel));
   }
 
@@ -131,14 +131,15 @@ class CachingCompiler final : public Compiler {
       const KernelForm form = flat.module != nullptr ? KernelForm::flat : KernelForm::plain;
       PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph,
                                 Graph::create(form == KernelForm::flat ? flat.fusion() : *part));
-      PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, form));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, form, *part));
       compiled.push_back({part, std::move(kernel), form == KernelForm::flat ? flat.elements : 0});
     }
     std::string name = "horizontal." + compiled.front().kernel->name();
     return make_horizontal_kernel(fusion, std::move(compiled), std::move(name));
   }
 
-  KernelResult find_or_compile(const Graph& graph, KernelForm form) {
+  // `shown` is the instruction whose kernel it is, as dumps show it.
+  KernelResult find_or_compile(const Graph& graph, KernelForm form, const ir::Instruction& shown) {
     std::string canonical = canonical_text(graph);
     if (form == KernelForm::flat) canonical.insert(0, "flat ");
     std::promise<KernelResult> promise;
@@ -156,7 +157,7 @@ class CachingCompiler final : public Compiler {
     if (found.valid()) return found.get();
     const auto start = std::chrono::steady_clock::now();
     bool from_disk = false;
-    KernelResult result = make_kernel(graph, form, canonical, from_disk);
+    KernelResult result = make_kernel(graph, form, shown, canonical, from_disk);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     promise.set_value(result);
     const std::lock_guard lock(mutex_);
@@ -169,11 +170,11 @@ class CachingCompiler final : public Compiler {
     return result;
   }
 
-  KernelResult make_kernel(const Graph& graph, KernelForm form, const std::string& canonical,
-                           bool& from_disk) {
+  KernelResult make_kernel(const Graph& graph, KernelForm form, const ir::Instruction& shown,
+                           const std::string& canonical, bool& from_disk) {
     const std::string id = kernel_id(kernel_name(graph), canonical);
     if (dump_.hlo) {
-      PLIMSOLL_RETURN_IF_ERROR(write_dump(dump_, id + ".hlo", program_text(graph.instruction())));
+      PLIMSOLL_RETURN_IF_ERROR(write_dump(dump_, id + ".hlo", program_text(shown)));
     }
     // What is shown must be made.
     const bool lists_code = dump_.llvm || dump_.assembly;

@@ -17,8 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+// Large enough for code of its own: smaller ones share the function of all extents.
 constexpr std::string_view kProgram =
-    "x = f32[5000] parameter(0)\ny = f32[5000] exponential(x)\nROOT z = f32[5000] add(x, y)\n";
+    "x = f32[20000] parameter(0)\ny = f32[20000] exponential(x)\nROOT z = f32[20000] add(x, y)\n";
 
 std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -127,6 +128,17 @@ TEST(Dump, WritesEachFormUnderTheKernelsName) {
   const Call alone = plimsoll("run " + other.replace_extension(".hlo").string() + " --json");
   EXPECT_EQ(alone.exit_code, 0) << alone.error;
   EXPECT_EQ(alone.json()["outputs"][0]["sha256"], call.json()["outputs"][0]["sha256"]);
+}
+
+TEST(Dump, ShowsAFusionThatSharesItsFunctionAsItIs) {
+  const Folder folder;
+  const std::string file =
+      folder.write("p.hlo", "x = f32[50] parameter(0)\nROOT y = f32[50] exponential(x)\n");
+  const Call call = plimsoll("run " + file + " --json", "PLIMSOLL_DUMP=hlo@" + folder.path("d"));
+  const auto written = files_in(folder.path("d"), ".hlo");
+  ASSERT_EQ(written.size(), 1U);
+  EXPECT_EQ(plimsoll("run " + written[0].string() + " --json").json()["outputs"][0]["sha256"],
+            call.json()["outputs"][0]["sha256"]);
 }
 
 TEST(Dump, WritesOnlyWhatIsAskedFor) {
