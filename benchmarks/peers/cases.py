@@ -190,6 +190,12 @@ def cases():
             Case(f"attention_{t}_causal_backward", inputs, both_ways_jax, both_ways_torch, tolerance=1e-4)
         )
 
+    # A layer's forward product, and its gradients by the inputs and by the weights.
+    x, w, d = _draw(18, (2048, 256), (256, 1024), (2048, 1024))
+    found.append(Case("matmul_f32", [x, w], lambda x, w: x @ w, lambda x, w: x @ w, tolerance=1e-4))
+    found.append(Case("matmul_by_inputs_f32", [d, w], lambda d, w: d @ w.T, lambda d, w: d @ w.T, tolerance=1e-4))
+    found.append(Case("matmul_by_weights_f32", [x, d], lambda x, d: x.T @ d, lambda x, d: x.T @ d, tolerance=1e-4))
+
     table, ids = _draw(16, (32000, 512))[0], np.random.default_rng(17).integers(0, 32000, 8192, dtype=np.int32)
     found.append(
         Case(

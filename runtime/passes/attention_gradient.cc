@@ -101,7 +101,7 @@ class UsesMatcher {
 
   Step take(Instruction* at) {
     if (!at->control_predecessors().empty() || !at->control_successors().empty() ||
-        ir::must_materialize(*at) || at->is_root()) {
+        ir::must_materialize(*at) || (at->is_root() && at->opcode() != Opcode::dot)) {
       return Step::refused;
     }
     switch (at->opcode()) {

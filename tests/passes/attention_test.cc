@@ -78,6 +78,12 @@ TEST(RecognizeAttention, ComposedCausalAttentionBecomesOneKernel) {
   EXPECT_EQ(config_after(kCausal), "\"attention scale=0.25 causal=0 fill=-1e+09\"");
 }
 
+TEST(RecognizeAttention, TheResultMayBeTheProgramsOwn) {
+  std::string bare = replaced(kCausal, " o = f32", " ROOT o = f32");
+  bare = replaced(bare, " ROOT r = (f32[2,70,16]) tuple(o)\n", "");
+  EXPECT_EQ(after(recognize_attention, bare).substr(0, 7), "fusion{");
+}
+
 TEST(RecognizeAttention, WritesOfTheSameMeaningAreTheSame) {
   const std::string scores = replaced(kCausal, "multiply(products, cs)", "divide(products, cs)");
   EXPECT_EQ(config_after(scores), "\"attention scale=4 causal=0 fill=-1e+09\"");
