@@ -27,7 +27,8 @@ const PassInfo kSimplify = {"simplify", "Algebraic identities that keep every bi
 const PassInfo kCse = {"cse", "Merges equal instructions", eliminate_common_subexpressions};
 const PassInfo kDce = {"dce", "Removes what nothing needs", eliminate_dead_code};
 const PassInfo kLayouts = {"assign-layouts",
-                           "Puts the activations of convolutions into channels-last order",
+                           "Puts the activations of convolutions into channels-last order (compiled "
+                           "sums round otherwise than as written)",
                            assign_layouts};
 const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
 const PassInfo kFuseRows = {

@@ -103,7 +103,7 @@ Step step(const Sizes& s, bool causal, const std::vector<double>& q, const std::
   const Tensor output = attention(query, key, value, {.causal = causal});
   std::vector<Tensor> all = {output};
   for (const Tensor& g :
-       gradients(sum(output * from_doubles(w, rows)), std::vector<Tensor>{query, key, value})) {
+       gradients(sum(output * from_doubles(w, rows)), {query, key, value})) {
     all.push_back(g);
   }
   eval(all);
@@ -161,7 +161,7 @@ Floats deep_gradient(std::int64_t limit, std::int64_t& peak) {
   const Tensor x = from_doubles(made_up(2 * 96 * 32, 1), {1, 2, 96, 32});
   Tensor h = x;
   for (int i = 0; i < 4; ++i) h = h + tanh(attention(h, h, h, {.causal = true}));
-  const std::vector<Tensor> slopes = gradients(sum(h * h), std::vector<Tensor>{x});
+  const std::vector<Tensor> slopes = gradients(sum(h * h), {x});
   h = Tensor();
   const Floats values = slopes[0].to_vector<float>();
   peak = context.memory().peak_bytes;

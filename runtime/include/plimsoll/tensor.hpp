@@ -272,6 +272,9 @@ inline std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor>
                                 handles.size(), &options, out.data()));
   return std::vector<Tensor>(out.begin(), out.end());
 }
+inline std::vector<Tensor> gradients(const Tensor& loss, std::initializer_list<Tensor> wrt) {
+  return gradients(loss, std::span<const Tensor>(wrt.begin(), wrt.size()));
+}
 
 inline void Tensor::backward() const {
   const plm_tensor* loss = require("backward");
