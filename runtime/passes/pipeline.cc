@@ -26,10 +26,11 @@ const PassInfo kInlineCalls = {"inline", "Inlines calls, and fusions that came w
 const PassInfo kSimplify = {"simplify", "Algebraic identities that keep every bit", simplify};
 const PassInfo kCse = {"cse", "Merges equal instructions", eliminate_common_subexpressions};
 const PassInfo kDce = {"dce", "Removes what nothing needs", eliminate_dead_code};
-const PassInfo kLayouts = {"assign-layouts",
-                           "Puts the activations of convolutions into channels-last order (compiled "
-                           "sums round otherwise than as written)",
-                           assign_layouts};
+const PassInfo kLayouts = {
+    "assign-layouts",
+    "Puts the activations of convolutions into channels-last order (compiled "
+    "sums round otherwise than as written)",
+    assign_layouts};
 const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
 const PassInfo kFuseRows = {
     "row-fusion", "Merges chained reductions along rows (softmax, normalisations)", fuse_rows};

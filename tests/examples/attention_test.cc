@@ -102,8 +102,7 @@ Step step(const Sizes& s, bool causal, const std::vector<double>& q, const std::
                value = from_doubles(v, columns);
   const Tensor output = attention(query, key, value, {.causal = causal});
   std::vector<Tensor> all = {output};
-  for (const Tensor& g :
-       gradients(sum(output * from_doubles(w, rows)), {query, key, value})) {
+  for (const Tensor& g : gradients(sum(output * from_doubles(w, rows)), {query, key, value})) {
     all.push_back(g);
   }
   eval(all);
