@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "plimsoll/plimsoll.hpp"
 
 namespace {
@@ -104,14 +105,12 @@ nlohmann::ordered_json measure(const Case& c) {
 
 int main(int argc, char** argv) {
   std::vector<std::int64_t> lengths;
-  for (int i = 1; i < argc; ++i) lengths.push_back(std::atoll(argv[i]));
+  CLI::App app("Attention as one kernel each way against its composition.", "attention");
+  app.add_option("LENGTH", lengths, "Queries and keys")->check(CLI::Range(1, 16384));
+  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
   if (lengths.empty()) lengths = {256, 512, 1024};
   nlohmann::ordered_json report = {{"heads", kHeads}, {"depth", kDepth}};
   for (const std::int64_t length : lengths) {
-    if (length < 1) {
-      std::fprintf(stderr, "attention: a length must be a number above zero\n");
-      return 2;
-    }
     for (const DType dtype : {DType::f32, DType::bf16}) {
       for (const bool causal : {false, true}) {
         for (const bool gradients : {false, true}) {

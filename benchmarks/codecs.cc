@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "kernels/codec.h"
 #include "runtime/device/device.h"
 #include "runtime/ir/literal.h"
@@ -42,7 +43,11 @@ ir::Literal small_numbers(const ir::Shape& shape) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::int64_t bytes = (argc > 1 ? std::atoll(argv[1]) : 64) << 20;
+  std::int64_t megabytes = 64;
+  CLI::App app("Codecs beside a copy.", "codecs");
+  app.add_option("MEGABYTES", megabytes, "Of a value")->check(CLI::Range(1, 4096));
+  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  const std::int64_t bytes = megabytes << 20;
   const auto stream = device::cpu_device()->create_stream();
   using ir::DType;
   using planner::Codec;

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "benchmarks/training_steps/measure.h"
 #include "jit/jit.h"
 #include "runtime/base/file.h"
@@ -170,7 +171,7 @@ int main(int argc, char** argv) {
   app.add_option("--child", mode)->group("");
   app.add_option("--folder", folder)->group("");
   app.add_option("--file", file)->group("");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
   if (!mode.empty()) return child(mode, folder, file);
 
   std::string base = (std::filesystem::temp_directory_path() / "plimsoll-compile-XXXXXX").string();

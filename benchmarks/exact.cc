@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "benchmarks/exact/instances.h"
 #include "benchmarks/exact/integer_program.h"
 #include "runtime/planner/bound.h"
@@ -83,7 +84,7 @@ int main(int argc, char** argv) {
   CLI::App app("The planner against the optimum of small problems.", "exact");
   app.add_option("--random", random, "Random training graphs")->capture_default_str();
   app.add_option("--seconds", seconds, "The solver's time for each limit")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
 
   const bool solver = exact::solver_installed();
   if (!solver) {

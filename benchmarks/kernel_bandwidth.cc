@@ -12,12 +12,14 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "benchmarks/kernel_bandwidth/cases.h"
 #include "benchmarks/kernel_bandwidth/triad.h"
 #include "jit/jit.h"
@@ -40,36 +42,34 @@ struct Arguments {
   bool list = false;
 };
 
-bool parse(int argc, char** argv, Arguments& arguments) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--list") {
-      arguments.list = true;
-      continue;
-    }
-    if (i + 1 == argc) return false;
-    const std::string value = argv[++i];
-    if (flag == "--case") {
-      arguments.cases.push_back(value);
-    } else if (flag == "--dtype") {
-      arguments.dtypes.push_back(value);
-    } else if (flag == "--threads") {
-      arguments.threads.push_back(std::max(1, std::atoi(value.c_str())));
-    } else if (flag == "--megabytes") {
-      arguments.megabytes = std::max(1, std::atoi(value.c_str()));
-    } else if (flag == "--rounds") {
-      arguments.rounds = std::max(1, std::atoi(value.c_str()));
-    } else if (flag == "--dump") {
-      arguments.dump = value;
-    } else {
-      return false;
-    }
+// The exit status of a program that must end here.
+std::optional<int> read_flags(int argc, char** argv, Arguments& arguments) {
+  CLI::App app("The bandwidth of fused kernels beside a triad.", "kernel_bandwidth");
+  std::set<std::string> dtypes;
+  std::string names;
+  for (const BandwidthCase& c : bandwidth_cases()) {
+    names += std::string(c.name) + " ";
+    std::istringstream words(c.dtypes);
+    for (std::string dtype; words >> dtype;) dtypes.insert(dtype);
   }
+  const auto is_in_a_name = [&](const std::string& text) {
+    return names.find(text) != std::string::npos
+               ? std::string()
+               : "'" + text + "' is in no case's name (--list names them)";
+  };
+  app.add_option("--case", arguments.cases, "Cases whose name contains this")->check(is_in_a_name);
+  app.add_option("--dtype", arguments.dtypes, "Only these")->check(CLI::IsMember(dtypes));
+  app.add_option("--threads", arguments.threads, "All, and one")->check(CLI::Range(1, 1024));
+  app.add_option("--megabytes", arguments.megabytes, "Of an array")->check(CLI::Range(1, 4096));
+  app.add_option("--rounds", arguments.rounds, "Of every case")->check(CLI::Range(1, 1000));
+  app.add_option("--dump", arguments.dump, "Folder that gets the kernels' LLVM IR");
+  app.add_flag("--list", arguments.list, "Names the cases and ends");
+  if (const auto status = read_arguments(app, argc, argv)) return status;
   if (arguments.threads.empty()) {
     arguments.threads.push_back(device::thread_count());
     if (device::thread_count() > 1) arguments.threads.push_back(1);
   }
-  return true;
+  return std::nullopt;
 }
 
 double seconds_of(const std::function<void()>& body) {
@@ -322,11 +322,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  if (!parse(argc, argv, arguments)) {
-    std::cerr << "usage: kernel_bandwidth [--case TEXT]... [--dtype NAME]... [--threads N]... "
-                 "[--megabytes N] [--rounds N] [--dump FOLDER] [--list]\n";
-    return 2;
-  }
+  if (const auto status = read_flags(argc, argv, arguments)) return *status;
   const Status status = Bench(arguments).run();
   if (status.ok()) return 0;
   std::cerr << "kernel_bandwidth: " << status.to_string() << '\n';

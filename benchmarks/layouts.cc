@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "jit/jit.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
@@ -404,7 +405,9 @@ double network_milliseconds(bool assign_layouts) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status = plimsoll::benchmarks::read_no_arguments("layouts", argc, argv))
+    return *status;
   ordered_json out = {{"threads", plimsoll::device::thread_count()}};
   for (const Convolution& c : kConvolutions) {
     for (const auto& [direction, name] : kDirections)

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "benchmarks/math_functions/vector_libm.h"
 #include "jit/jit.h"
 #include "runtime/base/float16.h"
@@ -137,7 +138,9 @@ Result<nlohmann::json> run() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status = plimsoll::benchmarks::read_no_arguments("math_functions", argc, argv))
+    return *status;
   const auto report = run();
   if (!report.ok()) {
     std::cerr << "math_functions: " << report.status().to_string() << '\n';

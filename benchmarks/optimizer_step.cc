@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "jit/jit.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/executor/executable.h"
@@ -252,7 +253,9 @@ nlohmann::json measure(const Mix& mix, memory::Budget& budget, device::Stream& s
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status = plimsoll::benchmarks::read_no_arguments("optimizer_step", argc, argv))
+    return *status;
   const auto budget = memory::Budget::create(device::cpu_device(), std::int64_t{1} << 30);
   auto stream = value(device::cpu_device()->create_stream());
   nlohmann::json report = {{"threads", device::thread_count()}};

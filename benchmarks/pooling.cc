@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/text.h"
@@ -212,7 +213,9 @@ int measure_gradient(const Case& c, nlohmann::json& report) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status = plimsoll::benchmarks::read_no_arguments("pooling", argc, argv))
+    return *status;
   omp_set_num_threads(plimsoll::device::thread_count());
   nlohmann::json report;
   for (const Case& c : kCases) {

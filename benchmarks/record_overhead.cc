@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "benchmarks/arguments.h"
+
 namespace {
 
 constexpr int kOps = 1000;
@@ -51,7 +53,9 @@ double record(plm_context* context, plm_tensor* x, plm_tensor* c) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status = plimsoll::benchmarks::read_no_arguments("record_overhead", argc, argv))
+    return *status;
   plm_context* context = nullptr;
   check(plm_context_create(nullptr, &context));
   const int64_t dims[] = {8};

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/text.h"
@@ -186,7 +187,9 @@ double seconds_of(const std::function<void()>& body) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status = plimsoll::benchmarks::read_no_arguments("threads", argc, argv))
+    return *status;
   const int threads = plimsoll::device::thread_count();
   std::vector<Work> works;
   std::vector<std::int64_t> repeats;

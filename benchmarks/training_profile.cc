@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "benchmarks/training_steps/workload.h"
 
 namespace {
@@ -108,7 +109,7 @@ int main(int argc, char** argv) {
   app.add_option("--top", options.top, "Kernels listed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
   if (names.empty()) names = {"cnn", "gpt"};
   ordered_json out = ordered_json::array();
   try {

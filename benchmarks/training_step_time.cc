@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "benchmarks/training_steps/workload.h"
 
 namespace {
@@ -72,7 +73,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_flag("--json", json, "JSON on standard output instead of a table");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
   const auto workloads = plimsoll::benchmarks::example_workloads();
   for (const std::string& name : names) {
     if (std::none_of(workloads.begin(), workloads.end(),

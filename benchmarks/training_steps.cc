@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/arguments.h"
 #include "benchmarks/training_steps/measure.h"
 #include "runtime/base/byte_size.h"
 
@@ -144,7 +145,7 @@ int main(int argc, char** argv) {
   app.add_option("--percents", options.percents, "Limits, as shares of the unlimited peak");
   std::string folder;
   app.add_option("--hlo", folder, "Only write the steps as NAME.hlo into this folder");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
 
   ordered_json out;
   std::vector<StepRow> rows;
