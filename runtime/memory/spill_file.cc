@@ -121,7 +121,10 @@ Result<std::shared_ptr<SpillFile>> SpillFile::open(const std::string& folder,
   const std::string what = "making a spill file in '" + folder + "'";
   std::string path = folder + "/plimsoll-spill-XXXXXX";
   const int file = mkostemp(path.data(), O_CLOEXEC);
-  if (file < 0) return invalid_argument(what + ": " + error_text(errno));
+  if (file < 0) {
+    return invalid_argument(what + ": " + error_text(errno) +
+                            " (PLIMSOLL_SPILL_DIR or --spill-dir: a folder that can be written)");
+  }
   struct statvfs system;
   if (unlink(path.c_str()) != 0 || fstatvfs(file, &system) != 0) {
     const int error = errno;

@@ -239,6 +239,7 @@ TEST(SpillFile, RefusesAFolderThatIsNotThere) {
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.status().code(), StatusCode::invalid_argument);
   EXPECT_NE(file.status().message().find("/nowhere/at/all"), std::string::npos);
+  EXPECT_NE(file.status().message().find("PLIMSOLL_SPILL_DIR"), std::string::npos);
 }
 
 TEST(SpillFile, FailedReadsAndWritesAreErrorsOfTheirTransfer) {
