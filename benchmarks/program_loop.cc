@@ -38,18 +38,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::string_view origin_name(device::KernelOrigin origin) {
-  switch (origin) {
-    case device::KernelOrigin::jit:
-      return "jit";
-    case device::KernelOrigin::library:
-      return "library";
-    case device::KernelOrigin::own:
-      return "own";
-  }
-  return "own";
-}
-
 // One program with its buffers. Donated parameters are overwritten run by run, as in training.
 class LoadedProgram {
  public:
@@ -96,7 +84,7 @@ class LoadedProgram {
     answer["kernels"] = Json::array();
     for (const executor::ProfileEntry& entry : executable_->profile()) {
       answer["kernels"].push_back({{"name", entry.name},
-                                   {"origin", origin_name(entry.origin)},
+                                   {"origin", device::to_string(entry.origin)},
                                    {"launches", entry.launches / count},
                                    {"seconds", entry.seconds / count}});
     }

@@ -50,12 +50,12 @@ bool is_loop_operation(const Instruction& instruction) {
   return true;
 }
 
+}  // namespace
+
 Status refuse(const Instruction& instruction, std::string_view why) {
   return unimplemented("compile '" + instruction.name() + "': " +
                        std::string(ir::to_string(instruction.opcode())) + " " + std::string(why));
 }
-
-}  // namespace
 
 bool is_scalar_computation(const ir::Computation& computation) {
   for (const auto& instruction : computation.instructions()) {

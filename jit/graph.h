@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -66,6 +67,9 @@ class Graph {
   std::vector<const ir::Instruction*> reduces_, tables_, instructions_;
   std::unordered_set<const ir::Instruction*> after_reduce_;
 };
+
+// UNIMPLEMENTED: what of `instruction` the compiler does not take, and why.
+Status refuse(const ir::Instruction& instruction, std::string_view why);
 
 // True for a computation on scalars that can be inlined into a reduction.
 bool is_scalar_computation(const ir::Computation& computation);

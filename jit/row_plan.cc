@@ -13,11 +13,6 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-Status refuse(const Instruction& instruction, const std::string& why) {
-  return unimplemented("compile '" + instruction.name() +
-                       "': " + std::string(ir::to_string(instruction.opcode())) + " " + why);
-}
-
 bool is_plain_reduce(const Instruction& reduce) {
   if (reduce.operand_count() != 2) return false;
   for (const Opcode opcode : {Opcode::add, Opcode::multiply, Opcode::maximum, Opcode::minimum,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
@@ -12,6 +13,18 @@ namespace plimsoll::device {
 
 // Who made a kernel; profiles group time by it.
 enum class KernelOrigin : std::uint8_t { jit, library, own };
+
+constexpr std::string_view to_string(KernelOrigin origin) {
+  switch (origin) {
+    case KernelOrigin::jit:
+      return "jit";
+    case KernelOrigin::library:
+      return "library";
+    case KernelOrigin::own:
+      break;
+  }
+  return "own";
+}
 
 // Device pointers, one per array leaf (ir::leaves) of each operand in operand order, then of the
 // result. Tokens have null pointers. `workspace` has workspace_bytes() bytes, contents undefined.

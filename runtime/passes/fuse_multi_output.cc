@@ -3,11 +3,13 @@
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fused_body.h"
 #include "runtime/passes/fusion_rules.h"
+#include "runtime/passes/merged_kernel.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 #include "runtime/passes/sums.h"
@@ -30,19 +32,9 @@ struct Kernel {
   std::vector<Instruction*> outputs;  // itself, or its get-tuple-elements
 };
 
-std::vector<Instruction*> members_of(const Computation& body) {
-  std::vector<Instruction*> members;
-  for (auto it = body.instructions().rbegin(); it != body.instructions().rend(); ++it) {
-    const bool is_tuple = (*it)->opcode() == Opcode::tuple && it->get() == body.root();
-    if ((*it)->opcode() != Opcode::parameter && !is_tuple) members.push_back(it->get());
-  }
-  return members;
-}
-
 std::optional<FusionProfile> profile_of(const Computation& body) {
-  const std::vector<Instruction*> members = members_of(body);
-  const auto fits = [](const Instruction* m) { return is_fusible(*m) && m->shape().is_array(); };
-  if (members.empty() || !std::all_of(members.begin(), members.end(), fits)) return std::nullopt;
+  const std::vector<Instruction*> members = kernel_members(body);
+  if (members.empty()) return std::nullopt;
   const std::vector<Instruction*> roots = body.root()->opcode() == Opcode::tuple
                                               ? body.root()->operands()
                                               : std::vector<Instruction*>{body.root()};
@@ -71,18 +63,9 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
   }
   if (!profile) return std::nullopt;
   kernel.profile = std::move(*profile);
-  if (instruction.shape().is_array()) {
-    kernel.outputs = {&instruction};
-    return kernel;
-  }
-  if (instruction.is_root()) return std::nullopt;
-  for (Instruction* user : instruction.users()) {
-    if (user->opcode() != Opcode::get_tuple_element || !user->control_predecessors().empty() ||
-        !user->control_successors().empty()) {
-      return std::nullopt;
-    }
-    kernel.outputs.push_back(user);
-  }
+  auto outputs = kernel_outputs(instruction);
+  if (!outputs) return std::nullopt;
+  kernel.outputs = std::move(*outputs);
   return kernel;
 }
 
@@ -238,24 +221,9 @@ class MultiOutputFusion {
   void replace(std::size_t k, const Set& own, const Set& after,
                const std::vector<Instruction*>& outputs, const FusedBody& body,
                FusionProfile profile) {
-    ir::Attributes attributes;
-    attributes.fusion_kind = profile.is_reduction ? ir::FusionKind::input : ir::FusionKind::loop;
-    Instruction* root = computation_.root();
-    Instruction* fusion =
-        computation_.add(Opcode::fusion, body.computation()->root()->shape(), body.inputs(),
-                         fusion_name(*body.computation()), std::move(attributes));
-    fusion->set_called_computations({body.computation()});
-    Kernel kernel{std::move(profile), {}};
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      kernel.outputs.push_back(outputs.size() == 1 ? fusion
-                                                   : computation_.add_get_tuple_element(
-                                                         fusion, static_cast<std::int64_t>(i)));
-    }
-    computation_.set_root(root);
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      ir::set_hint(kernel.outputs[i]->attributes(), ir::hint_of(*outputs[i]));
-      outputs[i]->replace_all_uses_with(kernel.outputs[i]);
-    }
+    const auto kind = profile.is_reduction ? ir::FusionKind::input : ir::FusionKind::loop;
+    auto [fusion, results] = add_merged_kernel(computation_, body, kind, outputs);
+    Kernel kernel{std::move(profile), std::move(results)};
 
     // The window becomes: what does not depend on the first kernel, the merged one, the rest.
     std::vector<Slot> before, behind;

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fused_body.h"
 #include "runtime/passes/fusion_rules.h"
+#include "runtime/passes/merged_kernel.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 #include "runtime/passes/row_rules.h"
@@ -27,19 +29,6 @@ bool contains(const std::vector<Instruction*>& list, const Instruction* value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// Users before operands; empty when the body holds what no kernel may.
-std::vector<Instruction*> members_of(const Computation& body) {
-  std::vector<Instruction*> members;
-  for (auto it = body.instructions().rbegin(); it != body.instructions().rend(); ++it) {
-    Instruction& member = **it;
-    if (member.opcode() == Opcode::parameter) continue;
-    if (member.opcode() == Opcode::tuple && &member == body.root()) continue;
-    if (!is_fusible(member) || !member.shape().is_array()) return {};
-    members.push_back(&member);
-  }
-  return members;
-}
-
 // A fusion or a lone instruction that may become part of a row fusion.
 struct Kernel {
   std::vector<Instruction*> outputs;  // itself, or its get-tuple-elements
@@ -58,7 +47,7 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
         instruction.attributes().fusion_kind != ir::FusionKind::input) {
       return std::nullopt;
     }
-    members = members_of(*instruction.to_apply());
+    members = kernel_members(*instruction.to_apply());
     if (members.empty()) return std::nullopt;
   } else if (!is_fusible(instruction) || !instruction.shape().is_array() || is_free(instruction)) {
     return std::nullopt;
@@ -71,18 +60,9 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
   }
   kernel.elements = kernel.rows ? kernel.rows->rows * kernel.rows->minor
                                 : ir::leaves(instruction.shape())[0]->element_count();
-  if (instruction.shape().is_array()) {
-    kernel.outputs = {&instruction};
-    return kernel;
-  }
-  if (instruction.is_root()) return std::nullopt;
-  for (Instruction* user : instruction.users()) {
-    if (user->opcode() != Opcode::get_tuple_element || !user->control_predecessors().empty() ||
-        !user->control_successors().empty()) {
-      return std::nullopt;
-    }
-    kernel.outputs.push_back(user);
-  }
+  auto outputs = kernel_outputs(instruction);
+  if (!outputs) return std::nullopt;
+  kernel.outputs = std::move(*outputs);
   return kernel;
 }
 
@@ -316,7 +296,7 @@ class RowFusion {
 
   // A row fusion; or a reduction with an epilogue, on the way to one.
   static bool is_good(const Computation& body, const std::vector<Instruction*>& results) {
-    const std::vector<Instruction*> members = members_of(body);
+    const std::vector<Instruction*> members = kernel_members(body);
     if (members.empty() || members.size() > 2 * static_cast<std::size_t>(kMaxFusedInstructions)) {
       return false;
     }
@@ -333,25 +313,8 @@ class RowFusion {
                const FusedBody& body, const Rows& rows) {
     Instruction& a = *done_[first].instruction;
     Instruction& b = *ahead_.back().instruction;
-    ir::Attributes attributes;
-    attributes.fusion_kind = ir::FusionKind::input;
-    Instruction* root = computation_.root();
-    Instruction* fusion =
-        computation_.add(Opcode::fusion, body.computation()->root()->shape(), body.inputs(),
-                         fusion_name(*body.computation()), std::move(attributes));
-    fusion->set_called_computations({body.computation()});
-    Kernel kernel{{}, rows, rows.rows * rows.minor};
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      kernel.outputs.push_back(outputs.size() == 1 ? fusion
-                                                   : computation_.add_get_tuple_element(
-                                                         fusion, static_cast<std::int64_t>(i)));
-    }
-    computation_.set_root(root);
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      ir::set_hint(kernel.outputs[i]->attributes(), ir::hint_of(*outputs[i]));
-      if (outputs[i]->is_root()) computation_.set_root(kernel.outputs[i]);
-      outputs[i]->replace_all_uses_with(kernel.outputs[i]);
-    }
+    auto [fusion, results] = add_merged_kernel(computation_, body, ir::FusionKind::input, outputs);
+    Kernel kernel{std::move(results), rows, rows.rows * rows.minor};
     dead_.insert(&a);
     dead_.insert(&b);
 

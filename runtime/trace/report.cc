@@ -63,18 +63,6 @@ Fields& add_limit(Fields& fields, std::string_view name, std::int64_t limit) {
   return fields.add(name, limit);
 }
 
-std::string_view origin_name(device::KernelOrigin origin) {
-  switch (origin) {
-    case device::KernelOrigin::jit:
-      return "jit";
-    case device::KernelOrigin::library:
-      return "library";
-    case device::KernelOrigin::own:
-      return "own";
-  }
-  return "";
-}
-
 std::string kernels_json(const executor::Executable& executable) {
   std::string out = "[";
   for (const executor::ProfileEntry& entry : executable.profile()) {
@@ -82,7 +70,7 @@ std::string kernels_json(const executor::Executable& executable) {
     if (out.size() > 1) out += ", ";
     out += Fields()
                .add("name", entry.name)
-               .add("origin", origin_name(entry.origin))
+               .add("origin", device::to_string(entry.origin))
                .add("launches", entry.launches)
                .add("recomputes", entry.recomputes)
                .add("seconds", entry.seconds)
