@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <llvm/IR/IntrinsicsX86.h>
-#include <llvm/IR/Module.h>
-
 #include <cmath>
 #include <cstring>
 
+#include "jit/avx512.h"
 #include "jit/elementwise.h"
 #include "jit/vector_math.h"
 
@@ -39,18 +37,29 @@ Value* widen_f16(llvm::IRBuilderBase& b, Value* x) {
   return b.CreateBitCast(b.CreateOr(sign, result), wide);
 }
 
-// A NaN of arithmetic on bf16 operands is one of them made quiet, or the machine's own: the lower
-// half of its bits is zero, and rounding leaves it alone.
-Value* narrow_bf16(llvm::IRBuilderBase& b, Value* x, bool of_arithmetic) {
-  Value* bits = b.CreateBitCast(x, as_wide(x, b.getInt32Ty()));
+// The bits of f32 with the nearest bf16 in their upper half. A NaN of arithmetic on bf16 operands
+// is one of them made quiet, or the machine's own: the lower half of its bits is zero, and rounding
+// leaves it alone.
+Value* round_to_bf16(llvm::IRBuilderBase& b, Value* x, Origin origin) {
+  Value* plain = origin == Origin::any ? avx512::plain_nan(b, x) : nullptr;
+  const bool has_nan = origin == Origin::any && plain == nullptr;
+  Value* bits = b.CreateBitCast(plain == nullptr ? x : plain, as_wide(x, b.getInt32Ty()));
+  if (origin == Origin::operand) return bits;
   llvm::Type* type = bits->getType();
   const auto number = [&](std::uint32_t n) { return llvm::ConstantInt::get(type, n); };
-  Value* odd = b.CreateICmpNE(b.CreateAnd(bits, number(0x10000)), number(0));
-  Value* result = b.CreateAdd(bits, b.CreateSelect(odd, number(0x8000), number(0x7fff)));
-  if (!of_arithmetic) {
-    result = b.CreateSelect(b.CreateFCmpUNO(x, x), b.CreateOr(bits, number(0x400000)), result);
+  Value* result = avx512::round_to_upper_half(b, bits);
+  if (result == nullptr) {
+    Value* odd = b.CreateICmpNE(b.CreateAnd(bits, number(0x10000)), number(0));
+    result = b.CreateAdd(bits, b.CreateSelect(odd, number(0x8000), number(0x7fff)));
   }
-  return b.CreateTrunc(b.CreateLShr(result, number(16)), as_wide(x, b.getInt16Ty()));
+  if (!has_nan) return result;
+  return b.CreateSelect(b.CreateFCmpUNO(x, x), b.CreateOr(bits, number(0x400000)), result);
+}
+
+Value* narrow_bf16(llvm::IRBuilderBase& b, Value* x, Origin origin) {
+  Value* bits = round_to_bf16(b, x, origin);
+  return b.CreateTrunc(b.CreateLShr(bits, llvm::ConstantInt::get(bits->getType(), 16)),
+                       as_wide(x, b.getInt16Ty()));
 }
 
 Value* narrow_f16(llvm::IRBuilderBase& b, Value* x) {
@@ -75,45 +84,23 @@ Value* narrow_f16(llvm::IRBuilderBase& b, Value* x) {
 
 // f16 by the machine's instructions, which round and keep a NaN's payload as the code above does,
 // but make every NaN quiet on the way to f32 too.
-constexpr const char* kHalfInstructions = "plimsoll.half_instructions";
-constexpr unsigned kHalfLanes = 16;
-
-bool has_half_instructions(llvm::IRBuilderBase& b, Value* x) {
-  return x->getType()->isVectorTy() &&
-         llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements() <= kHalfLanes &&
-         b.GetInsertBlock()->getModule()->getNamedMetadata(kHalfInstructions) != nullptr;
-}
-
-// `x` with `lanes` lanes, the first ones of which are kept.
-Value* with_lanes(llvm::IRBuilderBase& b, Value* x, unsigned lanes) {
-  const unsigned have = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
-  if (have == lanes) return x;
-  std::vector<int> order;
-  for (unsigned i = 0; i < lanes; ++i) order.push_back(i < have ? static_cast<int>(i) : -1);
-  return b.CreateShuffleVector(x, order);
-}
-
 Value* widen_f16_quiet(llvm::IRBuilderBase& b, Value* x) {
-  if (!has_half_instructions(b, x)) return widen_f16(b, x);
-  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
-  llvm::Type* wide = llvm::FixedVectorType::get(b.getFloatTy(), kHalfLanes);
-  constexpr int kCurrentRounding = 4;
-  Value* result =
-      b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_vcvtph2ps_512, {},
-                        {with_lanes(b, x, kHalfLanes), llvm::Constant::getNullValue(wide),
-                         b.getInt16(0xffff), b.getInt32(kCurrentRounding)});
-  return with_lanes(b, result, lanes);
+  Value* result = avx512::widen_f16(b, x);
+  return result != nullptr ? result : widen_f16(b, x);
 }
 
 Value* narrow_f16_fast(llvm::IRBuilderBase& b, Value* x) {
-  if (!has_half_instructions(b, x)) return narrow_f16(b, x);
-  const unsigned lanes = llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements();
-  llvm::Type* narrow = llvm::FixedVectorType::get(b.getInt16Ty(), kHalfLanes);
-  constexpr int kToNearestEven = 0;
-  Value* result = b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_vcvtps2ph_512, {},
-                                    {with_lanes(b, x, kHalfLanes), b.getInt32(kToNearestEven),
-                                     llvm::Constant::getNullValue(narrow), b.getInt16(0xffff)});
-  return with_lanes(b, result, lanes);
+  Value* result = avx512::narrow_f16(b, x);
+  return result != nullptr ? result : narrow_f16(b, x);
+}
+
+// Vectors of 32 bf16 are computed as two of f32: those with even numbers and those with odd ones,
+// which a shift and a mask take out of the pairs that they make in 32 bits.
+constexpr unsigned kPairedLanes = 32;
+
+bool is_paired(llvm::IRBuilderBase& b, Value* x, DType dtype) {
+  return dtype == DType::bf16 && avx512::is_allowed(b, x) &&
+         llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements() == kPairedLanes;
 }
 
 // f32 to an integer of up to 32 bits: the nearest it has towards zero, and 0 for NaN.
@@ -140,10 +127,6 @@ Value* saturate(llvm::IRBuilderBase& b, Value* x, DType to) {
 }
 
 }  // namespace
-
-void use_half_instructions(llvm::Module& module) {
-  module.getOrInsertNamedMetadata(kHalfInstructions);
-}
 
 llvm::Type* register_type(llvm::LLVMContext& context, DType dtype, int width) {
   llvm::Type* element = nullptr;
@@ -177,18 +160,49 @@ Value* to_memory(llvm::IRBuilderBase& b, Value* value, DType dtype) {
 
 Value* widen_to_float(llvm::IRBuilderBase& b, Value* value, DType dtype) {
   if (dtype == DType::bf16) {
-    Value* bits = b.CreateZExt(value, as_wide(value, b.getInt32Ty()));
-    bits = b.CreateShl(bits, llvm::ConstantInt::get(bits->getType(), 16));
+    Value* bits = avx512::load_to_upper_halves(b, value);
+    if (bits == nullptr) {
+      bits = b.CreateZExt(value, as_wide(value, b.getInt32Ty()));
+      bits = b.CreateShl(bits, llvm::ConstantInt::get(bits->getType(), 16));
+    }
     return b.CreateBitCast(bits, as_wide(value, b.getFloatTy()));
   }
   if (dtype == DType::f16) return widen_f16_quiet(b, value);
   return value;
 }
 
-Value* narrow_from_float(llvm::IRBuilderBase& b, Value* value, DType dtype, bool of_arithmetic) {
-  if (dtype == DType::bf16) return narrow_bf16(b, value, of_arithmetic);
+Value* narrow_from_float(llvm::IRBuilderBase& b, Value* value, DType dtype, Origin origin) {
+  if (dtype == DType::bf16) return narrow_bf16(b, value, origin);
   if (dtype == DType::f16) return narrow_f16_fast(b, value);
   return value;
+}
+
+Value* compute_as_float(llvm::IRBuilderBase& b, llvm::ArrayRef<Value*> operands, DType dtype,
+                        Origin origin, FloatComputation compute) {
+  std::vector<Value*> wide;
+  if (!is_paired(b, operands[0], dtype)) {
+    for (Value* operand : operands) wide.push_back(widen_to_float(b, operand, dtype));
+    Value* result = compute(wide);
+    return result == nullptr ? nullptr : narrow_from_float(b, result, dtype, origin);
+  }
+  llvm::Type* pairs = llvm::FixedVectorType::get(b.getInt32Ty(), kPairedLanes / 2);
+  llvm::Type* floats = llvm::FixedVectorType::get(b.getFloatTy(), kPairedLanes / 2);
+  llvm::Constant* upper = llvm::ConstantInt::get(pairs, 0xffff0000);
+  llvm::Constant* half = llvm::ConstantInt::get(pairs, 16);
+  Value* rounded[2] = {};
+  for (const bool odd : {false, true}) {
+    wide.clear();
+    for (Value* operand : operands) {
+      Value* bits = b.CreateBitCast(operand, pairs);
+      bits = odd ? b.CreateAnd(bits, upper) : b.CreateShl(bits, half);
+      wide.push_back(b.CreateBitCast(bits, floats));
+    }
+    Value* result = compute(wide);
+    if (result == nullptr) return nullptr;
+    rounded[odd] = round_to_bf16(b, result, origin);
+  }
+  Value* result = b.CreateOr(b.CreateAnd(rounded[1], upper), b.CreateLShr(rounded[0], half));
+  return b.CreateBitCast(result, operands[0]->getType());
 }
 
 Value* emit_convert(llvm::IRBuilderBase& b, Value* value, DType from, DType to) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/elementwise.h"
 
+#include "jit/avx512.h"
 #include "jit/vector_math.h"
 
 namespace plimsoll::jit {
@@ -102,9 +103,12 @@ Value* float_binary(Builder& b, Opcode opcode, Value* x, Value* y) {
     case Opcode::remainder:
       return b.CreateFRem(x, y);
     case Opcode::maximum:
-      return b.CreateBinaryIntrinsic(llvm::Intrinsic::maximum, x, y);
-    case Opcode::minimum:
-      return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, x, y);
+    case Opcode::minimum: {
+      const bool greater = opcode == Opcode::maximum;
+      if (Value* result = avx512::extreme(b, x, y, greater)) return result;
+      return b.CreateBinaryIntrinsic(greater ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum,
+                                     x, y);
+    }
     default:
       return emit_transcendental(b, opcode, {x, y});
   }
@@ -166,9 +170,20 @@ Value* small_float_unary(Builder& b, Opcode opcode, Value* x) {
   return nullptr;
 }
 
-bool is_arithmetic(Opcode opcode) {
-  return opcode == Opcode::add || opcode == Opcode::subtract || opcode == Opcode::multiply ||
-         opcode == Opcode::divide || opcode == Opcode::sqrt;
+Origin origin_of(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::add:
+    case Opcode::subtract:
+    case Opcode::multiply:
+    case Opcode::divide:
+    case Opcode::sqrt:
+      return Origin::arithmetic;
+    case Opcode::maximum:
+    case Opcode::minimum:
+      return Origin::operand;
+    default:
+      return Origin::any;
+  }
 }
 
 // Operands and result of one dtype.
@@ -184,16 +199,18 @@ Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
   if (ir::dtype_bytes(dtype) == 2) {
     if (Value* result = small_float_unary(b, opcode, operands[0])) return result;
   }
-  Value* result = float_unary(b, instruction, widen_to_float(b, operands[0], dtype), dtype);
-  return result == nullptr ? nullptr : narrow_from_float(b, result, dtype, is_arithmetic(opcode));
+  return compute_as_float(b, operands, dtype, origin_of(opcode), [&](llvm::ArrayRef<Value*> x) {
+    return float_unary(b, instruction, x[0], dtype);
+  });
 }
 
 }  // namespace
 
 Value* emit_binary(Builder& b, Opcode opcode, Value* x, Value* y, DType dtype) {
   if (!ir::is_floating(dtype)) return emit_integer_binary(b, opcode, x, y, dtype);
-  Value* result = float_binary(b, opcode, widen_to_float(b, x, dtype), widen_to_float(b, y, dtype));
-  return result == nullptr ? nullptr : narrow_from_float(b, result, dtype, is_arithmetic(opcode));
+  return compute_as_float(b, {x, y}, dtype, origin_of(opcode), [&](llvm::ArrayRef<Value*> wide) {
+    return float_binary(b, opcode, wide[0], wide[1]);
+  });
 }
 
 Value* emit_elementwise(Builder& b, const ir::Instruction& instruction,

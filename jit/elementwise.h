@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/IRBuilder.h>
 
 #include <span>
@@ -22,13 +23,20 @@ llvm::Value* to_memory(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DTy
 llvm::Value* emit_convert(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType from,
                           ir::DType to);
 
+// What is known of a value that is to be rounded: nothing; that one operation (+, -, *, /, square
+// root) made it of widened operands; that it is a widened operand or a NaN (maximum, minimum).
+enum class Origin { any, arithmetic, operand };
+
 // f16 and bf16 to f32 (a NaN may be made quiet) and back (rounded); other floats stay.
-// `of_arithmetic`: the value is one operation's (+, -, *, /, square root) on widened operands.
 llvm::Value* widen_to_float(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype);
 llvm::Value* narrow_from_float(llvm::IRBuilderBase& builder, llvm::Value* value, ir::DType dtype,
-                               bool of_arithmetic = false);
-// Lets the code of a module convert f16 by AVX-512's instructions.
-void use_half_instructions(llvm::Module& module);
+                               Origin origin = Origin::any);
+
+// `compute` on widened operands, rounded; null where it gives null. It may be called more than
+// once, for some lanes each time.
+using FloatComputation = llvm::function_ref<llvm::Value*(llvm::ArrayRef<llvm::Value*>)>;
+llvm::Value* compute_as_float(llvm::IRBuilderBase& builder, llvm::ArrayRef<llvm::Value*> operands,
+                              ir::DType dtype, Origin origin, FloatComputation compute);
 
 // One elementwise instruction on operands of equal width. `dtypes` are the operands'.
 llvm::Value* emit_elementwise(llvm::IRBuilderBase& builder, const ir::Instruction& instruction,

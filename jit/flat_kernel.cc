@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <vector>
 
+#include "jit/avx512.h"
 #include "jit/flat_form.h"
 #include "jit/kernel_code.h"
 #include "jit/value_emitter.h"
@@ -77,6 +78,7 @@ Result<KernelCode> write_flat_kernel(const Graph& graph, const Machine& machine)
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+  avx512::allow(*code.module, machine);
   Phase phase;
   phase.function = "elements";
   phase.unit_seconds = seconds_per_element(graph);

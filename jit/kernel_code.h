@@ -19,7 +19,8 @@ namespace plimsoll::jit {
 // What the writers of kernels need to know of the machine.
 struct Machine {
   int vector_bytes = 16;
-  bool half_instructions = false;  // AVX-512's between f16 and f32
+  bool avx512 = false;  // F, VL, DQ and BW, with vectors of 64 bytes
+  bool avx512_vnni = false;
   // What a loop reads and writes from where on its stores bypass the caches: what it stores first
   // would be gone from them anyway before it is read, and a line that is not read before it is
   // written is a third of the traffic saved.
@@ -47,8 +48,9 @@ Result<KernelCode> write_flat_kernel(const Graph& graph, const Machine& machine)
 // Lanes of a loop kernel's vectors, when rows are long enough: so many of its widest dtype.
 int vector_lanes(const Graph& graph, const Machine& machine);
 
-// True when nothing is computed, only moved.
+// True when nothing is computed, only moved; when all floats are bf16, and there are some.
 bool only_moves(const Graph& graph);
+bool computes_bf16(const Graph& graph);
 
 // Kernels of one form have one text: that of a flat kernel says nothing of the extent.
 enum class KernelForm { plain, flat };

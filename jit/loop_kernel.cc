@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "jit/avx512.h"
 #include "jit/elementwise.h"
 #include "jit/kernel_code.h"
 #include "jit/loop_nest.h"
@@ -468,6 +469,18 @@ bool only_moves(const Graph& graph) {
   });
 }
 
+bool computes_bf16(const Graph& graph) {
+  bool found = false, others = false;
+  const auto consider = [&](ir::DType dtype) {
+    (dtype == ir::DType::bf16 ? found : others) |= ir::is_floating(dtype);
+  };
+  for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    if (instruction->shape().is_array()) consider(instruction->shape().dtype());
+  }
+  return found && !others;
+}
+
 double seconds_per_element(const Graph& graph) {
   double nanoseconds = 0.1 * static_cast<double>(graph.inputs().size() + graph.roots().size());
   for (const ir::Instruction* instruction : graph.instructions()) {
@@ -511,8 +524,9 @@ double seconds_per_element(const Graph& graph) {
 }
 
 int vector_lanes(const Graph& graph, const Machine& machine) {
-  // Small floats are computed in f32; what is only moved stays as it is.
-  int widest = only_moves(graph) ? 2 : 4;
+  // Small floats are computed in f32; what is only moved stays as it is, and so does bf16 where it
+  // is computed as two vectors.
+  int widest = only_moves(graph) || (machine.avx512 && computes_bf16(graph)) ? 2 : 4;
   const auto consider = [&](ir::DType dtype) { widest = std::max(widest, ir::dtype_bytes(dtype)); };
   for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
   for (const ir::Instruction* instruction : graph.instructions()) {
@@ -525,7 +539,7 @@ Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine)
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  if (machine.half_instructions) use_half_instructions(*code.module);
+  avx512::allow(*code.module, machine);
   const int max_width = vector_lanes(graph, machine);
   const double seconds = seconds_per_element(graph);
   for (const PhaseNest& phase : plan_nests(graph)) {

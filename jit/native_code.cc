@@ -93,14 +93,14 @@ std::string llvm_version() {
 std::string identity_of(const llvm::orc::JITTargetMachineBuilder& target, const Machine& machine,
                         const Options& options) {
   // Fails to compile when a member is added: kernels depend on it, too.
-  const auto& [vector_bytes, half_instructions, streaming_bytes] = machine;
+  const auto& [vector_bytes, avx512, avx512_vnni, streaming_bytes] = machine;
   std::string text = "generator " + std::string(generator_version());
   text += "\nllvm " + llvm_version();
   text += "\ntriple " + target.getTargetTriple().str();
   text += "\ncpu " + target.getCPU();
   text += "\nfeatures " + target.getFeatures().getString();
   text += "\nvectors " + std::to_string(vector_bytes);
-  text += "\nhalf " + std::to_string(half_instructions);
+  text += "\navx512 " + std::to_string(avx512) + " vnni " + std::to_string(avx512_vnni);
   text += "\nstreaming " + std::to_string(streaming_bytes);
   text += "\nlevel " + std::to_string(options.optimization_level);
   text += "\nunwinding " + std::to_string(options.debugger_symbols);
@@ -130,6 +130,7 @@ class OrcCompiler final : public NativeCompiler {
       : jit_(std::move(jit)),
         target_(std::move(target)),
         machine_{vector_bytes(target_.getFeatures()), vector_bytes(target_.getFeatures()) == 64,
+                 has_feature(target_.getFeatures(), "avx512vnni"),
                  host_streaming_bytes(options.streaming_bytes)},
         identity_(identity_of(target_, machine_, options)),
         optimization_level_(options.optimization_level),

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "jit/avx512.h"
 #include "jit/elementwise.h"
 #include "jit/kernel_code.h"
 #include "jit/reduction_plan.h"
@@ -91,7 +92,7 @@ Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& mac
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  if (machine.half_instructions) use_half_instructions(*code.module);
+  avx512::allow(*code.module, machine);
   const ReductionPlan plan = make_reduction_plan(graph, *code.context);
   code.workspace_bytes = plan.workspace_bytes;
   const double seconds = seconds_per_element(graph);

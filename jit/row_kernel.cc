@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "jit/avx512.h"
 #include "jit/elementwise.h"
 #include "jit/row_writer.h"
 
@@ -55,10 +56,11 @@ std::vector<std::pair<int, llvm::Value*>> RowStages::row_results() {
   return results;
 }
 
-Result<KernelCode> write_row_kernel(const Graph& graph, const Machine&) {
+Result<KernelCode> write_row_kernel(const Graph& graph, const Machine& machine) {
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+  avx512::allow(*code.module, machine);
   PLIMSOLL_ASSIGN_OR_RETURN(RowPlan plan, make_row_plan(graph, RowLayout::loops));
   if (plan.cut.lanes <= kRowWidth / 2 && plan.shape.rows > 1) {
     PLIMSOLL_ASSIGN_OR_RETURN(RowPlan side_by_side, make_row_plan(graph, RowLayout::in_lanes));

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/math/transcendental.h"
 
+#include <llvm/IR/Constants.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
 #include <cmath>
 #include <string>
 
+#include "jit/avx512.h"
 #include "jit/elementwise.h"
 #include "jit/vector_math.h"
 #include "runtime/base/math/transcendental64.h"
@@ -175,6 +177,28 @@ EmittedF64 at_lanes(EmittedMask lanes, EmittedF64 otherwise, const math::LaneFun
   result->addIncoming(otherwise.value, common);
   result->addIncoming(mixed, rare);
   return {{&b, result}};
+}
+
+EmittedF32 times_power(EmittedF32 a, EmittedF32 n) {
+  Value* result = avx512::times_power(*a.builder, a.value, n.value);
+  return result == nullptr ? math::times_two_powers(a, n) : EmittedF32{{a.builder, result}};
+}
+
+EmittedF32 lookup(const float (&table)[16], EmittedI32 i) {
+  Builder& b = *i.builder;
+  llvm::Constant* numbers =
+      llvm::ConstantDataVector::get(b.getContext(), llvm::ArrayRef<float>(table));
+  if (Value* result = avx512::lookup(b, numbers, i.value)) return {{&b, result}};
+  llvm::Module* module = b.GetInsertBlock()->getModule();
+  // Equal tables become one.
+  auto* array = new llvm::GlobalVariable(
+      *module, llvm::ArrayType::get(b.getFloatTy(), 16), true, llvm::GlobalValue::PrivateLinkage,
+      llvm::ConstantDataArray::get(b.getContext(), llvm::ArrayRef<float>(table)), "table");
+  array->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+  Value* place = b.CreateAnd(i.value, llvm::ConstantInt::get(i.type(), 15));
+  Value* address = b.CreateInBoundsGEP(b.getFloatTy(), array, place);
+  if (!i.type()->isVectorTy()) return {{&b, b.CreateLoad(b.getFloatTy(), address)}};
+  return {{&b, b.CreateMaskedGather(i.as_wide(b.getFloatTy()), address, llvm::Align(4))}};
 }
 
 Value* emit_transcendental(Builder& b, Opcode opcode, const std::vector<Value*>& operands) {

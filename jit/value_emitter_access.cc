@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "jit/avx512.h"
 #include "jit/elementwise.h"
 #include "jit/value_emitter.h"
 
@@ -256,6 +257,7 @@ void ValueEmitter::store(Value* base, const Affine& position, Value* value, DTyp
   llvm::Type* element = memory_type(b.getContext(), dtype, 1);
   const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
   value = to_memory(b, width_ == 1 ? value : widen(value), dtype);
+  if (Value* packed = avx512::upper_halves_to_store(b, value)) value = packed;
   if (width_ == 1) {
     b.CreateAlignedStore(value, b.CreateInBoundsGEP(element, base, index.base), alignment);
     return;

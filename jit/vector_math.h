@@ -190,6 +190,9 @@ inline EmittedF32 narrow(EmittedF64 a) {
   return {{a.builder, a.builder->CreateFPTrunc(a.value, a.as_wide(a.builder->getFloatTy()))}};
 }
 
+EmittedF32 times_power(EmittedF32 a, EmittedF32 n);
+EmittedF32 lookup(const float (&table)[16], EmittedI32 i);
+
 // Branches, so the builder must stand at the end of a block of a function that nothing else is
 // being written into; it is left at the end of another block.
 EmittedF64 at_lanes(EmittedMask lanes, EmittedF64 otherwise, const math::LaneFunction& function,

@@ -17,6 +17,9 @@
 //      NaN; !=, true on NaN; select(M,a,b); bits_of(V)->I, bits_of(W)->L; to_float(I)->V;
 //      widen(V)->W, narrow(W)->V; like(V,float)->V, like(W,double)->W, a constant
 //      (the first argument only says where and how wide)
+//   V: times_power(a, n): a * 2^n for a whole n, -252 <= n <= 254, rounded once where 2^-64 < |a| <
+//   2^64;
+//      lookup(float[16], I)->V: the number that the lowest four bits of the integer say
 //   W: at_lanes(M,a,LaneFunction,x): function(x) in the lanes of M, `a` elsewhere,
 //      quick as long as no lane is in M
 //   I, L: a+b a-b, wrapping; a&b a|b a^b; a<<n, a>>n (arithmetic) with n a plain int below the
@@ -168,6 +171,20 @@ inline ScalarF64 from_bits(ScalarI64 a) { return {std::bit_cast<double>(a.value)
 inline ScalarF32 to_float(ScalarI32 a) { return {static_cast<float>(a.value)}; }
 inline ScalarF64 widen(ScalarF32 a) { return {static_cast<double>(a.value)}; }
 inline ScalarF32 narrow(ScalarF64 a) { return {static_cast<float>(a.value)}; }
+
+// By the bits of two powers, for V that have no instruction for it.
+template <typename V>
+V times_two_powers(const V& a, const V& n) {
+  // Adding 1.5 * 2^23 leaves a whole number in the low bits.
+  const auto bits = bits_of(n + like(n, 12582912.0f));
+  const auto whole = bits - like(bits, std::int32_t{0x4b400000});
+  const auto half = whole >> 1;
+  const auto one = like(bits, std::int32_t{0x3f800000});
+  return a * from_bits((half << 23) + one) * from_bits(((whole - half) << 23) + one);
+}
+inline ScalarF32 times_power(ScalarF32 a, ScalarF32 n) { return times_two_powers(a, n); }
+
+inline ScalarF32 lookup(const float (&table)[16], ScalarI32 i) { return {table[i.value & 15]}; }
 
 // A function for the few lanes that vector code does not reach. Generated code calls it by its
 // symbol, which is in the compiler's list (jit/elementwise.cc).
