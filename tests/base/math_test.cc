@@ -44,16 +44,16 @@ float plain(float x) {
 
 using Function32 = Function<float, Long>;
 const Function32 kFunctions32[] = {
-    {"exp", plain<exp>, std::exp, -105, 90, 0.8},
+    {"exp", plain<exp>, std::exp, -105, 90, 0.9},
     {"expm1", plain<expm1>, std::expm1, -20, 90, 0.8},
     {"log", plain<log>, std::log, 0, 4, 0.95},
     {"log1p", plain<log1p>, std::log1p, -1, 4, 0.8},
-    {"tanh", plain<tanh>, std::tanh, -10, 10, 1},
+    {"tanh", plain<tanh>, std::tanh, -10, 10, 0.9},
     {"logistic", plain<logistic>, [](Long x) { return 1 / (1 + std::exp(-x)); }, -104, 20, 0.8},
     {"sin", plain<sin>, std::sin, -100, 100, 0.51},
     {"cos", plain<cos>, std::cos, -100, 100, 0.51},
     {"tan", plain<tan>, std::tan, -100, 100, 0.51},
-    {"erf", plain<erf>, std::erf, -4.5, 4.5, 0.95},
+    {"erf", plain<erf>, std::erf, -4.5, 4.5, 0.8},
     {"cbrt", plain<cbrt>, std::cbrt, -10, 10, 0.51},
     {"rsqrt", plain<rsqrt>, [](Long x) { return 1 / std::sqrt(x); }, 0, 10, 0.51},
 };

@@ -54,24 +54,22 @@ auto power_of_two(const I& n) {
 }
 
 // e^x = 2^n * e^(r.high + r.low) with |r| a little over ln(2) / 2 at most.
-template <typename V, typename I>
+template <typename V>
 struct Exponent {
-  I n;
+  V n;
   Pair<V> r;
 };
 
 // |x| at most 2^10; a NaN passes into r.high.
 template <typename V>
-auto reduce_exponent(const V& x) {
+Exponent<V> reduce_exponent(const V& x) {
   const V shifted = fma(x, like(x, 0x1.715476p+0f), like(x, kRounder));
   const V count = shifted - like(x, kRounder);
-  const auto bits = bits_of(shifted);
-  const auto n = bits - like(bits, std::int32_t{0x4b400000});
   // The first product leaves an exact difference.
   const V rest = fma(count, like(x, -0x1.62e43p-1f), x);
   const V r = fma(count, like(x, 0x1.05c61p-29f), rest);
   const V lost = fma(count, like(x, 0x1.05c61p-29f), rest - r);
-  return Exponent<V, std::decay_t<decltype(n)>>{n, {r, lost}};
+  return {count, {r, lost}};
 }
 
 // e^r, the larger part rounded from it.
@@ -84,34 +82,31 @@ Pair<V> exp_near_zero(const Pair<V>& r) {
   return fast_two_sum(sum.high, sum.low + rest);
 }
 
-// x * 2^n for -252 <= n <= 254, rounded once where |x| is about 1.
-template <typename V, typename I>
-V scaled(const V& x, const I& n) {
-  const auto half = n >> 1;
-  return x * power_of_two(half) * power_of_two(n - half);
+template <typename V>
+V at_most(const V& x, float highest) {
+  const V high = like(x, highest);
+  return select(x > high, high, x);
 }
 
 template <typename V>
 V clamped(const V& x, float lowest, float highest) {
-  const V high = like(x, highest);
   const V low = like(x, lowest);
-  const V below = select(x > high, high, x);
+  const V below = at_most(x, highest);
   return select(below < low, low, below);
 }
 
-// e^(x + low) for `low` far below x.
-template <typename V>
-V exp_of_pair(const V& x, const V& low) {
-  const auto exponent = reduce_exponent(clamped(x, -104.0f, 89.0f));
-  const Pair<V>& r = exponent.r;
-  return scaled(exp_near_zero<V>({r.high, r.low + low}).high, exponent.n);
-}
-
-// e^x, NaN for NaN.
+// e^x, NaN for NaN: 2^n * e^r with r between -0.307 and 0.387, which is where e^r, and what
+// rounding r costs it, are smallest beside the last place of the result.
 template <typename V>
 V exp(const V& x) {
-  const auto exponent = reduce_exponent(clamped(x, -104.0f, 89.0f));
-  return scaled(exp_near_zero(exponent.r).high, exponent.n);
+  static constexpr float kSeries[] = {
+      1.0f, 1.0f, 0x1.000004p-1f, 0x1.5554aap-3f, 0x1.5549cep-5f, 0x1.121f84p-7f, 0x1.7913fap-10f};
+  const V limited = clamped(x, -104.0f, 89.0f);
+  const V n = round_even(fma(limited, like(x, 0x1.715476p+0f), like(x, -0.0577f)));
+  // The first product leaves an exact difference.
+  const V rest = fma(n, like(x, -0x1.62e43p-1f), limited);
+  const V r = fma(n, like(x, 0x1.05c61p-29f), rest);
+  return times_power(horner(r, kSeries), n);
 }
 
 }  // namespace plimsoll::math::parts
