@@ -3,6 +3,7 @@
 // few vectors, else in loops over the row.
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "jit/elementwise.h"
 #include "jit/row_writer.h"
@@ -49,7 +50,7 @@ struct RowCode {
 
 class LongRows {
  public:
-  LongRows(RowPlan& plan, llvm::Module& module, const std::string& name)
+  LongRows(RowPlan& plan, const Machine& machine, llvm::Module& module, const std::string& name)
       : plan_(plan),
         b_(module.getContext()),
         function_(PhaseFunction::create(module, name, b_)),
@@ -58,7 +59,9 @@ class LongRows {
         slots_(plan.cut.lanes / width_),
         vectors_((minor_ + width_ - 1) / width_),
         unrolled_(vectors_ <= kRowVectors && plan.cut.blocks() == 1) {
+    plan.streams = bytes_of(plan.graph) >= machine.streaming_bytes;
     if (!unrolled_) plan_row_sweeps(plan);
+    if (plan.streams) choose_streamed();
     element_ = plan.space.add(plan.space.scale(plan.row, minor_), plan.lane);
   }
 
@@ -67,7 +70,7 @@ class LongRows {
       Loop rows = Loop::open(b_, function_.begin, function_.end, 1);
       PLIMSOLL_RETURN_IF_ERROR(write_row(rows.variable));
       rows.close(b_);
-      b_.CreateRetVoid();
+      function_.finish(b_, !cached_.empty());
       return ok_status();
     }
     llvm::Value* begin = function_.begin;
@@ -85,11 +88,30 @@ class LongRows {
     Loop rows = Loop::open(b_, begin, function_.end, 1);
     PLIMSOLL_RETURN_IF_ERROR(write_vectors(rows.variable, 1));
     rows.close(b_);
-    b_.CreateRetVoid();
+    function_.finish(b_, !cached_.empty());
     return ok_status();
   }
 
  private:
+  static std::int64_t bytes_of(const Graph& graph) {
+    std::int64_t bytes = 0;
+    for (const ir::Shape* input : graph.inputs()) bytes += input->byte_size();
+    for (const Node& root : graph.roots()) bytes += root.shape->byte_size();
+    return bytes;
+  }
+
+  // Where all that is read and written would not fit into the caches, stores of whole vectors
+  // bypass them, except into the buffer of an input and into what a later sweep reads.
+  void choose_streamed() {
+    std::vector<int> inputs(plan_.graph.inputs().size());
+    std::iota(inputs.begin(), inputs.end(), 0);
+    for (int i = 0; i < static_cast<int>(plan_.graph.roots().size()); ++i) {
+      const bool is_read = std::any_of(plan_.kept.begin(), plan_.kept.end(),
+                                       [&](const KeptValue& kept) { return kept.output == i; });
+      cached_.push_back(is_read ? nullptr : function_.is_in_place(i, inputs));
+    }
+  }
+
   llvm::Value* number(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
   const Node& root_node(int root) const {
     return plan_.graph.roots()[static_cast<std::size_t>(root)];
@@ -327,7 +349,8 @@ class LongRows {
       values.push_back(emitter.value(node, plan_.own_index(node.dims())));
     }
     for (std::size_t i = 0; i < roots.size(); ++i) {
-      emitter.store(function_.output(roots[i]), element_, values[i], root_node(roots[i]).dtype());
+      emitter.store(function_.output(roots[i]), element_, values[i], root_node(roots[i]).dtype(),
+                    cached_.empty() ? nullptr : cached_[static_cast<std::size_t>(roots[i])]);
     }
   }
 
@@ -398,13 +421,15 @@ class LongRows {
   Affine element_;
   std::vector<Values> slots_of_;
   Values totals_, scratch_;
+  Values cached_;  // of each root, where stores are streamed
   llvm::Value* position_ = nullptr;
 };
 
 }  // namespace
 
-Result<Phase> write_long_rows(RowPlan& plan, llvm::Module& module, const std::string& name) {
-  LongRows writer(plan, module, name);
+Result<Phase> write_long_rows(RowPlan& plan, const Machine& machine, llvm::Module& module,
+                              const std::string& name) {
+  LongRows writer(plan, machine, module, name);
   PLIMSOLL_RETURN_IF_ERROR(writer.write());
   Phase phase;
   phase.function = name;

@@ -67,7 +67,7 @@ Result<KernelCode> write_row_kernel(const Graph& graph, const Machine& machine) 
     PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_short_rows(side_by_side, *code.module, "rows"));
     code.phases.push_back(std::move(phase));
   } else {
-    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_long_rows(plan, *code.module, "rows"));
+    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_long_rows(plan, machine, *code.module, "rows"));
     code.phases.push_back(std::move(phase));
   }
   return code;

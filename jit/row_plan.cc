@@ -178,7 +178,8 @@ Result<RowPlan> make_row_plan(const Graph& graph, RowLayout layout) {
   RowPlan plan{graph, *shape, ReductionShape::of(ir::Dims{shape->rows, shape->minor}, {1}, false),
                {},    {},     {},
                {},    {},     {},
-               {},    {},     {}};
+               {},    {},     {},
+               false};
   plan.row = plan.space.add_loop(shape->rows, 1);
   plan.lane = plan.space.add_loop(shape->minor, layout == RowLayout::loops ? 2 : 1);
   PLIMSOLL_RETURN_IF_ERROR(RowTracer(plan).run());

@@ -57,6 +57,9 @@ struct RowPlan {
   std::vector<int> row_roots;
   std::vector<RowValue> inputs;  // every read of an input, once
   std::vector<KeptValue> kept;
+  // Outputs are to be stored past the caches: none is lent to a value that is kept, as long as
+  // there is scratch memory.
+  bool streams = false;
 
   int sweeps() const { return static_cast<int>(stores.size()); }
   // Where an array of either size is read or written at its own place.

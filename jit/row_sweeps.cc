@@ -200,11 +200,13 @@ class SweepPlanner {
     std::int64_t scratch = 0;
     std::vector<KeptValue> kept;
     for (auto& [key, value] : kept_) {
+      const std::int64_t bytes = plan_.shape.minor * ir::dtype_bytes(value.node.dtype());
+      const bool borrows = !plan_.streams || scratch + bytes > kScratchBytes;
       const auto fits = [&](int i) {
         const int s = store_sweep(i);
         if (key_of_root(i) == key) return s == value.sweep;
-        return s == last_ && !lent.contains(i) && root(i).dtype() == value.node.dtype() &&
-               may_write(i, value.sweep);
+        return borrows && s == last_ && !lent.contains(i) &&
+               root(i).dtype() == value.node.dtype() && may_write(i, value.sweep);
       };
       // Its own output before any other.
       auto place = std::find_if(roots_.begin(), roots_.end(),
@@ -215,7 +217,7 @@ class SweepPlanner {
         result.output = *place;
         lent.insert(*place);
       } else {
-        scratch += plan_.shape.minor * ir::dtype_bytes(value.node.dtype());
+        scratch += bytes;
         if (scratch > kScratchBytes) {
           never_.insert(key);
           return false;

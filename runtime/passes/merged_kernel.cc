@@ -41,14 +41,15 @@ MergedKernel add_merged_kernel(ir::Computation& computation, const FusedBody& bo
   attributes.fusion_kind = kind;
   Instruction* const root = computation.root();
   MergedKernel merged;
-  merged.fusion = computation.add(Opcode::fusion, body.computation()->root()->shape(),
-                                  body.inputs(), fusion_name(*body.computation()),
-                                  std::move(attributes));
+  merged.fusion =
+      computation.add(Opcode::fusion, body.computation()->root()->shape(), body.inputs(),
+                      fusion_name(*body.computation()), std::move(attributes));
   merged.fusion->set_called_computations({body.computation()});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    merged.outputs.push_back(outputs.size() == 1 ? merged.fusion
-                                                 : computation.add_get_tuple_element(
-                                                       merged.fusion, static_cast<std::int64_t>(i)));
+    merged.outputs.push_back(
+        outputs.size() == 1
+            ? merged.fusion
+            : computation.add_get_tuple_element(merged.fusion, static_cast<std::int64_t>(i)));
   }
   computation.set_root(root);
   for (std::size_t i = 0; i < outputs.size(); ++i) {

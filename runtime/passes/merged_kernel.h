@@ -11,7 +11,8 @@ namespace plimsoll::passes {
 
 // What passes that merge kernels (fusions and lone instructions) of one computation share.
 
-// What the body of a fusion computes, users before operands; empty when it holds what no kernel may.
+// What the body of a fusion computes, users before operands; empty when it holds what no kernel
+// may.
 std::vector<ir::Instruction*> kernel_members(const ir::Computation& body);
 
 // A kernel's results: itself, or its get-tuple-elements. None where somebody takes the tuple whole,

@@ -12,9 +12,10 @@
 
 namespace plimsoll::passes {
 
-// Every pass takes a verified module to a verified module with the same meaning, and returns whether
-// it changed anything: bit for bit, but for recognize_attention, assign_layouts and schedule_sums,
-// which round otherwise. None looks at a memory limit, so that bits do not depend on one.
+// Every pass takes a verified module to a verified module with the same meaning, and returns
+// whether it changed anything: bit for bit, but for recognize_attention, assign_layouts and
+// schedule_sums, which round otherwise. None looks at a memory limit, so that bits do not depend on
+// one.
 
 // Algebraic identities that hold for every bit pattern (x*1, reshape of reshape, slice of all,
 // ...).

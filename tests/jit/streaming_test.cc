@@ -138,5 +138,42 @@ TEST(Streaming, KeepsBitsOfWhatAReductionStoresOnItsWay) {
   }
 }
 
+// Softmax of `count` rows; with the powers it divides as a second result, where `keeps`.
+std::string softmax_of(const std::string& count, const std::string& minor, const std::string& dtype,
+                       bool keeps) {
+  const std::string rows = "f32[" + count + "]", all = "[" + count + "," + minor + "]";
+  const std::string result = keeps ? "(" + dtype + all + ", f32" + all + ")" : dtype + all;
+  return "most { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT m = f32[] maximum(a, b) }\n"
+         "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }\n"
+         "f { p = " +
+         dtype + all + " parameter(0)\n x = f32" + all +
+         " convert(p)\n n = f32[] constant(-inf)\n z = f32[] constant(0)\n m = " + rows +
+         " reduce(x, n), dimensions={1}, to_apply=most\n mb = f32" + all +
+         " broadcast(m), dimensions={0}\n c = f32" + all + " subtract(x, mb)\n e = f32" + all +
+         " exponential(c)\n s = " + rows +
+         " reduce(e, z), dimensions={1}, to_apply=sum\n sb = f32" + all +
+         " broadcast(s), dimensions={0}\n y = f32" + all + " divide(e, sb)\n " +
+         (keeps ? "r = " : "ROOT r = ") + dtype + all + " convert(y)" +
+         (keeps ? "\n ROOT t = " + result + " tuple(r, e)" : "") + " }\nENTRY e { p = " + dtype +
+         all + " parameter(0)\n ROOT out = " + result + " fusion(p), kind=kInput, calls=f }";
+}
+
+TEST(Streaming, KeepsBitsOfRowsThatAreSweptSeveralTimes) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    for (const bool keeps : {false, true}) {
+      // In registers, in loops over scratch memory, and longer than that may be.
+      check_streamed(softmax_of("60", "48", dtype, keeps));
+      check_streamed(softmax_of("7", "1037", dtype, keeps));
+      check_streamed(softmax_of("2", "20003", dtype, keeps));
+    }
+    check_streamed(softmax_of("7", "1037", dtype, false), 0);
+  }
+#if defined(__x86_64__)
+  const std::string text = softmax_of("7", "1037", "f32", false);
+  EXPECT_EQ(compiled(text, std::int64_t{1} << 30).find("nontemporal"), std::string::npos);
+  EXPECT_NE(compiled(text, kThreshold).find("nontemporal"), std::string::npos);
+#endif
+}
+
 }  // namespace
 }  // namespace plimsoll::jit::testing
