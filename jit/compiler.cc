@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <future>
 #include <mutex>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 
 #include "jit/canonical.h"
 #include "jit/compiled_kernel.h"
@@ -20,6 +17,7 @@
 #include "jit/kernel_code.h"
 #include "jit/native_code.h"
 #include "jit/structural_key.h"
+#include "jit/text_cache.h"
 #include "runtime/base/log.h"
 #include "runtime/ir/horizontal_fusion.h"
 
@@ -28,41 +26,6 @@ namespace {
 
 using KernelResult = Result<std::shared_ptr<const CompiledKernel>>;
 using AnyKernel = std::shared_ptr<const device::Kernel>;
-
-// Values by text; when there are too many, the first that came goes.
-template <typename T>
-class TextCache {
- public:
-  const T* find(std::string_view text) const {
-    const auto it = values_.find(text);
-    return it == values_.end() ? nullptr : &it->second;
-  }
-  void insert(std::string_view text, T value) {
-    const auto [it, is_new] = values_.emplace(text, std::move(value));
-    if (!is_new) return;
-    order_.push_back(&it->first);
-    if (order_.size() <= kMost) return;
-    values_.erase(values_.find(*order_.front()));
-    order_.pop_front();
-  }
-  void erase(std::string_view text) {
-    const auto it = values_.find(text);
-    if (it == values_.end()) return;
-    std::erase(order_, &it->first);
-    values_.erase(it);
-  }
-
- private:
-  static constexpr std::size_t kMost = 8192;
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>()(text);
-    }
-  };
-  std::unordered_map<std::string, T, Hash, std::equal_to<>> values_;
-  std::deque<const std::string*> order_;  // keys of `values_`
-};
 
 class CachingCompiler final : public Compiler {
  public:

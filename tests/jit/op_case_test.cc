@@ -2,7 +2,12 @@
 #include "tests/cases/op_cases.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
+#include "jit/canonical.h"
+#include "jit/graph.h"
+#include "jit/structural_key.h"
 #include "tests/cases/compare.h"
 #include "tests/jit/jit_harness.h"
 
@@ -102,6 +107,31 @@ TEST(OpCases, FusedEntriesMatchTheInterpreter) {
     }
   }
   EXPECT_GT(checked, 200);
+}
+
+TEST(OpCases, EqualStructuralKeysMeanEqualKernels) {
+  std::map<std::string, std::string> kernels;  // canonical text by structural key
+  const auto check = [&](const ir::Instruction& instruction) {
+    const auto key = structural_key(instruction);
+    const auto graph = Graph::create(instruction);
+    if (!key || !graph.ok()) return;
+    const auto [it, is_new] = kernels.emplace(*key, canonical_text(*graph));
+    EXPECT_TRUE(is_new || it->second == canonical_text(*graph)) << instruction.name();
+  };
+  for (const cases::OpCase& c : cases::op_cases()) {
+    for (const std::int64_t extent : {0, 17, 70000}) {
+      const std::string text = extent == 0 ? c.hlo : cases::resized(c, extent);
+      if (text.empty()) continue;
+      SCOPED_TRACE(c.name);
+      const auto module = parse(text);
+      if (module == nullptr) continue;
+      for (const auto& instruction : module->entry()->instructions()) {
+        if (supports(*instruction)) check(*instruction);
+      }
+      if (const auto fusion = fused(*module)) check(*fusion->entry()->root());
+    }
+  }
+  EXPECT_GT(kernels.size(), 500u);
 }
 
 TEST(OpCases, SupportsWhatTheTableCallsElementwiseMovementAndReduce) {
