@@ -27,7 +27,8 @@ V expm1(const V& x) {
       fma(square.high * r.high, parts::horner(r.high, kSeries), fma(square.low, half, r.low)) +
       sum.low;
   // Half of the result, which does not overflow before it: 2^(n-1) * (1 + sum + rest) - 1/2.
-  const V scale = times_power(like(x, 1.0f), exponent.n - like(x, 1.0f));
+  const auto bits = bits_of(exponent.shifted);
+  const V scale = from_bits((bits << 23) + like(bits, std::int32_t{0x3f000000}));
   const auto shifted = fast_two_sum(scale, -half);
   const auto result = two_sum(shifted.high, scale * sum.high);
   const V low = fma(scale, rest, result.low + shifted.low);
@@ -37,17 +38,17 @@ V expm1(const V& x) {
 
 template <typename V>
 V logistic(const V& x) {
-  // With e = exp(-|x|), which cannot overflow: 1 / (1 + e), or e / (1 + e) for negative x.
-  const auto exponent = parts::reduce_exponent(parts::clamped(-parts::magnitude(x), -104.0f, 0.0f));
-  const auto power = parts::exp_near_zero(exponent.r);
+  // With z = e^-|x|, which cannot overflow: z / (1 + z), or one less that.
   const V one = like(x, 1.0f);
-  const V zero = like(x, 0.0f);
-  const auto sum = fast_two_sum(one, times_power(power.high, exponent.n));
-  const auto negative = x < zero;
-  const V result =
-      quotient<V>({select(negative, power.high, one), select(negative, power.low, zero)},
-                  {sum.high, sum.low + times_power(power.low, exponent.n)});
-  return select(negative, times_power(result, exponent.n), result);
+  const auto exponent = parts::reduce_exponent(-parts::at_most(parts::magnitude(x), 104.0f));
+  const V& r = exponent.r.high;
+  // z = 2^n * (power.high + power.low)
+  const V rest = fma(r * r, parts::horner(r, parts::kExpSeries), exponent.r.low);
+  const auto power = fast_two_sum(one, r + rest);
+  const V scale = times_power(one, exponent.n);
+  const auto sum = fast_two_sum(one, power.high * scale);
+  const V part = quotient<V>(power, {sum.high, fma(power.low, scale, sum.low)}) * scale;
+  return select(x < like(x, 0.0f), part, one - part);
 }
 
 // |x| + |x| q below 1, 1 + q beyond, with a polynomial q for each of 16 ranges of |x|.

@@ -53,10 +53,11 @@ auto power_of_two(const I& n) {
   return from_bits((n << 23) + like(n, kOneBits));
 }
 
-// e^x = 2^n * e^(r.high + r.low) with |r| a little over ln(2) / 2 at most.
+// e^x = 2^n * e^(r.high + r.low) with |r| a little over ln(2) / 2 at most; n also stands in the low
+// bits of `shifted`.
 template <typename V>
 struct Exponent {
-  V n;
+  V n, shifted;
   Pair<V> r;
 };
 
@@ -69,18 +70,12 @@ Exponent<V> reduce_exponent(const V& x) {
   const V rest = fma(count, like(x, -0x1.62e43p-1f), x);
   const V r = fma(count, like(x, 0x1.05c61p-29f), rest);
   const V lost = fma(count, like(x, 0x1.05c61p-29f), rest - r);
-  return {count, {r, lost}};
+  return {count, shifted, {r, lost}};
 }
 
-// e^r, the larger part rounded from it.
-template <typename V>
-Pair<V> exp_near_zero(const Pair<V>& r) {
-  static constexpr float kSeries[] = {0x1.fffffcp-2f, 0x1.55548ap-3f, 0x1.55585p-5f, 0x1.123ec4p-7f,
-                                      0x1.6ac326p-10f};
-  const Pair<V> sum = fast_two_sum(like(r.high, 1.0f), r.high);
-  const V rest = fma(r.high * r.high, horner(r.high, kSeries), r.low);
-  return fast_two_sum(sum.high, sum.low + rest);
-}
+// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
+inline constexpr float kExpSeries[] = {0x1.fffffcp-2f, 0x1.55548ap-3f, 0x1.55585p-5f,
+                                       0x1.123ec4p-7f, 0x1.6ac326p-10f};
 
 template <typename V>
 V at_most(const V& x, float highest) {

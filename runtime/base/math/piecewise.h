@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Functions as polynomials of their own in each of 16 ranges. Coefficients interpolate the function
-// at Chebyshev's nodes of the range (in 40 digits), each rounded with the lower ones made again
-// from what it left; `kErf` and `kTanh` are f(a) / a - 1 in ranges below 0.9 and 1, f(a) - 1
-// beyond.
+// Functions as polynomials of their own in each of 16 ranges: `kErf` and `kTanh` are f(a) / a - 1
+// in ranges below 0.9 and 1, f(a) - 1 beyond. Coefficients are minimax fits (Lawson's iteration)
+// or, where these gain nothing, interpolate at Chebyshev's nodes; each one is rounded before the
+// others are fitted to what it leaves.
 namespace plimsoll::math::parts {
 
 // c[0][i] + u (c[1][i] + u (...)), `range` ending in the four bits of i.
@@ -44,33 +44,33 @@ inline constexpr float kErf[6][16] = {
 
 // By powers of u = a - the middle of a range; ranges by bits 21 to 24 of a + 3/4.
 inline constexpr float kTanh[7][16] = {
-    {-0x1.848344p-4f, -0x1.26afa2p-5f, -0x1.b69f68p-7f, -0x1.441778p-8f, -0x1.21d0b2p-10f,
-     -0x1.39ed86p-13f, -0x1.53e7f6p-16f, -0x1.700376p-19f, -0x1.25284cp-23f, -0x1.675026p-29f,
+    {-0x1.848344p-4f, -0x1.26afa2p-5f, -0x1.b69f68p-7f, -0x1.441778p-8f, -0x1.21d0aap-10f,
+     -0x1.39ed7ep-13f, -0x1.53e7f6p-16f, -0x1.700376p-19f, -0x1.25284cp-23f, -0x1.675026p-29f,
      -0x1.54cd04p-10f, -0x1.7aacfep-7f, -0x1.6b902cp-5f, -0x1.cd6012p-4f, -0x1.90756ap-3f,
      -0x1.868d2ap-3f},
-    {0x1.72164ap-3f, 0x1.2162cp-4f, 0x1.b3afe4p-6f, 0x1.434a54p-7f, 0x1.21a88ep-9f, 0x1.39e886p-12f,
-     0x1.53e82ep-15f, 0x1.700488p-18f, 0x1.2569ecp-22f, 0x1.1a106ep-28f, -0x1.5444eap-5f,
-     -0x1.f1e6d2p-4f, -0x1.caf816p-3f, -0x1.3f63eep-2f, -0x1.5f05f6p-2f, 0x1.615002p-2f},
-    {-0x1.4efbd4p-3f, -0x1.16f9cep-4f, -0x1.addae4p-6f, -0x1.41b10ap-7f, -0x1.215626p-9f,
-     -0x1.39dc0ap-12f, -0x1.53e5eep-15f, -0x1.7003bep-18f, -0x1.254cap-22f, -0x1.1274f4p-27f,
-     -0x1.52255cp-2f, -0x1.3988p-2f, -0x1.e1dc0ep-3f, -0x1.d895ep-4f, -0x1.cdfa04p-7f,
-     -0x1.1defacp-2f},
-    {0x1.67bc1p-4f, 0x1.58f86cp-5f, 0x1.16de7cp-6f, 0x1.a8a91ap-8f, 0x1.80a796p-10f,
-     0x1.a20952p-13f, 0x1.c4d508p-16f, 0x1.ea4eaap-19f, 0x1.81d196p-23f, -0x1.22d54ep-29f,
-     0x1.0eeaa8p-5f, 0x1.7d9582p-4f, 0x1.3590cep-3f, 0x1.3fa32ap-3f, 0x1.c0f43ep-4f,
-     0x1.c68d5cp-4f},
-    {-0x1.99141cp-6f, -0x1.252784p-6f, -0x1.07b694p-7f, -0x1.a03884p-9f, -0x1.7f08e2p-11f,
-     -0x1.a1de14p-14f, -0x1.c4e1ep-17f, -0x1.ea6552p-20f, -0x1.831e28p-24f, -0x1.012f6p-27f,
-     0x1.0aa332p-3f, 0x1.b4fdaap-4f, 0x1.726936p-5f, -0x1.dc8132p-6f, -0x1.c90192p-5f,
-     0x1.ac437p-9f},
-    {-0x1.8d2a82p-9f, 0x1.354096p-8f, 0x1.777584p-9f, 0x1.41bab8p-10f, 0x1.3a409ep-12f,
-     0x1.5a1b48p-15f, 0x1.779682p-18f, 0x1.96c4e6p-21f, 0x1.68450ap-25f, -0x1.8c2088p-29f,
-     -0x1.45b1bp-6f, -0x1.b2079ep-5f, -0x1.1f938ap-4f, -0x1.552414p-5f, -0x1.e73436p-9f,
-     -0x1.0660b2p-5f},
-    {0x1.d803e4p-8f, -0x1.d48ec2p-14f, -0x1.76f826p-11f, -0x1.8841bep-12f, -0x1.991228p-14f,
-     -0x1.ca3cfp-17f, -0x1.f2640ap-20f, -0x1.0df72ap-22f, -0x1.d80b06p-27f, -0x1.603e7cp-30f,
-     -0x1.a59b6ep-5f, -0x1.1aeacap-5f, 0x1.756ec8p-9f, 0x1.cd3b14p-6f, 0x1.39953cp-6f,
-     0x1.2ed8eap-6f},
+    {0x1.721646p-3f, 0x1.2162bep-4f, 0x1.b3afe4p-6f, 0x1.434a52p-7f, 0x1.21a932p-9f,
+     0x1.39e948p-12f, 0x1.53e82ep-15f, 0x1.700488p-18f, 0x1.2569ecp-22f, 0x1.1a106ep-28f,
+     -0x1.5444eap-5f, -0x1.f1e6d2p-4f, -0x1.caf816p-3f, -0x1.3f63eep-2f, -0x1.5f05f6p-2f,
+     0x1.615002p-2f},
+    {-0x1.4efbc6p-3f, -0x1.16f9c6p-4f, -0x1.addae4p-6f, -0x1.41b0c8p-7f, -0x1.2156fcp-9f,
+     -0x1.39dd1p-12f, -0x1.53e5eep-15f, -0x1.7003bep-18f, -0x1.254cap-22f, -0x1.1274f4p-27f,
+     -0x1.52255cp-2f, -0x1.3988p-2f, -0x1.e1dc0ep-3f, -0x1.d8918cp-4f, -0x1.ce17a8p-7f,
+     -0x1.1deda6p-2f},
+    {0x1.67bf74p-4f, 0x1.58f9a2p-5f, 0x1.16de7cp-6f, 0x1.a8aa0ap-8f, 0x1.808be4p-10f,
+     0x1.a1e8ccp-13f, 0x1.c4d508p-16f, 0x1.ea4eaap-19f, 0x1.81d196p-23f, -0x1.22d54ep-29f,
+     0x1.0eeaa8p-5f, 0x1.7d9582p-4f, 0x1.3590cep-3f, 0x1.3fa0fp-3f, 0x1.c0f676p-4f, 0x1.c69082p-4f},
+    {-0x1.99241p-6f, -0x1.252ceap-6f, -0x1.07b694p-7f, -0x1.a058a6p-9f, -0x1.7ee4f4p-11f,
+     -0x1.a1b162p-14f, -0x1.c4e1ep-17f, -0x1.ea6552p-20f, -0x1.831e28p-24f, -0x1.012f6p-27f,
+     0x1.0aa332p-3f, 0x1.b4fdaap-4f, 0x1.726936p-5f, -0x1.e7cbbcp-6f, -0x1.c4185p-5f,
+     0x1.011d14p-9f},
+    {-0x1.944f8cp-9f, 0x1.349f6cp-8f, 0x1.777584p-9f, 0x1.419b78p-10f, 0x1.3bfd7p-12f,
+     0x1.5c23c6p-15f, 0x1.779682p-18f, 0x1.96c4e6p-21f, 0x1.68450ap-25f, -0x1.8c2088p-29f,
+     -0x1.45b1bp-6f, -0x1.b2079ep-5f, -0x1.1f938ap-4f, -0x1.52fbcep-5f, -0x1.f7b5eap-9f,
+     -0x1.07ebbap-5f},
+    {0x1.da97f2p-8f, -0x1.984b5ep-14f, -0x1.76f826p-11f, -0x1.7fc0d8p-12f, -0x1.9c5016p-14f,
+     -0x1.ce4a04p-17f, -0x1.f2640ap-20f, -0x1.0df72ap-22f, -0x1.d80b06p-27f, -0x1.603e7cp-30f,
+     -0x1.a59b6ep-5f, -0x1.1aeacap-5f, 0x1.756ec8p-9f, 0x1.d24932p-5f, -0x1.9ca28ap-8f,
+     0x1.2e01e4p-4f},
 };
 
 }  // namespace plimsoll::math::parts
