@@ -523,6 +523,34 @@ double seconds_per_element(const Graph& graph) {
   return nanoseconds * 1e-9;
 }
 
+// Functions that are computed in f32 alone, and nothing longer.
+bool has_polynomial(const Graph& graph) {
+  bool found = false;
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    switch (instruction->opcode()) {
+      case Opcode::exponential:
+      case Opcode::exponential_minus_one:
+      case Opcode::log:
+      case Opcode::log_plus_one:
+      case Opcode::logistic:
+      case Opcode::tanh:
+      case Opcode::erf:
+      case Opcode::cbrt:
+        found = true;
+        break;
+      case Opcode::sine:
+      case Opcode::cosine:
+      case Opcode::tan:
+      case Opcode::power:
+      case Opcode::atan2:
+        return false;
+      default:
+        break;
+    }
+  }
+  return found;
+}
+
 int vector_lanes(const Graph& graph, const Machine& machine) {
   // Small floats are computed in f32; what is only moved stays as it is, and so does bf16 where it
   // is computed as two vectors.
@@ -532,7 +560,10 @@ int vector_lanes(const Graph& graph, const Machine& machine) {
   for (const ir::Instruction* instruction : graph.instructions()) {
     consider(instruction->shape().dtype());
   }
-  return std::max(machine.vector_bytes / widest, 2);
+  // A polynomial waits for itself at every step: two vectors at a time fill the gaps, more than the
+  // machine finds by looking ahead.
+  const int together = machine.avx512 && widest == 4 && has_polynomial(graph) ? 2 : 1;
+  return std::max(together * machine.vector_bytes / widest, 2);
 }
 
 Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine) {

@@ -44,7 +44,7 @@ float plain(float x) {
 
 using Function32 = Function<float, Long>;
 const Function32 kFunctions32[] = {
-    {"exp", plain<exp>, std::exp, -105, 90, 0.9},
+    {"exp", plain<exp>, std::exp, -105, 90, 0.95},
     {"expm1", plain<expm1>, std::expm1, -20, 90, 0.8},
     {"log", plain<log>, std::log, 0, 4, 0.95},
     {"log1p", plain<log1p>, std::log1p, -1, 4, 0.8},
