@@ -16,11 +16,12 @@ namespace {
 class AttentionBackward final : public KernelBase {
  public:
   AttentionBackward(const ir::Instruction& instruction, const ir::AttentionForm& form,
-                    const ir::AttentionSizes& sizes)
+                    const ir::AttentionSizes& sizes, const BlockProducts& products)
       : KernelBase("attention.backward", device::KernelOrigin::own),
         form_(form),
         sizes_(sizes),
         rules_(form, sizes, instruction),
+        products_(products),
         depth_lanes_(in_lanes(sizes.depth)),
         value_lanes_(in_lanes(sizes.value_depth)) {
     const auto operand = [&](int i, const ir::DimOrder& order) {
@@ -92,34 +93,34 @@ class AttentionBackward final : public KernelBase {
 
   // What belongs to one block of queries.
   struct Queries {
-    Rows rows, slopes;
+    RightBlock columns, slope_columns;  // contracted along depths
+    RightBlock rows, slopes;            // contracted along queries
     Sum gradient;
   };
 
   void reserve_slots() {
     const auto reserve = [&](std::int64_t floats) {
       const std::int64_t at = slot_floats_;
-      slot_floats_ += floats;
+      slot_floats_ += in_lanes(floats);
       return at;
     };
-    at_query_columns_ = reserve(sizes_.depth * kQueryBlock);
-    at_slope_columns_ = reserve(sizes_.value_depth * kQueryBlock);
-    // What can be used where it lies needs no copy.
-    const auto reserve_rows = [&](const HeadMatrices& rows, std::int64_t block,
-                                  std::int64_t lanes) {
-      return rows.has_plain_rows() ? 0 : reserve(block * lanes);
+    const auto reserve_right = [&](const HeadMatrices& rows, Along along) {
+      return reserve(products_.right_floats(rows, kQueryBlock, along));
     };
-    at_query_rows_ = reserve_rows(query_, kQueryBlock, depth_lanes_);
-    at_slope_rows_ = reserve_rows(slope_, kQueryBlock, value_lanes_);
-    at_key_rows_ = reserve_rows(key_, kKeyBlock, depth_lanes_);
-    if (value_.dtype() != ir::DType::f32) at_value_rows_ = reserve(kKeyBlock * value_lanes_);
-    // The output's rows are read before there are scores.
-    at_scores_ = reserve(std::max(2 * kKeyBlock * kQueryBlock,
-                                  output_.has_plain_rows() ? 0 : kQueryBlock * value_lanes_));
+    at_query_columns_ = reserve_right(query_, Along::columns);
+    at_slope_columns_ = reserve_right(slope_, Along::columns);
+    at_query_rows_ = reserve_right(query_, Along::rows);
+    at_slope_rows_ = reserve_right(slope_, Along::rows);
+    at_keys_ = reserve(products_.left_floats(key_, kKeyBlock, Along::columns));
+    at_key_rows_ = reserve(products_.right_floats(key_, kKeyBlock, Along::rows));
+    at_values_ = reserve(products_.left_floats(value_, kKeyBlock, Along::columns));
+    at_factors_ = reserve(products_.score_floats());
+    // The output's rows and their gradients are read before there are scores.
+    at_scores_ = reserve(2 * std::max(kKeyBlock * kQueryBlock, kQueryBlock * value_lanes_));
     at_slopes_ = at_scores_ + kKeyBlock * kQueryBlock;
     at_rows_ = reserve(3 * kQueryBlock);
-    if (form_.wants_query) {
-      at_query_gradient_ = reserve_rows(query_gradient_, kQueryBlock, depth_lanes_);
+    if (form_.wants_query && !query_gradient_.has_plain_rows()) {
+      at_query_gradient_ = reserve(kQueryBlock * depth_lanes_);
     }
     if (form_.wants_key && !key_gradient_in_place()) {
       at_key_sum_ = reserve(sizes_.keys * depth_lanes_);
@@ -189,16 +190,17 @@ class AttentionBackward final : public KernelBase {
     float* const greatest = scratch + at_rows_;
     float* const inverse = greatest + kQueryBlock;
     float* const delta = inverse + kQueryBlock;
-    query_.read_transposed(inputs[0], head, query, queries, scratch + at_query_columns_, columns);
-    slope_.read_transposed(inputs[first + 1], head, query, queries, scratch + at_slope_columns_,
-                           columns);
+    const MatrixBlock rows{query_, inputs[0], head, query, queries};
+    const MatrixBlock slope_rows{slope_, inputs[first + 1], head, query, queries};
     Queries block;
-    block.rows =
-        read_rows(query_, inputs[0], head, query, queries, scratch + at_query_rows_, depth_lanes_);
-    block.slopes = read_rows(slope_, inputs[first + 1], head, query, queries,
-                             scratch + at_slope_rows_, value_lanes_);
+    block.columns = products_.right(rows, Along::columns, scratch + at_query_columns_);
+    block.slope_columns = products_.right(slope_rows, Along::columns, scratch + at_slope_columns_);
+    block.rows = products_.right(rows, Along::rows, scratch + at_query_rows_);
+    block.slopes = products_.right(slope_rows, Along::rows, scratch + at_slope_rows_);
     const Rows output =
         read_rows(output_, inputs[first], head, query, queries, scratch + at_scores_, value_lanes_);
+    const Rows slopes = read_rows(slope_, inputs[first + 1], head, query, queries,
+                                  scratch + at_scores_ + kQueryBlock * value_lanes_, value_lanes_);
     const std::int64_t row = head * sizes_.queries + query;
     const float* const maxima = static_cast<const float*>(inputs[first + 2]) + row;
     const float* const sums = static_cast<const float*>(inputs[first + 3]) + row;
@@ -206,7 +208,7 @@ class AttentionBackward final : public KernelBase {
       const bool is_query = i < queries;
       greatest[i] = is_query ? maxima[i] : 0;
       inverse[i] = is_query ? 1 / sums[i] : 0;
-      delta[i] = is_query ? dot_product(block.slopes.data + i * block.slopes.stride,
+      delta[i] = is_query ? dot_product(slopes.data + i * slopes.stride,
                                         output.data + i * output.stride, sizes_.value_depth)
                           : 0;
     }
@@ -245,40 +247,42 @@ class AttentionBackward final : public KernelBase {
     const AttentionLoops& loops = attention_loops();
     const void* const* inputs = arguments.inputs.data();
     const std::int64_t columns = block.columns;
-    // Keys are read by elements and by rows.
-    const Rows keys = read_rows(key_, inputs[1], block.head, block.key, block.keys,
-                                scratch + at_key_rows_, depth_lanes_);
-    loops.multiply(block.scores, columns, {keys.data, keys.stride, 1}, scratch + at_query_columns_,
-                   columns, block.keys, columns, sizes_.depth, false);
+    const MatrixBlock keys{key_, inputs[1], block.head, block.key, block.keys};
+    products_.multiply(block.scores, columns,
+                       products_.left(keys, Along::columns, scratch + at_keys_), queries.columns,
+                       block.keys, columns, sizes_.depth, false);
     rules_.apply(block, inputs);
     float* const slopes = scratch + at_slopes_;
     if (form_.wants_query || form_.wants_key) {
-      const StridedMatrix values = value_.elements(inputs[2], block.head, block.key, block.keys,
-                                                   scratch + at_value_rows_, value_lanes_);
-      loops.multiply(slopes, columns, values, scratch + at_slope_columns_, columns, block.keys,
-                     columns, sizes_.value_depth, false);
+      const MatrixBlock values{value_, inputs[2], block.head, block.key, block.keys};
+      products_.multiply(slopes, columns,
+                         products_.left(values, Along::columns, scratch + at_values_),
+                         queries.slope_columns, block.keys, columns, sizes_.value_depth, false);
     } else {
       std::fill(slopes, slopes + block.keys * columns, 0.0f);
     }
     const float* const greatest = scratch + at_rows_;
     loops.differentiate(block.scores, slopes, block.keys, columns, greatest, greatest + kQueryBlock,
                         greatest + 2 * kQueryBlock, form_.gradient_scale);
+    float* const factors = scratch + at_factors_;
     if (form_.wants_value) {
-      loops.multiply(value_sum.row(block.key), value_sum.stride, {block.scores, columns, 1},
-                     queries.slopes.data, queries.slopes.stride, block.keys, value_lanes_,
-                     block.queries, true);
+      products_.multiply(value_sum.row(block.key), value_sum.stride,
+                         products_.left_scores(block, Over::queries, factors), queries.slopes,
+                         block.keys, value_lanes_, block.queries, true);
     }
     ScoreBlock gradients = block;
     gradients.scores = slopes;
     rules_.fill_unseen(gradients, inputs, 0);
     if (form_.wants_key) {
-      loops.multiply(key_sum.row(block.key), key_sum.stride, {slopes, columns, 1},
-                     queries.rows.data, queries.rows.stride, block.keys, depth_lanes_,
-                     block.queries, true);
+      products_.multiply(key_sum.row(block.key), key_sum.stride,
+                         products_.left_scores(gradients, Over::queries, factors), queries.rows,
+                         block.keys, depth_lanes_, block.queries, true);
     }
     if (form_.wants_query) {
-      loops.multiply(queries.gradient.data, queries.gradient.stride, {slopes, 1, columns},
-                     keys.data, keys.stride, block.queries, depth_lanes_, block.keys, true);
+      products_.multiply(queries.gradient.data, queries.gradient.stride,
+                         products_.left_scores(gradients, Over::keys, factors),
+                         products_.right(keys, Along::rows, scratch + at_key_rows_), block.queries,
+                         depth_lanes_, block.keys, true);
     }
   }
 
@@ -309,22 +313,24 @@ class AttentionBackward final : public KernelBase {
   const ir::AttentionForm form_;
   const ir::AttentionSizes sizes_;
   const ScoreRules rules_;
+  const BlockProducts& products_;
   const std::int64_t depth_lanes_, value_lanes_;
   HeadMatrices query_, key_, value_, output_, slope_;
   HeadMatrices query_gradient_, key_gradient_, value_gradient_;
   int first_ = 0, query_leaf_ = -1, key_leaf_ = -1, value_leaf_ = -1;
   std::int64_t heads_ = 1, shares_ = 1, slots_ = 0, slot_floats_ = 0, scratch_ = 0;
   std::int64_t at_query_columns_ = 0, at_slope_columns_ = 0, at_query_rows_ = 0, at_slope_rows_ = 0,
-               at_key_rows_ = 0, at_value_rows_ = 0, at_scores_ = 0, at_slopes_ = 0,
-               at_query_gradient_ = 0, at_rows_ = 0, at_key_sum_ = 0, at_value_sum_ = 0;
+               at_keys_ = 0, at_key_rows_ = 0, at_values_ = 0, at_factors_ = 0, at_scores_ = 0,
+               at_slopes_ = 0, at_query_gradient_ = 0, at_rows_ = 0, at_key_sum_ = 0,
+               at_value_sum_ = 0;
 };
 
 }  // namespace
 
 KernelResult make_attention_backward(const ir::Instruction& instruction,
-                                     const ir::AttentionForm& form,
-                                     const ir::AttentionSizes& sizes) {
-  return KernelResult(std::make_shared<AttentionBackward>(instruction, form, sizes));
+                                     const ir::AttentionForm& form, const ir::AttentionSizes& sizes,
+                                     const BlockProducts& products) {
+  return KernelResult(std::make_shared<AttentionBackward>(instruction, form, sizes, products));
 }
 
 }  // namespace plimsoll::kernels

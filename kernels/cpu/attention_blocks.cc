@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/kernel_base.h"
 #include "kernels/cpu/numeric.h"
+#include "kernels/cpu/vector_loops.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -41,7 +42,13 @@ void copy_block(const From* from, std::int64_t row, std::int64_t column, To* to,
   const auto value = [](From x) { return narrow<To>(widen<float>(x)); };
   if (column == 1 && to_column == 1) {
     for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t c = 0; c < columns; ++c) to[r * to_row + c] = value(from[r * row + c]);
+      if constexpr (std::is_same_v<To, Bfloat16> && std::is_same_v<From, float>) {
+        to_bf16(from + r * row, to + r * to_row, columns);
+      } else if constexpr (std::is_same_v<From, Bfloat16> && std::is_same_v<To, float>) {
+        from_bf16(from + r * row, to + r * to_row, columns);
+      } else {
+        for (std::int64_t c = 0; c < columns; ++c) to[r * to_row + c] = value(from[r * row + c]);
+      }
     }
     return;
   }

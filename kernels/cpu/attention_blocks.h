@@ -32,6 +32,7 @@ class HeadMatrices {
   ir::DType dtype() const { return dtype_; }
   std::int64_t columns() const { return columns_; }
   std::int64_t row_stride() const { return row_stride_; }
+  std::int64_t column_stride() const { return column_stride_; }
   // Rows are dense f32 whose length fills vectors: they can be used where they lie.
   bool has_plain_rows() const {
     return dtype_ == ir::DType::f32 && column_stride_ == 1 && columns_ % kLanes == 0;

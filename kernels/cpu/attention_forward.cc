@@ -16,11 +16,12 @@ namespace {
 class AttentionForward final : public KernelBase {
  public:
   AttentionForward(const ir::Instruction& instruction, const ir::AttentionForm& form,
-                   const ir::AttentionSizes& sizes)
+                   const ir::AttentionSizes& sizes, const BlockProducts& products)
       : KernelBase("attention.forward", device::KernelOrigin::own),
         form_(form),
         sizes_(sizes),
         rules_(form, sizes, instruction),
+        products_(products),
         query_(instruction.operand(0)->shape(), form.query),
         key_(instruction.operand(1)->shape(), form.key),
         value_(instruction.operand(2)->shape(), form.value),
@@ -31,17 +32,16 @@ class AttentionForward final : public KernelBase {
     slots_ = std::min(tasks_, slots_for(sizes, heads_, 2));
     const auto reserve = [&](std::int64_t floats) {
       const std::int64_t at = slot_floats_;
-      slot_floats_ += floats;
+      slot_floats_ += in_lanes(floats);
       return at;
     };
-    at_query_ = reserve(sizes.depth * kQueryBlock);
+    at_query_ = reserve(products.right_floats(query_, kQueryBlock, Along::columns));
     at_scores_ = reserve(kKeyBlock * kQueryBlock);
+    at_powers_ = reserve(products.score_floats());
     at_output_ = reserve(sizes.value_depth * kQueryBlock);
     at_rows_ = reserve(3 * kQueryBlock);
-    if (key_.dtype() != ir::DType::f32) at_key_ = reserve(kKeyBlock * in_lanes(sizes.depth));
-    if (value_.dtype() != ir::DType::f32) {
-      at_value_ = reserve(kKeyBlock * in_lanes(sizes.value_depth));
-    }
+    at_key_ = reserve(products.left_floats(key_, kKeyBlock, Along::columns));
+    at_value_ = reserve(products.left_floats(value_, kKeyBlock, Along::rows));
     scratch_ = reserve_workspace(slots_ * slot_floats_ * static_cast<std::int64_t>(sizeof(float)));
   }
 
@@ -66,12 +66,12 @@ class AttentionForward final : public KernelBase {
     const std::int64_t query = task % query_blocks_ * kQueryBlock;
     const std::int64_t queries = std::min(kQueryBlock, sizes_.queries - query);
     const std::int64_t columns = in_lanes(queries);
-    float* const q = scratch + at_query_;
     float* const output = scratch + at_output_;
     float* const greatest = scratch + at_rows_;
     float* const sum = greatest + kQueryBlock;
     float* const correction = sum + kQueryBlock;
-    query_.read_transposed(arguments.inputs[0], head, query, queries, q, columns);
+    const RightBlock q = products_.right({query_, arguments.inputs[0], head, query, queries},
+                                         Along::columns, scratch + at_query_);
     std::fill(greatest, greatest + columns, -std::numeric_limits<float>::infinity());
     std::fill(sum, sum + columns, 0.0f);
     std::fill(output, output + sizes_.value_depth * columns, 0.0f);
@@ -88,18 +88,17 @@ class AttentionForward final : public KernelBase {
                              queries,
                              key,
                              std::min(kKeyBlock, sizes_.keys - key)};
-      const StridedMatrix keys = key_.elements(arguments.inputs[1], head, key, block.keys,
-                                               scratch + at_key_, in_lanes(sizes_.depth));
-      loops.multiply(block.scores, columns, keys, q, columns, block.keys, columns, sizes_.depth,
-                     false);
+      const LeftBlock keys = products_.left({key_, arguments.inputs[1], head, key, block.keys},
+                                            Along::columns, scratch + at_key_);
+      products_.multiply(block.scores, columns, keys, q, block.keys, columns, sizes_.depth, false);
       rules_.apply(block, arguments.inputs.data());
       loops.soften(block.scores, block.keys, columns, greatest, sum, correction);
       loops.scale_columns(output, sizes_.value_depth, columns, correction);
-      StridedMatrix values = value_.elements(arguments.inputs[2], head, key, block.keys,
-                                             scratch + at_value_, in_lanes(sizes_.value_depth));
-      std::swap(values.row, values.column);
-      loops.multiply(output, columns, values, block.scores, columns, sizes_.value_depth, columns,
-                     block.keys, true);
+      const LeftBlock values = products_.left({value_, arguments.inputs[2], head, key, block.keys},
+                                              Along::rows, scratch + at_value_);
+      const RightBlock powers = products_.right_scores(block, scratch + at_powers_);
+      products_.multiply(output, columns, values, powers, sizes_.value_depth, columns, block.keys,
+                         true);
     }
     finish(head, query, queries, columns, scratch, arguments);
   }
@@ -126,32 +125,19 @@ class AttentionForward final : public KernelBase {
   const ir::AttentionForm form_;
   const ir::AttentionSizes sizes_;
   const ScoreRules rules_;
+  const BlockProducts& products_;
   const HeadMatrices query_, key_, value_, output_;
   std::int64_t heads_ = 1, query_blocks_ = 0, tasks_ = 0, slots_ = 0, slot_floats_ = 0;
-  std::int64_t at_query_ = 0, at_scores_ = 0, at_output_ = 0, at_rows_ = 0, at_key_ = 0,
-               at_value_ = 0, scratch_ = 0;
+  std::int64_t at_query_ = 0, at_scores_ = 0, at_output_ = 0, at_rows_ = 0, at_powers_ = 0,
+               at_key_ = 0, at_value_ = 0, scratch_ = 0;
 };
 
 }  // namespace
 
 KernelResult make_attention_forward(const ir::Instruction& instruction,
-                                    const ir::AttentionForm& form,
-                                    const ir::AttentionSizes& sizes) {
-  return KernelResult(std::make_shared<AttentionForward>(instruction, form, sizes));
-}
-
-KernelResult make_attention(const ir::Instruction& instruction) {
-  const auto form = ir::read_attention(instruction);
-  if (!form.has_value()) {
-    return unimplemented("kernel of " + instruction.name() +
-                         ": the fusion is not the attention that it says");
-  }
-  std::vector<ir::Shape> operands;
-  for (const ir::Instruction* operand : instruction.operands())
-    operands.push_back(operand->shape());
-  PLIMSOLL_ASSIGN_OR_RETURN(const ir::AttentionSizes sizes, ir::attention_sizes(*form, operands));
-  return form->backward ? make_attention_backward(instruction, *form, sizes)
-                        : make_attention_forward(instruction, *form, sizes);
+                                    const ir::AttentionForm& form, const ir::AttentionSizes& sizes,
+                                    const BlockProducts& products) {
+  return KernelResult(std::make_shared<AttentionForward>(instruction, form, sizes, products));
 }
 
 }  // namespace plimsoll::kernels

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "runtime/base/float16.h"
 #include "runtime/base/philox.h"
 
 // The inner loops that own kernels spend their time in, compiled for several instruction sets.
@@ -24,6 +25,9 @@ void multiply_tile(std::uint64_t* acc, const std::uint64_t* a, const std::uint64
 float dot_product(const float* x, const float* y, std::int64_t count);
 // y[i] += a * x[i].
 void add_scaled(float* y, float a, const float* x, std::int64_t count);
+// to[i] = from[i] rounded to bf16; and the other way, which is exact.
+void to_bf16(const float* from, Bfloat16* to, std::int64_t count);
+void from_bf16(const Bfloat16* from, float* to, std::int64_t count);
 // y[i] += x[i].
 void add_to(float* y, const float* x, std::int64_t count);
 // y[i] += x[offsets[r] + i] for each row r in turn.

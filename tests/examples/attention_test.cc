@@ -93,18 +93,22 @@ struct Step {
 };
 
 Step step(const Sizes& s, bool causal, const std::vector<double>& q, const std::vector<double>& k,
-          const std::vector<double>& v, const std::vector<double>& w) {
+          const std::vector<double>& v, const std::vector<double>& w, DType dtype = DType::f32) {
   const Context context;
   const ContextScope scope(context);
   const Dims rows = {s.batch, s.heads, s.queries, s.depth};
   const Dims columns = {s.batch, s.heads, s.keys, s.depth};
-  const Tensor query = from_doubles(q, rows), key = from_doubles(k, columns),
-               value = from_doubles(v, columns);
+  const Tensor query = convert(from_doubles(q, rows), dtype),
+               key = convert(from_doubles(k, columns), dtype),
+               value = convert(from_doubles(v, columns), dtype);
   const Tensor output = attention(query, key, value, {.causal = causal});
   std::vector<Tensor> all = {output};
-  for (const Tensor& g : gradients(sum(output * from_doubles(w, rows)), {query, key, value})) {
+  for (const Tensor& g :
+       gradients(sum(convert(output * convert(from_doubles(w, rows), dtype), DType::f32)),
+                 {query, key, value})) {
     all.push_back(g);
   }
+  for (Tensor& x : all) x = convert(x, DType::f32);
   eval(all);
   Step result;
   for (const Tensor& x : all) {
@@ -137,6 +141,27 @@ TEST(Attention, IsNoLessAccurateThanItsComposition) {
     const EnvironmentScope composed_only("PLIMSOLL_ATTENTION", "composed");
     const double composed = greatest_error(expected, step(s, causal, q, k, v, w).values);
     EXPECT_LT(fused, 1e-5);
+    EXPECT_LT(fused, 1.5 * composed);
+  }
+}
+
+TEST(Attention, OfBf16IsNoLessAccurateThanItsComposition) {
+  const auto rounded = [](std::vector<double> x) {
+    const Tensor narrow =
+        convert(from_doubles(x, {static_cast<std::int64_t>(x.size())}), DType::bf16);
+    const Floats values = convert(narrow, DType::f32).to_vector<float>();
+    return std::vector<double>(values.begin(), values.end());
+  };
+  for (const bool causal : {false, true}) {
+    const Sizes s = {1, 3, 130, 200, 32};
+    const auto q = rounded(made_up(3 * 130 * 32, 1)), k = rounded(made_up(3 * 200 * 32, 2)),
+               v = rounded(made_up(3 * 200 * 32, 3)), w = rounded(made_up(3 * 130 * 32, 4));
+    const auto expected = reference(s, causal, q, k, v, w);
+    const double fused = greatest_error(expected, step(s, causal, q, k, v, w, DType::bf16).values);
+    const EnvironmentScope composed_only("PLIMSOLL_ATTENTION", "composed");
+    const double composed =
+        greatest_error(expected, step(s, causal, q, k, v, w, DType::bf16).values);
+    EXPECT_LT(fused, 2e-2);
     EXPECT_LT(fused, 1.5 * composed);
   }
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// The inner loops of attention on pairs of bf16, for machines that multiply those (AVX512_BF16).
+// A pair is two numbers that follow each other in the contracted dim, the first in the low half.
+namespace plimsoll::kernels {
+
+struct Bf16Loops {
+  // c[i][j] = (add ? c[i][j] : 0) + sum over k < pairs of both products of the pairs
+  // a[i * row + k * column] (in numbers, not in pairs) and b[k * b_stride + j] (in pairs), for
+  // i < rows, j < columns, a multiple of 16.
+  void (*multiply)(float* c, std::int64_t c_stride, const std::uint16_t* a, std::int64_t row,
+                   std::int64_t column, const std::uint32_t* b, std::int64_t b_stride,
+                   std::int64_t rows, std::int64_t columns, std::int64_t pairs, bool add);
+  // to[i] = (first[i], second[i]), for i < count; without a second row it counts as zero.
+  void (*interleave)(const std::uint16_t* first, const std::uint16_t* second, std::uint32_t* to,
+                     std::int64_t count);
+  // The same of f32 that are rounded to bf16; count is a multiple of 16.
+  void (*narrow_pairs)(const float* first, const float* second, std::uint32_t* to,
+                       std::int64_t count);
+  // to[i] = from[i] rounded to bf16; count is a multiple of 16.
+  void (*narrow)(const float* from, std::uint16_t* to, std::int64_t count);
+};
+
+// Null where the machine has no such products.
+const Bf16Loops* bf16_loops();
+
+}  // namespace plimsoll::kernels
