@@ -6,6 +6,7 @@
 #include "jit/elementwise.h"
 #include "jit/kernel_code.h"
 #include "jit/loop_nest.h"
+#include "jit/transpose_tile.h"
 #include "jit/value_emitter.h"
 
 namespace plimsoll::jit {
@@ -18,8 +19,10 @@ constexpr std::size_t kMaxPlacedOperands = 16;
 constexpr std::int64_t kChunk = 2048;
 // Elements by which reads of short rows are ahead.
 constexpr std::int64_t kAhead = 1024;
-// Rows and columns that a unit of tiles has: long enough runs for the memory on both sides.
-constexpr std::int64_t kTileBlock = 128;
+// A unit of tiles takes so many elements, in runs of at most kTileRun along the operand: memory
+// reads long runs fastest, while it does not matter where whole lines are written. Where other
+// operands are read there, too, a unit is a square block.
+constexpr std::int64_t kTileRun = 2048, kTileElements = 32768, kTileBlock = 128;
 
 // A root that is stored operand by operand rather than chosen element by element.
 bool is_placed(const Graph& graph, const Node& root) {
@@ -211,7 +214,8 @@ class LoopWriter {
     tile_rows_ = width_;
     if (tiled_ >= 0) {
       group_ = tiled_;
-      group_rows_ = std::max<std::int64_t>(kTileBlock / tile_rows_, 1) * tile_rows_;
+      group_rows_ = std::min(reads_others() ? kTileBlock : kTileRun,
+                             (extents_[at(group_)] + tile_rows_ - 1) / tile_rows_ * tile_rows_);
     } else if (extents_.size() > 1 && inner_ < kChunk) {
       group_ = choose_group_loop(graph_, nest_, extents_);
       group_rows_ = std::min(extents_[at(group_)], kChunk / inner_);
@@ -223,11 +227,22 @@ class LoopWriter {
     }
     chunk_ = inner_;
     if (tiled_ >= 0) {
-      if (inner_ > 2 * kTileBlock) chunk_ = kTileBlock;
+      const std::int64_t elements = reads_others() ? kTileBlock * kTileBlock : kTileElements;
+      const std::int64_t most = std::max<std::int64_t>(elements / group_rows_ / width_, 1) * width_;
+      if (inner_ > most) chunk_ = most;
     } else if (inner_ > 2 * kChunk && rows_ < 256) {
       chunk_ = kChunk;  // rows are cut only where there are too few of them to share out
     }
     chunks_ = (inner_ + chunk_ - 1) / chunk_;
+  }
+
+  // More than one operand has as many elements as the loops.
+  bool reads_others() const {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : nest_.dims) count *= extent;
+    return std::count_if(graph_.inputs().begin(), graph_.inputs().end(),
+                         [&](const ir::Shape* input) { return input->element_count() == count; }) >
+           1;
   }
 
   void write_row(llvm::Value* first) {
@@ -303,7 +318,12 @@ class LoopWriter {
 
   void write_tile(llvm::Value* first, int active, bool staged) {
     if (staged) fill_buffers(first);
-    Loop tile = Loop::open(builder_, tile_begin_, tile_end_, 1);
+    llvm::Value* end = tile_end_;
+    if (staged) {
+      end = builder_.CreateNSWAdd(tile_begin_,
+                                  builder_.getInt64(static_cast<std::uint64_t>(tile_rows_)));
+    }
+    Loop tile = Loop::open(builder_, tile_begin_, end, 1);
     emitter_.open_lanes(width_, active);
     emitter_.bind(loops_[at(tiled_)], tile.variable);
     for (std::size_t i = 0; staged && i < staged_.size(); ++i) {
@@ -316,8 +336,7 @@ class LoopWriter {
     tile.close(builder_);
   }
 
-  // Loads that are side by side along the tiled loop: transposed in registers by swapping ever
-  // larger blocks across the diagonal.
+  // Loads that are side by side along the tiled loop: transposed in registers.
   void fill_buffers(llvm::Value* first) {
     llvm::IRBuilder<>& b = builder_;
     emitter_.open_lanes(width_, width_);
@@ -338,20 +357,7 @@ class LoopWriter {
             b.CreateConstInBoundsGEP1_64(element, base, static_cast<std::uint64_t>(lane * stride));
         rows.push_back(b.CreateAlignedLoad(row, address, alignment));
       }
-      for (int block = 1; block < width_; block *= 2) {
-        std::vector<int> upper, lower;
-        for (int j = 0; j < width_; ++j) {
-          upper.push_back((j & block) == 0 ? j : width_ + j - block);
-          lower.push_back((j & block) == 0 ? j + block : width_ + j);
-        }
-        for (int r = 0; r < width_; ++r) {
-          if ((r & block) != 0) continue;
-          llvm::Value* x = rows[at(r)];
-          llvm::Value* y = rows[at(r + block)];
-          rows[at(r)] = b.CreateShuffleVector(x, y, upper);
-          rows[at(r + block)] = b.CreateShuffleVector(x, y, lower);
-        }
-      }
+      rows = transpose_tile(b, std::move(rows));
       for (int r = 0; r < width_; ++r) {
         b.CreateStore(rows[at(r)], b.CreateConstInBoundsGEP1_64(row, buffers_[i],
                                                                 static_cast<std::uint64_t>(r)));
