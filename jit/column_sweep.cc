@@ -11,13 +11,15 @@ namespace {
 
 constexpr std::int64_t kWidth = 16;
 // Accumulators of a unit stay in the first-level cache beside what is read.
-constexpr std::int64_t kAccumulatorBytes = 24 << 10;
+constexpr std::int64_t kAccumulatorBytes = 16 << 10;
 // Units are made narrower than that, but not below kFewColumns, until there are kManyUnits.
 constexpr std::int64_t kFewColumns = 128;
 constexpr std::int64_t kManyUnits = 16;
-// Narrower rows are taken several at a time, with their accumulators in registers, and more where
-// the code for one is short. Wide ones are not: one long run is what memory is fastest with.
-constexpr std::int64_t kWideRow = 512;
+// So many rows are taken at a time, with the accumulators of a column in registers (fetched and put
+// back for every row, they take several times as long as the row), but no more than the lanes where
+// the code for one is long. Wide rows that are stored, too, are not: one long run is what memory is
+// fastest with.
+constexpr std::int64_t kWideRow = 512, kWideRows = 16, kNarrowRows = 8;
 constexpr std::size_t kShortCode = 8;
 constexpr std::int64_t kAheadBytes = 4096;
 
@@ -33,9 +35,11 @@ class ColumnSweep final : public SweepWriter {
     choose_chunk();
     vectors_ = divide_up(chunk_, width_);
     make_slots(shape_.lanes * vectors_, false);
-    if (chunk_ >= kWideRow) return;
+    const bool is_wide = chunk_ >= kWideRow;
+    if (is_wide && !plan.swept.empty()) return;
+    const std::int64_t most = is_wide ? kWideRows : kNarrowRows;
     together_ = shape_.lanes;
-    while (together_ < 8 && plan.graph.instructions().size() <= kShortCode &&
+    while (2 * together_ <= most && plan.graph.instructions().size() <= kShortCode &&
            2 * together_ <= shape_.reduced && shape_.block_rows % (2 * together_) == 0) {
       together_ *= 2;
     }

@@ -31,6 +31,16 @@ inline Compiler& compiler() {
   return *instance;
 }
 
+// Stores past the caches whatever the size.
+inline Compiler& streaming_compiler() {
+  static const std::unique_ptr<Compiler> instance = [] {
+    Options options;
+    options.streaming_bytes = 1;
+    return std::move(Compiler::create(options)).value();
+  }();
+  return *instance;
+}
+
 // Buffers as a device would hand them out: aligned, or `shift` bytes further, and with guard bytes
 // behind.
 class Buffer {

@@ -52,6 +52,61 @@ TEST(ReductionKernel, SumsAgreeWithTheInterpreter) {
   }
 }
 
+// Sums of columns as jit/reduction_shape.h orders them, one column at a time.
+std::vector<float> column_sums(const ir::Literal& operand, float initial, bool squared) {
+  constexpr std::int64_t kBlock = 256, kLanes = 4;
+  const std::int64_t rows = operand.shape().dims()[0], columns = operand.shape().dims()[1];
+  std::vector<float> sums;
+  for (std::int64_t c = 0; c < columns; ++c) {
+    float sum = initial;
+    for (std::int64_t first = 0; first < rows; first += kBlock) {
+      float lanes[kLanes] = {-0.0f, -0.0f, -0.0f, -0.0f};
+      for (std::int64_t r = first; r < std::min(first + kBlock, rows); ++r) {
+        const auto x = static_cast<float>(operand.at(r * columns + c));
+        lanes[(r - first) % kLanes] += squared ? x * x : x;
+      }
+      float block = lanes[0];
+      for (std::int64_t l = 1; l < std::min(kLanes, rows); ++l) block += lanes[l];
+      sum += block;
+    }
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+TEST(ReductionKernel, AddsColumnsInTheOrderOfTheirShape) {
+  for (const auto& [rows, columns] : std::vector<std::pair<int, int>>{
+           {1, 40}, {3, 700}, {15, 64}, {16, 600}, {300, 1037}, {513, 48}, {1024, 513}, {600, 5}}) {
+    const std::string full = "f32[" + std::to_string(rows) + "," + std::to_string(columns) + "]";
+    const std::string kept = "f32[" + std::to_string(columns) + "]";
+    SCOPED_TRACE(full);
+    const auto module = parse(
+        "s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\nf { p "
+        "= " +
+        full + " parameter(0)\n i = f32[] parameter(1)\n pp = " + full + " multiply(p, p)\n a = " +
+        kept + " reduce(p, i), dimensions={0}, to_apply=s\n b = " + kept +
+        " reduce(pp, i), dimensions={0}, to_apply=s\n ROOT t = (" + kept + ", " + kept +
+        ") tuple(a, b) }\nENTRY e { p = " + full +
+        " parameter(0)\n i = f32[] parameter(1)\n "
+        "ROOT r = (" +
+        kept + ", " + kept + ") fusion(p, i), kind=kInput, calls=f }");
+    ASSERT_NE(module, nullptr);
+    const auto arguments = arguments_for(*module->entry());
+    for (Compiler* with : {&compiler(), &streaming_compiler()}) {
+      const auto results = run(*module->entry()->root(), arguments, -1, *with);
+      ASSERT_TRUE(results.ok()) << results.status().to_string();
+      for (int i = 0; i < 2; ++i) {
+        const auto expected =
+            column_sums(arguments[0], static_cast<float>(arguments[1].at(0)), i == 1);
+        for (std::size_t c = 0; c < expected.size(); ++c) {
+          const auto sum = (*results)[static_cast<std::size_t>(i)].at(static_cast<std::int64_t>(c));
+          ASSERT_EQ(sum, expected[c]) << "of column " << c;
+        }
+      }
+    }
+  }
+}
+
 TEST(ReductionKernel, ExactReductionsMatchBitForBit) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.dims);
