@@ -10,8 +10,8 @@ using Values = std::vector<llvm::Value*>;
 
 constexpr unsigned kLaneBits = 128;
 
-// Of every lane of `lane` elements the lower (or upper) halves of `x` and `y`, `run` elements of one
-// and then of the other.
+// Of every lane of `lane` elements the lower (or upper) halves of `x` and `y`, `run` elements of
+// one and then of the other.
 std::vector<int> interleaved(int width, int lane, int run, bool upper) {
   std::vector<int> mask;
   for (int first = upper ? lane / 2 : 0; first < width; first += lane) {
@@ -59,8 +59,8 @@ Values transpose_tile(llvm::IRBuilder<>& b, Values rows) {
   const auto width = static_cast<int>(type->getNumElements());
   const int lane =
       std::min(width, static_cast<int>(kLaneBits / type->getElementType()->getScalarSizeInBits()));
-  // After a round, `run` rows share `run` vectors, of which vector c has their columns c * lane / run
-  // and on in every lane.
+  // After a round, `run` rows share `run` vectors, of which vector c has their columns c * lane /
+  // run and on in every lane.
   for (int run = 1; run < lane; run *= 2) {
     Values next(rows.size());
     for (int group = 0; group < width; group += 2 * run) {

@@ -13,7 +13,8 @@ constexpr int kShards = 8;
 
 class RandomFusions : public ::testing::TestWithParam<int> {};
 
-// Each with its own shapes and at a size around the edges of vectors, tiles and chunks.
+// Each with its own shapes and at a size around the edges of vectors, tiles and chunks, every other
+// one of those with stores past the caches.
 TEST_P(RandomFusions, HaveTheBitsOfTheirInstructionsInEveryLaunch) {
   constexpr std::int64_t kExtents[] = {1, 15, 16, 17, 31, 33, 63, 64, 65, 255, 257};
   const std::size_t count = cases::op_cases().size();
@@ -22,7 +23,8 @@ TEST_P(RandomFusions, HaveTheBitsOfTheirInstructionsInEveryLaunch) {
     EXPECT_EQ(check_random_fusion(i, 0, i, compiler(), totals), "");
     const std::int64_t extent = kExtents[i * 7 % std::size(kExtents)];
     if (cases::resized(cases::op_cases()[i], extent).empty()) continue;
-    EXPECT_EQ(check_random_fusion(i, extent, i + 1, compiler(), totals), "");
+    Compiler& with = i % 2 == 0 ? compiler() : streaming_compiler();
+    EXPECT_EQ(check_random_fusion(i, extent, i + 1, with, totals), "");
   }
   EXPECT_GT(totals.fusions, 15);
   EXPECT_GT(totals.in_place, 2);

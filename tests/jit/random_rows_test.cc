@@ -13,7 +13,7 @@ namespace {
 
 TEST(RandomRows, HaveTheBitsOfTheirInstructionsInEveryLaunch) {
   constexpr std::int64_t kMinors[] = {2, 3, 7, 8, 9, 16, 17, 33, 64, 127, 128, 129, 255, 256, 700};
-  FusionCheck totals;
+  FusionCheck totals, streamed;
   for (std::uint64_t seed = 0; seed < 45; ++seed) {
     const std::int64_t minor = kMinors[seed % std::size(kMinors)];
     const std::int64_t rows = 1 + static_cast<std::int64_t>(seed * 7 % 30);
@@ -24,10 +24,12 @@ TEST(RandomRows, HaveTheBitsOfTheirInstructionsInEveryLaunch) {
     ASSERT_NE(module, nullptr);
     const auto arguments = arguments_for(*module->entry(), seed);
     EXPECT_EQ(check_fusion(*module, arguments, compiler(), 1e-3, totals), "");
+    EXPECT_EQ(check_fusion(*module, arguments, streaming_compiler(), 1e-3, streamed), "");
   }
   EXPECT_EQ(totals.not_fusible, 0);
   EXPECT_EQ(totals.refused, 0);
   EXPECT_GT(totals.in_place, 5);
+  EXPECT_EQ(streamed.launches, totals.launches);
 }
 
 }  // namespace

@@ -123,6 +123,24 @@ TEST(Streaming, KeepsBitsOfMoves) {
       "z), padding=1_2x5_19 }");
 }
 
+// Longer than a unit on either side, and with rests of tiles on both.
+TEST(Streaming, KeepsBitsOfLongTransposes) {
+  for (const char* shape : {"40,2100", "2100,40", "64,2048", "130,260"}) {
+    const std::string dims = shape;
+    const auto comma = dims.find(',');
+    const std::string turned = dims.substr(comma + 1) + "," + dims.substr(0, comma);
+    for (const std::string dtype : {"f32", "bf16", "s8", "f64"}) {
+      const std::string text = "ENTRY e { p = " + dtype + "[" + dims +
+                               "] parameter(0)\n ROOT t = " + dtype + "[" + turned +
+                               "] transpose(p), dimensions={1,0} }";
+      check_streamed(text);
+    }
+  }
+  check_streamed(
+      "ENTRY e { p = bf16[3,32,7,64] parameter(0)\n ROOT t = bf16[3,64,32,7] transpose(p), "
+      "dimensions={0,3,1,2} }");
+}
+
 TEST(Streaming, KeepsBitsOfWhatAReductionStoresOnItsWay) {
   for (const char* reduced : {"0", "1"}) {
     const std::string kept = *reduced == '0' ? "f32[96]" : "f32[50]";
