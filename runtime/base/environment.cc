@@ -42,13 +42,22 @@ Result<std::int64_t> parse_count(const VariableInfo& info, std::string_view text
   return value;
 }
 
+// Words that stand for a whole list.
+bool stands_alone(std::string_view word) { return word == "all" || word == "none"; }
+
 Status check_words(const VariableInfo& info, std::string_view text) {
+  const std::string_view whole = text;
   while (true) {
     const auto comma = text.find(',');
     const std::string_view word = text.substr(0, comma);
     if (!is_choice(choices(info), word)) {
       return invalid_argument(std::string(info.name) + ": '" + std::string(word) +
                               "' is not one of " + std::string(choices(info)));
+    }
+    if (stands_alone(word) && word != whole) {
+      return invalid_argument(std::string(info.name) + ": '" + std::string(word) + "' in '" +
+                              std::string(whole) +
+                              "' contradicts the rest; write it alone, or name some of the others");
     }
     if (comma == std::string_view::npos) return ok_status();
     text.remove_prefix(comma + 1);

@@ -95,6 +95,20 @@ TEST_F(EnvironmentTest, ListsHoldOnlyKnownWords) {
   }
 }
 
+TEST_F(EnvironmentTest, AllAndNoneStandAlone) {
+  for (const char* text : {"all", "none"}) {
+    setenv("PLIMSOLL_REMEDIES", text, 1);
+    EXPECT_TRUE(check_variable(Variable::remedies).ok()) << text;
+  }
+  for (const char* text : {"all,none", "none,all", "recompute,all", "none,swap", "all,all"}) {
+    setenv("PLIMSOLL_REMEDIES", text, 1);
+    const Status status = check_environment();
+    ASSERT_FALSE(status.ok()) << text;
+    EXPECT_NE(status.message().find("PLIMSOLL_REMEDIES"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("alone"), std::string::npos) << status.message();
+  }
+}
+
 TEST_F(EnvironmentTest, ListsToAPathHoldWordsAndAPath) {
   EXPECT_TRUE(list_variable(Variable::dump)->words.empty());
   setenv("PLIMSOLL_DUMP", "llvm,hlo@some where/a@b", 1);
