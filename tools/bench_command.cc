@@ -8,6 +8,7 @@
 #include "benchmarks/planner/planner_benchmark.h"
 #include "benchmarks/planner/reference.h"
 #include "tools/command.h"
+#include "tools/names.h"
 
 namespace plimsoll::tools {
 namespace {
@@ -36,7 +37,7 @@ constexpr Part kParts[] = {
 
 struct BenchFlags {
   BenchOptions options;
-  std::vector<std::string> parts;
+  std::vector<std::string> parts, models;  // as given: lists of names
 };
 
 void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
@@ -46,34 +47,39 @@ void list_lines(std::string& text, const char* title, const std::vector<std::str
 }
 
 // INVALID_ARGUMENT where a name is none of those known.
-Status check_names(const char* flag, const std::vector<std::string>& names,
-                   const std::vector<std::string>& known) {
+Result<std::vector<std::string>> known_names(const char* flag,
+                                             const std::vector<std::string>& lists,
+                                             const std::vector<std::string>& known) {
+  PLIMSOLL_ASSIGN_OR_RETURN(std::vector<std::string> names, split_names(flag, lists));
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::string list;
     for (const std::string& other : known) list += (list.empty() ? "" : ", ") + other;
     return invalid_argument(std::string(flag) + ": '" + name + "' is none of " + list);
   }
-  return ok_status();
+  return names;
 }
 
 Outcome bench_planner(const BenchFlags& flags, Output& output) {
   std::vector<std::string> part_names;
   for (const Part& part : kParts) part_names.emplace_back(part.name);
-  PLIMSOLL_CALL_FAULT(check_names("--only", flags.parts, part_names));
-  PLIMSOLL_CALL_FAULT(
-      check_names("--models", flags.options.models, planner_benchmark::model_names()));
+  const auto parts = known_names("--only", flags.parts, part_names);
+  PLIMSOLL_CALL_FAULT(parts.status());
+  const auto models = known_names("--models", flags.models, planner_benchmark::model_names());
+  PLIMSOLL_CALL_FAULT(models.status());
+  BenchOptions options = flags.options;
+  options.models = *models;
   std::vector<std::string> missed, broken;
   for (const Part& part : kParts) {
-    const bool chosen = flags.parts.empty() || std::find(flags.parts.begin(), flags.parts.end(),
-                                                         part.name) != flags.parts.end();
+    const bool chosen =
+        parts->empty() || std::find(parts->begin(), parts->end(), part.name) != parts->end();
     if (!chosen) continue;
-    if (part.needs_data && flags.options.data.empty()) {
+    if (part.needs_data && options.data.empty()) {
       return Outcome::call_fault(
           invalid_argument(std::string(part.name) +
                            ": --data or PLIMSOLL_BENCH_DATA must name the folder of instances"));
     }
-    const auto section = part.run(flags.options);
+    const auto section = part.run(options);
     PLIMSOLL_CALL_FAULT(section.status());
     output.json[section->name] = section->rows;
     missed.insert(missed.end(), section->missed.begin(), section->missed.end());
@@ -107,15 +113,13 @@ void add_bench(Commands& commands) {
   for (const Part& part : kParts) {
     names += std::string(names.empty() ? "" : ", ") + part.name + " (" + part.description + ")";
   }
-  command->add_option("--only", flags->parts, "Parts: " + names)->delimiter(',');
+  command->add_option("--only", flags->parts, "Parts: " + names)->allow_extra_args(false);
   std::string models;
   for (const std::string& name : planner_benchmark::model_names()) {
     models += (models.empty() ? "" : ", ") + name;
   }
-  command
-      ->add_option("--models", flags->options.models,
-                   "Recorded steps: " + models + "; all by default")
-      ->delimiter(',');
+  command->add_option("--models", flags->models, "Recorded steps: " + models + "; all by default")
+      ->allow_extra_args(false);
   command
       ->add_option("--seconds", flags->options.seconds,
                    "To look for each plan in; 0: a fixed amount of work")

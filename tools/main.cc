@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "runtime/base/environment.h"
 #include "tools/command.h"
@@ -38,6 +39,18 @@ std::string command_names(const CLI::App& app) {
   return names;
 }
 
+// CLI11 would take what comes next for the value of a flag that ends in '=', be it another flag.
+Status check_values(int argc, char** argv) {
+  for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
+    const std::string_view argument = argv[i];
+    if (!argument.starts_with("--") || argument.find('=') != argument.size() - 1) continue;
+    const std::string flag(argument.substr(0, argument.size() - 1));
+    return invalid_argument(flag + "=: there is no value behind '='; write " + flag + "=VALUE or " +
+                            flag + " VALUE");
+  }
+  return ok_status();
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Runs tensor programs under a hard memory limit.", "plimsoll");
   app.set_version_flag("--version", PLIMSOLL_VERSION);
@@ -54,6 +67,8 @@ int run(int argc, char** argv) {
   // A call that can't be parsed still gets its error in the form it asked for.
   bool wants_json = false;
   for (int i = 1; i < argc; ++i) wants_json |= std::strcmp(argv[i], "--json") == 0;
+  const Status values = check_values(argc, argv);
+  if (!values.ok()) return fail(values, 2, wants_json);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -11,6 +11,7 @@
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost_model.h"
 #include "runtime/planner/greedy.h"
+#include "tools/names.h"
 #include "tools/planned_program.h"
 #include "tools/program_file.h"
 #include "tools/remat_pass.h"
@@ -20,7 +21,7 @@ namespace {
 
 struct OptFlags {
   std::string file;
-  std::vector<std::string> passes;
+  std::vector<std::string> passes;  // as given: lists of names
   PlanFlags plan;
   int block_size = 1;
   bool list = false;
@@ -187,8 +188,10 @@ Outcome opt(const OptFlags& flags, Output& output) {
   if (flags.file.empty()) {
     return Outcome::call_fault(invalid_argument("FILE is required"));
   }
+  const auto names = split_names("--passes", flags.passes);
+  PLIMSOLL_CALL_FAULT(names.status());
   std::vector<const Pass*> chosen;
-  for (const std::string& name : flags.passes) {
+  for (const std::string& name : *names) {
     const Pass* found = nullptr;
     for (const Pass& pass : known) {
       if (pass.name == name) found = &pass;
@@ -235,7 +238,6 @@ void add_opt(Commands& commands) {
   CLI::App* command = commands.add("opt", "HLO text in, HLO text out");
   command->add_option("FILE", flags->file, "HLO text (-: standard input)");
   command->add_option("--passes", flags->passes, "Names with commas between them, in their order")
-      ->delimiter(',')
       ->allow_extra_args(false);
   add_plan_flags(command, flags->plan);
   command

@@ -20,6 +20,10 @@ TEST(Bench, UnknownNamesAreTheCallsFault) {
                              "transformer, treelstm"),
             std::string::npos)
       << model.error;
+  const Call empty = plimsoll("bench planner --only growth,,chains");
+  EXPECT_EQ(empty.exit_code, 2);
+  EXPECT_NE(empty.error.find("--only: name 2 of 'growth,,chains' is empty"), std::string::npos)
+      << empty.error;
 }
 
 }  // namespace
