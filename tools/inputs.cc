@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -81,6 +82,7 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
     out.emplace_back(parameter->shape());
     draw_leaves(out.back(), seed, leaf);
   }
+  std::map<std::pair<std::size_t, std::size_t>, std::string> given;  // by parameter and leaf
   for (const std::string& argument : files) {
     const auto call_fault = [&](const std::string& what) {
       return Outcome::call_fault(invalid_argument("--input " + argument + ": " + what));
@@ -100,8 +102,11 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
       name.resize(hash);
     }
     ir::Literal* literal = nullptr;
+    std::size_t parameter = 0;
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (entry.parameters()[i]->name() == name || std::to_string(i) == name) literal = &out[i];
+      if (entry.parameters()[i]->name() != name && std::to_string(i) != name) continue;
+      literal = &out[i];
+      parameter = i;
     }
     if (literal == nullptr) {
       return call_fault("the program has no parameter '" + name +
@@ -113,6 +118,11 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
       return call_fault("'" + name + "' is a tuple; name one of its arrays as '" + name + "#0'");
     }
     if (wanted_leaf >= arrays.size()) return call_fault("there is no such array");
+    const auto [earlier, is_new] = given.emplace(std::pair(parameter, wanted_leaf), argument);
+    if (!is_new) {
+      return call_fault("'" + name + "' is given by --input " + earlier->second +
+                        " already; give every parameter once");
+    }
     auto read = import::read_npy(path);
     if (!read.ok()) {
       const bool unreadable = read.status().code() == StatusCode::not_found ||

@@ -12,8 +12,9 @@
 namespace plimsoll::tools {
 
 // One literal per parameter of the entry. `files` are `NAME=x.npy`; NAME is a parameter's name or
-// number, with `#LEAF` behind it for one array of a tuple. The rest is drawn from `seed`, each
-// array on its own: floats in [-1, 1), integers from 0 to 7, random bits for pred.
+// number, with `#LEAF` behind it for one array of a tuple; none is given twice. The rest is drawn
+// from `seed`, each array on its own: floats in [-1, 1), integers from 0 to 7, random bits for
+// pred.
 Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
                     std::uint64_t seed, std::vector<ir::Literal>& out);
 

@@ -87,6 +87,28 @@ TEST(Command, AFlagThatIsGivenEmptyIsAnError) {
   }
 }
 
+TEST(Command, AFlagWithNothingBehindItsEqualsSignTakesNoOtherFlag) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  for (const char* call : {"opt FILE --passes= --json", "plan FILE --memory-limit= --json",
+                           "run FILE --output-dir= --json"}) {
+    std::string arguments = call;
+    arguments.replace(arguments.find("FILE"), 4, file);
+    const Call result = plimsoll(arguments);
+    EXPECT_EQ(result.exit_code, 2) << call;
+    EXPECT_NE(result.error.find("no value behind '='"), std::string::npos) << result.error;
+    EXPECT_EQ(result.json()["error"]["code"], "INVALID_ARGUMENT") << result.out;
+  }
+  EXPECT_EQ(plimsoll("opt " + file + " --passes=none --json").exit_code, 0);
+}
+
+TEST(Command, RemediesThatContradictEachOtherAreRefused) {
+  const Call call = plimsoll("info", "PLIMSOLL_REMEDIES=all,none");
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("PLIMSOLL_REMEDIES: 'all' in 'all,none'"), std::string::npos)
+      << call.error;
+}
+
 TEST(Command, ASpillFileNeedsAFolderThatIsThere) {
   const Folder folder;
   const std::string file = folder.write("p.hlo", kAdd);
@@ -375,6 +397,30 @@ TEST(Run, RefusesInputsThatDoNotFit) {
   EXPECT_EQ(plimsoll(run + "x").exit_code, 2);
 }
 
+TEST(Run, RefusesAParameterGivenTwice) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  const float values[] = {1, 2, 3, 4};
+  const auto literal = ir::Literal::array<float>({4}, values);
+  ASSERT_TRUE(import::write_npy(folder.path("a.npy"), literal).ok());
+  const std::string a = "=" + folder.path("a.npy");
+  EXPECT_EQ(plimsoll("run " + file + " --input x" + a + " --input y" + a).exit_code, 0);
+  // By name, and by name and number.
+  for (const char* again : {"x", "0"}) {
+    const Call call = plimsoll("run " + file + " --input x" + a + " --input " + again + a);
+    EXPECT_EQ(call.exit_code, 2) << again;
+    EXPECT_NE(call.error.find("is given by --input x" + a + " already"), std::string::npos)
+        << call.error;
+  }
+  const std::string pair = folder.write(
+      "pair.hlo",
+      "HloModule pair\nENTRY main {\n  p = (f32[4], f32[4]) parameter(0)\n  x = f32[4] "
+      "get-tuple-element(p), index=0\n  y = f32[4] get-tuple-element(p), index=1\n  ROOT z = "
+      "f32[4] add(x, y)\n}\n");
+  EXPECT_EQ(plimsoll("run " + pair + " --input 'p#0'" + a + " --input 'p#1'" + a).exit_code, 0);
+  EXPECT_EQ(plimsoll("run " + pair + " --input 'p#1'" + a + " --input 'p#1'" + a).exit_code, 2);
+}
+
 TEST(Opt, RoundTripsWithoutPasses) {
   const Folder folder;
   const Call once = plimsoll("opt " + folder.write("p.hlo", kAdd) + " --passes none");
@@ -399,6 +445,15 @@ TEST(Opt, ListsAndChecksPasses) {
   EXPECT_EQ(plimsoll("opt --passes none").exit_code, 2);
   EXPECT_EQ(plimsoll("opt " + file + " --passes remat").exit_code, 2);
   EXPECT_EQ(plimsoll("opt " + file + " --passes none --min-size x").exit_code, 2);
+  for (const char* passes : {"fusion,,cse", "fusion,", ",fusion", "''"}) {
+    const Call call = plimsoll("opt " + file + " --passes " + passes);
+    EXPECT_EQ(call.exit_code, 2) << passes;
+    EXPECT_NE(call.error.find("is empty"), std::string::npos) << call.error;
+  }
+  EXPECT_NE(plimsoll("opt " + file + " --passes fusion,,cse").error.find("name 2 of 'fusion,,cse'"),
+            std::string::npos);
+  const json twice = plimsoll("opt " + file + " --passes cse,dce --passes fusion --json").json();
+  EXPECT_EQ(twice["passes"].size(), 3U);
 }
 
 TEST(Opt, SaysWhatChanged) {
