@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "runtime/base/byte_size.h"
@@ -22,7 +23,8 @@ int fail(const plimsoll::Status& status, int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string model_path, schedule_path, limit_text = "100%peak", speed_text, host_text;
+  std::string model_path, schedule_path, limit_text = "100%peak";
+  std::optional<std::string> speed_text, host_text;
   bool addresses = false;
   CLI::App app("Checks a schedule of a recorded training step.", "replayer");
   app.add_option("model", model_path, "The flattened step")->required();
@@ -52,14 +54,14 @@ int main(int argc, char** argv) {
     return fail(plimsoll::invalid_argument("--memory-limit: a recording has no device"), 2);
   }
   std::int64_t speed = 0;
-  if (!speed_text.empty()) {
-    const auto parsed = plimsoll::parse_byte_size(speed_text, "--link-speed");
+  if (speed_text) {
+    const auto parsed = plimsoll::parse_byte_size(*speed_text, "--link-speed");
     if (!parsed.ok()) return fail(parsed.status(), 2);
     speed = *parsed;
   }
   std::int64_t host_limit = -1;
-  if (!host_text.empty()) {
-    const auto parsed = plimsoll::parse_byte_size(host_text, "--host-limit");
+  if (host_text) {
+    const auto parsed = plimsoll::parse_byte_size(*host_text, "--host-limit");
     if (!parsed.ok()) return fail(parsed.status(), 2);
     host_limit = *parsed;
   }

@@ -8,14 +8,14 @@
 
 namespace plimsoll::examples {
 
-std::optional<MemoryLimit> chosen_limit(const std::string& text) {
-  if (text.empty()) return std::nullopt;
+std::optional<MemoryLimit> chosen_limit(const std::optional<std::string>& asked) {
+  if (!asked) return std::nullopt;
   MemoryLimit limit;
-  if (text == "none") {
+  if (*asked == "none") {
     limit.bytes = PLM_NO_LIMIT;
     return limit;
   }
-  const Result<MemoryLimit> parsed = parse_memory_limit(text, "--memory-limit");
+  const Result<MemoryLimit> parsed = parse_memory_limit(*asked, "--memory-limit");
   if (!parsed.ok()) {
     throw Error(ErrorCode::invalid_argument, parsed.status().message() + "; or none");
   }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace plimsoll::examples {
@@ -12,7 +13,7 @@ namespace plimsoll::examples {
 struct TrainingOptions {
   std::int64_t batch = 128;
   std::uint64_t seed = 1;
-  std::string memory_limit;
+  std::optional<std::string> memory_limit;
   std::string planner;
   std::string report;
   bool no_progress = false;
