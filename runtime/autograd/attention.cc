@@ -162,6 +162,10 @@ Result<NodeRef> record_attention(trace::Recorder& recorder, const AttentionReque
     PLIMSOLL_RETURN_IF_ERROR(check_part("the bias", *request.bias, false, dims));
   }
   if (!std::isfinite(request.scale)) return misfit("the scale is not finite");
+  if (request.scale == 0 && q.back() == 0) {
+    return misfit("queries " + shape_text(*request.query) +
+                  " have depth 0, for which the scale 1 / sqrt(depth) is infinite; give a scale");
+  }
   return Writer(recorder, request, std::move(dims)).write();
 }
 

@@ -18,8 +18,10 @@ struct AttentionRequest {
 
 // Records softmax(scale * q k^T + bias, over the keys that are seen) v, [batch.., queries, value
 // depth], as plain operations: gradients follow from them, and compilation makes one kernel of what
-// they become (passes::recognize_attention). Scores are f32, or f64 for f64. INVALID_ARGUMENT
-// with the shapes when they do not fit; nothing is recorded then.
+// they become (passes::recognize_attention). Scores are f32, or f64 for f64. With a scale, queries
+// and keys of depth 0 have equal scores: the mean of the values that are seen. INVALID_ARGUMENT
+// with the shapes when they do not fit, or when depth 0 comes without a scale; nothing is recorded
+// then.
 Result<trace::NodeRef> record_attention(trace::Recorder& recorder, const AttentionRequest& request);
 
 }  // namespace plimsoll::autograd

@@ -309,6 +309,19 @@ TEST(Attention, SaysWhatDoesNotFit) {
               attention(ones({3, 4}), ones({5, 4}), ones({5, 4}), {.bias = ones({4})});
             }).find("the bias is f32[4], must be floating and broadcast to f32[3,5]"),
             std::string::npos);
+  EXPECT_NE(message([] {
+              attention(ones({3, 0}), ones({5, 0}), ones({5, 4}));
+            }).find("f32[3,0] have depth 0, for which the scale 1 / sqrt(depth) is infinite"),
+            std::string::npos);
+}
+
+TEST(Attention, WithoutDepthIsTheMeanOfWhatIsSeen) {
+  const Tensor values = Tensor::from_host<float>({1, 10, 3, 30}, {2, 2});
+  const Tensor no_depth = ones({2, 0});
+  EXPECT_EQ(attention(no_depth, no_depth, values, {.scale = 1}).to_vector<float>(),
+            (Floats{2, 20, 2, 20}));
+  EXPECT_EQ(attention(no_depth, no_depth, values, {.scale = 1, .causal = true}).to_vector<float>(),
+            (Floats{1, 10, 2, 20}));
 }
 
 }  // namespace

@@ -476,9 +476,10 @@ typedef struct plm_attention_options {
 // softmax(scale * query key^T + bias) value, softmax over the keys that are seen, for queries
 // [.., queries, depth], keys [.., keys, depth] and values [.., keys, value depth] of one floating
 // dtype: [.., queries, value depth]. Scores are f32 (f64 for f64). A query that sees no key gets
-// the mean of all values. Recorded as plain operations, which compilation makes one kernel of, and
-// one of their gradient, neither of which holds the scores (PLIMSOLL_ATTENTION; not with f64, not
-// where the bias has a gradient). `options` may be NULL.
+// the mean of all values. Depth 0 needs a scale (INVALID_ARGUMENT without one); its scores are
+// equal, so the mean of the values that are seen comes out. Recorded as plain operations, which
+// compilation makes one kernel of, and one of their gradient, neither of which holds the scores
+// (PLIMSOLL_ATTENTION; not with f64, not where the bias has a gradient). `options` may be NULL.
 PLM_EXPORT plm_status* plm_attention(plm_context* context, const plm_tensor* query,
                                      const plm_tensor* key, const plm_tensor* value,
                                      const plm_attention_options* options, plm_tensor** out);

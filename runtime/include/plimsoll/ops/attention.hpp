@@ -6,7 +6,7 @@
 namespace plimsoll {
 
 struct AttentionOptions {
-  double scale = 0;     // of the products; 0: 1 / sqrt(depth)
+  double scale = 0;     // of the products; 0: 1 / sqrt(depth), refused where the depth is 0
   bool causal = false;  // the last query sees every key, each before it one less
   Tensor mask = {};     // pred, broadcast to [.., queries, keys]: which keys are seen
   Tensor bias = {};     // floating, broadcast likewise: added to the scaled products
