@@ -8,7 +8,6 @@
 // operands that no strides walk (copied first), over the plain one; oneDNN's with a packed right
 // operand. Network: convolutions, activations and pooling written channels-first, compiled with the
 // pass that assigns layouts and without. One JSON object: milliseconds, the fastest of some runs.
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +21,7 @@
 
 #include "benchmarks/arguments.h"
 #include "jit/jit.h"
+#include "kernels/cpu/openmp.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/executor/executable.h"

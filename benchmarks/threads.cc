@@ -4,7 +4,6 @@
 // thread, oneDNN on its own OpenMP threads, and as the kernels do it, oneDNN single-threaded inside
 // tasks of the pool. Prints one JSON object: milliseconds per step, GFLOP/s of the convolutions
 // alone, and ratios.
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "benchmarks/arguments.h"
+#include "kernels/cpu/openmp.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/text.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <omp.h>
-
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
@@ -13,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/openmp.h"
 #include "runtime/base/status.h"
 #include "runtime/ir/dtype.h"
 
@@ -42,6 +41,10 @@ const dnnl::engine& cpu_engine();
 
 // oneDNN's name of a dtype it can compute with; empty for the others.
 std::optional<dnnl::memory::data_type> data_type(ir::DType dtype);
+
+inline std::int64_t bytes_of(const dnnl::memory::desc& desc) {
+  return static_cast<std::int64_t>(desc.get_size());
+}
 
 // Scratchpads come from the caller, so that workspaces are known before a launch.
 dnnl::primitive_attr user_scratchpad();
