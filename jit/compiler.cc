@@ -57,20 +57,8 @@ class CachingCompiler final : public Compiler {
     return statistics_;
   }
 
-  static Status check_opcode(const ir::Instruction& instruction) {
-    switch (instruction.opcode()) {
-      case ir::Opcode::parameter:
-      case ir::Opcode::tuple:
-      case ir::Opcode::get_tuple_element:
-        return unimplemented("compile '" + instruction.name() + "': it only names values");
-      default:
-        return ok_status();
-    }
-  }
-
  private:
   Result<AnyKernel> compile_new(const ir::Instruction& instruction) {
-    PLIMSOLL_RETURN_IF_ERROR(check_opcode(instruction));
     const auto parts = ir::horizontal_parts(instruction);
     if (!parts.empty()) return compile_parts(instruction, parts);
     if (const FlatForm flat = flat_form(instruction);
@@ -183,16 +171,8 @@ class CachingCompiler final : public Compiler {
 
 }  // namespace
 
-bool supports(const ir::Instruction& instruction) {
-  const auto parts = ir::horizontal_parts(instruction);
-  if (!parts.empty()) {
-    return std::all_of(parts.begin(), parts.end(),
-                       [](const ir::Instruction* part) { return supports(*part); });
-  }
-  if (!CachingCompiler::check_opcode(instruction).ok()) return false;
-  const auto graph = Graph::create(instruction);
-  // A constant without values is no lack of the compiler's; compiling says so.
-  return graph.ok() || graph.status().code() == StatusCode::failed_precondition;
+bool Compiler::supports(const ir::Instruction& instruction) {
+  return compile(instruction).status().code() != StatusCode::unimplemented;
 }
 
 Result<std::unique_ptr<Compiler>> Compiler::create(const Options& options) {

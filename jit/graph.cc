@@ -100,6 +100,14 @@ Node Graph::operand(const Instruction& user, int i) const {
 }
 
 Result<Graph> Graph::create(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::parameter:
+    case Opcode::tuple:
+    case Opcode::get_tuple_element:
+      return refuse(instruction, "only names values");
+    default:
+      break;
+  }
   Graph graph;
   graph.instruction_ = &instruction;
   graph.fused_ = instruction.opcode() == Opcode::fusion;
@@ -127,7 +135,8 @@ Result<Graph> Graph::create(const Instruction& instruction) {
   };
   if (graph.fused_) {
     if (instruction.to_apply()->instruction_count() > kMaxInstructions) {
-      return refuse(instruction, "is too large");
+      return refuse(instruction, "has more than " + std::to_string(kMaxInstructions) +
+                                     " instructions; make it several fusions");
     }
     for (const auto& inner : instruction.to_apply()->instructions()) add_table(*inner);
   } else {

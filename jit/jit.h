@@ -51,10 +51,6 @@ struct Statistics {
   double compile_seconds = 0;         // of all threads together, loading included
 };
 
-// True when the compiler can make a kernel of this instruction: elementwise and movement
-// operations, creation, reduce, and fusions of those (single or tuple root). Pure; cheap.
-bool supports(const ir::Instruction& instruction);
-
 // Compiles instructions for the host CPU through LLVM ORC. Kernels are kept in memory, and on disk
 // where options say so, by canonical text, so equal instructions (up to names) share one.
 // Thread-safe. Kernels keep what they need of the compiler alive.
@@ -62,9 +58,14 @@ class Compiler {
  public:
   static Result<std::unique_ptr<Compiler>> create(const Options& options = {});
   virtual ~Compiler() = default;
-  // UNIMPLEMENTED when !supports(instruction).
+  // Elementwise and movement operations, creation, reduce, and fusions of those (single or tuple
+  // root; README.md says which). UNIMPLEMENTED, with the reason, for what the compiler has no
+  // kernel for: nothing else decides what it takes.
   virtual Result<std::shared_ptr<const device::Kernel>> compile(
       const ir::Instruction& instruction) = 0;
+  // True unless compile() refuses the instruction as UNIMPLEMENTED. It asks compile(), which keeps
+  // the kernel; a constant without values, say, is no lack of the compiler's.
+  bool supports(const ir::Instruction& instruction);
   virtual Statistics statistics() const = 0;
 };
 
@@ -88,7 +89,7 @@ Result<DiskCacheContents> disk_cache_contents(const std::string& folder);
 Result<DiskCacheContents> clear_disk_cache(const std::string& folder);
 
 // The LLVM IR of an instruction's kernel, before optimization, for vectors of `vector_bytes`: the
-// same on every machine. UNIMPLEMENTED when !supports(instruction).
+// same on every machine. UNIMPLEMENTED where Compiler::compile says so.
 struct KernelText {
   std::string name;  // what it does, and the beginning of the canonical text's hash
   std::string text;

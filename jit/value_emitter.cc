@@ -239,7 +239,9 @@ void ValueEmitter::assume(const Node& node, const Index& index, Value* value) {
 Value* ValueEmitter::value(const Node& node, const Index& index) {
   if (!status_.ok()) return fail(status_, node.dtype());
   if (++emitted_ > kMaxEmittedValues) {
-    return fail(unimplemented("compile '" + graph_.instruction().name() + "': too much code"),
+    return fail(unimplemented("compile '" + graph_.instruction().name() + "': its code computes " +
+                              "more than " + std::to_string(kMaxEmittedValues) +
+                              " values; make it several fusions"),
                 node.dtype());
   }
   const Key key = key_of(node, index);
@@ -274,8 +276,9 @@ Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuild
     case Opcode::reduce: {
       const auto it = reduces_.find({&instruction, node.component});
       if (it == reduces_.end() || it->second.first != index) {
-        return fail(unimplemented("compile '" + graph_.instruction().name() +
-                                  "': a reduce's result is read at another index"),
+        return fail(refuse(instruction,
+                           "has a result that its fusion reads at another index; make what reads "
+                           "it a fusion of its own"),
                     node.dtype());
       }
       return it->second.second;

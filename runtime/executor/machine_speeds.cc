@@ -123,9 +123,10 @@ class Bench {
   }
 
   Result<Prepared> prepare(const ir::Instruction& instruction) {
-    Result<std::shared_ptr<const device::Kernel>> kernel = jit::supports(instruction)
-                                                               ? compiler_.compile(instruction)
-                                                               : kernels::make_kernel(instruction);
+    auto kernel = compiler_.compile(instruction);
+    if (kernel.status().code() == StatusCode::unimplemented) {
+      kernel = kernels::make_kernel(instruction);
+    }
     PLIMSOLL_RETURN_IF_ERROR(kernel.status());
     Prepared made{*kernel, {}, {}, nullptr};
     PLIMSOLL_RETURN_IF_ERROR(give_memory(instruction, made));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unordered_set>
 #include <vector>
 
 #include "kernels/kernels.h"
@@ -61,9 +62,52 @@ Result<std::shared_ptr<const device::Kernel>> make_kernel(const ir::Instruction&
   auto compiled = compiler.compile(instruction);
   if (compiled.ok() || compiled.status().code() != StatusCode::unimplemented) return compiled;
   if (kernels::supports(instruction)) return kernels::make_kernel(instruction);
-  if (jit::supports(instruction)) return compiled;
-  return unimplemented("no kernel for '" + std::string(ir::to_string(instruction.opcode())) +
-                       "' with result " + instruction.shape().to_string());
+  return compiled.status().with_context("no kernel for '" +
+                                        std::string(ir::to_string(instruction.opcode())) +
+                                        "' with result " + instruction.shape().to_string());
+}
+
+using Kernels = std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>>;
+
+// The kernels of everything in `module` that needs one. A fusion that has none (another compiler's
+// choice, in a module that runs as it is written) is inlined: its instructions run one by one.
+Result<Kernels> make_kernels(ir::Module& module, jit::Compiler& compiler) {
+  while (true) {
+    std::vector<const ir::Instruction*> wanted;
+    for (const ir::Instruction* instruction : stepwise_instructions(module)) {
+      if (!needs_no_kernel(*instruction)) wanted.push_back(instruction);
+    }
+    std::vector<std::shared_ptr<const device::Kernel>> made(wanted.size());
+    std::vector<Status> statuses(wanted.size());
+    device::parallel_for(static_cast<std::int64_t>(wanted.size()), 1,
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t i = begin; i < end; ++i) {
+                             const auto at = static_cast<std::size_t>(i);
+                             auto kernel = make_kernel(*wanted[at], compiler);
+                             statuses[at] = kernel.status();
+                             if (kernel.ok()) made[at] = std::move(kernel).value();
+                           }
+                         });
+    Kernels kernels;
+    std::unordered_set<const ir::Instruction*> refused;
+    Status first;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (statuses[i].ok()) {
+        kernels[wanted[i]] = std::move(made[i]);
+        continue;
+      }
+      const Status status = statuses[i].with_context("compiling '" + wanted[i]->name() + "'");
+      const bool is_refused_fusion = status.code() == StatusCode::unimplemented &&
+                                     wanted[i]->opcode() == Opcode::fusion &&
+                                     wanted[i]->called_computations().size() == 1;
+      if (!is_refused_fusion) return status;
+      if (refused.empty()) first = status;
+      refused.insert(wanted[i]);
+    }
+    if (refused.empty()) return kernels;
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool inlined, passes::inline_fusions(module, refused));
+    if (!inlined) return first;
+  }
 }
 
 class KernelCostModel : public planner::CostModel {
@@ -121,28 +165,10 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
                                                   jit::Compiler& compiler,
                                                   const planner::Roofline& machine) {
   auto program = std::make_shared<Program>();
-  std::vector<const ir::Instruction*> wanted;
-  for (const ir::Instruction* instruction : stepwise_instructions(*module)) {
-    if (!needs_no_kernel(*instruction)) wanted.push_back(instruction);
-  }
-  std::vector<std::shared_ptr<const device::Kernel>> kernels(wanted.size());
-  std::vector<Status> statuses(wanted.size());
-  device::parallel_for(static_cast<std::int64_t>(wanted.size()), 1,
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = begin; i < end; ++i) {
-                           const auto at = static_cast<std::size_t>(i);
-                           auto kernel = make_kernel(*wanted[at], compiler);
-                           statuses[at] = kernel.status();
-                           if (kernel.ok()) kernels[at] = std::move(kernel).value();
-                         }
-                       });
+  PLIMSOLL_ASSIGN_OR_RETURN(program->kernels_, make_kernels(*module, compiler));
   std::unordered_map<const ir::Instruction*, std::int64_t> workspaces;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (!statuses[i].ok()) {
-      return statuses[i].with_context("compiling '" + wanted[i]->name() + "'");
-    }
-    workspaces[wanted[i]] = kernels[i]->workspace_bytes();
-    program->kernels_[wanted[i]] = std::move(kernels[i]);
+  for (const auto& [instruction, kernel] : program->kernels_) {
+    workspaces[instruction] = kernel->workspace_bytes();
   }
   program->module_ = std::move(module);
   program->costs_ = std::make_unique<planner::MeasuredCosts>(

@@ -34,4 +34,19 @@ Result<bool> inline_calls(ir::Module& module) {
   return changed;
 }
 
+Result<bool> inline_fusions(ir::Module& module,
+                            const std::unordered_set<const Instruction*>& fusions) {
+  bool changed = false;
+  for (Computation* computation : programs_of(module)) {
+    Rewriter rewriter(*computation);
+    const auto rule = [&](Rewriter& rewrite, Instruction& at) -> Instruction* {
+      return fusions.contains(&at) ? rewrite.add_body(*at.to_apply(), at.operands()) : nullptr;
+    };
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool swept, rewriter.sweep(rule));
+    changed = changed || swept;
+  }
+  if (changed) module.remove_unreachable();
+  return changed;
+}
+
 }  // namespace plimsoll::passes

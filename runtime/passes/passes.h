@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -26,6 +27,10 @@ Result<bool> eliminate_common_subexpressions(ir::Module& module);
 Result<bool> eliminate_dead_code(ir::Module& module);
 // Inlines call and fusion instructions.
 Result<bool> inline_calls(ir::Module& module);
+// Inlines these fusions only (not what is in them), wherever they stand; what has control edges
+// stays.
+Result<bool> inline_fusions(ir::Module& module,
+                            const std::unordered_set<const ir::Instruction*>& fusions);
 // Activations of convolutions into the order their kernels walk fastest, channels last, with all
 // that is computed from them elementwise, by windows or by reductions that keep their order; what
 // has to stay as it is written gets transposes, which fuse.

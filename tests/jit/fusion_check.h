@@ -28,7 +28,6 @@ Result<std::vector<ir::Literal>> launch(const ir::Instruction& instruction,
 struct FusionCheck {
   std::int64_t fusions = 0, instructions = 0, launches = 0, in_place = 0;
   std::int64_t not_fusible = 0;  // the compiler does not take it as one kernel, or it is too large
-  std::int64_t refused = 0;      // nor, on a closer look than supports(), does it take these
 };
 
 // Runs the entry of `module` instruction by instruction and as one fusion. Returns what broke, or

@@ -306,11 +306,56 @@ TEST(Compiler, KernelsOutliveTheCompiler) {
   EXPECT_EQ(y, std::vector<float>(50, 2.0f));
 }
 
+TEST(Compiler, RefusesAReduceReadAtAnotherIndexAndSaysWhatToDo) {
+  const auto module = parse(
+      "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+      "turned { x = f32[4,6,8] parameter(0)\n z = f32[] constant(0)\n s = f32[4,6] reduce(x, z), "
+      "dimensions={2}, to_apply=sum\n ROOT t = f32[6,4] transpose(s), dimensions={1,0} }\n"
+      "ENTRY e { x = f32[4,6,8] parameter(0)\n ROOT f = f32[6,4] fusion(x), kind=kInput, "
+      "calls=turned }");
+  ASSERT_NE(module, nullptr);
+  const ir::Instruction& fusion = *module->entry()->root();
+  EXPECT_FALSE(compiler().supports(fusion));
+  for (const Status& status :
+       {compiler().compile(fusion).status(), kernel_text(fusion, 32).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::unimplemented);
+    EXPECT_NE(status.message().find("'s'"), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("a fusion of its own"), std::string::npos) << status.message();
+  }
+}
+
+// Every step reads the one before at two places, none of which meet: 2^16 values in the end.
+TEST(Compiler, RefusesTooMuchCodeAndSaysWhatToDo) {
+  std::string body = " v0 = f32[65552] parameter(0)\n";
+  int size = 65552;
+  for (int step = 0; step < 16; ++step) {
+    const int shift = 1 << step;
+    const auto number = [](int n) { return std::to_string(n); };
+    const std::string from = "v" + number(step), shape = "f32[" + number(size - shift) + "]";
+    body += " l" + number(step) + " = " + shape + " slice(" + from +
+            "), slice={[0:" + number(size - shift) + "]}\n r" + number(step) + " = " + shape +
+            " slice(" + from + "), slice={[" + number(shift) + ":" + number(size) + "]}\n " +
+            (step == 15 ? "ROOT " : "") + "v" + number(step + 1) + " = " + shape + " add(l" +
+            number(step) + ", r" + number(step) + ")\n";
+    size -= shift;
+  }
+  const auto module =
+      parse("deep {\n" + body + "}\nENTRY e { x = f32[65552] parameter(0)\n ROOT f = f32[" +
+            std::to_string(size) + "] fusion(x), kind=kLoop, calls=deep }");
+  ASSERT_NE(module, nullptr);
+  EXPECT_FALSE(compiler().supports(*module->entry()->root()));
+  const Status status = compiler().compile(*module->entry()->root()).status();
+  EXPECT_NE(status.message().find("'f': its code computes more than 30000 values; make it several "
+                                  "fusions"),
+            std::string::npos)
+      << status.message();
+}
+
 TEST(Compiler, RefusesWithTheInstructionsName) {
   const auto module = parse(
       "ENTRY e { x = f32[4,4] parameter(0)\n ROOT bad = f32[4,4] dot(x, x), "
       "lhs_contracting_dims={1}, rhs_contracting_dims={0} }");
-  EXPECT_FALSE(supports(*module->entry()->root()));
+  EXPECT_FALSE(compiler().supports(*module->entry()->root()));
   const auto kernel = compiler().compile(*module->entry()->root());
   ASSERT_FALSE(kernel.ok());
   EXPECT_EQ(kernel.status().code(), StatusCode::unimplemented);

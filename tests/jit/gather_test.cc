@@ -110,7 +110,7 @@ TEST(GatherFusion, IsRefusedWhereItsIndicesComeFromAReduce) {
                       "slice_sizes={1}\n",
                       "f32[4]", "t, i"));
   ASSERT_NE(module, nullptr);
-  EXPECT_FALSE(supports(*module->entry()->root()));
+  EXPECT_FALSE(compiler().supports(*module->entry()->root()));
 }
 
 }  // namespace

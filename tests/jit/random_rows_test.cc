@@ -27,7 +27,6 @@ TEST(RandomRows, HaveTheBitsOfTheirInstructionsInEveryLaunch) {
     EXPECT_EQ(check_fusion(*module, arguments, streaming_compiler(), 1e-3, streamed), "");
   }
   EXPECT_EQ(totals.not_fusible, 0);
-  EXPECT_EQ(totals.refused, 0);
   EXPECT_GT(totals.in_place, 5);
   EXPECT_EQ(streamed.launches, totals.launches);
 }

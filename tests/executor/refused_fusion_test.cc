@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fusions that a program brings along and no kernel takes run instruction by instruction.
+#include <gtest/gtest.h>
+
+#include "jit/jit.h"
+#include "runtime/executor/executable.h"
+#include "runtime/ir/text.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/op_cases.h"
+#include "tests/cases/random_fusion.h"
+#include "tests/executor/limit_check.h"
+
+namespace plimsoll {
+namespace {
+
+class RefusedFusions : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto compiler = jit::Compiler::create();
+    ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+    compiler_ = std::move(*compiler);
+  }
+  std::unique_ptr<jit::Compiler> compiler_;
+};
+
+// The entry as one fusion in the entry of a module of its own.
+std::unique_ptr<ir::Module> fused(const ir::Module& module) {
+  auto copy = module.clone();
+  ir::Computation* body = copy->entry();
+  ir::Computation* entry = copy->add_computation("fused_entry");
+  std::vector<ir::Instruction*> operands;
+  for (std::size_t i = 0; i < body->parameters().size(); ++i) {
+    operands.push_back(
+        entry->add_parameter(static_cast<std::int64_t>(i), body->parameters()[i]->shape()));
+  }
+  ir::Instruction* fusion = entry->add(ir::Opcode::fusion, body->root()->shape(), operands);
+  fusion->set_called_computations({body});
+  copy->set_entry(entry);
+  return copy;
+}
+
+// A reduce that is read transposed, a dot, a sort, a fusion within a fusion, and one that has a
+// kernel; the loop's body has one, too.
+constexpr const char* kText = R"(HloModule m
+sum { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+less { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = pred[] compare(a, b), direction=LT }
+turned { x = f32[20,30,8] parameter(0)
+ z = f32[] constant(0)
+ s = f32[20,30] reduce(x, z), dimensions={2}, to_apply=sum
+ t = f32[30,20] transpose(s), dimensions={1,0}
+ ROOT e = f32[30,20] exponential(t) }
+inner { x = f32[20,20] parameter(0)
+ ROOT y = f32[20,20] tanh(x) }
+product { x = f32[30,20] parameter(0)
+ d = f32[20,20] dot(x, x), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+ n = f32[20,20] fusion(d), kind=kLoop, calls=inner
+ o = f32[20,20] sort(n), dimensions={1}, to_apply=less
+ ROOT r = (f32[20,20], f32[20,20]) tuple(n, o) }
+body { p = (s32[], f32[20,20]) parameter(0)
+ i = s32[] get-tuple-element(p), index=0
+ x = f32[20,20] get-tuple-element(p), index=1
+ one = s32[] constant(1)
+ j = s32[] add(i, one)
+ y = f32[20,20] fusion(x), kind=kOutput, calls=square
+ ROOT r = (s32[], f32[20,20]) tuple(j, y) }
+square { x = f32[20,20] parameter(0)
+ d = f32[20,20] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+ ROOT y = f32[20,20] tanh(d) }
+more { p = (s32[], f32[20,20]) parameter(0)
+ i = s32[] get-tuple-element(p), index=0
+ n = s32[] constant(3)
+ ROOT c = pred[] compare(i, n), direction=LT }
+ENTRY e { x = f32[20,30,8] parameter(0)
+ a = f32[30,20] fusion(x), kind=kInput, calls=turned
+ b = (f32[20,20], f32[20,20]) fusion(a), kind=kOutput, calls=product
+ c = f32[20,20] get-tuple-element(b), index=0
+ d = f32[20,20] get-tuple-element(b), index=1
+ f = f32[20,20] fusion(d), kind=kLoop, calls=inner
+ zero = s32[] constant(0)
+ w = (s32[], f32[20,20]) tuple(zero, f)
+ l = (s32[], f32[20,20]) while(w), condition=more, body=body
+ g = f32[20,20] get-tuple-element(l), index=1
+ ROOT r = (f32[20,20], f32[20,20], f32[20,20]) tuple(c, d, g) })";
+
+TEST_F(RefusedFusions, RunInstructionByInstructionAtEveryLimit) {
+  const auto module = ir::parse_module(kText);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const auto arguments = cases::random_arguments(**module, 3);
+  testing::LimitOptions options;
+  options.optimize = false;
+  EXPECT_EQ(testing::check_limits(**module, arguments, *compiler_, 5, 6, options), "");
+  std::string error;
+  const ir::Literal written = testing::run_unlimited(**module, arguments, *compiler_, false, error);
+  ASSERT_EQ(error, "");
+  const ir::Literal inlined = testing::run_unlimited(**module, arguments, *compiler_, true, error);
+  ASSERT_EQ(error, "");
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(cases::compare_bits(inlined.elements()[i], written.elements()[i]), "") << i;
+  }
+}
+
+TEST_F(RefusedFusions, OnlyThoseAreInlined) {
+  auto module = ir::parse_module(kText);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const auto program = executor::Program::create(std::move(*module), *compiler_, false);
+  ASSERT_TRUE(program.ok()) << program.status().to_string();
+  std::string fusions;
+  for (const auto& instruction : (*program)->module().entry()->instructions()) {
+    if (instruction->opcode() == ir::Opcode::fusion) {
+      fusions += instruction->to_apply()->name() + " ";
+    }
+  }
+  EXPECT_EQ(fusions, "inner inner ");
+}
+
+TEST_F(RefusedFusions, AtRandomHaveTheBitsOfTheirInstructions) {
+  const auto& table = cases::op_cases();
+  int taken = 0, refused = 0;
+  for (std::size_t i = 0; i < table.size(); i += 5) {
+    const auto program = ir::parse_module(table[i].hlo, table[i].name);
+    ASSERT_TRUE(program.ok()) << table[i].name;
+    const auto module = cases::random_fusion(**program, i);
+    if (module == nullptr) continue;
+    const auto arguments = cases::random_arguments(*module, i);
+    std::string error;
+    const ir::Literal expected =
+        testing::run_unlimited(*module, arguments, *compiler_, false, error);
+    if (!error.empty()) continue;  // nothing has a kernel for one of them
+    const auto fusion = fused(*module);
+    ++(compiler_->supports(*fusion->entry()->root()) ? taken : refused);
+    const ir::Literal actual = testing::run_unlimited(*fusion, arguments, *compiler_, false, error);
+    ASSERT_EQ(error, "") << table[i].name << "\n" << ir::to_text(*fusion);
+    EXPECT_EQ(cases::compare_bits(expected, actual), "") << table[i].name << "\n"
+                                                         << ir::to_text(*fusion);
+  }
+  EXPECT_GT(taken, 20);
+  EXPECT_GT(refused, 10);
+}
+
+TEST_F(RefusedFusions, ErrorsNameWhatHasNoKernelInThem) {
+  auto module = ir::parse_module(
+      "odd { x = f32[4] parameter(0)\n y = f32[4] custom-call(x), custom_call_target=\"none\"\n"
+      " ROOT z = f32[4] add(y, y) }\n"
+      "ENTRY e { x = f32[4] parameter(0)\n ROOT f = f32[4] fusion(x), kind=kLoop, calls=odd }");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const auto program = executor::Program::create(std::move(*module), *compiler_, false);
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.status().code(), StatusCode::unimplemented);
+  EXPECT_NE(program.status().message().find("custom-call"), std::string::npos)
+      << program.status().message();
+}
+
+}  // namespace
+}  // namespace plimsoll
