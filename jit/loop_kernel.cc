@@ -6,15 +6,13 @@
 #include "jit/elementwise.h"
 #include "jit/kernel_code.h"
 #include "jit/loop_nest.h"
+#include "jit/placed_roots.h"
 #include "jit/transpose_tile.h"
 #include "jit/value_emitter.h"
 
 namespace plimsoll::jit {
 namespace {
 
-using ir::Opcode;
-
-constexpr std::size_t kMaxPlacedOperands = 16;
 // Elements of one unit of work when rows are long.
 constexpr std::int64_t kChunk = 2048;
 // Elements by which reads of short rows are ahead.
@@ -23,114 +21,6 @@ constexpr std::int64_t kAhead = 1024;
 // reads long runs fastest, while it does not matter where whole lines are written. Where other
 // operands are read there, too, a unit is a square block.
 constexpr std::int64_t kTileRun = 2048, kTileElements = 32768, kTileBlock = 128;
-
-// A root that is stored operand by operand rather than chosen element by element.
-bool is_placed(const Graph& graph, const Node& root) {
-  if (root.is_input()) return false;
-  const ir::Instruction& instruction = *root.instruction;
-  switch (instruction.opcode()) {
-    case Opcode::dynamic_update_slice:
-      return true;
-    case Opcode::concatenate:
-      return graph.roots().size() == 1 && instruction.operands().size() <= kMaxPlacedOperands;
-    case Opcode::pad:
-      return graph.roots().size() == 1 &&
-             std::all_of(instruction.attributes().padding.begin(),
-                         instruction.attributes().padding.end(),
-                         [](const auto& p) { return p.low >= 0 && p.high >= 0; });
-    default:
-      return false;
-  }
-}
-
-struct PhaseNest {
-  LoopNest nest;
-  int unless_input = -1, unless_output = -1;
-};
-
-// The nests that put a pad's value where its operand does not come: everywhere when elements come
-// apart, else on the borders, cut so that none meet.
-std::vector<LoopNest> fill_nests(const Graph& graph, const Node& root, int output) {
-  const ir::Instruction& pad = *root.instruction;
-  const Node value = graph.operand(pad, 1);
-  const auto& padding = pad.attributes().padding;
-  std::vector<LoopNest> nests;
-  const auto fill = [&](ir::Dims dims, std::vector<std::int64_t> begin) {
-    LoopNest nest;
-    nest.dims = std::move(dims);
-    nest.stores.push_back({value, output, &pad, 1, std::move(begin)});
-    nests.push_back(std::move(nest));
-  };
-  std::vector<std::int64_t> begin(padding.size(), 0);
-  const ir::Dims& inside = graph.operand(pad, 0).dims();
-  if (std::any_of(padding.begin(), padding.end(), [](const auto& p) { return p.interior > 0; }) ||
-      std::any_of(inside.begin(), inside.end(), [](std::int64_t size) { return size == 0; })) {
-    fill(root.dims(), begin);
-    return nests;
-  }
-  ir::Dims dims = root.dims();
-  for (std::size_t d = 0; d < padding.size(); ++d) {
-    const int dimension = static_cast<int>(d);
-    const std::int64_t whole = dims[dimension];
-    if (padding[d].low > 0) {
-      dims[dimension] = padding[d].low;
-      fill(dims, begin);
-    }
-    if (padding[d].high > 0) {
-      dims[dimension] = padding[d].high;
-      begin[d] = whole - padding[d].high;
-      fill(dims, begin);
-    }
-    dims[dimension] = inside[dimension];
-    begin[d] = padding[d].low;
-  }
-  return nests;
-}
-
-std::vector<PhaseNest> plan_nests(const Graph& graph) {
-  std::vector<PhaseNest> nests;
-  PhaseNest plain;
-  std::vector<PhaseNest> placed;
-  for (std::size_t r = 0; r < graph.roots().size(); ++r) {
-    const Node& root = graph.roots()[r];
-    const int output = static_cast<int>(r);
-    if (!is_placed(graph, root)) {
-      if (plain.nest.stores.empty()) plain.nest.dims = root.dims();
-      plain.nest.stores.push_back({root, output, nullptr, 0});
-      continue;
-    }
-    const ir::Instruction& instruction = *root.instruction;
-    const auto place = [&](int operand) {
-      PhaseNest phase;
-      const Node value = graph.operand(instruction, operand);
-      phase.nest.dims = value.dims();
-      phase.nest.stores.push_back({value, output, &instruction, operand});
-      placed.push_back(std::move(phase));
-    };
-    if (instruction.opcode() == Opcode::concatenate) {
-      for (int i = 0; i < instruction.operand_count(); ++i) place(i);
-    } else if (instruction.opcode() == Opcode::pad) {
-      for (LoopNest& nest : fill_nests(graph, root, output)) {
-        placed.push_back({std::move(nest), -1, -1});
-      }
-      place(0);
-    } else {
-      PhaseNest copy;
-      const Node whole = graph.operand(instruction, 0);
-      copy.nest.dims = whole.dims();
-      copy.nest.stores.push_back({whole, output, nullptr, 0});
-      if (whole.is_input()) {
-        copy.unless_input = whole.input;
-        copy.unless_output = output;
-      }
-      placed.push_back(std::move(copy));
-      place(1);
-    }
-  }
-  if (!plain.nest.stores.empty()) nests.push_back(std::move(plain));
-  for (PhaseNest& phase : placed) nests.push_back(std::move(phase));
-  return nests;
-}
 
 class LoopWriter {
  public:
@@ -453,124 +343,6 @@ class LoopWriter {
 };
 
 }  // namespace
-
-bool only_moves(const Graph& graph) {
-  const auto& all = graph.instructions();
-  return std::all_of(all.begin(), all.end(), [](const ir::Instruction* instruction) {
-    switch (instruction->opcode()) {
-      case Opcode::broadcast:
-      case Opcode::reshape:
-      case Opcode::bitcast:
-      case Opcode::transpose:
-      case Opcode::slice:
-      case Opcode::concatenate:
-      case Opcode::pad:
-      case Opcode::reverse:
-      case Opcode::dynamic_slice:
-      case Opcode::dynamic_update_slice:
-        return true;
-      default:
-        return instruction->operand_count() == 0;
-    }
-  });
-}
-
-bool computes_bf16(const Graph& graph) {
-  bool found = false, others = false;
-  const auto consider = [&](ir::DType dtype) {
-    (dtype == ir::DType::bf16 ? found : others) |= ir::is_floating(dtype);
-  };
-  for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
-  for (const ir::Instruction* instruction : graph.instructions()) {
-    if (instruction->shape().is_array()) consider(instruction->shape().dtype());
-  }
-  return found && !others;
-}
-
-double seconds_per_element(const Graph& graph) {
-  double nanoseconds = 0.1 * static_cast<double>(graph.inputs().size() + graph.roots().size());
-  for (const ir::Instruction* instruction : graph.instructions()) {
-    switch (instruction->opcode()) {
-      case Opcode::exponential:
-      case Opcode::exponential_minus_one:
-      case Opcode::log:
-      case Opcode::log_plus_one:
-      case Opcode::logistic:
-      case Opcode::tanh:
-      case Opcode::erf:
-      case Opcode::rsqrt:
-      case Opcode::sqrt:
-      case Opcode::divide:
-        nanoseconds += 0.5;
-        break;
-      case Opcode::sine:
-      case Opcode::cosine:
-      case Opcode::tan:
-      case Opcode::power:
-      case Opcode::atan2:
-      case Opcode::cbrt:
-      case Opcode::remainder:
-        nanoseconds += 2;
-        break;
-      case Opcode::transpose:
-      case Opcode::reverse:
-      case Opcode::concatenate:
-      case Opcode::pad:
-        nanoseconds += 0.5;
-        break;
-      default:
-        nanoseconds += 0.03;
-        break;
-    }
-    if (instruction->shape().is_array() && instruction->shape().dtype() == ir::DType::f64) {
-      nanoseconds += 0.2;
-    }
-  }
-  return nanoseconds * 1e-9;
-}
-
-// Functions that are computed in f32 alone, and nothing longer.
-bool has_polynomial(const Graph& graph) {
-  bool found = false;
-  for (const ir::Instruction* instruction : graph.instructions()) {
-    switch (instruction->opcode()) {
-      case Opcode::exponential:
-      case Opcode::exponential_minus_one:
-      case Opcode::log:
-      case Opcode::log_plus_one:
-      case Opcode::logistic:
-      case Opcode::tanh:
-      case Opcode::erf:
-      case Opcode::cbrt:
-        found = true;
-        break;
-      case Opcode::sine:
-      case Opcode::cosine:
-      case Opcode::tan:
-      case Opcode::power:
-      case Opcode::atan2:
-        return false;
-      default:
-        break;
-    }
-  }
-  return found;
-}
-
-int vector_lanes(const Graph& graph, const Machine& machine) {
-  // Small floats are computed in f32; what is only moved stays as it is, and so does bf16 where it
-  // is computed as two vectors.
-  int widest = only_moves(graph) || (machine.avx512 && computes_bf16(graph)) ? 2 : 4;
-  const auto consider = [&](ir::DType dtype) { widest = std::max(widest, ir::dtype_bytes(dtype)); };
-  for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
-  for (const ir::Instruction* instruction : graph.instructions()) {
-    consider(instruction->shape().dtype());
-  }
-  // A polynomial waits for itself at every step: two vectors at a time fill the gaps, more than the
-  // machine finds by looking ahead.
-  const int together = machine.avx512 && widest == 4 && has_polynomial(graph) ? 2 : 1;
-  return std::max(together * machine.vector_bytes / widest, 2);
-}
 
 Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine) {
   KernelCode code;
