@@ -46,9 +46,6 @@ class OnednnConvolution final : public KernelBase {
     dnnl::primitive primitive;
     std::optional<dnnl::reorder> stage_src, stage_dst;
   };
-  struct SlotMemory {
-    void *scratch, *src_stage, *dst_stage, *weights;
-  };
 
   bool supported_dtypes() const;
   double flops() const;
