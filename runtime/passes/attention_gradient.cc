@@ -2,14 +2,12 @@
 #include "runtime/passes/attention_gradient.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <map>
 #include <unordered_map>
 
 #include "runtime/ir/builder.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/simplify_rules.h"
+#include "runtime/passes/softmax_polynomial.h"
 
 namespace plimsoll::passes {
 
@@ -18,34 +16,12 @@ using ir::Opcode;
 
 namespace {
 
-// Exponents of e, s, l and r.
-using Monomial = std::array<int, 4>;
-using Polynomial = std::map<Monomial, double>;
-
-constexpr Monomial kPower = {1, 0, 0, 0}, kSlope = {0, 1, 0, 0};
-constexpr Monomial kRowSum = {0, 0, 1, 0}, kRowProduct = {0, 0, 0, 1};
-constexpr std::size_t kMostTerms = 8;
-
-Monomial product(const Monomial& a, const Monomial& b, int sign = 1) {
-  Monomial result = a;
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] += sign * b[i];
-  return result;
-}
-
-Polynomial times(const Polynomial& a, double factor) {
-  Polynomial result = a;
-  for (auto& [monomial, coefficient] : result) coefficient *= factor;
-  return result;
-}
-
 // What an instruction inside is, per element of the scores or per row of them.
 struct Inside {
   Polynomial value;
   DimLabels labels;
   std::vector<const Instruction*> masks;  // where these say unseen, the element is zero instead
 };
-
-bool near(double a, double b) { return std::abs(a - b) <= 1e-3 * std::abs(b); }
 
 class UsesMatcher {
  public:
@@ -334,73 +310,6 @@ class UsesMatcher {
                        [&](const auto& row) { return closed(row.first); });
   }
 
-  // One product of something inside with an array from outside.
-  struct Product {
-    AttentionArray other;  // rows: the dim that is summed over
-    AttentionExit exit;
-    int summed = 0;  // label
-  };
-
-  std::optional<Product> read_product(Instruction* at) const {
-    const int side = find(at->operand(0)) != nullptr ? 0 : 1;
-    const Inside& inside = *find(at->operand(side));
-    const ir::DotDimensions& d = *at->attributes().dot;
-    const auto& my_batch = side == 0 ? d.lhs_batch : d.rhs_batch;
-    const auto& other_batch = side == 0 ? d.rhs_batch : d.lhs_batch;
-    const auto& my_contracting = side == 0 ? d.lhs_contracting : d.rhs_contracting;
-    const auto& other_contracting = side == 0 ? d.rhs_contracting : d.lhs_contracting;
-    const Instruction& other = *at->operand(1 - side);
-    const auto batch = static_cast<std::size_t>(scores_.batch);
-    if (inside.labels.size() != batch + 2 || my_batch.size() != batch ||
-        my_contracting.size() != 1 || other.shape().rank() != static_cast<int>(batch) + 2) {
-      return std::nullopt;
-    }
-    Product product;
-    product.summed = inside.labels[static_cast<std::size_t>(my_contracting[0])];
-    ir::DimOrder other_order(batch), result_order(batch);
-    std::vector<bool> used(batch + 2, false);
-    for (std::size_t j = 0; j < batch; ++j) {
-      const int label = inside.labels[static_cast<std::size_t>(my_batch[j])];
-      if (label >= scores_.batch) return std::nullopt;
-      other_order[static_cast<std::size_t>(label)] = other_batch[j];
-      result_order[static_cast<std::size_t>(label)] = static_cast<std::int64_t>(j);
-      used[static_cast<std::size_t>(other_batch[j])] = true;
-    }
-    used[static_cast<std::size_t>(other_contracting[0])] = true;
-    other_order.push_back(other_contracting[0]);
-    other_order.push_back(std::find(used.begin(), used.end(), false) - used.begin());
-    const auto first_free = static_cast<std::int64_t>(batch);
-    result_order.push_back(side == 0 ? first_free : first_free + 1);
-    result_order.push_back(side == 0 ? first_free + 1 : first_free);
-    product.other = stored_array(at->operand(1 - side), std::move(other_order));
-    product.exit = {at, followed(at, std::move(result_order))};
-    return product;
-  }
-
-  // The result through a narrowing and transposes that nothing else reads.
-  static AttentionArray followed(Instruction* value, ir::DimOrder order) {
-    while (value->users().size() == 1 && !value->is_root() && !ir::must_materialize(*value)) {
-      Instruction* user = value->users()[0];
-      if (!user->control_predecessors().empty() || !user->control_successors().empty()) break;
-      if (user->opcode() == Opcode::transpose) {
-        const auto& dimensions = user->attributes().dimensions;
-        for (std::int64_t& d : order) {
-          d = std::find(dimensions.begin(), dimensions.end(), d) - dimensions.begin();
-        }
-      } else if (!is_float_conversion(*user) || value->shape().dtype() != ir::DType::f32) {
-        break;
-      }
-      value = user;
-    }
-    return {value, std::move(order)};
-  }
-
-  bool is_probability(const Inside& inside) const {
-    return inside.masks.empty() && inside.value.size() == 1 &&
-           inside.value.begin()->first == Monomial{1, 0, -1, 0} &&
-           near(inside.value.begin()->second, 1);
-  }
-
   // The scale of a gradient of the scores; zero when it is none.
   double gradient_scale(const Inside& inside) const {
     if (inside.masks.size() != scores_.predicates.size()) return 0;
@@ -409,25 +318,21 @@ class UsesMatcher {
         return 0;
       }
     }
-    const auto first = inside.value.find({1, 1, -1, 0}), second = inside.value.find({1, 0, -2, 1});
-    if (inside.value.size() != 2 || first == inside.value.end() || second == inside.value.end() ||
-        !near(-second->second, first->second)) {
-      return 0;
-    }
-    return first->second;
+    return score_gradient_scale(inside.value);
   }
 
   bool read_products() {
     std::optional<AttentionExit> output;
-    std::optional<Product> query, key, value;
+    std::optional<AttentionProduct> query, key, value;
     double query_scale = 0, key_scale = 0;
     for (Instruction* at : ordered_products_) {
-      const auto product = read_product(at);
+      const int side = find(at->operand(0)) != nullptr ? 0 : 1;
+      const Inside& inside = *find(at->operand(side));
+      const auto product = read_attention_product(scores_, *at, side, inside.labels);
       if (!product.has_value()) return false;
-      const Inside& inside = *find(at->operand(find(at->operand(0)) != nullptr ? 0 : 1));
       const bool over_keys = product->summed == scores_.key_label();
       if (!over_keys && product->summed != scores_.query_label()) return false;
-      if (is_probability(inside)) {
+      if (inside.masks.empty() && is_probability(inside.value)) {
         if (over_keys ? output.has_value() : value.has_value()) return false;
         if (over_keys) {
           output = product->exit;
@@ -447,7 +352,7 @@ class UsesMatcher {
     if (query && !(query->other == scores_.key)) return false;
     if (key && !(key->other == scores_.query)) return false;
     if (query && key && query_scale != key_scale) return false;
-    if ((query || key) && !read_slopes()) return false;
+    if ((query || key) && !take_output_gradient()) return false;
     if (value) {
       if (slopes_ == nullptr) uses_.output_gradient = value->other;
       if (!(value->other == uses_.output_gradient)) return false;
@@ -461,34 +366,12 @@ class UsesMatcher {
   }
 
   // The slopes must be of this attention's values; the other operand is the output's gradient.
-  bool read_slopes() {
+  bool take_output_gradient() {
     if (slopes_ == nullptr) return false;
-    const ir::DotDimensions& d = *slopes_->attributes().dot;
-    const auto batch = static_cast<std::size_t>(scores_.batch);
-    if (d.lhs_batch.size() != batch || d.lhs_contracting.size() != 1 ||
-        slopes_->shape().rank() != static_cast<int>(batch) + 2 ||
-        slopes_->operand(0)->shape().rank() != slopes_->shape().rank() ||
-        slopes_->operand(1)->shape().rank() != slopes_->shape().rank()) {
-      return false;
-    }
-    const int query_side = slope_labels_[batch] == scores_.query_label() ? 0 : 1;
-    if (slope_labels_[batch + (query_side == 0 ? 1 : 0)] != scores_.key_label()) return false;
-    const auto operand = [&](int side) {
-      const auto& my_batch = side == 0 ? d.lhs_batch : d.rhs_batch;
-      const std::int64_t contracting = (side == 0 ? d.lhs_contracting : d.rhs_contracting)[0];
-      ir::DimOrder order(batch);
-      std::vector<bool> used(batch + 2, false);
-      for (std::size_t j = 0; j < batch; ++j) {
-        order[static_cast<std::size_t>(slope_labels_[j])] = my_batch[j];
-        used[static_cast<std::size_t>(my_batch[j])] = true;
-      }
-      used[static_cast<std::size_t>(contracting)] = true;
-      order.push_back(std::find(used.begin(), used.end(), false) - used.begin());
-      order.push_back(contracting);
-      return stored_array(slopes_->operand(side), std::move(order));
-    };
-    uses_.output_gradient = operand(query_side);
-    return operand(1 - query_side) == uses_.value;
+    const auto slopes = read_attention_slopes(scores_, *slopes_, slope_labels_);
+    if (!slopes.has_value()) return false;
+    uses_.output_gradient = slopes->output_gradient;
+    return slopes->value == uses_.value;
   }
 
   const AttentionScores& scores_;

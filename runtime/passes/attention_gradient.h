@@ -2,18 +2,10 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
-#include "runtime/passes/attention_scores.h"
+#include "runtime/passes/attention_product.h"
 
 namespace plimsoll::passes {
-
-// A product at which an attention ends: its value, through transposes (and a narrowing) that
-// nothing else reads.
-struct AttentionExit {
-  ir::Instruction* product = nullptr;  // the dot
-  AttentionArray result;
-};
 
 // Everything that is computed from a softmax over scores, when that is an attention and nothing
 // else: o = p v, and perhaps the gradients of q, k and v.

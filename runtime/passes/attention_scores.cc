@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "runtime/ir/builder.h"
+#include "runtime/passes/causal_mask.h"
 #include "runtime/passes/simplify_rules.h"
 
 namespace plimsoll::passes {
 
-using ir::ComparisonDirection;
 using ir::Instruction;
 using ir::Opcode;
 
@@ -29,58 +29,6 @@ DimLabels before_transpose(const DimLabels& labels, const Instruction& transpose
     result[static_cast<std::size_t>(transpose.attributes().dimensions[i])] = labels[i];
   }
   return result;
-}
-
-// A position on one dim: index along `label` (none: -1) plus `offset`.
-struct Position {
-  int label = -1;
-  std::int64_t offset = 0;
-};
-
-std::optional<std::int64_t> whole_splat(const Instruction& value) {
-  const ir::Literal* literal = splat_value(value);
-  if (literal == nullptr) return std::nullopt;
-  const double number = literal->at(0);
-  if (number != std::floor(number) || std::abs(number) > 1e9) return std::nullopt;
-  return static_cast<std::int64_t>(number);
-}
-
-std::optional<Position> position(const Instruction& value, const DimLabels& labels) {
-  if (const auto number = whole_splat(value)) return Position{-1, *number};
-  const auto& attributes = value.attributes();
-  switch (value.opcode()) {
-    case Opcode::iota: {
-      const auto dim = static_cast<std::size_t>(attributes.dimensions[0]);
-      // Indices must be exact in the iota's dtype.
-      if (value.shape().dim(static_cast<int>(dim)) > 1 << 8 &&
-          ir::dtype_bytes(value.shape().dtype()) < 4) {
-        return std::nullopt;
-      }
-      return Position{labels[dim], 0};
-    }
-    case Opcode::broadcast: {
-      DimLabels inner;
-      for (const std::int64_t d : attributes.dimensions) {
-        inner.push_back(labels[static_cast<std::size_t>(d)]);
-      }
-      return position(*value.operand(0), inner);
-    }
-    case Opcode::convert:
-      return position(*value.operand(0), labels);
-    case Opcode::add:
-    case Opcode::subtract: {
-      const auto a = position(*value.operand(0), labels), b = position(*value.operand(1), labels);
-      if (!a || !b) return std::nullopt;
-      if (value.opcode() == Opcode::subtract) {
-        if (b->label >= 0) return std::nullopt;
-        return Position{a->label, a->offset - b->offset};
-      }
-      if (a->label >= 0 && b->label >= 0) return std::nullopt;
-      return Position{std::max(a->label, b->label), a->offset + b->offset};
-    }
-    default:
-      return std::nullopt;
-  }
 }
 
 class ScoresMatcher {
@@ -352,7 +300,8 @@ class ScoresMatcher {
       const DimLabels at = part_labels.back();
       parts.pop_back();
       part_labels.pop_back();
-      if (const auto offset = causal_offset(*part, seen_when, at)) {
+      if (const auto offset =
+              causal_offset(*part, seen_when, at, scores_.query_label(), scores_.key_label())) {
         causal = std::min(*offset, causal.value_or(*offset));
         continue;
       }
@@ -381,63 +330,6 @@ class ScoresMatcher {
     scores_.mask_is_negated = !seen_when;
     scores_.form.mask = dims;
     return true;
-  }
-
-  // j <= i + offset, where that is what `predicate == seen_when` says.
-  std::optional<std::int64_t> causal_offset(const Instruction& predicate, bool seen_when,
-                                            const DimLabels& labels) const {
-    if (predicate.opcode() == Opcode::broadcast) {
-      DimLabels inner;
-      for (const std::int64_t d : predicate.attributes().dimensions) {
-        inner.push_back(labels[static_cast<std::size_t>(d)]);
-      }
-      return causal_offset(*predicate.operand(0), seen_when, inner);
-    }
-    if (predicate.opcode() == Opcode::not_) {
-      return causal_offset(*predicate.operand(0), !seen_when, labels);
-    }
-    if (predicate.opcode() == Opcode::select) {
-      // select(p, true, false)
-      if (!is_splat_of(*predicate.operand(1), 1) || !is_splat_of(*predicate.operand(2), 0)) {
-        return std::nullopt;
-      }
-      return causal_offset(*predicate.operand(0), seen_when, labels);
-    }
-    if (predicate.opcode() != Opcode::compare) return std::nullopt;
-    const auto a = position(*predicate.operand(0), labels);
-    const auto b = position(*predicate.operand(1), labels);
-    if (!a || !b) return std::nullopt;
-    ComparisonDirection direction = predicate.attributes().comparison_direction;
-    if (!seen_when) direction = opposite(direction);
-    Position row = *a, column = *b;
-    if (row.label == scores_.key_label()) {
-      std::swap(row, column);
-      direction = ir::mirrored(direction);
-    }
-    if (row.label != scores_.query_label() || column.label != scores_.key_label()) {
-      return std::nullopt;
-    }
-    const std::int64_t offset = row.offset - column.offset;
-    if (direction == ComparisonDirection::ge) return offset;
-    if (direction == ComparisonDirection::gt) return offset - 1;
-    return std::nullopt;
-  }
-
-  static ComparisonDirection opposite(ComparisonDirection direction) {
-    switch (direction) {
-      case ComparisonDirection::lt:
-        return ComparisonDirection::ge;
-      case ComparisonDirection::le:
-        return ComparisonDirection::gt;
-      case ComparisonDirection::gt:
-        return ComparisonDirection::le;
-      case ComparisonDirection::ge:
-        return ComparisonDirection::lt;
-      case ComparisonDirection::eq:
-        return ComparisonDirection::ne;
-      default:
-        return ComparisonDirection::eq;
-    }
   }
 
   bool add_bias() {

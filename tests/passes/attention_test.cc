@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "runtime/ir/interpreter.h"
+#include "runtime/passes/attention_gradient.h"
 #include "tests/cases/compare.h"
 #include "tests/passes/expression.h"
 
@@ -137,6 +138,24 @@ TEST(RecognizeAttention, NearMissesStayAsTheyAre) {
                                   "divide(powers, ls), "
                                   "frontend_attributes={plimsoll.hint=\"keep\"}")),
             "");
+}
+
+// A reshape says of a dim of size one no longer which dim of the scores it is. (The pass drops such
+// dims before it looks.)
+TEST(RecognizeAttention, AUnitDimThatAReshapeMadeIsNoBatchDim) {
+  std::string text = kCausal;
+  for (std::size_t at = 0; (at = text.find("[2,70", at)) != std::string::npos;) text[at + 1] = '1';
+  text = replaced(text, " o = f32[1,70,16] dot(p, v)",
+                  " again = f32[1,70,70] reshape(p)\n o = f32[1,70,16] dot(again, v)");
+  const auto module = parse(text);
+  ASSERT_NE(module, nullptr);
+  for (const auto& instruction : module->entry()->instructions()) {
+    if (instruction->opcode() != ir::Opcode::exponential) continue;
+    const auto scores = match_attention_scores(*instruction);
+    ASSERT_TRUE(scores.has_value());
+    EXPECT_FALSE(match_attention_uses(*scores).has_value());
+  }
+  EXPECT_NE(config_after(text), "");
 }
 
 std::string read_file(const std::string& name) {
