@@ -18,7 +18,7 @@ Outcome make_frontier(const PlannedProgram& planned, std::int64_t floor_bytes,
     const std::int64_t limit =
         floor_bytes +
         static_cast<std::int64_t>(static_cast<double>(top - floor_bytes) * i / (kPoints - 1));
-    const auto plan = planned.plan(limit);
+    const auto plan = planned.fitting_plan(limit);
     PLIMSOLL_PROGRAM_FAULT(plan.status());
     FrontierPoint point{limit, (*plan)->peak_bytes, (*plan)->predicted_seconds,
                         (*plan)->lower_bound_seconds};

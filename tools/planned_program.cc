@@ -37,7 +37,7 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   auto program =
       executor::Program::create(std::move(module), *out.compiler_, !flags.as_written, machine);
   if (program.ok()) {
-    out.program_ = std::move(*program);
+    out.program_ = out.fused_ = std::move(*program);
   } else if (must_compile) {
     return Outcome::program_fault(program.status());
   } else {
@@ -96,8 +96,19 @@ Result<std::shared_ptr<const planner::Plan>> PlannedProgram::plan(std::int64_t l
   return program_ ? program_->plan(options) : fallback_plans_->plan(*fallback_cost_, options);
 }
 
+Result<std::shared_ptr<const planner::Plan>> PlannedProgram::fitting_plan(
+    std::int64_t limit_bytes) const {
+  if (!fused_) return plan(limit_bytes);
+  planner::PlanOptions options = options_;
+  options.limit_bytes = limit_bytes;
+  PLIMSOLL_ASSIGN_OR_RETURN(const executor::ProgramPlan found,
+                            executor::plan_within(fused_, options));
+  return found.plan;
+}
+
 Result<planner::Floor> PlannedProgram::floor() const {
-  return program_ ? program_->floor(options_) : fallback_plans_->floor(*fallback_cost_, options_);
+  return fused_ ? executor::least_floor(*fused_, options_)
+                : fallback_plans_->floor(*fallback_cost_, options_);
 }
 
 std::string PlannedProgram::fusion_text() const {

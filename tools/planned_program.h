@@ -41,14 +41,19 @@ class PlannedProgram {
   std::int64_t limit_bytes() const { return options_.limit_bytes; }
   const memory::Tiers& tiers() const { return tiers_; }
   const planner::Plan& unlimited() const { return *unlimited_; }
+  // Of module(), whatever the limit.
   Result<std::shared_ptr<const planner::Plan>> plan(std::int64_t limit_bytes) const;
+  // Of the form of the program that suits this limit.
+  Result<std::shared_ptr<const planner::Plan>> fitting_plan(std::int64_t limit_bytes) const;
+  // The smallest limit for which there is a fitting plan.
   Result<planner::Floor> floor() const;
 
  private:
   Outcome resolve_options(const PlanFlags& flags);
 
   std::unique_ptr<jit::Compiler> compiler_;
-  std::shared_ptr<const executor::Program> program_;
+  // The program in the form that fits into the limit, and in full fusion.
+  std::shared_ptr<const executor::Program> program_, fused_;
   std::unique_ptr<ir::Module> fallback_;
   std::unique_ptr<planner::CostModel> fallback_cost_;
   std::unique_ptr<planner::PlanCache> fallback_plans_;

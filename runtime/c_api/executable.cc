@@ -280,8 +280,9 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
     if (executable->floor_bytes < 0) {
       PLIMSOLL_ASSIGN_OR_RETURN(
           const planner::Floor floor,
-          executable->program->floor(executor::complete_options(
-              executable->options, *executable->program, *executable->budget)));
+          executor::least_floor(*executable->program, executor::complete_options(
+                                                          executable->options, *executable->program,
+                                                          *executable->budget)));
       executable->floor_bytes = floor.bytes;
     }
     *bytes = executable->floor_bytes;

@@ -65,6 +65,7 @@ class Program {
   Result<std::shared_ptr<const planner::Plan>> plan(const planner::PlanOptions& options) const {
     return plans_->plan(cost_model(), options);
   }
+  // Of this form of it; least_floor asks both.
   Result<planner::Floor> floor(const planner::PlanOptions& options) const {
     return plans_->floor(cost_model(), options);
   }
@@ -107,6 +108,10 @@ struct ProgramPlan {
 // names the lower floor. A program that the limit costs nothing is never made twice.
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
                                 const planner::PlanOptions& options);
+
+// The smallest limit that plan_within accepts for sure: the lower of the floors of `program` and of
+// its less fused form, which is made for it. The lower bound is that of both.
+Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options);
 
 struct Arguments {
   // One per parameter leaf: a device pointer (resident, donated) or a host pointer (host). Donated

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <unordered_set>
 #include <vector>
 
@@ -212,6 +213,16 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
   }
   PLIMSOLL_RETURN_IF_ERROR(plan.status());
   return ProgramPlan{std::move(program), *plan};
+}
+
+Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor full, program.floor(options));
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto less_fused, program.less_fused());
+  if (less_fused == nullptr) return full;
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor other, less_fused->floor(options));
+  planner::Floor least = other.bytes < full.bytes ? other : full;
+  least.lower_bound_bytes = std::min(full.lower_bound_bytes, other.lower_bound_bytes);
+  return least;
 }
 
 }  // namespace plimsoll::executor

@@ -229,7 +229,7 @@ Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
   options = executor::complete_options(options, program, *budget_);
   options.limit_bytes = planner::kUnlimited;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, program.floor(options));
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, executor::least_floor(program, options));
   const std::int64_t held = held_beside(cut_);
   return MemoryNeeds{floor.bytes + held, free_plan->peak_bytes + held};
 }

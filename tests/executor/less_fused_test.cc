@@ -89,6 +89,13 @@ TEST_F(LessFused, RunsBelowTheFloorOfFullFusionWithTheSameBits) {
   }
 }
 
+TEST_F(LessFused, ReportedFloorIsTheLowerOne) {
+  const auto floor = least_floor(*program_, options_);
+  ASSERT_TRUE(floor.ok()) << floor.status().to_string();
+  EXPECT_EQ(floor->bytes, least_floor_);
+  EXPECT_LE(floor->lower_bound_bytes, floor->bytes);
+}
+
 TEST_F(LessFused, RefusalNamesTheLowerFloor) {
   const auto refused = executable(least_floor_ - 1);
   ASSERT_FALSE(refused.ok());
@@ -121,6 +128,9 @@ TEST(ProgramAsWritten, HasNoLessFusedForm) {
   const auto less_fused = (*program)->less_fused();
   ASSERT_TRUE(less_fused.ok());
   EXPECT_EQ(*less_fused, nullptr);
+  planner::PlanOptions options;
+  options.parameters = planner::default_residency((*program)->module());
+  EXPECT_EQ(least_floor(**program, options)->bytes, (*program)->floor(options)->bytes);
 }
 
 }  // namespace

@@ -104,6 +104,29 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
   return run;
 }
 
+// The floor over both forms of the program does, with the same bits, and one byte less does not.
+std::string check_least_floor(const std::shared_ptr<const Program>& program,
+                              std::span<const ir::Literal> arguments,
+                              planner::PlanOptions floor_options, const LimitedRun& unlimited,
+                              const LimitOptions& options) {
+  const auto full = program->floor(floor_options);
+  const auto least = executor::least_floor(*program, floor_options);
+  if (!full.ok() || !least.ok()) return "least floor: " + least.status().to_string();
+  if (least->bytes > full->bytes) return "the least floor is above that of full fusion";
+  const LimitedRun run = run_at(program, arguments, least->bytes, options);
+  if (!run.error.empty()) return "at the least floor: " + run.error;
+  if (!(run.result == unlimited.result)) return "at the least floor: other bits than unlimited";
+  if (least->bytes == 0) return {};
+  floor_options.limit_bytes = least->bytes - 1;
+  const auto refused = executor::plan_within(program, floor_options);
+  if (refused.ok()) return "one byte below the least floor was planned";
+  const auto* shortage = refused.status().shortage();
+  if (shortage == nullptr || shortage->floor_bytes != least->bytes) {
+    return "one byte below the least floor: " + refused.status().to_string();
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
@@ -153,19 +176,9 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
       if (run.slices) ++report->slicing_plans;
     }
   }
-  // Below the floor of full fusion there may be a less fused form.
   if (seed % 4 == 0) {
-    const auto less_fused = (*program)->less_fused();
-    if (!less_fused.ok()) return "less fused: " + less_fused.status().to_string();
-    if (*less_fused != nullptr) {
-      const auto least = (*less_fused)->floor(floor_options);
-      if (!least.ok()) return "floor, less fused: " + least.status().to_string();
-      if (least->bytes < floor->bytes) {
-        const LimitedRun run = run_at(*program, arguments, least->bytes, options);
-        if (!run.error.empty()) return "less fused: " + run.error;
-        if (!(run.result == unlimited.result)) return "less fused: other bits than unlimited";
-      }
-    }
+    error = check_least_floor(*program, arguments, floor_options, unlimited, options);
+    if (!error.empty()) return error;
   }
   if (floor->bytes > 0) {
     floor_options.limit_bytes = floor->bytes - 1;
