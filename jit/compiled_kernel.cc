@@ -14,14 +14,17 @@ CompiledKernel::CompiledKernel(const Graph& graph, const KernelObject& object,
       input_count_(graph.inputs().size()),
       output_count_(graph.roots().size()),
       workspace_bytes_(object.workspace_bytes),
-      phases_(object.phases),
       code_(std::move(code)) {
-  for (const Phase& phase : phases_) {
+  for (std::size_t i = 0; i < object.phases.size(); ++i) {
+    const Phase& phase = object.phases[i];
+    phases_.push_back({code_->entry(i), phase.units, 1, phase.unit_seconds, phase.unless_input,
+                       phase.unless_output});
     grains_.push_back(std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(std::ceil(kPieceSeconds / phase.unit_seconds))));
+        1, static_cast<std::int64_t>(std::ceil(device::kPieceSeconds / phase.unit_seconds))));
   }
   for (const ir::Instruction* table : graph.tables()) {
     tables_.push_back(table->attributes().literal);
+    table_pointers_.push_back(tables_.back()->bytes().data());
   }
 }
 
@@ -36,17 +39,17 @@ Status CompiledKernel::launch(device::Stream&, const device::KernelArguments& ar
   std::vector<const void*> with_tables;
   if (!tables_.empty()) {
     with_tables.assign(arguments.inputs.begin(), arguments.inputs.end());
-    for (const auto& table : tables_) with_tables.push_back(table->bytes().data());
+    with_tables.insert(with_tables.end(), table_pointers_.begin(), table_pointers_.end());
     inputs = with_tables.data();
   }
   for (std::size_t i = 0; i < phases_.size(); ++i) {
-    const Phase& phase = phases_[i];
+    const device::KernelPhase& phase = phases_[i];
     if (phase.unless_input >= 0 &&
         inputs[phase.unless_input] ==
             arguments.outputs[static_cast<std::size_t>(phase.unless_output)]) {
       continue;
     }
-    const PhaseEntry entry = code_->entry(i);
+    const PhaseEntry entry = phase.run;
     const std::int64_t grain = grains_[i];
     if (phase.units <= grain) {
       entry(inputs, arguments.outputs.data(), arguments.workspace, 0, phase.units);

@@ -6,17 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "jit/horizontal_kernel.h"
+#include "jit/graph.h"
 #include "jit/native_code.h"
-#include "runtime/device/kernel.h"
+#include "runtime/device/phased_kernel.h"
 
 namespace plimsoll::jit {
 
-// A piece of work that is worth giving to another thread.
-inline constexpr double kPieceSeconds = 20e-6;
-
 // Machine code that runs phase after phase, each shared out to the threads of the pool.
-class CompiledKernel final : public PhasedKernel {
+class CompiledKernel final : public device::PhasedKernel {
  public:
   CompiledKernel(const Graph& graph, const KernelObject& object,
                  std::shared_ptr<const NativeCode> code);
@@ -25,18 +22,20 @@ class CompiledKernel final : public PhasedKernel {
   std::int64_t workspace_bytes() const override { return workspace_bytes_; }
   device::KernelOrigin origin() const override { return device::KernelOrigin::jit; }
   const std::string& name() const override { return name_; }
-  const std::vector<Phase>& phases() const override { return phases_; }
-  PhaseEntry entry(std::size_t phase) const override { return code_->entry(phase); }
-  const std::vector<std::shared_ptr<const ir::Literal>>& tables() const override { return tables_; }
+  std::span<const device::KernelPhase> phases() const override { return phases_; }
+  std::span<const void* const> tables() const override { return table_pointers_; }
+  std::size_t input_count() const override { return input_count_; }
+  std::size_t output_count() const override { return output_count_; }
 
  private:
   std::string name_;
   std::size_t input_count_, output_count_;
   std::int64_t workspace_bytes_;
-  std::vector<Phase> phases_;
+  std::vector<device::KernelPhase> phases_;
   std::vector<std::int64_t> grains_;
   std::shared_ptr<const NativeCode> code_;
   std::vector<std::shared_ptr<const ir::Literal>> tables_;
+  std::vector<const void*> table_pointers_;
 };
 
 }  // namespace plimsoll::jit

@@ -65,8 +65,7 @@ class CachingCompiler final : public Compiler {
         flat.module != nullptr && flat.elements <= kMostFlatElements) {
       PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(flat.fusion()));
       PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, KernelForm::flat, instruction));
-      return AnyKernel(std::make_shared<FlatLaunch>(std::move(kernel), flat.elements,
-                                                    graph.inputs().size(), graph.roots().size()));
+      return AnyKernel(std::make_shared<FlatLaunch>(std::move(kernel), flat.elements));
     }
     PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(instruction));
     PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, KernelForm::plain, instruction));
@@ -83,7 +82,11 @@ class CachingCompiler final : public Compiler {
       PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph,
                                 Graph::create(form == KernelForm::flat ? flat.fusion() : *part));
       PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, form, *part));
-      compiled.push_back({part, std::move(kernel), form == KernelForm::flat ? flat.elements : 0});
+      if (form == KernelForm::flat) {
+        compiled.push_back({part, std::make_shared<FlatLaunch>(std::move(kernel), flat.elements)});
+      } else {
+        compiled.push_back({part, std::move(kernel)});
+      }
     }
     std::string name = "horizontal." + compiled.front().kernel->name();
     return make_horizontal_kernel(fusion, std::move(compiled), std::move(name));

@@ -7,45 +7,50 @@
 #include <memory>
 #include <string>
 
-#include "jit/compiled_kernel.h"
 #include "jit/flat_form.h"
-#include "jit/horizontal_kernel.h"
 #include "runtime/device/cpu/parallel.h"
+#include "runtime/device/phased_kernel.h"
 
 namespace plimsoll::jit {
 
 // A flat kernel over one extent.
-class FlatLaunch final : public device::Kernel {
+class FlatLaunch final : public device::PhasedKernel {
  public:
-  FlatLaunch(std::shared_ptr<const PhasedKernel> kernel, std::int64_t elements, std::size_t inputs,
-             std::size_t outputs)
-      : kernel_(std::move(kernel)), elements_(elements), inputs_(inputs), outputs_(outputs) {}
+  // `kernel`: of a flat form's fusion, without an extent of its own.
+  FlatLaunch(std::shared_ptr<const device::PhasedKernel> kernel, std::int64_t elements)
+      : kernel_(std::move(kernel)), phase_(kernel_->phases()[0]) {
+    phase_.units = elements;
+    phase_.cut = kFlatUnit;
+  }
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
-    if (arguments.inputs.size() != inputs_ || arguments.outputs.size() != outputs_) {
+    if (arguments.inputs.size() != input_count() || arguments.outputs.size() != output_count()) {
       return internal_error("launch " + name() + ": " + std::to_string(arguments.inputs.size()) +
                             " inputs and " + std::to_string(arguments.outputs.size()) +
-                            " outputs (it takes " + std::to_string(inputs_) + " and " +
-                            std::to_string(outputs_) + ")");
+                            " outputs (it takes " + std::to_string(input_count()) + " and " +
+                            std::to_string(output_count()) + ")");
     }
-    const PhaseEntry entry = kernel_->entry(0);
     const auto run = [&](std::int64_t begin, std::int64_t end) {
-      entry(arguments.inputs.data(), arguments.outputs.data(), arguments.workspace,
-            begin * kFlatUnit, std::min(end * kFlatUnit, elements_));
+      phase_.run(arguments.inputs.data(), arguments.outputs.data(), arguments.workspace,
+                 begin * kFlatUnit, std::min(end * kFlatUnit, phase_.units));
     };
-    const double unit_seconds = kernel_->phases()[0].unit_seconds * kFlatUnit;
-    device::parallel_for((elements_ + kFlatUnit - 1) / kFlatUnit,
-                         static_cast<std::int64_t>(std::ceil(kPieceSeconds / unit_seconds)), run);
+    const double seconds = phase_.unit_seconds * kFlatUnit;
+    device::parallel_for((phase_.units + kFlatUnit - 1) / kFlatUnit,
+                         static_cast<std::int64_t>(std::ceil(device::kPieceSeconds / seconds)),
+                         run);
     return ok_status();
   }
   std::int64_t workspace_bytes() const override { return 0; }
   device::KernelOrigin origin() const override { return device::KernelOrigin::jit; }
   const std::string& name() const override { return kernel_->name(); }
+  std::span<const device::KernelPhase> phases() const override { return {&phase_, 1}; }
+  std::span<const void* const> tables() const override { return {}; }
+  std::size_t input_count() const override { return kernel_->input_count(); }
+  std::size_t output_count() const override { return kernel_->output_count(); }
 
  private:
-  std::shared_ptr<const PhasedKernel> kernel_;
-  std::int64_t elements_;
-  std::size_t inputs_, outputs_;
+  std::shared_ptr<const device::PhasedKernel> kernel_;
+  device::KernelPhase phase_;
 };
 
 }  // namespace plimsoll::jit

@@ -1,122 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/horizontal_kernel.h"
 
-#include <algorithm>
 #include <cstring>
 #include <unordered_map>
 
-#include "jit/flat_form.h"
 #include "runtime/base/alignment.h"
-#include "runtime/device/cpu/parallel.h"
+#include "runtime/device/cpu/joint_launch.h"
 #include "runtime/ir/horizontal_fusion.h"
 
 namespace plimsoll::jit {
 namespace {
 
-// A piece of work that is worth giving to another thread.
-constexpr double kPieceSeconds = 20e-6;
-// What it takes to begin with another part: its pointers, its scalars, its first misses.
-constexpr double kEntrySeconds = 50e-9;
-
-// Units [begin, end) of one phase of one part.
-struct Entry {
-  PhaseEntry run = nullptr;
-  std::int32_t part = 0;
-  std::int32_t unless_input = -1, unless_output = -1;
-  std::int64_t begin = 0, end = 0;
-};
-
-// Entries that may run in any order and at the same time, in pieces: piece i is entries
-// [pieces[i], pieces[i + 1]).
-struct Wave {
-  std::vector<Entry> entries;
-  std::vector<std::size_t> pieces{0};
-};
-
-class WaveWriter {
- public:
-  void add(Entry entry, double unit_seconds, std::int64_t unit) {
-    if (entry.end <= entry.begin) return;
-    seconds_ += kEntrySeconds;
-    const std::int64_t most =
-        std::max<std::int64_t>(1, static_cast<std::int64_t>(kPieceSeconds / unit_seconds) / unit) *
-        unit;
-    const std::int64_t end = entry.end;
-    while (entry.begin < end) {
-      entry.end = std::min(end, entry.begin + most);
-      wave_.entries.push_back(entry);
-      seconds_ += unit_seconds * static_cast<double>(entry.end - entry.begin);
-      if (seconds_ >= kPieceSeconds) close();
-      entry.begin = entry.end;
-    }
-  }
-  Wave finish() {
-    close();
-    return std::move(wave_);
-  }
-
- private:
-  void close() {
-    if (wave_.pieces.back() < wave_.entries.size()) wave_.pieces.push_back(wave_.entries.size());
-    seconds_ = 0;
-  }
-
-  Wave wave_;
-  double seconds_ = 0;
-};
+std::vector<const device::PhasedKernel*> kernels_of(const std::vector<HorizontalPart>& parts) {
+  std::vector<const device::PhasedKernel*> kernels;
+  for (const HorizontalPart& part : parts) kernels.push_back(part.kernel.get());
+  return kernels;
+}
 
 class HorizontalKernel final : public device::Kernel {
  public:
   HorizontalKernel(const ir::Instruction& fusion, std::vector<HorizontalPart> parts,
                    std::string name)
       : name_(std::move(name)),
-        input_count_(static_cast<std::size_t>(fusion.operand_count())),
-        output_count_(static_cast<std::size_t>(ir::leaf_count(fusion.shape()))) {
+        operand_count_(static_cast<std::size_t>(fusion.operand_count())),
+        result_count_(static_cast<std::size_t>(ir::leaf_count(fusion.shape()))),
+        launch_(kernels_of(parts)) {
     place_parts(fusion, parts);
-    list_work(parts);
     for (HorizontalPart& part : parts) kernels_.push_back(std::move(part.kernel));
   }
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
-    if (arguments.inputs.size() != input_count_ || arguments.outputs.size() != output_count_) {
+    if (arguments.inputs.size() != operand_count_ || arguments.outputs.size() != result_count_) {
       return internal_error("launch " + name_ + ": " + std::to_string(arguments.inputs.size()) +
                             " inputs and " + std::to_string(arguments.outputs.size()) +
-                            " outputs (it takes " + std::to_string(input_count_) + " and " +
-                            std::to_string(output_count_) + ")");
+                            " outputs (it takes " + std::to_string(operand_count_) + " and " +
+                            std::to_string(result_count_) + ")");
     }
+    const auto workspace = [&](std::int64_t offset) {
+      return static_cast<std::byte*>(arguments.workspace) + offset;
+    };
     std::vector<const void*> inputs(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const Source& source = inputs_[i];
-      inputs[i] = source.table != nullptr
-                      ? source.table->bytes().data()
-                      : arguments.inputs[static_cast<std::size_t>(source.input)];
+      if (inputs_[i] >= 0) inputs[i] = arguments.inputs[static_cast<std::size_t>(inputs_[i])];
     }
+    launch_.fill_tables(inputs);
     std::vector<void*> outputs(outputs_.size());
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       // A result that nobody takes is written beside the workspaces.
       outputs[i] = outputs_[i].output >= 0
                        ? arguments.outputs[static_cast<std::size_t>(outputs_[i].output)]
-                       : static_cast<std::byte*>(arguments.workspace) + outputs_[i].workspace;
+                       : workspace(outputs_[i].workspace);
     }
-    for (const Wave& wave : waves_) {
-      const auto run = [&](std::int64_t begin, std::int64_t end) {
-        const std::size_t last = wave.pieces[static_cast<std::size_t>(end)];
-        for (std::size_t i = wave.pieces[static_cast<std::size_t>(begin)]; i < last; ++i) {
-          const Entry& entry = wave.entries[i];
-          const Part& part = parts_[static_cast<std::size_t>(entry.part)];
-          const void* const* part_inputs = inputs.data() + part.inputs;
-          void* const* part_outputs = outputs.data() + part.outputs;
-          if (entry.unless_input >= 0 &&
-              part_inputs[entry.unless_input] == part_outputs[entry.unless_output]) {
-            continue;
-          }
-          entry.run(part_inputs, part_outputs,
-                    static_cast<std::byte*>(arguments.workspace) + part.workspace, entry.begin,
-                    entry.end);
-        }
-      };
-      device::parallel_for(static_cast<std::int64_t>(wave.pieces.size()) - 1, 1, run);
-    }
+    std::vector<void*> workspaces;
+    for (const std::int64_t offset : workspaces_) workspaces.push_back(workspace(offset));
+    launch_.run(inputs, outputs, workspaces);
     for (const Copy& copy : copies_) {
       std::memcpy(arguments.outputs[static_cast<std::size_t>(copy.to)],
                   arguments.outputs[static_cast<std::size_t>(copy.from)], copy.bytes);
@@ -128,15 +65,6 @@ class HorizontalKernel final : public device::Kernel {
   const std::string& name() const override { return name_; }
 
  private:
-  // Where a part's pointers begin.
-  struct Part {
-    std::size_t inputs = 0, outputs = 0;
-    std::int64_t workspace = 0;
-  };
-  struct Source {
-    int input = 0;
-    const ir::Literal* table = nullptr;
-  };
   struct Target {
     int output = -1;
     std::int64_t workspace = 0;  // where nobody takes it
@@ -151,17 +79,17 @@ class HorizontalKernel final : public device::Kernel {
   void place_parts(const ir::Instruction& fusion, const std::vector<HorizontalPart>& parts) {
     std::unordered_map<const ir::Instruction*, std::size_t> first_output;
     for (const HorizontalPart& part : parts) {
-      parts_.push_back({inputs_.size(), outputs_.size(), workspace_bytes_});
+      workspaces_.push_back(workspace_bytes_);
       workspace_bytes_ += aligned_bytes(part.kernel->workspace_bytes());
       for (const ir::Instruction* operand : part.fusion->operands()) {
-        inputs_.push_back({static_cast<int>(operand->attributes().parameter_number), nullptr});
+        inputs_.push_back(static_cast<int>(operand->attributes().parameter_number));
       }
-      for (const auto& table : part.kernel->tables()) inputs_.push_back({-1, table.get()});
+      inputs_.resize(inputs_.size() + part.kernel->tables().size(), -1);
       first_output.emplace(part.fusion, outputs_.size());
       outputs_.resize(outputs_.size() +
                       static_cast<std::size_t>(ir::leaf_count(part.fusion->shape())));
     }
-    for (int leaf = 0; leaf < static_cast<int>(output_count_); ++leaf) {
+    for (int leaf = 0; leaf < static_cast<int>(result_count_); ++leaf) {
       const ir::PartResult result = ir::horizontal_result(fusion, leaf);
       Target& target =
           outputs_[first_output.at(result.part) + static_cast<std::size_t>(result.leaf)];
@@ -183,35 +111,16 @@ class HorizontalKernel final : public device::Kernel {
     }
   }
 
-  void list_work(const std::vector<HorizontalPart>& parts) {
-    std::size_t most_phases = 0;
-    for (const HorizontalPart& part : parts) {
-      most_phases = std::max(most_phases, part.kernel->phases().size());
-    }
-    for (std::size_t p = 0; p < most_phases; ++p) {
-      WaveWriter writer;
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (p >= parts[i].kernel->phases().size()) continue;
-        const Phase& phase = parts[i].kernel->phases()[p];
-        const bool flat = parts[i].elements > 0;
-        const std::int64_t units = flat ? parts[i].elements : phase.units;
-        writer.add({parts[i].kernel->entry(p), static_cast<std::int32_t>(i), phase.unless_input,
-                    phase.unless_output, 0, units},
-                   phase.unit_seconds, flat ? kFlatUnit : 1);
-      }
-      waves_.push_back(writer.finish());
-    }
-  }
-
   std::string name_;
-  std::size_t input_count_, output_count_;
+  std::size_t operand_count_, result_count_;
   std::int64_t workspace_bytes_ = 0;
-  std::vector<Part> parts_;
-  std::vector<Source> inputs_;   // of all parts, one after the other
-  std::vector<Target> outputs_;  // the same
-  std::vector<Wave> waves_;
+  std::vector<std::int64_t> workspaces_;  // per part
+  // Of all parts, one after the other. Inputs are operands' numbers; -1: a table.
+  std::vector<int> inputs_;
+  std::vector<Target> outputs_;
   std::vector<Copy> copies_;
-  std::vector<std::shared_ptr<const PhasedKernel>> kernels_;
+  std::vector<std::shared_ptr<const device::PhasedKernel>> kernels_;
+  device::JointLaunch launch_;
 };
 
 }  // namespace

@@ -9,11 +9,11 @@
 #include "jit/jit.h"
 #include "jit/kernel_code.h"
 #include "runtime/base/status.h"
+#include "runtime/device/phased_kernel.h"
 
 namespace plimsoll::jit {
 
-using PhaseEntry = void (*)(const void* const* inputs, void* const* outputs, void* workspace,
-                            std::int64_t begin, std::int64_t end);
+using device::PhaseEntry;
 
 // Machine code in memory, one entry per phase; freed with the last reference.
 class NativeCode {

@@ -36,6 +36,8 @@ struct KernelArguments {
   void* workspace = nullptr;
 };
 
+class PhasedKernel;
+
 // An instruction made runnable. Immutable and thread-safe; the same inputs give the same bits at
 // every launch, whatever the number of threads.
 class Kernel {
@@ -46,6 +48,9 @@ class Kernel {
   virtual KernelOrigin origin() const = 0;
   // Says what it does, e.g. "fusion.exponential.add", "onednn.convolution.forward".
   virtual const std::string& name() const = 0;
+  // The same kernel with its phases in sight (phased_kernel.h), so that several may share a launch;
+  // null: it is launched alone.
+  virtual const PhasedKernel* phased() const { return nullptr; }
 };
 
 }  // namespace plimsoll::device

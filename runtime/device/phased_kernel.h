@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/device/kernel.h"
+
+namespace plimsoll::device {
+
+// Does units [begin, end) of a phase. Pointers are those of KernelArguments, with the kernel's
+// tables behind the inputs.
+using PhaseEntry = void (*)(const void* const* inputs, void* const* outputs, void* workspace,
+                            std::int64_t begin, std::int64_t end);
+
+// A piece of work that is worth giving to another thread.
+inline constexpr double kPieceSeconds = 20e-6;
+
+// One parallel loop of a kernel: units [0, units), which write disjoint memory.
+struct KernelPhase {
+  PhaseEntry run = nullptr;
+  std::int64_t units = 0;
+  std::int64_t cut = 1;     // the loop is cut at multiples of this
+  double unit_seconds = 0;  // estimate
+  // Not run when this input and this output are the same buffer; -1: always run.
+  int unless_input = -1, unless_output = -1;
+};
+
+// A kernel that is nothing but phases, each run when the one before it is over.
+class PhasedKernel : public Kernel {
+ public:
+  const PhasedKernel* phased() const final { return this; }
+  virtual std::span<const KernelPhase> phases() const = 0;
+  // Pointers that phases take after the launch's inputs. They live as long as the kernel.
+  virtual std::span<const void* const> tables() const = 0;
+  // Of a launch.
+  virtual std::size_t input_count() const = 0;
+  virtual std::size_t output_count() const = 0;
+};
+
+}  // namespace plimsoll::device
