@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adam's update of 200 parameters, in place: as horizontal fusion launches it against one kernel
-// per parameter, in one run. Mixes: biases (10 to 512 elements), layers (three biases or scales of
-// 10 to 256 elements to each matrix of 10 x 10 to 64 x 64), and the same with a matrix of 256 x 256
-// at every twentieth place. Prints one JSON object, times in microseconds (medians): of the
-// kernels alone, of whole runs of the executable, of compiling and planning; and what an empty
-// parallel loop takes.
+// Adam's update of 200 parameters, in place: in joint launches (as runs do it by default), kernel
+// by kernel, and as the pass `horizontal-fusion` writes it, in turns in one run. Mixes: biases (10
+// to 512 elements), layers (three biases or scales of 10 to 256 elements to each matrix of 10 x 10
+// to 64 x 64), and the same with a matrix of 256 x 256 at every twentieth place. Prints one JSON
+// object, times in microseconds (medians): of whole runs of the executable, of compiling, planning
+// and resolving; launches and peak; and what an empty parallel loop takes.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "benchmarks/arguments.h"
+#include "benchmarks/graphs/adam_update.h"
 #include "jit/jit.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/executor/executable.h"
+#include "runtime/executor/resolved_plan.h"
 #include "runtime/ir/text.h"
 #include "runtime/memory/budget.h"
 #include "runtime/passes/passes.h"
@@ -48,57 +50,10 @@ const std::vector<Mix>& mixes() {
   return all;
 }
 
-// Parameters 4i .. 4i + 3 are value, first and second moment and gradient of parameter i; the step
-// size comes last.
 std::string hlo_of(const Mix& mix) {
-  std::string header, lines, shapes, names;
-  const std::string step = std::to_string(4 * kParameters);
-  lines = "l = f32[] parameter(" + step +
-          ")\nb1 = f32[] constant(0.9)\nc1 = f32[] constant(0.1)\n" +
-          "b2 = f32[] constant(0.999)\nc2 = f32[] constant(0.001)\ne = f32[] constant(1e-8)\n";
-  for (int i = 0; i < kParameters; ++i) {
-    const std::string n = std::to_string(i), s = "f32[" + mix.dims(i) + "]";
-    const auto line = [&](const std::string& name, const std::string& rest) {
-      lines += name + n + " = " + s + " " + rest + "\n";
-    };
-    const auto spread = [&](const std::string& name, const std::string& scalar) {
-      line(name, "broadcast(" + scalar + "), dimensions={}");
-    };
-    const auto two = [&](const std::string& name, const char* op, const std::string& x,
-                         const std::string& y) {
-      line(name, std::string(op) + "(" + x + n + ", " + y + n + ")");
-    };
-    const char* const inputs[] = {"p", "m", "v", "g"};
-    for (int k = 0; k < 4; ++k) {
-      line(inputs[k], "parameter(" + std::to_string(4 * i + k) + ")");
-    }
-    spread("bb1_", "b1");
-    spread("cc1_", "c1");
-    spread("bb2_", "b2");
-    spread("cc2_", "c2");
-    spread("ee_", "e");
-    spread("ll_", "l");
-    two("m1_", "multiply", "m", "bb1_");
-    two("m2_", "multiply", "g", "cc1_");
-    two("mm_", "add", "m1_", "m2_");
-    two("gg_", "multiply", "g", "g");
-    two("v1_", "multiply", "v", "bb2_");
-    two("v2_", "multiply", "gg_", "cc2_");
-    two("vv_", "add", "v1_", "v2_");
-    line("r_", "sqrt(vv_" + n + ")");
-    two("d_", "add", "r_", "ee_");
-    two("q_", "divide", "mm_", "d_");
-    two("u_", "multiply", "q_", "ll_");
-    two("pp_", "subtract", "p", "u_");
-    shapes += (i > 0 ? ", " : "") + s + ", " + s + ", " + s;
-    names += (i > 0 ? ", pp_" : "pp_") + n + ", mm_" + n + ", vv_" + n;
-    for (int k = 0; k < 3; ++k) {
-      header += (header.empty() ? "{" : ", {") + std::to_string(3 * i + k) + "}: (" +
-                std::to_string(4 * i + k) + ", {})";
-    }
-  }
-  return "HloModule step, input_output_alias={" + header + "}\nENTRY e {\n" + lines + "ROOT r = (" +
-         shapes + ") tuple(" + names + ")\n}\n";
+  std::vector<std::string> dims;
+  for (int i = 0; i < kParameters; ++i) dims.push_back(mix.dims(i));
+  return graphs::adam_update(dims);
 }
 
 double microseconds(const std::function<void()>& body) {
@@ -123,130 +78,114 @@ T value(Result<T> result) {
   return std::move(result).value();
 }
 
-// One way to run the step.
-struct Variant {
+// The step as one program, with its buffers.
+struct Prepared {
   std::shared_ptr<const executor::Program> program;
   std::shared_ptr<const executor::Executable> executable;
-  double compile = 0, plan = 0;
-  int launches = 0;
+  double compile = 0, plan = 0, resolve = 0;
   std::int64_t functions = 0;
   std::vector<std::vector<float>> buffers;  // per parameter
   std::vector<void*> arguments, outputs;
-  // What a launch needs, without the executor.
-  struct Launch {
-    const device::Kernel* kernel;
-    std::vector<const void*> inputs;
-    std::vector<void*> outputs;
-    std::vector<std::byte> workspace;
-  };
-  std::vector<Launch> launch_list;
-  std::vector<double> kernel_times, run_times;
 };
 
-Variant prepare(const Mix& mix, bool horizontal, memory::Budget& budget) {
-  Variant variant;
+Prepared prepare(const Mix& mix, bool horizontal, memory::Budget& budget) {
+  Prepared made;
   auto module = value(ir::parse_module(hlo_of(mix), "step"));
   for (const auto& pass : passes::all_passes()) {
     if (pass.name == "horizontal-fusion" && !horizontal) continue;
     if (const auto changed = pass.run(*module); !changed.ok()) stop(changed.status());
   }
   auto compiler = value(jit::Compiler::create());
-  variant.compile = microseconds([&] {
-    variant.program = value(executor::Program::create(std::move(module), *compiler, false));
+  made.compile = microseconds([&] {
+    made.program = value(executor::Program::create(std::move(module), *compiler, false));
   });
-  variant.functions = compiler->statistics().kernels_compiled;
-  variant.plan = microseconds([&] {
-    variant.executable = value(executor::Executable::create(variant.program, {}, budget));
-  });
-  const ir::Computation& entry = *variant.program->module().entry();
-  for (const ir::Instruction* parameter : entry.parameters()) {
+  made.functions = compiler->statistics().kernels_compiled;
+  made.plan = microseconds(
+      [&] { made.executable = value(executor::Executable::create(made.program, {}, budget)); });
+  std::vector<double> resolves;
+  for (int i = 0; i < 11; ++i) {
+    resolves.push_back(microseconds(
+        [&] { (void)value(executor::resolve(*made.program, made.executable->plan())); }));
+  }
+  made.resolve = median(resolves);
+  for (const ir::Instruction* parameter : made.program->module().entry()->parameters()) {
     const auto count = static_cast<std::size_t>(parameter->shape().element_count());
-    auto& buffer = variant.buffers.emplace_back(count + 16);
+    auto& buffer = made.buffers.emplace_back(count + 16);
     for (std::size_t i = 0; i < count; ++i) {
-      buffer[i] = static_cast<float>((i * 2654435761u + variant.buffers.size()) % 1024) / 1024;
+      buffer[i] = static_cast<float>((i * 2654435761u + made.buffers.size()) % 1024) / 1024;
     }
-    variant.arguments.push_back(buffer.data());
+    made.arguments.push_back(buffer.data());
   }
   for (int i = 0; i < kParameters; ++i) {
     for (int k = 0; k < 3; ++k) {
-      variant.outputs.push_back(variant.arguments[static_cast<std::size_t>(4 * i + k)]);
+      made.outputs.push_back(made.arguments[static_cast<std::size_t>(4 * i + k)]);
     }
   }
   // Every result lies in the buffer of its parameter.
-  for (std::size_t leaf = 0; leaf < variant.outputs.size(); ++leaf) {
-    const int parameter = variant.executable->output_parameter(static_cast<int>(leaf));
+  for (std::size_t leaf = 0; leaf < made.outputs.size(); ++leaf) {
+    const int parameter = made.executable->output_parameter(static_cast<int>(leaf));
     if (parameter < 0 ||
-        variant.arguments[static_cast<std::size_t>(parameter)] != variant.outputs[leaf]) {
+        made.arguments[static_cast<std::size_t>(parameter)] != made.outputs[leaf]) {
       stop(internal_error("a result is not in place"));
     }
   }
-  for (const auto& instruction : entry.instructions()) {
-    const device::Kernel* kernel = variant.program->kernel(*instruction);
-    if (kernel == nullptr) continue;
-    ++variant.launches;
-    Variant::Launch launch{kernel, {}, {}, {}};
-    launch.workspace.resize(static_cast<std::size_t>(kernel->workspace_bytes()));
-    for (const ir::Instruction* operand : instruction->operands()) {
-      launch.inputs.push_back(
-          variant.arguments[static_cast<std::size_t>(operand->attributes().parameter_number)]);
-    }
-    launch.outputs.resize(static_cast<std::size_t>(ir::leaf_count(instruction->shape())));
-    const auto& results = entry.root()->operands();
-    for (std::size_t leaf = 0; leaf < results.size(); ++leaf) {
-      if (results[leaf]->operand(0) != instruction.get()) continue;
-      launch.outputs[static_cast<std::size_t>(results[leaf]->attributes().tuple_index)] =
-          variant.outputs[leaf];
-    }
-    variant.launch_list.push_back(std::move(launch));
-  }
-  return variant;
+  return made;
 }
 
-void run_kernels(Variant& variant, device::Stream& stream) {
-  for (Variant::Launch& launch : variant.launch_list) {
-    const Status status =
-        launch.kernel->launch(stream, {launch.inputs, launch.outputs, launch.workspace.data()});
-    if (!status.ok()) stop(status);
-  }
-}
+// One way to run it.
+struct Variant {
+  const char* name;
+  Prepared* step;
+  bool joint;
+  std::vector<double> times = {};
+};
 
 nlohmann::json report_of(const Variant& variant) {
-  return {{"launches", variant.launches},
-          {"functions_compiled", variant.functions},
-          {"compile_us", variant.compile},
-          {"plan_us", variant.plan},
-          {"kernels_us", median(variant.kernel_times)},
-          {"run_us", median(variant.run_times)}};
+  const Prepared& step = *variant.step;
+  const executor::LaunchCounts counts = step.executable->launches();
+  return {{"launches", variant.joint ? counts.launches : counts.kernels},
+          {"functions_compiled", step.functions},
+          {"peak_bytes", step.executable->plan().peak_bytes},
+          {"compile_us", step.compile},
+          {"plan_us", step.plan},
+          {"resolve_us", step.resolve},
+          {"run_us", median(variant.times)}};
 }
 
 nlohmann::json measure(const Mix& mix, memory::Budget& budget, device::Stream& stream) {
-  Variant together = prepare(mix, true, budget), apart = prepare(mix, false, budget);
+  // Each has buffers of its own, so that none finds them in the caches because another one ran.
+  Prepared first = prepare(mix, false, budget), second = prepare(mix, false, budget);
+  Prepared fused = prepare(mix, true, budget);
+  std::vector<Variant> variants = {
+      {"joint", &first, true}, {"apart", &second, false}, {"horizontal", &fused, true}};
   std::int64_t bytes = 0;
-  for (const auto& buffer : together.buffers) bytes += static_cast<std::int64_t>(buffer.size() * 4);
+  for (const auto& buffer : first.buffers) bytes += static_cast<std::int64_t>(buffer.size() * 4);
+  for (const Variant& variant : variants) {
+    variant.step->executable->enable_joint_launches(variant.joint);
+  }
   for (int i = 0; i < kRepeats + 2; ++i) {
-    for (Variant* variant : {&together, &apart}) {
-      const double kernels = microseconds([&] { run_kernels(*variant, stream); });
+    for (Variant& variant : variants) {
+      Prepared& step = *variant.step;
       const double run = microseconds([&] {
-        const Status status =
-            variant->executable->run(stream, budget, {variant->arguments, variant->outputs});
+        const Status status = step.executable->run(stream, budget, {step.arguments, step.outputs});
         if (!status.ok()) stop(status);
       });
-      if (i < 2) continue;
-      variant->kernel_times.push_back(kernels);
-      variant->run_times.push_back(run);
+      if (i >= 2) variant.times.push_back(run);
     }
   }
-  for (std::size_t i = 0; i < together.buffers.size(); ++i) {
-    if (std::memcmp(together.buffers[i].data(), apart.buffers[i].data(),
-                    together.buffers[i].size() * sizeof(float)) != 0) {
-      stop(internal_error("results differ"));
+  nlohmann::json report = {{"bytes", bytes}};
+  for (const Variant& variant : variants) {
+    for (std::size_t i = 0; i < first.buffers.size(); ++i) {
+      if (std::memcmp(variant.step->buffers[i].data(), first.buffers[i].data(),
+                      first.buffers[i].size() * sizeof(float)) != 0) {
+        stop(internal_error("results differ"));
+      }
     }
+    report[variant.name] = report_of(variant);
   }
-  nlohmann::json report = {
-      {"bytes", bytes}, {"horizontal", report_of(together)}, {"separate", report_of(apart)}};
-  for (const char* what : {"kernels_us", "run_us", "compile_us"}) {
-    report[std::string("speedup_") + what] =
-        report["separate"][what].get<double>() / report["horizontal"][what].get<double>();
+  for (const char* name : {"joint", "horizontal"}) {
+    report[std::string("speedup_") + name] =
+        report["apart"]["run_us"].get<double>() / report[name]["run_us"].get<double>();
   }
   return report;
 }

@@ -95,10 +95,14 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json["host_peak_bytes"] = tier_peak(tiers.host.get());
   output.json["disk_peak_bytes"] = tier_peak(tiers.disk.get());
   output.json["replans"] = (*current)->replans();
+  const executor::LaunchCounts launches = executable->launches();
+  output.json["launched_kernels"] = launches.kernels;
+  output.json["launches"] = launches.launches;
   output.json["seconds"] = seconds;
   output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
   output.text += "measured peak    " + format_bytes(measured) + " (" + std::to_string(measured) +
-                 ")\nseconds         ";
+                 ")\nlaunches         " + std::to_string(launches.launches) + " of " +
+                 std::to_string(launches.kernels) + " kernels\nseconds         ";
   for (const double value : seconds) {
     char number[32];
     std::snprintf(number, sizeof number, " %.6f", value);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "runtime/base/environment.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
@@ -28,6 +29,7 @@ struct Executable::Impl {
   std::vector<int> output_parameter;                   // per result leaf
   std::vector<planner::ParameterResidency> residency;  // per parameter leaf
   std::atomic<bool> profiling{false};
+  std::atomic<bool> joint_launches{true};
   std::mutex profile_mutex;  // guards resolution.measurements
   std::atomic<bool> sampling{false};
   std::atomic<std::uint32_t> runs{0};
@@ -162,6 +164,8 @@ Result<std::shared_ptr<const Executable>> Executable::create(
   Impl& impl = *executable->impl_;
   PLIMSOLL_ASSIGN_OR_RETURN(impl.resolution, resolve(*executable->program_, *executable->plan_));
   impl.residency = std::move(residency);
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string launches, choice_variable(Variable::launches));
+  impl.joint_launches = launches == "joint";
   for (const planner::BufferId id : executable->plan_->results) {
     int parameter = -1;
     if (id >= 0) {
@@ -207,7 +211,8 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
   const bool profiling = impl_->profiling.load(std::memory_order_relaxed);
   const bool sampled = impl_->sampling.load(std::memory_order_relaxed) &&
                        is_sampled(impl_->runs.fetch_add(1, std::memory_order_relaxed));
-  const Observation observation{profiling || sampled, impl_->fail_launch.exchange(0)};
+  const Observation observation{profiling || sampled, impl_->joint_launches.load(),
+                                impl_->fail_launch.exchange(0)};
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
   Run run(stream, constant_base, transfers, observation, impl_->resolution.measurements.size());
   const Status status =
@@ -278,6 +283,8 @@ void Executable::clear_profile() const {
 
 void Executable::enable_profile(bool on) const { impl_->profiling.store(on); }
 void Executable::enable_sampling(bool on) const { impl_->sampling.store(on); }
+void Executable::enable_joint_launches(bool on) const { impl_->joint_launches.store(on); }
+LaunchCounts Executable::launches() const { return impl_->resolution.launches; }
 void Executable::fail_launch(std::int64_t n) const { impl_->fail_launch.store(n); }
 
 }  // namespace plimsoll::executor

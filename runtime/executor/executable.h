@@ -42,6 +42,12 @@ struct Measurement : ProfileEntry {
   planner::Codec codec;                                 // encode, decode
 };
 
+// How many kernels a run launches, and in how many launches: steps of callees once, however often
+// they run.
+struct LaunchCounts {
+  std::int64_t kernels = 0, launches = 0;
+};
+
 // The program's kernels: the optimized module and one kernel per distinct instruction. Plans for
 // different limits share it. Immutable after creation; thread-safe.
 class Program {
@@ -163,6 +169,12 @@ class Executable {
   void clear_profile() const;
   // Profiling reads the clock around every step; off by default.
   void enable_profile(bool on) const;
+  // Small kernels that do not depend on each other run in one launch (launch_order.h), except where
+  // each step is timed. Off: one by one, in the plan's order, with the same bits. On by default,
+  // unless PLIMSOLL_LAUNCHES says `apart`.
+  void enable_joint_launches(bool on) const;
+  // With joint launches on.
+  LaunchCounts launches() const;
   // Fault injection for tests: the n-th kernel launch of the next run (1 = first) fails.
   void fail_launch(std::int64_t n) const;
   // Measures some of the runs for Program::costs: not the first, whose memory is new to the

@@ -9,6 +9,7 @@
 
 #include "kernels/codec.h"
 #include "runtime/base/alignment.h"
+#include "runtime/executor/launch_order.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -38,6 +39,7 @@ class Resolver {
   std::int32_t measurement(const planner::Step& step, const planner::SlicedState& state,
                            const ResolvedPlan& plan);
   std::int32_t number(Measurement made);
+  void join_launches(ResolvedPlan& out);
 
   const Program& program_;
   Resolution result_;
@@ -50,6 +52,34 @@ class Resolver {
 
 const ir::Shape& leaf_shape(const planner::Step& step) {
   return *ir::leaves(step.instruction->shape())[static_cast<std::size_t>(step.leaf)];
+}
+
+// Kernels that move more than this take so long that a launch of their own costs them next to
+// nothing.
+constexpr std::int64_t kMostBytes = 2 << 20;
+
+bool may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) {
+  if ((step.kind != StepKind::compute && step.kind != StepKind::recompute) ||
+      step.kernel == nullptr || step.kernel->phased() == nullptr) {
+    return false;
+  }
+  const device::PhasedKernel& kernel = *step.kernel->phased();
+  if (kernel.input_count() != static_cast<std::size_t>(step.input_count) ||
+      kernel.output_count() != static_cast<std::size_t>(step.output_count)) {
+    return false;  // launched alone, it says what is wrong
+  }
+  // Orders that the program asks for are kept to the letter.
+  if (!step.instruction->control_predecessors().empty() ||
+      !step.instruction->control_successors().empty()) {
+    return false;
+  }
+  std::int64_t bytes = 0;
+  const std::int32_t count = step.input_count + step.output_count;
+  for (std::int32_t i = 0; i < count; ++i) {
+    const planner::BufferId id = plan.ids[static_cast<std::size_t>(step.inputs + i)];
+    if (id >= 0) bytes += plan.bytes[static_cast<std::size_t>(id)];
+  }
+  return bytes <= kMostBytes;
 }
 
 Result<const device::Kernel*> Resolver::codec_kernel(const planner::Step& step) {
@@ -163,7 +193,36 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
     out.bytes.push_back(bytes);
   }
   for (const planner::Step& step : plan.steps) PLIMSOLL_RETURN_IF_ERROR(resolve_step(step, out));
+  join_launches(out);
   return &out;
+}
+
+void Resolver::join_launches(ResolvedPlan& out) {
+  std::vector<char> may_join;
+  for (const ResolvedStep& step : out.steps)
+    may_join.push_back(may_share_launch(step, out) ? 1 : 0);
+  const LaunchOrder order = order_launches(*out.plan, may_join);
+  out.launch_steps = order.steps;
+  std::int32_t begin = 0;
+  for (const std::int32_t end : order.ends) {
+    ResolvedLaunch launch{begin, end - begin, -1};
+    if (launch.step_count > 1) {
+      std::vector<const device::PhasedKernel*> parts;
+      for (std::int32_t i = begin; i < end; ++i) {
+        const auto step = static_cast<std::size_t>(order.steps[static_cast<std::size_t>(i)]);
+        parts.push_back(out.steps[step].kernel->phased());
+      }
+      launch.joint = static_cast<std::int32_t>(out.joint_launches.size());
+      out.joint_launches.emplace_back(parts);
+    }
+    const auto first = static_cast<std::size_t>(order.steps[static_cast<std::size_t>(begin)]);
+    if (out.steps[first].kernel != nullptr) {
+      ++result_.launches.launches;
+      result_.launches.kernels += launch.step_count;
+    }
+    out.launches.push_back(launch);
+    begin = end;
+  }
 }
 
 Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {

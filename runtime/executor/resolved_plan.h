@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/device/cpu/joint_launch.h"
 #include "runtime/executor/executable.h"
 
 namespace plimsoll::executor {
@@ -29,9 +30,20 @@ struct ResolvedSlicedState {
   std::int32_t measurement = -1;  // of Resolution::measurements
 };
 
+// What runs at one time: a step, or several whose kernels share a launch.
+struct ResolvedLaunch {
+  std::int32_t steps = 0, step_count = 0;  // range of ResolvedPlan::launch_steps
+  std::int32_t joint = -1;                 // of ResolvedPlan::joint_launches; -1: a step alone
+};
+
 struct ResolvedPlan {
   const planner::Plan* plan = nullptr;
   std::vector<ResolvedStep> steps;
+  // The steps again, but those of kind `free`, as a run takes them that does not look at each of
+  // them (launch_order.h).
+  std::vector<ResolvedLaunch> launches;
+  std::vector<std::int32_t> launch_steps;
+  std::vector<device::JointLaunch> joint_launches;
   std::vector<planner::BufferId> ids;
   std::vector<const ResolvedPlan*> callees;
   std::vector<ResolvedSlicedState> sliced;
@@ -62,6 +74,7 @@ struct Resolution {
   std::vector<Constant> constants;  // of all plans, each once
   std::int64_t constant_bytes = 0;
   std::vector<Measurement> measurements;  // one per thing that steps do, times all zero
+  LaunchCounts launches;
   // The encoders and decoders of the plan's steps.
   std::vector<std::shared_ptr<const device::Kernel>> codecs;
 };

@@ -35,19 +35,57 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
         break;
     }
   }
-  for (const ResolvedStep& step : plan.steps) {
-    PLIMSOLL_RETURN_IF_ERROR(observing_ ? observe_step(plan, step, frame)
-                                        : run_step(plan, step, frame));
+  if (observation_.profile || !observation_.joint_launches) {
+    for (const ResolvedStep& step : plan.steps) {
+      PLIMSOLL_RETURN_IF_ERROR(observe_step(plan, step, frame));
+    }
+  } else {
+    for (const ResolvedLaunch& launch : plan.launches) {
+      if (launch.joint >= 0) {
+        PLIMSOLL_RETURN_IF_ERROR(run_joint(plan, launch, frame));
+        continue;
+      }
+      const auto alone =
+          static_cast<std::size_t>(plan.launch_steps[static_cast<std::size_t>(launch.steps)]);
+      PLIMSOLL_RETURN_IF_ERROR(run_step(plan, plan.steps[alone], frame));
+    }
   }
   if (addresses_out != nullptr) *addresses_out = std::move(frame.addresses);
   return ok_status();
 }
 
-Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
-  if (step.kernel != nullptr && observation_.fail_launch > 0 && --observation_.fail_launch == 0) {
-    return unavailable("launching '" + step.kernel->name() + "' for '" + step.instruction->name() +
-                       "': failure injected by the test hook");
+Status Run::count_launch(const ResolvedStep& step) {
+  if (observation_.fail_launch == 0 || --observation_.fail_launch > 0) return ok_status();
+  return unavailable("launching '" + step.kernel->name() + "' for '" + step.instruction->name() +
+                     "': failure injected by the test hook");
+}
+
+Status Run::run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame) {
+  const device::JointLaunch& joint = plan.joint_launches[static_cast<std::size_t>(launch.joint)];
+  const auto address = [&](planner::BufferId id) {
+    return id < 0 ? nullptr : frame.addresses[static_cast<std::size_t>(id)];
+  };
+  inputs_.resize(joint.input_count());
+  outputs_.resize(joint.output_count());
+  workspaces_.resize(static_cast<std::size_t>(launch.step_count));
+  std::size_t input = 0, output = 0;
+  for (std::size_t part = 0; part < workspaces_.size(); ++part) {
+    const auto at = plan.launch_steps[static_cast<std::size_t>(launch.steps) + part];
+    const ResolvedStep& step = plan.steps[static_cast<std::size_t>(at)];
+    PLIMSOLL_RETURN_IF_ERROR(count_launch(step));
+    const planner::BufferId* id = plan.ids.data() + step.inputs;
+    for (int i = 0; i < step.input_count; ++i) inputs_[input++] = address(*id++);
+    input += step.kernel->phased()->tables().size();
+    id = plan.ids.data() + step.outputs;
+    for (int i = 0; i < step.output_count; ++i) outputs_[output++] = address(*id++);
+    workspaces_[part] = address(step.workspace);
   }
+  joint.fill_tables(inputs_);
+  joint.run(inputs_, outputs_, workspaces_);
+  return ok_status();
+}
+
+Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
   if (measured_.empty() || step.measurement < 0) return run_step(plan, step, frame);
   PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
   const auto start = std::chrono::steady_clock::now();
@@ -124,6 +162,7 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
         !upload ? device::CopyKind::device_to_device : device::CopyKind::host_to_device);
   }
   if (step.kernel != nullptr) {
+    PLIMSOLL_RETURN_IF_ERROR(count_launch(step));
     const device::KernelArguments arguments{
         std::span<const void* const>(const_cast<const void* const*>(pointers), inputs.size()),
         outputs, workspace};

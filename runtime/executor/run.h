@@ -20,9 +20,10 @@ struct Base {
   std::int64_t host = 0, disk = 0;  // offsets in the run's blocks
 };
 
-// What a run notes while it goes, besides its results; both slow it down.
+// What a run notes while it goes, besides its results, and how it goes.
 struct Observation {
-  bool profile = false;
+  bool profile = false;          // steps are run one by one
+  bool joint_launches = true;    // where they are not profiled
   std::int64_t fail_launch = 0;  // the n-th kernel launch fails; 0: none
 };
 
@@ -35,7 +36,6 @@ class Run {
         constants_(constants),
         transfers_(transfers),
         observation_(observation),
-        observing_(observation.profile || observation.fail_launch > 0),
         measured_(observation.profile ? measurements : 0) {}
 
   Status run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
@@ -49,6 +49,9 @@ class Run {
     Base base;
     std::vector<void*> addresses;  // per buffer; null for those of other tiers
   };
+  // The test hook: is this the launch that fails?
+  Status count_launch(const ResolvedStep& step);
+  Status run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame);
   Status observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status run_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
@@ -68,8 +71,10 @@ class Run {
   const std::byte* constants_;
   Transfers& transfers_;
   Observation observation_;
-  const bool observing_;
   std::vector<MeasuredTime> measured_;
+  // Of a joint launch, kept from one to the next.
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_, workspaces_;
   // When what was measured ran, until `measured` has compared it with the transfers.
   using Clock = std::chrono::steady_clock;
   struct Ran {

@@ -121,7 +121,12 @@ std::string report_json(const Context& context) {
   add_limit(fields, "limit_bytes", cut.limit_bytes);
   add_limit(fields, "available_bytes", cut.available_bytes);
   if (cut.floor_bytes > 0) fields.add("floor_bytes", cut.floor_bytes);
-  if (cut.executable != nullptr) fields.join(plan_json_fields(cut.executable->plan()));
+  if (cut.executable != nullptr) {
+    const executor::LaunchCounts launches = cut.executable->launches();
+    fields.join(plan_json_fields(cut.executable->plan()))
+        .add("launched_kernels", launches.kernels)
+        .add("launches", launches.launches);
+  }
   if (cut.current != nullptr) {
     const auto expected = cut.current->expectation();
     fields.add("expected_seconds", expected.seconds)

@@ -9,6 +9,8 @@
 
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
+#include "runtime/executor/resolved_plan.h"
+#include "tests/executor/launch_check.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -23,7 +25,28 @@ struct LimitedRun {
   planner::StepCounts counts;
   double predicted_seconds = 0;
   bool slices = false;
+  int joint_launches = 0;
 };
+
+// Of the plan and its callees.
+std::string check_launches(const Executable& executable, int& joint_launches) {
+  const auto resolution = executor::resolve(executable.program(), executable.plan());
+  if (!resolution.ok()) return resolution.status().to_string();
+  for (const auto& plan : resolution->plans) {
+    std::vector<char> may_join;
+    for (const executor::ResolvedStep& step : plan->steps) {
+      may_join.push_back(step.kernel != nullptr && step.kernel->phased() != nullptr ? 1 : 0);
+    }
+    executor::LaunchOrder order{plan->launch_steps, {}};
+    for (const executor::ResolvedLaunch& launch : plan->launches) {
+      order.ends.push_back(launch.steps + launch.step_count);
+      if (launch.joint >= 0) ++joint_launches;
+    }
+    const std::string error = check_launch_order(*plan->plan, may_join, order);
+    if (!error.empty()) return plan->plan->computation->name() + ": " + error;
+  }
+  return {};
+}
 
 // At fixed speeds: plans do not depend on the machine.
 std::shared_ptr<memory::Tiers> make_tiers(const LimitOptions& options, std::string& error) {
@@ -87,6 +110,14 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
     return run;
   }
   run.result = std::move(result).value();
+  run.error = check_launches(**executable, run.joint_launches);
+  if (!run.error.empty()) return run;
+  (*executable)->enable_joint_launches(false);
+  const auto apart = executor::run_on_host(**executable, *budget, arguments);
+  if (!apart.ok() || !(*apart == run.result)) {
+    run.error = "other bits with kernels one by one";
+    return run;
+  }
   run.peak_bytes = plan.peak_bytes;
   run.measured_bytes = budget->statistics().peak_bytes;
   run.counts = plan.counts;
@@ -174,6 +205,7 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
       if (run.counts.encode > 0) ++report->encoding_plans;
       if (run.counts.swap_out > 0) ++report->swapping_plans;
       if (run.slices) ++report->slicing_plans;
+      report->joint_launches += run.joint_launches;
     }
   }
   if (seed % 4 == 0) {

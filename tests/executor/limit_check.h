@@ -17,7 +17,8 @@ struct LimitCheck {
   int limits = 0;             // runs under a limit
   int recomputing_plans = 0;  // of which recomputed something
   int encoding_plans = 0, swapping_plans = 0;
-  int slicing_plans = 0;  // with stacks of loops on other tiers, slice by slice
+  int joint_launches = 0;  // of several kernels, of all plans
+  int slicing_plans = 0;   // with stacks of loops on other tiers, slice by slice
   std::int64_t floor_bytes = 0, peak_bytes = 0;
 };
 
@@ -32,8 +33,10 @@ struct LimitOptions {
 // between floor and peak (drawn from `seed`) and just below the floor. Returns what broke, or an
 // empty string: every result has the bits of the unlimited run, every measured peak is at or under
 // its limit and is the plan's, on the other tiers too, every plan passes check_plan, predicted time
-// never rises with the limit, and one byte below the floor is refused with the floor's number; of
-// every fourth seed the same holds for the least floor over full and less fusion.
+// never rises with the limit, one byte below the floor is refused with the floor's number, and
+// kernels one by one, in the plan's order, give the same bits as in joint launches, which cross
+// nothing that they conflict with (launch_check.h); of every fourth seed the same holds for the
+// least floor over full and less fusion.
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
                          jit::Compiler& compiler, std::uint64_t seed, int limits,
                          const LimitOptions& options = {}, LimitCheck* report = nullptr);

@@ -70,6 +70,7 @@ std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, in
   totals.encoding_plans += report.encoding_plans;
   totals.swapping_plans += report.swapping_plans;
   totals.slicing_plans += report.slicing_plans;
+  totals.joint_launches += report.joint_launches;
   totals.floor_share += report.peak_bytes > 0 ? static_cast<double>(report.floor_bytes) /
                                                     static_cast<double>(report.peak_bytes)
                                               : 1;

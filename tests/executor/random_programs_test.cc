@@ -25,6 +25,7 @@ TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
   // Limits below the peak must have forced something.
   EXPECT_GT(totals.recomputing_plans + totals.swapping_plans + totals.encoding_plans,
             kSeedsPerShard / 2);
+  EXPECT_GT(totals.joint_launches, totals.limits);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0, kShards));

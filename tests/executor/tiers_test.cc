@@ -125,6 +125,10 @@ TEST_P(RewrittenPlans, GiveTheSameBits) {
     const auto result = executor::run_on_host(*executable, *budget, made.arguments);
     ASSERT_TRUE(result.ok()) << "seed " << seed << ": " << result.status().to_string();
     EXPECT_TRUE(*result == made.expected) << "seed " << seed;
+    executable->enable_joint_launches(false);
+    const auto apart = executor::run_on_host(*executable, *budget, made.arguments);
+    ASSERT_TRUE(apart.ok()) << "seed " << seed << ": " << apart.status().to_string();
+    EXPECT_TRUE(*apart == made.expected) << "seed " << seed;
     EXPECT_EQ(budget->tiers().host->statistics().peak_bytes, host);
     EXPECT_EQ(budget->tiers().disk->statistics().peak_bytes, disk);
     EXPECT_EQ(budget->tiers().host->statistics().used_bytes, 0);

@@ -10,10 +10,10 @@
 
 namespace plimsoll::device {
 
-// Several kernels in one launch, its parts. The work of all of them is listed in one table, of which
-// pieces of about equal time (a large part is in many, many small parts are in one) are shared out
-// among threads. Phases of one part keep their order: the first phases of all parts, then the
-// second ones, ... A part has the bits that it has alone. Immutable and thread-safe.
+// Several kernels in one launch, its parts. The work of all of them is listed in one table, of
+// which pieces of about equal time (a large part is in many, many small parts are in one) are
+// shared out among threads. Phases of one part keep their order: the first phases of all parts,
+// then the second ones, ... A part has the bits that it has alone. Immutable and thread-safe.
 class JointLaunch {
  public:
   // `parts` must outlive the launch.

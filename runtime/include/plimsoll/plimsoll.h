@@ -317,10 +317,11 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // host_bytes, disk_bytes,
 // predicted_seconds, unlimited_seconds, lower_bound_seconds, planning_seconds, compile_seconds,
 // step_seconds, recomputed_bytes, policy, steps{compute,recompute,...}, by_cause{parameters,...},
-// ops, parameters, outputs, cache ("hit" | "miss"), miss_reason, cuts, cache_hits, cache_misses;
-// with profiling on, also kernels[{name, origin, launches, recomputes, seconds, transfer_seconds,
-// bytes}], summed over the runs of this plan (of transfers, `seconds` is what the run waited).
-// Waits for what runs. The text lives until the next call with this context.
+// launched_kernels, launches (small kernels share them; loop bodies counted once), ops, parameters,
+// outputs, cache ("hit" | "miss"), miss_reason, cuts, cache_hits, cache_misses; with profiling on,
+// also kernels[{name, origin, launches, recomputes, seconds, transfer_seconds, bytes}], summed over
+// the runs of this plan (of transfers, `seconds` is what the run waited). Waits for what runs. The
+// text lives until the next call with this context.
 PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
 // Profiling reads the clock around every step of a plan. Off by default.
 PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Training steps whose small kernels share launches, as they do by default, against the same kernel
+// by kernel, in turns in one run: launches, milliseconds a step (medians), and the median of the
+// ratios of neighbouring steps (below 1: joint launches are faster). One JSON object on standard
+// output.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "benchmarks/arguments.h"
+#include "benchmarks/training_steps/workload.h"
+
+namespace {
+
+using nlohmann::ordered_json;
+using plimsoll::Context;
+using plimsoll::Tensor;
+using Clock = std::chrono::steady_clock;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// A network in training in a context of its own, and what its steps took.
+class Contestant {
+ public:
+  // `launches`: what PLIMSOLL_LAUNCHES says while the step is made ready to run.
+  Contestant(const plimsoll::benchmarks::Workload& workload, const char* launches)
+      : launches_(launches) {
+    const plimsoll::ContextScope scope(context_);
+    training_ = workload.start();
+  }
+
+  double step() {
+    ::setenv("PLIMSOLL_LAUNCHES", launches_, 1);
+    const plimsoll::ContextScope scope(context_);
+    const Clock::time_point start = Clock::now();
+    Tensor loss = training_.loss(*training_.network, steps_++);
+    loss.backward();
+    training_.optimizer->step();
+    context_.wait();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  ordered_json report() { return ordered_json::parse(context_.report()); }
+
+ private:
+  const char* launches_;
+  Context context_;
+  plimsoll::benchmarks::Training training_;
+  std::int64_t steps_ = 0;
+};
+
+ordered_json measure(const plimsoll::benchmarks::Workload& workload, int warm_up, int steps) {
+  Contestant joint(workload, "joint"), apart(workload, "apart");
+  std::vector<double> joint_seconds, apart_seconds, ratios;
+  for (int i = 0; i < warm_up + steps; ++i) {
+    // Each goes first every other time.
+    const double first = (i % 2 == 0 ? joint : apart).step();
+    const double second = (i % 2 == 0 ? apart : joint).step();
+    if (i < warm_up) continue;
+    joint_seconds.push_back(i % 2 == 0 ? first : second);
+    apart_seconds.push_back(i % 2 == 0 ? second : first);
+    ratios.push_back(joint_seconds.back() / apart_seconds.back());
+  }
+  const ordered_json report = joint.report();
+  return {{"workload", workload.name},
+          {"kernels", report.at("launched_kernels")},
+          {"launches", report.at("launches")},
+          {"peak_bytes", report.at("peak_bytes")},
+          {"peak_bytes_apart", apart.report().at("peak_bytes")},
+          {"joint_milliseconds", 1e3 * median(joint_seconds)},
+          {"apart_milliseconds", 1e3 * median(apart_seconds)},
+          {"ratio", median(ratios)}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names;
+  int warm_up = 3, steps = 20;
+  double scale = 1;
+  CLI::App app("Training steps in joint launches against kernel by kernel.", "training_launches");
+  app.add_option("workloads", names, "cnn, gpt, lstm, unet; none given: all");
+  app.add_option("--scale", scale, "Multiplies the batches")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--warm-up", warm_up, "Pairs of steps before those that count")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--steps", steps, "Pairs of steps that count")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  const auto workloads = plimsoll::benchmarks::training_workloads(scale);
+  for (const std::string& name : names) {
+    if (std::none_of(workloads.begin(), workloads.end(),
+                     [&](const auto& workload) { return workload.name == name; })) {
+      std::cerr << "training_launches: '" << name << "' is no workload (cnn, gpt, lstm, unet)\n";
+      return 2;
+    }
+  }
+  ordered_json rows = ordered_json::array();
+  try {
+    for (const auto& workload : workloads) {
+      if (names.empty() || std::find(names.begin(), names.end(), workload.name) != names.end())
+        rows.push_back(measure(workload, warm_up, steps));
+    }
+  } catch (const plimsoll::Error& error) {
+    std::cerr << "training_launches: " << error.what() << '\n';
+    return 1;
+  }
+  std::cout << ordered_json{{"training_launches", rows}}.dump(2) << '\n';
+  return 0;
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/executor/launch_check.h"
+
+#include <tuple>
+#include <vector>
+
+namespace plimsoll::testing {
+namespace {
+
+using planner::Buffer;
+using planner::BufferId;
+using planner::Placement;
+using planner::Plan;
+using planner::Step;
+using planner::StepKind;
+
+bool overlap(const Buffer& a, const Buffer& b) {
+  if (a.placement != b.placement || a.bytes == 0 || b.bytes == 0) return false;
+  switch (a.placement) {
+    case Placement::parameter:
+    case Placement::output:
+      return a.index == b.index;
+    case Placement::constant:
+      return false;
+    default:
+      return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+  }
+}
+
+struct Touched {
+  std::vector<BufferId> reads, writes;
+};
+
+Touched touched(const Plan& plan, const Step& step) {
+  if (step.kind == StepKind::swap_wait) {
+    return touched(plan, plan.steps[static_cast<std::size_t>(step.transfer)]);
+  }
+  Touched found{step.inputs, step.outputs};
+  found.writes.insert(found.writes.end(),
+                      {step.workspace, step.host_workspace, step.disk_workspace});
+  for (const planner::SlicedState& state : step.sliced) found.writes.push_back(state.window);
+  std::erase_if(found.reads, [](BufferId id) { return id < 0; });
+  std::erase_if(found.writes, [](BufferId id) { return id < 0; });
+  return found;
+}
+
+bool any_overlap(const Plan& plan, const std::vector<BufferId>& a, const std::vector<BufferId>& b) {
+  for (const BufferId x : a) {
+    for (const BufferId y : b) {
+      if (overlap(plan.buffers[static_cast<std::size_t>(x)],
+                  plan.buffers[static_cast<std::size_t>(y)])) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string check_launch_order(const Plan& plan, std::span<const char> may_join,
+                               const executor::LaunchOrder& order) {
+  std::vector<int> launch_of(plan.steps.size(), -1);
+  std::size_t begin = 0;
+  for (std::size_t launch = 0; launch < order.ends.size(); ++launch) {
+    const auto end = static_cast<std::size_t>(order.ends[launch]);
+    if (end <= begin) return "launch " + std::to_string(launch) + " is empty";
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto step = static_cast<std::size_t>(order.steps[i]);
+      if (launch_of[step] >= 0) return "step " + std::to_string(step) + " runs twice";
+      if (end - begin > 1 && may_join[step] == 0) {
+        return "step " + std::to_string(step) + " may not join a launch";
+      }
+      launch_of[step] = static_cast<int>(launch);
+    }
+    begin = end;
+  }
+  if (begin != order.steps.size()) return "steps behind the last launch";
+  std::vector<Touched> of;
+  for (const Step& step : plan.steps) of.push_back(touched(plan, step));
+  for (std::size_t b = 0; b < plan.steps.size(); ++b) {
+    if ((plan.steps[b].kind == StepKind::free) != (launch_of[b] < 0)) {
+      return "step " + std::to_string(b) + " is left out, or nothing to run";
+    }
+    if (launch_of[b] < 0) continue;
+    for (std::size_t a = 0; a < b; ++a) {
+      if (launch_of[a] < 0 || launch_of[a] < launch_of[b]) continue;
+      const bool apart = may_join[a] == 0 && may_join[b] == 0;
+      if (apart || any_overlap(plan, of[a].writes, of[b].writes) ||
+          any_overlap(plan, of[a].reads, of[b].writes) ||
+          any_overlap(plan, of[a].writes, of[b].reads)) {
+        return "step " + std::to_string(b) + " does not run after step " + std::to_string(a);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace plimsoll::testing
