@@ -65,6 +65,7 @@ void add_opt(Commands& commands);
 void add_bench(Commands& commands);
 void add_pack(Commands& commands);
 void add_cache(Commands& commands);
+void add_replay(Commands& commands);
 
 }  // namespace plimsoll::tools
 

@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
   add_opt(commands);
   add_bench(commands);
   add_pack(commands);
+  add_replay(commands);
   add_cache(commands);
   // A call that can't be parsed still gets its error in the form it asked for.
   bool wants_json = false;

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/memory/evictor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/memory/published_evictor.h"
+
+namespace plimsoll::memory {
+namespace {
+
+// Keeps its own books of what is there, by what the evictor says alone.
+class Device : public EvictionSink {
+ public:
+  Device(const Lineage& lineage, std::int64_t limit) : lineage_(lineage), limit_(limit) {}
+  void drop(StorageId id) override {
+    EXPECT_EQ(there_.erase(id), 1u) << "dropped what was not there: " << id;
+    used_ -= lineage_.storage(id).bytes;
+  }
+  void run_again(OperationId id) override { ran(id); }
+  void ran(OperationId id) {
+    const Lineage::Operation& operation = lineage_.operation(id);
+    for (const TensorId argument : operation.arguments) {
+      EXPECT_EQ(there_.count(lineage_.tensor(argument).storage), 1u)
+          << "operation " << id << " reads what was given up";
+    }
+    EXPECT_LE(used_ + operation.bytes, limit_);
+    for (std::int32_t i = 0; i < operation.output_count; ++i) {
+      const Lineage::Tensor& output = lineage_.tensor(operation.first_output + i);
+      if (there_.insert(output.storage).second) used_ += lineage_.storage(output.storage).bytes;
+    }
+  }
+  bool has(StorageId id) const { return there_.count(id) > 0; }
+  std::int64_t used() const { return used_; }
+
+ private:
+  const Lineage& lineage_;
+  const std::int64_t limit_;
+  std::set<StorageId> there_;
+  std::int64_t used_ = 0;
+};
+
+TensorId add_run(Lineage& lineage, OnlineEvictor& evictor, double seconds,
+                 std::vector<TensorId> arguments, std::int64_t bytes) {
+  const Lineage::Output output[] = {{bytes, -1}};
+  const OperationId id = lineage.add(seconds, arguments, output);
+  const Status status = evictor.run(id);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return lineage.operation(id).first_output;
+}
+
+TEST(Evictor, GivesUpWhatIsCheapToMakeAgain) {
+  Lineage lineage;
+  Evictor evictor(lineage, 200);
+  const TensorId dear = add_run(lineage, evictor, 10, {}, 100);
+  const TensorId cheap = add_run(lineage, evictor, 1, {}, 100);
+  add_run(lineage, evictor, 1, {}, 0);  // time goes by
+  add_run(lineage, evictor, 1, {}, 100);
+  EXPECT_TRUE(lineage.tensor(dear).defined);
+  EXPECT_FALSE(lineage.tensor(cheap).defined);
+  EXPECT_EQ(evictor.statistics().evictions, 1);
+}
+
+TEST(Evictor, CountsWhatIsNeededAndGone) {
+  Lineage lineage;
+  Evictor evictor(lineage, 300);
+  // `second` takes less time than `other`, but not with `first`, which is gone.
+  const TensorId first = add_run(lineage, evictor, 5, {}, 100);
+  const TensorId second = add_run(lineage, evictor, 1, {first}, 100);
+  evictor.release(first);
+  EXPECT_FALSE(lineage.tensor(first).defined);
+  const TensorId other = add_run(lineage, evictor, 3, {}, 100);
+  add_run(lineage, evictor, 1, {}, 100);
+  EXPECT_TRUE(lineage.tensor(second).defined);
+  add_run(lineage, evictor, 100, {second}, 100);
+  EXPECT_TRUE(lineage.tensor(second).defined);
+  EXPECT_FALSE(lineage.tensor(other).defined);
+}
+
+TEST(Evictor, BringsBackAWholeChain) {
+  Lineage lineage;
+  Evictor evictor(lineage, 3);
+  TensorId last = add_run(lineage, evictor, 1, {}, 1);
+  const TensorId source = last;
+  for (int i = 0; i < 20; ++i) last = add_run(lineage, evictor, 1, {last}, 1);
+  for (int i = 0; i < 3; ++i) add_run(lineage, evictor, 100, {}, 1);
+  EXPECT_FALSE(lineage.tensor(last).defined);
+  ASSERT_TRUE(evictor.bring_back(last).ok());
+  EXPECT_TRUE(lineage.tensor(last).defined);
+  EXPECT_LE(lineage.peak_bytes(), 3);
+  ASSERT_TRUE(evictor.bring_back(source).ok());
+  EXPECT_TRUE(lineage.tensor(source).defined);
+}
+
+TEST(Evictor, MakesViewsAgainWithTheirStorage) {
+  Lineage lineage;
+  Evictor evictor(lineage, 100);
+  const TensorId base = add_run(lineage, evictor, 1, {}, 100);
+  const Lineage::Output view[] = {{0, 0}};
+  const OperationId view_of = lineage.add(0.5, std::vector{base}, view);
+  ASSERT_TRUE(evictor.run(view_of).ok());
+  const TensorId seen = lineage.operation(view_of).first_output;
+  EXPECT_EQ(lineage.tensor(seen).storage, lineage.tensor(base).storage);
+  add_run(lineage, evictor, 1, {}, 100);
+  EXPECT_FALSE(lineage.tensor(seen).defined);
+  ASSERT_TRUE(evictor.bring_back(seen).ok());
+  EXPECT_TRUE(lineage.tensor(seen).defined);
+  EXPECT_TRUE(lineage.tensor(base).defined);
+  EXPECT_EQ(lineage.used_bytes(), 100);
+}
+
+TEST(Evictor, SaysWhenThereIsNoRoomAndStaysUsable) {
+  Lineage lineage;
+  Evictor evictor(lineage, 250);
+  const TensorId pinned = add_run(lineage, evictor, 1, {}, 100);
+  evictor.pin(pinned);
+  const TensorId kept = add_run(lineage, evictor, 1, {}, 100);
+  const Lineage::Output large[] = {{200, -1}};
+  const OperationId impossible = lineage.add(1, {}, large);
+  const Status status = evictor.run(impossible);
+  EXPECT_EQ(status.code(), StatusCode::resource_exhausted);
+  EXPECT_NE(status.message().find("250 B"), std::string::npos) << status.message();
+  EXPECT_LE(lineage.used_bytes(), 250);
+  ASSERT_TRUE(evictor.bring_back(kept).ok());
+  EXPECT_TRUE(lineage.tensor(pinned).defined);
+  add_run(lineage, evictor, 1, {kept, pinned}, 50);
+}
+
+// A random program: operations of up to three arguments, views, several outputs, releases.
+struct RandomProgram {
+  explicit RandomProgram(std::uint32_t seed) : random(seed) {}
+  std::mt19937 random;
+  std::vector<TensorId> held;
+
+  OperationId add(Lineage& lineage) {
+    std::vector<TensorId> arguments;
+    for (std::uint32_t i = random() % 4; i > 0 && !held.empty(); --i) {
+      arguments.push_back(held[held.size() - 1 - random() % std::min<std::size_t>(held.size(), 12)]);
+    }
+    std::vector<Lineage::Output> outputs;
+    for (std::uint32_t i = random() % 2 + 1; i > 0; --i) {
+      const bool view = !arguments.empty() && random() % 5 == 0;
+      outputs.push_back({view ? 0 : static_cast<std::int64_t>(random() % 100),
+                         view ? static_cast<std::int32_t>(random() % arguments.size()) : -1});
+    }
+    const OperationId id = lineage.add(1e-3 * (random() % 100), arguments, outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      held.push_back(lineage.operation(id).first_output + static_cast<TensorId>(i));
+    }
+    return id;
+  }
+};
+
+TEST(Evictor, RunsRandomProgramsUnderTheLimit) {
+  std::int64_t recomputes = 0, runs = 0, stuck = 0;
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    RandomProgram program(seed);
+    Lineage lineage;
+    const std::int64_t limit = 400 + static_cast<std::int64_t>(seed % 8) * 150;
+    Device device(lineage, limit);
+    Evictor evictor(lineage, limit, &device);
+    for (int step = 0; step < 120; ++step) {
+      const OperationId id = program.add(lineage);
+      const Status status = evictor.run(id);
+      if (status.ok()) {
+        device.ran(id);
+        ++runs;
+      } else {
+        EXPECT_EQ(status.code(), StatusCode::resource_exhausted);
+        // What could not be made is not there; nothing reads it.
+        for (std::int32_t i = 0; i < lineage.operation(id).output_count; ++i) {
+          evictor.release(program.held.back());
+          program.held.pop_back();
+        }
+      }
+      ASSERT_EQ(lineage.used_bytes(), device.used()) << "seed " << seed << " step " << step;
+      ASSERT_LE(lineage.peak_bytes(), limit + 200);  // made twice: freed at once
+      if (program.held.size() > 20) {
+        const std::size_t which = program.random() % 8;
+        evictor.release(program.held[which]);
+        program.held.erase(program.held.begin() + static_cast<std::ptrdiff_t>(which));
+      }
+    }
+    // All handles can be brought back, one at a time. (In less than the largest operation's arguments
+    // and results together, nearly all.)
+    for (const TensorId tensor : program.held) {
+      const Status status = evictor.bring_back(tensor);
+      ASSERT_EQ(lineage.used_bytes(), device.used());
+      EXPECT_EQ(device.has(lineage.tensor(tensor).storage), lineage.tensor(tensor).defined);
+      if (limit >= 500) {
+        ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.message();
+      }
+      stuck += status.ok() ? 0 : 1;
+    }
+    recomputes += evictor.statistics().recomputes;
+  }
+  EXPECT_LE(stuck, 30);
+  EXPECT_GT(recomputes, 1000);
+  EXPECT_GT(runs, 20000);
+}
+
+// The operations a chain of `layers` takes, forward and backward, in so many units of memory.
+std::int64_t chain_operations(int layers, std::int64_t limit) {
+  Lineage lineage;
+  Evictor evictor(lineage, limit);
+  std::vector<TensorId> activations{add_run(lineage, evictor, 0, {}, 1)};
+  evictor.pin(activations[0]);
+  for (int i = 0; i < layers; ++i) {
+    activations.push_back(add_run(lineage, evictor, 1, {activations.back()}, 1));
+  }
+  TensorId gradient = activations.back();
+  for (int i = layers; i > 0; --i) {
+    const TensorId next =
+        add_run(lineage, evictor, 1, {gradient, activations[static_cast<std::size_t>(i) - 1]}, 1);
+    evictor.release(gradient);
+    if (i < layers) evictor.release(activations[static_cast<std::size_t>(i)]);
+    gradient = next;
+  }
+  EXPECT_LE(lineage.peak_bytes(), limit);
+  return 2 * layers + evictor.statistics().recomputes;
+}
+
+TEST(Evictor, TrainsChainsInTheSquareRootOfTheirMemoryAtTwiceTheirOperations) {
+  for (const int layers : {64, 256, 1024, 4096}) {
+    const auto root = static_cast<std::int64_t>(std::lround(std::sqrt(layers)));
+    EXPECT_LE(chain_operations(layers, 2 * root), 4 * layers) << layers;
+  }
+}
+
+TEST(Evictor, TrainsChainsInLogarithmicMemory) {
+  for (const int layers : {64, 256, 1024}) {
+    const auto log = static_cast<std::int64_t>(std::lround(std::log2(layers)));
+    // At most log2(n) forward passes more, as binomial checkpointing takes.
+    EXPECT_LE(chain_operations(layers, 2 * log), layers * (2 + log)) << layers;
+  }
+}
+
+TEST(PublishedEvictor, NamesAreReadAsWritten) {
+  for (const char* name : {"dtr", "dtr-eq", "dtr-local", "msps", "lru", "size", "random"}) {
+    const auto heuristic = parse_heuristic(name);
+    ASSERT_TRUE(heuristic) << name;
+    EXPECT_EQ(to_string(*heuristic), name);
+  }
+  EXPECT_FALSE(parse_heuristic("best"));
+}
+
+TEST(PublishedEvictor, EachChoosesByItsOwnScore) {
+  const auto gone = [](Heuristic heuristic) {
+    Lineage lineage;
+    PublishedEvictor evictor(lineage, 350, heuristic);
+    const TensorId dear = add_run(lineage, evictor, 10, {}, 100);    // the stalest
+    const TensorId cheap = add_run(lineage, evictor, 1, {}, 100);
+    const TensorId large = add_run(lineage, evictor, 9, {}, 150);
+    add_run(lineage, evictor, 1, {}, 100);
+    if (!lineage.tensor(dear).defined) return std::string("dear");
+    if (!lineage.tensor(cheap).defined) return std::string("cheap");
+    return std::string(lineage.tensor(large).defined ? "none" : "large");
+  };
+  EXPECT_EQ(gone(Heuristic::lru), "dear");
+  EXPECT_EQ(gone(Heuristic::size), "large");
+  EXPECT_EQ(gone(Heuristic::msps), "cheap");
+  EXPECT_EQ(gone(Heuristic::dtr_local), "cheap");
+}
+
+TEST(PublishedEvictor, RegionsGrowAndShrinkWithWhatIsGone) {
+  for (const Heuristic heuristic : {Heuristic::dtr, Heuristic::dtr_eq, Heuristic::msps}) {
+    Lineage lineage;
+    PublishedEvictor evictor(lineage, 4, heuristic);
+    TensorId last = add_run(lineage, evictor, 1, {}, 1);
+    std::vector<TensorId> all{last};
+    for (int i = 0; i < 30; ++i) all.push_back(last = add_run(lineage, evictor, 1, {last}, 1));
+    for (const TensorId tensor : all) {
+      ASSERT_TRUE(evictor.bring_back(tensor).ok()) << to_string(heuristic);
+      ASSERT_LE(lineage.used_bytes(), 4);
+    }
+    EXPECT_GT(evictor.statistics().recomputes, 20);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::memory
