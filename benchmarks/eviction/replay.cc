@@ -92,6 +92,7 @@ Result<Replay> replay(const RecordedLog& log, std::int64_t limit_bytes, std::str
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.ok = result.why.ok();
   result.total_seconds = lineage.clock();
+  result.recompute_seconds = evictor->statistics().recompute_seconds;
   result.peak_bytes = lineage.peak_bytes();
   result.evictions = evictor->statistics().evictions;
   result.recomputes = evictor->statistics().recomputes;
