@@ -57,6 +57,7 @@ TierStatistics Tier::statistics() const {
     const std::lock_guard lock(mutex_);
     result = statistics_;
   }
+  result.staging_bytes = staging_bytes_.load();
   result.out = out_.statistics();
   result.in = in_.statistics();
   return result;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -29,12 +30,14 @@ struct TierStatistics {
   std::int64_t used_bytes = 0;
   std::int64_t peak_bytes = 0;  // high-water mark since creation or reset_peak
   std::int64_t allocations = 0;
+  // Host memory beside used_bytes that transfers pass through; no limit counts it.
+  std::int64_t staging_bytes = 0;
   TransferStatistics out, in;
 };
 
 // Bytes of a tier, given back on destruction; whoever holds one waits for its transfers first.
-// `store` and `load` run on the thread of the tier's engines; at most one of each at a time per
-// range of bytes.
+// `store` and `load` run on the threads of the tier's engines, so that one of each may be under way
+// at a time. Offsets are multiples of device::kBufferAlignment.
 class TierBlock {
  public:
   virtual ~TierBlock() = default;
@@ -81,6 +84,7 @@ class Tier : public std::enable_shared_from_this<Tier> {
   std::int64_t limit_bytes() const { return statistics_.limit_bytes; }
   std::int64_t used_bytes() const { return statistics_.used_bytes; }  // with the mutex held
   const std::shared_ptr<device::Device>& device() const { return device_; }
+  std::atomic<std::int64_t>& staging_bytes() { return staging_bytes_; }  // for its statistics
 
  private:
   const std::string name_;
@@ -88,6 +92,7 @@ class Tier : public std::enable_shared_from_this<Tier> {
   mutable std::mutex mutex_;
   TierStatistics statistics_;
   std::int64_t fail_in_ = 0;
+  std::atomic<std::int64_t> staging_bytes_ = 0;
   std::mutex speed_mutex_;
   LinkSpeed speed_;
   TransferEngine out_, in_;

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <filesystem>
 #include <random>
 #include <string>
 #include <thread>
@@ -13,57 +11,10 @@
 
 #include "runtime/base/checksum.h"
 #include "runtime/memory/tiers.h"
+#include "tests/memory/tier_transfers.h"
 
 namespace plimsoll::memory {
 namespace {
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-
-using Bytes = std::vector<std::byte>;
-
-Bytes random_bytes(std::int64_t count, unsigned seed) {
-  Bytes bytes(static_cast<std::size_t>(count));
-  std::mt19937 random(seed);
-  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
-  return bytes;
-}
-
-// A folder of the test's own, gone afterwards.
-class Folder {
- public:
-  Folder() {
-    path_ = (std::filesystem::temp_directory_path() / "plimsoll-tier-XXXXXX").string();
-    EXPECT_NE(mkdtemp(path_.data()), nullptr);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  bool is_empty() const { return std::filesystem::is_empty(path_); }
-
- private:
-  std::string path_;
-};
-
-std::shared_ptr<SpillFile> spill_file(const Folder& folder, std::int64_t limit) {
-  auto file = SpillFile::create(folder.path(), limit, device::cpu_device());
-  EXPECT_TRUE(file.ok()) << file.status().to_string();
-  return std::move(file).value();
-}
-
-Status store(Tier& tier, TierBlock& block, std::int64_t offset, const Bytes& from) {
-  const auto bytes = static_cast<std::int64_t>(from.size());
-  const auto transfer = tier.out().enqueue(bytes, [&, offset, bytes](device::Stream& stream) {
-    return block.store(offset, from.data(), bytes, stream);
-  });
-  return tier.out().wait(*transfer);
-}
-
-Status load(Tier& tier, TierBlock& block, std::int64_t offset, Bytes& to) {
-  const auto bytes = static_cast<std::int64_t>(to.size());
-  const auto transfer = tier.in().enqueue(bytes, [&, offset, bytes](device::Stream& stream) {
-    return block.load(offset, to.data(), bytes, stream);
-  });
-  return tier.in().wait(*transfer);
-}
 
 class EveryTier : public ::testing::TestWithParam<bool> {
  protected:
@@ -224,86 +175,6 @@ TEST(TransferEngine, FinishesWhatWasEnqueuedBeforeItGoes) {
     }
   }
   EXPECT_EQ(ran.load(), 10);
-}
-
-TEST(SpillFile, HasNoName) {
-  const Folder folder;
-  const auto file = spill_file(folder, kMiB);
-  const auto block = file->allocate(kMiB, "x");
-  ASSERT_TRUE(block.ok());
-  EXPECT_TRUE(folder.is_empty());
-}
-
-TEST(SpillFile, RefusesAFolderThatIsNotThere) {
-  const auto file = SpillFile::create("/nowhere/at/all", kMiB, device::cpu_device());
-  ASSERT_FALSE(file.ok());
-  EXPECT_EQ(file.status().code(), StatusCode::invalid_argument);
-  EXPECT_NE(file.status().message().find("/nowhere/at/all"), std::string::npos);
-  EXPECT_NE(file.status().message().find("PLIMSOLL_SPILL_DIR"), std::string::npos);
-}
-
-TEST(SpillFile, FailedReadsAndWritesAreErrorsOfTheirTransfer) {
-  const Folder folder;
-  const auto file = spill_file(folder, 4 * kMiB);
-  const auto block = file->allocate(4 * kMiB, "x");
-  ASSERT_TRUE(block.ok());
-  const Bytes bytes = random_bytes(3 * kMiB, 1);
-  file->inject(SpillFile::Fault::write, 3);
-  EXPECT_EQ(store(*file, **block, 0, bytes).code(), StatusCode::unavailable);
-  ASSERT_TRUE(store(*file, **block, 0, bytes).ok());
-  Bytes back(bytes.size());
-  file->inject(SpillFile::Fault::read, 2);
-  EXPECT_EQ(load(*file, **block, 0, back).code(), StatusCode::unavailable);
-  ASSERT_TRUE(load(*file, **block, 0, back).ok());
-  EXPECT_EQ(back, bytes);
-}
-
-TEST(SpillFile, ShortReadsAndWritesAreContinued) {
-  const Folder folder;
-  const auto file = spill_file(folder, kMiB);
-  const auto block = file->allocate(kMiB, "x");
-  ASSERT_TRUE(block.ok());
-  const Bytes bytes = random_bytes(kMiB - 5, 1);
-  file->inject(SpillFile::Fault::short_write, 1);
-  ASSERT_TRUE(store(*file, **block, 0, bytes).ok());
-  Bytes back(bytes.size());
-  file->inject(SpillFile::Fault::short_read, 2);
-  ASSERT_TRUE(load(*file, **block, 0, back).ok());
-  EXPECT_EQ(back, bytes);
-}
-
-TEST(SpillFile, AFlippedBitIsAnError) {
-  const Folder folder;
-  const auto file = spill_file(folder, 2 * kMiB);
-  const auto block = file->allocate(2 * kMiB, "x");
-  ASSERT_TRUE(block.ok());
-  const Bytes bytes = random_bytes(2 * kMiB - 8, 1);
-  ASSERT_TRUE(store(*file, **block, 0, bytes).ok());
-  Bytes back(bytes.size());
-  for (const int nth : {1, 4}) {
-    file->inject(SpillFile::Fault::flipped_bit, nth);
-    EXPECT_EQ(load(*file, **block, 0, back).code(), StatusCode::data_loss);
-  }
-  EXPECT_TRUE(load(*file, **block, 0, back).ok());
-}
-
-TEST(SpillFile, WhatWasNeverStoredCannotBeLoaded) {
-  const Folder folder;
-  const auto file = spill_file(folder, kMiB);
-  const auto block = file->allocate(kMiB, "x");
-  ASSERT_TRUE(block.ok());
-  Bytes back(64);
-  EXPECT_EQ(load(*file, **block, 0, back).code(), StatusCode::internal);
-}
-
-TEST(SpillFile, AFullDiskIsRefused) {
-  const Folder folder;
-  const auto file = spill_file(folder, std::int64_t{1} << 60);
-  const auto block = file->allocate(std::int64_t{1} << 55, "too much");
-  ASSERT_FALSE(block.ok());
-  EXPECT_EQ(block.status().code(), StatusCode::resource_exhausted);
-  EXPECT_EQ(file->statistics().used_bytes, 0);
-  EXPECT_TRUE(file->allocate(64, "little").ok());
 }
 
 TEST(Checksum, SeesEveryFlippedBit) {
