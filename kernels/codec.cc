@@ -23,6 +23,11 @@ Maker maker_of(planner::CodecKind kind) {
       return make_narrow;
     case planner::CodecKind::bfloat16:
       return make_bfloat16;
+    case planner::CodecKind::float16:
+      return make_float16;
+    case planner::CodecKind::int8:
+    case planner::CodecKind::int4:
+      return make_blockwise;
   }
   return nullptr;
 }

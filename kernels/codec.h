@@ -13,9 +13,10 @@ namespace plimsoll::kernels {
 // The two directions of a codec for arrays of one shape. An encoder reads a value of `shape` and
 // writes planner::encoded_bytes of it, a decoder goes back; the buffers may not overlap.
 // Decoding gives the very bits that were encoded, but for compare_mask (a value with the same
-// outcome) and bfloat16 (rounded). An encoder of an exact codec looks at every element: one that
-// would not come back (narrow), a pred byte that is neither 0 nor 1 (bit_mask), or one that rounds
-// to infinity (bfloat16) makes the launch fail with DATA_LOSS.
+// outcome) and the lossy codecs (planner::error_bound). An encoder looks at every element: one that
+// would not come back (narrow), a pred byte that is neither 0 nor 1 (bit_mask), a finite one that
+// rounds to infinity (bfloat16, float16), or one that no scale reaches (int8, int4: infinite, NaN,
+// or so large that its rounding overflows) makes the launch fail with DATA_LOSS.
 struct CodecKernels {
   std::shared_ptr<const device::Kernel> encode, decode;
 };

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <utility>
 
 #include "runtime/base/byte_size.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/calibration.h"
 #include "runtime/passes/passes.h"
+#include "runtime/planner/codec.h"
 #include "runtime/planner/cost_model.h"
 
 namespace plimsoll::tools {
@@ -123,6 +125,28 @@ double gap_percent(double value, double bound) {
   return bound > 0 ? std::max(0.0, 100 * (value / bound - 1)) : 0;
 }
 
+// How often each codec that changes bits is used, callees included once per call.
+void count_lossy(const planner::Plan& plan, std::map<planner::CodecKind, std::int64_t>& counts) {
+  for (const planner::Step& step : plan.steps) {
+    if (step.kind == planner::StepKind::encode && !step.codec.lossless()) {
+      ++counts[step.codec.kind];
+    }
+    for (const auto& callee : step.callees) count_lossy(*callee, counts);
+  }
+}
+
+Json lossy_json(const planner::Plan& plan) {
+  std::map<planner::CodecKind, std::int64_t> counts;
+  if (plan.counts.lossy > 0) count_lossy(plan, counts);
+  Json list = Json::array();
+  for (const auto& [kind, encodes] : counts) {
+    list.push_back({{"codec", std::string(to_string(kind))},
+                    {"encodes", encodes},
+                    {"error_bound", std::string(planner::error_bound(kind))}});
+  }
+  return list;
+}
+
 Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
                std::int64_t unlimited_peak_bytes) {
   const planner::BytesByCause& cause = plan.by_cause;
@@ -145,6 +169,7 @@ Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
             {"swap_out", plan.counts.swap_out},
             {"swap_in", plan.counts.swap_in},
             {"collective", plan.counts.collective}}},
+          {"lossy", lossy_json(plan)},
           {"policy", plan.policy},
           {"live_bytes", plan.live_bytes},
           {"arena_bytes", plan.arena_bytes},

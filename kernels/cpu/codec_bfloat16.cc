@@ -2,10 +2,10 @@
 // Rounded to nearest, ties to even: relative error at most 2^-8; below 2^-126, where bf16 is
 // subnormal, absolute error at most 2^-134. Infinities and NaNs stay what they are.
 #include <bit>
-#include <cmath>
 
 #include "kernels/cpu/clones.h"
 #include "kernels/cpu/codecs.h"
+#include "kernels/cpu/round_to_odd.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -24,23 +24,13 @@ constexpr std::uint32_t kInfinity = 0x7f800000u;
   return (magnitude >= 0x7f7f8000u) & (magnitude < kInfinity);
 }
 
-// The f32 to round a second time: where the first rounding lost something, the neighbour with an
-// odd last bit, so that the result is as if rounded once.
-[[gnu::always_inline]] inline std::uint32_t to_odd(double value) {
-  const auto near = static_cast<float>(value);
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(near);
-  const double back = near;
-  if (back == value || std::isnan(value)) return bits;
-  return (std::fabs(back) > std::fabs(value) ? bits - 1 : bits) | 1u;
-}
-
 template <typename T>
 PLIMSOLL_CLONES bool encode(const T* from, std::uint16_t* to, std::int64_t count) {
   unsigned lost = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint32_t bits;
     if constexpr (std::is_same_v<T, double>) {
-      bits = to_odd(from[i]);
+      bits = round_to_odd(from[i]);
     } else {
       bits = std::bit_cast<std::uint32_t>(from[i]);
     }

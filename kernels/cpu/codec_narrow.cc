@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/clones.h"
 #include "kernels/cpu/codecs.h"
+#include "kernels/cpu/half_bits.h"
 #include "kernels/cpu/numeric.h"
 
 namespace plimsoll::kernels {
@@ -26,18 +27,6 @@ namespace {
   std::uint32_t half = magnitude < 0x38800000u ? subnormal : normal;
   half = magnitude >= 0x7f800000u ? special : half;
   return static_cast<std::uint16_t>(sign | half);
-}
-
-[[gnu::always_inline]] inline float from_half(std::uint16_t bits16) {
-  const std::uint32_t sign = std::uint32_t{bits16 & 0x8000u} << 16;
-  const std::uint32_t magnitude = bits16 & 0x7fffu;
-  const std::uint32_t normal = (magnitude << 13) + 0x38000000u;
-  const std::uint32_t special = (magnitude << 13) | 0x7f800000u;
-  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(
-      static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
-  std::uint32_t bits = magnitude < 0x400u ? subnormal : normal;
-  bits = magnitude >= 0x7c00u ? special : bits;
-  return std::bit_cast<float>(sign | bits);
 }
 
 template <typename T>

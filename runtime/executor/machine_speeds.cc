@@ -221,6 +221,9 @@ class Bench {
         {{.kind = CodecKind::compare_mask}, ir::DType::f32},
         {{.kind = CodecKind::narrow, .stored = ir::DType::bf16}, ir::DType::f32},
         {{.kind = CodecKind::bfloat16}, ir::DType::f32},
+        {{.kind = CodecKind::float16}, ir::DType::f32},
+        {{.kind = CodecKind::int8}, ir::DType::f32},
+        {{.kind = CodecKind::int4}, ir::DType::f32},
     };
     for (const auto& [codec, dtype] : cases) {
       const ir::Shape shape(dtype, {kElements});

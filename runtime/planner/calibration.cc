@@ -10,7 +10,7 @@
 namespace plimsoll::planner {
 namespace {
 
-constexpr std::string_view kVersion = "plimsoll calibration 2";
+constexpr std::string_view kVersion = "plimsoll calibration 3";
 
 // Every number of a roofline with its name, in the order of the file.
 template <typename Visit>

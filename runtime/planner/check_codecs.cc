@@ -159,6 +159,9 @@ bool suits(const Codec& codec, const ir::Shape& shape) {
              ir::dtype_bytes(codec.stored) < ir::dtype_bytes(dtype) &&
              (ir::is_floating(dtype) || !ir::is_floating(codec.stored));
     case CodecKind::bfloat16:
+    case CodecKind::float16:
+    case CodecKind::int8:
+    case CodecKind::int4:
       return dtype == DType::f32 || dtype == DType::f64;
   }
   return false;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "runtime/ir/attributes.h"
 #include "runtime/ir/shape.h"
@@ -15,8 +17,14 @@ enum class CodecKind : std::uint8_t {
   compare_mask,  // what is only compared with a constant: one bit, the comparison's outcome;
                  // decodes to a representative value with the same outcome
   narrow,        // exact: every value is representable in `stored`
-  bfloat16,      // lossy: f32 or f64 rounded to bf16, relative error <= 2^-8
+  bfloat16,      // lossy: f32 or f64 rounded to bf16
+  float16,       // lossy: f32 or f64 rounded to f16
+  int8,          // lossy: f32 or f64 as multiples of a scale per block, rounded at random
+  int4,          // the same with fewer multiples
 };
+
+// Elements that share a scale in int8 and int4.
+inline constexpr std::int64_t kQuantizedBlock = 64;
 
 // How a value is stored while nobody reads it. Elements are encoded one by one, in order.
 struct Codec {
@@ -25,14 +33,27 @@ struct Codec {
   ir::ComparisonDirection direction =
       ir::ComparisonDirection::gt;  // compare_mask: value <direction>
   double constant = 0;              //   constant
-  bool lossless() const { return kind != CodecKind::bfloat16; }
+  std::uint64_t seed = 0;           // int8, int4: with an element's index, decides its rounding
+  bool lossless() const { return kind < CodecKind::bfloat16; }
   bool operator==(const Codec&) const = default;
 };
 
 // Bytes of the encoded form of a value of `shape` (an array), not rounded up.
 std::int64_t encoded_bytes(const Codec& codec, const ir::Shape& shape);
 
-// E.g. "bit-mask", "compare-mask(gt, 0)", "narrow(s8)".
+// How far a decoded value may be from the encoded one, as a phrase; empty for lossless codecs.
+//   bfloat16, float16: rounded to nearest, ties to even.
+//   int8, int4: less than the block's scale, the least bf16 number s such that 127 s (7 s) is at
+//   least the block's greatest magnitude m. So s < (1 + 2^-7) m / 127 (/ 7), where that is at
+//   least 2^-126; below, s is at most 2^-133 more than m / 127. Rounding is unbiased: the mean over
+//   all seeds is within 2^-16 s of the element.
+std::string_view error_bound(CodecKind kind);
+
+// The lossy codec of that name ("bfloat16", "float16", "int8", "int4"), if there is one.
+std::optional<CodecKind> parse_lossy(std::string_view name);
+std::string_view to_string(CodecKind kind);
+
+// E.g. "bit-mask", "compare-mask(gt, 0)", "narrow(s8)", "int8(seed 3)".
 std::string to_string(const Codec& codec);
 
 }  // namespace plimsoll::planner

@@ -217,7 +217,8 @@ std::vector<std::vector<Reading>> find_readings(const Graph& graph) {
 
 }  // namespace
 
-std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_model, bool lossy) {
+std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_model,
+                                   CodecKind lossy) {
   const auto readings = find_readings(graph);
   FactFinder facts;
   std::vector<CodecForm> forms;
@@ -248,8 +249,12 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
         if (forms[i].codec == reading.codec) forms[i].readers.push_back(reading.reader);
       }
     }
-    if (lossy && (shape.dtype() == DType::f32 || shape.dtype() == DType::f64)) {
-      add({CodecKind::bfloat16});
+    if (lossy != CodecKind::none && (shape.dtype() == DType::f32 || shape.dtype() == DType::f64)) {
+      Codec codec{lossy};
+      if (lossy == CodecKind::int8 || lossy == CodecKind::int4) {
+        codec.seed = static_cast<std::uint64_t>(v) + 1;
+      }
+      add(codec);
     }
     for (std::size_t i = first; i < forms.size(); ++i) {
       std::sort(forms[i].readers.begin(), forms[i].readers.end());

@@ -19,8 +19,9 @@ Codec exact_codec(const ValueFacts& facts, ir::DType dtype);
 // what only moves or widens elements.
 Codec comparison_of(const ir::Instruction& reader, int operand_leaf, ir::DType dtype);
 
-// The codecs that make values of the graph smaller, priced: exact ones, comparisons, and with
-// `lossy` bfloat16.
-std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_model, bool lossy);
+// The codecs that make values of the graph smaller, priced: exact ones, comparisons, and `lossy`
+// unless it is none, seeded by the value, so that values are rounded independently.
+std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_model,
+                                   CodecKind lossy);
 
 }  // namespace plimsoll::planner

@@ -224,7 +224,9 @@ Graph ModulePlanner::build_graph(const ir::Computation& computation, Role role,
     graph.variants.push_back(variants_of(*op.instruction));
   }
   if (options_.remedies.compress) {
-    graph.codecs = find_codecs(graph, cost_model_, options_.remedies.lossy);
+    graph.codecs =
+        find_codecs(graph, cost_model_,
+                    options_.remedies.lossy ? options_.remedies.lossy_codec : CodecKind::none);
   }
   return graph;
 }

@@ -4,6 +4,11 @@
 #include "runtime/base/environment.h"
 
 namespace plimsoll::planner {
+namespace {
+
+constexpr std::string_view kLossyBy = "lossy:";
+
+}  // namespace
 
 Result<Remedies> parse_remedies(std::string_view text, std::string_view what) {
   Remedies remedies{false, false, false, false};
@@ -16,17 +21,26 @@ Result<Remedies> parse_remedies(std::string_view text, std::string_view what) {
       remedies.compress = true;
     } else if (word == "swap") {
       remedies.swap = true;
-    } else if (word == "lossy") {
+    } else if (word == "lossy" || word.starts_with(kLossyBy)) {
       // Codecs that change bits are codecs.
       remedies.compress = remedies.lossy = true;
+      if (word != "lossy") {
+        const std::string_view name = word.substr(kLossyBy.size());
+        const auto codec = parse_lossy(name);
+        if (!codec) {
+          return invalid_argument(std::string(what) + ": lossy codec '" + std::string(name) +
+                                  "' is not one of bfloat16, float16, int8, int4");
+        }
+        remedies.lossy_codec = *codec;
+      }
     } else if (word == "all" && rest.size() == text.size() && comma == std::string_view::npos) {
       return Remedies{true, true, true, true};
     } else if (word == "none" && rest.size() == text.size() && comma == std::string_view::npos) {
       return remedies;
     } else {
       return invalid_argument(std::string(what) + ": '" + std::string(word) +
-                              "' is not one of recompute, compress, swap, lossy (nor is the whole "
-                              "all or none)");
+                              "' is not one of recompute, compress, swap, lossy, lossy:float16, "
+                              "lossy:int8, lossy:int4 (nor is the whole all or none)");
     }
     if (comma == std::string_view::npos) return remedies;
     rest.remove_prefix(comma + 1);
@@ -43,7 +57,8 @@ std::string to_string(const Remedies& remedies) {
   add(remedies.recompute, "recompute");
   add(remedies.compress, "compress");
   add(remedies.swap, "swap");
-  add(remedies.lossy, "lossy");
+  const std::string by = std::string(kLossyBy) + std::string(to_string(remedies.lossy_codec));
+  add(remedies.lossy, remedies.lossy_codec == Remedies().lossy_codec ? "lossy" : by);
   return text.empty() ? "none" : text;
 }
 

@@ -48,7 +48,8 @@ struct Tier {
 // What may be done with a value between two uses besides keeping it.
 struct Remedies {
   bool recompute = true, compress = true, swap = true;
-  bool lossy = false;  // compress also by codecs that change bits, within their named bound
+  bool lossy = false;  // compress also by a codec that changes bits, within error_bound of it:
+  CodecKind lossy_codec = CodecKind::bfloat16;
   bool operator==(const Remedies&) const = default;
 };
 

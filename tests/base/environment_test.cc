@@ -89,7 +89,9 @@ TEST_F(EnvironmentTest, CountsAreWholeAndPositive) {
 TEST_F(EnvironmentTest, ListsHoldOnlyKnownWords) {
   setenv("PLIMSOLL_REMEDIES", "recompute,swap", 1);
   EXPECT_TRUE(check_variable(Variable::remedies).ok());
-  for (const char* text : {"recompute,", ",", "recompute swap", "evict"}) {
+  setenv("PLIMSOLL_REMEDIES", "swap,lossy:int8", 1);
+  EXPECT_TRUE(check_variable(Variable::remedies).ok());
+  for (const char* text : {"recompute,", ",", "recompute swap", "evict", "lossy:", "lossy:int3"}) {
     setenv("PLIMSOLL_REMEDIES", text, 1);
     EXPECT_FALSE(check_variable(Variable::remedies).ok()) << text;
   }

@@ -5,6 +5,7 @@
 
 #include "runtime/ir/text.h"
 #include "runtime/planner/codec_choice.h"
+#include "runtime/planner/options.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -71,6 +72,27 @@ TEST(CodecChoice, LeavesWhatMightNotFit) {
       "none");
   EXPECT_EQ(exact("ROOT r = f32[2] constant({nan, 1})"), "none");
   EXPECT_EQ(exact("ROOT r = f32[2] constant({-0, 1})"), "narrow(bf16)");
+}
+
+TEST(CodecChoice, RemediesNameTheLossyCodec) {
+  const auto bfloat16 = parse_remedies("lossy", "here");
+  ASSERT_TRUE(bfloat16.ok());
+  EXPECT_TRUE(bfloat16->lossy && bfloat16->compress && !bfloat16->swap);
+  EXPECT_EQ(bfloat16->lossy_codec, CodecKind::bfloat16);
+  EXPECT_EQ(to_string(*bfloat16), "compress,lossy");
+  for (const std::string name : {"float16", "int8", "int4"}) {
+    const auto remedies = parse_remedies("swap,lossy:" + name, "here");
+    ASSERT_TRUE(remedies.ok()) << remedies.status().to_string();
+    EXPECT_EQ(to_string(remedies->lossy_codec), name);
+    EXPECT_EQ(to_string(*remedies), "compress,swap,lossy:" + name);
+  }
+  for (const std::string name : {"", "narrow", "int3", "none"}) {
+    const auto remedies = parse_remedies("lossy:" + name, "here");
+    EXPECT_EQ(remedies.status().code(), StatusCode::invalid_argument);
+    EXPECT_NE(remedies.status().message().find("here: lossy codec '" + name + "'"),
+              std::string::npos);
+  }
+  EXPECT_FALSE(parse_remedies("lossily", "here").ok());
 }
 
 TEST(CodecChoice, LooksThroughFusions) {
