@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // codecs [MiB]: how fast values of that size are encoded and decoded, beside a copy of the same
 // value in the same run. Prints one JSON object: GB/s of bytes read and written, and the share of
-// the copy's rate.
+// the copy's rate; of spill codecs also the code's share of the value's bytes.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <span>
 #include <vector>
 
 #include "benchmarks/arguments.h"
 #include "kernels/codec.h"
+#include "kernels/spill_codec.h"
 #include "runtime/device/device.h"
 #include "runtime/ir/literal.h"
 
@@ -40,6 +43,59 @@ ir::Literal small_numbers(const ir::Shape& shape) {
   return literal;
 }
 
+// As activations are: normally distributed, and half of them cut off at zero for `sparse`.
+std::vector<float> activations(std::int64_t bytes, bool half_zero) {
+  std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float));
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  // Drawing is slow: a run of them is repeated, longer than what a code looks back on.
+  const std::size_t drawn = std::min<std::size_t>(values.size(), 1 << 20);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float number = i < drawn ? normal(random) : values[i - drawn];
+    values[i] = half_zero ? std::max(number, 0.0F) : number;
+  }
+  return values;
+}
+
+// Null, with a message printed, when a codec fails.
+Json spill_row(kernels::SpillCodecKind kind, std::int64_t bytes, device::Stream& stream) {
+  const auto values = activations(bytes, kind == kernels::SpillCodecKind::sparse);
+  const auto codec = kernels::make_spill_codec(kind, sizeof(float));
+  const std::span<const std::byte> plain = std::as_bytes(std::span(values));
+  std::vector<std::byte> code(static_cast<std::size_t>((*codec)->bound(bytes))), copy(plain.size());
+  Result<std::int64_t> used = 0;
+  Status status;
+  const double copying = best_seconds([&] {
+    (void)stream.copy(copy.data(), plain.data(), bytes, device::CopyKind::device_to_device);
+  });
+  const double encoding = best_seconds([&] { used = (*codec)->encode(plain, code); });
+  if (!used.ok()) status = used.status();
+  double decoding = 1;
+  if (status.ok()) {
+    const auto exact = std::span<const std::byte>(code).first(static_cast<std::size_t>(*used));
+    decoding = best_seconds([&] {
+      const Status decoded = (*codec)->decode(exact, copy);
+      if (!decoded.ok()) status = decoded;
+    });
+  }
+  if (!status.ok() || !std::equal(copy.begin(), copy.end(), plain.begin())) {
+    std::cerr << (status.ok() ? "a value came back changed" : status.to_string()) << "\n";
+    return nullptr;
+  }
+  const double touched = static_cast<double>(bytes + *used);
+  const double copied = 2 * static_cast<double>(bytes) / copying;
+  return {{"codec", std::string((*codec)->name())},
+          {"dtype", "f32"},
+          {"share_of_bytes", static_cast<double>(*used) / static_cast<double>(bytes)},
+          {"encode_gb_per_second", touched / encoding / 1e9},
+          {"decode_gb_per_second", touched / decoding / 1e9},
+          {"copy_gb_per_second", copied / 1e9},
+          {"encode_share_of_copy", touched / encoding / copied},
+          {"decode_share_of_copy", touched / decoding / copied},
+          {"encode_seconds_of_copy", encoding / copying},
+          {"decode_seconds_of_copy", decoding / copying}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -66,7 +122,13 @@ int main(int argc, char** argv) {
                                                   {DType::s64, narrow(DType::s32)},
                                                   {DType::f64, narrow(DType::f32)},
                                                   {DType::f32, {CodecKind::bfloat16}},
-                                                  {DType::f64, {CodecKind::bfloat16}}};
+                                                  {DType::f64, {CodecKind::bfloat16}},
+                                                  {DType::f32, {CodecKind::float16}},
+                                                  {DType::f64, {CodecKind::float16}},
+                                                  {DType::f32, {CodecKind::int8}},
+                                                  {DType::f64, {CodecKind::int8}},
+                                                  {DType::f32, {CodecKind::int4}},
+                                                  {DType::f64, {CodecKind::int4}}};
   Json list = Json::array();
   for (const auto& [dtype, codec] : rows) {
     const ir::Shape shape(dtype, {bytes / ir::dtype_bytes(dtype)});
@@ -107,6 +169,11 @@ int main(int argc, char** argv) {
                     {"encode_seconds_of_copy", encoding / copying},
                     {"decode_seconds_of_copy", decoding / copying}});
   }
-  std::cout << Json{{"bytes", bytes}, {"codecs", list}}.dump(2) << "\n";
+  Json spill = Json::array();
+  for (const auto kind : {kernels::SpillCodecKind::sparse, kernels::SpillCodecKind::byte_planes}) {
+    spill.push_back(spill_row(kind, bytes, **stream));
+    if (spill.back().is_null()) return 1;
+  }
+  std::cout << Json{{"bytes", bytes}, {"codecs", list}, {"spill_codecs", spill}}.dump(2) << "\n";
   return 0;
 }
