@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The on-the-fly evictor: recorded steps at falling limits beside seven published heuristics, chains
-// trained in little memory, decisions per second.
+// The on-the-fly evictor: recorded steps at falling limits beside seven published heuristics,
+// chains trained in little memory, decisions per second.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -32,14 +32,13 @@ int fail(const Status& status) {
   return 2;
 }
 
-// What simrd's heuristics reached: overhead in percent by model, heuristic and ratio in thousandths;
-// absent where they failed.
+// What simrd's heuristics reached: overhead in percent by model, heuristic and ratio in
+// thousandths; absent where they failed.
 using Published = std::map<std::string, std::map<std::string, std::map<int, double>>>;
 
 Result<Published> read_published(const std::string& data) {
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      const auto csv,
-      planner_benchmark::read_csv(data + "/dtr-simrd/reference/simrd_overheads.csv"));
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto csv, planner_benchmark::read_csv(
+                                                data + "/dtr-simrd/reference/simrd_overheads.csv"));
   Published found;
   const auto column = [&](const char* name) { return static_cast<std::size_t>(csv.column(name)); };
   const std::size_t model = column("model"), heuristic = column("heuristic"),
@@ -117,12 +116,12 @@ Json chains() {
     for (const auto& [name, units] :
          {std::pair{"2 sqrt(n)", 2 * root}, std::pair{"2 log2(n)", 2 * log}}) {
       const bench::ChainRun run = bench::train_chain(layers, units);
-      rows.push_back({{"layers", layers},
-                      {"memory", name},
-                      {"limit", units},
-                      {"operations_over_plain",
-                       run.ok ? Json(static_cast<double>(run.operations) / (2.0 * layers))
-                              : Json(nullptr)}});
+      rows.push_back(
+          {{"layers", layers},
+           {"memory", name},
+           {"limit", units},
+           {"operations_over_plain",
+            run.ok ? Json(static_cast<double>(run.operations) / (2.0 * layers)) : Json(nullptr)}});
     }
   }
   return rows;

@@ -54,13 +54,13 @@ Outcome run(const Options& options, Output& output) {
   if (!result->ok) output.json["why"] = result->why.message();
   output.json["deciding_seconds"] = result->deciding_seconds;
   char line[256];
-  std::snprintf(line, sizeof line,
-                "%s of %s: %s%.2f %% more time, %lld evictions, %lld operations run again, peak %s\n",
-                format_bytes(limit).c_str(), format_bytes(log->peak_bytes).c_str(),
-                result->ok ? "" : "gave up after ", result->overhead(),
-                static_cast<long long>(result->evictions),
-                static_cast<long long>(result->recomputes),
-                format_bytes(result->peak_bytes).c_str());
+  std::snprintf(
+      line, sizeof line,
+      "%s of %s: %s%.2f %% more time, %lld evictions, %lld operations run again, peak %s\n",
+      format_bytes(limit).c_str(), format_bytes(log->peak_bytes).c_str(),
+      result->ok ? "" : "gave up after ", result->overhead(),
+      static_cast<long long>(result->evictions), static_cast<long long>(result->recomputes),
+      format_bytes(result->peak_bytes).c_str());
   output.text = line;
   if (!result->ok) output.text += result->why.message() + "\n";
   return {};

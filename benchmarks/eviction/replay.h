@@ -12,8 +12,8 @@ namespace plimsoll::eviction_benchmark {
 
 // What came of a recorded log under a limit.
 struct Replay {
-  bool ok = false;        // it ran to its end
-  Status why;             // else
+  bool ok = false;  // it ran to its end
+  Status why;       // else
   double base_seconds = 0, total_seconds = 0, recompute_seconds = 0;
   std::int64_t peak_bytes = 0, evictions = 0, recomputes = 0;
   double deciding_seconds = 0;  // wall time of it all: nothing is computed

@@ -160,8 +160,8 @@ bool encode_piece(const T* from, std::byte* to, const Layout& layout, std::uint6
     const std::int64_t whole = size / kBlock, blocks = (size + kBlock - 1) / kBlock;
     const philox::State state{seed, static_cast<std::uint64_t>(at / kDrawsPerCounter), 0};
     philox_words(state, blocks * (kBlock / kDrawsPerCounter), draws.data());
-    fine = quantize<T, most>(from + at, draws.data(), scales.data(), multiples.data(), whole) &&
-           fine;
+    fine =
+        quantize<T, most>(from + at, draws.data(), scales.data(), multiples.data(), whole) && fine;
     if (whole < blocks) {
       const std::int64_t done = whole * kBlock;
       std::copy(from + at + done, from + at + size, rest.begin());

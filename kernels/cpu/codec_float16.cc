@@ -23,8 +23,7 @@ constexpr std::uint32_t kBeyond = 0x477ff000u;  // 65520, the least that rounds 
 [[gnu::always_inline]] inline std::uint16_t rounded(std::uint32_t bits) {
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  const std::uint32_t normal =
-      (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+  const std::uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
   // Adding 0.5 places a subnormal's mantissa in the low bits, rounded by the adder.
   const std::uint32_t subnormal =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
@@ -90,8 +89,8 @@ __attribute__((target("avx2,f16c"))) std::int64_t decode_vectors(const std::uint
   constexpr int kLanes = 8;
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(
-                                 reinterpret_cast<const __m128i*>(from + i))));
+    _mm256_storeu_ps(to + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
   }
   return i;
 }

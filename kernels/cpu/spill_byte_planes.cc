@@ -129,8 +129,8 @@ class BytePlanes : public SpillCodec {
   static_assert(kBlock % kBytes == 0);
 
   // The block's entry in the table. `planes` has room for a block.
-  static std::uint32_t encode_block(const std::byte* from, std::int64_t bytes,
-                                    std::uint8_t* planes, std::byte* to) {
+  static std::uint32_t encode_block(const std::byte* from, std::int64_t bytes, std::uint8_t* planes,
+                                    std::byte* to) {
     const std::int64_t count = bytes / kBytes;
     const char* split = reinterpret_cast<const char*>(from);
     if constexpr (kBytes > 1) {
@@ -144,8 +144,8 @@ class BytePlanes : public SpillCodec {
     return static_cast<std::uint32_t>(bytes) | kRaw;
   }
 
-  static bool decode_block(const std::byte* from, std::int64_t size, bool raw,
-                           std::uint8_t* planes, std::byte* to, std::int64_t bytes) {
+  static bool decode_block(const std::byte* from, std::int64_t size, bool raw, std::uint8_t* planes,
+                           std::byte* to, std::int64_t bytes) {
     if (raw) {
       std::memcpy(to, from, static_cast<std::size_t>(bytes));
       return true;

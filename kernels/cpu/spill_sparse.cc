@@ -79,8 +79,7 @@ bool has_avx512() {
 }
 
 __attribute__((target("avx512f"))) std::int64_t masks_avx512(const std::byte* from,
-                                                             std::int64_t count,
-                                                             std::byte* mask) {
+                                                             std::int64_t count, std::byte* mask) {
   std::int64_t i = 0;
   for (; i + 16 <= count; i += 16) {
     const __m512i values = _mm512_loadu_si512(from + 4 * i);
@@ -149,8 +148,8 @@ std::int64_t pack(const std::byte* from, std::int64_t count, T* to) {
   if constexpr (sizeof(T) == 4) {
     if (has_avx512()) done = pack_avx512(from, count, to, kept);
   }
-  return kept + pack_any(from + done * static_cast<std::int64_t>(sizeof(T)), count - done,
-                         to + kept);
+  return kept +
+         pack_any(from + done * static_cast<std::int64_t>(sizeof(T)), count - done, to + kept);
 }
 
 template <typename T>

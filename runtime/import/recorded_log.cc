@@ -92,8 +92,7 @@ class LogReader {
   Result<std::int64_t> number(const char* field, std::int64_t least) const {
     PLIMSOLL_ASSIGN_OR_RETURN(const std::string digits, text(field));
     std::int64_t value = 0;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || end != digits.data() + digits.size() || value < least ||
         value > kMostPerItem) {
       return fail(instruction_ + ": " + field + " '" + digits + "' is no number from " +

@@ -9,10 +9,10 @@
 
 namespace plimsoll::import {
 
-// A program recorded operation by operation as it ran, in the form of simrd's logs (Kirisame et al.,
-// "Dynamic Tensor Rematerialization", ICLR 2021): one JSON object a line, numbers as strings, all
-// before the line `ANNOTATE START` skipped. An operation in place is one that makes fresh tensors
-// and gives up the old ones.
+// A program recorded operation by operation as it ran, in the form of simrd's logs (Kirisame et
+// al., "Dynamic Tensor Rematerialization", ICLR 2021): one JSON object a line, numbers as strings,
+// all before the line `ANNOTATE START` skipped. An operation in place is one that makes fresh
+// tensors and gives up the old ones.
 struct RecordedLog {
   struct Output {
     std::int64_t bytes = 0;
@@ -28,7 +28,7 @@ struct RecordedLog {
     call,     // run call `index`; each output starts with one reference
     retain,   // one reference more to tensor `index`
     release,  // one less
-    pin,      // tensor `index` stays from here on: constants when made, what is referenced at the end
+    pin,  // tensor `index` stays from here on: constants when made, what is referenced at the end
   };
   struct Event {
     Act act = Act::call;

@@ -13,8 +13,8 @@
 namespace plimsoll::memory {
 namespace {
 
-// How much the time since its last use makes a storage dispensable, and how much it does that nobody
-// holds it; chosen on the recorded steps of benchmarks/eviction.
+// How much the time since its last use makes a storage dispensable, and how much it does that
+// nobody holds it; chosen on the recorded steps of benchmarks/eviction.
 constexpr double kStalenessExponent = 0.35;
 constexpr double kUnheldCost = 0.25;
 constexpr double kLeastIdleSeconds = 1e-9;

@@ -23,9 +23,9 @@ class EvictionSink {
 // Kirisame et al., "Dynamic Tensor Rematerialization" (ICLR 2021), with other terms. Storages stand
 // in queues by the magnitude of cost per byte, each in order of their last use, so that only the
 // stalest few of each queue are looked at: what an eviction takes does not grow with their number.
-// What is to be brought back is collected whole, with all that it needs, and run in the order it was
-// recorded in; of what that still needs, only the one needed last goes, and only if nothing else
-// is left.
+// What is to be brought back is collected whole, with all that it needs, and run in the order it
+// was recorded in; of what that still needs, only the one needed last goes, and only if nothing
+// else is left.
 class Evictor : public OnlineEvictor {
  public:
   // `lineage` and `sink` (may be null) must outlive it.
@@ -82,8 +82,8 @@ class Evictor : public OnlineEvictor {
   std::array<std::uint64_t, kQueues / 64> occupied_{};
   std::vector<Frame> frames_;
   std::int32_t mark_ = 0;
-  std::vector<StorageId> stack_;  // scratch of walks
-  std::vector<bool> wanted_;      // scratch of restore, by operation
+  std::vector<StorageId> stack_;   // scratch of walks
+  std::vector<bool> wanted_;       // scratch of restore, by operation
   std::int64_t restorations_ = 0;  // for this request
 };
 

@@ -31,9 +31,9 @@ OperationId Lineage::add(double seconds, std::span<const TensorId> arguments,
       operation.bytes += output.bytes;
     }
     Storage& storage = storages_[index(tensor.storage)];
-    const bool counted = std::any_of(
-        storage.tensors.begin(), storage.tensors.end(),
-        [&](TensorId other) { return tensors_[index(other)].producer == id; });
+    const bool counted =
+        std::any_of(storage.tensors.begin(), storage.tensors.end(),
+                    [&](TensorId other) { return tensors_[index(other)].producer == id; });
     if (!counted) storage.seconds += seconds;
     storage.tensors.push_back(tensor_count());
     ++storage.handles;

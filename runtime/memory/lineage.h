@@ -18,8 +18,8 @@ using StorageId = std::int32_t;
 class Lineage {
  public:
   struct Output {
-    std::int64_t bytes = 0;      // of a fresh storage
-    std::int32_t view_of = -1;   // or the argument whose storage it shares
+    std::int64_t bytes = 0;     // of a fresh storage
+    std::int32_t view_of = -1;  // or the argument whose storage it shares
   };
   struct Operation {
     double seconds = 0;

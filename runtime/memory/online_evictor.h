@@ -22,8 +22,8 @@ class OnlineEvictor {
   virtual ~OnlineEvictor() = default;
 
   // Runs an operation that was just added: brings its arguments back, makes room for its outputs.
-  // RESOURCE_EXHAUSTED when that can't be; what is resident then fits, and all else can be asked for
-  // again.
+  // RESOURCE_EXHAUSTED when that can't be; what is resident then fits, and all else can be asked
+  // for again.
   virtual Status run(OperationId id) = 0;
   // Makes the tensor defined.
   virtual Status bring_back(TensorId id) = 0;

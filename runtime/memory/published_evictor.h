@@ -62,9 +62,7 @@ class PublishedEvictor : public OnlineEvictor {
   void unlock(StorageId id);
   State& state(StorageId id);
 
-  bool has_regions() const {
-    return heuristic_ == Heuristic::dtr || heuristic_ == Heuristic::msps;
-  }
+  bool has_regions() const { return heuristic_ == Heuristic::dtr || heuristic_ == Heuristic::msps; }
   // Walks from `id` through evicted storages; their seconds. Calls `at_edge` for resident ones.
   template <typename AtEdge>
   double walk(StorageId id, bool to_arguments, AtEdge at_edge);

@@ -8,15 +8,14 @@
 namespace plimsoll::import {
 namespace {
 
-const std::string kHead =
-    R"({"INSTRUCTION":"RELEASE","NAME":"before"})"
-    "\n"
-    R"({"INSTRUCTION":"ANNOTATE","ANNOTATION":"START"})"
-    "\n"
-    R"({"INSTRUCTION":"CONSTANT","NAME":"w"})"
-    "\n"
-    R"({"INSTRUCTION":"MEMORY","NAME":"w","MEMORY":"100"})"
-    "\n";
+const std::string kHead = R"({"INSTRUCTION":"RELEASE","NAME":"before"})"
+                          "\n"
+                          R"({"INSTRUCTION":"ANNOTATE","ANNOTATION":"START"})"
+                          "\n"
+                          R"({"INSTRUCTION":"CONSTANT","NAME":"w"})"
+                          "\n"
+                          R"({"INSTRUCTION":"MEMORY","NAME":"w","MEMORY":"100"})"
+                          "\n";
 const std::string kCall =
     R"({"INSTRUCTION":"CALL","NAME":"f","ARGS":["w"],"RESULT":["a","v"],"TIME":"7"})"
     "\n"
@@ -85,11 +84,9 @@ TEST(RecordedLog, NamesTheLineOfWhatIsWrong) {
                  "TIME '-7' is no number from 0");
   expect_refused(kHead + R"({"INSTRUCTION":"CALL","ARGS":"w","RESULT":["a"],"TIME":"7"})",
                  "no list ARGS");
-  expect_refused(kHead + R"({"INSTRUCTION":"CALL","ARGS":[],"RESULT":[],"TIME":"7"})",
-                 "no RESULT");
-  expect_refused(
-      kHead + R"({"INSTRUCTION":"MUTATE","ARGS":["w"],"MUTATE":[1],"TIME":"7"})",
-      "no such argument");
+  expect_refused(kHead + R"({"INSTRUCTION":"CALL","ARGS":[],"RESULT":[],"TIME":"7"})", "no RESULT");
+  expect_refused(kHead + R"({"INSTRUCTION":"MUTATE","ARGS":["w"],"MUTATE":[1],"TIME":"7"})",
+                 "no such argument");
   const std::string release = R"({"INSTRUCTION":"RELEASE","NAME":"w"})"
                               "\n";
   expect_refused(kHead + release + release, "file.log:6: RELEASE: more releases");

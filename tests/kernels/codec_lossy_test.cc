@@ -24,9 +24,9 @@ using planner::CodecKind;
 using planner::kQuantizedBlock;
 
 // Around vectors, blocks of a scale and pieces of work.
-constexpr std::int64_t kCounts[] = {0,  1,   2,   7,   8,    9,    15,   16,   17,
-                                    63, 64,  65,  127, 128,  129,  191,  1000, 1023,
-                                    1024, 1025, 1087, 1089, 70000, 131072 + 65};
+constexpr std::int64_t kCounts[] = {0,    1,    2,    7,    8,    9,    15,    16,
+                                    17,   63,   64,   65,   127,  128,  129,   191,
+                                    1000, 1023, 1024, 1025, 1087, 1089, 70000, 131072 + 65};
 
 template <typename T>
 constexpr DType kDType = sizeof(T) == 8 ? DType::f64 : DType::f32;
@@ -59,8 +59,7 @@ Encoded encode(const Codec& codec, const std::vector<T>& value, std::size_t shif
 template <typename T>
 std::vector<T> decode(const Codec& codec, const Encoded& encoded, std::size_t count,
                       std::size_t shift = 0) {
-  const auto kernels =
-      make_codec(codec, Shape(kDType<T>, {static_cast<std::int64_t>(count)}));
+  const auto kernels = make_codec(codec, Shape(kDType<T>, {static_cast<std::int64_t>(count)}));
   const auto stream = device::cpu_device()->create_stream();
   std::vector<std::byte> moved(2 * shift);
   moved.insert(moved.end(), encoded.bytes.begin(), encoded.bytes.end());
@@ -108,11 +107,12 @@ std::vector<T> random_values(std::int64_t count, unsigned seed, int least, int m
 template <typename T>
 double least_scale(const std::vector<T>& value, std::int64_t i, int most) {
   const std::int64_t first = i / kQuantizedBlock * kQuantizedBlock;
-  const auto last = std::min<std::int64_t>(first + kQuantizedBlock,
-                                           static_cast<std::int64_t>(value.size()));
+  const auto last =
+      std::min<std::int64_t>(first + kQuantizedBlock, static_cast<std::int64_t>(value.size()));
   double greatest = 0;
   for (std::int64_t k = first; k < last; ++k) {
-    greatest = std::max(greatest, std::fabs(static_cast<double>(value[static_cast<std::size_t>(k)])));
+    greatest =
+        std::max(greatest, std::fabs(static_cast<double>(value[static_cast<std::size_t>(k)])));
   }
   std::uint32_t low = 0, high = 0x7f80;
   while (low < high) {
@@ -156,7 +156,8 @@ TEST(LossyCodecs, Float16KeepsWhatItHas) {
     Float16 half;
     half.bits = static_cast<std::uint16_t>(bits);
     value[bits] = static_cast<float>(half);
-    if (std::isnan(value[bits])) value[bits] = std::bit_cast<float>((bits & 0x8000u) << 16 | 0x7fc02000u);
+    if (std::isnan(value[bits]))
+      value[bits] = std::bit_cast<float>((bits & 0x8000u) << 16 | 0x7fc02000u);
   }
   EXPECT_TRUE(same_bits(round_trip({CodecKind::float16}, value), value));
   std::vector<double> wide(value.begin(), value.end());
@@ -165,12 +166,13 @@ TEST(LossyCodecs, Float16KeepsWhatItHas) {
 
 // Whole vectors and what is left over agree.
 TEST(LossyCodecs, Float16HasTheSameBitsAtEveryPlace) {
-  for (const float number : {1.0009766F, 0.3F, 3e-6F, 5.96e-8F, 2.98e-8F, 65519.0F,
-                             -std::numeric_limits<float>::infinity(),
-                             std::bit_cast<float>(0x7f812345u), std::bit_cast<float>(0xffc54321u)}) {
+  for (const float number :
+       {1.0009766F, 0.3F, 3e-6F, 5.96e-8F, 2.98e-8F, 65519.0F,
+        -std::numeric_limits<float>::infinity(), std::bit_cast<float>(0x7f812345u),
+        std::bit_cast<float>(0xffc54321u)}) {
     const std::vector<float> expected(31, static_cast<float>(Float16(number)));
-    EXPECT_TRUE(same_bits(round_trip({CodecKind::float16}, std::vector<float>(31, number)),
-                          expected))
+    EXPECT_TRUE(
+        same_bits(round_trip({CodecKind::float16}, std::vector<float>(31, number)), expected))
         << number;
   }
 }
@@ -203,7 +205,8 @@ void check_bound(const Codec& codec, int least, int most) {
       for (std::int64_t i = 0; i < count; i += count > 2000 ? 37 : 1) {
         const auto at = static_cast<std::size_t>(i);
         const double scale = least_scale(value, i, most_of(codec));
-        const double error = std::fabs(static_cast<double>(back[at]) - static_cast<double>(value[at]));
+        const double error =
+            std::fabs(static_cast<double>(back[at]) - static_cast<double>(value[at]));
         // Strictly less, but where there is nothing to err about.
         ASSERT_TRUE(error < scale || (scale == 0 && error == 0))
             << planner::to_string(codec) << " element " << i << " of " << count << ": " << value[at]
@@ -247,7 +250,8 @@ TEST(LossyCodecs, BlockwiseScaleReachesTheGreatestElement) {
 TEST(LossyCodecs, BlockwiseKeepsMultiplesOfTheScale) {
   for (const Codec& codec : kBlockwise) {
     std::vector<float> value;
-    for (int i = -most_of(codec); i <= most_of(codec); ++i) value.push_back(0.375F * static_cast<float>(i));
+    for (int i = -most_of(codec); i <= most_of(codec); ++i)
+      value.push_back(0.375F * static_cast<float>(i));
     while (value.size() % kQuantizedBlock != 0) value.push_back(0);
     // Every block needs the greatest for that scale.
     for (std::size_t b = 0; b < value.size(); b += kQuantizedBlock) {

@@ -20,9 +20,9 @@ constexpr SpillCodecKind kKinds[] = {SpillCodecKind::sparse, SpillCodecKind::byt
 constexpr int kSizes[] = {1, 2, 4, 8};
 
 // Elements around vectors, words of the mask, pieces of work and blocks.
-constexpr std::int64_t kCounts[] = {0,    1,    7,    8,     9,     15,    16,     17,    63,
-                                    64,   65,   4095, 4096,  4097,  32767, 32769,  65535, 65536,
-                                    65537, 131071, 131073, 262143, 262145, 300007};
+constexpr std::int64_t kCounts[] = {0,     1,     7,     8,      9,      15,     16,     17,
+                                    63,    64,    65,    4095,   4096,   4097,   32767,  32769,
+                                    65535, 65536, 65537, 131071, 131073, 262143, 262145, 300007};
 
 std::unique_ptr<const SpillCodec> make(SpillCodecKind kind, int element_bytes) {
   auto codec = make_spill_codec(kind, element_bytes);
@@ -36,7 +36,8 @@ Bytes elements(std::int64_t count, int size, double share, unsigned seed) {
   Bytes bytes(static_cast<std::size_t>(count * size));
   for (std::int64_t i = 0; i < count; ++i) {
     if (static_cast<double>(random() >> 11) * 0x1p-53 >= share) continue;
-    const std::uint64_t value = size == 1 ? random() % 5 : random() % 251 + (std::uint64_t{0x3f} << (8 * size - 8));
+    const std::uint64_t value =
+        size == 1 ? random() % 5 : random() % 251 + (std::uint64_t{0x3f} << (8 * size - 8));
     std::memcpy(bytes.data() + i * size, &value, static_cast<std::size_t>(size));
   }
   return bytes;
@@ -55,8 +56,8 @@ Bytes encode(const SpillCodec& codec, const Bytes& from, std::size_t shift = 0) 
   moved.insert(moved.end(), from.begin(), from.end());
   const auto bound = static_cast<std::size_t>(codec.bound(static_cast<std::int64_t>(from.size())));
   Bytes room(shift + bound + 64, std::byte{0xa5});
-  const auto used = codec.encode(std::span(moved).subspan(shift),
-                                 std::span(room).subspan(shift, bound));
+  const auto used =
+      codec.encode(std::span(moved).subspan(shift), std::span(room).subspan(shift, bound));
   EXPECT_TRUE(used.ok()) << used.status().to_string();
   if (!used.ok()) return {};
   EXPECT_LE(*used, static_cast<std::int64_t>(bound));
@@ -111,7 +112,8 @@ TEST(SpillCodecs, GiveEveryByteBack) {
 TEST(SpillCodecs, KeepNegativeZerosAndNans) {
   std::vector<float> value(1000);
   for (std::size_t i = 0; i < value.size(); i += 3) {
-    value[i] = i % 2 == 0 ? -0.0F : std::bit_cast<float>(0x7f800001u + static_cast<std::uint32_t>(i));
+    value[i] =
+        i % 2 == 0 ? -0.0F : std::bit_cast<float>(0x7f800001u + static_cast<std::uint32_t>(i));
   }
   Bytes bytes(value.size() * sizeof(float));
   std::memcpy(bytes.data(), value.data(), bytes.size());
@@ -130,7 +132,8 @@ TEST(SpillCodecs, MakeAlikeBytesSmallerAndNoiseNoLargerThanTheBound) {
               planes->bound(static_cast<std::int64_t>(random.size())));
     const auto sparse = make(SpillCodecKind::sparse, size);
     Bytes full = random;
-    for (std::size_t i = 0; i < full.size(); i += static_cast<std::size_t>(size)) full[i] |= std::byte{1};
+    for (std::size_t i = 0; i < full.size(); i += static_cast<std::size_t>(size))
+      full[i] |= std::byte{1};
     EXPECT_EQ(static_cast<std::int64_t>(encode(*sparse, full).size()),
               sparse->bound(static_cast<std::int64_t>(full.size())));
     EXPECT_EQ(encode(*sparse, Bytes(full.size())).size(), 200000U / 8);
@@ -163,7 +166,8 @@ TEST(SpillCodecs, FindDamagedCodes) {
         return decode(*codec, damaged, back).code() == StatusCode::data_loss;
       };
       // Cut off, empty, too long.
-      for (const std::size_t kept : {std::size_t{0}, std::size_t{3}, code.size() / 2, code.size() - 1}) {
+      for (const std::size_t kept :
+           {std::size_t{0}, std::size_t{3}, code.size() / 2, code.size() - 1}) {
         EXPECT_TRUE(lost(Bytes(code.begin(), code.begin() + static_cast<std::ptrdiff_t>(kept))));
       }
       Bytes longer = code;
@@ -203,7 +207,8 @@ TEST(SpillCodecs, SurviveRandomDamage) {
       for (int i = 0; i < 150; ++i) {
         Bytes damaged = code;
         const std::size_t range = i % 2 == 0 ? 64 : code.size();
-        for (int k = 0; k <= i % 5; ++k) damaged[random() % range] = static_cast<std::byte>(random());
+        for (int k = 0; k <= i % 5; ++k)
+          damaged[random() % range] = static_cast<std::byte>(random());
         if (i % 7 == 0) damaged.resize(random() % code.size());
         Bytes back(value.size());
         const Status status = decode(*codec, damaged, back);

@@ -141,7 +141,8 @@ struct RandomProgram {
   OperationId add(Lineage& lineage) {
     std::vector<TensorId> arguments;
     for (std::uint32_t i = random() % 4; i > 0 && !held.empty(); --i) {
-      arguments.push_back(held[held.size() - 1 - random() % std::min<std::size_t>(held.size(), 12)]);
+      arguments.push_back(
+          held[held.size() - 1 - random() % std::min<std::size_t>(held.size(), 12)]);
     }
     std::vector<Lineage::Output> outputs;
     for (std::uint32_t i = random() % 2 + 1; i > 0; --i) {
@@ -187,8 +188,8 @@ TEST(Evictor, RunsRandomProgramsUnderTheLimit) {
         program.held.erase(program.held.begin() + static_cast<std::ptrdiff_t>(which));
       }
     }
-    // All handles can be brought back, one at a time. (In less than the largest operation's arguments
-    // and results together, nearly all.)
+    // All handles can be brought back, one at a time. (In less than the largest operation's
+    // arguments and results together, nearly all.)
     for (const TensorId tensor : program.held) {
       const Status status = evictor.bring_back(tensor);
       ASSERT_EQ(lineage.used_bytes(), device.used());
@@ -254,7 +255,7 @@ TEST(PublishedEvictor, EachChoosesByItsOwnScore) {
   const auto gone = [](Heuristic heuristic) {
     Lineage lineage;
     PublishedEvictor evictor(lineage, 350, heuristic);
-    const TensorId dear = add_run(lineage, evictor, 10, {}, 100);    // the stalest
+    const TensorId dear = add_run(lineage, evictor, 10, {}, 100);  // the stalest
     const TensorId cheap = add_run(lineage, evictor, 1, {}, 100);
     const TensorId large = add_run(lineage, evictor, 9, {}, 150);
     add_run(lineage, evictor, 1, {}, 100);
