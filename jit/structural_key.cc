@@ -19,23 +19,10 @@ namespace {
 // Larger literals are neither copied nor compared at each look-up.
 constexpr std::size_t kLargestLiteral = 1024;
 
+// Known while compiling, as ir::is_elementwise is not.
 constexpr auto kIsElementwise = [] {
-  enum Class {
-    unary,
-    binary,
-    ternary,
-    creation,
-    movement,
-    contraction,
-    reduction,
-    irregular,
-    control,
-    structure,
-    kernel,
-    collective,
-    async
-  };
-  constexpr Class classes[] = {
+  using enum ir::OpClass;
+  constexpr ir::OpClass classes[] = {
 #define PLIMSOLL_OP(name, text, fewest, most, op_class, rule, effect) op_class,
 #include "runtime/ir/ops.def"
 #undef PLIMSOLL_OP

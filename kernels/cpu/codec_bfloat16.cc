@@ -2,76 +2,42 @@
 // Rounded to nearest, ties to even: relative error at most 2^-8; below 2^-126, where bf16 is
 // subnormal, absolute error at most 2^-134. Infinities and NaNs stay what they are.
 #include <bit>
+#include <cstdint>
 
-#include "kernels/cpu/clones.h"
-#include "kernels/cpu/codecs.h"
-#include "kernels/cpu/round_to_odd.h"
+#include "kernels/cpu/codec_sixteen_bits.h"
 
 namespace plimsoll::kernels {
 namespace {
 
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 
-// Rounds `bits` of an f32. Selects instead of branches, so that loops vectorize.
-[[gnu::always_inline]] inline std::uint16_t rounded(std::uint32_t bits) {
-  const auto near = static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-  const auto nan = static_cast<std::uint16_t>((bits >> 16) | 0x40u);
-  return (bits & 0x7fffffffu) > kInfinity ? nan : near;
-}
+struct BF16Format {
+  static constexpr const char* kName = "bfloat16";
+  static constexpr const char* kDtype = "bf16";
 
-[[gnu::always_inline]] inline bool overflows(std::uint32_t bits) {
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  return (magnitude >= 0x7f7f8000u) & (magnitude < kInfinity);
-}
-
-template <typename T>
-PLIMSOLL_CLONES bool encode(const T* from, std::uint16_t* to, std::int64_t count) {
-  unsigned lost = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint32_t bits;
-    if constexpr (std::is_same_v<T, double>) {
-      bits = round_to_odd(from[i]);
-    } else {
-      bits = std::bit_cast<std::uint32_t>(from[i]);
-    }
-    lost |= overflows(bits) ? 1u : 0u;
-    to[i] = rounded(bits);
+  [[gnu::always_inline]] static std::uint16_t rounded(std::uint32_t bits) {
+    const auto near = static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    const auto nan = static_cast<std::uint16_t>((bits >> 16) | 0x40u);
+    return (bits & 0x7fffffffu) > kInfinity ? nan : near;
   }
-  return lost == 0;
-}
-
-template <typename T>
-PLIMSOLL_CLONES void decode(const std::uint16_t* from, T* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[i] = static_cast<T>(std::bit_cast<float>(std::uint32_t{from[i]} << 16));
+  [[gnu::always_inline]] static bool overflows(std::uint32_t bits) {
+    const std::uint32_t magnitude = bits & 0x7fffffffu;
+    return (magnitude >= 0x7f7f8000u) & (magnitude < kInfinity);
   }
-}
-
-template <typename T>
-CodecKernels bfloat16_of(std::int64_t count) {
-  CodecKernels kernels;
-  kernels.encode =
-      make_codec_kernel("encode.bfloat16", count, "a finite value is beyond bf16's range",
-                        [](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-                          return encode(static_cast<const T*>(from) + begin,
-                                        static_cast<std::uint16_t*>(to) + begin, end - begin);
-                        });
-  kernels.decode =
-      make_codec_kernel("decode.bfloat16", count, "",
-                        [](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-                          decode(static_cast<const std::uint16_t*>(from) + begin,
-                                 static_cast<T*>(to) + begin, end - begin);
-                          return true;
-                        });
-  return kernels;
-}
+  [[gnu::always_inline]] static float widened(std::uint16_t stored) {
+    return std::bit_cast<float>(std::uint32_t{stored} << 16);
+  }
+  // The processor's own conversion takes subnormal numbers for zero.
+  static std::int64_t encode_vectors(const float*, std::uint16_t*, std::int64_t, bool&) {
+    return 0;
+  }
+  static std::int64_t decode_vectors(const std::uint16_t*, float*, std::int64_t) { return 0; }
+};
 
 }  // namespace
 
 CodecResult make_bfloat16(const planner::Codec& codec, const ir::Shape& shape) {
-  if (shape.dtype() == ir::DType::f32) return bfloat16_of<float>(shape.element_count());
-  if (shape.dtype() == ir::DType::f64) return bfloat16_of<double>(shape.element_count());
-  return no_codec(codec, shape);
+  return make_sixteen_bits<BF16Format>(codec, shape);
 }
 
 }  // namespace plimsoll::kernels

@@ -3,11 +3,10 @@
 // subnormal, absolute error at most 2^-25. Infinities stay; NaNs keep the top of their payload and
 // become quiet.
 #include <bit>
+#include <cstdint>
 
-#include "kernels/cpu/clones.h"
-#include "kernels/cpu/codecs.h"
+#include "kernels/cpu/codec_sixteen_bits.h"
 #include "kernels/cpu/half_bits.h"
-#include "kernels/cpu/round_to_odd.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -19,49 +18,6 @@ namespace {
 constexpr std::uint32_t kInfinity = 0x7f800000u;
 constexpr std::uint32_t kBeyond = 0x477ff000u;  // 65520, the least that rounds to infinity
 
-// Float16's own conversion, with selects instead of branches.
-[[gnu::always_inline]] inline std::uint16_t rounded(std::uint32_t bits) {
-  const std::uint32_t sign = (bits >> 16) & 0x8000u;
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  const std::uint32_t normal = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
-  // Adding 0.5 places a subnormal's mantissa in the low bits, rounded by the adder.
-  const std::uint32_t subnormal =
-      std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-  const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
-  std::uint32_t half = magnitude < 0x38800000u ? subnormal : normal;
-  half = magnitude >= kBeyond ? 0x7c00u : half;
-  half = magnitude > kInfinity ? nan : half;
-  return static_cast<std::uint16_t>(sign | half);
-}
-
-[[gnu::always_inline]] inline bool overflows(std::uint32_t bits) {
-  const std::uint32_t magnitude = bits & 0x7fffffffu;
-  return (magnitude >= kBeyond) & (magnitude < kInfinity);
-}
-
-template <typename T>
-PLIMSOLL_CLONES bool encode(const T* from, std::uint16_t* to, std::int64_t count) {
-  unsigned lost = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::uint32_t bits;
-    if constexpr (std::is_same_v<T, double>) {
-      bits = round_to_odd(from[i]);
-    } else {
-      bits = std::bit_cast<std::uint32_t>(from[i]);
-    }
-    lost |= overflows(bits) ? 1u : 0u;
-    to[i] = rounded(bits);
-  }
-  return lost == 0;
-}
-
-template <typename T>
-PLIMSOLL_CLONES void decode(const std::uint16_t* from, T* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from_half(from[i]));
-}
-
-// The processor's own conversions, in whole vectors: the same bits. They return how many elements
-// are done.
 #if defined(__x86_64__)
 __attribute__((target("avx2,f16c"))) std::int64_t encode_vectors(const float* from,
                                                                  std::uint16_t* to,
@@ -106,50 +62,44 @@ std::int64_t decode_vectors(const std::uint16_t*, float*, std::int64_t) { return
 bool has_vectors() { return false; }
 #endif
 
-template <typename T>
-bool encode_any(const T* from, std::uint16_t* to, std::int64_t count) {
-  bool fine = true;
-  std::int64_t done = 0;
-  if constexpr (std::is_same_v<T, float>) {
-    if (has_vectors()) done = encode_vectors(from, to, count, fine);
-  }
-  return encode(from + done, to + done, count - done) && fine;
-}
+struct F16Format {
+  static constexpr const char* kName = "float16";
+  static constexpr const char* kDtype = "f16";
 
-template <typename T>
-void decode_any(const std::uint16_t* from, T* to, std::int64_t count) {
-  std::int64_t done = 0;
-  if constexpr (std::is_same_v<T, float>) {
-    if (has_vectors()) done = decode_vectors(from, to, count);
+  // As plimsoll::Float16 does, with selects instead of branches.
+  [[gnu::always_inline]] static std::uint16_t rounded(std::uint32_t bits) {
+    const std::uint32_t sign = (bits >> 16) & 0x8000u;
+    const std::uint32_t magnitude = bits & 0x7fffffffu;
+    const std::uint32_t normal =
+        (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+    // Adding 0.5 places a subnormal's mantissa in the low bits, rounded by the adder.
+    const std::uint32_t subnormal =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+    const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+    std::uint32_t half = magnitude < 0x38800000u ? subnormal : normal;
+    half = magnitude >= kBeyond ? 0x7c00u : half;
+    half = magnitude > kInfinity ? nan : half;
+    return static_cast<std::uint16_t>(sign | half);
   }
-  decode(from + done, to + done, count - done);
-}
 
-template <typename T>
-CodecKernels float16_of(std::int64_t count) {
-  CodecKernels kernels;
-  kernels.encode =
-      make_codec_kernel("encode.float16", count, "a finite value is beyond f16's range",
-                        [](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-                          return encode_any(static_cast<const T*>(from) + begin,
-                                            static_cast<std::uint16_t*>(to) + begin, end - begin);
-                        });
-  kernels.decode =
-      make_codec_kernel("decode.float16", count, "",
-                        [](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-                          decode_any(static_cast<const std::uint16_t*>(from) + begin,
-                                     static_cast<T*>(to) + begin, end - begin);
-                          return true;
-                        });
-  return kernels;
-}
+  [[gnu::always_inline]] static bool overflows(std::uint32_t bits) {
+    const std::uint32_t magnitude = bits & 0x7fffffffu;
+    return (magnitude >= kBeyond) & (magnitude < kInfinity);
+  }
+  [[gnu::always_inline]] static float widened(std::uint16_t stored) { return from_half(stored); }
+  static std::int64_t encode_vectors(const float* from, std::uint16_t* to, std::int64_t count,
+                                     bool& fine) {
+    return has_vectors() ? kernels::encode_vectors(from, to, count, fine) : 0;
+  }
+  static std::int64_t decode_vectors(const std::uint16_t* from, float* to, std::int64_t count) {
+    return has_vectors() ? kernels::decode_vectors(from, to, count) : 0;
+  }
+};
 
 }  // namespace
 
 CodecResult make_float16(const planner::Codec& codec, const ir::Shape& shape) {
-  if (shape.dtype() == ir::DType::f32) return float16_of<float>(shape.element_count());
-  if (shape.dtype() == ir::DType::f64) return float16_of<double>(shape.element_count());
-  return no_codec(codec, shape);
+  return make_sixteen_bits<F16Format>(codec, shape);
 }
 
 }  // namespace plimsoll::kernels
