@@ -40,6 +40,7 @@ ChainRun train_chain(int layers, std::int64_t limit_units) {
     gradient = next;
   }
   result.ok = true;
+  result.peak_units = lineage.peak_bytes();
   result.operations = 2 * static_cast<std::int64_t>(layers) + evictor.statistics().recomputes;
   return result;
 }

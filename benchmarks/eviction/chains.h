@@ -10,6 +10,7 @@ namespace plimsoll::eviction_benchmark {
 struct ChainRun {
   bool ok = false;
   std::int64_t operations = 0;  // run in all, those run again included
+  std::int64_t peak_units = 0;
 };
 ChainRun train_chain(int layers, std::int64_t limit_units);
 

@@ -129,11 +129,12 @@ std::vector<StorageId> PublishedEvictor::evicted_neighbours(StorageId id) {
 }
 
 std::int32_t PublishedEvictor::find(std::int32_t node) {
-  auto& parents = parents_;
-  const auto at = [](std::int32_t i) { return static_cast<std::size_t>(i); };
-  while (parents[at(node)] != node) {
-    parents[at(node)] = parents[at(parents[at(node)])];
-    node = parents[at(node)];
+  const auto parent = [&](std::int32_t i) -> std::int32_t& {
+    return parents_[static_cast<std::size_t>(i)];
+  };
+  while (parent(node) != node) {
+    parent(node) = parent(parent(node));
+    node = parent(node);
   }
   return node;
 }

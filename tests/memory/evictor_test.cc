@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/eviction/chains.h"
 #include "runtime/memory/published_evictor.h"
 
 namespace plimsoll::memory {
@@ -208,23 +209,10 @@ TEST(Evictor, RunsRandomProgramsUnderTheLimit) {
 
 // The operations a chain of `layers` takes, forward and backward, in so many units of memory.
 std::int64_t chain_operations(int layers, std::int64_t limit) {
-  Lineage lineage;
-  Evictor evictor(lineage, limit);
-  std::vector<TensorId> activations{add_run(lineage, evictor, 0, {}, 1)};
-  evictor.pin(activations[0]);
-  for (int i = 0; i < layers; ++i) {
-    activations.push_back(add_run(lineage, evictor, 1, {activations.back()}, 1));
-  }
-  TensorId gradient = activations.back();
-  for (int i = layers; i > 0; --i) {
-    const TensorId next =
-        add_run(lineage, evictor, 1, {gradient, activations[static_cast<std::size_t>(i) - 1]}, 1);
-    evictor.release(gradient);
-    if (i < layers) evictor.release(activations[static_cast<std::size_t>(i)]);
-    gradient = next;
-  }
-  EXPECT_LE(lineage.peak_bytes(), limit);
-  return 2 * layers + evictor.statistics().recomputes;
+  const eviction_benchmark::ChainRun run = eviction_benchmark::train_chain(layers, limit);
+  EXPECT_TRUE(run.ok) << layers;
+  EXPECT_LE(run.peak_units, limit);
+  return run.operations;
 }
 
 TEST(Evictor, TrainsChainsInTheSquareRootOfTheirMemoryAtTwiceTheirOperations) {
