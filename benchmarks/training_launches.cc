@@ -97,20 +97,12 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
-  const auto workloads = plimsoll::benchmarks::training_workloads(scale);
-  for (const std::string& name : names) {
-    if (std::none_of(workloads.begin(), workloads.end(),
-                     [&](const auto& workload) { return workload.name == name; })) {
-      std::cerr << "training_launches: '" << name << "' is no workload (cnn, gpt, lstm, unet)\n";
-      return 2;
-    }
-  }
+  const auto workloads = plimsoll::benchmarks::choose_workloads(
+      plimsoll::benchmarks::training_workloads(scale), names, "training_launches");
+  if (!workloads) return 2;
   ordered_json rows = ordered_json::array();
   try {
-    for (const auto& workload : workloads) {
-      if (names.empty() || std::find(names.begin(), names.end(), workload.name) != names.end())
-        rows.push_back(measure(workload, warm_up, steps));
-    }
+    for (const auto& workload : *workloads) rows.push_back(measure(workload, warm_up, steps));
   } catch (const plimsoll::Error& error) {
     std::cerr << "training_launches: " << error.what() << '\n';
     return 1;

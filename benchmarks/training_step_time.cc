@@ -74,20 +74,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--json", json, "JSON on standard output instead of a table");
   if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
-  const auto workloads = plimsoll::benchmarks::example_workloads();
-  for (const std::string& name : names) {
-    if (std::none_of(workloads.begin(), workloads.end(),
-                     [&](const auto& workload) { return workload.name == name; })) {
-      std::fprintf(stderr, "training_step_time: '%s' is no workload (cnn, gpt)\n", name.c_str());
-      return 2;
-    }
-  }
+  const auto workloads = plimsoll::benchmarks::choose_workloads(
+      plimsoll::benchmarks::example_workloads(), names, "training_step_time");
+  if (!workloads) return 2;
   ordered_json rows = ordered_json::array();
   try {
-    for (const auto& workload : workloads) {
-      if (names.empty() || std::find(names.begin(), names.end(), workload.name) != names.end())
-        rows.push_back(measure(workload, warm_up, steps));
-    }
+    for (const auto& workload : *workloads) rows.push_back(measure(workload, warm_up, steps));
   } catch (const plimsoll::Error& error) {
     std::fprintf(stderr, "training_step_time: %s\n", error.what());
     return 1;

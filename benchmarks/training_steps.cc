@@ -150,20 +150,11 @@ int main(int argc, char** argv) {
   ordered_json out;
   std::vector<StepRow> rows;
   try {
-    const auto workloads = plimsoll::benchmarks::training_workloads(scale);
-    for (const std::string& name : names) {
-      if (std::none_of(workloads.begin(), workloads.end(),
-                       [&](const auto& workload) { return workload.name == name; })) {
-        std::fprintf(stderr, "training_steps: '%s' is no workload (cnn, gpt, lstm, unet)\n",
-                     name.c_str());
-        return 2;
-      }
-    }
+    const auto workloads = plimsoll::benchmarks::choose_workloads(
+        plimsoll::benchmarks::training_workloads(scale), names, "training_steps");
+    if (!workloads) return 2;
     if (folder.empty()) print_header();
-    for (const auto& workload : workloads) {
-      if (!names.empty() && std::find(names.begin(), names.end(), workload.name) == names.end()) {
-        continue;
-      }
+    for (const auto& workload : *workloads) {
       if (!folder.empty()) {
         const std::string path = folder + "/" + workload.name + ".hlo";
         std::ofstream file(path, std::ios::binary);

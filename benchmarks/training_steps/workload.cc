@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <utility>
 
 #include "benchmarks/training_steps/recurrent_network.h"
@@ -117,6 +118,27 @@ std::vector<Workload> example_workloads() {
   return {
       {"cnn", [] { return start_cnn(128, examples::ResidualNetworkOptions{}.blocks_per_stage); }},
       {"gpt", [] { return start_gpt(16, examples::LanguageModelOptions{}.layers); }}};
+}
+
+std::optional<std::vector<Workload>> choose_workloads(std::vector<Workload> all,
+                                                      std::span<const std::string> names,
+                                                      std::string_view program) {
+  for (const std::string& name : names) {
+    if (std::any_of(all.begin(), all.end(),
+                    [&](const Workload& workload) { return workload.name == name; })) {
+      continue;
+    }
+    std::string known;
+    for (const Workload& workload : all) known += (known.empty() ? "" : ", ") + workload.name;
+    std::cerr << program << ": '" << name << "' is no workload (" << known << ")\n";
+    return std::nullopt;
+  }
+  if (!names.empty()) {
+    std::erase_if(all, [&](const Workload& workload) {
+      return std::find(names.begin(), names.end(), workload.name) == names.end();
+    });
+  }
+  return all;
 }
 
 }  // namespace plimsoll::benchmarks

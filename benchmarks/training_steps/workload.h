@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plimsoll/plimsoll.hpp"
@@ -32,5 +35,11 @@ std::vector<Workload> training_workloads(double scale);
 // The CNN and the GPT as the examples train them when nothing is said: docs/benchmarks.md states
 // both in full.
 std::vector<Workload> example_workloads();
+
+// Those of `all` that `names` asks for, in the order of `all`; all of them where it is empty. A
+// name that is none of theirs is told on standard error after `program`, and nothing is given.
+std::optional<std::vector<Workload>> choose_workloads(std::vector<Workload> all,
+                                                      std::span<const std::string> names,
+                                                      std::string_view program);
 
 }  // namespace plimsoll::benchmarks

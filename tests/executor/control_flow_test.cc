@@ -10,15 +10,10 @@
 #include "runtime/ir/interpreter.h"
 #include "runtime/ir/text.h"
 #include "tests/executor/limit_check.h"
+#include "tests/executor/test_compiler.h"
 
 namespace plimsoll {
 namespace {
-
-jit::Compiler& compiler() {
-  static auto* const instance =
-      new std::unique_ptr<jit::Compiler>(std::move(jit::Compiler::create()).value());
-  return **instance;
-}
 
 struct Case {
   const char* name;

@@ -18,18 +18,13 @@
 #include "runtime/ir/interpreter.h"
 #include "runtime/ir/text.h"
 #include "tests/cases/compare.h"
+#include "tests/executor/test_compiler.h"
 
 namespace plimsoll {
 namespace {
 
 using executor::Executable;
 using executor::Program;
-
-jit::Compiler& compiler() {
-  static const auto* const instance =
-      new std::shared_ptr<jit::Compiler>(std::move(jit::Compiler::create()).value());
-  return **instance;
-}
 
 struct Prepared {
   std::unique_ptr<ir::Module> module;

@@ -2,22 +2,17 @@
 // Every row of the table of op cases through the whole stack: as written and optimized (fused)
 // against the interpreter, and the same bits at its floor and between floor and peak.
 #include "tests/cases/op_cases.h"
+#include "tests/executor/limit_check.h"
+#include "tests/executor/test_compiler.h"
 
 #include <gtest/gtest.h>
 
 #include "jit/jit.h"
 #include "runtime/ir/interpreter.h"
 #include "runtime/ir/text.h"
-#include "tests/executor/limit_check.h"
 
 namespace plimsoll {
 namespace {
-
-jit::Compiler& compiler() {
-  static auto* const instance =
-      new std::unique_ptr<jit::Compiler>(std::move(jit::Compiler::create()).value());
-  return **instance;
-}
 
 class OpCases : public ::testing::TestWithParam<int> {};
 

@@ -6,6 +6,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/ir/text.h"
 #include "tests/cases/compare.h"
+#include "tests/cases/fused_entry.h"
 #include "tests/cases/op_cases.h"
 #include "tests/cases/random_fusion.h"
 #include "tests/executor/limit_check.h"
@@ -22,22 +23,6 @@ class RefusedFusions : public ::testing::Test {
   }
   std::unique_ptr<jit::Compiler> compiler_;
 };
-
-// The entry as one fusion in the entry of a module of its own.
-std::unique_ptr<ir::Module> fused(const ir::Module& module) {
-  auto copy = module.clone();
-  ir::Computation* body = copy->entry();
-  ir::Computation* entry = copy->add_computation("fused_entry");
-  std::vector<ir::Instruction*> operands;
-  for (std::size_t i = 0; i < body->parameters().size(); ++i) {
-    operands.push_back(
-        entry->add_parameter(static_cast<std::int64_t>(i), body->parameters()[i]->shape()));
-  }
-  ir::Instruction* fusion = entry->add(ir::Opcode::fusion, body->root()->shape(), operands);
-  fusion->set_called_computations({body});
-  copy->set_entry(entry);
-  return copy;
-}
 
 // A reduce that is read transposed, a dot, a sort, a fusion within a fusion, and one that has a
 // kernel; the loop's body has one, too.
@@ -130,7 +115,7 @@ TEST_F(RefusedFusions, AtRandomHaveTheBitsOfTheirInstructions) {
     const ir::Literal expected =
         testing::run_unlimited(*module, arguments, *compiler_, false, error);
     if (!error.empty()) continue;  // nothing has a kernel for one of them
-    const auto fusion = fused(*module);
+    const auto fusion = cases::fused_entry(*module);
     ++(compiler_->supports(*fusion->entry()->root()) ? taken : refused);
     const ir::Literal actual = testing::run_unlimited(*fusion, arguments, *compiler_, false, error);
     ASSERT_EQ(error, "") << table[i].name << "\n" << ir::to_text(*fusion);

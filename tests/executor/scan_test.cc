@@ -17,18 +17,13 @@
 #include "tests/cases/gru_step.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/limit_check.h"
+#include "tests/executor/test_compiler.h"
 
 namespace plimsoll {
 namespace {
 
 using executor::Executable;
 using executor::Program;
-
-jit::Compiler& compiler() {
-  static const auto* const instance =
-      new std::shared_ptr<jit::Compiler>(std::move(jit::Compiler::create()).value());
-  return **instance;
-}
 
 std::unique_ptr<ir::Module> parse(const std::string& text) {
   auto module = ir::parse_module(text);

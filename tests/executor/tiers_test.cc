@@ -16,6 +16,7 @@
 #include "tests/cases/programs.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/plan_rewriter.h"
+#include "tests/executor/test_compiler.h"
 
 namespace plimsoll {
 namespace {
@@ -26,12 +27,6 @@ using memory::SpillFile;
 using planner::StepKind;
 
 constexpr std::int64_t kPlenty = std::int64_t{1} << 30;
-
-jit::Compiler& compiler() {
-  static const auto* const instance =
-      new std::shared_ptr<jit::Compiler>(std::move(jit::Compiler::create()).value());
-  return **instance;
-}
 
 std::shared_ptr<memory::Budget> budget_with_tiers(std::int64_t limit = planner::kUnlimited,
                                                   std::int64_t host = kPlenty,

@@ -9,6 +9,7 @@
 #include "jit/graph.h"
 #include "jit/structural_key.h"
 #include "tests/cases/compare.h"
+#include "tests/cases/fused_entry.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {
@@ -47,26 +48,6 @@ int check_instructions(const ir::Module& module, const std::vector<ir::Literal>&
   return checked;
 }
 
-// The entry as one fusion in a new module; null when a parameter is a tuple.
-std::unique_ptr<ir::Module> fused(const ir::Module& module) {
-  auto copy = module.clone();
-  ir::Computation* body = copy->entry();
-  if (std::any_of(body->parameters().begin(), body->parameters().end(),
-                  [](const auto* p) { return !p->shape().is_array(); })) {
-    return nullptr;
-  }
-  ir::Computation* entry = copy->add_computation("fused_entry");
-  std::vector<ir::Instruction*> operands;
-  for (std::size_t i = 0; i < body->parameters().size(); ++i) {
-    operands.push_back(
-        entry->add_parameter(static_cast<std::int64_t>(i), body->parameters()[i]->shape()));
-  }
-  ir::Instruction* fusion = entry->add(ir::Opcode::fusion, body->root()->shape(), operands);
-  fusion->set_called_computations({body});
-  copy->set_entry(entry);
-  return copy;
-}
-
 // Products err relative to themselves at every step, and the two orders of elements err apart; the
 // interpreter also rounds 16-bit ones at every step, the compiler once.
 double tolerance_of(const cases::OpCase& c) {
@@ -92,7 +73,7 @@ TEST(OpCases, FusedEntriesMatchTheInterpreter) {
     SCOPED_TRACE(c.name);
     const auto module = parse(c.hlo);
     if (module == nullptr) continue;
-    const auto fusion = fused(*module);
+    const auto fusion = cases::fused_entry(*module);
     if (fusion == nullptr || !compiler().supports(*fusion->entry()->root())) continue;
     ++checked;
     const auto arguments = cases::random_arguments(*module, 11, c.ranges);
@@ -128,7 +109,7 @@ TEST(OpCases, EqualStructuralKeysMeanEqualKernels) {
       for (const auto& instruction : module->entry()->instructions()) {
         check(*instruction);
       }
-      if (const auto fusion = fused(*module)) check(*fusion->entry()->root());
+      if (const auto fusion = cases::fused_entry(*module)) check(*fusion->entry()->root());
     }
   }
   EXPECT_GT(kernels.size(), 500u);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/cpu/attention.h"
 #include "runtime/ir/interpreter.h"
@@ -206,22 +207,29 @@ TEST(Attention, LengthsOfQueriesAndKeysMayDiffer) {
   }
 }
 
+const std::vector<ir::DimOrder> kOrders = {{0, 2, 1, 3}, {0, 1, 3, 2}, {1, 2, 0, 3}, {3, 0, 2, 1}};
+
+// Its arrays in orders of dims that differ, those from number `first` on.
+AttentionForm form_in_orders(std::size_t first, bool backward) {
+  const auto order = [&](std::size_t k) { return kOrders[(first + k) % kOrders.size()]; };
+  AttentionForm form = plain_form(backward);
+  form.query = order(0);
+  form.key = order(1);
+  form.value = order(2);
+  form.output = order(3);
+  if (backward) {
+    form.output_gradient = order(0);
+    form.query_gradient = order(1);
+    form.key_gradient = order(2);
+    form.value_gradient = order(3);
+  }
+  return form;
+}
+
 TEST(Attention, EveryOrderOfDimsIsReadInPlace) {
-  const std::vector<ir::DimOrder> orders = {{0, 2, 1, 3}, {0, 1, 3, 2}, {1, 2, 0, 3}, {3, 0, 2, 1}};
-  for (std::size_t i = 0; i < orders.size(); ++i) {
-    const auto order = [&](std::size_t k) { return orders[(i + k) % orders.size()]; };
+  for (std::size_t i = 0; i < kOrders.size(); ++i) {
     for (const bool backward : {false, true}) {
-      AttentionForm form = plain_form(backward);
-      form.query = order(0);
-      form.key = order(1);
-      form.value = order(2);
-      form.output = order(3);
-      if (backward) {
-        form.output_gradient = order(0);
-        form.query_gradient = order(1);
-        form.key_gradient = order(2);
-        form.value_gradient = order(3);
-      }
+      AttentionForm form = form_in_orders(i, backward);
       check(form, {2, 3, 40, 70, 16, 32});
     }
   }
@@ -329,22 +337,10 @@ TEST(AttentionOfBf16, MasksAndBiasesApply) {
 }
 
 TEST(AttentionOfBf16, EveryOrderOfDimsIsRead) {
-  const std::vector<ir::DimOrder> orders = {{0, 2, 1, 3}, {0, 1, 3, 2}, {1, 2, 0, 3}, {3, 0, 2, 1}};
-  for (std::size_t i = 0; i < orders.size(); ++i) {
-    const auto order = [&](std::size_t k) { return orders[(i + k) % orders.size()]; };
+  for (std::size_t i = 0; i < kOrders.size(); ++i) {
     for (const bool backward : {false, true}) {
-      AttentionForm form = plain_form(backward);
+      AttentionForm form = form_in_orders(i, backward);
       form.scale = form.gradient_scale = 0.2f;
-      form.query = order(0);
-      form.key = order(1);
-      form.value = order(2);
-      form.output = order(3);
-      if (backward) {
-        form.output_gradient = order(0);
-        form.query_gradient = order(1);
-        form.key_gradient = order(2);
-        form.value_gradient = order(3);
-      }
       form.result_dtype = DType::bf16;
       check(form, {2, 3, 41, 71, 17, 32}, DType::bf16, kBf16Tolerance);
     }
