@@ -21,9 +21,14 @@ struct Leaf {
 };
 
 struct Bound {
-  trace::Tensor* tensor = nullptr;  // holds the node, so that no assignment takes its memory
-  std::shared_ptr<trace::Value> value;
+  trace::Tensor* tensor = nullptr;      // holds the node, so that no assignment takes its memory
+  std::shared_ptr<trace::Value> value;  // held, so that it stays where it is
 };
+
+void let_go(trace::Context& context, const Bound& bound) {
+  context.let_go(bound.tensor->node);
+  context.release_tensor(bound.tensor);
+}
 
 }  // namespace
 
@@ -42,7 +47,7 @@ struct plm_executable {
 
   ~plm_executable() {
     for (const Bound& one : bound) {
-      if (one.tensor != nullptr) context->release_tensor(one.tensor);
+      if (one.tensor != nullptr) let_go(*context, one);
     }
     if (context != nullptr) context->release();
   }
@@ -224,11 +229,12 @@ Status check_tensor(const plm_executable& owner, size_t i, const trace::Tensor* 
 }
 
 // Evaluates; on return the node is a leaf whose bytes are there.
+// The value is there afterwards, and held.
 Status settle(trace::Context& context, trace::Node* node, bool on_device) {
   if (node->is_pending() || (on_device && node->value->on_host)) {
     PLIMSOLL_RETURN_IF_ERROR(context.evaluate(std::span(&node, 1)));
   }
-  return context.wait(node);
+  return context.hold(node);
 }
 
 }  // namespace
@@ -313,7 +319,7 @@ plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, pl
     trace::Node* node = unwrap(tensor)->node;
     PLIMSOLL_RETURN_IF_ERROR(settle(context, node, true));
     Bound& slot = executable->bound[parameter];
-    if (slot.tensor != nullptr) context.release_tensor(slot.tensor);
+    if (slot.tensor != nullptr) let_go(context, slot);
     slot = {context.make_tensor(node), node->value};
     return ok_status();
   });
@@ -353,16 +359,28 @@ plm_status* plm_executable_run_tensors(const plm_executable* executable,
                                            (results == nullptr && result_count > 0)));
     trace::Context& context = *executable->context;
     std::vector<std::vector<std::byte>> staged(parameter_count);
+    struct Holds {
+      trace::Context& context;
+      std::vector<trace::Node*> nodes;
+      ~Holds() {
+        for (trace::Node* node : nodes) context.let_go(node);
+      }
+    } holds{context, {}};
+    holds.nodes.reserve(parameter_count);
+    std::int64_t resident = 0;  // bytes of parameters that are in device memory
     for (size_t i = 0; i < parameter_count; ++i) {
       if (executable->bound[i].value != nullptr) {
         run.add_pointer(executable->bound[i].value->device.data());
+        resident += executable->bound[i].value->bytes;
         continue;
       }
       PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, i, unwrap(parameters[i])));
       trace::Node* node = unwrap(parameters[i])->node;
       PLIMSOLL_RETURN_IF_ERROR(settle(context, node, !run.is_host(i)));
+      holds.nodes.push_back(node);
       if (!run.is_host(i)) {
         run.add_pointer(node->value->device.data());
+        resident += node->value->bytes;
       } else if (node->value->on_host) {
         run.add_pointer(node->value->host.data());
       } else {
@@ -371,6 +389,8 @@ plm_status* plm_executable_run_tensors(const plm_executable* executable,
         run.add_pointer(staged[i].data());
       }
     }
+    // Other tensors make room; where they can't, the run says what is missing.
+    (void)context.make_room(std::max<std::int64_t>(0, plm_executable_peak(executable) - resident));
     context.wait_idle();
     PLIMSOLL_RETURN_IF_ERROR(run.launch());
     for (size_t i = 0; i < result_count; ++i) {

@@ -152,6 +152,7 @@ class Executable {
       std::vector<planner::ParameterResidency> residency);
 
   const Program& program() const { return *program_; }
+  const std::shared_ptr<const Program>& shared_program() const { return program_; }
   const planner::Plan& plan() const { return *plan_; }
   // The parameter leaf whose donated buffer holds result leaf `leaf`, or -1.
   int output_parameter(int leaf) const;

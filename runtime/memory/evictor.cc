@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "runtime/base/byte_size.h"
@@ -26,10 +27,11 @@ constexpr int kMostLooks = 16;
 constexpr double kQueuesPerDoubling = 4;
 constexpr double kQueueOfOne = 200;
 // Restorations inside each other, rounds in which the arguments of one operation are brought back
-// together, and restorations for one request per operation ever recorded.
+// together, and operations run again for one request, per operation known and at least.
 constexpr std::size_t kMostFrames = 300;
 constexpr int kMostRounds = 4;
-constexpr std::int64_t kMostRestorationsPerOperation = 64;
+constexpr std::int64_t kMostRunsPerOperation = 16;
+constexpr std::int64_t kMostRuns = 256;
 
 Status exhausted(std::string message) {
   return Status(StatusCode::resource_exhausted, std::move(message));
@@ -44,9 +46,10 @@ Evictor::Place& Evictor::place(StorageId id) {
   return places_[static_cast<std::size_t>(id)];
 }
 
-double Evictor::cost_to_bring_back(StorageId id) {
+Evictor::Cost Evictor::cost_to_bring_back(StorageId id, int* gone) {
   ++mark_;
-  double seconds = lineage_.storage(id).seconds;
+  const Lineage::Storage& given_up = lineage_.storage(id);
+  Cost cost{given_up.seconds, std::numeric_limits<double>::infinity()};
   stack_.assign(1, id);
   place(id).mark = mark_;
   int visited = 0;
@@ -59,13 +62,28 @@ double Evictor::cost_to_bring_back(StorageId id) {
       at.mark = mark_;
       const Lineage::Storage& storage = lineage_.storage(needed);
       if (storage.resident) return;
-      seconds += storage.seconds;
       ++visited;
-      stack_.push_back(needed);
+      if (storage.stored) {
+        cost.run_again += sink_->store_price(storage.bytes).load_seconds;
+      } else {
+        cost.run_again += storage.seconds;
+        stack_.push_back(needed);
+      }
     });
   }
-  if (lineage_.storage(id).handles == 0) seconds *= kUnheldCost;
-  return seconds;
+  if (gone != nullptr) *gone = visited;
+  for (const TensorId tensor : given_up.tensors) {
+    if (lineage_.tensor(tensor).is_source) cost.run_again = cost.copy;
+  }
+  if (sink_ != nullptr) {
+    const EvictionSink::StorePrice price = sink_->store_price(given_up.bytes);
+    cost.copy = price.store_seconds + price.load_seconds;
+  }
+  if (given_up.handles == 0) {
+    cost.run_again *= kUnheldCost;
+    cost.copy *= kUnheldCost;
+  }
+  return cost;
 }
 
 int Evictor::queue_of(double cost_per_byte) {
@@ -101,7 +119,14 @@ void Evictor::enter(StorageId id) {
       storage.bytes == 0) {
     return;
   }
-  enter_queue(id, queue_of(cost_to_bring_back(id) / static_cast<double>(storage.bytes)), true);
+  const double seconds = cost_to_bring_back(id).least();
+  if (!std::isfinite(seconds)) return;
+  enter_queue(id, queue_of(seconds / static_cast<double>(storage.bytes)), true);
+}
+
+// Those that could not go before, too: a tier may have got room.
+void Evictor::enter_all() {
+  for (StorageId id = 0; id < lineage_.storage_count(); ++id) enter(id);
 }
 
 void Evictor::leave(StorageId id) {
@@ -127,7 +152,12 @@ StorageId Evictor::pick() {
         const StorageId id = queues_[static_cast<std::size_t>(number)].first;
         if (id < 0) break;
         const Lineage::Storage& storage = lineage_.storage(id);
-        const double cost = cost_to_bring_back(id) / static_cast<double>(storage.bytes);
+        const double seconds = cost_to_bring_back(id).least();
+        if (!std::isfinite(seconds)) {
+          leave(id);
+          continue;
+        }
+        const double cost = seconds / static_cast<double>(storage.bytes);
         const int now = queue_of(cost);
         if (now != number) {
           leave(id);
@@ -149,7 +179,7 @@ StorageId Evictor::pick() {
 StorageId Evictor::pick_awaited() {
   // The one whose next reader comes last: the walk sees readers in the order they will run in.
   ++mark_;
-  StorageId last = -1;
+  awaited_.clear();
   for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
     for (std::size_t i = frame->next; i < frame->operations.size(); ++i) {
       for (const TensorId argument : lineage_.operation(frame->operations[i]).arguments) {
@@ -158,28 +188,83 @@ StorageId Evictor::pick_awaited() {
         if (at.mark == mark_) continue;
         at.mark = mark_;
         const Lineage::Storage& storage = lineage_.storage(id);
-        if (storage.resident && storage.locks == 0 && storage.bytes > 0) last = id;
+        if (storage.resident && storage.locks == 0 && storage.bytes > 0) awaited_.push_back(id);
       }
     }
   }
-  return last;
+  while (!awaited_.empty()) {
+    if (std::isfinite(cost_to_bring_back(awaited_.back()).least())) return awaited_.back();
+    awaited_.pop_back();
+  }
+  return -1;
+}
+
+void Evictor::give_up(StorageId id) {
+  leave(id);
+  const Cost cost = cost_to_bring_back(id);
+  if (cost.copy < cost.run_again) {
+    sink_->store(id);
+    lineage_.set_stored(id, true);
+    ++statistics_.stores;
+  }
+  lineage_.drop(id);
+  ++statistics_.evictions;
+  if (sink_ != nullptr) sink_->drop(id);
 }
 
 Status Evictor::make_room(std::int64_t bytes) {
+  bool entered = false;
   while (lineage_.used_bytes() + bytes > limit_bytes_) {
     StorageId victim = pick();
     if (victim < 0) victim = pick_awaited();
+    if (victim < 0 && sink_ != nullptr && !std::exchange(entered, true)) {
+      enter_all();
+      continue;
+    }
     if (victim < 0) {
       return exhausted("no room for " + format_bytes(bytes) + " beside " +
                        format_bytes(lineage_.used_bytes()) + " that can't be given up (limit " +
                        format_bytes(limit_bytes_) + ")");
     }
-    leave(victim);
-    lineage_.drop(victim);
-    ++statistics_.evictions;
-    if (sink_ != nullptr) sink_->drop(victim);
+    give_up(victim);
   }
   return ok_status();
+}
+
+double Evictor::price_of_room(std::int64_t bytes) {
+  // Those that would go leave their queues for as long as it takes to count them.
+  std::vector<StorageId> out;
+  double seconds = 0;
+  std::int64_t used = lineage_.used_bytes();
+  while (used + bytes > limit_bytes_) {
+    const StorageId victim = pick();
+    if (victim < 0) {
+      seconds = std::numeric_limits<double>::infinity();
+      break;
+    }
+    seconds += cost_to_bring_back(victim).least();
+    used -= lineage_.storage(victim).bytes;
+    leave(victim);
+    out.push_back(victim);
+  }
+  for (auto id = out.rbegin(); id != out.rend(); ++id) {
+    const Lineage::Storage& storage = lineage_.storage(*id);
+    const double cost = cost_to_bring_back(*id).least() / static_cast<double>(storage.bytes);
+    enter_queue(*id, queue_of(cost), false);
+  }
+  return seconds;
+}
+
+bool Evictor::is_fixed(StorageId id) {
+  return lineage_.storage(id).resident && !std::isfinite(cost_to_bring_back(id).least());
+}
+
+std::int64_t Evictor::fixed_bytes() {
+  std::int64_t bytes = 0;
+  for (StorageId id = 0; id < lineage_.storage_count(); ++id) {
+    if (is_fixed(id)) bytes += lineage_.storage(id).bytes;
+  }
+  return bytes;
 }
 
 void Evictor::await(OperationId id, std::int32_t reads) {
@@ -195,12 +280,17 @@ void Evictor::await(OperationId id, std::int32_t reads) {
   }
 }
 
+std::int64_t Evictor::most_runs() const {
+  return std::max(kMostRuns, kMostRunsPerOperation * lineage_.operation_count());
+}
+
+Status Evictor::pushes_itself_out() const {
+  return exhausted("bringing back: what is needed pushes itself out (limit " +
+                   format_bytes(limit_bytes_) + ")");
+}
+
 Status Evictor::restore(std::span<const TensorId> tensors) {
-  if (frames_.size() > kMostFrames ||
-      ++restorations_ > kMostRestorationsPerOperation * lineage_.operation_count()) {
-    return exhausted("bringing back: what is needed pushes itself out (limit " +
-                     format_bytes(limit_bytes_) + ")");
-  }
+  if (frames_.size() > kMostFrames || runs_ > most_runs()) return pushes_itself_out();
   // All operations that it takes, in the order they were recorded in.
   wanted_.resize(static_cast<std::size_t>(lineage_.operation_count()), false);
   std::vector<OperationId> needed;
@@ -208,13 +298,19 @@ Status Evictor::restore(std::span<const TensorId> tensors) {
   while (!open.empty()) {
     const Lineage::Tensor& tensor = lineage_.tensor(open.back());
     open.pop_back();
-    if (tensor.defined || wanted_[static_cast<std::size_t>(tensor.producer)]) continue;
+    // What is stored is loaded when it is needed.
+    if (tensor.defined || lineage_.storage(tensor.storage).stored ||
+        wanted_[static_cast<std::size_t>(tensor.producer)]) {
+      continue;
+    }
     wanted_[static_cast<std::size_t>(tensor.producer)] = true;
     needed.push_back(tensor.producer);
     const auto& arguments = lineage_.operation(tensor.producer).arguments;
     open.insert(open.end(), arguments.begin(), arguments.end());
   }
-  std::sort(needed.begin(), needed.end());
+  std::sort(needed.begin(), needed.end(), [&](OperationId a, OperationId b) {
+    return lineage_.operation(a).order < lineage_.operation(b).order;
+  });
   for (const OperationId id : needed) wanted_[static_cast<std::size_t>(id)] = false;
   frames_.push_back({std::move(needed), 0});
   const std::size_t depth = frames_.size() - 1;
@@ -236,19 +332,39 @@ Status Evictor::restore(std::span<const TensorId> tensors) {
     await(frames_[depth].operations[i], -1);
   }
   frames_.pop_back();
+  for (const TensorId tensor : tensors) {
+    const StorageId id = lineage_.tensor(tensor).storage;
+    if (status.ok() && lineage_.storage(id).stored && !lineage_.storage(id).resident) {
+      status = load(id);
+    }
+  }
   return status;
 }
 
-void Evictor::hold(TensorId id) {
+Status Evictor::load(StorageId id) {
+  PLIMSOLL_RETURN_IF_ERROR(make_room(lineage_.storage(id).bytes));
+  lineage_.load(id);
+  lineage_.set_stored(id, false);
+  ++statistics_.loads;
+  sink_->load(id);
+  enter(id);
+  return ok_status();
+}
+
+void Evictor::lock(TensorId id) {
   const StorageId storage = lineage_.tensor(id).storage;
   leave(storage);
   lineage_.lock(storage);
 }
 
-void Evictor::let_go(TensorId id) {
+void Evictor::unlock(TensorId id) {
   const StorageId storage = lineage_.tensor(id).storage;
   lineage_.unlock(storage);
   enter(storage);
+}
+
+void Evictor::let_go(std::span<const TensorId> tensors) {
+  for (const TensorId tensor : tensors) unlock(tensor);
 }
 
 Status Evictor::hold_all(std::span<const TensorId> arguments) {
@@ -257,7 +373,7 @@ Status Evictor::hold_all(std::span<const TensorId> arguments) {
     std::vector<TensorId> gone;
     std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(gone), is_gone);
     if (gone.empty()) {
-      for (const TensorId argument : arguments) hold(argument);
+      for (const TensorId argument : arguments) lock(argument);
       return ok_status();
     }
     PLIMSOLL_RETURN_IF_ERROR(restore(gone));
@@ -271,10 +387,10 @@ Status Evictor::hold_all(std::span<const TensorId> arguments) {
       const TensorId argument = at(held);
       if (is_gone(argument)) status = restore({&argument, 1});
       if (!status.ok()) break;
-      hold(argument);
+      lock(argument);
     }
     if (status.ok()) break;
-    for (std::size_t i = 0; i < held; ++i) let_go(at(i));
+    for (std::size_t i = 0; i < held; ++i) unlock(at(i));
   }
   return status;
 }
@@ -283,11 +399,12 @@ Status Evictor::execute(OperationId id, bool again) {
   lineage_.touch(id);
   const std::vector<TensorId> arguments = lineage_.operation(id).arguments;
   PLIMSOLL_RETURN_IF_ERROR(hold_all(arguments));
-  Status status = make_room(lineage_.operation(id).bytes);
+  Status status = make_room_for(id, again);
   if (status.ok()) {
     lineage_.ran(id);
     if (again) {
       if (sink_ != nullptr) sink_->run_again(id);
+      if (++runs_ > most_runs()) status = pushes_itself_out();
       ++statistics_.recomputes;
       statistics_.recompute_seconds += lineage_.operation(id).seconds;
       if (statistics_.recompute_seconds > most_recompute_seconds_) {
@@ -302,12 +419,24 @@ Status Evictor::execute(OperationId id, bool again) {
       enter(storage);
     }
   }
-  for (const TensorId argument : arguments) let_go(argument);
+  let_go(arguments);
   return status;
 }
 
+Status Evictor::make_room_for(OperationId id, bool again) {
+  const Lineage::Operation& operation = lineage_.operation(id);
+  Status status = make_room(operation.bytes + operation.workspace_bytes);
+  if (status.ok() || !again || sink_ == nullptr) return status;
+  // All that could go has gone.
+  const std::int64_t left = limit_bytes_ - lineage_.used_bytes() - operation.bytes;
+  const std::int64_t workspace = left < 0 ? -1 : sink_->shrink_workspace(id, left);
+  if (workspace < 0) return status;
+  lineage_.set_workspace(id, workspace);
+  return ok_status();
+}
+
 Status Evictor::run(OperationId id) {
-  restorations_ = 0;
+  runs_ = 0;
   frames_.push_back({{id}, 0});
   await(id, 1);
   const Status status = execute(id, false);
@@ -317,7 +446,7 @@ Status Evictor::run(OperationId id) {
 }
 
 Status Evictor::bring_back(TensorId id) {
-  restorations_ = 0;
+  runs_ = 0;
   const TensorId tensors[] = {id};
   return lineage_.tensor(id).defined ? ok_status() : restore(tensors);
 }
@@ -334,6 +463,151 @@ void Evictor::release(TensorId id) {
   if (sink_ != nullptr) sink_->drop(storage);
 }
 
-void Evictor::pin(TensorId id) { hold(id); }
+void Evictor::pin(TensorId id) { lock(id); }
+
+Status Evictor::hold(std::span<const TensorId> tensors) {
+  runs_ = 0;
+  return hold_all(tensors);
+}
+
+void Evictor::ran(OperationId id) {
+  lineage_.touch(id);
+  lineage_.ran(id);
+  const Lineage::Operation& operation = lineage_.operation(id);
+  const TensorId first = operation.first_output, end = first + operation.output_count;
+  int gone = 0;
+  for (TensorId output = first; output < end && gone < kMostVisited; ++output) {
+    cost_to_bring_back(lineage_.tensor(output).storage, &gone);
+  }
+  for (TensorId output = first; output < end; ++output) {
+    if (gone >= kMostVisited) lineage_.make_source(output);
+    lineage_.touch_storage(lineage_.tensor(output).storage);
+    enter(lineage_.tensor(output).storage);
+  }
+  if (gone >= kMostVisited && first < end) forget(first);
+}
+
+TensorId Evictor::add_source(std::int64_t bytes) {
+  const TensorId id = lineage_.add_source(bytes);
+  enter(lineage_.tensor(id).storage);
+  return id;
+}
+
+bool Evictor::is_dispensable(TensorId id, std::vector<TensorId>& made) const {
+  std::vector<TensorId> open{id};
+  std::unordered_set<OperationId> seen;
+  while (!open.empty()) {
+    const Lineage::Tensor& read = lineage_.tensor(open.back());
+    open.pop_back();
+    for (const Lineage::Reader& reader : read.readers) {
+      if (!seen.insert(reader.operation).second) continue;
+      const Lineage::Operation& operation = lineage_.operation(reader.operation);
+      for (std::int32_t i = 0; i < operation.output_count; ++i) {
+        const TensorId output = operation.first_output + i;
+        const Lineage::Storage& storage = lineage_.storage_of(output);
+        if (storage.resident || storage.stored) {
+          made.push_back(output);
+        } else if (storage.handles > 0 && !lineage_.tensor(output).is_source) {
+          return false;
+        } else {
+          open.push_back(output);
+        }
+      }
+    }
+  }
+  return true;
+}
+
+void Evictor::cut_off(const std::vector<TensorId>& made) {
+  for (const TensorId id : made) {
+    lineage_.make_source(id);
+    const StorageId storage = lineage_.tensor(id).storage;
+    if (lineage_.storage(storage).resident) {
+      leave(storage);
+      enter(storage);
+    }
+  }
+  for (const TensorId id : made) forget(id);
+}
+
+// Forgets backwards from `id`: what has lost its last reader, and is held by nobody, goes as well.
+void Evictor::forget(TensorId id) {
+  unneeded_.assign(1, id);
+  while (!unneeded_.empty()) {
+    const TensorId tensor = unneeded_.back();
+    unneeded_.pop_back();
+    const OperationId producer = lineage_.tensor(tensor).producer;
+    if (producer < 0) continue;
+    const StorageId at = lineage_.tensor(tensor).storage;
+    const Lineage::Storage& storage = lineage_.storage(at);
+    if (storage.handles == 0 && lineage_.tensor(tensor).readers.empty() && storage.locks == 0) {
+      if (storage.resident) {
+        leave(at);
+        lineage_.drop(at);
+        if (sink_ != nullptr) sink_->drop(at);
+      }
+      if (storage.stored) {
+        lineage_.set_stored(at, false);
+        if (sink_ != nullptr) sink_->discard_copy(at);
+      }
+    }
+    if (lineage_.forget_unneeded(tensor, unneeded_) && sink_ != nullptr) sink_->forget(producer);
+  }
+}
+
+void Evictor::discard(TensorId id) {
+  lineage_.release(id);
+  const StorageId at = lineage_.tensor(id).storage;
+  const Lineage::Storage& storage = lineage_.storage(at);
+  if (storage.handles > 0 || storage.locks > 0) return;
+  if (storage.resident || storage.stored) {
+    if (lineage_.tensor(id).is_source) {
+      std::vector<TensorId> made;
+      // Stays until what is gone has come back, or is not wanted any more.
+      if (!is_dispensable(id, made)) return;
+      cut_off(made);
+      // Its last reader may have taken it along.
+      if (lineage_.tensor(id).producer < 0) return;
+    }
+    if (storage.resident) {
+      leave(at);
+      lineage_.drop(at);
+      if (sink_ != nullptr) sink_->drop(at);
+    }
+    if (lineage_.storage(at).stored) {
+      lineage_.set_stored(at, false);
+      if (sink_ != nullptr) sink_->discard_copy(at);
+    }
+  }
+  forget(id);
+}
+
+bool Evictor::can_consume(TensorId id) {
+  std::vector<TensorId> made;
+  return is_dispensable(id, made);
+}
+
+void Evictor::consume(TensorId id) {
+  std::vector<TensorId> made;
+  is_dispensable(id, made);
+  lineage_.make_source(id);
+  const StorageId at = lineage_.tensor(id).storage;
+  lineage_.unlock(at);
+  lineage_.drop(at);
+  cut_off(made);
+  forget(id);
+}
+
+void Evictor::take_back(StorageId id) {
+  lineage_.set_stored(id, false);
+  lineage_.load(id);
+  enter(id);
+}
+
+bool Evictor::lose(StorageId id) {
+  leave(id);
+  lineage_.drop(id);
+  return !lineage_.tensor(lineage_.storage(id).tensors[0]).is_source;
+}
 
 }  // namespace plimsoll::memory

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -10,12 +12,32 @@
 
 namespace plimsoll::memory {
 
-// What an evictor decides is done by, in this order.
+// What an evictor decides is done by, in this order. The rest is for those that have other places
+// for bytes, or several ways to run an operation.
 class EvictionSink {
  public:
   virtual ~EvictionSink() = default;
+  // The device's bytes are given up.
   virtual void drop(StorageId id) = 0;
   virtual void run_again(OperationId id) = 0;
+  // The operation is forgotten: its numbers will mean others.
+  virtual void forget(OperationId) {}
+
+  struct StorePrice {
+    double store_seconds = std::numeric_limits<double>::infinity(), load_seconds = 0;
+  };
+  // What it takes to keep that many bytes elsewhere and to get them back; infinite where there is
+  // no room.
+  virtual StorePrice store_price(std::int64_t) const { return {}; }
+  // Copies the storage elsewhere; its `drop` comes next.
+  virtual void store(StorageId) {}
+  // Copies it back, and gives up the copy.
+  virtual void load(StorageId) {}
+  // The copy is given up.
+  virtual void discard_copy(StorageId) {}
+  // The operation shall run with a workspace of at most that many bytes: what it takes then, or
+  // less than 0 if it can't.
+  virtual std::int64_t shrink_workspace(OperationId, std::int64_t) { return -1; }
 };
 
 // The default policy. What goes first is what costs least to bring back per byte and staleness,
@@ -25,12 +47,22 @@ class EvictionSink {
 // stalest few of each queue are looked at: what an eviction takes does not grow with their number.
 // What is to be brought back is collected whole, with all that it needs, and run in the order it
 // was recorded in; of what that still needs, only the one needed last goes, and only if nothing
-// else is left.
+// else is left. Where the sink can store bytes elsewhere, what is cheaper now is done: to drop and
+// run again, or to store and load. Sources can only be stored.
 class Evictor : public OnlineEvictor {
  public:
   // `lineage` and `sink` (may be null) must outlive it.
   Evictor(Lineage& lineage, std::int64_t limit_bytes, EvictionSink* sink = nullptr)
       : lineage_(lineage), limit_bytes_(limit_bytes), sink_(sink) {}
+  // As `other` stands, on a copy of its lineage. Precondition: nothing is being brought back.
+  Evictor(const Evictor& other, Lineage& lineage, EvictionSink* sink)
+      : lineage_(lineage),
+        limit_bytes_(other.limit_bytes_),
+        sink_(sink),
+        places_(other.places_),
+        queues_(other.queues_),
+        occupied_(other.occupied_),
+        mark_(other.mark_) {}
 
   Status run(OperationId id) override;
   Status bring_back(TensorId id) override;
@@ -39,6 +71,39 @@ class Evictor : public OnlineEvictor {
 
   // Gives up what it takes to have `bytes` more under the limit.
   Status make_room(std::int64_t bytes);
+  // The time that what make_room(bytes) gives up would take to bring back; infinity when it fails.
+  double price_of_room(std::int64_t bytes);
+  // Resident bytes that could not be given up if nothing were held.
+  std::int64_t fixed_bytes();
+  // The storage is resident and one of these.
+  bool is_fixed(StorageId id);
+  void set_limit(std::int64_t limit_bytes) { limit_bytes_ = limit_bytes; }
+  std::int64_t limit() const { return limit_bytes_; }
+
+  // For callers that run operations themselves: brings the tensors back and keeps them there until
+  // `let_go`; none when it fails.
+  Status hold(std::span<const TensorId> tensors);
+  void let_go(std::span<const TensorId> tensors);
+  // An operation that was just added has been run, in room that was made for it. What takes too
+  // much that is gone to make again becomes a source.
+  void ran(OperationId id);
+  // A tensor that nothing can make again, there already.
+  TensorId add_source(std::int64_t bytes);
+
+  // A handle less. What nobody holds any more is given up at once, and forgotten as far as nothing
+  // that is gone needs it; what is there and was made of it can no longer be made again where that
+  // takes a source which nobody holds.
+  void discard(TensorId id);
+  // Whether the bytes of a source, or of what would become one, may be overwritten: nothing that is
+  // gone needs them.
+  bool can_consume(TensorId id);
+  // They are overwritten now: the tensor, whose handles stay, is gone for good. Held once by the
+  // caller, which lets it go by this.
+  void consume(TensorId id);
+  // Where storing has failed: the bytes are still there.
+  void take_back(StorageId id);
+  // Where loading has failed: the bytes are lost. False if nothing can make them again.
+  bool lose(StorageId id);
 
  private:
   // Where a storage stands in the queues.
@@ -58,15 +123,34 @@ class Evictor : public OnlineEvictor {
   };
   static constexpr int kQueues = 256;
 
-  Status execute(OperationId id, bool again);
+  // Time to bring a storage back, by either way.
+  struct Cost {
+    double run_again = 0, copy = 0;
+    double least() const { return std::min(run_again, copy); }
+  };
+
+  std::int64_t most_runs() const;
+  Status pushes_itself_out() const;
   // Brings back what is gone of them, and locks all; none when it fails.
   Status hold_all(std::span<const TensorId> arguments);
-  void hold(TensorId id);
-  void let_go(TensorId id);
+  Status execute(OperationId id, bool again);
+  Status make_room_for(OperationId id, bool again);
+  void lock(TensorId id);
+  void unlock(TensorId id);
   Status restore(std::span<const TensorId> tensors);
+  Status load(StorageId id);
   StorageId pick();
   StorageId pick_awaited();
-  double cost_to_bring_back(StorageId id);
+  void give_up(StorageId id);
+  // `gone`: gets the number of storages that would have to be brought back before, where not null.
+  Cost cost_to_bring_back(StorageId id, int* gone = nullptr);
+  // Nothing that is gone needs `id`: what is there and was made of it directly, or of what is gone
+  // in between, is appended to `made`.
+  bool is_dispensable(TensorId id, std::vector<TensorId>& made) const;
+  // What was made of `id` and is there becomes a source. Precondition: is_dispensable gave `made`.
+  void cut_off(const std::vector<TensorId>& made);
+  void forget(TensorId id);
+  void enter_all();
   static int queue_of(double cost_per_byte);
   void enter(StorageId id);
   void enter_queue(StorageId id, int queue, bool newest);
@@ -75,16 +159,18 @@ class Evictor : public OnlineEvictor {
   Place& place(StorageId id);
 
   Lineage& lineage_;
-  const std::int64_t limit_bytes_;
+  std::int64_t limit_bytes_;
   EvictionSink* const sink_;
   std::vector<Place> places_;
   std::array<Queue, kQueues> queues_{};
   std::array<std::uint64_t, kQueues / 64> occupied_{};
   std::vector<Frame> frames_;
   std::int32_t mark_ = 0;
-  std::vector<StorageId> stack_;   // scratch of walks
-  std::vector<bool> wanted_;       // scratch of restore, by operation
-  std::int64_t restorations_ = 0;  // for this request
+  std::vector<StorageId> stack_;    // scratch of walks
+  std::vector<TensorId> unneeded_;  // scratch of forget
+  std::vector<StorageId> awaited_;  // scratch of pick_awaited
+  std::vector<bool> wanted_;        // scratch of restore, by operation
+  std::int64_t runs_ = 0;           // again, for this request
 };
 
 }  // namespace plimsoll::memory

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace plimsoll::memory {
@@ -14,7 +15,8 @@ using StorageId = std::int32_t;
 // How buffers were made, and which of them are there: operations that read tensors and make
 // others. A tensor has bytes of its own (its storage), or is a view of an argument's; giving up a
 // storage undefines all tensors in it, and each is defined again by running its operation again.
-// Bookkeeping only: no bytes are touched. Not thread-safe.
+// Sources can't be made again. Operations that nothing can need any more are forgotten on request,
+// and their numbers used again. Bookkeeping only: no bytes are touched. Not thread-safe.
 class Lineage {
  public:
   struct Output {
@@ -23,17 +25,26 @@ class Lineage {
   };
   struct Operation {
     double seconds = 0;
+    std::int64_t order = 0;  // grows from each recorded operation to the next
     std::vector<TensorId> arguments;
+    std::vector<std::int32_t> places;  // of `arguments`: where this one stands in their readers
     TensorId first_output = 0;
     std::int32_t output_count = 0;
-    std::int64_t bytes = 0;  // of all fresh outputs
+    std::int64_t bytes = 0;            // of all fresh outputs
+    std::int64_t workspace_bytes = 0;  // beside arguments and outputs, while it runs
+  };
+  // An operation that reads a tensor, as its argument number `argument`.
+  struct Reader {
+    OperationId operation = 0;
+    std::int32_t argument = 0;
   };
   struct Tensor {
     OperationId producer = -1;
     StorageId storage = -1;
     std::int64_t bytes = 0;  // 0 for a view
     bool defined = false;
-    std::vector<OperationId> readers;
+    bool is_source = false;  // nothing can make it again
+    std::vector<Reader> readers;
   };
   struct Storage {
     std::int64_t bytes = 0;
@@ -42,13 +53,27 @@ class Lineage {
     std::int32_t handles = 0;  // of users; a storage without any is wanted only to make others
     std::int32_t locks = 0;    // while it must stay
     bool resident = false;
+    bool stored = false;  // a copy waits in another tier, so that nothing needs to run
     double last_use = 0;  // on `clock`
   };
 
   // Records an operation that has not run yet. Its outputs are tensors numbered from
   // `operation(id).first_output`, undefined, each with one handle.
   OperationId add(double seconds, std::span<const TensorId> arguments,
-                  std::span<const Output> outputs);
+                  std::span<const Output> outputs, std::int64_t workspace_bytes = 0);
+  // A tensor with a storage of its own that is there and that nothing can make again, with one
+  // handle.
+  TensorId add_source(std::int64_t bytes);
+  // What made the tensor is no longer known. Precondition: it is defined, or its storage is stored.
+  void make_source(TensorId id) { tensors_[index(id)].is_source = true; }
+  // Lets go what `id`'s producer reads if none of its outputs can be made again: all are sources,
+  // or without a handle, a reader or bytes. Those arguments are appended to `released`. If all are
+  // without, the operation is forgotten, its numbers are for others, and the answer is true. Only
+  // for lineages without views.
+  bool forget_unneeded(TensorId id, std::vector<TensorId>& released);
+  void set_workspace(OperationId id, std::int64_t bytes) {
+    operations_[index(id)].workspace_bytes = bytes;
+  }
 
   const Operation& operation(OperationId id) const { return operations_[index(id)]; }
   const Tensor& tensor(TensorId id) const { return tensors_[index(id)]; }
@@ -74,12 +99,18 @@ class Lineage {
   // The operation's arguments are used now.
   void touch(OperationId id);
   void touch_storage(StorageId id) { storages_[index(id)].last_use = clock_; }
+  // A copy of the storage's bytes is kept elsewhere, or no longer.
+  void set_stored(StorageId id, bool stored) { storages_[index(id)].stored = stored; }
+  // The storage's bytes came back from where they were kept.
+  void load(StorageId id);
 
   // Calls `visit(storage)` for the storages that `id` is made of, respectively that are made of it;
   // some several times.
   template <typename Visit>
   void visit_arguments(StorageId id, Visit visit) const {
+    if (storage(id).stored) return;
     for (const TensorId tensor_id : storage(id).tensors) {
+      if (tensor(tensor_id).is_source) continue;
       for (const TensorId argument : operation(tensor(tensor_id).producer).arguments) {
         visit(tensor(argument).storage);
       }
@@ -88,8 +119,8 @@ class Lineage {
   template <typename Visit>
   void visit_results(StorageId id, Visit visit) const {
     for (const TensorId tensor_id : storage(id).tensors) {
-      for (const OperationId reader : tensor(tensor_id).readers) {
-        const Operation& operation = operations_[index(reader)];
+      for (const Reader& reader : tensor(tensor_id).readers) {
+        const Operation& operation = operations_[index(reader.operation)];
         for (std::int32_t i = 0; i < operation.output_count; ++i) {
           visit(tensor(operation.first_output + i).storage);
         }
@@ -103,10 +134,14 @@ class Lineage {
 
  private:
   static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
+  OperationId fresh_operation(std::size_t outputs);
+  void let_arguments_go(OperationId id, std::vector<TensorId>& released);
 
   std::vector<Operation> operations_;
   std::vector<Tensor> tensors_;
   std::vector<Storage> storages_;
+  std::unordered_map<std::int32_t, std::vector<OperationId>> forgotten_;  // by number of outputs
+  std::int64_t order_ = 0;
   std::int64_t used_bytes_ = 0, peak_bytes_ = 0;
   double clock_ = 0;
 };

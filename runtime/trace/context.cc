@@ -20,15 +20,6 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-std::vector<planner::ParameterResidency> residency_of(const Cut& cut,
-                                                      const CachedProgram& program) {
-  std::vector<planner::ParameterResidency> residency = cut.residency;
-  for (const bool lifted : program.lifted) {
-    if (lifted) residency.push_back(planner::ParameterResidency::host);
-  }
-  return residency;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
@@ -52,9 +43,12 @@ Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
       recorder_(graph_),
       cache_(*compiler_, options_.optimize, options_.calibrate),
       next_pending_limit_(options_.max_pending),
-      worker_(budget_) {}
+      live_(budget_, worker_, options_.planning),
+      worker_(budget_) {
+  graph_.on_discard([this](Value& value) { live_.discard(value); });
+}
 
-Context::~Context() = default;
+Context::~Context() { assignments_.clear(); }
 
 NodeRef Context::from_host(const ir::Shape& shape, std::span<const std::byte> bytes) {
   auto value = std::make_shared<Value>();
@@ -68,6 +62,7 @@ NodeRef Context::from_device(const ir::Shape& shape, memory::Allocation allocati
   auto value = std::make_shared<Value>();
   value->bytes = aligned_bytes(shape.byte_size());
   value->device = std::move(allocation);
+  live_.add_source(value);
   return recorder_.leaf(shape, std::move(value));
 }
 
@@ -159,123 +154,13 @@ std::vector<Node*> Context::pick_outputs(std::span<Node* const> wanted,
   return outputs;
 }
 
-// Device bytes of tensors that the cut doesn't read.
-std::int64_t Context::held_beside(const Cut& cut) const {
-  std::int64_t held = graph_.device_bytes();
-  for (const Node* leaf : cut.leaves) {
-    if (!leaf->value->on_host) held -= leaf->value->bytes;
-  }
-  return held;
-}
-
-Status Context::evaluate(std::span<Node* const> wanted) {
-  for (Node* node : wanted) {
-    if (!node->is_pending() && node->value->on_host) PLIMSOLL_RETURN_IF_ERROR(upload(node));
-  }
-  std::vector<Node*> old_leaves;
-  const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
-  if (outputs.empty()) {
-    assignments_.clear();
-    return ok_status();
-  }
-  make_cut(graph_, outputs, old_leaves, cut_);
-  PLIMSOLL_RETURN_IF_ERROR(worker_.revive());
-  for (const Node* leaf : cut_.leaves) {
-    if (leaf->value->state.load(std::memory_order_acquire) == ValueState::failed) {
-      return leaf->value->error;
-    }
-  }
-  ++counts_.cuts;
-  last_cut_ = CutReport();
-  last_cut_.operations = static_cast<std::int64_t>(cut_.nodes.size());
-  last_cut_.parameters = static_cast<std::int64_t>(cut_.leaves.size());
-  last_cut_.outputs = static_cast<std::int64_t>(cut_.outputs.size());
-  last_cut_.limit_bytes = budget_->limit();
-  const std::int64_t held = last_cut_.limit_bytes == planner::kUnlimited ? 0 : held_beside(cut_);
-  last_cut_.available_bytes = last_cut_.limit_bytes - held;
-  PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
-  last_cut_.hit = found.miss_reason.empty();
-  last_cut_.miss_reason = found.miss_reason;
-  last_cut_.compile_seconds = found.compile_seconds;
-  ++(last_cut_.hit ? counts_.hits : counts_.misses);
-
-  const auto plan = cache_.find_or_plan(*found.program, residency_of(cut_, *found.program),
-                                        std::max<std::int64_t>(0, last_cut_.available_bytes),
-                                        options_.planning, options_.replan_drift, budget_);
-  if (!plan.ok()) {
-    const Status status = plan.status();
-    if (status.shortage() == nullptr) return status;
-    MemoryShortage shortage = *status.shortage();
-    shortage.limit_bytes = last_cut_.limit_bytes;
-    if (shortage.floor_bytes > 0) shortage.floor_bytes += held;
-    last_cut_.floor_bytes = shortage.floor_bytes;
-    std::string message = status.message();
-    if (held > 0) message += "; other tensors hold " + format_bytes(held);
-    log(LogLevel::warning, message);
-    return Status::resource_exhausted(std::move(message), std::move(shortage));
-  }
-  return start(*plan, *found.program);
-}
-
-Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
-  std::vector<Node*> old_leaves;
-  const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
-  if (outputs.empty()) return MemoryNeeds{};
-  make_cut(graph_, outputs, old_leaves, cut_);
-  PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
-  const executor::Program& program = *found.program->program;
-  planner::PlanOptions options = options_.planning;
-  options.parameters = residency_of(cut_, *found.program);
-  options = executor::complete_options(options, program, *budget_);
-  options.limit_bytes = planner::kUnlimited;
-  PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, executor::least_floor(program, options));
-  const std::int64_t held = held_beside(cut_);
-  return MemoryNeeds{floor.bytes + held, free_plan->peak_bytes + held};
-}
-
-Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
-  auto execution = std::make_shared<Execution>();
-  execution->executable = plan.executable;
-  execution->seconds = std::make_shared<std::atomic<double>>(0.0);
-  execution->parameters.reserve(cut_.leaves.size());
-  for (const Node* leaf : cut_.leaves) execution->parameters.push_back(leaf->value);
-  for (std::size_t i = 0; i < program.lifted.size(); ++i) {
-    if (program.lifted[i]) execution->scalars.push_back(cut_.constants[i]->words()[0]);
-  }
-  std::vector<NodeRef> outputs;
-  std::vector<std::shared_ptr<Value>> values;
-  for (Node* output : cut_.outputs) {
-    const bool assigned =
-        std::any_of(assignments_.begin(), assignments_.end(),
-                    [&](const Assignment& assignment) { return assignment.value.get() == output; });
-    outputs.emplace_back(graph_, output);
-    auto value = std::make_shared<Value>();
-    value->bytes = aligned_bytes(output->byte_size());
-    execution->outputs.push_back(value);
-    execution->output_bytes.push_back(output->byte_size());
-    execution->output_tags.push_back(assigned ? memory::Tag::parameters : memory::Tag::outputs);
-    values.push_back(std::move(value));
-  }
-  last_cut_.executable = plan.executable;
-  last_cut_.current = plan.current;
-  last_cut_.replans = plan.replans;
-  last_cut_.seconds = execution->seconds;
-  plan.executable->enable_profile(profiling_);
-  log_cut();
-  PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    graph_.materialize(outputs[i].get(), std::move(values[i]));
-  }
-  assignments_.clear();
-  next_pending_limit_ = std::max(options_.max_pending, graph_.pending_count() * 2);
-  return ok_status();
-}
-
 Status Context::upload(Node* leaf) {
   const std::span<const std::byte> bytes(leaf->value->host);
   const auto size = static_cast<std::int64_t>(bytes.size());
   const std::string what = "tensor " + leaf->shape().to_string();
+  (void)live_.make_room(aligned_bytes(size));  // the allocation says what is missing
+  // Under a limit nothing may be taken ahead of what has been submitted.
+  if (live_.limit() != planner::kUnlimited) worker_.wait_idle();
   auto allocation = budget_->allocate(size, memory::Tag::parameters, what);
   if (!allocation.ok() && allocation.status().shortage() != nullptr) {
     // The memory may be in use only until what runs has ended.
@@ -290,12 +175,25 @@ Status Context::upload(Node* leaf) {
   auto value = std::make_shared<Value>();
   value->bytes = aligned_bytes(size);
   value->device = std::move(*allocation);
-  graph_.add_device_bytes(value->bytes);
+  live_.add_source(value);
   leaf->value = std::move(value);
   return ok_status();
 }
 
-Status Context::wait(Node* leaf) { return worker_.wait(leaf->value); }
+Status Context::hold(Node* leaf) {
+  PLIMSOLL_RETURN_IF_ERROR(live_.recover());
+  PLIMSOLL_RETURN_IF_ERROR(live_.hold(std::span(&leaf->value, 1)));
+  const Status status = worker_.wait(leaf->value);
+  if (!status.ok()) let_go(leaf);
+  return status;
+}
+
+void Context::let_go(Node* leaf) { live_.let_go(std::span(&leaf->value, 1)); }
+
+Status Context::make_room(std::int64_t bytes) {
+  live_.follow_limit();
+  return live_.make_room(bytes);
+}
 
 Status Context::read(Node* node, std::span<std::byte> out) {
   const auto size = static_cast<std::size_t>(node->byte_size());
@@ -308,7 +206,12 @@ Status Context::read(Node* node, std::span<std::byte> out) {
     return ok_status();
   }
   if (node->is_pending()) PLIMSOLL_RETURN_IF_ERROR(evaluate(std::span(&node, 1)));
-  PLIMSOLL_RETURN_IF_ERROR(worker_.wait(node->value));
+  PLIMSOLL_RETURN_IF_ERROR(hold(node));
+  struct Hold {
+    Context& context;
+    Node* node;
+    ~Hold() { context.let_go(node); }
+  } held{*this, node};
   if (size == 0) return ok_status();
   if (node->value->on_host) {
     std::memcpy(out.data(), node->value->host.data(), size);

@@ -19,9 +19,11 @@
 #include "runtime/planner/planner.h"
 #include "runtime/trace/cut.h"
 #include "runtime/trace/execution.h"
+#include "runtime/trace/live_values.h"
 #include "runtime/trace/node.h"
 #include "runtime/trace/program_cache.h"
 #include "runtime/trace/recorder.h"
+#include "runtime/trace/segments.h"
 
 namespace plimsoll::trace {
 
@@ -47,6 +49,9 @@ struct CutReport {
   std::int64_t floor_bytes = 0;      // of a cut that did not fit
   double compile_seconds = 0;
   std::int64_t replans = 0;  // of this cut's plan, since its times drifted
+  // Programs that the cut was run as, one after the other, since its plan did not fit as a whole; 0
+  // if it did.
+  std::int64_t segments = 0;
   std::shared_ptr<const executor::Executable> executable;      // null for a cut that failed
   std::shared_ptr<const executor::CurrentExecutable> current;  // where it comes from
   std::shared_ptr<std::atomic<double>> seconds;  // of the execution; 0 until it has run
@@ -91,12 +96,16 @@ class Context {
   Result<MemoryNeeds> measure(std::span<Node* const> wanted);
   // The bytes of a value, waiting for it and evaluating it first where needed.
   Status read(Node* node, std::span<std::byte> out);
-  // Blocks until the leaf's bytes are there.
-  Status wait(Node* leaf);
+  // Brings a leaf's bytes back where they were given up, and keeps them there until `let_go`;
+  // blocks until they are there.
+  Status hold(Node* leaf);
+  void let_go(Node* leaf);
+  // Gives up other values until this much could be allocated beside what is there.
+  Status make_room(std::int64_t bytes);
   Status wait_all() { return worker_.wait_all(); }
   // Blocks until nothing runs; errors stay to be reported.
   void wait_idle() { worker_.wait_idle(); }
-  // A device leaf's value, kept alive by the caller. Precondition: wait(leaf) succeeded.
+  // A device leaf's value, kept alive by the caller. Precondition: it is held.
   std::shared_ptr<Value> value_of(Node* leaf) const { return leaf->value; }
 
   // The pending nodes that `wanted` needs as a module.
@@ -128,6 +137,7 @@ class Context {
     std::int64_t cuts = 0, hits = 0, misses = 0;
   };
   const Counts& counts() const { return counts_; }
+  const memory::EvictionStatistics& evictions() const { return live_.statistics(); }
   void enable_profile(bool on) { profiling_ = on; }
   bool profiling() const { return profiling_; }
 
@@ -136,8 +146,16 @@ class Context {
           std::shared_ptr<jit::Compiler> compiler);
   Status upload(Node* leaf);
   std::vector<Node*> pick_outputs(std::span<Node* const> wanted, std::vector<Node*>& old_leaves);
+  Result<PlanAnswer> choose_plan(LiveValues& live, CachedProgram& program,
+                                 std::span<const planner::ParameterResidency> residency,
+                                 std::int64_t held_bytes);
   Status start(const PlanAnswer& plan, const CachedProgram& program);
-  std::int64_t held_beside(const Cut& cut) const;
+  Status run_segments(CachedProgram& program);
+  Status run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
+                      LiveValues& live, bool rehearsed,
+                      std::vector<std::shared_ptr<Value>>& results);
+  void materialize(std::vector<std::shared_ptr<Value>> values);
+  Status refuse(const CachedProgram& program, const Status& why);
   void log(LogLevel level, std::string_view line) const;
   void log_cut() const;
 
@@ -162,7 +180,8 @@ class Context {
   CutReport last_cut_;
   Counts counts_;
   bool profiling_ = false;
-  Worker worker_;  // last: its thread ends before anything else goes
+  LiveValues live_;  // uses the worker
+  Worker worker_;    // last: its thread ends before anything else goes
 };
 
 struct Tensor {

@@ -18,26 +18,65 @@ Worker::~Worker() {
   if (thread_.joinable()) thread_.join();
 }
 
+bool Execution::donates() const {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (executable->residency(static_cast<int>(i)) == planner::ParameterResidency::donated) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status Worker::start_thread() {
+  if (thread_.joinable()) return ok_status();
+  PLIMSOLL_ASSIGN_OR_RETURN(stream_, budget_->device().create_stream());
+  try {
+    thread_ = std::thread([this] { loop(); });
+  } catch (const std::system_error& error) {
+    return unavailable(std::string("starting the execution thread: ") + error.what());
+  }
+  return ok_status();
+}
+
 Status Worker::submit(std::shared_ptr<Execution> execution) {
-  if (!thread_.joinable()) {
-    PLIMSOLL_ASSIGN_OR_RETURN(stream_, budget_->device().create_stream());
-    try {
-      thread_ = std::thread([this] { loop(); });
-    } catch (const std::system_error& error) {
-      return unavailable(std::string("starting the execution thread: ") + error.what());
-    }
-  }
-  for (const auto& weak : execution->outputs) {
-    if (const auto value = weak.lock()) {
-      value->producer = execution;
-      value->state.store(ValueState::running, std::memory_order_release);
-    }
-  }
-  execution->reported = false;
+  PLIMSOLL_RETURN_IF_ERROR(start_thread());
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return queue_.size() <= kDepth; });
-    queue_.push_back(std::move(execution));
+    for (const auto& weak : execution->outputs) {
+      if (const auto value = weak.lock()) {
+        value->producer = execution;
+        ++value->pending;
+        value->state.store(ValueState::running, std::memory_order_release);
+      }
+    }
+    execution->reported = false;
+    changed_.wait(lock, [&] { return waiting_runs_ <= kDepth; });
+    ++waiting_runs_;
+    queue_.push_back({Movement::run, std::move(execution), nullptr, nullptr});
+  }
+  changed_.notify_all();
+  return ok_status();
+}
+
+Status Worker::move(Movement movement, std::shared_ptr<Value> value, memory::Tier* tier) {
+  {
+    const std::lock_guard lock(mutex_);
+    // What is released while nothing runs is free at once.
+    if (movement == Movement::drop && queue_.empty() && !settling_ && dormant_.empty()) {
+      ++value->generation;
+      value->device = {};
+      return ok_status();
+    }
+  }
+  PLIMSOLL_RETURN_IF_ERROR(start_thread());
+  {
+    const std::lock_guard lock(mutex_);
+    if (movement == Movement::load) {
+      ++value->pending;
+      value->producer.reset();
+      value->state.store(ValueState::running, std::memory_order_release);
+    }
+    queue_.push_back({movement, nullptr, std::move(value), tier});
   }
   changed_.notify_all();
   return ok_status();
@@ -66,28 +105,59 @@ Status Worker::wait(const std::shared_ptr<Value>& value) {
 }
 
 Status Worker::revive() {
-  std::vector<std::weak_ptr<Execution>> again;
+  std::vector<std::shared_ptr<Execution>> again;
   {
-    // What still waits in the queue may yet fail, and then comes after these.
-    std::unique_lock lock(mutex_);
-    if (dormant_.empty()) return ok_status();
-    changed_.wait(lock, [&] { return queue_.empty(); });
-    again = std::exchange(dormant_, {});
+    const std::lock_guard lock(mutex_);
+    for (const auto& weak : dormant_) {
+      auto execution = weak.lock();
+      // Those that were revived before, and have not run yet, wait in the queue.
+      if (execution == nullptr || !std::exchange(execution->dormant, false)) continue;
+      again.push_back(std::move(execution));
+    }
   }
-  for (const auto& weak : again) {
-    if (auto execution = weak.lock()) PLIMSOLL_RETURN_IF_ERROR(submit(std::move(execution)));
-  }
+  for (auto& execution : again) PLIMSOLL_RETURN_IF_ERROR(submit(std::move(execution)));
   return ok_status();
+}
+
+Failures Worker::take_failures() {
+  wait_idle();
+  const std::lock_guard lock(mutex_);
+  for (const auto& weak : dormant_) {
+    if (auto execution = weak.lock()) failures_.executions.push_back(std::move(execution));
+  }
+  has_failures_.store(false, std::memory_order_release);
+  return std::exchange(failures_, {});
+}
+
+void Worker::abandon(const std::shared_ptr<Execution>& execution) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(dormant_, [&](const auto& weak) { return weak.lock() == execution; });
+  for (const auto& weak : execution->outputs) {
+    if (const auto value = weak.lock()) {
+      if (value->producer == execution) value->producer.reset();
+    }
+  }
+}
+
+std::vector<std::shared_ptr<Value>> Worker::keep_deferred(const Execution& execution) {
+  std::vector<std::shared_ptr<Value>> kept;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(deferred_, [&](const Deferred& deferred) {
+    if (deferred.reader.lock().get() != &execution) return false;
+    if (deferred.value->generation == deferred.generation) kept.push_back(deferred.value);
+    return true;
+  });
+  return kept;
 }
 
 void Worker::wait_idle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty(); });
+  changed_.wait(lock, [&] { return queue_.empty() && !settling_; });
 }
 
 Status Worker::wait_all() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty(); });
+  changed_.wait(lock, [&] { return queue_.empty() && !settling_; });
   for (const auto& weak : dormant_) {
     if (const auto execution = weak.lock()) execution->reported = true;
   }
@@ -96,18 +166,35 @@ Status Worker::wait_all() {
 
 void Worker::loop() {
   for (;;) {
-    std::shared_ptr<Execution> execution;
+    Work work;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      execution = queue_.front();
+      settling_ = queue_.empty() && !(storing_.empty() && loading_.empty());
+      if (!settling_) {
+        if (queue_.empty()) changed_.notify_all();
+        changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+        if (queue_.empty()) return;
+        work = queue_.front();
+      }
     }
-    finish(execution);
-    execution.reset();
+    if (work.movement == Movement::run && work.execution == nullptr) {
+      // Nothing else to do: what is under way is waited for.
+      loading_.empty() ? settle_store() : settle_load(0);
+      continue;
+    }
+    if (work.movement == Movement::run) {
+      finish(work.execution);
+    } else {
+      move_now(work);
+    }
+    const bool ran = work.movement == Movement::run;
+    work = Work();
+    drop_deferred();
     {
       const std::lock_guard lock(mutex_);
       queue_.pop_front();
+      if (ran) --waiting_runs_;
+      settling_ = queue_.empty() && !(storing_.empty() && loading_.empty());
     }
     changed_.notify_all();
   }
@@ -124,22 +211,205 @@ void Worker::finish(const std::shared_ptr<Execution>& execution) {
   } catch (const std::exception& error) {
     status = internal_error(std::string("executing: ") + error.what());
   }
-  const bool again = !status.ok() && untouched;
+  const bool again = !status.ok() && (untouched || !execution->donates());
+  if (!again) execution->parameters.clear();
+  const std::lock_guard lock(mutex_);
+  if (!status.ok() && first_error_.ok()) first_error_ = status;
+  std::erase_if(dormant_, [&](const auto& weak) {
+    const auto other = weak.lock();
+    return other == nullptr || other == execution;
+  });
+  if (again) {
+    execution->dormant = true;
+    dormant_.push_back(execution);
+    has_failures_.store(true, std::memory_order_release);
+  }
   for (const auto& output : outputs) {
     if (output == nullptr) continue;
+    ++output->generation;
+    if (--output->pending > 0) continue;  // it will be made once more
     output->error = status;
-    if (!again) output->producer.reset();
+    if (!again && output->producer == execution) output->producer.reset();
+    output->state.store(status.ok() ? ValueState::ready : ValueState::failed,
+                        std::memory_order_release);
   }
-  if (!again) execution->parameters.clear();
+}
+
+std::shared_ptr<Execution> Worker::dormant_reader(const Value* value) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& weak : dormant_) {
+    const auto execution = weak.lock();
+    if (execution == nullptr) continue;
+    for (const auto& parameter : execution->parameters) {
+      if (parameter.get() == value) return execution;
+    }
+  }
+  return nullptr;
+}
+
+void Worker::move_now(const Work& work) {
+  switch (work.movement) {
+    case Movement::run:
+      break;
+    case Movement::drop:
+      drop_now(work.value);
+      break;
+    case Movement::store:
+      store_now(work.value, *work.tier);
+      break;
+    case Movement::load:
+      load_now(work.value, *work.tier);
+      break;
+    case Movement::discard_copy:
+      settle(work.value.get());
+      work.value->copy.reset();
+      break;
+  }
+}
+
+void Worker::drop_now(const std::shared_ptr<Value>& value) {
+  settle(value.get());
+  if (auto reader = dormant_reader(value.get())) {
+    const std::lock_guard lock(mutex_);
+    deferred_.push_back({std::move(reader), value, value->generation});
+    return;
+  }
+  ++value->generation;
+  value->device = {};
+}
+
+void Worker::drop_deferred() {
+  std::vector<std::shared_ptr<Value>> due;
   {
     const std::lock_guard lock(mutex_);
-    if (!status.ok() && first_error_.ok()) first_error_ = status;
-    if (again) dormant_.push_back(execution);
-    for (const auto& output : outputs) {
-      if (output == nullptr) continue;
-      output->state.store(status.ok() ? ValueState::ready : ValueState::failed,
-                          std::memory_order_release);
+    std::erase_if(deferred_, [&](const Deferred& deferred) {
+      const auto reader = deferred.reader.lock();
+      const bool waits =
+          reader != nullptr && std::any_of(dormant_.begin(), dormant_.end(),
+                                           [&](const auto& weak) { return weak.lock() == reader; });
+      if (waits) return false;
+      if (deferred.value->generation == deferred.generation) due.push_back(deferred.value);
+      return true;
+    });
+  }
+  for (const auto& value : due) drop_now(value);
+}
+
+void Worker::store_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
+  settle(value.get());
+  auto block = tier.allocate(value->bytes, "a tensor that was given up");
+  if (!block.ok() || !value->device) {
+    const std::lock_guard lock(mutex_);
+    failures_.stores.push_back(value);
+    has_failures_.store(true, std::memory_order_release);
+    return;
+  }
+  value->copy = std::move(*block);
+  memory::TierBlock* to = value->copy.get();
+  const void* from = value->device.data();
+  const std::int64_t bytes = value->bytes;
+  value->transfer = tier.out().enqueue(bytes, [to, from, bytes](device::Stream& stream) {
+    return to->store(0, from, bytes, stream);
+  });
+  storing_.push_back({value, &tier, true});
+}
+
+void Worker::settle_store() {
+  const Open open = std::move(storing_.front());
+  storing_.erase(storing_.begin());
+  const Status status = open.tier->out().wait(*open.value->transfer);
+  open.value->transfer = nullptr;
+  if (!status.ok()) {
+    open.value->copy.reset();
+    const std::lock_guard lock(mutex_);
+    failures_.stores.push_back(open.value);
+    has_failures_.store(true, std::memory_order_release);
+    return;
+  }
+  if (open.drop) drop_now(open.value);
+}
+
+void Worker::load_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
+  // It may not have left yet.
+  for (Open& open : storing_) {
+    if (open.value == value) open.drop = false;
+  }
+  settle(value.get());
+  Status status;
+  if (!value->device) {
+    if (value->copy == nullptr) {
+      status = internal_error("executing: a value's copy is gone");
+    } else {
+      auto allocation = allocate(value->bytes, memory::Tag::outputs, "a tensor that comes back");
+      status = allocation.status();
+      if (status.ok()) value->device = std::move(*allocation);
     }
+  } else {
+    value->copy.reset();
+  }
+  if (status.ok() && value->copy != nullptr) {
+    memory::TierBlock* from = value->copy.get();
+    void* to = value->device.data();
+    const std::int64_t bytes = value->bytes;
+    value->transfer = tier.in().enqueue(bytes, [from, to, bytes](device::Stream& stream) {
+      return from->load(0, to, bytes, stream);
+    });
+    loading_.push_back({value, &tier, false});
+    return;
+  }
+  end_load(value, status);
+}
+
+void Worker::settle_load(std::size_t i) {
+  const Open open = std::move(loading_[i]);
+  loading_.erase(loading_.begin() + static_cast<std::ptrdiff_t>(i));
+  const Status status = open.tier->in().wait(*open.value->transfer);
+  open.value->transfer = nullptr;
+  if (status.ok()) {
+    open.value->copy.reset();
+  } else {
+    open.value->device = {};
+  }
+  end_load(open.value, status);
+}
+
+void Worker::end_load(const std::shared_ptr<Value>& value, const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++value->generation;
+    if (!status.ok()) {
+      if (first_error_.ok()) first_error_ = status;
+      failures_.loads.push_back(value);
+      has_failures_.store(true, std::memory_order_release);
+    }
+    if (--value->pending == 0) {
+      value->error = status;
+      value->state.store(status.ok() ? ValueState::ready : ValueState::failed,
+                         std::memory_order_release);
+    }
+  }
+  changed_.notify_all();
+}
+
+void Worker::settle(const Value* value) {
+  for (std::size_t i = 0; i < loading_.size(); ++i) {
+    if (loading_[i].value.get() == value) {
+      settle_load(i);
+      return;
+    }
+  }
+  while (std::any_of(storing_.begin(), storing_.end(),
+                     [&](const Open& open) { return open.value.get() == value; })) {
+    settle_store();
+  }
+}
+
+Result<memory::Allocation> Worker::allocate(std::int64_t bytes, memory::Tag tag,
+                                            std::string_view what) {
+  for (;;) {
+    auto allocation = budget_->allocate(bytes, tag, what);
+    if (allocation.ok() || storing_.empty()) return allocation;
+    settle_store();
   }
 }
 
@@ -171,9 +441,11 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   const executor::Executable& executable = *execution.executable;
   std::vector<void*> parameters;
   for (const auto& value : execution.parameters) {
-    if (value->state.load(std::memory_order_acquire) == ValueState::failed) {
-      untouched = value->producer != nullptr;
-      return value->error;
+    settle(value.get());
+    if (!value->on_host && !value->device) {
+      const std::lock_guard lock(mutex_);
+      untouched = value->producer != nullptr || value->copy != nullptr;
+      return value->error.ok() ? internal_error("executing: an input is not there") : value->error;
     }
     parameters.push_back(value->on_host ? value->host.data() : value->device.data());
   }
@@ -185,15 +457,19 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (executable.output_parameter(static_cast<int>(i)) >= 0) continue;
     PLIMSOLL_ASSIGN_OR_RETURN(allocations[i],
-                              budget_->allocate(execution.output_bytes[i], execution.output_tags[i],
-                                                "output " + std::to_string(i) + " of the trace"));
+                              allocate(execution.output_bytes[i], execution.output_tags[i],
+                                       "output " + std::to_string(i) + " of the trace"));
     results[i] = allocations[i].data();
   }
   const auto start = std::chrono::steady_clock::now();
-  const Status status = executable.run(*stream_, *budget_, {parameters, results});
+  Status status = executable.run(*stream_, *budget_, {parameters, results});
+  // Running out of memory happens before the first step: what is leaving may make room. Anything
+  // later may have overwritten donated buffers.
+  while (status.shortage() != nullptr && !storing_.empty()) {
+    settle_store();
+    status = executable.run(*stream_, *budget_, {parameters, results});
+  }
   if (!status.ok()) {
-    // Running out of memory happens before the first step; anything later may have overwritten
-    // donated buffers.
     untouched = status.shortage() != nullptr;
     return status;
   }

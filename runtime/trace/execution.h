@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -28,10 +29,23 @@ struct Execution {
   std::vector<memory::Tag> output_tags;
   std::shared_ptr<std::atomic<double>> seconds;  // set when it has run
   bool reported = false;                         // its failure has been given to the user
+  bool dormant = false;                          // failed, and may be tried again
+
+  // Something of what it reads is overwritten.
+  bool donates() const;
 };
 
-// The thread that runs executions in the order of submission, at most `kDepth` waiting. Thread-safe
-// against its own thread; used by one other thread at a time.
+// What went wrong in the background.
+struct Failures {
+  std::vector<std::shared_ptr<Value>> stores;          // their bytes are in device memory still
+  std::vector<std::shared_ptr<Value>> loads;           // their copies are still there
+  std::vector<std::shared_ptr<Execution>> executions;  // dormant; in their order
+};
+
+// The thread that runs executions, and moves values, in the order of submission; at most `kDepth`
+// executions wait. Transfers run beside what comes after them: a store's device bytes are free when
+// an allocation needs them, a load is waited for by what reads it. Thread-safe against its own
+// thread; used by one other thread at a time.
 class Worker {
  public:
   Worker(std::shared_ptr<memory::Budget> budget) : budget_(std::move(budget)) {}
@@ -41,32 +55,94 @@ class Worker {
 
   // Every output value's state is `running` from here on. Blocks while the queue is full.
   Status submit(std::shared_ptr<Execution> execution);
+  // Gives up the value's device bytes.
+  Status drop(std::shared_ptr<Value> value) { return move(Movement::drop, std::move(value)); }
+  // Copies the value to `tier`, which outlives this, and gives up its device bytes then.
+  Status store(std::shared_ptr<Value> value, memory::Tier& tier) {
+    return move(Movement::store, std::move(value), &tier);
+  }
+  // Copies it back, and gives up the copy. The value is `running` until then.
+  Status load(std::shared_ptr<Value> value, memory::Tier& tier) {
+    return move(Movement::load, std::move(value), &tier);
+  }
+  Status discard_copy(std::shared_ptr<Value> value) {
+    return move(Movement::discard_copy, std::move(value));
+  }
   // Blocks until the value is not `running`; its error, if it failed. The failure of an execution
   // that could be tried again is reported once; after that it is tried again here.
   Status wait(const std::shared_ptr<Value>& value);
   // Submits again, in their order, the executions that failed for lack of memory. To be called
   // before a new execution, so that none overtakes them.
   Status revive();
+  // Whether something has failed since the failures were last taken.
+  bool has_failures() const { return has_failures_.load(std::memory_order_acquire); }
+  // Blocks until nothing runs. Executions stay dormant unless they are abandoned.
+  Failures take_failures();
+  // The execution won't be tried again.
+  void abandon(const std::shared_ptr<Execution>& execution);
+  // What was to be dropped once `execution` had been tried again: it stays, and is returned.
+  std::vector<std::shared_ptr<Value>> keep_deferred(const Execution& execution);
   // Blocks until nothing runs or waits; the first error since the last call.
   Status wait_all();
   void wait_idle();
 
  private:
+  enum class Movement : std::uint8_t { run, drop, store, load, discard_copy };
+  struct Work {
+    Movement movement = Movement::run;
+    std::shared_ptr<Execution> execution;  // run
+    std::shared_ptr<Value> value;          // the others
+    memory::Tier* tier = nullptr;
+  };
+  // A copy under way to a tier, respectively from it.
+  struct Open {
+    std::shared_ptr<Value> value;
+    memory::Tier* tier = nullptr;
+    bool drop = false;  // the device bytes, when it has arrived
+  };
+  // A drop that waits for a dormant execution.
+  struct Deferred {
+    std::weak_ptr<Execution> reader;
+    std::shared_ptr<Value> value;
+    std::uint64_t generation = 0;
+  };
   static constexpr std::size_t kDepth = 2;
+
+  Status start_thread();
+  Status move(Movement movement, std::shared_ptr<Value> value, memory::Tier* tier = nullptr);
   void loop();
   void finish(const std::shared_ptr<Execution>& execution);
   Status check_donations(const Execution& execution);
   Status run(Execution& execution, std::vector<std::shared_ptr<Value>>& outputs, bool& untouched);
+  void move_now(const Work& work);
+  void drop_now(const std::shared_ptr<Value>& value);
+  void store_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
+  void load_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
+  void end_load(const std::shared_ptr<Value>& value, const Status& status);
+  // As Budget::allocate, with what is leaving waited for where it takes that.
+  Result<memory::Allocation> allocate(std::int64_t bytes, memory::Tag tag, std::string_view what);
+  // Waits for the value's transfers.
+  void settle(const Value* value);
+  void settle_store();  // the oldest
+  void settle_load(std::size_t i);
+  void drop_deferred();
+  std::shared_ptr<Execution> dormant_reader(const Value* value);
 
   const std::shared_ptr<memory::Budget> budget_;
   std::unique_ptr<device::Stream> stream_;
+  std::vector<Open> storing_, loading_;  // the thread's
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Execution>> queue_;  // the front one runs
+  std::deque<Work> queue_;        // the front one runs
+  std::size_t waiting_runs_ = 0;  // of queue_
+  bool settling_ = false;         // the queue is empty, but transfers are waited for
   bool stopping_ = false;
   Status first_error_;
   // Failed before they touched anything, and wanted still: the values they should make hold them.
   std::vector<std::weak_ptr<Execution>> dormant_;
+  std::vector<Deferred> deferred_;
+  Failures failures_;
+  std::atomic<bool> has_failures_{false};
   std::thread thread_;
 };
 

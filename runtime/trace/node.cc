@@ -68,7 +68,6 @@ Node* Graph::add(ir::Opcode opcode, ir::DType dtype, std::span<const std::int64_
   std::copy(words.begin(), words.end(), node->words().data());
   for (Node* operand : operands) ++operand->refs;
   if (value != nullptr) {
-    if (!value->on_host) device_bytes_ += value->bytes;
     node->value = std::move(value);
     return node;
   }
@@ -102,8 +101,8 @@ void Graph::free(Node* node) {
     drop_operands(dead);
     if (dead->is_pending()) {
       unlink(dead);
-    } else if (!dead->value->on_host) {
-      device_bytes_ -= dead->value->bytes;
+    } else if (!dead->value->on_host && discard_ != nullptr) {
+      discard_(*dead->value);
     }
     const std::uint8_t size_class = dead->size_class;
     dead->~Node();
@@ -113,7 +112,6 @@ void Graph::free(Node* node) {
 
 void Graph::materialize(Node* node, std::shared_ptr<Value> value) {
   unlink(node);
-  if (!value->on_host) device_bytes_ += value->bytes;
   node->value = std::move(value);
   drop_operands(node);
   node->word_count = 0;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -126,9 +127,8 @@ class Graph {
   Node* oldest() const { return oldest_; }
   Node* newest() const { return newest_; }
   std::int64_t pending_count() const { return pending_; }
-  // Nodes with a device value are counted here until they are freed.
-  std::int64_t device_bytes() const { return device_bytes_; }
-  void add_device_bytes(std::int64_t bytes) { device_bytes_ += bytes; }
+  // Called with the device value of every leaf that is freed.
+  void on_discard(std::function<void(Value&)> discard) { discard_ = std::move(discard); }
   // A number no node carries as its epoch yet.
   std::uint32_t new_epoch() { return ++epoch_; }
   BlockPool& pool() { return pool_; }
@@ -142,7 +142,7 @@ class Graph {
   Node* oldest_ = nullptr;
   Node* newest_ = nullptr;
   std::int64_t pending_ = 0;
-  std::int64_t device_bytes_ = 0;
+  std::function<void(Value&)> discard_;
   std::uint64_t sequence_ = 0;
   std::uint32_t epoch_ = 0;
   std::vector<Node*> doomed_;

@@ -103,8 +103,14 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
     by_hash_.erase(std::find_if(begin, end, [&](const auto& row) { return row.second == oldest; }));
     programs_.erase(oldest);
   }
-  programs_.push_front(
-      {cut.key, cut.key_starts, cut.hash, std::move(scalars), std::move(lifted), program, {}});
+  programs_.push_front({cut.key,
+                        cut.key_starts,
+                        cut.hash,
+                        std::move(scalars),
+                        std::move(lifted),
+                        program,
+                        {},
+                        nullptr});
   by_hash_.emplace(cut.hash, programs_.begin());
   answer.program = &programs_.front();
   return answer;

@@ -31,7 +31,8 @@ struct CachedProgram {
   std::vector<std::int64_t> scalars;  // bits of Cut::constants as compiled
   std::vector<bool> lifted;           // per constant: an input of the program
   std::shared_ptr<const executor::Program> program;
-  std::vector<CachedPlan> plans;  // most recent last
+  std::vector<CachedPlan> plans;              // most recent last
+  std::shared_ptr<struct Segments> segments;  // segments.h; made when they are first needed
 };
 
 struct CacheAnswer {

@@ -143,6 +143,15 @@ std::string report_json(const Context& context) {
   fields.add("cuts", context.counts().cuts)
       .add("cache_hits", context.counts().hits)
       .add("cache_misses", context.counts().misses);
+  const memory::EvictionStatistics& evictions = context.evictions();
+  fields.add("segments", cut.segments)
+      .text("evictions", Fields()
+                             .add("evicted", evictions.evictions)
+                             .add("stored", evictions.stores)
+                             .add("loaded", evictions.loads)
+                             .add("recomputed", evictions.recomputes)
+                             .add("recompute_seconds", evictions.recompute_seconds)
+                             .object());
   if (context.profiling() && cut.executable != nullptr) {
     fields.text("kernels", kernels_json(*cut.executable));
   }

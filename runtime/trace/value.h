@@ -9,6 +9,8 @@
 
 #include "runtime/base/status.h"
 #include "runtime/memory/budget.h"
+#include "runtime/memory/lineage.h"
+#include "runtime/memory/tier.h"
 
 namespace plimsoll::trace {
 
@@ -21,9 +23,9 @@ enum class ValueState : std::uint8_t {
 };
 
 // The bytes behind a leaf: in host memory (given by the user), or in device memory (made by an
-// execution). Shared between the trace and the executions that read or write it. Everything but
-// `state` is written by one side at a time: by the executing thread until the state leaves
-// `running`, by the recording thread afterwards.
+// execution), where LiveValues may give it up and bring it back. Shared between the trace and the
+// executions that read or write it. Everything but `state` is written by one side at a time: by the
+// executing thread until the state leaves `running`, by the recording thread afterwards.
 struct Value {
   std::int64_t bytes = 0;
   bool on_host = false;
@@ -32,6 +34,16 @@ struct Value {
   std::atomic<ValueState> state{ValueState::ready};
   Status error;                         // why, when failed
   std::shared_ptr<Execution> producer;  // while running, or failed and worth another try
+
+  std::int32_t pending = 0;  // executions and loads to come that make it; guarded by the worker
+
+  // The recording thread's.
+  memory::TensorId tensor = -1;  // in the lineage of its context
+  std::int32_t recipes = 0;      // that keep it to make others again
+  // The executing thread's.
+  std::unique_ptr<memory::TierBlock> copy;     // in another tier
+  std::shared_ptr<memory::Transfer> transfer;  // to it or from it, under way
+  std::uint64_t generation = 0;                // how often its bytes were made or given up
 };
 
 }  // namespace plimsoll::trace

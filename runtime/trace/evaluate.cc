@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a Context runs what it has recorded.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/alignment.h"
+#include "runtime/base/byte_size.h"
+#include "runtime/executor/calibration.h"
+#include "runtime/trace/context.h"
+
+namespace plimsoll::trace {
+namespace {
+
+using planner::ParameterResidency;
+
+// Lifted constants are the last parameters.
+std::vector<ParameterResidency> residency_of(const Cut& cut, const CachedProgram& program) {
+  std::vector<ParameterResidency> residency = cut.residency;
+  for (const bool lifted : program.lifted) {
+    if (lifted) residency.push_back(ParameterResidency::host);
+  }
+  return residency;
+}
+
+std::vector<std::int64_t> lifted_scalars(const Cut& cut, const CachedProgram& program) {
+  std::vector<std::int64_t> scalars;
+  for (std::size_t i = 0; i < program.lifted.size(); ++i) {
+    if (program.lifted[i]) scalars.push_back(cut.constants[i]->words()[0]);
+  }
+  return scalars;
+}
+
+std::vector<std::shared_ptr<Value>> values_of(const Cut& cut) {
+  std::vector<std::shared_ptr<Value>> values;
+  values.reserve(cut.leaves.size());
+  for (const Node* leaf : cut.leaves) values.push_back(leaf->value);
+  return values;
+}
+
+std::int64_t device_bytes(std::span<const std::shared_ptr<Value>> values) {
+  std::int64_t bytes = 0;
+  for (const auto& value : values) {
+    if (!value->on_host) bytes += value->bytes;
+  }
+  return bytes;
+}
+
+bool has_side_effect(const executor::Program& program) {
+  const auto& instructions = program.module().entry()->instructions();
+  return std::any_of(instructions.begin(), instructions.end(),
+                     [](const auto& instruction) { return instruction->has_side_effect(); });
+}
+
+// Of what `execution` reads and makes, beside what is there before: `plan` without them.
+std::int64_t workspace_bytes(const executor::Executable& executable, const Execution& execution) {
+  std::int64_t bytes = executable.plan().peak_bytes - device_bytes(execution.parameters);
+  for (std::size_t i = 0; i < execution.output_bytes.size(); ++i) {
+    if (executable.output_parameter(static_cast<int>(i)) < 0) {
+      bytes -= aligned_bytes(execution.output_bytes[i]);
+    }
+  }
+  return std::max<std::int64_t>(0, bytes);
+}
+
+bool is_shortage(const Status& status) { return status.code() == StatusCode::resource_exhausted; }
+
+}  // namespace
+
+Status Context::evaluate(std::span<Node* const> wanted) {
+  live_.follow_limit();
+  PLIMSOLL_RETURN_IF_ERROR(live_.recover());
+  for (Node* node : wanted) {
+    if (!node->is_pending() && node->value->on_host) PLIMSOLL_RETURN_IF_ERROR(upload(node));
+  }
+  std::vector<Node*> old_leaves;
+  const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
+  if (outputs.empty()) {
+    assignments_.clear();
+    return ok_status();
+  }
+  make_cut(graph_, outputs, old_leaves, cut_);
+  PLIMSOLL_RETURN_IF_ERROR(worker_.revive());
+  for (std::size_t i = 0; i < cut_.leaves.size(); ++i) {
+    const Value& value = *cut_.leaves[i]->value;
+    if (value.on_host) continue;
+    if (value.producer != nullptr &&
+        value.state.load(std::memory_order_acquire) == ValueState::failed) {
+      return value.error;
+    }
+    // What has been given up may need it to be made again.
+    if (cut_.residency[i] == ParameterResidency::donated && !live_.can_donate(value)) {
+      cut_.residency[i] = ParameterResidency::resident;
+    }
+  }
+  ++counts_.cuts;
+  last_cut_ = CutReport();
+  last_cut_.operations = static_cast<std::int64_t>(cut_.nodes.size());
+  last_cut_.parameters = static_cast<std::int64_t>(cut_.leaves.size());
+  last_cut_.outputs = static_cast<std::int64_t>(cut_.outputs.size());
+  last_cut_.limit_bytes = live_.limit();
+  PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
+  last_cut_.hit = found.miss_reason.empty();
+  last_cut_.miss_reason = found.miss_reason;
+  last_cut_.compile_seconds = found.compile_seconds;
+  ++(last_cut_.hit ? counts_.hits : counts_.misses);
+
+  const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
+  Status status = live_.hold(leaves);
+  if (status.ok()) {
+    const std::int64_t held = device_bytes(leaves);
+    last_cut_.available_bytes = last_cut_.limit_bytes == planner::kUnlimited
+                                    ? planner::kUnlimited
+                                    : last_cut_.limit_bytes - live_.used_bytes() + held;
+    const auto plan = choose_plan(live_, *found.program, residency_of(cut_, *found.program), held);
+    status = plan.ok() ? start(*plan, *found.program) : plan.status();
+    live_.let_go(leaves);
+  }
+  if (is_shortage(status)) {
+    // Where what it reads may go and come back, not all of it need be there at once.
+    if (live_.can_give_up_any(leaves)) {
+      const Status apart = run_segments(*found.program);
+      if (apart.ok() || !is_shortage(apart)) return apart;
+    }
+    return refuse(*found.program, status);
+  }
+  return status;
+}
+
+// A plan for what is free now, or for more where giving up other values costs less than the plan
+// for less room does. `held_bytes` of what is there are its own parameters, which are held.
+Result<PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram& program,
+                                        std::span<const ParameterResidency> residency,
+                                        std::int64_t held_bytes) {
+  const std::int64_t limit = live.limit();
+  const auto plan_for = [&](std::int64_t available) {
+    return cache_.find_or_plan(program, residency, std::max<std::int64_t>(0, available),
+                               options_.planning, options_.replan_drift, budget_);
+  };
+  if (limit == planner::kUnlimited) return plan_for(limit);
+  const auto beside = [&](const PlanAnswer& answer) {
+    return answer.executable->plan().peak_bytes - held_bytes;
+  };
+  const std::int64_t free = limit - live.used_bytes() + held_bytes;
+  auto plan = plan_for(free);
+  if (!plan.ok()) {
+    // The least room first; then perhaps more.
+    const MemoryShortage* shortage = plan.status().shortage();
+    if (shortage == nullptr || shortage->floor_bytes <= 0) return plan.status();
+    if (!live.make_room(shortage->floor_bytes - held_bytes).ok()) return plan.status();
+    plan = plan_for(limit - live.used_bytes() + held_bytes);
+    if (!plan.ok()) return plan.status();
+  }
+  const planner::Plan& found = plan->executable->plan();
+  if (found.predicted_seconds > found.unlimited_seconds) {
+    const auto roomy = plan_for(limit);
+    if (roomy.ok() &&
+        roomy->executable->plan().predicted_seconds + live.price_of_room(beside(*roomy)) <
+            found.predicted_seconds) {
+      plan = roomy;
+    }
+  }
+  PLIMSOLL_RETURN_IF_ERROR(live.make_room(beside(*plan)));
+  return plan;
+}
+
+Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
+  auto execution = std::make_shared<Execution>();
+  execution->executable = plan.executable;
+  execution->seconds = std::make_shared<std::atomic<double>>(0.0);
+  execution->parameters = values_of(cut_);
+  execution->scalars = lifted_scalars(cut_, program);
+  std::vector<std::shared_ptr<Value>> values;
+  for (Node* output : cut_.outputs) {
+    const bool assigned =
+        std::any_of(assignments_.begin(), assignments_.end(),
+                    [&](const Assignment& assignment) { return assignment.value.get() == output; });
+    auto value = std::make_shared<Value>();
+    value->bytes = aligned_bytes(output->byte_size());
+    execution->outputs.push_back(value);
+    execution->output_bytes.push_back(output->byte_size());
+    execution->output_tags.push_back(assigned ? memory::Tag::parameters : memory::Tag::outputs);
+    values.push_back(std::move(value));
+  }
+  last_cut_.executable = plan.executable;
+  last_cut_.current = plan.current;
+  last_cut_.replans = plan.replans;
+  last_cut_.seconds = execution->seconds;
+  plan.executable->enable_profile(profiling_);
+  log_cut();
+  live_.add(execution, plan.executable->plan().predicted_seconds,
+            workspace_bytes(*plan.executable, *execution),
+            !has_side_effect(plan.executable->program()));
+  PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
+  materialize(std::move(values));
+  return ok_status();
+}
+
+// The outputs of the cut become leaves.
+void Context::materialize(std::vector<std::shared_ptr<Value>> values) {
+  std::vector<NodeRef> outputs;
+  for (Node* output : cut_.outputs) outputs.emplace_back(graph_, output);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    graph_.materialize(outputs[i].get(), std::move(values[i]));
+  }
+  assignments_.clear();
+  next_pending_limit_ = std::max(options_.max_pending, graph_.pending_count() * 2);
+}
+
+Status Context::run_segments(CachedProgram& program) {
+  if (program.segments == nullptr) {
+    // The form with the smaller kernels.
+    PLIMSOLL_ASSIGN_OR_RETURN(auto fused_less, program.program->less_fused());
+    const executor::Program& form = fused_less == nullptr ? *program.program : *fused_less;
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        program.segments, make_segments(form, *compiler_,
+                                        options_.calibrate ? executor::machine_speeds(*compiler_)
+                                                           : planner::Roofline()));
+  }
+  std::vector<std::shared_ptr<Value>> parameters = values_of(cut_);
+  for (const std::int64_t bits : lifted_scalars(cut_, program)) {
+    auto value = std::make_shared<Value>();
+    value->on_host = true;
+    value->bytes = sizeof bits;
+    value->host.resize(sizeof bits);
+    std::memcpy(value->host.data(), &bits, sizeof bits);
+    parameters.push_back(std::move(value));
+  }
+  // Nothing may have been given away when there turns out to be no room for the rest.
+  std::vector<std::shared_ptr<Value>> results;
+  const std::unique_ptr<LiveValues> rehearsal = live_.rehearsal();
+  PLIMSOLL_RETURN_IF_ERROR(run_segments(*program.segments, parameters, *rehearsal, false, results));
+  results.clear();
+  PLIMSOLL_RETURN_IF_ERROR(
+      run_segments(*program.segments, std::move(parameters), live_, true, results));
+  last_cut_.segments = static_cast<std::int64_t>(program.segments->list.size());
+  materialize(std::move(results));
+  return ok_status();
+}
+
+// One after the other, each value given up after its last use. Before `rehearsed`, nothing is done
+// but what `live` keeps books of.
+Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
+                             LiveValues& live, bool rehearsed,
+                             std::vector<std::shared_ptr<Value>>& results) {
+  const std::size_t parameters = values.size();
+  values.resize(static_cast<std::size_t>(segments.value_count));
+  std::vector<bool> is_result(values.size(), false);
+  for (const int value : segments.results) is_result[static_cast<std::size_t>(value)] = true;
+  for (std::size_t step = 0; step < segments.list.size(); ++step) {
+    Segments::Segment& segment = segments.list[step];
+    auto execution = std::make_shared<Execution>();
+    std::vector<ParameterResidency> residency;
+    for (const int input : segment.inputs) {
+      const auto& value = values[static_cast<std::size_t>(input)];
+      execution->parameters.push_back(value);
+      residency.push_back(value->on_host ? ParameterResidency::host : ParameterResidency::resident);
+    }
+    const std::vector<std::shared_ptr<Value>> inputs = execution->parameters;
+    PLIMSOLL_RETURN_IF_ERROR(live.hold(inputs));
+    const auto plan = choose_plan(live, segment.program, residency, device_bytes(inputs));
+    if (!plan.ok()) {
+      live.let_go(inputs);
+      return plan.status();
+    }
+    execution->executable = plan->executable;
+    for (const int output : segment.outputs) {
+      auto value = std::make_shared<Value>();
+      const std::int64_t bytes = segments.bytes[static_cast<std::size_t>(output)];
+      value->bytes = aligned_bytes(bytes);
+      execution->outputs.push_back(value);
+      execution->output_bytes.push_back(bytes);
+      execution->output_tags.push_back(memory::Tag::outputs);
+      values[static_cast<std::size_t>(output)] = std::move(value);
+    }
+    live.add(execution, plan->executable->plan().predicted_seconds,
+             workspace_bytes(*plan->executable, *execution), true);
+    if (rehearsed) PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
+    live.let_go(inputs);
+    const auto end = [&](int value) {
+      const auto at = static_cast<std::size_t>(value);
+      if (segments.last_use[at] > static_cast<int>(step) || is_result[at]) return;
+      if (at >= parameters) {
+        live.discard(*values[at]);
+      } else if (at < cut_.residency.size() && cut_.residency[at] == ParameterResidency::donated) {
+        live.give_away(*values[at]);
+      }
+    };
+    for (const int input : segment.inputs) end(input);
+    for (const int output : segment.outputs) end(output);
+  }
+  for (const int value : segments.results)
+    results.push_back(values[static_cast<std::size_t>(value)]);
+  return ok_status();
+}
+
+// `why`, with the limit that would do: the program's floor beside what can't be given up.
+Status Context::refuse(const CachedProgram& program, const Status& why) {
+  const std::int64_t fixed = live_.fixed_bytes_beside(values_of(cut_));
+  MemoryShortage shortage;
+  if (why.shortage() != nullptr) shortage = *why.shortage();
+  shortage.limit_bytes = last_cut_.limit_bytes;
+  if (shortage.floor_bytes <= 0) {
+    planner::PlanOptions options = options_.planning;
+    options.parameters = residency_of(cut_, program);
+    options = executor::complete_options(options, *program.program, *budget_);
+    PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor,
+                              executor::least_floor(*program.program, options));
+    shortage.floor_bytes = floor.bytes;
+    shortage.culprit = floor.culprit;
+  }
+  shortage.floor_bytes += fixed;
+  last_cut_.floor_bytes = shortage.floor_bytes;
+  std::string message = why.message();
+  if (fixed > 0) message += "; other tensors hold " + format_bytes(fixed);
+  log(LogLevel::warning, message);
+  return Status::resource_exhausted(std::move(message), std::move(shortage));
+}
+
+Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
+  std::vector<Node*> old_leaves;
+  const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
+  if (outputs.empty()) return MemoryNeeds{};
+  make_cut(graph_, outputs, old_leaves, cut_);
+  PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
+  const executor::Program& program = *found.program->program;
+  planner::PlanOptions options = options_.planning;
+  options.parameters = residency_of(cut_, *found.program);
+  options = executor::complete_options(options, program, *budget_);
+  options.limit_bytes = planner::kUnlimited;
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, executor::least_floor(program, options));
+  const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
+  return MemoryNeeds{floor.bytes + live_.fixed_bytes_beside(leaves),
+                     free_plan->peak_bytes + live_.bytes_beside(leaves)};
+}
+
+}  // namespace plimsoll::trace

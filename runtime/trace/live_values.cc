@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/trace/live_values.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace plimsoll::trace {
+
+using memory::OperationId;
+using memory::StorageId;
+using memory::TensorId;
+
+LiveValues::LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
+                       const planner::PlanOptions& planning)
+    : budget_(std::move(budget)),
+      worker_(&worker),
+      planning_(planning),
+      evictor_(lineage_, budget_->limit(), this) {
+  memory::Tier* const tiers[] = {budget_->tiers().host.get(), budget_->tiers().disk.get()};
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (tiers[i] == nullptr) continue;
+    const auto speed = tiers[i]->speed();
+    if (speed.ok()) places_[i] = {tiers[i], *speed, 0};
+  }
+}
+
+LiveValues::LiveValues(const LiveValues& other, Worker* worker)
+    : budget_(other.budget_),
+      worker_(worker),
+      planning_(other.planning_),
+      lineage_(other.lineage_),
+      evictor_(other.evictor_, lineage_, this),
+      places_(other.places_),
+      entries_(other.entries_),
+      recipes_(other.recipes_),
+      kept_host_bytes_(other.kept_host_bytes_) {}
+
+std::unique_ptr<LiveValues> LiveValues::rehearsal() const {
+  return std::unique_ptr<LiveValues>(new LiveValues(*this, nullptr));
+}
+
+void LiveValues::follow_limit() {
+  const std::int64_t limit = budget_->limit();
+  if (limit == evictor_.limit()) return;
+  evictor_.set_limit(limit);
+  // What can't go stays: the next execution will say so if it has no room.
+  (void)evictor_.make_room(0);
+}
+
+LiveValues::Entry& LiveValues::entry(TensorId id) {
+  const auto i = static_cast<std::size_t>(id);
+  if (i >= entries_.size()) entries_.resize(i + 1);
+  return entries_[i];
+}
+
+void LiveValues::enter(TensorId id, const std::shared_ptr<Value>& value) {
+  entry(id) = {value, true, kNowhere, kNowhere};
+  value->tensor = id;
+}
+
+void LiveValues::add_source(const std::shared_ptr<Value>& value) {
+  enter(evictor_.add_source(value->bytes), value);
+}
+
+// Host values live as long as their users hold them, and longer for what may be made of them again:
+// at most as much as the device may hold.
+bool LiveValues::keep_inputs(const Execution& execution) {
+  if (worker_ == nullptr) return true;
+  std::int64_t more = 0;
+  for (const auto& value : execution.parameters) {
+    if (value->on_host && value->recipes == 0) more += value->bytes;
+  }
+  if (more > evictor_.limit() - kept_host_bytes_) return false;
+  kept_host_bytes_ += more;
+  for (const auto& value : execution.parameters) ++value->recipes;
+  return true;
+}
+
+void LiveValues::add(const std::shared_ptr<Execution>& execution, double seconds,
+                     std::int64_t workspace_bytes, bool repeatable) {
+  std::vector<std::shared_ptr<Value>> donated;
+  std::vector<TensorId> arguments;
+  for (std::size_t i = 0; i < execution->parameters.size(); ++i) {
+    const auto& value = execution->parameters[i];
+    if (value->on_host) continue;
+    if (execution->executable->residency(static_cast<int>(i)) ==
+        planner::ParameterResidency::donated) {
+      donated.push_back(value);
+    } else {
+      arguments.push_back(value->tensor);
+    }
+  }
+  std::vector<std::shared_ptr<Value>> outputs;
+  for (const auto& weak : execution->outputs) outputs.push_back(weak.lock());
+  for (const auto& value : donated) {
+    evictor_.consume(value->tensor);
+    entry(value->tensor).there = false;
+  }
+  if (!repeatable || !donated.empty() || evictor_.limit() == planner::kUnlimited ||
+      !keep_inputs(*execution)) {
+    for (const auto& value : outputs) add_source(value);
+    return;
+  }
+  std::vector<memory::Lineage::Output> made;
+  for (const auto& value : outputs) made.push_back({value->bytes, -1});
+  const OperationId id = lineage_.add(seconds, arguments, made, workspace_bytes);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    enter(lineage_.operation(id).first_output + static_cast<TensorId>(i), outputs[i]);
+  }
+  if (static_cast<std::size_t>(id) >= recipes_.size())
+    recipes_.resize(static_cast<std::size_t>(id) + 1);
+  recipes_[static_cast<std::size_t>(id)] = std::make_shared<const Recipe>(
+      Recipe{execution->executable, execution->parameters, execution->scalars});
+  evictor_.ran(id);
+}
+
+std::vector<TensorId> LiveValues::tensors_of(std::span<const std::shared_ptr<Value>> values) const {
+  std::vector<TensorId> tensors;
+  for (const auto& value : values) {
+    if (!value->on_host) tensors.push_back(value->tensor);
+  }
+  return tensors;
+}
+
+std::int64_t LiveValues::bytes_beside(std::span<const std::shared_ptr<Value>> values) const {
+  std::int64_t bytes = used_bytes();
+  for (const TensorId id : tensors_of(values)) {
+    if (lineage_.storage_of(id).resident) bytes -= lineage_.storage_of(id).bytes;
+  }
+  return bytes;
+}
+
+std::int64_t LiveValues::fixed_bytes_beside(std::span<const std::shared_ptr<Value>> values) {
+  std::int64_t bytes = evictor_.fixed_bytes();
+  for (const TensorId id : tensors_of(values)) {
+    if (evictor_.is_fixed(lineage_.tensor(id).storage)) bytes -= lineage_.storage_of(id).bytes;
+  }
+  return bytes;
+}
+
+bool LiveValues::can_give_up_any(std::span<const std::shared_ptr<Value>> values) {
+  for (const TensorId id : tensors_of(values)) {
+    if (!evictor_.is_fixed(lineage_.tensor(id).storage)) return true;
+  }
+  return false;
+}
+
+Status LiveValues::hold(std::span<const std::shared_ptr<Value>> values) {
+  const Status status = evictor_.hold(tensors_of(values));
+  Status submission = std::exchange(submission_, ok_status());
+  return submission.ok() ? status : submission;
+}
+
+void LiveValues::let_go(std::span<const std::shared_ptr<Value>> values) {
+  for (const auto& value : values) {
+    // What was donated has been let go, and may be forgotten.
+    if (value->tensor < 0 || lineage_.storage_of(value->tensor).locks == 0) continue;
+    const TensorId tensor = value->tensor;
+    evictor_.let_go(std::span(&tensor, 1));
+  }
+}
+
+void LiveValues::give_away(const Value& value) {
+  if (value.tensor < 0 || !evictor_.can_consume(value.tensor)) return;
+  const TensorId id = value.tensor;
+  const std::shared_ptr<Value> kept = entry(id).value;
+  const TensorId held[] = {id};
+  // What is gone already has nothing to give.
+  if (!entry(id).there) return;
+  if (!evictor_.hold(held).ok()) return;
+  evictor_.consume(id);
+  entry(id).there = false;
+  submit([&](Worker& worker) { return worker.drop(kept); });
+}
+
+Status LiveValues::recover() {
+  if (!worker_->has_failures()) return ok_status();
+  Failures failures = worker_->take_failures();
+  for (const auto& value : failures.stores) {
+    if (value->tensor < 0) continue;
+    Entry& of = entry(value->tensor);
+    // It may have been asked for again since.
+    if (of.there || of.place == kNowhere) continue;
+    at(of.place).used_bytes -= value->bytes;
+    at(of.place).refuses = true;  // what can't be stored once, won't be for a while
+    of.place = kNowhere;
+    of.there = true;
+    evictor_.take_back(value->tensor);
+  }
+  for (const auto& value : failures.loads) {
+    if (value->tensor < 0) continue;
+    Entry& of = entry(value->tensor);
+    if (!of.there) continue;
+    of.there = false;
+    if (evictor_.lose(value->tensor)) {
+      submit([&](Worker& worker) { return worker.discard_copy(value); });
+    } else {
+      of.place = of.from;
+      at(of.place).used_bytes += value->bytes;
+      lineage_.set_stored(value->tensor, true);
+    }
+  }
+  for (const auto& execution : failures.executions) {
+    bool repeatable = !execution->donates();
+    for (const auto& weak : execution->outputs) {
+      const auto value = weak.lock();
+      if (value == nullptr || value->tensor < 0) continue;
+      repeatable = repeatable && !lineage_.tensor(value->tensor).is_source;
+    }
+    if (repeatable) {
+      worker_->abandon(execution);
+      for (const auto& weak : execution->outputs) {
+        const auto value = weak.lock();
+        if (value == nullptr || value->tensor < 0 || !entry(value->tensor).there) continue;
+        entry(value->tensor).there = false;
+        evictor_.lose(value->tensor);
+      }
+      continue;
+    }
+    for (const auto& value : worker_->keep_deferred(*execution)) {
+      if (value->tensor < 0 || entry(value->tensor).there) continue;
+      entry(value->tensor).there = true;
+      evictor_.take_back(value->tensor);
+    }
+  }
+  (void)evictor_.make_room(0);
+  return worker_->revive();
+}
+
+void LiveValues::drop(StorageId id) {
+  Entry& of = entry(id);
+  of.there = false;
+  // A copy that is on its way takes the bytes along.
+  if (of.place != kNowhere) return;
+  submit([&](Worker& worker) { return worker.drop(of.value); });
+}
+
+void LiveValues::run_again(OperationId id) {
+  const Recipe& recipe = *recipes_[static_cast<std::size_t>(id)];
+  const memory::Lineage::Operation& operation = lineage_.operation(id);
+  auto execution = std::make_shared<Execution>();
+  execution->executable = recipe.executable;
+  execution->parameters = recipe.parameters;
+  execution->scalars = recipe.scalars;
+  for (std::int32_t i = 0; i < operation.output_count; ++i) {
+    Entry& of = entry(operation.first_output + i);
+    execution->output_bytes.push_back(of.value->bytes);
+    execution->output_tags.push_back(memory::Tag::outputs);
+    execution->outputs.push_back(of.there ? std::weak_ptr<Value>() : of.value);
+    of.there = true;
+  }
+  submit([&](Worker& worker) { return worker.submit(std::move(execution)); });
+}
+
+void LiveValues::forget(OperationId id) {
+  const memory::Lineage::Operation& operation = lineage_.operation(id);
+  for (std::int32_t i = 0; i < operation.output_count; ++i) {
+    Entry& of = entry(operation.first_output + i);
+    if (of.value != nullptr && worker_ != nullptr) of.value->tensor = -1;
+    of = Entry();
+  }
+  if (static_cast<std::size_t>(id) >= recipes_.size()) return;
+  const auto recipe = std::move(recipes_[static_cast<std::size_t>(id)]);
+  if (recipe == nullptr || worker_ == nullptr) return;
+  for (const auto& value : recipe->parameters) {
+    if (--value->recipes == 0 && value->on_host) kept_host_bytes_ -= value->bytes;
+  }
+}
+
+std::int8_t LiveValues::place_for(std::int64_t bytes) const {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    if (place.tier == nullptr || place.refuses) continue;
+    if (bytes <= place.tier->statistics().limit_bytes - place.used_bytes) {
+      return static_cast<std::int8_t>(i);
+    }
+  }
+  return kNowhere;
+}
+
+LiveValues::StorePrice LiveValues::store_price(std::int64_t bytes) const {
+  const std::int8_t place = place_for(bytes);
+  if (place == kNowhere) return {};
+  const memory::LinkSpeed& speed = places_[static_cast<std::size_t>(place)].speed;
+  const auto size = static_cast<double>(bytes);
+  return {speed.latency_seconds + size / speed.out_bytes_per_second,
+          speed.latency_seconds + size / speed.in_bytes_per_second};
+}
+
+void LiveValues::store(StorageId id) {
+  Entry& of = entry(id);
+  of.place = place_for(of.value->bytes);
+  at(of.place).used_bytes += of.value->bytes;
+  submit([&](Worker& worker) { return worker.store(of.value, *at(of.place).tier); });
+}
+
+void LiveValues::load(StorageId id) {
+  Entry& of = entry(id);
+  of.from = std::exchange(of.place, kNowhere);
+  of.there = true;
+  at(of.from).used_bytes -= of.value->bytes;
+  submit([&](Worker& worker) { return worker.load(of.value, *at(of.from).tier); });
+}
+
+void LiveValues::discard_copy(StorageId id) {
+  Entry& of = entry(id);
+  if (of.place == kNowhere) return;
+  at(of.place).used_bytes -= of.value->bytes;
+  of.place = kNowhere;
+  submit([&](Worker& worker) { return worker.discard_copy(of.value); });
+}
+
+std::int64_t LiveValues::shrink_workspace(OperationId id, std::int64_t most_bytes) {
+  Recipe recipe = *recipes_[static_cast<std::size_t>(id)];
+  const memory::Lineage::Operation& operation = lineage_.operation(id);
+  std::int64_t beside = operation.bytes;
+  for (const auto& value : recipe.parameters) {
+    if (!value->on_host) beside += value->bytes;
+  }
+  planner::PlanOptions options = planning_;
+  options.limit_bytes = beside + most_bytes;
+  const std::size_t parameters = recipe.parameters.size() + recipe.scalars.size();
+  for (std::size_t i = 0; i < parameters; ++i) {
+    options.parameters.push_back(recipe.executable->residency(static_cast<int>(i)));
+  }
+  auto made = executor::Executable::create(recipe.executable->shared_program(), options, *budget_);
+  if (!made.ok()) return -1;
+  recipe.executable = *made;
+  recipes_[static_cast<std::size_t>(id)] = std::make_shared<const Recipe>(recipe);
+  return std::max<std::int64_t>(0, recipe.executable->plan().peak_bytes - beside);
+}
+
+}  // namespace plimsoll::trace

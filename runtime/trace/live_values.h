@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/memory/evictor.h"
+#include "runtime/trace/execution.h"
+#include "runtime/trace/value.h"
+
+namespace plimsoll::trace {
+
+// The values in device memory of one context: which of them are there, how each was made, and which
+// are given up when room is needed (memory/evictor.h decides; the worker does it, in the order of
+// what is submitted). Keeps the books by what has been submitted, so that they are ahead of the
+// device. A value is held as long as a node has it. Used by the recording thread.
+class LiveValues final : public memory::EvictionSink {
+ public:
+  // With `planning` as for cuts, for executions that must run again in less room.
+  LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
+             const planner::PlanOptions& planning);
+  // The same books, to try out what would become of them: nothing is done.
+  std::unique_ptr<LiveValues> rehearsal() const;
+
+  // The limit has changed, perhaps: gives up what is above it, as far as possible. Without a limit
+  // nothing is kept to make values again; those made then can only be stored elsewhere.
+  void follow_limit();
+
+  // A value in device memory that nothing can make again; one node has it.
+  void add_source(const std::shared_ptr<Value>& value);
+  // An execution that is about to be submitted, with room for `workspace_bytes` beside what it
+  // reads and makes; one node has each of its outputs. What it donates must be held, is let go
+  // here, and is gone for good. `repeatable`: it may run again, and gives the same bits.
+  void add(const std::shared_ptr<Execution>& execution, double seconds,
+           std::int64_t workspace_bytes, bool repeatable);
+  // A node less has the value.
+  void discard(const Value& value) { evictor_.discard(value.tensor); }
+  // The value, that a node has still, will not be asked for any more; goes now if it can.
+  void give_away(const Value& value);
+
+  // Brings the values back, where they are not there, and keeps them there until `let_go`. Host
+  // values are passed over.
+  Status hold(std::span<const std::shared_ptr<Value>> values);
+  void let_go(std::span<const std::shared_ptr<Value>> values);
+  Status make_room(std::int64_t bytes) { return evictor_.make_room(bytes); }
+  double price_of_room(std::int64_t bytes) { return evictor_.price_of_room(bytes); }
+  // Nothing that was given up needs the value to be made again.
+  bool can_donate(const Value& value) { return evictor_.can_consume(value.tensor); }
+
+  // Device bytes of all values, those that are about to be made included.
+  std::int64_t used_bytes() const { return lineage_.used_bytes(); }
+  // Of these, all but `values`; and what of all but `values` can't be given up, holds aside.
+  std::int64_t bytes_beside(std::span<const std::shared_ptr<Value>> values) const;
+  std::int64_t fixed_bytes_beside(std::span<const std::shared_ptr<Value>> values);
+  // One of the device values could be given up if it were not held.
+  bool can_give_up_any(std::span<const std::shared_ptr<Value>> values);
+  std::int64_t limit() const { return evictor_.limit(); }
+  const memory::EvictionStatistics& statistics() const { return evictor_.statistics(); }
+
+  // Puts the books right after something has failed in the background: to be called before anything
+  // is held or made. What could not be stored is there still; what could not be loaded, or failed
+  // for lack of memory, is made again when it is needed; what can't be is tried again.
+  Status recover();
+
+ private:
+  LiveValues(const LiveValues& other, Worker* worker);
+
+  // How an operation of the lineage is run again.
+  struct Recipe {
+    std::shared_ptr<const executor::Executable> executable;
+    std::vector<std::shared_ptr<Value>> parameters;
+    std::vector<std::int64_t> scalars;
+  };
+
+  void drop(memory::StorageId id) override;
+  void run_again(memory::OperationId id) override;
+  void forget(memory::OperationId id) override;
+  StorePrice store_price(std::int64_t bytes) const override;
+  void store(memory::StorageId id) override;
+  void load(memory::StorageId id) override;
+  void discard_copy(memory::StorageId id) override;
+  std::int64_t shrink_workspace(memory::OperationId id, std::int64_t most_bytes) override;
+
+  static constexpr std::int8_t kNowhere = -1;
+  // A tier as far as it is there.
+  struct Place {
+    memory::Tier* tier = nullptr;
+    memory::LinkSpeed speed;
+    std::int64_t used_bytes = 0;
+    bool refuses = false;  // a store has failed: gets no more
+  };
+  // What is known of a tensor of the lineage.
+  struct Entry {
+    std::shared_ptr<Value> value;
+    bool there = false;            // when all that was submitted has run
+    std::int8_t place = kNowhere;  // of its copy
+    std::int8_t from = kNowhere;   // of the copy that it was loaded from
+  };
+  // Storages and tensors are numbered alike: no value is a view.
+  Entry& entry(memory::TensorId id);
+  std::int8_t place_for(std::int64_t bytes) const;
+  Place& at(std::int8_t place) { return places_[static_cast<std::size_t>(place)]; }
+  std::vector<memory::TensorId> tensors_of(std::span<const std::shared_ptr<Value>> values) const;
+  void enter(memory::TensorId id, const std::shared_ptr<Value>& value);
+  // Counts host memory that recipes alone may keep.
+  bool keep_inputs(const Execution& execution);
+  // Does it, but in a rehearsal.
+  template <typename Submit>
+  void submit(Submit submit) {
+    if (worker_ == nullptr) return;
+    const Status status = submit(*worker_);
+    if (submission_.ok()) submission_ = status;
+  }
+
+  const std::shared_ptr<memory::Budget> budget_;
+  Worker* const worker_;  // null in a rehearsal
+  const planner::PlanOptions planning_;
+  memory::Lineage lineage_;
+  memory::Evictor evictor_;
+  std::array<Place, 2> places_;                         // host, disk
+  std::vector<Entry> entries_;                          // by tensor
+  std::vector<std::shared_ptr<const Recipe>> recipes_;  // by operation
+  std::int64_t kept_host_bytes_ = 0;
+  Status submission_;  // of what the evictor had done since it was last asked
+};
+
+}  // namespace plimsoll::trace
