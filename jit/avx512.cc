@@ -18,7 +18,9 @@ using Builder = llvm::IRBuilderBase;
 
 constexpr const char* kAllowed = "plimsoll.avx512";
 constexpr const char* kDotAllowed = "plimsoll.avx512vnni";
+constexpr const char* kAvx2 = "plimsoll.avx2";
 constexpr unsigned kLanes = 16;
+constexpr unsigned kAvx2Lanes = 8;
 constexpr std::uint32_t kCurrentRounding = 4;
 
 unsigned lanes_of(Value* x) {
@@ -41,24 +43,43 @@ Value* part(Builder& b, Value* x, unsigned first, unsigned count) {
   return b.CreateShuffleVector(x, order);
 }
 
-// f on 16 lanes at a time.
+// f on `step` lanes at a time.
 template <typename F>
-Value* by_sixteens(Builder& b, const std::vector<Value*>& operands, F f) {
+Value* by_parts(Builder& b, unsigned step, const std::vector<Value*>& operands, F f) {
   const unsigned lanes = lanes_of(operands[0]);
   Value* whole = nullptr;
-  for (unsigned first = 0; first < lanes; first += kLanes) {
+  for (unsigned first = 0; first < lanes; first += step) {
     std::vector<Value*> parts;
-    for (Value* operand : operands) parts.push_back(part(b, operand, first, kLanes));
+    for (Value* operand : operands) parts.push_back(part(b, operand, first, step));
     Value* result = f(parts);
     if (whole == nullptr) {
       whole = result;
       continue;
     }
     std::vector<int> order;
-    for (unsigned i = 0; i < first + kLanes; ++i) order.push_back(static_cast<int>(i));
+    for (unsigned i = 0; i < first + step; ++i) order.push_back(static_cast<int>(i));
     whole = b.CreateShuffleVector(part(b, whole, 0, first), part(b, result, 0, first), order);
   }
   return part(b, whole, 0, lanes);
+}
+
+template <typename F>
+Value* by_sixteens(Builder& b, const std::vector<Value*>& operands, F f) {
+  return by_parts(b, kLanes, operands, f);
+}
+
+// AVX2 permutes eight numbers: of either half of the table, then bit 3 of i says which.
+Value* lookup_in_halves(Builder& b, Value* table, Value* i) {
+  Value* low = part(b, table, 0, kAvx2Lanes);
+  Value* high = part(b, table, kAvx2Lanes, kAvx2Lanes);
+  return by_parts(b, kAvx2Lanes, {i}, [&](const std::vector<Value*>& x) {
+    const auto of = [&](Value* half) {
+      return b.CreateIntrinsic(llvm::Intrinsic::x86_avx2_permps, {}, {half, x[0]});
+    };
+    Value* sign = b.CreateShl(x[0], llvm::ConstantInt::get(x[0]->getType(), 28));
+    Value* is_high = b.CreateICmpSLT(sign, llvm::Constant::getNullValue(sign->getType()));
+    return b.CreateSelect(is_high, of(high), of(low));
+  });
 }
 
 llvm::FixedVectorType* sixteen(llvm::Type* element) {
@@ -73,6 +94,7 @@ llvm::FixedVectorType* words(Builder& b) {
 void allow(llvm::Module& module, const Machine& machine) {
   if (machine.avx512) module.getOrInsertNamedMetadata(kAllowed);
   if (machine.avx512 && machine.avx512_vnni) module.getOrInsertNamedMetadata(kDotAllowed);
+  if (machine.vector_bytes == 32) module.getOrInsertNamedMetadata(kAvx2);
 }
 
 bool is_allowed(Builder& b, Value* vector) {
@@ -89,6 +111,7 @@ Value* times_power(Builder& b, Value* a, Value* n) {
 }
 
 Value* lookup(Builder& b, llvm::Constant* table, Value* i) {
+  if (i->getType()->isVectorTy() && names(b, kAvx2)) return lookup_in_halves(b, table, i);
   if (!is_allowed(b, i)) return nullptr;
   return by_sixteens(b, {i}, [&](const std::vector<Value*>& x) {
     return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {table, x[0]});

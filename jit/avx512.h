@@ -20,7 +20,7 @@ bool is_allowed(llvm::IRBuilderBase& b, llvm::Value* vector);
 
 // a * 2^n for f32, rounded once.
 llvm::Value* times_power(llvm::IRBuilderBase& b, llvm::Value* a, llvm::Value* n);
-// table[i % 16] for 16 floats and i32.
+// table[i % 16] for 16 floats and i32. Also of AVX2, in two halves.
 llvm::Value* lookup(llvm::IRBuilderBase& b, llvm::Constant* table, llvm::Value* i);
 // The greater (or smaller) of f32; NaN where either is, -0 below +0.
 llvm::Value* extreme(llvm::IRBuilderBase& b, llvm::Value* x, llvm::Value* y, bool greater);
