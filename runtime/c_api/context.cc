@@ -175,6 +175,13 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
     filled.disk_peak_bytes = disk.peak_bytes;
     filled.swapped_out_bytes = host.out.bytes + disk.out.bytes;
     filled.swapped_in_bytes = host.in.bytes + disk.in.bytes;
+    filled.reserved_bytes = s.reserved_bytes;
+    const memory::AdmissionStatistics runs = unwrap(context)->budget()->admission().statistics();
+    filled.running_runs = runs.running;
+    filled.waiting_runs = runs.waiting;
+    filled.admitted_runs = runs.admitted;
+    filled.waited_runs = runs.waited;
+    filled.most_passed = runs.most_passed;
     return c_api::write_struct(filled, out);
   });
 }

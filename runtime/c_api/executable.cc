@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <mutex>
 #include <string>
 
 #include "runtime/base/file.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/executor/calibration.h"
-#include "runtime/executor/current_executable.h"
+#include "runtime/executor/plan_ladder.h"
 #include "runtime/ir/text.h"
 
 using namespace plimsoll;
@@ -37,7 +38,7 @@ struct plm_executable {
   std::shared_ptr<memory::Budget> budget;
   std::shared_ptr<jit::Compiler> compiler;
   std::shared_ptr<const executor::Program> program;
-  std::shared_ptr<executor::CurrentExecutable> current;
+  std::shared_ptr<executor::PlanLadder> ladder;
   planner::PlanOptions options;
   std::vector<Leaf> parameters, results;
   std::vector<Bound> bound;
@@ -51,6 +52,10 @@ struct plm_executable {
     }
     if (context != nullptr) context->release();
   }
+};
+
+struct plm_cancellation {
+  std::shared_ptr<Cancellation> shared;  // with the runs that use it
 };
 
 namespace {
@@ -102,20 +107,20 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
   made->budget = context.budget();
   made->compiler = context.compiler();
   made->options.limit_bytes =
-      options.memory_limit_bytes > 0 ? options.memory_limit_bytes : made->budget->limit();
+      options.memory_limit_bytes > 0 ? options.memory_limit_bytes : planner::kUnlimited;
   PLIMSOLL_ASSIGN_OR_RETURN(
       made->program,
       executor::Program::create(
           std::move(module), *made->compiler, options.disable_optimization == 0,
           calibrate ? executor::machine_speeds(*made->compiler) : planner::Roofline()));
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      made->current, executor::CurrentExecutable::create(made->program, made->options, made->budget,
+  PLIMSOLL_ASSIGN_OR_RETURN(made->ladder,
+                            executor::PlanLadder::create(made->program, made->options, made->budget,
                                                          context.options().replan_drift));
+  const executor::PlanLadder::Rung first = made->ladder->rungs().front();
   made->summary = "{\"limit_bytes\": " +
-                  (made->options.limit_bytes == planner::kUnlimited
-                       ? std::string("null")
-                       : std::to_string(made->options.limit_bytes)) +
-                  ", " + trace::plan_json_fields(made->current->get()->plan()) + "}";
+                  (first.limit_bytes == planner::kUnlimited ? std::string("null")
+                                                            : std::to_string(first.limit_bytes)) +
+                  ", " + trace::plan_json_fields(first.executable->plan()) + "}";
   made->bound.resize(made->parameters.size());
   made->context = &context;
   context.retain();
@@ -141,13 +146,38 @@ Status describe(const plm_executable* executable, std::vector<Leaf> plm_executab
   return c_api::write_struct(info, out);
 }
 
-// What one run needs beside the executable: device memory for parameters that are not bound, and
-// for the results.
+// When a run is to stop, and whether it may wait.
+struct RunControl {
+  Stop stop;
+  bool may_wait = true;
+};
+
+Result<RunControl> read_control(const plm_run_options* given) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const plm_run_options options, c_api::read_options(given));
+  RunControl control;
+  if (!(options.deadline_seconds >= 0)) {
+    return invalid_argument("run: deadline_seconds " + std::to_string(options.deadline_seconds) +
+                            " (must not be negative)");
+  }
+  // More than a clock can count is none.
+  constexpr double kLongest = 1e9;
+  if (options.deadline_seconds > 0 && options.deadline_seconds < kLongest) {
+    control.stop.deadline =
+        Stop::Clock::now() + std::chrono::duration_cast<Stop::Clock::duration>(
+                                 std::chrono::duration<double>(options.deadline_seconds));
+  }
+  if (options.cancellation != nullptr) control.stop.cancellation = options.cancellation->shared;
+  control.may_wait = options.dont_wait == 0;
+  return control;
+}
+
+// One run: its parameters, then `enter`, which waits for room, then `launch`.
 class Run {
  public:
   explicit Run(const plm_executable& owner) : owner_(owner) {}
 
-  Status begin(size_t parameter_count, size_t result_count, bool lists_missing) {
+  Status begin(size_t parameter_count, size_t result_count, bool lists_missing,
+               const plm_run_options* options) {
     if (parameter_count != owner_.parameters.size() || result_count != owner_.results.size()) {
       return invalid_argument("run: " + std::to_string(parameter_count) + " parameters and " +
                               std::to_string(result_count) + " results, must be " +
@@ -155,47 +185,61 @@ class Run {
                               std::to_string(owner_.results.size()));
     }
     if (lists_missing) return invalid_argument("run: a list is NULL");
+    PLIMSOLL_ASSIGN_OR_RETURN(control_, read_control(options));
     PLIMSOLL_ASSIGN_OR_RETURN(stream_, owner_.budget->device().create_stream());
-    executable_ = owner_.current->next();
+    residency_ = owner_.ladder->first().get();
     return ok_status();
   }
 
   bool is_host(size_t i) const {
-    return executable_->residency(static_cast<int>(i)) == ParameterResidency::host;
+    return residency_->residency(static_cast<int>(i)) == ParameterResidency::host;
   }
 
+  // Host memory that the plan reads itself.
   void add_pointer(const void* pointer) { parameters_.push_back(const_cast<void*>(pointer)); }
+
+  void add_resident(const trace::Value& value) {
+    bound_bytes_ += value.bytes;
+    add_pointer(value.device.data());
+  }
 
   Status add_host(size_t i, const void* data) {
     const Leaf& leaf = owner_.parameters[i];
-    const std::int64_t bytes = leaf.shape.byte_size();
-    if (data == nullptr && bytes > 0) {
+    if (data == nullptr && leaf.shape.byte_size() > 0) {
       return invalid_argument("run: parameter " + std::to_string(i) + " (" + leaf.name +
                               ") is NULL");
     }
-    if (is_host(i)) {
-      add_pointer(data);
-      return ok_status();
-    }
-    PLIMSOLL_ASSIGN_OR_RETURN(auto block, owner_.budget->allocate(bytes, memory::Tag::parameters,
-                                                                  "parameter " + leaf.name));
-    PLIMSOLL_RETURN_IF_ERROR(
-        stream_->copy(block.data(), data, bytes, device::CopyKind::host_to_device));
-    add_pointer(block.data());
-    held_.push_back(std::move(block));
+    if (!is_host(i)) staged_.push_back(i);
+    add_pointer(data);
     return ok_status();
   }
 
+  std::int64_t bound_bytes() const { return bound_bytes_; }
+
   Status launch() {
+    PLIMSOLL_ASSIGN_OR_RETURN(entry_,
+                              owner_.ladder->admit(bound_bytes_, control_.stop, control_.may_wait));
+    memory::Reservation& room = entry_.admitted.reservation();
+    for (const size_t i : staged_) {
+      const Leaf& leaf = owner_.parameters[i];
+      const std::int64_t bytes = leaf.shape.byte_size();
+      PLIMSOLL_ASSIGN_OR_RETURN(
+          auto block, room.allocate(bytes, memory::Tag::parameters, "parameter " + leaf.name));
+      PLIMSOLL_RETURN_IF_ERROR(
+          stream_->copy(block.data(), parameters_[i], bytes, device::CopyKind::host_to_device));
+      parameters_[i] = block.data();
+      held_.push_back(std::move(block));
+    }
     std::vector<void*> pointers;
     for (const Leaf& leaf : owner_.results) {
       PLIMSOLL_ASSIGN_OR_RETURN(
-          auto block, owner_.budget->allocate(leaf.shape.byte_size(), memory::Tag::outputs,
-                                              "result " + leaf.name));
+          auto block,
+          room.allocate(leaf.shape.byte_size(), memory::Tag::outputs, "result " + leaf.name));
       pointers.push_back(block.data());
       results_.push_back(std::move(block));
     }
-    return executable_->run(*stream_, *owner_.budget, {parameters_, pointers});
+    return entry_.executable->run(*stream_, *owner_.budget, {parameters_, pointers},
+                                  {&entry_.admitted, control_.stop});
   }
 
   Status copy_result(size_t i, void* to) {
@@ -207,10 +251,14 @@ class Run {
 
  private:
   const plm_executable& owner_;
-  std::shared_ptr<const executor::Executable> executable_;
+  RunControl control_;
+  std::shared_ptr<const executor::Executable> residency_;  // the same in all plans
   std::unique_ptr<device::Stream> stream_;
   std::vector<void*> parameters_;
-  std::vector<memory::Allocation> held_, results_;
+  std::vector<size_t> staged_;  // parameters to be copied to device memory
+  std::int64_t bound_bytes_ = 0;
+  executor::PlanLadder::Entry entry_;
+  std::vector<memory::Allocation> held_, results_;  // of the entry's room
 };
 
 Status check_tensor(const plm_executable& owner, size_t i, const trace::Tensor* tensor) {
@@ -240,6 +288,21 @@ Status settle(trace::Context& context, trace::Node* node, bool on_device) {
 }  // namespace
 
 extern "C" {
+
+plm_status* plm_cancellation_create(plm_cancellation** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(
+        c_api::require(out != nullptr, "cancellation: the output pointer is NULL"));
+    *out = new plm_cancellation{std::make_shared<Cancellation>()};
+    return ok_status();
+  });
+}
+
+void plm_cancellation_cancel(plm_cancellation* cancellation) {
+  if (cancellation != nullptr) cancellation->shared->cancel();
+}
+
+void plm_cancellation_destroy(plm_cancellation* cancellation) { delete cancellation; }
 
 plm_status* plm_executable_create(plm_context* context, const char* text, size_t text_size,
                                   const char* source_name, const plm_executable_options* options,
@@ -297,7 +360,7 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
 }
 
 int64_t plm_executable_peak(const plm_executable* executable) {
-  return executable->current->get()->plan().peak_bytes;
+  return executable->ladder->first().get()->plan().peak_bytes;
 }
 const char* plm_executable_summary(const plm_executable* executable) {
   return executable->summary.c_str();
@@ -310,7 +373,7 @@ plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, pl
       return out_of_range("bind: no parameter " + std::to_string(parameter));
     }
     PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, parameter, unwrap(tensor)));
-    if (executable->current->get()->residency(static_cast<int>(parameter)) !=
+    if (executable->ladder->first().get()->residency(static_cast<int>(parameter)) !=
         ParameterResidency::resident) {
       return failed_precondition("bind: parameter " + executable->parameters[parameter].name +
                                  " is not placed resident");
@@ -327,15 +390,23 @@ plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, pl
 
 plm_status* plm_executable_run(const plm_executable* executable, const void* const* parameters,
                                size_t parameter_count, void* const* results, size_t result_count) {
+  return plm_executable_run_with(executable, parameters, parameter_count, results, result_count,
+                                 nullptr);
+}
+
+plm_status* plm_executable_run_with(const plm_executable* executable, const void* const* parameters,
+                                    size_t parameter_count, void* const* results,
+                                    size_t result_count, const plm_run_options* options) {
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
     Run run(*executable);
-    PLIMSOLL_RETURN_IF_ERROR(run.begin(parameter_count, result_count,
-                                       (parameters == nullptr && parameter_count > 0) ||
-                                           (results == nullptr && result_count > 0)));
+    PLIMSOLL_RETURN_IF_ERROR(run.begin(
+        parameter_count, result_count,
+        (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0),
+        options));
     for (size_t i = 0; i < parameter_count; ++i) {
       if (executable->bound[i].value != nullptr) {
-        run.add_pointer(executable->bound[i].value->device.data());
+        run.add_resident(*executable->bound[i].value);
       } else {
         PLIMSOLL_RETURN_IF_ERROR(run.add_host(i, parameters[i]));
       }
@@ -351,12 +422,21 @@ plm_status* plm_executable_run(const plm_executable* executable, const void* con
 plm_status* plm_executable_run_tensors(const plm_executable* executable,
                                        plm_tensor* const* parameters, size_t parameter_count,
                                        plm_tensor** results, size_t result_count) {
+  return plm_executable_run_tensors_with(executable, parameters, parameter_count, results,
+                                         result_count, nullptr);
+}
+
+plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
+                                            plm_tensor* const* parameters, size_t parameter_count,
+                                            plm_tensor** results, size_t result_count,
+                                            const plm_run_options* options) {
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
     Run run(*executable);
-    PLIMSOLL_RETURN_IF_ERROR(run.begin(parameter_count, result_count,
-                                       (parameters == nullptr && parameter_count > 0) ||
-                                           (results == nullptr && result_count > 0)));
+    PLIMSOLL_RETURN_IF_ERROR(run.begin(
+        parameter_count, result_count,
+        (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0),
+        options));
     trace::Context& context = *executable->context;
     std::vector<std::vector<std::byte>> staged(parameter_count);
     struct Holds {
@@ -367,11 +447,9 @@ plm_status* plm_executable_run_tensors(const plm_executable* executable,
       }
     } holds{context, {}};
     holds.nodes.reserve(parameter_count);
-    std::int64_t resident = 0;  // bytes of parameters that are in device memory
     for (size_t i = 0; i < parameter_count; ++i) {
       if (executable->bound[i].value != nullptr) {
-        run.add_pointer(executable->bound[i].value->device.data());
-        resident += executable->bound[i].value->bytes;
+        run.add_resident(*executable->bound[i].value);
         continue;
       }
       PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, i, unwrap(parameters[i])));
@@ -379,8 +457,7 @@ plm_status* plm_executable_run_tensors(const plm_executable* executable,
       PLIMSOLL_RETURN_IF_ERROR(settle(context, node, !run.is_host(i)));
       holds.nodes.push_back(node);
       if (!run.is_host(i)) {
-        run.add_pointer(node->value->device.data());
-        resident += node->value->bytes;
+        run.add_resident(*node->value);
       } else if (node->value->on_host) {
         run.add_pointer(node->value->host.data());
       } else {
@@ -390,7 +467,8 @@ plm_status* plm_executable_run_tensors(const plm_executable* executable,
       }
     }
     // Other tensors make room; where they can't, the run says what is missing.
-    (void)context.make_room(std::max<std::int64_t>(0, plm_executable_peak(executable) - resident));
+    (void)context.make_room(
+        std::max<std::int64_t>(0, plm_executable_peak(executable) - run.bound_bytes()));
     context.wait_idle();
     PLIMSOLL_RETURN_IF_ERROR(run.launch());
     for (size_t i = 0; i < result_count; ++i) {

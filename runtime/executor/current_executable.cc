@@ -5,20 +5,33 @@
 
 namespace plimsoll::executor {
 
+namespace {
+
+planner::PlanOptions complete(const planner::PlanOptions& options, const Program& program,
+                              const memory::Budget& budget, LimitedBy limited_by) {
+  return limited_by == LimitedBy::options ? complete_places(options, program, budget)
+                                          : complete_options(options, program, budget);
+}
+
+}  // namespace
+
 Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
     std::shared_ptr<const Program> program, const planner::PlanOptions& options,
-    std::shared_ptr<memory::Budget> budget, double drift) {
-  const planner::PlanOptions complete = complete_options(options, *program, *budget);
+    std::shared_ptr<memory::Budget> budget, double drift, LimitedBy limited_by) {
+  const planner::PlanOptions complete = executor::complete(options, *program, *budget, limited_by);
   program->costs().assume_tiers(complete.host, complete.disk);
   PLIMSOLL_ASSIGN_OR_RETURN(ProgramPlan fitting, plan_within(std::move(program), complete));
   fitting.program->costs().assume_tiers(complete.host, complete.disk);
   auto made = std::make_shared<CurrentExecutable>(std::move(fitting.program), options,
-                                                  std::move(budget), drift);
+                                                  std::move(budget), drift, limited_by);
   made->version_ = made->program_->costs().version();
-  PLIMSOLL_ASSIGN_OR_RETURN(made->executable_,
-                            Executable::create(made->program_, options, *made->budget_));
+  PLIMSOLL_ASSIGN_OR_RETURN(made->executable_, Executable::create(made->program_, complete));
   made->executable_->enable_sampling(drift > 0);
   return made;
+}
+
+planner::PlanOptions CurrentExecutable::complete_options() const {
+  return executor::complete(options_, *program_, *budget_, limited_by_);
 }
 
 std::shared_ptr<const Executable> CurrentExecutable::get() const {
@@ -35,7 +48,7 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
   const planner::Plan& plan = now->plan();
   expectation_ = {plan.predicted_seconds, plan.unlimited_seconds};
   if (runs > 0) {
-    planner::PlanOptions options = complete_options(options_, *program_, *budget_);
+    planner::PlanOptions options = complete_options();
     if (expected_ != now) {
       planner::PlanOptions unlimited = options;
       unlimited.limit_bytes = planner::kUnlimited;
@@ -65,9 +78,9 @@ std::shared_ptr<const Executable> CurrentExecutable::next() {
   // Transfers and codecs that were thought to cost nothing may cost something.
   const bool keeps_all = plan.counts.encode + plan.counts.swap_out == 0;
   if (keeps_all && plan.predicted_seconds <= plan.unlimited_seconds) return now;
-  planner::PlanOptions options = complete_options(options_, *program_, *budget_);
+  planner::PlanOptions options = complete_options();
   costs.apply_links(options);
-  auto made = Executable::create(program_, options, *budget_);
+  auto made = Executable::create(program_, options);
   if (!made.ok()) return now;
   (*made)->enable_sampling(true);
   replans_.fetch_add(1, std::memory_order_relaxed);

@@ -10,6 +10,10 @@
 
 namespace plimsoll::executor {
 
+// What limits the plans: the options and the budget, as both are when a plan is made, or the
+// options alone.
+enum class LimitedBy : std::uint8_t { options_and_budget, options };
+
 // The executable of a program under one set of options, planned again as its measured times come
 // in: never inside a run, at most as often as MeasuredCosts publishes, and only where the plan pays
 // for memory (another one could not be faster otherwise). All executables it gives compute the same
@@ -21,7 +25,7 @@ class CurrentExecutable {
   static Result<std::shared_ptr<CurrentExecutable>> create(std::shared_ptr<const Program> program,
                                                            const planner::PlanOptions& options,
                                                            std::shared_ptr<memory::Budget> budget,
-                                                           double drift);
+                                                           double drift, LimitedBy limited_by = {});
 
   // The executable for the next run, planned again first where that is due. One thread plans while
   // the others go on with the old one; when there is no plan any more (a limit that was lowered),
@@ -39,17 +43,21 @@ class CurrentExecutable {
   std::int64_t replans() const { return replans_.load(std::memory_order_relaxed); }
 
   CurrentExecutable(std::shared_ptr<const Program> program, const planner::PlanOptions& options,
-                    std::shared_ptr<memory::Budget> budget, double drift)
+                    std::shared_ptr<memory::Budget> budget, double drift, LimitedBy limited_by)
       : program_(std::move(program)),
         options_(options),
         budget_(std::move(budget)),
-        drift_(drift) {}
+        drift_(drift),
+        limited_by_(limited_by) {}
 
  private:
+  planner::PlanOptions complete_options() const;
+
   const std::shared_ptr<const Program> program_;  // in the form that fits
   const planner::PlanOptions options_;
   const std::shared_ptr<memory::Budget> budget_;
   const double drift_;
+  const LimitedBy limited_by_;
   std::mutex planning_;                    // held by the one that plans
   std::atomic<std::uint64_t> version_{0};  // of the cost model that the plan was last made for
   std::atomic<std::int64_t> replans_{0};

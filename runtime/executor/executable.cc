@@ -134,8 +134,14 @@ planner::Tier describe(memory::Tier& tier) {
 
 planner::PlanOptions complete_options(const planner::PlanOptions& options, const Program& program,
                                       const memory::Budget& budget) {
-  planner::PlanOptions complete = options;
+  planner::PlanOptions complete = complete_places(options, program, budget);
   complete.limit_bytes = std::min(options.limit_bytes, budget.limit());
+  return complete;
+}
+
+planner::PlanOptions complete_places(const planner::PlanOptions& options, const Program& program,
+                                     const memory::Budget& budget) {
+  planner::PlanOptions complete = options;
   if (complete.parameters.empty()) {
     complete.parameters = planner::default_residency(program.module());
   }
@@ -148,12 +154,17 @@ planner::PlanOptions complete_options(const planner::PlanOptions& options, const
 Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<const Program> program,
                                                              const planner::PlanOptions& options,
                                                              memory::Budget& budget) {
-  planner::PlanOptions complete = complete_options(options, *program, budget);
+  const planner::PlanOptions complete = complete_options(options, *program, budget);
+  return create(std::move(program), complete);
+}
+
+Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<const Program> program,
+                                                             const planner::PlanOptions& complete) {
   PLIMSOLL_ASSIGN_OR_RETURN(ProgramPlan made, plan_within(std::move(program), complete));
 #ifndef NDEBUG
   PLIMSOLL_RETURN_IF_ERROR(planner::check_plan(made.program->module(), *made.plan));
 #endif
-  return create(std::move(made.program), std::move(made.plan), std::move(complete.parameters));
+  return create(std::move(made.program), std::move(made.plan), complete.parameters);
 }
 
 Result<std::shared_ptr<const Executable>> Executable::create(
@@ -191,16 +202,21 @@ int Executable::output_parameter(int leaf) const {
   return impl_->output_parameter[static_cast<std::size_t>(leaf)];
 }
 
-Status Executable::run(device::Stream& stream, memory::Budget& budget,
-                       const Arguments& arguments) const {
+Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments,
+                       const RunOptions& options) const {
   const std::string& name = plan_->computation->name();
-  PLIMSOLL_ASSIGN_OR_RETURN(const memory::Allocation constants,
-                            budget.allocate(impl_->resolution.constant_bytes,
-                                            memory::Tag::constants, "constants of " + name));
+  const auto allocate = [&](std::int64_t bytes, memory::Tag tag, const std::string& what) {
+    return options.admitted == nullptr ? budget.allocate(bytes, tag, what)
+                                       : options.admitted->reservation().allocate(bytes, tag, what);
+  };
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      const memory::Allocation constants,
+      allocate(impl_->resolution.constant_bytes, memory::Tag::constants, "constants of " + name));
   PLIMSOLL_ASSIGN_OR_RETURN(
       const memory::Allocation arena,
-      budget.allocate(plan_->arena_bytes, memory::Tag::arena, "temporaries of " + name));
+      allocate(plan_->arena_bytes, memory::Tag::arena, "temporaries of " + name));
   PLIMSOLL_ASSIGN_OR_RETURN(const TierBlocks blocks, take_blocks(budget.tiers(), *plan_));
+  if (options.admitted != nullptr) options.admitted->have_taken_tiers();
   auto* constant_base = static_cast<std::byte*>(constants.data());
   for (const Constant& constant : impl_->resolution.constants) {
     const auto bytes = constant.literal->bytes();
@@ -212,7 +228,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
   const bool sampled = impl_->sampling.load(std::memory_order_relaxed) &&
                        is_sampled(impl_->runs.fetch_add(1, std::memory_order_relaxed));
   const Observation observation{profiling || sampled, impl_->joint_launches.load(),
-                                impl_->fail_launch.exchange(0)};
+                                impl_->fail_launch.exchange(0), &options.stop};
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
   Run run(stream, constant_base, transfers, observation, impl_->resolution.measurements.size());
   const Status status =
@@ -220,7 +236,11 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget,
                    arguments.parameters, arguments.outputs);
   transfers.wait_all();
   const Status finished = stream.synchronize();
-  PLIMSOLL_RETURN_IF_ERROR(status);
+  if (!status.ok()) {
+    const bool stopped =
+        status.code() == StatusCode::cancelled || status.code() == StatusCode::deadline_exceeded;
+    return stopped ? status.with_context("running " + name) : status;
+  }
   PLIMSOLL_RETURN_IF_ERROR(finished);
   if (sampled) {
     std::call_once(impl_->missed_once, [&] {

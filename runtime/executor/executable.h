@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "jit/jit.h"
+#include "runtime/base/cancellation.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernel.h"
 #include "runtime/ir/module.h"
+#include "runtime/memory/admission.h"
 #include "runtime/memory/budget.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost_model.h"
@@ -127,12 +129,22 @@ struct Arguments {
   std::span<void* const> outputs;
 };
 
+// How a run goes.
+struct RunOptions {
+  // Where its memory comes from; null: the budget, as far as there is room at the moment.
+  memory::Admitted* admitted = nullptr;
+  Stop stop;  // looked at before every step
+};
+
 // A tier as the planner sees it, at its speed (measured now if it never was).
 planner::Tier describe(memory::Tier& tier);
 // `options` with what it leaves open: the budget's limit where that is lower, its tiers, the
 // parameters' residency.
 planner::PlanOptions complete_options(const planner::PlanOptions& options, const Program& program,
                                       const memory::Budget& budget);
+// The same, but for the limit.
+planner::PlanOptions complete_places(const planner::PlanOptions& options, const Program& program,
+                                     const memory::Budget& budget);
 
 // A program with a plan. Immutable; any number of threads may run it at once, each run takes its
 // own arena from the budget.
@@ -146,6 +158,9 @@ class Executable {
                                                           const planner::PlanOptions& options,
                                                           memory::Budget& budget);
 
+  // For options that are complete (complete_places), whatever the budget's limit.
+  static Result<std::shared_ptr<const Executable>> create(std::shared_ptr<const Program> program,
+                                                          const planner::PlanOptions& complete);
   // The same with a plan that was made before, of this program for parameters placed so.
   static Result<std::shared_ptr<const Executable>> create(
       std::shared_ptr<const Program> program, std::shared_ptr<const planner::Plan> plan,
@@ -161,9 +176,10 @@ class Executable {
   planner::ParameterResidency residency(int leaf) const;
 
   // Takes the arena from `budget` and the blocks of other tiers from its tiers, runs every step on
-  // `stream`, waits. The caller's parameters and outputs must already be accounted for. On an error
-  // donated buffers have undefined contents.
-  Status run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments) const;
+  // `stream`, waits. The caller's parameters and outputs must already be accounted for. On an
+  // error, CANCELLED and DEADLINE_EXCEEDED among them, donated buffers have undefined contents.
+  Status run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments,
+             const RunOptions& options = {}) const;
 
   std::vector<ProfileEntry> profile() const;
   std::vector<Measurement> measurements() const;

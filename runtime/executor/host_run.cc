@@ -34,7 +34,12 @@ void append_mutable_data(ir::Literal& literal, std::vector<void*>& out) {
 }  // namespace
 
 Status run_on_host(const Executable& executable, memory::Budget& budget,
-                   std::span<const void* const> arguments, std::span<void* const> results) {
+                   std::span<const void* const> arguments, std::span<void* const> results,
+                   const RunOptions& options) {
+  const auto allocate = [&](std::int64_t bytes, memory::Tag tag, const std::string& what) {
+    return options.admitted == nullptr ? budget.allocate(bytes, tag, what)
+                                       : options.admitted->reservation().allocate(bytes, tag, what);
+  };
   const ir::Computation& entry = *executable.plan().computation;
   const auto inputs = parameter_leaves(entry);
   const auto outputs = ir::leaves(entry.root()->shape());
@@ -47,9 +52,8 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
       parameter_pointers.push_back(const_cast<void*>(arguments[i]));
       continue;
     }
-    PLIMSOLL_ASSIGN_OR_RETURN(auto block,
-                              budget.allocate(inputs[i]->byte_size(), memory::Tag::parameters,
-                                              "parameter leaf " + std::to_string(i)));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto block, allocate(inputs[i]->byte_size(), memory::Tag::parameters,
+                                                   "parameter leaf " + std::to_string(i)));
     PLIMSOLL_RETURN_IF_ERROR(stream->copy(block.data(), arguments[i], inputs[i]->byte_size(),
                                           device::CopyKind::host_to_device));
     parameter_pointers.push_back(block.data());
@@ -65,14 +69,13 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
       output_pointers.push_back(nullptr);
       continue;
     }
-    PLIMSOLL_ASSIGN_OR_RETURN(auto block,
-                              budget.allocate(outputs[i]->byte_size(), memory::Tag::outputs,
-                                              "result leaf " + std::to_string(i)));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto block, allocate(outputs[i]->byte_size(), memory::Tag::outputs,
+                                                   "result leaf " + std::to_string(i)));
     output_pointers.push_back(block.data());
     held.push_back(std::move(block));
   }
   PLIMSOLL_RETURN_IF_ERROR(
-      executable.run(*stream, budget, Arguments{parameter_pointers, output_pointers}));
+      executable.run(*stream, budget, Arguments{parameter_pointers, output_pointers}, options));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i]->is_array()) continue;
     PLIMSOLL_RETURN_IF_ERROR(stream->copy(results[i], output_pointers[i], outputs[i]->byte_size(),
@@ -82,7 +85,7 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
 }
 
 Result<ir::Literal> run_on_host(const Executable& executable, memory::Budget& budget,
-                                std::span<const ir::Literal> arguments) {
+                                std::span<const ir::Literal> arguments, const RunOptions& options) {
   const ir::Computation& entry = *executable.plan().computation;
   if (arguments.size() != entry.parameters().size()) {
     return invalid_argument("running '" + entry.name() + "': " + std::to_string(arguments.size()) +
@@ -102,7 +105,7 @@ Result<ir::Literal> run_on_host(const Executable& executable, memory::Budget& bu
   ir::Literal result(entry.root()->shape());
   std::vector<void*> results;
   append_mutable_data(result, results);
-  PLIMSOLL_RETURN_IF_ERROR(run_on_host(executable, budget, data, results));
+  PLIMSOLL_RETURN_IF_ERROR(run_on_host(executable, budget, data, results, options));
   return result;
 }
 

@@ -37,10 +37,12 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
   }
   if (observation_.profile || !observation_.joint_launches) {
     for (const ResolvedStep& step : plan.steps) {
+      PLIMSOLL_RETURN_IF_ERROR(check_stop());
       PLIMSOLL_RETURN_IF_ERROR(observe_step(plan, step, frame));
     }
   } else {
     for (const ResolvedLaunch& launch : plan.launches) {
+      PLIMSOLL_RETURN_IF_ERROR(check_stop());
       if (launch.joint >= 0) {
         PLIMSOLL_RETURN_IF_ERROR(run_joint(plan, launch, frame));
         continue;

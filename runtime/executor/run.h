@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/cancellation.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/loop_windows.h"
 #include "runtime/executor/resolved_plan.h"
@@ -25,6 +26,7 @@ struct Observation {
   bool profile = false;          // steps are run one by one
   bool joint_launches = true;    // where they are not profiled
   std::int64_t fail_launch = 0;  // the n-th kernel launch fails; 0: none
+  const Stop* stop = nullptr;    // looked at before every step; null: none
 };
 
 // One run: pointers, the profile's clock, and the walk over the steps.
@@ -49,6 +51,9 @@ class Run {
     Base base;
     std::vector<void*> addresses;  // per buffer; null for those of other tiers
   };
+  Status check_stop() const {
+    return observation_.stop == nullptr ? ok_status() : observation_.stop->check();
+  }
   // The test hook: is this the launch that fails?
   Status count_launch(const ResolvedStep& step);
   Status run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame);

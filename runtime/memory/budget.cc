@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/base/alignment.h"
+#include "runtime/memory/admission.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -34,16 +35,21 @@ Allocation::Allocation(Allocation&& other) noexcept { *this = std::move(other); 
 
 Allocation& Allocation::operator=(Allocation&& other) noexcept {
   if (this == &other) return *this;
-  if (budget_ != nullptr) budget_->release(data_, bytes_, tag_);
+  give_back();
   budget_ = std::move(other.budget_);
+  drawn_from_ = std::move(other.drawn_from_);
   data_ = std::exchange(other.data_, nullptr);
   bytes_ = std::exchange(other.bytes_, 0);
   tag_ = other.tag_;
   return *this;
 }
 
-Allocation::~Allocation() {
-  if (budget_ != nullptr) budget_->release(data_, bytes_, tag_);
+Allocation::~Allocation() { give_back(); }
+
+void Allocation::give_back() {
+  if (budget_ == nullptr) return;
+  const bool more = budget_->release(data_, bytes_, tag_, drawn_from_.get());
+  if (more) budget_->admission().room_changed();
 }
 
 void Allocation::retag(Tag tag) {
@@ -54,13 +60,38 @@ void Allocation::retag(Tag tag) {
   tag_ = tag;
 }
 
+Reservation::Reservation(std::shared_ptr<Budget> budget)
+    : budget_(std::move(budget)), state_(std::make_shared<State>()) {}
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  budget_ = std::move(other.budget_);
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+Result<Allocation> Reservation::allocate(std::int64_t bytes, Tag tag, std::string_view what) {
+  return budget_->allocate(bytes, tag, what, state_);
+}
+
+void Reservation::close() {
+  if (state_ == nullptr) return;
+  const std::shared_ptr<State> state = std::move(state_);
+  const std::shared_ptr<Budget> budget = std::move(budget_);
+  budget->close(*state);
+  budget->admission().room_changed();
+}
+
 std::shared_ptr<Budget> Budget::create(std::shared_ptr<device::Device> device,
                                        std::int64_t limit_bytes, Tiers tiers) {
   return std::shared_ptr<Budget>(new Budget(std::move(device), limit_bytes, std::move(tiers)));
 }
 
 Budget::Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes, Tiers tiers)
-    : device_(std::move(device)), tiers_(std::move(tiers)) {
+    : device_(std::move(device)),
+      tiers_(std::move(tiers)),
+      admission_(std::make_unique<Admission>(*this)) {
   statistics_.limit_bytes = limit_bytes;
 }
 
@@ -76,7 +107,42 @@ void Budget::trim(std::int64_t bytes_wanted) {
   }
 }
 
+Status Budget::refusal(std::int64_t bytes, std::string_view what) const {
+  const std::int64_t taken = statistics_.used_bytes + statistics_.reserved_bytes;
+  std::string message = "allocating " + std::to_string(bytes) + " bytes for " + std::string(what) +
+                        ": " + std::to_string(statistics_.used_bytes) + " of " +
+                        std::to_string(statistics_.limit_bytes) + " bytes are in use";
+  if (statistics_.reserved_bytes > 0) {
+    message += ", " + std::to_string(statistics_.reserved_bytes) + " reserved by runs";
+  }
+  return Status::resource_exhausted(message + " (raise the memory limit or release tensors)",
+                                    {statistics_.limit_bytes, taken + bytes, std::string(what)});
+}
+
+Result<void*> Budget::take_block(std::int64_t bytes) {
+  const auto cached = std::find_if(cached_.rbegin(), cached_.rend(),
+                                   [&](const Block& block) { return block.bytes == bytes; });
+  if (cached != cached_.rend()) {
+    void* data = cached->data;
+    cached_.erase(std::next(cached).base());
+    statistics_.cached_bytes -= bytes;
+    return data;
+  }
+  trim(bytes - (statistics_.limit_bytes - statistics_.used_bytes - statistics_.cached_bytes));
+  auto allocated = device_->allocate(bytes);
+  if (!allocated.ok()) {
+    trim(statistics_.cached_bytes);
+    allocated = device_->allocate(bytes);
+  }
+  return allocated;
+}
+
 Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what) {
+  return allocate(bytes, tag, what, nullptr);
+}
+
+Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                                    const std::shared_ptr<Reservation::State>& from) {
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
   if (fail_in_ > 0 && --fail_in_ == 0) {
@@ -84,30 +150,20 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
                                           std::string(what) + ": failure injected by the test hook",
                                       {statistics_.limit_bytes, 0, std::string(what)});
   }
-  if (rounded > statistics_.limit_bytes - statistics_.used_bytes) {
-    return Status::resource_exhausted(
-        "allocating " + std::to_string(rounded) + " bytes for " + std::string(what) + ": " +
-            std::to_string(statistics_.used_bytes) + " of " +
-            std::to_string(statistics_.limit_bytes) +
-            " bytes are in use (raise the memory limit or release tensors)",
-        {statistics_.limit_bytes, statistics_.used_bytes + rounded, std::string(what)});
+  if (from != nullptr && rounded > from->left) {
+    return internal_error("allocating " + std::to_string(rounded) + " bytes for " +
+                          std::string(what) + ": the run has " + std::to_string(from->left) +
+                          " reserved");
   }
-  void* data = nullptr;
-  const auto cached = std::find_if(cached_.rbegin(), cached_.rend(),
-                                   [&](const Block& block) { return block.bytes == rounded; });
-  if (cached != cached_.rend()) {
-    data = cached->data;
-    cached_.erase(std::next(cached).base());
-    statistics_.cached_bytes -= rounded;
-  } else {
-    trim(rounded - (statistics_.limit_bytes - statistics_.used_bytes - statistics_.cached_bytes));
-    auto allocated = device_->allocate(rounded);
-    if (!allocated.ok()) {
-      trim(statistics_.cached_bytes);
-      allocated = device_->allocate(rounded);
-    }
-    if (!allocated.ok()) return allocated.status().with_context(what);
-    data = *allocated;
+  if (from == nullptr &&
+      rounded > statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes) {
+    return refusal(rounded, what);
+  }
+  const Result<void*> data = take_block(rounded);
+  if (!data.ok()) return data.status().with_context(what);
+  if (from != nullptr) {
+    from->left -= rounded;
+    statistics_.reserved_bytes -= rounded;
   }
   statistics_.used_bytes += rounded;
   statistics_.used_by_tag[static_cast<std::size_t>(tag)] += rounded;
@@ -118,27 +174,53 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
   }
   Allocation allocation;
   allocation.budget_ = shared_from_this();
-  allocation.data_ = data;
+  allocation.drawn_from_ = from;
+  allocation.data_ = data.value();
   allocation.bytes_ = rounded;
   allocation.tag_ = tag;
   return allocation;
 }
 
-void Budget::release(void* data, std::int64_t bytes, Tag tag) {
+bool Budget::release(void* data, std::int64_t bytes, Tag tag, Reservation::State* drawn_from) {
   const std::lock_guard lock(mutex_);
   statistics_.used_bytes -= bytes;
   statistics_.used_by_tag[static_cast<std::size_t>(tag)] -= bytes;
+  const bool stays_reserved = drawn_from != nullptr && drawn_from->open;
+  if (stays_reserved) {
+    drawn_from->left += bytes;
+    statistics_.reserved_bytes += bytes;
+  }
   // Above the limit (it was lowered) nothing is kept.
   const bool keep =
       bytes >= kSmallestCachedBlock &&
       statistics_.used_bytes + statistics_.cached_bytes + bytes <= statistics_.limit_bytes;
   if (!keep) {
     device_->deallocate(data, bytes);
-    return;
+    return !stays_reserved;
   }
   if (cached_.size() == kMostCachedBlocks) trim(1);
   cached_.push_back({data, bytes});
   statistics_.cached_bytes += bytes;
+  return !stays_reserved;
+}
+
+bool Budget::reserve(std::int64_t bytes, Reservation& into) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (bytes > statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes) {
+    return false;
+  }
+  *into.state_ = {bytes, bytes, true};
+  statistics_.reserved_bytes += bytes;
+  open_bytes_ += bytes;
+  return true;
+}
+
+void Budget::close(Reservation::State& reservation) {
+  const std::lock_guard lock(mutex_);
+  if (!reservation.open) return;
+  reservation.open = false;
+  statistics_.reserved_bytes -= reservation.left;
+  open_bytes_ -= reservation.bytes;
 }
 
 Statistics Budget::statistics() const {
@@ -153,9 +235,12 @@ void Budget::reset_peak() {
 }
 
 void Budget::set_limit(std::int64_t limit_bytes) {
-  const std::lock_guard lock(mutex_);
-  statistics_.limit_bytes = limit_bytes;
-  trim(statistics_.used_bytes + statistics_.cached_bytes - limit_bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    statistics_.limit_bytes = limit_bytes;
+    trim(statistics_.used_bytes + statistics_.cached_bytes - limit_bytes);
+  }
+  admission_->room_changed();
 }
 
 std::int64_t Budget::limit() const {
@@ -165,7 +250,14 @@ std::int64_t Budget::limit() const {
 
 std::int64_t Budget::available() const {
   const std::lock_guard lock(mutex_);
-  return std::max<std::int64_t>(0, statistics_.limit_bytes - statistics_.used_bytes);
+  return std::max<std::int64_t>(
+      0, statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes);
+}
+
+std::int64_t Budget::available_when_idle() const {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t taken = statistics_.used_bytes + statistics_.reserved_bytes;
+  return statistics_.limit_bytes - (taken - open_bytes_);
 }
 
 void Budget::fail_allocation(std::int64_t n) {

@@ -25,13 +25,46 @@ struct Statistics {
   std::int64_t used_bytes = 0;
   std::int64_t cached_bytes =
       0;  // returned blocks kept for reuse; used + cached never pass the limit
-  std::int64_t peak_bytes = 0;  // high-water mark since creation or reset_peak
+  std::int64_t reserved_bytes = 0;  // for runs that were let in, not drawn (yet); not in used_bytes
+  std::int64_t peak_bytes = 0;      // high-water mark of used_bytes since creation or reset_peak
   std::array<std::int64_t, kTagCount> used_by_tag{};
   std::array<std::int64_t, kTagCount> peak_by_tag{};  // at the moment of the peak
   std::int64_t allocations = 0;
 };
 
 class Budget;
+class Admission;
+class Allocation;
+
+// Bytes under the limit that one run draws from and nobody else can take. What was drawn comes back
+// to it as long as it is open; what is still there afterwards is in use as if it had been allocated
+// without it. Movable; for one thread at a time.
+class Reservation {
+ public:
+  Reservation() = default;
+  // Of nothing yet (Budget::reserve).
+  explicit Reservation(std::shared_ptr<Budget> budget);
+  Reservation(Reservation&& other) noexcept = default;
+  Reservation& operator=(Reservation&& other) noexcept;
+  ~Reservation() { close(); }
+
+  // As Budget::allocate, but never for want of room under the limit. INTERNAL when it is more than
+  // is left.
+  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what);
+  // What is left becomes free.
+  void close();
+  const std::shared_ptr<Budget>& budget() const { return budget_; }
+
+ private:
+  friend class Allocation;
+  friend class Budget;
+  struct State {  // guarded by the budget's mutex
+    std::int64_t bytes = 0, left = 0;
+    bool open = false;
+  };
+  std::shared_ptr<Budget> budget_;
+  std::shared_ptr<State> state_;
+};
 
 // Device memory that gives itself back. Movable; thread-safe to destroy.
 class Allocation {
@@ -48,7 +81,9 @@ class Allocation {
 
  private:
   friend class Budget;
+  void give_back();
   std::shared_ptr<Budget> budget_;
+  std::shared_ptr<Reservation::State> drawn_from_;  // null: none
   void* data_ = nullptr;
   std::int64_t bytes_ = 0;
   Tag tag_ = Tag::arena;
@@ -66,12 +101,23 @@ class Budget : public std::enable_shared_from_this<Budget> {
   // pointer.
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what);
 
+  // Books the bytes for what will be drawn from `into`, which holds none yet, if they are
+  // available. Throws nothing.
+  bool reserve(std::int64_t bytes, Reservation& into) noexcept;
+  // Lets runs in as there is room for them.
+  Admission& admission() { return *admission_; }
+
   Statistics statistics() const;
   void reset_peak();
-  // Lowering below what is in use succeeds; only later allocations feel it.
+  // Lowering below what is in use or reserved succeeds; only later allocations and reservations
+  // feel it.
   void set_limit(std::int64_t limit_bytes);
   std::int64_t limit() const;
+  // Neither in use nor reserved.
   std::int64_t available() const;
+  // What would be available if every reservation had ended, with all that was drawn from it; below
+  // zero where the limit was lowered below what is in use.
+  std::int64_t available_when_idle() const;
   device::Device& device() const { return *device_; }
   // Where bytes may go that the limit has no room for.
   const Tiers& tiers() const { return tiers_; }
@@ -81,13 +127,22 @@ class Budget : public std::enable_shared_from_this<Budget> {
 
  private:
   friend class Allocation;
+  friend class Reservation;
   Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes, Tiers tiers);
-  void release(void* data, std::int64_t bytes, Tag tag);
+  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                              const std::shared_ptr<Reservation::State>& from);
+  Status refusal(std::int64_t bytes, std::string_view what) const;
+  Result<void*> take_block(std::int64_t bytes);
+  // Returns whether there is more room now.
+  bool release(void* data, std::int64_t bytes, Tag tag, Reservation::State* drawn_from);
+  void close(Reservation::State& reservation);
 
   const std::shared_ptr<device::Device> device_;
   const Tiers tiers_;
+  const std::unique_ptr<Admission> admission_;
   mutable std::mutex mutex_;
   Statistics statistics_;
+  std::int64_t open_bytes_ = 0;  // of open reservations, drawn or not
   std::int64_t fail_in_ = 0;
   // Recently returned large blocks, newest last, so that a step's arena is not mapped anew every
   // time. They are trimmed before an allocation would pass the limit.

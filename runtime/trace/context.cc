@@ -165,7 +165,7 @@ Status Context::upload(Node* leaf) {
   if (!allocation.ok() && allocation.status().shortage() != nullptr) {
     // The memory may be in use only until what runs has ended.
     PLIMSOLL_RETURN_IF_ERROR(worker_.wait_all());
-    allocation = budget_->allocate(size, memory::Tag::parameters, what);
+    allocation = budget_->admission().allocate(size, memory::Tag::parameters, what);
   }
   PLIMSOLL_RETURN_IF_ERROR(allocation.status());
   PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, budget_->device().create_stream());

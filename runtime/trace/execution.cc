@@ -407,8 +407,23 @@ void Worker::settle(const Value* value) {
 Result<memory::Allocation> Worker::allocate(std::int64_t bytes, memory::Tag tag,
                                             std::string_view what) {
   for (;;) {
-    auto allocation = budget_->allocate(bytes, tag, what);
+    auto allocation = budget_->admission().allocate(bytes, tag, what);
     if (allocation.ok() || storing_.empty()) return allocation;
+    settle_store();
+  }
+}
+
+// Room for all that the execution takes beside what it reads: runs of other threads share the
+// budget, and are waited for.
+Result<memory::Admitted> Worker::admit(const Execution& execution) {
+  std::int64_t bytes = execution.executable->plan().peak_bytes;
+  for (const auto& value : execution.parameters) {
+    if (!value->on_host) bytes -= value->bytes;
+  }
+  for (;;) {
+    auto admitted = budget_->admission().admit({std::max<std::int64_t>(0, bytes), 0, 0},
+                                               "running what was recorded");
+    if (admitted.ok() || storing_.empty()) return admitted;
     settle_store();
   }
 }
@@ -452,22 +467,25 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   PLIMSOLL_RETURN_IF_ERROR(check_donations(execution));
   for (std::int64_t& bits : execution.scalars) parameters.push_back(&bits);
 
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::Admitted admitted, admit(execution));
   std::vector<memory::Allocation> allocations(outputs.size());
   std::vector<void*> results(outputs.size(), nullptr);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (executable.output_parameter(static_cast<int>(i)) >= 0) continue;
-    PLIMSOLL_ASSIGN_OR_RETURN(allocations[i],
-                              allocate(execution.output_bytes[i], execution.output_tags[i],
-                                       "output " + std::to_string(i) + " of the trace"));
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        allocations[i],
+        admitted.reservation().allocate(execution.output_bytes[i], execution.output_tags[i],
+                                        "output " + std::to_string(i) + " of the trace"));
     results[i] = allocations[i].data();
   }
   const auto start = std::chrono::steady_clock::now();
-  Status status = executable.run(*stream_, *budget_, {parameters, results});
+  const executor::RunOptions options{&admitted, {}};
+  Status status = executable.run(*stream_, *budget_, {parameters, results}, options);
   // Running out of memory happens before the first step: what is leaving may make room. Anything
   // later may have overwritten donated buffers.
   while (status.shortage() != nullptr && !storing_.empty()) {
     settle_store();
-    status = executable.run(*stream_, *budget_, {parameters, results});
+    status = executable.run(*stream_, *budget_, {parameters, results}, options);
   }
   if (!status.ok()) {
     untouched = status.shortage() != nullptr;

@@ -119,7 +119,9 @@ class Worker {
   void store_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void load_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void end_load(const std::shared_ptr<Value>& value, const Status& status);
-  // As Budget::allocate, with what is leaving waited for where it takes that.
+  Result<memory::Admitted> admit(const Execution& execution);
+  // As Budget::allocate, with what is leaving, and runs of other threads, waited for where it takes
+  // that.
   Result<memory::Allocation> allocate(std::int64_t bytes, memory::Tag tag, std::string_view what);
   // Waits for the value's transfers.
   void settle(const Value* value);

@@ -47,9 +47,11 @@ typedef struct plm_context plm_context;
 // given with every tensor returned). Belongs to its context and keeps it alive. Same thread rule as
 // the context.
 typedef struct plm_tensor plm_tensor;
-// A compiled program with its plan. Immutable; any number of threads may run it at once. Keeps
+// A compiled program with its plans. Immutable; any number of threads may run it at once. Keeps
 // what it needs of its context alive.
 typedef struct plm_executable plm_executable;
+// Asks runs of executables to end early. Any thread.
+typedef struct plm_cancellation plm_cancellation;
 
 #define PLM_VERSION_MAJOR 0
 #define PLM_VERSION_MINOR 1
@@ -303,6 +305,12 @@ typedef struct plm_memory_statistics {
   int64_t host_limit_bytes, host_used_bytes, host_peak_bytes;
   int64_t disk_limit_bytes, disk_used_bytes, disk_peak_bytes;
   int64_t swapped_out_bytes, swapped_in_bytes;  // since the context was made
+  // Of the limit, what runs have reserved and do not use (yet); not in used_bytes.
+  int64_t reserved_bytes;
+  int64_t running_runs, waiting_runs;  // now, those of the context's own thread included
+  // Since the context was made: runs that were let in, that had to wait before, and the most
+  // younger ones that were let in before one that waited.
+  int64_t admitted_runs, waited_runs, most_passed;
 } plm_memory_statistics;
 
 // Any thread. Fills the first `struct_size` bytes.
@@ -558,7 +566,8 @@ typedef enum plm_placement PLM_ENUM_TYPE {
 
 typedef struct plm_executable_options {
   size_t struct_size;
-  int64_t memory_limit_bytes;  // for one run, parameters and results included; 0: the context's
+  int64_t memory_limit_bytes;  // for one run, parameters and results included; 0: the context's,
+                               // as it is when a run starts
   const char* planner;         // as in plm_context_options; NULL: the context's
   // One per parameter; NULL: all PLM_PLACEMENT_HOST.
   const plm_placement* placements;
@@ -601,7 +610,8 @@ PLM_EXPORT plm_status* plm_executable_result(const plm_executable* executable, s
                                              plm_value_info* out);
 // The smallest limit that a plan exists for; found when first asked for.
 PLM_EXPORT plm_status* plm_executable_floor(const plm_executable* executable, int64_t* bytes);
-// Peak device bytes of one run: parameters, constants, results and arena.
+// Peak device bytes of a run that has all the memory that the limits allowed when the executable
+// was made: parameters, constants, results and arena.
 PLM_EXPORT int64_t plm_executable_peak(const plm_executable* executable);
 // The plan as a JSON object (the fields of plm_context_report that concern a plan). Lives as long
 // as the executable.
@@ -612,18 +622,53 @@ PLM_EXPORT const char* plm_executable_summary(const plm_executable* executable);
 // on the thread that uses the tensor's context.
 PLM_EXPORT plm_status* plm_executable_bind(plm_executable* executable, size_t parameter,
                                            plm_tensor* tensor);
+typedef struct plm_run_options {
+  size_t struct_size;
+  // From the call on, waiting and running together: DEADLINE_EXCEEDED when it is over; 0: none.
+  double deadline_seconds;
+  plm_cancellation* cancellation;  // CANCELLED once it is cancelled; NULL: never
+  int dont_wait;                   // nonzero: RESOURCE_EXHAUSTED where no plan fits at once
+} plm_run_options;
+
 // Runs once on host buffers: one dense row-major buffer per parameter (ignored and may be NULL for
-// bound ones) and per result (NULL: not wanted). Returns when the results are there. Each run takes
-// device memory for itself: RESOURCE_EXHAUSTED when the limit leaves none at the moment.
+// bound ones) and per result (NULL: not wanted). Returns when the results are there; on an error,
+// CANCELLED among them, nothing has been written to them.
+//
+// All that a run takes of device memory is reserved at once, before it starts: by the fastest plan
+// that fits into what is free at that moment. While none fits it waits for other runs to end, and
+// holds nothing. Runs that wait are served in the order in which they came, but one for which there
+// is room may go before older ones that there is none for; no run is passed more than 16 times.
+// RESOURCE_EXHAUSTED at once, with the limit that would do, when not even the plan for the least
+// memory would fit if all other runs had ended. A limit that is changed meanwhile counts for runs
+// that have not started.
 PLM_EXPORT plm_status* plm_executable_run(const plm_executable* executable,
                                           const void* const* parameters, size_t parameter_count,
                                           void* const* results, size_t result_count);
+// The same, with a deadline or a way to end it early: looked at while it waits and before every
+// step of its plan, loop bodies included (one that is planning or inside a kernel goes on until
+// that is done).
+PLM_EXPORT plm_status* plm_executable_run_with(const plm_executable* executable,
+                                               const void* const* parameters,
+                                               size_t parameter_count, void* const* results,
+                                               size_t result_count, const plm_run_options* options);
 // Runs once on tensors of the executable's context (evaluated first when pending) and gives new
 // tensors. On the thread that uses the context. Entries of bound parameters may be NULL.
 PLM_EXPORT plm_status* plm_executable_run_tensors(const plm_executable* executable,
                                                   plm_tensor* const* parameters,
                                                   size_t parameter_count, plm_tensor** results,
                                                   size_t result_count);
+
+PLM_EXPORT plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
+                                                       plm_tensor* const* parameters,
+                                                       size_t parameter_count, plm_tensor** results,
+                                                       size_t result_count,
+                                                       const plm_run_options* options);
+
+PLM_EXPORT plm_status* plm_cancellation_create(plm_cancellation** out);
+// Runs that use it, now or later, end with CANCELLED, unless they are done. May be called often.
+PLM_EXPORT void plm_cancellation_cancel(plm_cancellation* cancellation);
+// Runs that use it go on, and can no longer be cancelled. Accepts NULL.
+PLM_EXPORT void plm_cancellation_destroy(plm_cancellation* cancellation);
 
 #ifdef __cplusplus
 }  // extern "C"
