@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -79,9 +80,13 @@ class Program {
   }
   const planner::PlanCache& plans() const { return *plans_; }
 
-  // The same program with vertical fusion only, whose kernels hold less at a time; made when it is
-  // first asked for. Null where there is none: of itself, and of modules run as written.
-  Result<std::shared_ptr<const Program>> less_fused() const;
+  // The same program with less fusion, whose kernels hold less at a time; made when it is first
+  // asked for. Null where there is none: of those made so, and of modules run as written.
+  Result<std::shared_ptr<const Program>> with_fusion(passes::Fusion fusion) const;
+  // With vertical fusion only.
+  Result<std::shared_ptr<const Program>> less_fused() const {
+    return with_fusion(passes::Fusion::vertical);
+  }
   passes::Fusion fusion() const { return fusion_; }
 
  private:
@@ -94,15 +99,15 @@ class Program {
   std::unique_ptr<planner::MeasuredCosts> costs_;
   std::unique_ptr<planner::PlanCache> plans_;
   passes::Fusion fusion_ = passes::Fusion::full;
-  // What the less fused program is made of: null where there is none, or it has been made.
+  // What the less fused forms are made of; no module where there are none.
   struct Source {
     std::unique_ptr<ir::Module> module;
     jit::Compiler* compiler = nullptr;
     planner::Roofline machine;
   };
-  mutable std::mutex less_fused_mutex_;  // guards what follows
-  mutable Source source_;
-  mutable std::shared_ptr<const Program> less_fused_;
+  Source source_;
+  mutable std::mutex forms_mutex_;  // guards what follows
+  mutable std::map<passes::Fusion, std::shared_ptr<const Program>> forms_;
 };
 
 // A program and a plan of it.

@@ -149,17 +149,19 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
   return std::shared_ptr<const Program>(std::move(program));
 }
 
-Result<std::shared_ptr<const Program>> Program::less_fused() const {
-  const std::lock_guard lock(less_fused_mutex_);
-  if (source_.module != nullptr) {
-    std::unique_ptr<ir::Module> module = std::move(source_.module);
-    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, passes::Fusion::vertical));
+Result<std::shared_ptr<const Program>> Program::with_fusion(passes::Fusion fusion) const {
+  if (source_.module == nullptr) return std::shared_ptr<const Program>();
+  const std::lock_guard lock(forms_mutex_);
+  std::shared_ptr<const Program>& form = forms_[fusion];
+  if (form == nullptr) {
+    std::unique_ptr<ir::Module> module = source_.module->clone();
+    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, fusion));
     PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> made,
                               compile(std::move(module), *source_.compiler, source_.machine));
-    made->fusion_ = passes::Fusion::vertical;
-    less_fused_ = std::move(made);
+    made->fusion_ = fusion;
+    form = std::move(made);
   }
-  return less_fused_;
+  return form;
 }
 
 Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> module,

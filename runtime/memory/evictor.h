@@ -122,6 +122,8 @@ class Evictor : public OnlineEvictor {
     std::size_t next = 0;
   };
   static constexpr int kQueues = 256;
+  // Of what a storage needs that is gone, so much is looked at: beyond, its cost is a lower bound.
+  static constexpr int kMostVisited = 64;
 
   // Time to bring a storage back, by either way.
   struct Cost {
@@ -149,7 +151,9 @@ class Evictor : public OnlineEvictor {
   bool is_dispensable(TensorId id, std::vector<TensorId>& made) const;
   // What was made of `id` and is there becomes a source. Precondition: is_dispensable gave `made`.
   void cut_off(const std::vector<TensorId>& made);
+  void throw_away(StorageId id);
   void forget(TensorId id);
+  void give_up_unheld(TensorId id);
   void enter_all();
   static int queue_of(double cost_per_byte);
   void enter(StorageId id);

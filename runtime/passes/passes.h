@@ -74,11 +74,12 @@ std::span<const PassInfo> all_passes();
 // The passes that do not. sum-scheduling runs when asked for by name only.
 std::span<const PassInfo> rounding_passes();
 
-// How far kernels are merged. The bits are the same; kernels of `vertical` hold fewer values at a
-// time, and take longer in all.
+// How far kernels are merged. The bits are the same; the fewer are merged, the fewer values each
+// reads and makes, and the longer all take.
 enum class Fusion {
   full,
   vertical,  // without fuse_multi_output
+  none,      // each operation by itself
 };
 
 // The pipeline that compilation runs, verified after each pass in debug builds.

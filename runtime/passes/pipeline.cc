@@ -80,6 +80,7 @@ Status optimize(ir::Module& module, Fusion fusion) {
   if (attention == "fused") PLIMSOLL_RETURN_IF_ERROR(run(kAttention, module).status());
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  if (fusion == Fusion::none) return ok_status();
   for (const PassInfo* pass : {&kFuse, &kFuseRows, &kFuseMultiOutput, &kCse, &kDce}) {
     if (pass == &kFuseMultiOutput && fusion == Fusion::vertical) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module).status());

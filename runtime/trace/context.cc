@@ -181,6 +181,7 @@ Status Context::upload(Node* leaf) {
 }
 
 Status Context::hold(Node* leaf) {
+  live_.follow_limit();
   PLIMSOLL_RETURN_IF_ERROR(live_.recover());
   PLIMSOLL_RETURN_IF_ERROR(live_.hold(std::span(&leaf->value, 1)));
   const Status status = worker_.wait(leaf->value);

@@ -149,6 +149,7 @@ class Context {
   Result<PlanAnswer> choose_plan(LiveValues& live, CachedProgram& program,
                                  std::span<const planner::ParameterResidency> residency,
                                  std::int64_t held_bytes);
+  bool keep_what_is_needed();
   Status start(const PlanAnswer& plan, const CachedProgram& program);
   Status run_segments(CachedProgram& program);
   Status run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,

@@ -2,6 +2,7 @@
 // How a Context runs what it has recorded.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "runtime/base/alignment.h"
@@ -52,17 +53,6 @@ bool has_side_effect(const executor::Program& program) {
                      [](const auto& instruction) { return instruction->has_side_effect(); });
 }
 
-// Of what `execution` reads and makes, beside what is there before: `plan` without them.
-std::int64_t workspace_bytes(const executor::Executable& executable, const Execution& execution) {
-  std::int64_t bytes = executable.plan().peak_bytes - device_bytes(execution.parameters);
-  for (std::size_t i = 0; i < execution.output_bytes.size(); ++i) {
-    if (executable.output_parameter(static_cast<int>(i)) < 0) {
-      bytes -= aligned_bytes(execution.output_bytes[i]);
-    }
-  }
-  return std::max<std::int64_t>(0, bytes);
-}
-
 bool is_shortage(const Status& status) { return status.code() == StatusCode::resource_exhausted; }
 
 }  // namespace
@@ -81,16 +71,11 @@ Status Context::evaluate(std::span<Node* const> wanted) {
   }
   make_cut(graph_, outputs, old_leaves, cut_);
   PLIMSOLL_RETURN_IF_ERROR(worker_.revive());
-  for (std::size_t i = 0; i < cut_.leaves.size(); ++i) {
-    const Value& value = *cut_.leaves[i]->value;
-    if (value.on_host) continue;
-    if (value.producer != nullptr &&
-        value.state.load(std::memory_order_acquire) == ValueState::failed) {
+  for (const Node* leaf : cut_.leaves) {
+    const Value& value = *leaf->value;
+    if (value.state.load(std::memory_order_acquire) == ValueState::failed &&
+        value.producer != nullptr) {
       return value.error;
-    }
-    // What has been given up may need it to be made again.
-    if (cut_.residency[i] == ParameterResidency::donated && !live_.can_donate(value)) {
-      cut_.residency[i] = ParameterResidency::resident;
     }
   }
   ++counts_.cuts;
@@ -112,7 +97,10 @@ Status Context::evaluate(std::span<Node* const> wanted) {
     last_cut_.available_bytes = last_cut_.limit_bytes == planner::kUnlimited
                                     ? planner::kUnlimited
                                     : last_cut_.limit_bytes - live_.used_bytes() + held;
-    const auto plan = choose_plan(live_, *found.program, residency_of(cut_, *found.program), held);
+    Result<PlanAnswer> plan = PlanAnswer();
+    do {
+      plan = choose_plan(live_, *found.program, residency_of(cut_, *found.program), held);
+    } while (plan.ok() && keep_what_is_needed());
     status = plan.ok() ? start(*plan, *found.program) : plan.status();
     live_.let_go(leaves);
   }
@@ -120,11 +108,27 @@ Status Context::evaluate(std::span<Node* const> wanted) {
     // Where what it reads may go and come back, not all of it need be there at once.
     if (live_.can_give_up_any(leaves)) {
       const Status apart = run_segments(*found.program);
-      if (apart.ok() || !is_shortage(apart)) return apart;
+      if (apart.ok()) return apart;
+      if (!is_shortage(apart) && apart.code() != StatusCode::unimplemented) return apart;
     }
     return refuse(*found.program, status);
   }
   return status;
+}
+
+// What has been given up may need a donated leaf to be made again: such a leaf stays. Whether there
+// was one.
+bool Context::keep_what_is_needed() {
+  bool any = false;
+  for (std::size_t i = 0; i < cut_.leaves.size(); ++i) {
+    ParameterResidency& residency = cut_.residency[i];
+    if (residency != ParameterResidency::donated || live_.can_donate(*cut_.leaves[i]->value)) {
+      continue;
+    }
+    residency = ParameterResidency::resident;
+    any = true;
+  }
+  return any;
 }
 
 // A plan for what is free now, or for more where giving up other values costs less than the plan
@@ -135,7 +139,8 @@ Result<PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram& program
   const std::int64_t limit = live.limit();
   const auto plan_for = [&](std::int64_t available) {
     return cache_.find_or_plan(program, residency, std::max<std::int64_t>(0, available),
-                               options_.planning, options_.replan_drift, budget_);
+                               live.with_free_tiers(options_.planning), options_.replan_drift,
+                               budget_);
   };
   if (limit == planner::kUnlimited) return plan_for(limit);
   const auto beside = [&](const PlanAnswer& answer) {
@@ -160,6 +165,7 @@ Result<PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram& program
       plan = roomy;
     }
   }
+  live.reserve(plan->executable->plan());
   PLIMSOLL_RETURN_IF_ERROR(live.make_room(beside(*plan)));
   return plan;
 }
@@ -188,9 +194,7 @@ Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
   last_cut_.seconds = execution->seconds;
   plan.executable->enable_profile(profiling_);
   log_cut();
-  live_.add(execution, plan.executable->plan().predicted_seconds,
-            workspace_bytes(*plan.executable, *execution),
-            !has_side_effect(plan.executable->program()));
+  live_.add(execution, !has_side_effect(plan.executable->program()));
   PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
   materialize(std::move(values));
   return ok_status();
@@ -208,15 +212,6 @@ void Context::materialize(std::vector<std::shared_ptr<Value>> values) {
 }
 
 Status Context::run_segments(CachedProgram& program) {
-  if (program.segments == nullptr) {
-    // The form with the smaller kernels.
-    PLIMSOLL_ASSIGN_OR_RETURN(auto fused_less, program.program->less_fused());
-    const executor::Program& form = fused_less == nullptr ? *program.program : *fused_less;
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        program.segments, make_segments(form, *compiler_,
-                                        options_.calibrate ? executor::machine_speeds(*compiler_)
-                                                           : planner::Roofline()));
-  }
   std::vector<std::shared_ptr<Value>> parameters = values_of(cut_);
   for (const std::int64_t bits : lifted_scalars(cut_, program)) {
     auto value = std::make_shared<Value>();
@@ -226,16 +221,30 @@ Status Context::run_segments(CachedProgram& program) {
     std::memcpy(value->host.data(), &bits, sizeof bits);
     parameters.push_back(std::move(value));
   }
-  // Nothing may have been given away when there turns out to be no room for the rest.
-  std::vector<std::shared_ptr<Value>> results;
-  const std::unique_ptr<LiveValues> rehearsal = live_.rehearsal();
-  PLIMSOLL_RETURN_IF_ERROR(run_segments(*program.segments, parameters, *rehearsal, false, results));
-  results.clear();
-  PLIMSOLL_RETURN_IF_ERROR(
-      run_segments(*program.segments, std::move(parameters), live_, true, results));
-  last_cut_.segments = static_cast<std::int64_t>(program.segments->list.size());
-  materialize(std::move(results));
-  return ok_status();
+  // The forms with the smaller kernels, the faster one first.
+  constexpr passes::Fusion kForms[] = {passes::Fusion::vertical, passes::Fusion::none};
+  Status status;
+  for (std::size_t i = 0; i < std::size(kForms); ++i) {
+    std::shared_ptr<Segments>& segments = program.segments[i];
+    if (segments == nullptr) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const auto form, program.program->with_fusion(kForms[i]));
+      PLIMSOLL_ASSIGN_OR_RETURN(
+          segments, make_segments(form == nullptr ? *program.program : *form, *compiler_,
+                                  options_.calibrate ? executor::machine_speeds(*compiler_)
+                                                     : planner::Roofline()));
+    }
+    // Nothing may have been given away when there turns out to be no room for the rest.
+    std::vector<std::shared_ptr<Value>> results;
+    const std::unique_ptr<LiveValues> rehearsal = live_.rehearsal();
+    status = run_segments(*segments, parameters, *rehearsal, false, results);
+    if (!status.ok()) continue;
+    results.clear();
+    PLIMSOLL_RETURN_IF_ERROR(run_segments(*segments, parameters, live_, true, results));
+    last_cut_.segments = static_cast<std::int64_t>(segments->list.size());
+    materialize(std::move(results));
+    return ok_status();
+  }
+  return status;
 }
 
 // One after the other, each value given up after its last use. Before `rehearsed`, nothing is done
@@ -273,8 +282,7 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       execution->output_tags.push_back(memory::Tag::outputs);
       values[static_cast<std::size_t>(output)] = std::move(value);
     }
-    live.add(execution, plan->executable->plan().predicted_seconds,
-             workspace_bytes(*plan->executable, *execution), true);
+    live.add(execution, true);
     if (rehearsed) PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
     live.let_go(inputs);
     const auto end = [&](int value) {

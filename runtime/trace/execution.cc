@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/alignment.h"
+
 namespace plimsoll::trace {
 
 Worker::~Worker() {
@@ -25,6 +27,36 @@ bool Execution::donates() const {
     }
   }
   return false;
+}
+
+std::int64_t Execution::workspace_bytes() const {
+  std::int64_t bytes = executable->plan().peak_bytes;
+  for (const auto& value : parameters) {
+    if (!value->on_host) bytes -= value->bytes;
+  }
+  for (std::size_t i = 0; i < output_bytes.size(); ++i) {
+    if (executable->output_parameter(static_cast<int>(i)) < 0) {
+      bytes -= aligned_bytes(output_bytes[i]);
+    }
+  }
+  return std::max<std::int64_t>(0, bytes);
+}
+
+std::int64_t Execution::unbooked_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (executable->residency(static_cast<int>(i)) == planner::ParameterResidency::donated) {
+      bytes += parameters[i]->bytes;
+    }
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto value = outputs[i].lock();
+    const bool booked = value != nullptr && value->tensor >= 0;
+    const bool takes = executable->output_parameter(static_cast<int>(i)) >= 0;
+    if (takes && booked) bytes -= aligned_bytes(output_bytes[i]);
+    if (!takes && !booked) bytes += aligned_bytes(output_bytes[i]);
+  }
+  return bytes;
 }
 
 Status Worker::start_thread() {
@@ -130,13 +162,16 @@ Failures Worker::take_failures() {
 }
 
 void Worker::abandon(const std::shared_ptr<Execution>& execution) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(dormant_, [&](const auto& weak) { return weak.lock() == execution; });
-  for (const auto& weak : execution->outputs) {
-    if (const auto value = weak.lock()) {
-      if (value->producer == execution) value->producer.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(dormant_, [&](const auto& weak) { return weak.lock() == execution; });
+    for (const auto& weak : execution->outputs) {
+      if (const auto value = weak.lock()) {
+        if (value->producer == execution) value->producer.reset();
+      }
     }
   }
+  drop_deferred();
 }
 
 std::vector<std::shared_ptr<Value>> Worker::keep_deferred(const Execution& execution) {
@@ -247,187 +282,6 @@ std::shared_ptr<Execution> Worker::dormant_reader(const Value* value) {
   return nullptr;
 }
 
-void Worker::move_now(const Work& work) {
-  switch (work.movement) {
-    case Movement::run:
-      break;
-    case Movement::drop:
-      drop_now(work.value);
-      break;
-    case Movement::store:
-      store_now(work.value, *work.tier);
-      break;
-    case Movement::load:
-      load_now(work.value, *work.tier);
-      break;
-    case Movement::discard_copy:
-      settle(work.value.get());
-      work.value->copy.reset();
-      break;
-  }
-}
-
-void Worker::drop_now(const std::shared_ptr<Value>& value) {
-  settle(value.get());
-  if (auto reader = dormant_reader(value.get())) {
-    const std::lock_guard lock(mutex_);
-    deferred_.push_back({std::move(reader), value, value->generation});
-    return;
-  }
-  ++value->generation;
-  value->device = {};
-}
-
-void Worker::drop_deferred() {
-  std::vector<std::shared_ptr<Value>> due;
-  {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(deferred_, [&](const Deferred& deferred) {
-      const auto reader = deferred.reader.lock();
-      const bool waits =
-          reader != nullptr && std::any_of(dormant_.begin(), dormant_.end(),
-                                           [&](const auto& weak) { return weak.lock() == reader; });
-      if (waits) return false;
-      if (deferred.value->generation == deferred.generation) due.push_back(deferred.value);
-      return true;
-    });
-  }
-  for (const auto& value : due) drop_now(value);
-}
-
-void Worker::store_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
-  settle(value.get());
-  auto block = tier.allocate(value->bytes, "a tensor that was given up");
-  if (!block.ok() || !value->device) {
-    const std::lock_guard lock(mutex_);
-    failures_.stores.push_back(value);
-    has_failures_.store(true, std::memory_order_release);
-    return;
-  }
-  value->copy = std::move(*block);
-  memory::TierBlock* to = value->copy.get();
-  const void* from = value->device.data();
-  const std::int64_t bytes = value->bytes;
-  value->transfer = tier.out().enqueue(bytes, [to, from, bytes](device::Stream& stream) {
-    return to->store(0, from, bytes, stream);
-  });
-  storing_.push_back({value, &tier, true});
-}
-
-void Worker::settle_store() {
-  const Open open = std::move(storing_.front());
-  storing_.erase(storing_.begin());
-  const Status status = open.tier->out().wait(*open.value->transfer);
-  open.value->transfer = nullptr;
-  if (!status.ok()) {
-    open.value->copy.reset();
-    const std::lock_guard lock(mutex_);
-    failures_.stores.push_back(open.value);
-    has_failures_.store(true, std::memory_order_release);
-    return;
-  }
-  if (open.drop) drop_now(open.value);
-}
-
-void Worker::load_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
-  // It may not have left yet.
-  for (Open& open : storing_) {
-    if (open.value == value) open.drop = false;
-  }
-  settle(value.get());
-  Status status;
-  if (!value->device) {
-    if (value->copy == nullptr) {
-      status = internal_error("executing: a value's copy is gone");
-    } else {
-      auto allocation = allocate(value->bytes, memory::Tag::outputs, "a tensor that comes back");
-      status = allocation.status();
-      if (status.ok()) value->device = std::move(*allocation);
-    }
-  } else {
-    value->copy.reset();
-  }
-  if (status.ok() && value->copy != nullptr) {
-    memory::TierBlock* from = value->copy.get();
-    void* to = value->device.data();
-    const std::int64_t bytes = value->bytes;
-    value->transfer = tier.in().enqueue(bytes, [from, to, bytes](device::Stream& stream) {
-      return from->load(0, to, bytes, stream);
-    });
-    loading_.push_back({value, &tier, false});
-    return;
-  }
-  end_load(value, status);
-}
-
-void Worker::settle_load(std::size_t i) {
-  const Open open = std::move(loading_[i]);
-  loading_.erase(loading_.begin() + static_cast<std::ptrdiff_t>(i));
-  const Status status = open.tier->in().wait(*open.value->transfer);
-  open.value->transfer = nullptr;
-  if (status.ok()) {
-    open.value->copy.reset();
-  } else {
-    open.value->device = {};
-  }
-  end_load(open.value, status);
-}
-
-void Worker::end_load(const std::shared_ptr<Value>& value, const Status& status) {
-  {
-    const std::lock_guard lock(mutex_);
-    ++value->generation;
-    if (!status.ok()) {
-      if (first_error_.ok()) first_error_ = status;
-      failures_.loads.push_back(value);
-      has_failures_.store(true, std::memory_order_release);
-    }
-    if (--value->pending == 0) {
-      value->error = status;
-      value->state.store(status.ok() ? ValueState::ready : ValueState::failed,
-                         std::memory_order_release);
-    }
-  }
-  changed_.notify_all();
-}
-
-void Worker::settle(const Value* value) {
-  for (std::size_t i = 0; i < loading_.size(); ++i) {
-    if (loading_[i].value.get() == value) {
-      settle_load(i);
-      return;
-    }
-  }
-  while (std::any_of(storing_.begin(), storing_.end(),
-                     [&](const Open& open) { return open.value.get() == value; })) {
-    settle_store();
-  }
-}
-
-Result<memory::Allocation> Worker::allocate(std::int64_t bytes, memory::Tag tag,
-                                            std::string_view what) {
-  for (;;) {
-    auto allocation = budget_->admission().allocate(bytes, tag, what);
-    if (allocation.ok() || storing_.empty()) return allocation;
-    settle_store();
-  }
-}
-
-// Room for all that the execution takes beside what it reads: runs of other threads share the
-// budget, and are waited for.
-Result<memory::Admitted> Worker::admit(const Execution& execution) {
-  std::int64_t bytes = execution.executable->plan().peak_bytes;
-  for (const auto& value : execution.parameters) {
-    if (!value->on_host) bytes -= value->bytes;
-  }
-  for (;;) {
-    auto admitted = budget_->admission().admit({std::max<std::int64_t>(0, bytes), 0, 0},
-                                               "running what was recorded");
-    if (admitted.ok() || storing_.empty()) return admitted;
-    settle_store();
-  }
-}
-
 // A buffer that an older, still wanted execution reads must not be overwritten before that one has
 // had its second try.
 Status Worker::check_donations(const Execution& execution) {
@@ -457,6 +311,7 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   std::vector<void*> parameters;
   for (const auto& value : execution.parameters) {
     settle(value.get());
+    if (!value->on_host && !value->device && value->copy != nullptr) fetch(*value);
     if (!value->on_host && !value->device) {
       const std::lock_guard lock(mutex_);
       untouched = value->producer != nullptr || value->copy != nullptr;
@@ -502,6 +357,12 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
       allocations[i].retag(execution.output_tags[i]);
     }
     if (outputs[i] != nullptr) outputs[i]->device = std::move(allocations[i]);
+  }
+  // Of what was donated, the buffers that no output has taken.
+  for (std::size_t i = 0; i < execution.parameters.size(); ++i) {
+    if (executable.residency(static_cast<int>(i)) == planner::ParameterResidency::donated) {
+      execution.parameters[i]->device = {};
+    }
   }
   return ok_status();
 }

@@ -33,6 +33,11 @@ struct Execution {
 
   // Something of what it reads is overwritten.
   bool donates() const;
+  // Device bytes it takes while it runs, beside what it reads and makes.
+  std::int64_t workspace_bytes() const;
+  // Of what it donates and makes, what no value accounts for any more: until it has run, buffers
+  // that no output will take; while it runs, outputs that nobody has.
+  std::int64_t unbooked_bytes() const;
 };
 
 // What went wrong in the background.
@@ -78,7 +83,7 @@ class Worker {
   bool has_failures() const { return has_failures_.load(std::memory_order_acquire); }
   // Blocks until nothing runs. Executions stay dormant unless they are abandoned.
   Failures take_failures();
-  // The execution won't be tried again.
+  // The execution won't be tried again. Precondition: nothing runs.
   void abandon(const std::shared_ptr<Execution>& execution);
   // What was to be dropped once `execution` had been tried again: it stays, and is returned.
   std::vector<std::shared_ptr<Value>> keep_deferred(const Execution& execution);
@@ -118,6 +123,7 @@ class Worker {
   void drop_now(const std::shared_ptr<Value>& value);
   void store_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void load_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
+  void fetch(Value& value);
   void end_load(const std::shared_ptr<Value>& value, const Status& status);
   Result<memory::Admitted> admit(const Execution& execution);
   // As Budget::allocate, with what is leaving, and runs of other threads, waited for where it takes

@@ -2,6 +2,7 @@
 #include "runtime/trace/live_values.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace plimsoll::trace {
@@ -9,6 +10,13 @@ namespace plimsoll::trace {
 using memory::OperationId;
 using memory::StorageId;
 using memory::TensorId;
+
+namespace {
+
+// Requests for which a tier is left alone that has failed to store a value.
+constexpr int kPause = 2;
+
+}  // namespace
 
 LiveValues::LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
                        const planner::PlanOptions& planning)
@@ -40,6 +48,7 @@ std::unique_ptr<LiveValues> LiveValues::rehearsal() const {
 }
 
 void LiveValues::follow_limit() {
+  for (Place& place : places_) place.pause = std::max(0, place.pause - 1);
   const std::int64_t limit = budget_->limit();
   if (limit == evictor_.limit()) return;
   evictor_.set_limit(limit);
@@ -76,8 +85,7 @@ bool LiveValues::keep_inputs(const Execution& execution) {
   return true;
 }
 
-void LiveValues::add(const std::shared_ptr<Execution>& execution, double seconds,
-                     std::int64_t workspace_bytes, bool repeatable) {
+void LiveValues::add(const std::shared_ptr<Execution>& execution, bool repeatable) {
   std::vector<std::shared_ptr<Value>> donated;
   std::vector<TensorId> arguments;
   for (std::size_t i = 0; i < execution->parameters.size(); ++i) {
@@ -103,7 +111,8 @@ void LiveValues::add(const std::shared_ptr<Execution>& execution, double seconds
   }
   std::vector<memory::Lineage::Output> made;
   for (const auto& value : outputs) made.push_back({value->bytes, -1});
-  const OperationId id = lineage_.add(seconds, arguments, made, workspace_bytes);
+  const OperationId id = lineage_.add(execution->executable->plan().predicted_seconds, arguments,
+                                      made, execution->workspace_bytes());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     enter(lineage_.operation(id).first_output + static_cast<TensorId>(i), outputs[i]);
   }
@@ -175,14 +184,17 @@ void LiveValues::give_away(const Value& value) {
 
 Status LiveValues::recover() {
   if (!worker_->has_failures()) return ok_status();
-  Failures failures = worker_->take_failures();
+  const Failures failures = worker_->take_failures();
+  std::vector<std::shared_ptr<Value>> again;  // read by what is tried again
+  std::vector<std::shared_ptr<Value>> released;
+  std::int64_t workspace_bytes = 0, unbooked_bytes = 0;
   for (const auto& value : failures.stores) {
     if (value->tensor < 0) continue;
     Entry& of = entry(value->tensor);
     // It may have been asked for again since.
     if (of.there || of.place == kNowhere) continue;
     at(of.place).used_bytes -= value->bytes;
-    at(of.place).refuses = true;  // what can't be stored once, won't be for a while
+    at(of.place).pause = kPause;
     of.place = kNowhere;
     of.there = true;
     evictor_.take_back(value->tensor);
@@ -194,20 +206,30 @@ Status LiveValues::recover() {
     of.there = false;
     if (evictor_.lose(value->tensor)) {
       submit([&](Worker& worker) { return worker.discard_copy(value); });
-    } else {
+    } else if (value->copy != nullptr) {
       of.place = of.from;
       at(of.place).used_bytes += value->bytes;
       lineage_.set_stored(value->tensor, true);
     }
   }
-  for (const auto& execution : failures.executions) {
-    bool repeatable = !execution->donates();
-    for (const auto& weak : execution->outputs) {
+  // From the last to the first: what one that is tried again reads can't be left for later either.
+  std::unordered_set<const Value*> needed;
+  std::unordered_set<const Execution*> tried_again;
+  for (auto execution = failures.executions.rbegin(); execution != failures.executions.rend();
+       ++execution) {
+    bool repeatable = !(*execution)->donates();
+    for (const auto& weak : (*execution)->outputs) {
       const auto value = weak.lock();
-      if (value == nullptr || value->tensor < 0) continue;
-      repeatable = repeatable && !lineage_.tensor(value->tensor).is_source;
+      if (value == nullptr) continue;
+      repeatable = repeatable && !needed.contains(value.get()) && value->tensor >= 0 &&
+                   !lineage_.tensor(value->tensor).is_source;
     }
-    if (repeatable) {
+    if (repeatable) continue;
+    tried_again.insert(execution->get());
+    for (const auto& value : (*execution)->parameters) needed.insert(value.get());
+  }
+  for (const auto& execution : failures.executions) {
+    if (!tried_again.contains(execution.get())) {
       worker_->abandon(execution);
       for (const auto& weak : execution->outputs) {
         const auto value = weak.lock();
@@ -218,13 +240,39 @@ Status LiveValues::recover() {
       continue;
     }
     for (const auto& value : worker_->keep_deferred(*execution)) {
-      if (value->tensor < 0 || entry(value->tensor).there) continue;
+      if (value->tensor < 0) {
+        released.push_back(value);
+      } else if (!entry(value->tensor).there) {
+        discard_copy(value->tensor);
+        entry(value->tensor).there = true;
+        evictor_.take_back(value->tensor);
+      }
+    }
+    // What it makes was booked, and may have been stored or dropped on the books since.
+    for (const auto& weak : execution->outputs) {
+      const auto value = weak.lock();
+      if (value == nullptr || value->tensor < 0 || entry(value->tensor).there) continue;
+      discard_copy(value->tensor);
       entry(value->tensor).there = true;
       evictor_.take_back(value->tensor);
     }
+    // What it reads comes back, and stays until it has run.
+    for (const auto& value : execution->parameters) {
+      if (value->tensor >= 0) again.push_back(value);
+    }
+    workspace_bytes = std::max(workspace_bytes, execution->workspace_bytes());
+    unbooked_bytes += execution->unbooked_bytes();
   }
-  (void)evictor_.make_room(0);
-  return worker_->revive();
+  evictor_.set_limit(std::max<std::int64_t>(0, evictor_.limit() - unbooked_bytes));
+  const Status held = hold(again);
+  (void)evictor_.make_room(workspace_bytes);
+  evictor_.set_limit(budget_->limit());
+  const Status revived = worker_->revive();
+  for (const auto& value : released) {
+    submit([&](Worker& worker) { return worker.drop(value); });
+  }
+  if (held.ok()) let_go(again);
+  return revived;
 }
 
 void LiveValues::drop(StorageId id) {
@@ -267,11 +315,31 @@ void LiveValues::forget(OperationId id) {
   }
 }
 
+planner::PlanOptions LiveValues::with_free_tiers(const planner::PlanOptions& planning) const {
+  planner::PlanOptions options = planning;
+  planner::Tier* const tiers[] = {&options.host, &options.disk};
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].tier == nullptr || places_[i].used_bytes == 0) continue;
+    if (tiers[i]->bytes == 0) *tiers[i] = executor::describe(*places_[i].tier);
+    // A tier without a byte would be one that was not given.
+    tiers[i]->bytes = std::max<std::int64_t>(1, tiers[i]->bytes - places_[i].used_bytes);
+  }
+  return options;
+}
+
+void LiveValues::reserve(const planner::Plan& plan) {
+  const std::int64_t bytes[] = {plan.host_bytes, plan.disk_bytes};
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    places_[i].reserved_bytes = std::max(places_[i].reserved_bytes, bytes[i]);
+  }
+}
+
 std::int8_t LiveValues::place_for(std::int64_t bytes) const {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
-    if (place.tier == nullptr || place.refuses) continue;
-    if (bytes <= place.tier->statistics().limit_bytes - place.used_bytes) {
+    if (place.tier == nullptr || place.pause > 0) continue;
+    const std::int64_t taken = place.used_bytes + place.reserved_bytes;
+    if (bytes <= place.tier->statistics().limit_bytes - taken) {
       return static_cast<std::int8_t>(i);
     }
   }

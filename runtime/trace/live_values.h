@@ -32,11 +32,10 @@ class LiveValues final : public memory::EvictionSink {
 
   // A value in device memory that nothing can make again; one node has it.
   void add_source(const std::shared_ptr<Value>& value);
-  // An execution that is about to be submitted, with room for `workspace_bytes` beside what it
-  // reads and makes; one node has each of its outputs. What it donates must be held, is let go
-  // here, and is gone for good. `repeatable`: it may run again, and gives the same bits.
-  void add(const std::shared_ptr<Execution>& execution, double seconds,
-           std::int64_t workspace_bytes, bool repeatable);
+  // An execution that is about to be submitted, with room for what it makes and its workspace; one
+  // node has each of its outputs. What it donates must be held, is let go here, and is gone for
+  // good. `repeatable`: it may run again, and gives the same bits.
+  void add(const std::shared_ptr<Execution>& execution, bool repeatable);
   // A node less has the value.
   void discard(const Value& value) { evictor_.discard(value.tensor); }
   // The value, that a node has still, will not be asked for any more; goes now if it can.
@@ -48,6 +47,10 @@ class LiveValues final : public memory::EvictionSink {
   void let_go(std::span<const std::shared_ptr<Value>> values);
   Status make_room(std::int64_t bytes) { return evictor_.make_room(bytes); }
   double price_of_room(std::int64_t bytes) { return evictor_.price_of_room(bytes); }
+  // `planning` with as much of the tiers as values have left.
+  planner::PlanOptions with_free_tiers(const planner::PlanOptions& planning) const;
+  // A plan is going to run, and may again: values leave it its blocks of the tiers.
+  void reserve(const planner::Plan& plan);
   // Nothing that was given up needs the value to be made again.
   bool can_donate(const Value& value) { return evictor_.can_consume(value.tensor); }
 
@@ -91,7 +94,8 @@ class LiveValues final : public memory::EvictionSink {
     memory::Tier* tier = nullptr;
     memory::LinkSpeed speed;
     std::int64_t used_bytes = 0;
-    bool refuses = false;  // a store has failed: gets no more
+    std::int64_t reserved_bytes = 0;  // for plans
+    int pause = 0;                    // a store has failed: gets nothing for so many requests
   };
   // What is known of a tensor of the lineage.
   struct Entry {

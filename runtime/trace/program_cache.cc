@@ -120,6 +120,13 @@ Result<PlanAnswer> ProgramCache::find_or_plan(
     CachedProgram& program, std::span<const planner::ParameterResidency> residency,
     std::int64_t available, const planner::PlanOptions& planning, double drift,
     const std::shared_ptr<memory::Budget>& budget) {
+  const auto fits = [&](const planner::Plan& plan) {
+    const auto leaves = [](const planner::Tier& tier, std::int64_t bytes) {
+      return tier.bytes == 0 || bytes <= tier.bytes;
+    };
+    return plan.peak_bytes <= available && leaves(planning.host, plan.host_bytes) &&
+           leaves(planning.disk, plan.disk_bytes);
+  };
   const CachedPlan* best = nullptr;
   for (const CachedPlan& candidate : program.plans) {
     if (!std::equal(residency.begin(), residency.end(), candidate.residency.begin(),
@@ -128,7 +135,7 @@ Result<PlanAnswer> ProgramCache::find_or_plan(
     }
     const auto executable = candidate.current->get();
     const planner::Plan& plan = executable->plan();
-    if (plan.peak_bytes > available) continue;
+    if (!fits(plan)) continue;
     // More memory than it was planned for helps only a plan that pays for memory, and a tenth more
     // is not worth planning again.
     const bool free_of_charge = plan.predicted_seconds <= plan.unlimited_seconds;
@@ -141,7 +148,7 @@ Result<PlanAnswer> ProgramCache::find_or_plan(
   if (best != nullptr) {
     auto executable = best->current->next();
     // Planned again for what it was first given, which may be more than there is now.
-    if (executable->plan().peak_bytes <= available) {
+    if (fits(executable->plan())) {
       return PlanAnswer{std::move(executable), best->current, false, best->current->replans()};
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -31,8 +32,9 @@ struct CachedProgram {
   std::vector<std::int64_t> scalars;  // bits of Cut::constants as compiled
   std::vector<bool> lifted;           // per constant: an input of the program
   std::shared_ptr<const executor::Program> program;
-  std::vector<CachedPlan> plans;              // most recent last
-  std::shared_ptr<struct Segments> segments;  // segments.h; made when they are first needed
+  std::vector<CachedPlan> plans;  // most recent last
+  // With vertical fusion and without any, made when they are first needed (segments.h).
+  std::array<std::shared_ptr<struct Segments>, 2> segments;
 };
 
 struct CacheAnswer {

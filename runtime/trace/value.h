@@ -42,6 +42,7 @@ struct Value {
   std::int32_t recipes = 0;      // that keep it to make others again
   // The executing thread's.
   std::unique_ptr<memory::TierBlock> copy;     // in another tier
+  memory::Tier* tier = nullptr;                // that one
   std::shared_ptr<memory::Transfer> transfer;  // to it or from it, under way
   std::uint64_t generation = 0;                // how often its bytes were made or given up
 };

@@ -287,7 +287,8 @@ PLM_EXPORT plm_status* plm_context_create(const plm_context_options* options, pl
 // valid: each is still to be released. Accepts NULL.
 PLM_EXPORT void plm_context_destroy(plm_context* context);
 
-// Any thread. A limit below what is in use succeeds; later work feels it.
+// Any thread. A limit below what is in use succeeds; later work feels it, and the next evaluation
+// or read in the context's own thread gives up what is above it.
 PLM_EXPORT plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes);
 PLM_EXPORT int64_t plm_context_limit(const plm_context* context);
 
@@ -326,10 +327,13 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // predicted_seconds, unlimited_seconds, lower_bound_seconds, planning_seconds, compile_seconds,
 // step_seconds, recomputed_bytes, policy, steps{compute,recompute,...}, by_cause{parameters,...},
 // launched_kernels, launches (small kernels share them; loop bodies counted once), ops, parameters,
-// outputs, cache ("hit" | "miss"), miss_reason, cuts, cache_hits, cache_misses; with profiling on,
-// also kernels[{name, origin, launches, recomputes, seconds, transfer_seconds, bytes}], summed over
-// the runs of this plan (of transfers, `seconds` is what the run waited). Waits for what runs. The
-// text lives until the next call with this context.
+// outputs, cache ("hit" | "miss"), miss_reason, cuts, cache_hits, cache_misses, segments (programs
+// the cut was run as where its inputs did not fit at once, else 0), evictions{evicted, stored,
+// loaded, recomputed, recompute_seconds} (tensors of earlier cuts given up, of these copied to
+// another tier, and brought back, so far); with profiling on, also kernels[{name, origin, launches,
+// recomputes, seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers,
+// `seconds` is what the run waited). Waits for what runs. The text lives until the next call with
+// this context.
 PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
 // Profiling reads the clock around every step of a plan. Off by default.
 PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);

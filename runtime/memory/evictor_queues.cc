@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// What it costs an Evictor to give a storage up, and the order in which they go.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "runtime/memory/evictor.h"
+
+namespace plimsoll::memory {
+namespace {
+
+// How much the time since its last use makes a storage dispensable, and how much it does that
+// nobody holds it; chosen on the recorded steps of benchmarks/eviction.
+constexpr double kStalenessExponent = 0.35;
+constexpr double kUnheldCost = 0.25;
+constexpr double kLeastIdleSeconds = 1e-9;
+// Of each queue, so many are looked at until one stands where it belongs.
+constexpr int kMostLooks = 16;
+// Queues per doubling of cost per byte, and the number of the one for a second per byte.
+constexpr double kQueuesPerDoubling = 4;
+constexpr double kQueueOfOne = 200;
+
+}  // namespace
+
+Evictor::Place& Evictor::place(StorageId id) {
+  if (static_cast<std::size_t>(id) >= places_.size()) {
+    places_.resize(static_cast<std::size_t>(lineage_.storage_count()) * 2);
+  }
+  return places_[static_cast<std::size_t>(id)];
+}
+
+Evictor::Cost Evictor::cost_to_bring_back(StorageId id, int* gone) {
+  ++mark_;
+  const Lineage::Storage& given_up = lineage_.storage(id);
+  Cost cost{given_up.seconds, std::numeric_limits<double>::infinity()};
+  stack_.assign(1, id);
+  place(id).mark = mark_;
+  int visited = 0;
+  while (!stack_.empty() && visited < kMostVisited) {
+    const StorageId top = stack_.back();
+    stack_.pop_back();
+    lineage_.visit_arguments(top, [&](StorageId needed) {
+      Place& at = place(needed);
+      if (at.mark == mark_) return;
+      at.mark = mark_;
+      const Lineage::Storage& storage = lineage_.storage(needed);
+      if (storage.resident) return;
+      ++visited;
+      if (storage.stored) {
+        cost.run_again += sink_->store_price(storage.bytes).load_seconds;
+      } else {
+        cost.run_again += storage.seconds;
+        stack_.push_back(needed);
+      }
+    });
+  }
+  if (gone != nullptr) *gone = visited;
+  for (const TensorId tensor : given_up.tensors) {
+    if (lineage_.tensor(tensor).is_source) cost.run_again = cost.copy;
+  }
+  if (sink_ != nullptr) {
+    const EvictionSink::StorePrice price = sink_->store_price(given_up.bytes);
+    cost.copy = price.store_seconds + price.load_seconds;
+  }
+  if (given_up.handles == 0) {
+    cost.run_again *= kUnheldCost;
+    cost.copy *= kUnheldCost;
+  }
+  return cost;
+}
+
+int Evictor::queue_of(double cost_per_byte) {
+  if (!(cost_per_byte > 0)) return 0;
+  const double magnitude = kQueuesPerDoubling * std::log2(cost_per_byte) + kQueueOfOne;
+  return std::clamp(static_cast<int>(magnitude), 0, kQueues - 1);
+}
+
+void Evictor::enter_queue(StorageId id, int number, bool newest) {
+  Place& at = place(id);
+  Queue& queue = queues_[static_cast<std::size_t>(number)];
+  at.queue = number;
+  StorageId before = newest ? queue.last : -1;
+  if (!newest) {
+    const double last_use = lineage_.storage(id).last_use;
+    StorageId behind = queue.first;
+    for (int i = 0; i < 16 && behind >= 0 && lineage_.storage(behind).last_use < last_use; ++i) {
+      before = behind;
+      behind = place(behind).next;
+    }
+  }
+  at.previous = before;
+  at.next = before >= 0 ? place(before).next : queue.first;
+  (before >= 0 ? place(before).next : queue.first) = id;
+  (at.next >= 0 ? place(at.next).previous : queue.last) = id;
+  occupied_[static_cast<std::size_t>(number) / 64] |= std::uint64_t{1} << (number % 64);
+}
+
+void Evictor::enter(StorageId id) {
+  Place& at = place(id);
+  const Lineage::Storage& storage = lineage_.storage(id);
+  if (at.queue >= 0 || at.awaited > 0 || !storage.resident || storage.locks > 0 ||
+      storage.bytes == 0) {
+    return;
+  }
+  const double seconds = cost_to_bring_back(id).least();
+  if (!std::isfinite(seconds)) return;
+  enter_queue(id, queue_of(seconds / static_cast<double>(storage.bytes)), true);
+}
+
+// Those that could not go before, too: a tier may have got room.
+void Evictor::enter_all() {
+  for (StorageId id = 0; id < lineage_.storage_count(); ++id) enter(id);
+}
+
+void Evictor::leave(StorageId id) {
+  Place& at = place(id);
+  if (at.queue < 0) return;
+  Queue& queue = queues_[static_cast<std::size_t>(at.queue)];
+  (at.previous >= 0 ? place(at.previous).next : queue.first) = at.next;
+  (at.next >= 0 ? place(at.next).previous : queue.last) = at.previous;
+  if (queue.first < 0) {
+    occupied_[static_cast<std::size_t>(at.queue) / 64] &= ~(std::uint64_t{1} << (at.queue % 64));
+  }
+  at.queue = -1;
+}
+
+StorageId Evictor::pick() {
+  StorageId best = -1;
+  double best_score = 0;
+  for (std::size_t word = 0; word < occupied_.size(); ++word) {
+    for (std::uint64_t bits = occupied_[word]; bits != 0; bits &= bits - 1) {
+      const int number = static_cast<int>(word) * 64 + std::countr_zero(bits);
+      // What went or came back since it was put there may have changed its cost.
+      for (int look = 0; look < kMostLooks; ++look) {
+        const StorageId id = queues_[static_cast<std::size_t>(number)].first;
+        if (id < 0) break;
+        const Lineage::Storage& storage = lineage_.storage(id);
+        const double seconds = cost_to_bring_back(id).least();
+        if (!std::isfinite(seconds)) {
+          leave(id);
+          continue;
+        }
+        const double cost = seconds / static_cast<double>(storage.bytes);
+        const int now = queue_of(cost);
+        if (now != number) {
+          leave(id);
+          enter_queue(id, now, false);
+        }
+        const double idle = std::max(lineage_.clock() - storage.last_use, kLeastIdleSeconds);
+        const double score = cost / std::pow(idle, kStalenessExponent);
+        if (best < 0 || score < best_score) {
+          best = id;
+          best_score = score;
+        }
+        if (now == number) break;
+      }
+    }
+  }
+  return best;
+}
+
+StorageId Evictor::pick_awaited() {
+  // The one whose next reader comes last: the walk sees readers in the order they will run in.
+  ++mark_;
+  awaited_.clear();
+  for (auto frame = frames_.rbegin(); frame != frames_.rend(); ++frame) {
+    for (std::size_t i = frame->next; i < frame->operations.size(); ++i) {
+      for (const TensorId argument : lineage_.operation(frame->operations[i]).arguments) {
+        const StorageId id = lineage_.tensor(argument).storage;
+        Place& at = place(id);
+        if (at.mark == mark_) continue;
+        at.mark = mark_;
+        const Lineage::Storage& storage = lineage_.storage(id);
+        if (storage.resident && storage.locks == 0 && storage.bytes > 0) awaited_.push_back(id);
+      }
+    }
+  }
+  while (!awaited_.empty()) {
+    if (std::isfinite(cost_to_bring_back(awaited_.back()).least())) return awaited_.back();
+    awaited_.pop_back();
+  }
+  return -1;
+}
+
+bool Evictor::is_fixed(StorageId id) {
+  return lineage_.storage(id).resident && !std::isfinite(cost_to_bring_back(id).least());
+}
+
+std::int64_t Evictor::fixed_bytes() {
+  std::int64_t bytes = 0;
+  for (StorageId id = 0; id < lineage_.storage_count(); ++id) {
+    if (is_fixed(id)) bytes += lineage_.storage(id).bytes;
+  }
+  return bytes;
+}
+
+double Evictor::price_of_room(std::int64_t bytes) {
+  // Those that would go leave their queues for as long as it takes to count them.
+  std::vector<StorageId> out;
+  double seconds = 0;
+  std::int64_t used = lineage_.used_bytes();
+  while (used + bytes > limit_bytes_) {
+    const StorageId victim = pick();
+    if (victim < 0) {
+      seconds = std::numeric_limits<double>::infinity();
+      break;
+    }
+    seconds += cost_to_bring_back(victim).least();
+    used -= lineage_.storage(victim).bytes;
+    leave(victim);
+    out.push_back(victim);
+  }
+  for (auto id = out.rbegin(); id != out.rend(); ++id) {
+    const Lineage::Storage& storage = lineage_.storage(*id);
+    const double cost = cost_to_bring_back(*id).least() / static_cast<double>(storage.bytes);
+    enter_queue(*id, queue_of(cost), false);
+  }
+  return seconds;
+}
+
+}  // namespace plimsoll::memory

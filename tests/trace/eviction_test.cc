@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of earlier cuts are given up and brought back without anybody noticing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "runtime/memory/tiers.h"
+#include "tests/trace/lab.h"
+#include "tests/trace/random_eager.h"
+
+namespace plimsoll::trace {
+namespace {
+
+using ir::Opcode;
+
+ContextOptions limited(std::int64_t limit_bytes) {
+  ContextOptions options;
+  options.limit_bytes = limit_bytes;
+  return options;
+}
+
+ContextOptions with_host(std::int64_t limit_bytes, std::int64_t host_bytes) {
+  ContextOptions options = limited(limit_bytes);
+  auto tiers = memory::make_tiers({host_bytes, "", 0}, device::cpu_device());
+  EXPECT_TRUE(tiers.ok()) << tiers.status().to_string();
+  options.tiers = *tiers;
+  return options;
+}
+
+ContextOptions with_disk(std::int64_t limit_bytes, std::int64_t disk_bytes) {
+  ContextOptions options = limited(limit_bytes);
+  auto tiers = memory::make_tiers({0, testing::TempDir(), disk_bytes}, device::cpu_device());
+  EXPECT_TRUE(tiers.ok()) << tiers.status().to_string();
+  options.tiers = *tiers;
+  return options;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// An evaluated chain: each tensor the tanh of the one before.
+std::vector<Handle> chain(Lab& lab, int length, int floats) {
+  std::vector<Handle> tensors;
+  tensors.push_back(lab.host(std::vector<float>(static_cast<std::size_t>(floats), 0.75F)));
+  for (int i = 0; i < length; ++i) {
+    tensors.push_back(lab.op(Opcode::tanh, {tensors.back().node()}));
+    EXPECT_TRUE(lab.evaluate({tensors.back().node()}).ok());
+  }
+  return tensors;
+}
+
+TEST(Eviction, BringsBackWhatWasGivenUp) {
+  Lab lab(limited(4 << 10));
+  const auto tensors = chain(lab, 20, 256);  // of 1 KiB each
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, 4 << 10);
+  EXPECT_GT(lab->evictions().evictions, 15);
+  float expected = 0.75F;
+  Lab free;
+  const auto reference = chain(free, 20, 256);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto values = lab.read(tensors[i]);
+    EXPECT_EQ(values, free.read(reference[i])) << i;
+    EXPECT_NEAR(values[0], expected, 1e-5F);
+    expected = std::tanh(expected);
+  }
+  EXPECT_GT(lab->evictions().recomputes, 15);
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, 4 << 10);
+}
+
+TEST(Eviction, ReleasedTensorsAreFreeAtOnce) {
+  Lab lab(limited(1 << 20));
+  auto tensors = chain(lab, 20, 256);
+  lab->wait_idle();
+  EXPECT_EQ(lab->budget()->statistics().used_bytes, 20 << 10);
+  Handle last = std::move(tensors.back());
+  tensors.clear();
+  lab->wait_idle();
+  EXPECT_EQ(lab->budget()->statistics().used_bytes, 1 << 10);
+  last.reset();
+  lab->wait_idle();
+  EXPECT_EQ(lab->budget()->statistics().used_bytes, 0);
+}
+
+TEST(Eviction, KeepsWhatItTakesToMakeOthersAgain) {
+  Lab lab(limited(3 << 10));
+  Handle source = lab.device(std::vector<float>(256, 0.5F));
+  const Handle first = lab.op(Opcode::cosine, {source.node()});
+  ASSERT_TRUE(lab.evaluate({first.node()}).ok());
+  const Handle second = lab.op(Opcode::tanh, {first.node()});
+  ASSERT_TRUE(lab.evaluate({second.node()}).ok());
+  const Handle third = lab.op(Opcode::tanh, {second.node()});
+  ASSERT_TRUE(lab.evaluate({third.node()}).ok());
+  EXPECT_GT(lab->evictions().evictions, 0);  // of first: source, second, third are there
+  source.reset();
+  const auto values = lab.read(first);
+  EXPECT_EQ(values[0], std::cos(0.5F));
+  EXPECT_EQ(lab.read(third).size(), 256U);
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, 3 << 10);
+}
+
+TEST(Eviction, DoesNotOverwriteWhatGivenUpTensorsNeed) {
+  Lab lab(limited(3 << 10));
+  const Handle variable = lab.device(std::vector<float>(256, 0.5F));
+  const Handle made = lab.op(Opcode::cosine, {variable.node()});
+  ASSERT_TRUE(lab.evaluate({made.node()}).ok());
+  const auto filler = chain(lab, 3, 256);  // pushes `made` out
+  ASSERT_GT(lab->evictions().evictions, 0);
+  // Its old value is still needed, and the new one takes its place.
+  const Handle next = lab.op(Opcode::tanh, {variable.node()});
+  ASSERT_TRUE(lab->assign(*variable, next.node()).ok());
+  ASSERT_TRUE(lab.evaluate({}).ok());
+  EXPECT_EQ(lab.read(made)[0], std::cos(0.5F));
+  EXPECT_NEAR(lab.read(variable)[0], std::tanh(0.5F), 1e-6F);
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, 3 << 10);
+}
+
+TEST(Eviction, RunsACutWhoseInputsDoNotFitTogether) {
+  const auto sum_of_chain = [](Lab& lab) {
+    const auto tensors = chain(lab, 12, 256);
+    Handle sum = lab.op(Opcode::cosine, {tensors[1].node()});
+    for (std::size_t i = 2; i < tensors.size(); ++i) {
+      const Handle product = lab.op(Opcode::multiply, {sum.node(), tensors[i].node()});
+      sum = lab.op(Opcode::add, {product.node(), tensors[tensors.size() - i].node()});
+    }
+    return lab.read(sum);
+  };
+  Lab free;
+  const auto expected = sum_of_chain(free);
+  Lab lab(limited(6 << 10));
+  EXPECT_TRUE(same_bits(sum_of_chain(lab), expected));
+  EXPECT_GT(lab->last_cut().segments, 0);
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, 6 << 10);
+}
+
+TEST(Eviction, FollowsALimitThatIsLoweredAndRaised) {
+  Lab lab(limited(1 << 20));
+  const auto tensors = chain(lab, 16, 256);
+  lab->wait_idle();
+  EXPECT_EQ(lab->budget()->statistics().used_bytes, 16 << 10);
+  lab->budget()->set_limit(5 << 10);
+  const auto first = lab.read(tensors[3]);
+  lab->wait_idle();
+  EXPECT_LE(lab->budget()->statistics().used_bytes, 5 << 10);
+  lab->budget()->set_limit(1 << 20);
+  const std::int64_t evicted = lab->evictions().evictions;
+  for (const Handle& tensor : tensors) lab.read(tensor);
+  EXPECT_EQ(lab->evictions().evictions, evicted);
+  EXPECT_EQ(lab.read(tensors[3]), first);
+}
+
+TEST(Eviction, ALongLoopKeepsNoMoreThanItsTensors) {
+  Lab lab(limited(8 << 10));
+  Handle state = lab.host(std::vector<float>(256, 0.3F));
+  const Handle bystander = lab.device(std::vector<float>(256, 1.0F));
+  for (int i = 0; i < 500; ++i) {
+    state = lab.op(i % 2 == 0 ? Opcode::tanh : Opcode::cosine, {state.node()});
+    ASSERT_TRUE(lab.evaluate({state.node()}).ok());
+    lab->wait_idle();
+    ASSERT_LE(lab->budget()->statistics().used_bytes, 3 << 10) << i;
+  }
+  EXPECT_EQ(lab.read(state).size(), 256U);
+}
+
+TEST(Eviction, AnImpossibleRequestLeavesAllAsItWas) {
+  Lab lab(limited(4 << 10));
+  const auto tensors = chain(lab, 10, 256);
+  const Handle wide = lab.host(std::vector<float>(2048, 1.0F));
+  const Handle never = lab.op(Opcode::cosine, {wide.node()});
+  const Status status = lab.evaluate({never.node()});
+  EXPECT_EQ(status.code(), StatusCode::resource_exhausted) << status.to_string();
+  Lab free;
+  const auto reference = chain(free, 10, 256);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    EXPECT_EQ(lab.read(tensors[i]), free.read(reference[i])) << i;
+  }
+}
+
+// Runs of one program: without a limit, and what its peak was.
+struct Reference {
+  std::vector<float> results;
+  std::int64_t peak_bytes = 0;
+};
+
+const auto kNeverAgain = [](const Status&) { return false; };
+
+Reference reference_of(std::uint32_t seed) {
+  Lab lab;
+  const auto results = RandomEager(seed).run(lab, [](const Status& status) {
+    ADD_FAILURE() << status.to_string();
+    return false;
+  });
+  return {results.value_or(std::vector<float>()), lab->budget()->statistics().peak_bytes};
+}
+
+void expect_same(std::uint32_t seed, const Reference& reference, ContextOptions options,
+                 int& evicted, int& refused) {
+  const std::int64_t limit = options.limit_bytes;
+  Lab lab(std::move(options));
+  const auto results = RandomEager(seed).run(lab, kNeverAgain);
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, limit);
+  evicted += lab->evictions().evictions > 0;
+  if (!results) {
+    ++refused;
+  } else {
+    EXPECT_TRUE(same_bits(*results, reference.results)) << "seed " << seed << ", limit " << limit;
+  }
+  EXPECT_TRUE(lab.evaluate({}).ok());  // forgets assignments that nobody sees any more
+  lab->wait_idle();
+  EXPECT_EQ(lab->budget()->statistics().used_bytes, 0) << "seed " << seed << ", limit " << limit;
+}
+
+TEST(Eviction, RandomProgramsGiveTheSameBitsAtRandomLimits) {
+  int evicted = 0, refused = 0, runs = 0;
+  for (std::uint32_t seed = 1; seed <= 25; ++seed) {
+    const Reference reference = reference_of(seed);
+    std::mt19937 random(seed);
+    for (const int percent : {100, 70, 50, 35}) {
+      const std::int64_t limit =
+          reference.peak_bytes * percent / 100 + static_cast<std::int64_t>(random() % 512);
+      expect_same(seed, reference, limited(limit), evicted, refused);
+      expect_same(seed, reference, with_host(limit, reference.peak_bytes), evicted, refused);
+      runs += 2;
+      if (percent == 50) {
+        expect_same(seed, reference, with_disk(limit, reference.peak_bytes), evicted, refused);
+        ++runs;
+      }
+    }
+  }
+  EXPECT_GT(evicted, runs / 3);
+  EXPECT_LT(refused, runs / 2);
+}
+
+// Every way in which something may fail once. What has failed is tried again.
+enum class Fault { allocation, host_allocation, store, load };
+
+bool inject(Lab& lab, Fault fault, std::int64_t n) {
+  memory::Tier* host = lab->budget()->tiers().host.get();
+  switch (fault) {
+    case Fault::allocation:
+      lab->budget()->fail_allocation(n);
+      return true;
+    case Fault::host_allocation:
+      host->fail_allocation(n);
+      return true;
+    case Fault::store:
+      host->out().fail_transfer(n);
+      return true;
+    case Fault::load:
+      host->in().fail_transfer(n);
+      return true;
+  }
+  return false;
+}
+
+// A tight limit under which the program runs with a host tier.
+std::int64_t limit_that_does(std::uint32_t seed, const Reference& reference) {
+  for (int percent = 50;; percent += 5) {
+    const std::int64_t limit = reference.peak_bytes * percent / 100;
+    Lab lab(with_host(limit, reference.peak_bytes));
+    if (RandomEager(seed).run(lab, kNeverAgain)) return limit;
+  }
+}
+
+TEST(Eviction, SurvivesAFaultAtEveryPlace) {
+  int runs = 0, raised = 0;
+  for (std::uint32_t seed = 1; seed <= 4; ++seed) {
+    const Reference reference = reference_of(seed);
+    const std::int64_t limit = limit_that_does(seed, reference);
+    for (const Fault fault :
+         {Fault::allocation, Fault::host_allocation, Fault::store, Fault::load}) {
+      for (std::int64_t n = 1; n <= 60; ++n) {
+        SCOPED_TRACE("seed " + std::to_string(seed) + ", fault " +
+                     std::to_string(static_cast<int>(fault)) + ", n " + std::to_string(n));
+        Lab lab(with_host(limit, reference.peak_bytes));
+        inject(lab, fault, n);
+        int failures = 0;
+        // Each error reaches whoever asks first. Two steps that were to overwrite what they read,
+        // and have both failed, may hold more together than the limit has room for.
+        const auto results = RandomEager(seed).run(lab, [&](const Status& status) {
+          if (++failures == 20) lab->budget()->set_limit(planner::kUnlimited);
+          if (failures > 40) ADD_FAILURE() << status.to_string();
+          return failures <= 40;
+        });
+        ++runs;
+        raised += failures >= 20;
+        if (failures < 20) {
+          EXPECT_LE(lab->budget()->statistics().peak_bytes, limit);
+        }
+        ASSERT_TRUE(results);
+        EXPECT_TRUE(same_bits(*results, reference.results));
+        EXPECT_TRUE(lab.evaluate({}).ok());
+        lab->wait_idle();
+        EXPECT_EQ(lab->budget()->statistics().used_bytes, 0);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_LE(raised * 20, runs);
+}
+
+}  // namespace
+}  // namespace plimsoll::trace
