@@ -58,9 +58,9 @@ class PlanLadder::Run final : public memory::Applicant {
     }
     chosen_ = std::move(answer.executable);
     const planner::Plan& plan = chosen_->plan();
-    return {memory::Offer::Kind::fits,
-            {std::max<std::int64_t>(0, plan.peak_bytes - bound_), plan.host_bytes,
-             plan.disk_bytes}};
+    return {
+        memory::Offer::Kind::fits,
+        {std::max<std::int64_t>(0, plan.peak_bytes - bound_), plan.host_bytes, plan.disk_bytes}};
   }
 
   Status prepare(const memory::Room& free) override {
@@ -184,9 +184,8 @@ void PlanLadder::add_steps(std::int64_t above, std::int64_t below) {
 }
 
 void PlanLadder::insert(Step step) {
-  const auto at =
-      std::find_if(steps_.begin(), steps_.end(),
-                   [&](const Step& other) { return other.limit <= step.limit; });
+  const auto at = std::find_if(steps_.begin(), steps_.end(),
+                               [&](const Step& other) { return other.limit <= step.limit; });
   steps_.insert(at, std::move(step));
 }
 
@@ -207,9 +206,8 @@ Result<PlanLadder::Entry> PlanLadder::admit(std::int64_t bound_bytes, const Stop
   Run run(*this, bound_bytes);
   Entry entry;
   PLIMSOLL_ASSIGN_OR_RETURN(
-      entry.admitted,
-      budget_->admission().admit(run, "running " + program_->module().entry()->name(), stop,
-                                 may_wait));
+      entry.admitted, budget_->admission().admit(
+                          run, "running " + program_->module().entry()->name(), stop, may_wait));
   entry.executable = run.take();
   const std::lock_guard lock(mutex_);
   for (const Step& step : steps_) {

@@ -18,15 +18,15 @@ namespace plimsoll::executor {
 // and kept; all compute the same bits. Thread-safe.
 class PlanLadder {
  public:
-  // As CurrentExecutable::create; plans for options.limit_bytes, or the budget's limit where that is
-  // lower. No run will ever take more than options.limit_bytes, parameters included.
+  // As CurrentExecutable::create; plans for options.limit_bytes, or the budget's limit where that
+  // is lower. No run will ever take more than options.limit_bytes, parameters included.
   static Result<std::shared_ptr<PlanLadder>> create(std::shared_ptr<const Program> program,
                                                     const planner::PlanOptions& options,
                                                     std::shared_ptr<memory::Budget> budget,
                                                     double drift);
 
-  // A run that may start: its plan, and room for all it takes. The room is given back after what was
-  // allocated from it, and goes last.
+  // A run that may start: its plan, and room for all it takes. The room is given back after what
+  // was allocated from it, and goes last.
   struct Entry {
     memory::Admitted admitted;
     std::shared_ptr<const Executable> executable;
@@ -78,9 +78,9 @@ class PlanLadder {
   const std::shared_ptr<memory::Budget> budget_;
   const double drift_;
   const std::shared_ptr<CurrentExecutable> first_;
-  std::mutex planning_;        // held by the one that plans
-  mutable std::mutex mutex_;   // guards what follows; nothing that takes time is done with it
-  std::vector<Step> steps_;    // falling limits
+  std::mutex planning_;       // held by the one that plans
+  mutable std::mutex mutex_;  // guards what follows; nothing that takes time is done with it
+  std::vector<Step> steps_;   // falling limits
   bool has_top_, has_lower_ = false;
   std::weak_ptr<CurrentExecutable> last_;  // that a run was let in with
 };

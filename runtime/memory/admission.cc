@@ -116,8 +116,9 @@ void Admission::dispatch() noexcept {
     queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
     ticket.changed.notify_all();
     // One of those before may have reached its limit, and there is less room for all of them.
-    const bool closed = std::any_of(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(i),
-                                    [](const Ticket* t) { return t->entry.passed_ >= kMostPasses; });
+    const bool closed =
+        std::any_of(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(i),
+                    [](const Ticket* t) { return t->entry.passed_ >= kMostPasses; });
     if (closed) break;
   }
   waiting_.store(static_cast<std::int64_t>(queue_.size()), std::memory_order_release);
@@ -173,8 +174,8 @@ Status Admission::shortage(const Ticket& ticket, std::string_view what) {
   return Status::resource_exhausted(std::move(message), std::move(numbers));
 }
 
-// Until the ticket does not wait any more, or `failed` says why it shall not. The lock is held before
-// and after.
+// Until the ticket does not wait any more, or `failed` says why it shall not. The lock is held
+// before and after.
 void Admission::settle(Ticket& ticket, Applicant& applicant, const Stop& stop,
                        std::unique_lock<std::mutex>& lock, Status& failed) {
   bool has_waited = false;

@@ -139,9 +139,9 @@ class Admission {
 
   Budget& budget_;
   std::atomic<std::int64_t> waiting_{0};
-  mutable std::mutex mutex_;                    // taken before the budget's; guards what follows
-  std::vector<Ticket*> queue_;                  // that wait; oldest first
-  std::int64_t host_ = 0, disk_ = 0;            // promised to runs that have not taken it yet
+  mutable std::mutex mutex_;          // taken before the budget's; guards what follows
+  std::vector<Ticket*> queue_;        // that wait; oldest first
+  std::int64_t host_ = 0, disk_ = 0;  // promised to runs that have not taken it yet
   AdmissionStatistics statistics_;
 };
 

@@ -117,7 +117,8 @@ Status Evictor::restore(std::span<const TensorId> tensors) {
     const Lineage::Operation& operation = lineage_.operation(id);
     bool wanted = false;
     for (std::int32_t i = 0; i < operation.output_count; ++i) {
-      wanted |= !lineage_.tensor(operation.first_output + i).defined;
+      const TensorId output = operation.first_output + i;
+      wanted |= !lineage_.tensor(output).defined && !lineage_.storage_of(output).stored;
     }
     if (wanted) status = execute(id, true);
     if (!status.ok()) break;
@@ -215,12 +216,7 @@ Status Evictor::execute(OperationId id, bool again) {
     for (std::int32_t i = 0; i < operation.output_count; ++i) {
       const StorageId storage = lineage_.tensor(operation.first_output + i).storage;
       if (!again) lineage_.touch_storage(storage);
-      // What has come along needs no copy any more.
-      if (lineage_.storage(storage).stored) {
-        lineage_.set_stored(storage, false);
-        sink_->discard_copy(storage);
-      }
-      // Nor is it kept if nobody needs it or could give it up.
+      // What came along, and nobody needs or could give up.
       const Lineage::Tensor& output = lineage_.tensor(operation.first_output + i);
       if (again && output.is_source && output.readers.empty() &&
           lineage_.storage(storage).handles == 0) {

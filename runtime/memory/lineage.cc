@@ -121,7 +121,7 @@ void Lineage::ran(OperationId id) {
   peak_bytes_ = std::max(peak_bytes_, used_bytes_);
   for (std::int32_t i = 0; i < operation.output_count; ++i) {
     Tensor& tensor = tensors_[index(operation.first_output + i)];
-    if (tensor.defined) {
+    if (tensor.defined || storages_[index(tensor.storage)].stored) {
       used_bytes_ -= tensor.bytes;
     } else {
       tensor.defined = true;

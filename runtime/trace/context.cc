@@ -184,7 +184,14 @@ Status Context::hold(Node* leaf) {
   live_.follow_limit();
   PLIMSOLL_RETURN_IF_ERROR(live_.recover());
   PLIMSOLL_RETURN_IF_ERROR(live_.hold(std::span(&leaf->value, 1)));
-  const Status status = worker_.wait(leaf->value);
+  Status status = worker_.wait(leaf->value);
+  if (status.ok() && !live_.is_there(*leaf->value)) {
+    // What failed before it could be made, and was thought to be there.
+    let_go(leaf);
+    live_.set_missing(leaf->value);
+    PLIMSOLL_RETURN_IF_ERROR(live_.hold(std::span(&leaf->value, 1)));
+    status = worker_.wait(leaf->value);
+  }
   if (!status.ok()) let_go(leaf);
   return status;
 }

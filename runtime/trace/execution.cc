@@ -105,7 +105,6 @@ Status Worker::move(Movement movement, std::shared_ptr<Value> value, memory::Tie
     const std::lock_guard lock(mutex_);
     if (movement == Movement::load) {
       ++value->pending;
-      value->producer.reset();
       value->state.store(ValueState::running, std::memory_order_release);
     }
     queue_.push_back({movement, nullptr, std::move(value), tier});

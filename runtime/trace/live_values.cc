@@ -182,6 +182,19 @@ void LiveValues::give_away(const Value& value) {
   submit([&](Worker& worker) { return worker.drop(kept); });
 }
 
+void LiveValues::set_missing(const std::shared_ptr<Value>& value) {
+  if (value->tensor < 0 || !entry(value->tensor).there) return;
+  Entry& of = entry(value->tensor);
+  of.there = false;
+  if (evictor_.lose(value->tensor)) {
+    submit([&](Worker& worker) { return worker.discard_copy(value); });
+  } else if (value->copy != nullptr) {
+    of.place = of.from;
+    at(of.place).used_bytes += value->bytes;
+    lineage_.set_stored(value->tensor, true);
+  }
+}
+
 Status LiveValues::recover() {
   if (!worker_->has_failures()) return ok_status();
   const Failures failures = worker_->take_failures();
@@ -200,17 +213,8 @@ Status LiveValues::recover() {
     evictor_.take_back(value->tensor);
   }
   for (const auto& value : failures.loads) {
-    if (value->tensor < 0) continue;
-    Entry& of = entry(value->tensor);
-    if (!of.there) continue;
-    of.there = false;
-    if (evictor_.lose(value->tensor)) {
-      submit([&](Worker& worker) { return worker.discard_copy(value); });
-    } else if (value->copy != nullptr) {
-      of.place = of.from;
-      at(of.place).used_bytes += value->bytes;
-      lineage_.set_stored(value->tensor, true);
-    }
+    // What made it may have been tried again since.
+    if (!value->device) set_missing(value);
   }
   // From the last to the first: what one that is tried again reads can't be left for later either.
   std::unordered_set<const Value*> needed;
@@ -294,8 +298,9 @@ void LiveValues::run_again(OperationId id) {
     Entry& of = entry(operation.first_output + i);
     execution->output_bytes.push_back(of.value->bytes);
     execution->output_tags.push_back(memory::Tag::outputs);
-    execution->outputs.push_back(of.there ? std::weak_ptr<Value>() : of.value);
-    of.there = true;
+    const bool wanted = !of.there && of.place == kNowhere;
+    execution->outputs.push_back(wanted ? of.value : std::weak_ptr<Value>());
+    of.there = of.there || wanted;
   }
   submit([&](Worker& worker) { return worker.submit(std::move(execution)); });
 }

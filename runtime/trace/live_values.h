@@ -45,6 +45,10 @@ class LiveValues final : public memory::EvictionSink {
   // values are passed over.
   Status hold(std::span<const std::shared_ptr<Value>> values);
   void let_go(std::span<const std::shared_ptr<Value>> values);
+  // Whether the bytes are there. Precondition: it is held, and has been waited for.
+  bool is_there(const Value& value) const { return value.on_host || value.device; }
+  // They are not, and the value's thread is done with it: the books are put right.
+  void set_missing(const std::shared_ptr<Value>& value);
   Status make_room(std::int64_t bytes) { return evictor_.make_room(bytes); }
   double price_of_room(std::int64_t bytes) { return evictor_.price_of_room(bytes); }
   // `planning` with as much of the tiers as values have left.

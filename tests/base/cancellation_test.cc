@@ -10,7 +10,9 @@ TEST(Cancellation, WakesWhoWatchesOnce) {
   Cancellation cancellation;
   int first = 0, second = 0;
   Cancellation::Watch watch(&cancellation, [&] { ++first; });
-  { const Cancellation::Watch gone(&cancellation, [&] { ++second; }); }
+  {
+    const Cancellation::Watch gone(&cancellation, [&] { ++second; });
+  }
   EXPECT_FALSE(cancellation.is_cancelled());
   cancellation.cancel();
   cancellation.cancel();

@@ -16,9 +16,7 @@ namespace {
 
 constexpr std::byte kPattern{0xA5};
 
-std::string square(int n) {
-  return "f32[" + std::to_string(n) + "," + std::to_string(n) + "]";
-}
+std::string square(int n) { return "f32[" + std::to_string(n) + "," + std::to_string(n) + "]"; }
 
 std::string product(const std::string& type, const std::string& name, const std::string& a,
                     const std::string& b) {
@@ -72,29 +70,44 @@ std::string layers_text(int n, int layers) {
 std::string loop_text(int n, std::int64_t rounds) {
   const std::string type = square(n), state = "(s64[], " + type + ")";
   return "HloModule loop\n"
-         "body { s = " + state + " parameter(0)\n"
+         "body { s = " +
+         state +
+         " parameter(0)\n"
          "  i = s64[] get-tuple-element(s), index=0\n"
-         "  x = " + type + " get-tuple-element(s), index=1\n"
+         "  x = " +
+         type +
+         " get-tuple-element(s), index=1\n"
          "  one = s64[] constant(1)\n"
          "  j = s64[] add(i, one)\n"
          "  tenth = f32[] constant(0.1)\n"
-         "  small = " + type + " broadcast(tenth), dimensions={}\n" +
-         layer(type, "y", "x", "x") +
-         "  ROOT t = " + state + " tuple(j, y) }\n"
-         "condition { s = " + state + " parameter(0)\n"
+         "  small = " +
+         type + " broadcast(tenth), dimensions={}\n" + layer(type, "y", "x", "x") +
+         "  ROOT t = " + state +
+         " tuple(j, y) }\n"
+         "condition { s = " +
+         state +
+         " parameter(0)\n"
          "  i = s64[] get-tuple-element(s), index=0\n"
-         "  n = s64[] constant(" + std::to_string(rounds) + ")\n"
+         "  n = s64[] constant(" +
+         std::to_string(rounds) +
+         ")\n"
          "  ROOT p = pred[] compare(i, n), direction=LT }\n"
          "ENTRY main {\n"
-         "  x = " + type + " parameter(0)\n"
+         "  x = " +
+         type +
+         " parameter(0)\n"
          "  zero = s64[] constant(0)\n"
-         "  s = " + state + " tuple(zero, x)\n"
-         "  l = " + state + " while(s), condition=condition, body=body\n"
-         "  ROOT r = " + type + " get-tuple-element(l), index=1\n}\n";
+         "  s = " +
+         state +
+         " tuple(zero, x)\n"
+         "  l = " +
+         state +
+         " while(s), condition=condition, body=body\n"
+         "  ROOT r = " +
+         type + " get-tuple-element(l), index=1\n}\n";
 }
 
-plm_status* Served::run(std::size_t input, const plm_run_options* options,
-                        Buffers& results) const {
+plm_status* Served::run(std::size_t input, const plm_run_options* options, Buffers& results) const {
   std::vector<const void*> parameters;
   std::vector<void*> into;
   for (const auto& buffer : inputs[input]) parameters.push_back(buffer.data());
@@ -124,8 +137,8 @@ Served serve(plm_context* context, const std::string& text, bool resident, std::
   options.placements = placements;
   options.placement_count = has_weights ? 2 : 1;
   plm_executable* executable = nullptr;
-  if (take(plm_executable_create(context, text.data(), text.size(), "served", &options,
-                                 &executable))
+  if (take(
+          plm_executable_create(context, text.data(), text.size(), "served", &options, &executable))
           .code != PLM_OK) {
     return made;
   }
@@ -263,8 +276,8 @@ class Stress {
     }
   }
 
-  void count(const Outcome& outcome, const plm_run_options& options,
-             const Served::Buffers& results, const Served::Buffers& expected) {
+  void count(const Outcome& outcome, const plm_run_options& options, const Served::Buffers& results,
+             const Served::Buffers& expected) {
     if (outcome.code != PLM_OK && !Served::is_untouched(results)) {
       return fail("a run that failed has written results: " + outcome.message);
     }
@@ -306,8 +319,7 @@ class Stress {
       const plm_tensor* operands[2] = {a, a};
       plm_op_attributes plain = {};
       plain.struct_size = sizeof plain;
-      const Outcome recorded =
-          take(plm_op(context_.get(), PLM_OP_DOT, operands, 2, &plain, &b, 1));
+      const Outcome recorded = take(plm_op(context_.get(), PLM_OP_DOT, operands, 2, &plain, &b, 1));
       if (recorded.code != PLM_OK) return fail(recorded.message);
       const Outcome outcome = take(plm_tensor_read(b, y.data(), y.size() * sizeof(float)));
       plm_tensor_release(a);

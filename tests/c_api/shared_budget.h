@@ -49,7 +49,8 @@ struct Served {
   // The pattern is still there.
   static bool is_untouched(const Buffers& results);
 };
-// Weights are placed in device memory where `resident`. To be called while the context has no limit.
+// Weights are placed in device memory where `resident`. To be called while the context has no
+// limit.
 Served serve(plm_context* context, const std::string& text, bool resident, std::uint64_t seed);
 
 struct StressReport {

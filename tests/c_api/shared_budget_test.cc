@@ -48,8 +48,7 @@ class SharedBudget : public ::testing::Test {
     std::vector<float> y(256);
     const void* parameters[1] = {x.data()};
     void* results[1] = {y.data()};
-    return take(
-        plm_executable_run_with(endless_.get(), parameters, 1, results, 1, options));
+    return take(plm_executable_run_with(endless_.get(), parameters, 1, results, 1, options));
   }
 
   ContextHandle context_;

@@ -18,8 +18,8 @@ namespace {
 // Values that all wait for the end, each cheap to compute again.
 std::string chain_text(int length) {
   const std::string type = "f32[32,32]";
-  std::string text = "HloModule chain, is_scheduled=true\nENTRY e {\n  v0 = " + type +
-                     " parameter(0)\n";
+  std::string text =
+      "HloModule chain, is_scheduled=true\nENTRY e {\n  v0 = " + type + " parameter(0)\n";
   const auto line = [&](const std::string& name, const std::string& operation) {
     text += "  " + name + " = " + type + " " + operation + "\n";
   };
@@ -152,8 +152,7 @@ TEST_F(PlanLadderTest, ARaisedLimitGetsThePlanThatNothingLimits) {
   budget_->set_limit(planner::kUnlimited);
   const PlanLadder::Entry entry = admit();
   EXPECT_EQ(entry.executable->plan().peak_bytes, peak_);
-  EXPECT_EQ(entry.executable->plan().predicted_seconds,
-            entry.executable->plan().unlimited_seconds);
+  EXPECT_EQ(entry.executable->plan().predicted_seconds, entry.executable->plan().unlimited_seconds);
 }
 
 TEST_F(PlanLadderTest, NoRunTakesMoreThanItsOwnLimit) {

@@ -84,7 +84,9 @@ TEST(Admission, WhatWasDrawnComesBackToTheReservationUntilItCloses) {
   const auto budget = budget_of(10);
   std::optional<Admitted> run;
   run.emplace(std::move(*budget->admission().admit(units(6), "run")));
-  { ASSERT_TRUE(run->reservation().allocate(6 * kUnit, Tag::arena, "arena").ok()); }
+  {
+    ASSERT_TRUE(run->reservation().allocate(6 * kUnit, Tag::arena, "arena").ok());
+  }
   EXPECT_EQ(budget->statistics().reserved_bytes, 6 * kUnit);
   auto result = run->reservation().allocate(2 * kUnit, Tag::outputs, "result");
   ASSERT_TRUE(result.ok());
@@ -269,8 +271,7 @@ TEST(Admission, ManyThreadsAllGetInAndLeaveNothing) {
         auto run = budget->admission().admit(units(count), "run");
         if (!run.ok()) continue;
         admitted += 1;
-        const auto block =
-            run->reservation().allocate(count * kUnit, Tag::arena, "arena");
+        const auto block = run->reservation().allocate(count * kUnit, Tag::arena, "arena");
         if (!block.ok()) admitted -= 1000000;
       }
     });

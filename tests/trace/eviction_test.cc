@@ -268,7 +268,7 @@ std::int64_t limit_that_does(std::uint32_t seed, const Reference& reference) {
 
 TEST(Eviction, SurvivesAFaultAtEveryPlace) {
   int runs = 0, raised = 0;
-  for (std::uint32_t seed = 1; seed <= 4; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 3; ++seed) {
     const Reference reference = reference_of(seed);
     const std::int64_t limit = limit_that_does(seed, reference);
     for (const Fault fault :
