@@ -54,7 +54,10 @@ class CachingCompiler final : public Compiler {
 
   Statistics statistics() const override {
     const std::lock_guard lock(mutex_);
-    return statistics_;
+    Statistics now = statistics_;
+    now.code_bytes = native_->code_bytes();
+    now.peak_code_bytes = native_->peak_code_bytes();
+    return now;
   }
 
  private:

@@ -49,6 +49,9 @@ struct Statistics {
   std::int64_t kernels_loaded = 0;    // from disk
   std::int64_t cache_hits = 0;        // in memory
   double compile_seconds = 0;         // of all threads together, loading included
+  // Machine code and its tables of the kernels that are loaded now, and the most there ever was: in
+  // host memory.
+  std::int64_t code_bytes = 0, peak_code_bytes = 0;
 };
 
 // Compiles instructions for the host CPU through LLVM ORC. Kernels are kept in memory, and on disk

@@ -9,6 +9,7 @@
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Object/ObjectFile.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
@@ -107,12 +108,47 @@ std::string identity_of(const llvm::orc::JITTargetMachineBuilder& target, const 
   return text;
 }
 
+// Bytes of an object's sections that are loaded.
+std::int64_t loaded_bytes(const std::string& object) {
+  auto file = llvm::object::ObjectFile::createObjectFile(
+      llvm::MemoryBufferRef(llvm::StringRef(object), "kernel"));
+  if (!file) {
+    llvm::consumeError(file.takeError());
+    return 0;
+  }
+  std::int64_t bytes = 0;
+  for (const llvm::object::SectionRef& section : (*file)->sections()) {
+    if (section.isText() || section.isData() || section.isBSS()) {
+      bytes += static_cast<std::int64_t>(section.getSize());
+    }
+  }
+  return bytes;
+}
+
+// What is loaded; shared with the code, which may outlive its compiler.
+struct CodeBooks {
+  std::atomic<std::int64_t> bytes{0}, peak_bytes{0};
+  void add(std::int64_t more) {
+    const std::int64_t now = bytes.fetch_add(more) + more;
+    std::int64_t peak = peak_bytes.load();
+    while (now > peak && !peak_bytes.compare_exchange_weak(peak, now)) {
+    }
+  }
+};
+
 class LinkedCode final : public NativeCode {
  public:
   LinkedCode(std::shared_ptr<llvm::orc::LLJIT> jit, llvm::orc::JITDylib& library,
-             std::vector<PhaseEntry> entries)
-      : jit_(std::move(jit)), library_(library), entries_(std::move(entries)) {}
+             std::vector<PhaseEntry> entries, std::shared_ptr<CodeBooks> books, std::int64_t bytes)
+      : jit_(std::move(jit)),
+        library_(library),
+        entries_(std::move(entries)),
+        books_(std::move(books)),
+        bytes_(bytes) {
+    books_->add(bytes_);
+  }
   ~LinkedCode() override {
+    books_->add(-bytes_);
     llvm::consumeError(jit_->getExecutionSession().removeJITDylib(library_));
   }
   PhaseEntry entry(std::size_t phase) const override { return entries_[phase]; }
@@ -121,6 +157,8 @@ class LinkedCode final : public NativeCode {
   std::shared_ptr<llvm::orc::LLJIT> jit_;
   llvm::orc::JITDylib& library_;
   std::vector<PhaseEntry> entries_;
+  const std::shared_ptr<CodeBooks> books_;
+  const std::int64_t bytes_;
 };
 
 class OrcCompiler final : public NativeCompiler {
@@ -187,10 +225,14 @@ class OrcCompiler final : public NativeCompiler {
       }
       entries.push_back(symbol->toPtr<PhaseEntry>());
     }
-    auto linked = std::make_shared<LinkedCode>(jit_, library, std::move(entries));
+    auto linked = std::make_shared<LinkedCode>(jit_, library, std::move(entries), books_,
+                                               loaded_bytes(kernel.object));
     if (error) return to_status(std::move(error), "link");
     return std::shared_ptr<const NativeCode>(std::move(linked));
   }
+
+  std::int64_t code_bytes() const override { return books_->bytes.load(); }
+  std::int64_t peak_code_bytes() const override { return books_->peak_bytes.load(); }
 
  private:
   static void optimize(llvm::Module& module, llvm::TargetMachine& target) {
@@ -232,6 +274,7 @@ class OrcCompiler final : public NativeCompiler {
   }
 
   std::shared_ptr<llvm::orc::LLJIT> jit_;
+  const std::shared_ptr<CodeBooks> books_ = std::make_shared<CodeBooks>();
   llvm::orc::JITTargetMachineBuilder target_;
   Machine machine_;
   std::string identity_;

@@ -45,6 +45,10 @@ class NativeCompiler {
   // `listing`, when not null, gets the IR, and the assembly when `assembly` is set.
   virtual Result<KernelObject> generate(KernelCode code, CodeListing* listing, bool assembly) = 0;
   virtual Result<std::shared_ptr<const NativeCode>> load(const KernelObject& kernel) = 0;
+
+  // Of all that is loaded, its sections in memory: now, and the most there ever was.
+  virtual std::int64_t code_bytes() const = 0;
+  virtual std::int64_t peak_code_bytes() const = 0;
 };
 
 }  // namespace plimsoll::jit

@@ -8,11 +8,30 @@
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/device.h"
 #include "runtime/ir/opcode.h"
+#include "runtime/memory/budget.h"
 #include "runtime/memory/tiers.h"
 #include "tools/command.h"
 
 namespace plimsoll::tools {
 namespace {
+
+const char* meaning(memory::Use use) {
+  switch (use) {
+    case memory::Use::parameters:
+      return "tensors that stay from step to step, and a run's own copies of parameters";
+    case memory::Use::activations:
+      return "results of computation: outputs, and values in a plan's arena";
+    case memory::Use::workspaces:
+      return "what kernels need beside what they read and write";
+    case memory::Use::encoded:
+      return "copies that codecs have made of values";
+    case memory::Use::staging:
+      return "copies of what comes from the host or passes on its way to another tier";
+    case memory::Use::constants:
+      return "constants of programs";
+  }
+  return "";
+}
 
 Outcome info(Output& output) {
   PLIMSOLL_CALL_FAULT(check_environment());
@@ -61,7 +80,19 @@ Outcome info(Output& output) {
                  (tiers->host_bytes > 0 ? format_bytes(tiers->host_bytes) : "none") +
                  "\n  spill file     " + spill + "\n  kernel cache   " +
                  (keeps ? format_bytes(cache.limit_bytes) + " in " + cache.folder : "off") +
-                 "\n\nenvironment variables\n";
+                 "\n\nmemory\n";
+  // What the books of a context, a run and a plan tell apart.
+  const auto use = [&](std::string name, const char* place, const char* what) {
+    output.json["memory_uses"].push_back({{"name", name}, {"place", place}, {"what", what}});
+    name.resize(13, ' ');
+    output.text += "  " + name + place + " memory: " + what + "\n";
+  };
+  for (int i = 0; i < memory::kUseCount; ++i) {
+    const auto which = static_cast<memory::Use>(i);
+    use(std::string(memory::to_string(which)), "device", meaning(which));
+  }
+  use("code", "host", "machine code of compiled kernels, under no limit");
+  output.text += "\nenvironment variables\n";
   Json variables = Json::array();
   for (const VariableInfo& variable : all_variables()) {
     const VariableText text = variable_text(variable.variable);

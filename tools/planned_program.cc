@@ -10,6 +10,7 @@
 #include "runtime/device/device.h"
 #include "runtime/executor/calibration.h"
 #include "runtime/passes/passes.h"
+#include "runtime/planner/arena_parts.h"
 #include "runtime/planner/codec.h"
 #include "runtime/planner/cost_model.h"
 
@@ -150,6 +151,7 @@ Json lossy_json(const planner::Plan& plan) {
 Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
                std::int64_t unlimited_peak_bytes) {
   const planner::BytesByCause& cause = plan.by_cause;
+  const planner::ArenaBytes arena = planner::arena_at_peak(plan);
   return {{"limit_bytes", limit_json(plan.limit_bytes)},
           {"floor_bytes", floor.bytes},
           {"floor_lower_bound_bytes", floor.lower_bound_bytes},
@@ -181,7 +183,12 @@ Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
             {"constants", cause.constants},
             {"outputs", cause.outputs},
             {"temporaries", cause.temporaries},
-            {"workspaces", cause.workspaces}}}};
+            {"workspaces", cause.workspaces}}},
+          {"arena_at_peak",
+           {{"activations", arena.activations},
+            {"workspaces", arena.workspaces},
+            {"encoded", arena.encoded},
+            {"staging", arena.staging}}}};
 }
 
 std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,

@@ -41,6 +41,7 @@ class PlannedProgram {
   std::int64_t limit_bytes() const { return options_.limit_bytes; }
   const memory::Tiers& tiers() const { return tiers_; }
   const planner::Plan& unlimited() const { return *unlimited_; }
+  jit::Compiler& compiler() const { return *compiler_; }
   // Of module(), whatever the limit.
   Result<std::shared_ptr<const planner::Plan>> plan(std::int64_t limit_bytes) const;
   // Of the form of the program that suits this limit.

@@ -88,6 +88,18 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json = plan_json(plan, *floor, planned.unlimited().peak_bytes);
   output.json["fusion"] = planned.fusion();
   output.json["measured_peak_bytes"] = measured;
+  const memory::Statistics statistics = budget->statistics();
+  std::string uses_text;
+  for (int i = 0; i < memory::kUseCount; ++i) {
+    const std::string name(memory::to_string(static_cast<memory::Use>(i)));
+    const std::int64_t bytes = statistics.peak_by_use[static_cast<std::size_t>(i)];
+    output.json["measured_peak_by_use"][name] = bytes;
+    char line[64];
+    std::snprintf(line, sizeof line, "  %-14s ", name.c_str());
+    if (bytes > 0) uses_text += line + format_bytes(bytes) + "\n";
+  }
+  const jit::Statistics code = planned.compiler().statistics();
+  output.json["code_bytes"] = code.code_bytes;
   const memory::Tiers& tiers = budget->tiers();
   const auto tier_peak = [](const memory::Tier* tier) {
     return tier == nullptr ? 0 : tier->statistics().peak_bytes;
@@ -101,7 +113,8 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json["seconds"] = seconds;
   output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
   output.text += "measured peak    " + format_bytes(measured) + " (" + std::to_string(measured) +
-                 ")\nlaunches         " + std::to_string(launches.launches) + " of " +
+                 ")\n" + uses_text + "code             " + format_bytes(code.code_bytes) +
+                 " in host memory\nlaunches         " + std::to_string(launches.launches) + " of " +
                  std::to_string(launches.kernels) + " kernels\nseconds         ";
   for (const double value : seconds) {
     char number[32];

@@ -182,6 +182,19 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
     filled.admitted_runs = runs.admitted;
     filled.waited_runs = runs.waited;
     filled.most_passed = runs.most_passed;
+    const auto used_for = [&](memory::Use use) { return s.used_by_use[static_cast<size_t>(use)]; };
+    const auto peak_for = [&](memory::Use use) { return s.peak_by_use[static_cast<size_t>(use)]; };
+    filled.used_activations = used_for(memory::Use::activations);
+    filled.used_workspaces = used_for(memory::Use::workspaces);
+    filled.used_encoded = used_for(memory::Use::encoded);
+    filled.used_all_staging = used_for(memory::Use::staging);
+    filled.peak_activations = peak_for(memory::Use::activations);
+    filled.peak_workspaces = peak_for(memory::Use::workspaces);
+    filled.peak_encoded = peak_for(memory::Use::encoded);
+    filled.peak_all_staging = peak_for(memory::Use::staging);
+    const jit::Statistics code = unwrap(context)->compiler()->statistics();
+    filled.code_bytes = code.code_bytes;
+    filled.peak_code_bytes = code.peak_code_bytes;
     return c_api::write_struct(filled, out);
   });
 }

@@ -11,6 +11,7 @@
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
+#include "runtime/planner/arena_parts.h"
 #include "runtime/planner/cache_misses.h"
 
 namespace plimsoll::executor {
@@ -26,6 +27,7 @@ struct MissedBytes {
 
 struct Executable::Impl {
   Resolution resolution;
+  memory::ArenaParts arena_parts;
   std::vector<int> output_parameter;                   // per result leaf
   std::vector<planner::ParameterResidency> residency;  // per parameter leaf
   std::atomic<bool> profiling{false};
@@ -175,6 +177,8 @@ Result<std::shared_ptr<const Executable>> Executable::create(
   Impl& impl = *executable->impl_;
   PLIMSOLL_ASSIGN_OR_RETURN(impl.resolution, resolve(*executable->program_, *executable->plan_));
   impl.residency = std::move(residency);
+  const planner::ArenaBytes arena = planner::arena_at_peak(*executable->plan_);
+  impl.arena_parts = {arena.workspaces, arena.encoded, arena.staging};
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string launches, choice_variable(Variable::launches));
   impl.joint_launches = launches == "joint";
   for (const planner::BufferId id : executable->plan_->results) {
@@ -205,16 +209,18 @@ int Executable::output_parameter(int leaf) const {
 Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments,
                        const RunOptions& options) const {
   const std::string& name = plan_->computation->name();
-  const auto allocate = [&](std::int64_t bytes, memory::Tag tag, const std::string& what) {
-    return options.admitted == nullptr ? budget.allocate(bytes, tag, what)
-                                       : options.admitted->reservation().allocate(bytes, tag, what);
+  const auto allocate = [&](std::int64_t bytes, memory::Tag tag, const std::string& what,
+                            const memory::ArenaParts& parts = {}) {
+    return options.admitted == nullptr
+               ? budget.allocate(bytes, tag, what, parts)
+               : options.admitted->reservation().allocate(bytes, tag, what, parts);
   };
   PLIMSOLL_ASSIGN_OR_RETURN(
       const memory::Allocation constants,
       allocate(impl_->resolution.constant_bytes, memory::Tag::constants, "constants of " + name));
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      const memory::Allocation arena,
-      allocate(plan_->arena_bytes, memory::Tag::arena, "temporaries of " + name));
+  PLIMSOLL_ASSIGN_OR_RETURN(const memory::Allocation arena,
+                            allocate(plan_->arena_bytes, memory::Tag::arena,
+                                     "temporaries of " + name, impl_->arena_parts));
   PLIMSOLL_ASSIGN_OR_RETURN(const TierBlocks blocks, take_blocks(budget.tiers(), *plan_));
   if (options.admitted != nullptr) options.admitted->have_taken_tiers();
   auto* constant_base = static_cast<std::byte*>(constants.data());

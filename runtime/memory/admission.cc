@@ -79,6 +79,7 @@ bool Admission::try_ticket(Ticket& ticket) noexcept {
       return false;
     }
     ticket.need = offer.need;
+    ticket.was_asked = true;
     if (offer.kind == Offer::Kind::none) {
       const std::int64_t idle = budget_.available_when_idle();
       const bool nobody_runs = statistics_.running == 0;
@@ -163,11 +164,13 @@ Status Admission::shortage(const Ticket& ticket, std::string_view what) {
     message += "needs at least " + text(need) + " bytes of the limit of " + text(ticket.limit) +
                ", of which what does not end by itself holds " + text(held) +
                " (raise the memory limit or release tensors)";
-  } else if (!ticket.may_wait) {
+  } else if (!ticket.may_wait && ticket.was_asked) {
     numbers.floor_bytes = ticket.taken + need;
     message += "needs at least " + text(need) + " bytes of the limit of " + text(ticket.limit) +
                ", of which " + text(ticket.taken) +
-               " are in use, or others that wait come first (wait, or raise the memory limit)";
+               " are in use or reserved (wait, or raise the memory limit)";
+  } else if (!ticket.may_wait) {
+    message += "others wait for room, and come first (wait, or raise the memory limit)";
   } else {
     message += "no plan for what is left of host memory and disk";
   }

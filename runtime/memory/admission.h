@@ -119,8 +119,9 @@ class Admission {
     bool may_wait = true;
     State state = State::waiting;
     bool wants_preparing = false, preparing = false;
-    Room room;  // to prepare for
-    Room need;  // reserved, or refused
+    bool was_asked = false;  // what it needs: those behind one that nobody passes are not
+    Room room;               // to prepare for
+    Room need;               // reserved, or refused
     // When it was refused; `idle`: available if all that run had ended.
     std::int64_t limit = 0, taken = 0, idle = 0;
     Admitted entry;

@@ -31,6 +31,24 @@ std::string_view to_string(Tag tag) {
   return "?";
 }
 
+std::string_view to_string(Use use) {
+  switch (use) {
+    case Use::parameters:
+      return "parameters";
+    case Use::activations:
+      return "activations";
+    case Use::workspaces:
+      return "workspaces";
+    case Use::encoded:
+      return "encoded";
+    case Use::staging:
+      return "staging";
+    case Use::constants:
+      return "constants";
+  }
+  return "?";
+}
+
 Allocation::Allocation(Allocation&& other) noexcept { *this = std::move(other); }
 
 Allocation& Allocation::operator=(Allocation&& other) noexcept {
@@ -41,6 +59,7 @@ Allocation& Allocation::operator=(Allocation&& other) noexcept {
   data_ = std::exchange(other.data_, nullptr);
   bytes_ = std::exchange(other.bytes_, 0);
   tag_ = other.tag_;
+  parts_ = other.parts_;
   return *this;
 }
 
@@ -48,15 +67,15 @@ Allocation::~Allocation() { give_back(); }
 
 void Allocation::give_back() {
   if (budget_ == nullptr) return;
-  const bool more = budget_->release(data_, bytes_, tag_, drawn_from_.get());
+  const bool more = budget_->release(*this);
   if (more) budget_->admission().room_changed();
 }
 
 void Allocation::retag(Tag tag) {
   if (budget_ == nullptr || tag == tag_) return;
   const std::lock_guard lock(budget_->mutex_);
-  budget_->statistics_.used_by_tag[static_cast<std::size_t>(tag_)] -= bytes_;
-  budget_->statistics_.used_by_tag[static_cast<std::size_t>(tag)] += bytes_;
+  budget_->book(bytes_, tag_, parts_, -1);
+  budget_->book(bytes_, tag, parts_, 1);
   tag_ = tag;
 }
 
@@ -71,8 +90,9 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
   return *this;
 }
 
-Result<Allocation> Reservation::allocate(std::int64_t bytes, Tag tag, std::string_view what) {
-  return budget_->allocate(bytes, tag, what, state_);
+Result<Allocation> Reservation::allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                                         const ArenaParts& parts) {
+  return budget_->allocate(bytes, tag, what, parts, state_);
 }
 
 void Reservation::close() {
@@ -137,11 +157,36 @@ Result<void*> Budget::take_block(std::int64_t bytes) {
   return allocated;
 }
 
-Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what) {
-  return allocate(bytes, tag, what, nullptr);
+Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                                    const ArenaParts& parts) {
+  return allocate(bytes, tag, what, parts, nullptr);
+}
+
+void Budget::book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign) {
+  statistics_.used_by_tag[static_cast<std::size_t>(tag)] += sign * bytes;
+  const auto add = [&](Use use, std::int64_t part) {
+    statistics_.used_by_use[static_cast<std::size_t>(use)] += sign * part;
+  };
+  switch (tag) {
+    case Tag::parameters:
+      return add(Use::parameters, bytes);
+    case Tag::constants:
+      return add(Use::constants, bytes);
+    case Tag::outputs:
+      return add(Use::activations, bytes);
+    case Tag::staging:
+      return add(Use::staging, bytes);
+    case Tag::arena:
+      break;
+  }
+  add(Use::workspaces, parts.workspaces);
+  add(Use::encoded, parts.encoded);
+  add(Use::staging, parts.staging);
+  add(Use::activations, bytes - parts.workspaces - parts.encoded - parts.staging);
 }
 
 Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                                    const ArenaParts& parts,
                                     const std::shared_ptr<Reservation::State>& from) {
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
@@ -166,11 +211,12 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
     statistics_.reserved_bytes -= rounded;
   }
   statistics_.used_bytes += rounded;
-  statistics_.used_by_tag[static_cast<std::size_t>(tag)] += rounded;
+  book(rounded, tag, parts, 1);
   ++statistics_.allocations;
   if (statistics_.used_bytes > statistics_.peak_bytes) {
     statistics_.peak_bytes = statistics_.used_bytes;
     statistics_.peak_by_tag = statistics_.used_by_tag;
+    statistics_.peak_by_use = statistics_.used_by_use;
   }
   Allocation allocation;
   allocation.budget_ = shared_from_this();
@@ -178,13 +224,17 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
   allocation.data_ = data.value();
   allocation.bytes_ = rounded;
   allocation.tag_ = tag;
+  allocation.parts_ = parts;
   return allocation;
 }
 
-bool Budget::release(void* data, std::int64_t bytes, Tag tag, Reservation::State* drawn_from) {
+bool Budget::release(const Allocation& allocation) {
+  void* const data = allocation.data_;
+  const std::int64_t bytes = allocation.bytes_;
+  Reservation::State* const drawn_from = allocation.drawn_from_.get();
   const std::lock_guard lock(mutex_);
   statistics_.used_bytes -= bytes;
-  statistics_.used_by_tag[static_cast<std::size_t>(tag)] -= bytes;
+  book(bytes, allocation.tag_, allocation.parts_, -1);
   const bool stays_reserved = drawn_from != nullptr && drawn_from->open;
   if (stays_reserved) {
     drawn_from->left += bytes;
@@ -232,6 +282,7 @@ void Budget::reset_peak() {
   const std::lock_guard lock(mutex_);
   statistics_.peak_bytes = statistics_.used_bytes;
   statistics_.peak_by_tag = statistics_.used_by_tag;
+  statistics_.peak_by_use = statistics_.used_by_use;
 }
 
 void Budget::set_limit(std::int64_t limit_bytes) {

@@ -20,6 +20,23 @@ enum class Tag : std::uint8_t { parameters, constants, outputs, arena, staging }
 inline constexpr int kTagCount = 5;
 std::string_view to_string(Tag tag);
 
+// The same with arenas taken apart.
+enum class Use : std::uint8_t {
+  parameters,
+  activations,  // results of computation: outputs, and the values in arenas
+  workspaces,   // of kernels
+  encoded,      // copies that codecs have made
+  staging,      // copies of what comes from the host, or passes on its way to another tier
+  constants,
+};
+inline constexpr int kUseCount = 6;
+std::string_view to_string(Use use);
+
+// What an arena holds at the peak of its plan, beside activations, which have the rest.
+struct ArenaParts {
+  std::int64_t workspaces = 0, encoded = 0, staging = 0;
+};
+
 struct Statistics {
   std::int64_t limit_bytes = 0;
   std::int64_t used_bytes = 0;
@@ -28,7 +45,8 @@ struct Statistics {
   std::int64_t reserved_bytes = 0;  // for runs that were let in, not drawn (yet); not in used_bytes
   std::int64_t peak_bytes = 0;      // high-water mark of used_bytes since creation or reset_peak
   std::array<std::int64_t, kTagCount> used_by_tag{};
-  std::array<std::int64_t, kTagCount> peak_by_tag{};  // at the moment of the peak
+  std::array<std::int64_t, kTagCount> peak_by_tag{};                 // at the moment of the peak
+  std::array<std::int64_t, kUseCount> used_by_use{}, peak_by_use{};  // the same bytes
   std::int64_t allocations = 0;
 };
 
@@ -50,7 +68,8 @@ class Reservation {
 
   // As Budget::allocate, but never for want of room under the limit. INTERNAL when it is more than
   // is left.
-  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what);
+  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                              const ArenaParts& parts = {});
   // What is left becomes free.
   void close();
   const std::shared_ptr<Budget>& budget() const { return budget_; }
@@ -87,6 +106,7 @@ class Allocation {
   void* data_ = nullptr;
   std::int64_t bytes_ = 0;
   Tag tag_ = Tag::arena;
+  ArenaParts parts_;
 };
 
 // The load line: gives out device memory and never more than the limit. Thread-safe.
@@ -98,8 +118,10 @@ class Budget : public std::enable_shared_from_this<Budget> {
 
   // RESOURCE_EXHAUSTED (with numbers) when it would pass the limit; nothing is given out then.
   // Bytes are rounded up to device::kBufferAlignment. Zero bytes are allowed and give a valid
-  // pointer.
-  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what);
+  // pointer. An arena is one allocation: for as long as it is there it is booked as `parts` says,
+  // whatever it holds at the moment.
+  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                              const ArenaParts& parts = {});
 
   // Books the bytes for what will be drawn from `into`, which holds none yet, if they are
   // available. Throws nothing.
@@ -130,11 +152,13 @@ class Budget : public std::enable_shared_from_this<Budget> {
   friend class Reservation;
   Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes, Tiers tiers);
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                              const ArenaParts& parts,
                               const std::shared_ptr<Reservation::State>& from);
+  void book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign);
   Status refusal(std::int64_t bytes, std::string_view what) const;
   Result<void*> take_block(std::int64_t bytes);
   // Returns whether there is more room now.
-  bool release(void* data, std::int64_t bytes, Tag tag, Reservation::State* drawn_from);
+  bool release(const Allocation& allocation);
   void close(Reservation::State& reservation);
 
   const std::shared_ptr<device::Device> device_;

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <string>
 
+#include "runtime/planner/arena_parts.h"
 #include "runtime/trace/context.h"
 
 namespace plimsoll::trace {
@@ -63,6 +64,28 @@ Fields& add_limit(Fields& fields, std::string_view name, std::int64_t limit) {
   return fields.add(name, limit);
 }
 
+std::string uses_json(const std::array<std::int64_t, memory::kUseCount>& bytes) {
+  Fields fields;
+  for (int use = 0; use < memory::kUseCount; ++use) {
+    fields.add(memory::to_string(static_cast<memory::Use>(use)),
+               bytes[static_cast<std::size_t>(use)]);
+  }
+  return fields.object();
+}
+
+std::string memory_json(const Context& context) {
+  const memory::Statistics now = context.budget()->statistics();
+  const jit::Statistics code = context.compiler()->statistics();
+  return Fields()
+      .add("used_bytes", now.used_bytes)
+      .add("peak_bytes", now.peak_bytes)
+      .text("used", uses_json(now.used_by_use))
+      .text("peak", uses_json(now.peak_by_use))
+      .add("code_bytes", code.code_bytes)
+      .add("peak_code_bytes", code.peak_code_bytes)
+      .object();
+}
+
 std::string kernels_json(const executor::Executable& executable) {
   std::string out = "[";
   for (const executor::ProfileEntry& entry : executable.profile()) {
@@ -112,6 +135,13 @@ std::string plan_json_fields(const planner::Plan& plan) {
                               .add("temporaries", plan.by_cause.temporaries)
                               .add("workspaces", plan.by_cause.workspaces)
                               .object());
+  const planner::ArenaBytes arena = planner::arena_at_peak(plan);
+  fields.text("arena_at_peak", Fields()
+                                   .add("activations", arena.activations)
+                                   .add("workspaces", arena.workspaces)
+                                   .add("encoded", arena.encoded)
+                                   .add("staging", arena.staging)
+                                   .object());
   return fields.str();
 }
 
@@ -143,6 +173,7 @@ std::string report_json(const Context& context) {
   fields.add("cuts", context.counts().cuts)
       .add("cache_hits", context.counts().hits)
       .add("cache_misses", context.counts().misses);
+  fields.text("memory", memory_json(context));
   const memory::EvictionStatistics& evictions = context.evictions();
   fields.add("segments", cut.segments)
       .text("evictions", Fields()

@@ -234,6 +234,40 @@ TEST_F(SharedBudget, AFailedAllocationLeavesNothingBehind) {
   EXPECT_EQ(failures, 5);
 }
 
+TEST_F(SharedBudget, TheBooksAddUpNowAndAtThePeak) {
+  set_limit((layers_.floor_bytes + layers_.peak_bytes) / 2);
+  plm_context_reset_peak(context_.get());
+  Served::Buffers results;
+  EXPECT_EQ(take(layers_.run(0, nullptr, results)).code, PLM_OK);
+  const auto sum_of_peak = [](const plm_memory_statistics& m) {
+    return m.peak_parameters + m.peak_constants + m.peak_activations + m.peak_workspaces +
+           m.peak_encoded + m.peak_all_staging;
+  };
+  plm_memory_statistics now = memory();
+  EXPECT_GT(now.peak_bytes, 0);
+  EXPECT_EQ(sum_of_peak(now), now.peak_bytes);
+  EXPECT_GT(now.peak_activations, 0);
+  EXPECT_EQ(now.peak_parameters + now.peak_constants + now.peak_outputs + now.peak_arena +
+                now.peak_staging,
+            now.peak_bytes);
+  EXPECT_GT(now.code_bytes, 0);
+  EXPECT_GE(now.peak_code_bytes, now.code_bytes);
+  const float one = 1;
+  plm_tensor* tensor = nullptr;
+  ASSERT_EQ(take(plm_tensor_from_host(context_.get(), PLM_F32, nullptr, 0, &one, &tensor)).code,
+            PLM_OK);
+  ASSERT_EQ(take(plm_eval(context_.get(), &tensor, 1)).code, PLM_OK);
+  plm_context_reset_peak(context_.get());
+  now = memory();
+  EXPECT_EQ(now.used_parameters + now.used_constants + now.used_activations + now.used_workspaces +
+                now.used_encoded + now.used_all_staging,
+            now.used_bytes);
+  EXPECT_EQ(now.used_parameters, now.used_bytes);
+  EXPECT_EQ(now.peak_bytes, now.used_bytes);
+  EXPECT_EQ(sum_of_peak(now), now.peak_bytes);
+  plm_tensor_release(tensor);
+}
+
 TEST_F(SharedBudget, ManyThreadsUnderAChangingLimit) {
   const StressReport report = stress(16, 0.4, 7);
   EXPECT_EQ(report.broken, "");

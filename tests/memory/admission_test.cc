@@ -213,6 +213,9 @@ TEST(Admission, SmallRunsPassALargeOneAtMostSoOften) {
   }
   EXPECT_EQ(let_in_before, 2 + Admission::kMostPasses);
   EXPECT_FALSE(large.done());
+  // One that may not wait is told so, though there is room.
+  EXPECT_EQ(budget->admission().admit(units(1), "impatient", {}, false).status().code(),
+            StatusCode::resource_exhausted);
   // Only what was let in before it has to end.
   while (small.size() > 1) {
     small.front()->leave();

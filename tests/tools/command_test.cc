@@ -51,6 +51,11 @@ TEST(Command, InfoShowsVariablesWithTheirOrigin) {
     }
   }
   EXPECT_EQ(seen, 2);
+  // Every use of memory, and where its bytes are.
+  ASSERT_EQ(info["memory_uses"].size(), 7U);
+  EXPECT_EQ(info["memory_uses"][1]["name"], "activations");
+  EXPECT_EQ(info["memory_uses"][6]["name"], "code");
+  EXPECT_EQ(info["memory_uses"][6]["place"], "host");
 }
 
 TEST(Command, RefusesBadSizesByNameAndGrammar) {
@@ -354,6 +359,10 @@ TEST(Run, GivesTheSameBitsAtEveryLimit) {
     ASSERT_TRUE(limited.contains("outputs")) << limited;
     EXPECT_EQ(limited["outputs"], unlimited["outputs"]) << limit;
     EXPECT_LE(limited["measured_peak_bytes"], limited["limit_bytes"]);
+    std::int64_t by_use = 0;
+    for (const json& bytes : limited["measured_peak_by_use"]) by_use += bytes.get<std::int64_t>();
+    EXPECT_EQ(by_use, limited["measured_peak_bytes"]);
+    EXPECT_GT(limited["code_bytes"], 0);
     EXPECT_GT(limited["steps"]["recompute"], 0);
     EXPECT_EQ(limited["seconds"].size(), 2u);
   }

@@ -71,6 +71,13 @@ struct MemoryStatistics {
   // Of the host memory and the disk that values are swapped to.
   std::int64_t host_peak_bytes = 0, disk_peak_bytes = 0;
   std::int64_t swapped_out_bytes = 0, swapped_in_bytes = 0;  // since the context was made
+  // What the device's bytes are for (plm_memory_statistics): their sum is used_bytes, peak_bytes.
+  struct ByUse {
+    std::int64_t parameters = 0, constants = 0, activations = 0, workspaces = 0, encoded = 0,
+                 staging = 0;
+  };
+  ByUse used, peak;
+  std::int64_t code_bytes = 0, peak_code_bytes = 0;  // of compiled kernels, in host memory
 };
 
 struct MemoryNeeds {
@@ -131,6 +138,12 @@ class Context {
     result.disk_peak_bytes = c.disk_peak_bytes;
     result.swapped_out_bytes = c.swapped_out_bytes;
     result.swapped_in_bytes = c.swapped_in_bytes;
+    result.used = {c.used_parameters, c.used_constants, c.used_activations,
+                   c.used_workspaces, c.used_encoded,   c.used_all_staging};
+    result.peak = {c.peak_parameters, c.peak_constants, c.peak_activations,
+                   c.peak_workspaces, c.peak_encoded,   c.peak_all_staging};
+    result.code_bytes = c.code_bytes;
+    result.peak_code_bytes = c.peak_code_bytes;
     return result;
   }
   void reset_peak() { plm_context_reset_peak(handle()); }

@@ -312,6 +312,16 @@ typedef struct plm_memory_statistics {
   // Since the context was made: runs that were let in, that had to wait before, and the most
   // younger ones that were let in before one that waited.
   int64_t admitted_runs, waited_runs, most_passed;
+  // used_bytes again, with arenas taken apart by what their plans hold at their own peaks: the sum
+  // of used_parameters, used_constants and these. Activations: outputs and values in arenas.
+  // Encoded: copies that codecs have made. All_staging: used_staging, and what arenas hold of
+  // uploaded parameters and of what passes on its way to another tier.
+  int64_t used_activations, used_workspaces, used_encoded, used_all_staging;
+  // The same at the moment of the peak.
+  int64_t peak_activations, peak_workspaces, peak_encoded, peak_all_staging;
+  // Machine code of compiled kernels, now and at most: on the CPU device in host memory, in no sum
+  // above and under no limit.
+  int64_t code_bytes, peak_code_bytes;
 } plm_memory_statistics;
 
 // Any thread. Fills the first `struct_size` bytes.
@@ -326,14 +336,16 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // host_bytes, disk_bytes,
 // predicted_seconds, unlimited_seconds, lower_bound_seconds, planning_seconds, compile_seconds,
 // step_seconds, recomputed_bytes, policy, steps{compute,recompute,...}, by_cause{parameters,...},
-// launched_kernels, launches (small kernels share them; loop bodies counted once), ops, parameters,
-// outputs, cache ("hit" | "miss"), miss_reason, cuts, cache_hits, cache_misses, segments (programs
-// the cut was run as where its inputs did not fit at once, else 0), evictions{evicted, stored,
-// loaded, recomputed, recompute_seconds} (tensors of earlier cuts given up, of these copied to
-// another tier, and brought back, so far); with profiling on, also kernels[{name, origin, launches,
-// recomputes, seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers,
-// `seconds` is what the run waited). Waits for what runs. The text lives until the next call with
-// this context.
+// arena_at_peak{activations,workspaces,encoded,staging},
+// memory{used_bytes,peak_bytes,used{parameters,activations,...},peak{...},code_bytes,
+// peak_code_bytes} (of the context, as plm_context_memory says), launched_kernels, launches (small
+// kernels share them; loop bodies counted once), ops, parameters, outputs, cache ("hit" | "miss"),
+// miss_reason, cuts, cache_hits, cache_misses, segments (programs the cut was run as where its
+// inputs did not fit at once, else 0), evictions{evicted, stored, loaded, recomputed,
+// recompute_seconds} (tensors of earlier cuts given up, of these copied to another tier, and
+// brought back, so far); with profiling on, also kernels[{name, origin, launches, recomputes,
+// seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers, `seconds` is
+// what the run waited). Waits for what runs. The text lives until the next call with this context.
 PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
 // Profiling reads the clock around every step of a plan. Off by default.
 PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/planner/plan.h"
+
+namespace plimsoll::planner {
+
+// What the arena of a plan holds at the step where most of it is in use, by what each buffer was
+// made for; a callee's arena by what that holds at its own peak. The sum is Plan::arena_bytes.
+struct ArenaBytes {
+  std::int64_t activations = 0;  // values of steps; and the holes between buffers
+  std::int64_t workspaces = 0;   // of kernels
+  std::int64_t encoded = 0;      // what codecs have made of values
+  std::int64_t staging = 0;      // uploaded parameters; windows of stacks that lie on other tiers
+};
+ArenaBytes arena_at_peak(const Plan& plan);
+
+}  // namespace plimsoll::planner
