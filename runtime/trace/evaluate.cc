@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a Context runs what it has recorded.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -157,7 +158,9 @@ Result<PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram& program
     if (!plan.ok()) return plan.status();
   }
   const planner::Plan& found = plan->executable->plan();
-  if (found.predicted_seconds > found.unlimited_seconds) {
+  // Planning takes time: not where nothing could go.
+  const bool more_could_go = std::isfinite(live.price_of_room(limit - live.used_bytes() + 1));
+  if (found.predicted_seconds > found.unlimited_seconds && more_could_go) {
     const auto roomy = plan_for(limit);
     if (roomy.ok() &&
         roomy->executable->plan().predicted_seconds + live.price_of_room(beside(*roomy)) <
