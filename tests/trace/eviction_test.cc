@@ -259,11 +259,12 @@ bool inject(Lab& lab, Fault fault, std::int64_t n) {
 
 // A tight limit under which the program runs with a host tier.
 std::int64_t limit_that_does(std::uint32_t seed, const Reference& reference) {
-  for (int percent = 50;; percent += 5) {
+  for (int percent = 50; percent < 100; percent += 5) {
     const std::int64_t limit = reference.peak_bytes * percent / 100;
     Lab lab(with_host(limit, reference.peak_bytes));
     if (RandomEager(seed).run(lab, kNeverAgain)) return limit;
   }
+  return reference.peak_bytes;
 }
 
 TEST(Eviction, SurvivesAFaultAtEveryPlace) {
