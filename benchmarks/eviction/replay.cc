@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "runtime/memory/evictor.h"
 #include "runtime/memory/lineage.h"
@@ -17,14 +18,18 @@ using memory::Lineage;
 
 namespace {
 
-constexpr std::string_view kDefault = "default";
+constexpr std::string_view kDefault = "default", kContiguous = "contiguous",
+                           kScattered = "scattered";
 constexpr double kNanosecond = 1e-9;
 
 Result<std::unique_ptr<memory::OnlineEvictor>> make_evictor(Lineage& lineage, std::int64_t limit,
                                                             std::string_view policy) {
   std::unique_ptr<memory::OnlineEvictor> evictor;
-  if (policy == kDefault) {
-    evictor = std::make_unique<memory::Evictor>(lineage, limit);
+  if (policy == kDefault || policy == kContiguous || policy == kScattered) {
+    auto made = std::make_unique<memory::Evictor>(lineage, limit);
+    if (policy == kContiguous) made->use_range(memory::Evictor::Holes::windows);
+    if (policy == kScattered) made->use_range(memory::Evictor::Holes::scattered);
+    evictor = std::move(made);
   } else if (const auto heuristic = memory::parse_heuristic(policy)) {
     evictor = std::make_unique<memory::PublishedEvictor>(lineage, limit, *heuristic);
   } else {
@@ -70,7 +75,7 @@ Status run_events(const RecordedLog& log, Lineage& lineage, memory::OnlineEvicto
 }  // namespace
 
 std::vector<std::string_view> policy_names() {
-  std::vector<std::string_view> names{kDefault};
+  std::vector<std::string_view> names{kDefault, kContiguous, kScattered};
   for (const Heuristic heuristic :
        {Heuristic::dtr, Heuristic::dtr_eq, Heuristic::dtr_local, Heuristic::msps, Heuristic::lru,
         Heuristic::size, Heuristic::random}) {

@@ -21,7 +21,8 @@ struct Replay {
   double overhead() const { return 100 * recompute_seconds / base_seconds; }
 };
 
-// "default", then the published heuristics (memory/published_evictor.h).
+// "default"; "contiguous" and "scattered", the same on a device that gives out one range of
+// addresses (memory/evictor.h); then the published heuristics (memory/published_evictor.h).
 std::vector<std::string_view> policy_names();
 
 // Runs an evictor on a device that only keeps the books: what is gone is computed again, nothing is

@@ -257,9 +257,10 @@ Result<Admitted> Admission::admit(const Room& need, std::string_view what, const
   return admit(applicant, what, stop, may_wait);
 }
 
-Result<Allocation> Admission::allocate(std::int64_t bytes, Tag tag, std::string_view what) {
+Result<Allocation> Admission::allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                                       const ArenaParts& parts) {
   PLIMSOLL_ASSIGN_OR_RETURN(Admitted room, admit({aligned_bytes(bytes), 0, 0}, what));
-  return room.reservation().allocate(bytes, tag, what);
+  return room.reservation().allocate(bytes, tag, what, parts);
 }
 
 AdmissionStatistics Admission::statistics() const {

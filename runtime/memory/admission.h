@@ -103,7 +103,8 @@ class Admission {
                          bool may_wait = true);
 
   // As Budget::allocate, but waits for runs to end where that makes room.
-  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what);
+  Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
+                              const ArenaParts& parts = {});
 
   AdmissionStatistics statistics() const;
 

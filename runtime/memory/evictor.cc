@@ -26,15 +26,21 @@ Status exhausted(std::string message) {
 
 }  // namespace
 
+void Evictor::drop(StorageId id) {
+  lineage_.drop(id);
+  if (range_ != nullptr) range_->give_back(id);
+}
+
 void Evictor::give_up(StorageId id) {
   leave(id);
   const Cost cost = cost_to_bring_back(id);
-  if (cost.copy < cost.run_again) {
+  if (cost.by_copy()) {
     sink_->store(id);
-    lineage_.set_stored(id, true);
+    lineage_.set_stored(id, cost.kept_bytes);
     ++statistics_.stores;
+    statistics_.encodes += cost.kept_bytes > 0;
   }
-  lineage_.drop(id);
+  drop(id);
   ++statistics_.evictions;
   if (sink_ != nullptr) sink_->drop(id);
 }
@@ -46,6 +52,11 @@ Status Evictor::make_room(std::int64_t bytes) {
     if (victim < 0) victim = pick_awaited();
     if (victim < 0 && sink_ != nullptr && !std::exchange(entered, true)) {
       enter_all();
+      continue;
+    }
+    if (victim < 0 && sink_ != nullptr && (victim = pick_copy()) >= 0) {
+      lineage_.set_unstored(victim);
+      sink_->discard_copy(victim);
       continue;
     }
     if (victim < 0) {
@@ -141,7 +152,7 @@ Status Evictor::restore(std::span<const TensorId> tensors) {
 Status Evictor::load(StorageId id) {
   PLIMSOLL_RETURN_IF_ERROR(make_room(lineage_.storage(id).bytes));
   lineage_.load(id);
-  lineage_.set_stored(id, false);
+  lineage_.set_unstored(id);
   ++statistics_.loads;
   sink_->load(id);
   enter(id);
@@ -202,6 +213,7 @@ Status Evictor::execute(OperationId id, bool again) {
   Status status = make_room_for(id, again);
   if (status.ok()) {
     lineage_.ran(id);
+    if (range_ != nullptr) leave_spare(id);
     if (again) {
       if (sink_ != nullptr) sink_->run_again(id);
       if (++runs_ > most_runs()) status = pushes_itself_out();
@@ -230,6 +242,7 @@ Status Evictor::execute(OperationId id, bool again) {
 }
 
 Status Evictor::make_room_for(OperationId id, bool again) {
+  if (range_ != nullptr) return place_outputs(id);
   const Lineage::Operation& operation = lineage_.operation(id);
   Status status = make_room(operation.bytes + operation.workspace_bytes);
   if (status.ok() || !again || sink_ == nullptr) return status;
@@ -265,7 +278,7 @@ void Evictor::release(TensorId id) {
     return;
   }
   leave(storage);
-  lineage_.drop(storage);
+  drop(storage);
   if (sink_ != nullptr) sink_->drop(storage);
 }
 

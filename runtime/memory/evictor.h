@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "runtime/memory/address_range.h"
 #include "runtime/memory/online_evictor.h"
 
 namespace plimsoll::memory {
@@ -25,11 +28,14 @@ class EvictionSink {
 
   struct StorePrice {
     double store_seconds = std::numeric_limits<double>::infinity(), load_seconds = 0;
+    std::int64_t kept_bytes = 0;  // of device memory that the copy takes
   };
-  // What it takes to keep that many bytes elsewhere and to get them back; infinite where there is
-  // no room.
-  virtual StorePrice store_price(std::int64_t) const { return {}; }
-  // Copies the storage elsewhere; its `drop` comes next.
+  // What it takes to keep a copy of the storage, of that many bytes, and to get it back; infinite
+  // where there is no room.
+  virtual StorePrice store_price(StorageId, std::int64_t) const { return {}; }
+  // What it takes to get the copy back that there is.
+  virtual double load_seconds(StorageId) const { return 0; }
+  // Makes the copy that store_price() had in mind; the storage's `drop` comes next.
   virtual void store(StorageId) {}
   // Copies it back, and gives up the copy.
   virtual void load(StorageId) {}
@@ -47,8 +53,8 @@ class EvictionSink {
 // stalest few of each queue are looked at: what an eviction takes does not grow with their number.
 // What is to be brought back is collected whole, with all that it needs, and run in the order it
 // was recorded in; of what that still needs, only the one needed last goes, and only if nothing
-// else is left. Where the sink can store bytes elsewhere, what is cheaper now is done: to drop and
-// run again, or to store and load. Sources can only be stored.
+// else is left. Where the sink can keep copies, elsewhere or in fewer bytes, what is cheaper now is
+// done: to drop and run again, or to store and load. Sources can only be stored.
 class Evictor : public OnlineEvictor {
  public:
   // `lineage` and `sink` (may be null) must outlive it.
@@ -78,6 +84,14 @@ class Evictor : public OnlineEvictor {
   // The storage is resident and one of these.
   bool is_fixed(StorageId id);
   void set_limit(std::int64_t limit_bytes) { limit_bytes_ = limit_bytes; }
+  // For devices that give out one range of addresses, as large as the limit, in which nothing
+  // moves: room is room side by side. `windows`: what goes are neighbours; `scattered`: as without
+  // a range, until there is a hole that is large enough by chance. Precondition: nothing is there
+  // yet, the limit stays, the sink keeps no copies. Each request that finds no hole looks at all
+  // blocks.
+  enum class Holes : std::uint8_t { windows, scattered };
+  void use_range(Holes holes);
+  const AddressRange* range() const { return range_.get(); }  // null without
   std::int64_t limit() const { return limit_bytes_; }
 
   // For callers that run operations themselves: brings the tensors back and keeps them there until
@@ -100,10 +114,8 @@ class Evictor : public OnlineEvictor {
   // They are overwritten now: the tensor, whose handles stay, is gone for good. Held once by the
   // caller, which lets it go by this.
   void consume(TensorId id);
-  // Where storing has failed: the bytes are still there.
-  void take_back(StorageId id);
-  // Where loading has failed: the bytes are lost. False if nothing can make them again.
-  bool lose(StorageId id);
+  // What has become of the storage after something has failed.
+  void put_right(StorageId id, bool resident, bool stored, std::int64_t kept_bytes);
 
  private:
   // Where a storage stands in the queues.
@@ -122,15 +134,34 @@ class Evictor : public OnlineEvictor {
     std::size_t next = 0;
   };
   static constexpr int kQueues = 256;
+  // How much the time since its last use makes a storage dispensable; chosen on the recorded steps
+  // of benchmarks/eviction.
+  static constexpr double kStalenessExponent = 0.35;
+  static constexpr double kLeastIdleSeconds = 1e-9;
   // Of what a storage needs that is gone, so much is looked at: beyond, its cost is a lower bound.
   static constexpr int kMostVisited = 64;
 
-  // Time to bring a storage back, by either way.
+  // Time to bring a storage back, by either way, and the bytes that are free until then.
   struct Cost {
     double run_again = 0, copy = 0;
-    double least() const { return std::min(run_again, copy); }
+    std::int64_t bytes = 0, kept_bytes = 0;
+    double of_copy() const { return copy / static_cast<double>(bytes - kept_bytes); }
+    double per_byte() const { return std::min(run_again / static_cast<double>(bytes), of_copy()); }
+    bool by_copy() const { return of_copy() < run_again / static_cast<double>(bytes); }
+    double seconds() const { return by_copy() ? copy : run_again; }
+    std::int64_t freed_bytes() const { return by_copy() ? bytes - kept_bytes : bytes; }
+    bool is_finite() const { return std::isfinite(run_again) || std::isfinite(copy); }
   };
 
+  // Time of a storage's idleness, as it weighs.
+  double staleness(StorageId id) const;
+  bool clear_window(std::int64_t bytes, bool awaited);
+  bool give_up_any();
+  Status take(AddressRange::Owner owner, std::int64_t bytes, AddressRange::End end);
+  AddressRange::End end_for(OperationId id, StorageId storage);
+  Status place_outputs(OperationId id);
+  void leave_spare(OperationId id);
+  void drop(StorageId id);
   std::int64_t most_runs() const;
   Status pushes_itself_out() const;
   // Brings back what is gone of them, and locks all; none when it fails.
@@ -143,6 +174,8 @@ class Evictor : public OnlineEvictor {
   Status load(StorageId id);
   StorageId pick();
   StorageId pick_awaited();
+  // A copy in device memory that need not be, as what it holds can be made again.
+  StorageId pick_copy() const;
   void give_up(StorageId id);
   // `gone`: gets the number of storages that would have to be brought back before, where not null.
   Cost cost_to_bring_back(StorageId id, int* gone = nullptr);
@@ -175,6 +208,9 @@ class Evictor : public OnlineEvictor {
   std::vector<StorageId> awaited_;  // scratch of pick_awaited
   std::vector<bool> wanted_;        // scratch of restore, by operation
   std::int64_t runs_ = 0;           // again, for this request
+  std::unique_ptr<AddressRange> range_;
+  Holes holes_ = Holes::windows;
+  double usual_cost_ = 0;  // per byte, its logarithm
 };
 
 }  // namespace plimsoll::memory

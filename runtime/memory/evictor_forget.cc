@@ -49,11 +49,11 @@ void Evictor::throw_away(StorageId id) {
   const Lineage::Storage& storage = lineage_.storage(id);
   if (storage.resident) {
     leave(id);
-    lineage_.drop(id);
+    drop(id);
     if (sink_ != nullptr) sink_->drop(id);
   }
   if (storage.stored) {
-    lineage_.set_stored(id, false);
+    lineage_.set_unstored(id);
     if (sink_ != nullptr) sink_->discard_copy(id);
   }
 }
@@ -112,21 +112,22 @@ void Evictor::consume(TensorId id) {
   lineage_.make_source(id);
   const StorageId at = lineage_.tensor(id).storage;
   lineage_.unlock(at);
-  lineage_.drop(at);
+  drop(at);
   cut_off(made);
   forget(id);
 }
 
-void Evictor::take_back(StorageId id) {
-  lineage_.set_stored(id, false);
-  lineage_.load(id);
-  enter(id);
-}
-
-bool Evictor::lose(StorageId id) {
-  leave(id);
-  lineage_.drop(id);
-  return !lineage_.tensor(lineage_.storage(id).tensors[0]).is_source;
+void Evictor::put_right(StorageId id, bool resident, bool stored, std::int64_t kept_bytes) {
+  const Lineage::Storage& storage = lineage_.storage(id);
+  lineage_.set_unstored(id);
+  if (stored) lineage_.set_stored(id, kept_bytes);
+  if (storage.resident && !resident) {
+    leave(id);
+    drop(id);
+  } else if (!storage.resident && resident) {
+    lineage_.load(id);
+    enter(id);
+  }
 }
 
 }  // namespace plimsoll::memory

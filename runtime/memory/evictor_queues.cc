@@ -11,11 +11,8 @@
 namespace plimsoll::memory {
 namespace {
 
-// How much the time since its last use makes a storage dispensable, and how much it does that
-// nobody holds it; chosen on the recorded steps of benchmarks/eviction.
-constexpr double kStalenessExponent = 0.35;
+// How much it makes a storage dispensable that nobody holds it; chosen as kStalenessExponent.
 constexpr double kUnheldCost = 0.25;
-constexpr double kLeastIdleSeconds = 1e-9;
 // Of each queue, so many are looked at until one stands where it belongs.
 constexpr int kMostLooks = 16;
 // Queues per doubling of cost per byte, and the number of the one for a second per byte.
@@ -34,7 +31,7 @@ Evictor::Place& Evictor::place(StorageId id) {
 Evictor::Cost Evictor::cost_to_bring_back(StorageId id, int* gone) {
   ++mark_;
   const Lineage::Storage& given_up = lineage_.storage(id);
-  Cost cost{given_up.seconds, std::numeric_limits<double>::infinity()};
+  Cost cost{given_up.seconds, std::numeric_limits<double>::infinity(), given_up.bytes, 0};
   stack_.assign(1, id);
   place(id).mark = mark_;
   int visited = 0;
@@ -49,7 +46,7 @@ Evictor::Cost Evictor::cost_to_bring_back(StorageId id, int* gone) {
       if (storage.resident) return;
       ++visited;
       if (storage.stored) {
-        cost.run_again += sink_->store_price(storage.bytes).load_seconds;
+        cost.run_again += sink_->load_seconds(needed);
       } else {
         cost.run_again += storage.seconds;
         stack_.push_back(needed);
@@ -61,8 +58,9 @@ Evictor::Cost Evictor::cost_to_bring_back(StorageId id, int* gone) {
     if (lineage_.tensor(tensor).is_source) cost.run_again = cost.copy;
   }
   if (sink_ != nullptr) {
-    const EvictionSink::StorePrice price = sink_->store_price(given_up.bytes);
+    const EvictionSink::StorePrice price = sink_->store_price(id, given_up.bytes);
     cost.copy = price.store_seconds + price.load_seconds;
+    cost.kept_bytes = price.kept_bytes;
   }
   if (given_up.handles == 0) {
     cost.run_again *= kUnheldCost;
@@ -104,9 +102,8 @@ void Evictor::enter(StorageId id) {
       storage.bytes == 0) {
     return;
   }
-  const double seconds = cost_to_bring_back(id).least();
-  if (!std::isfinite(seconds)) return;
-  enter_queue(id, queue_of(seconds / static_cast<double>(storage.bytes)), true);
+  const Cost cost = cost_to_bring_back(id);
+  if (cost.is_finite()) enter_queue(id, queue_of(cost.per_byte()), true);
 }
 
 // Those that could not go before, too: a tier may have got room.
@@ -136,20 +133,18 @@ StorageId Evictor::pick() {
       for (int look = 0; look < kMostLooks; ++look) {
         const StorageId id = queues_[static_cast<std::size_t>(number)].first;
         if (id < 0) break;
-        const Lineage::Storage& storage = lineage_.storage(id);
-        const double seconds = cost_to_bring_back(id).least();
-        if (!std::isfinite(seconds)) {
+        const Cost found = cost_to_bring_back(id);
+        if (!found.is_finite()) {
           leave(id);
           continue;
         }
-        const double cost = seconds / static_cast<double>(storage.bytes);
+        const double cost = found.per_byte();
         const int now = queue_of(cost);
         if (now != number) {
           leave(id);
           enter_queue(id, now, false);
         }
-        const double idle = std::max(lineage_.clock() - storage.last_use, kLeastIdleSeconds);
-        const double score = cost / std::pow(idle, kStalenessExponent);
+        const double score = cost / staleness(id);
         if (best < 0 || score < best_score) {
           best = id;
           best_score = score;
@@ -178,20 +173,37 @@ StorageId Evictor::pick_awaited() {
     }
   }
   while (!awaited_.empty()) {
-    if (std::isfinite(cost_to_bring_back(awaited_.back()).least())) return awaited_.back();
+    if (cost_to_bring_back(awaited_.back()).is_finite()) return awaited_.back();
     awaited_.pop_back();
   }
   return -1;
 }
 
+StorageId Evictor::pick_copy() const {
+  for (StorageId id = 0; id < lineage_.storage_count(); ++id) {
+    const Lineage::Storage& storage = lineage_.storage(id);
+    if (storage.kept_bytes > 0 && !lineage_.tensor(storage.tensors[0]).is_source) return id;
+  }
+  return -1;
+}
+
+double Evictor::staleness(StorageId id) const {
+  const double idle = lineage_.clock() - lineage_.storage(id).last_use;
+  return std::pow(std::max(idle, kLeastIdleSeconds), kStalenessExponent);
+}
+
 bool Evictor::is_fixed(StorageId id) {
-  return lineage_.storage(id).resident && !std::isfinite(cost_to_bring_back(id).least());
+  return lineage_.storage(id).resident && !cost_to_bring_back(id).is_finite();
 }
 
 std::int64_t Evictor::fixed_bytes() {
   std::int64_t bytes = 0;
   for (StorageId id = 0; id < lineage_.storage_count(); ++id) {
-    if (is_fixed(id)) bytes += lineage_.storage(id).bytes;
+    const Lineage::Storage& storage = lineage_.storage(id);
+    if (is_fixed(id)) bytes += storage.bytes;
+    if (storage.kept_bytes > 0 && lineage_.tensor(storage.tensors[0]).is_source) {
+      bytes += storage.kept_bytes;
+    }
   }
   return bytes;
 }
@@ -207,15 +219,14 @@ double Evictor::price_of_room(std::int64_t bytes) {
       seconds = std::numeric_limits<double>::infinity();
       break;
     }
-    seconds += cost_to_bring_back(victim).least();
-    used -= lineage_.storage(victim).bytes;
+    const Cost cost = cost_to_bring_back(victim);
+    seconds += cost.seconds();
+    used -= cost.freed_bytes();
     leave(victim);
     out.push_back(victim);
   }
   for (auto id = out.rbegin(); id != out.rend(); ++id) {
-    const Lineage::Storage& storage = lineage_.storage(*id);
-    const double cost = cost_to_bring_back(*id).least() / static_cast<double>(storage.bytes);
-    enter_queue(*id, queue_of(cost), false);
+    enter_queue(*id, queue_of(cost_to_bring_back(*id).per_byte()), false);
   }
   return seconds;
 }

@@ -2,6 +2,7 @@
 #include "runtime/memory/lineage.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace plimsoll::memory {
 
@@ -143,6 +144,21 @@ void Lineage::load(StorageId id) {
   used_bytes_ += storage.bytes;
   peak_bytes_ = std::max(peak_bytes_, used_bytes_);
   for (const TensorId tensor : storage.tensors) tensors_[index(tensor)].defined = true;
+}
+
+void Lineage::set_stored(StorageId id, std::int64_t kept_bytes) {
+  set_unstored(id);
+  Storage& storage = storages_[index(id)];
+  storage.stored = true;
+  storage.kept_bytes = kept_bytes;
+  used_bytes_ += kept_bytes;
+  peak_bytes_ = std::max(peak_bytes_, used_bytes_);
+}
+
+void Lineage::set_unstored(StorageId id) {
+  Storage& storage = storages_[index(id)];
+  storage.stored = false;
+  used_bytes_ -= std::exchange(storage.kept_bytes, 0);
 }
 
 void Lineage::touch(OperationId id) {

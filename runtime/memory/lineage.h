@@ -53,8 +53,9 @@ class Lineage {
     std::int32_t handles = 0;  // of users; a storage without any is wanted only to make others
     std::int32_t locks = 0;    // while it must stay
     bool resident = false;
-    bool stored = false;  // a copy waits in another tier, so that nothing needs to run
-    double last_use = 0;  // on `clock`
+    bool stored = false;          // a copy waits elsewhere, so that nothing needs to run
+    std::int64_t kept_bytes = 0;  // of device memory that the copy takes
+    double last_use = 0;          // on `clock`
   };
 
   // Records an operation that has not run yet. Its outputs are tensors numbered from
@@ -99,8 +100,10 @@ class Lineage {
   // The operation's arguments are used now.
   void touch(OperationId id);
   void touch_storage(StorageId id) { storages_[index(id)].last_use = clock_; }
-  // A copy of the storage's bytes is kept elsewhere, or no longer.
-  void set_stored(StorageId id, bool stored) { storages_[index(id)].stored = stored; }
+  // A copy of the storage's bytes is kept, in `kept_bytes` of device memory or elsewhere.
+  void set_stored(StorageId id, std::int64_t kept_bytes = 0);
+  // No longer.
+  void set_unstored(StorageId id);
   // The storage's bytes came back from where they were kept.
   void load(StorageId id);
 

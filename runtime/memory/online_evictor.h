@@ -11,7 +11,8 @@ namespace plimsoll::memory {
 
 struct EvictionStatistics {
   std::int64_t evictions = 0;   // storages given up for room, those nobody held any more excluded
-  std::int64_t stores = 0;      // of these, copied elsewhere first
+  std::int64_t stores = 0;      // of these, copied first
+  std::int64_t encodes = 0;     // of these, in fewer bytes of the same memory
   std::int64_t loads = 0;       // copied back
   std::int64_t recomputes = 0;  // operations run again
   double recompute_seconds = 0;

@@ -188,7 +188,8 @@ Status Context::hold(Node* leaf) {
   if (status.ok() && !live_.is_there(*leaf->value)) {
     // What failed before it could be made, and was thought to be there.
     let_go(leaf);
-    live_.set_missing(leaf->value);
+    worker_.wait_idle();
+    live_.put_right(leaf->value);
     PLIMSOLL_RETURN_IF_ERROR(live_.hold(std::span(&leaf->value, 1)));
     status = worker_.wait(leaf->value);
   }

@@ -105,6 +105,9 @@ class Context {
   Status wait_all() { return worker_.wait_all(); }
   // Blocks until nothing runs; errors stay to be reported.
   void wait_idle() { worker_.wait_idle(); }
+  // Fault injection for tests: the n-th tensor from now (1 = next) that is encoded or decoded to
+  // keep it in fewer bytes fails; 0 turns it off.
+  void fail_codec(std::int64_t n) { worker_.fail_codec(n); }
   // A device leaf's value, kept alive by the caller. Precondition: it is held.
   std::shared_ptr<Value> value_of(Node* leaf) const { return leaf->value; }
 
@@ -150,7 +153,8 @@ class Context {
                                  std::span<const planner::ParameterResidency> residency,
                                  std::int64_t held_bytes);
   bool keep_what_is_needed();
-  Status start(const PlanAnswer& plan, const CachedProgram& program);
+  std::shared_ptr<const EncodedForms> forms_of(CachedProgram& program);
+  Status start(const PlanAnswer& plan, CachedProgram& program);
   Status run_segments(CachedProgram& program);
   Status run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
                       LiveValues& live, bool rehearsed,

@@ -173,9 +173,21 @@ Result<PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram& program
   return plan;
 }
 
-Status Context::start(const PlanAnswer& plan, const CachedProgram& program) {
+// How what the program makes can be kept in fewer bytes, where it may come to that.
+std::shared_ptr<const EncodedForms> Context::forms_of(CachedProgram& program) {
+  const planner::Remedies& remedies = options_.planning.remedies;
+  if (live_.limit() == planner::kUnlimited || !remedies.compress) return nullptr;
+  if (program.forms == nullptr) {
+    program.forms = std::make_shared<const EncodedForms>(encoded_forms(
+        *program.program, remedies.lossy ? remedies.lossy_codec : planner::CodecKind::none));
+  }
+  return program.forms;
+}
+
+Status Context::start(const PlanAnswer& plan, CachedProgram& program) {
   auto execution = std::make_shared<Execution>();
   execution->executable = plan.executable;
+  execution->forms = forms_of(program);
   execution->seconds = std::make_shared<std::atomic<double>>(0.0);
   execution->parameters = values_of(cut_);
   execution->scalars = lifted_scalars(cut_, program);
@@ -276,6 +288,7 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       return plan.status();
     }
     execution->executable = plan->executable;
+    execution->forms = forms_of(segment.program);
     for (const int output : segment.outputs) {
       auto value = std::make_shared<Value>();
       const std::int64_t bytes = segments.bytes[static_cast<std::size_t>(output)];

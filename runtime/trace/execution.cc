@@ -84,30 +84,30 @@ Status Worker::submit(std::shared_ptr<Execution> execution) {
     execution->reported = false;
     changed_.wait(lock, [&] { return waiting_runs_ <= kDepth; });
     ++waiting_runs_;
-    queue_.push_back({Movement::run, std::move(execution), nullptr, nullptr});
+    queue_.push_back({Movement::run, std::move(execution), nullptr, nullptr, 0, {}});
   }
   changed_.notify_all();
   return ok_status();
 }
 
-Status Worker::move(Movement movement, std::shared_ptr<Value> value, memory::Tier* tier) {
+Status Worker::move(Work work) {
   {
     const std::lock_guard lock(mutex_);
     // What is released while nothing runs is free at once.
-    if (movement == Movement::drop && queue_.empty() && !settling_ && dormant_.empty()) {
-      ++value->generation;
-      value->device = {};
+    if (work.movement == Movement::drop && queue_.empty() && !settling_ && dormant_.empty()) {
+      ++work.value->generation;
+      work.value->device = {};
       return ok_status();
     }
   }
   PLIMSOLL_RETURN_IF_ERROR(start_thread());
   {
     const std::lock_guard lock(mutex_);
-    if (movement == Movement::load) {
-      ++value->pending;
-      value->state.store(ValueState::running, std::memory_order_release);
+    if (work.movement == Movement::load || work.movement == Movement::decode) {
+      ++work.value->pending;
+      work.value->state.store(ValueState::running, std::memory_order_release);
     }
-    queue_.push_back({movement, nullptr, std::move(value), tier});
+    queue_.push_back(std::move(work));
   }
   changed_.notify_all();
   return ok_status();
@@ -310,10 +310,10 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   std::vector<void*> parameters;
   for (const auto& value : execution.parameters) {
     settle(value.get());
-    if (!value->on_host && !value->device && value->copy != nullptr) fetch(*value);
+    if (!value->on_host && !value->device && value->has_copy()) fetch(*value);
     if (!value->on_host && !value->device) {
       const std::lock_guard lock(mutex_);
-      untouched = value->producer != nullptr || value->copy != nullptr;
+      untouched = value->producer != nullptr || value->has_copy();
       return value->error.ok() ? internal_error("executing: an input is not there") : value->error;
     }
     parameters.push_back(value->on_host ? value->host.data() : value->device.data());

@@ -15,6 +15,7 @@
 #include "runtime/device/device.h"
 #include "runtime/executor/executable.h"
 #include "runtime/memory/budget.h"
+#include "runtime/trace/encoded_form.h"
 #include "runtime/trace/value.h"
 
 namespace plimsoll::trace {
@@ -27,6 +28,7 @@ struct Execution {
   std::vector<std::weak_ptr<Value>> outputs;
   std::vector<std::int64_t> output_bytes;
   std::vector<memory::Tag> output_tags;
+  std::shared_ptr<const EncodedForms> forms;     // of the outputs; null: none
   std::shared_ptr<std::atomic<double>> seconds;  // set when it has run
   bool reported = false;                         // its failure has been given to the user
   bool dormant = false;                          // failed, and may be tried again
@@ -70,6 +72,11 @@ class Worker {
   Status load(std::shared_ptr<Value> value, memory::Tier& tier) {
     return move(Movement::load, std::move(value), &tier);
   }
+  // The same in device memory: `bytes` of it for the copy.
+  Status encode(std::shared_ptr<Value> value, std::int64_t bytes, kernels::CodecKernels codec) {
+    return move({Movement::encode, nullptr, std::move(value), nullptr, bytes, std::move(codec)});
+  }
+  Status decode(std::shared_ptr<Value> value) { return move(Movement::decode, std::move(value)); }
   Status discard_copy(std::shared_ptr<Value> value) {
     return move(Movement::discard_copy, std::move(value));
   }
@@ -91,13 +98,19 @@ class Worker {
   Status wait_all();
   void wait_idle();
 
+  // Fault injection for tests: the n-th encoding or decoding from now (1 = next) fails; 0 turns it
+  // off.
+  void fail_codec(std::int64_t n) { fail_codec_in_ = n; }
+
  private:
-  enum class Movement : std::uint8_t { run, drop, store, load, discard_copy };
+  enum class Movement : std::uint8_t { run, drop, store, load, encode, decode, discard_copy };
   struct Work {
     Movement movement = Movement::run;
     std::shared_ptr<Execution> execution;  // run
     std::shared_ptr<Value> value;          // the others
     memory::Tier* tier = nullptr;
+    std::int64_t bytes = 0;       // encode
+    kernels::CodecKernels codec;  // encode
   };
   // A copy under way to a tier, respectively from it.
   struct Open {
@@ -114,7 +127,10 @@ class Worker {
   static constexpr std::size_t kDepth = 2;
 
   Status start_thread();
-  Status move(Movement movement, std::shared_ptr<Value> value, memory::Tier* tier = nullptr);
+  Status move(Movement movement, std::shared_ptr<Value> value, memory::Tier* tier = nullptr) {
+    return move({movement, nullptr, std::move(value), tier, 0, {}});
+  }
+  Status move(Work work);
   void loop();
   void finish(const std::shared_ptr<Execution>& execution);
   Status check_donations(const Execution& execution);
@@ -123,12 +139,20 @@ class Worker {
   void drop_now(const std::shared_ptr<Value>& value);
   void store_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void load_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
+  void encode_now(const Work& work);
+  void decode_now(const std::shared_ptr<Value>& value);
+  Status encode(Value& value, std::int64_t bytes);
+  Status decode(Value& value);
+  Status launch(const device::Kernel& kernel, const void* from, void* to);
+  void not_stored(const std::shared_ptr<Value>& value);
   void fetch(Value& value);
+  Status load_again(Value& value);
   void end_load(const std::shared_ptr<Value>& value, const Status& status);
   Result<memory::Admitted> admit(const Execution& execution);
   // As Budget::allocate, with what is leaving, and runs of other threads, waited for where it takes
   // that.
-  Result<memory::Allocation> allocate(std::int64_t bytes, memory::Tag tag, std::string_view what);
+  Result<memory::Allocation> allocate(std::int64_t bytes, memory::Tag tag, std::string_view what,
+                                      const memory::ArenaParts& parts = {});
   // Waits for the value's transfers.
   void settle(const Value* value);
   void settle_store();  // the oldest
@@ -151,6 +175,7 @@ class Worker {
   std::vector<Deferred> deferred_;
   Failures failures_;
   std::atomic<bool> has_failures_{false};
+  std::atomic<std::int64_t> fail_codec_in_{0};
   std::thread thread_;
 };
 

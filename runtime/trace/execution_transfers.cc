@@ -21,9 +21,16 @@ void Worker::move_now(const Work& work) {
     case Movement::load:
       load_now(work.value, *work.tier);
       break;
+    case Movement::encode:
+      encode_now(work);
+      break;
+    case Movement::decode:
+      decode_now(work.value);
+      break;
     case Movement::discard_copy:
       settle(work.value.get());
       work.value->copy.reset();
+      work.value->encoded = {};
       break;
   }
 }
@@ -56,6 +63,12 @@ void Worker::drop_deferred() {
   for (const auto& value : due) drop_now(value);
 }
 
+void Worker::not_stored(const std::shared_ptr<Value>& value) {
+  const std::lock_guard lock(mutex_);
+  failures_.stores.push_back(value);
+  has_failures_.store(true, std::memory_order_release);
+}
+
 void Worker::store_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
   settle(value.get());
   auto block = tier.allocate(value->bytes, "a tensor that was given up");
@@ -64,12 +77,7 @@ void Worker::store_now(const std::shared_ptr<Value>& value, memory::Tier& tier) 
     settle_load(0);
     block = tier.allocate(value->bytes, "a tensor that was given up");
   }
-  if (!block.ok() || !value->device) {
-    const std::lock_guard lock(mutex_);
-    failures_.stores.push_back(value);
-    has_failures_.store(true, std::memory_order_release);
-    return;
-  }
+  if (!block.ok() || !value->device) return not_stored(value);
   value->copy = std::move(*block);
   value->tier = &tier;
   memory::TierBlock* to = value->copy.get();
@@ -88,10 +96,7 @@ void Worker::settle_store() {
   open.value->transfer = nullptr;
   if (!status.ok()) {
     open.value->copy.reset();
-    const std::lock_guard lock(mutex_);
-    failures_.stores.push_back(open.value);
-    has_failures_.store(true, std::memory_order_release);
-    return;
+    return not_stored(open.value);
   }
   if (open.drop) drop_now(open.value);
 }
@@ -127,18 +132,73 @@ void Worker::load_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
   end_load(value, status);
 }
 
+Status Worker::launch(const device::Kernel& kernel, const void* from, void* to) {
+  if (fail_codec_in_ > 0 && --fail_codec_in_ == 0) {
+    return data_loss(kernel.name() + ": fault injected");
+  }
+  const void* const inputs[] = {from};
+  void* const outputs[] = {to};
+  PLIMSOLL_RETURN_IF_ERROR(kernel.launch(*stream_, {inputs, outputs}));
+  return stream_->synchronize();
+}
+
+Status Worker::encode(Value& value, std::int64_t bytes) {
+  // A copy that is there still is of no use, as something has failed with it.
+  if (!value.device) return internal_error("executing: a value to encode is not there");
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      value.encoded, allocate(bytes, memory::Tag::arena, "a tensor in fewer bytes", {0, bytes, 0}));
+  const Status status = launch(*value.codec.encode, value.device.data(), value.encoded.data());
+  if (!status.ok()) value.encoded = {};
+  return status;
+}
+
+Status Worker::decode(Value& value) {
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      auto device, allocate(value.bytes, memory::Tag::outputs, "a tensor that comes back"));
+  PLIMSOLL_RETURN_IF_ERROR(launch(*value.codec.decode, value.encoded.data(), device.data()));
+  value.device = std::move(device);
+  value.encoded = {};
+  return ok_status();
+}
+
+void Worker::encode_now(const Work& work) {
+  const std::shared_ptr<Value>& value = work.value;
+  settle(value.get());
+  if (value->device) value->codec = work.codec;
+  if (!encode(*value, work.bytes).ok()) return not_stored(value);
+  drop_now(value);
+}
+
+void Worker::decode_now(const std::shared_ptr<Value>& value) {
+  settle(value.get());
+  Status status;
+  if (value->device) {  // it has not left
+    value->encoded = {};
+  } else if (value->encoded) {
+    status = decode(*value);
+  } else {
+    status = internal_error("executing: a value's copy is gone");
+  }
+  end_load(value, status);
+}
+
+Status Worker::load_again(Value& value) {
+  if (value.encoded) return decode(value);
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      auto device, allocate(value.bytes, memory::Tag::outputs, "a tensor that comes back"));
+  const auto transfer = value.tier->in().enqueue(
+      value.bytes, [from = value.copy.get(), to = device.data(), bytes = value.bytes](
+                       device::Stream& stream) { return from->load(0, to, bytes, stream); });
+  PLIMSOLL_RETURN_IF_ERROR(value.tier->in().wait(*transfer));
+  value.device = std::move(device);
+  value.copy.reset();
+  return ok_status();
+}
+
 // Tries a load again that has failed.
 void Worker::fetch(Value& value) {
-  auto allocation = allocate(value.bytes, memory::Tag::outputs, "a tensor that comes back");
-  value.error = allocation.status();
-  if (!allocation.ok()) return;
-  const auto transfer = value.tier->in().enqueue(
-      value.bytes, [from = value.copy.get(), to = allocation->data(), bytes = value.bytes](
-                       device::Stream& stream) { return from->load(0, to, bytes, stream); });
-  value.error = value.tier->in().wait(*transfer);
+  value.error = load_again(value);
   if (!value.error.ok()) return;
-  value.device = std::move(*allocation);
-  value.copy.reset();
   const std::lock_guard lock(mutex_);
   std::erase_if(failures_.loads, [&](const auto& failed) { return failed.get() == &value; });
   if (value.pending == 0) value.state.store(ValueState::ready, std::memory_order_release);
@@ -189,9 +249,10 @@ void Worker::settle(const Value* value) {
 }
 
 Result<memory::Allocation> Worker::allocate(std::int64_t bytes, memory::Tag tag,
-                                            std::string_view what) {
+                                            std::string_view what,
+                                            const memory::ArenaParts& parts) {
   for (;;) {
-    auto allocation = budget_->admission().allocate(bytes, tag, what);
+    auto allocation = budget_->admission().allocate(bytes, tag, what, parts);
     if (allocation.ok() || storing_.empty()) return allocation;
     settle_store();
   }

@@ -2,6 +2,8 @@
 #include "runtime/trace/live_values.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <unordered_set>
 #include <utility>
 
@@ -23,10 +25,11 @@ LiveValues::LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
     : budget_(std::move(budget)),
       worker_(&worker),
       planning_(planning),
-      evictor_(lineage_, budget_->limit(), this) {
+      evictor_(lineage_, budget_->limit(), this),
+      encodes_(planning.remedies.compress) {
   memory::Tier* const tiers[] = {budget_->tiers().host.get(), budget_->tiers().disk.get()};
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (tiers[i] == nullptr) continue;
+  for (std::size_t i = 0; i < std::size(tiers); ++i) {
+    if (tiers[i] == nullptr || !planning.remedies.swap) continue;
     const auto speed = tiers[i]->speed();
     if (speed.ok()) places_[i] = {tiers[i], *speed, 0};
   }
@@ -38,6 +41,7 @@ LiveValues::LiveValues(const LiveValues& other, Worker* worker)
       planning_(other.planning_),
       lineage_(other.lineage_),
       evictor_(other.evictor_, lineage_, this),
+      encodes_(other.encodes_),
       places_(other.places_),
       entries_(other.entries_),
       recipes_(other.recipes_),
@@ -63,7 +67,7 @@ LiveValues::Entry& LiveValues::entry(TensorId id) {
 }
 
 void LiveValues::enter(TensorId id, const std::shared_ptr<Value>& value) {
-  entry(id) = {value, true, kNowhere, kNowhere};
+  entry(id) = {value, true, false, kNowhere};
   value->tensor = id;
 }
 
@@ -100,12 +104,12 @@ void LiveValues::add(const std::shared_ptr<Execution>& execution, bool repeatabl
   }
   std::vector<std::shared_ptr<Value>> outputs;
   for (const auto& weak : execution->outputs) outputs.push_back(weak.lock());
-  for (const auto& value : donated) {
-    evictor_.consume(value->tensor);
-    entry(value->tensor).there = false;
+  for (const auto& value : donated) consume(*value);
+  for (std::size_t i = 0; execution->forms != nullptr && i < outputs.size(); ++i) {
+    outputs[i]->form = (*execution->forms)[i];
   }
-  if (!repeatable || !donated.empty() || evictor_.limit() == planner::kUnlimited ||
-      !keep_inputs(*execution)) {
+  if (!repeatable || !planning_.remedies.recompute || !donated.empty() ||
+      evictor_.limit() == planner::kUnlimited || !keep_inputs(*execution)) {
     for (const auto& value : outputs) add_source(value);
     return;
   }
@@ -121,6 +125,13 @@ void LiveValues::add(const std::shared_ptr<Execution>& execution, bool repeatabl
   recipes_[static_cast<std::size_t>(id)] = std::make_shared<const Recipe>(
       Recipe{execution->executable, execution->parameters, execution->scalars});
   evictor_.ran(id);
+}
+
+void LiveValues::consume(const Value& value) {
+  Entry& of = entry(value.tensor);
+  of.there = false;
+  of.consumed = true;
+  evictor_.consume(value.tensor);
 }
 
 std::vector<TensorId> LiveValues::tensors_of(std::span<const std::shared_ptr<Value>> values) const {
@@ -177,50 +188,41 @@ void LiveValues::give_away(const Value& value) {
   // What is gone already has nothing to give.
   if (!entry(id).there) return;
   if (!evictor_.hold(held).ok()) return;
-  evictor_.consume(id);
-  entry(id).there = false;
+  consume(value);
   submit([&](Worker& worker) { return worker.drop(kept); });
 }
 
-void LiveValues::set_missing(const std::shared_ptr<Value>& value) {
-  if (value->tensor < 0 || !entry(value->tensor).there) return;
+void LiveValues::put_right(const std::shared_ptr<Value>& value, bool will_be_made) {
+  if (value->tensor < 0) return;
   Entry& of = entry(value->tensor);
-  of.there = false;
-  if (evictor_.lose(value->tensor)) {
-    submit([&](Worker& worker) { return worker.discard_copy(value); });
-  } else if (value->copy != nullptr) {
-    of.place = of.from;
-    at(of.place).used_bytes += value->bytes;
-    lineage_.set_stored(value->tensor, true);
+  // A buffer that was given to be overwritten is on nobody's books.
+  if (of.consumed) return;
+  of.there = value->device || will_be_made;
+  if (value->device) {
+    // What was to make it once more has failed, but it had not gone yet.
+    value->error = ok_status();
+    value->state.store(ValueState::ready, std::memory_order_release);
   }
+  if (of.there && value->has_copy()) {
+    submit([&](Worker& worker) { return worker.discard_copy(value); });
+  }
+  if (of.place != kNowhere) at(of.place).used_bytes -= value->bytes;
+  of.place = kNowhere;
+  if (!of.there && value->has_copy()) {
+    of.place = kEncoded;
+    if (value->copy != nullptr) of.place = value->tier == places_[0].tier ? 0 : 1;
+    at(of.place).used_bytes += value->bytes;
+  }
+  evictor_.put_right(value->tensor, of.there, of.place != kNowhere,
+                     of.place == kEncoded ? value->encoded.bytes() : 0);
 }
 
-Status LiveValues::recover() {
-  if (!worker_->has_failures()) return ok_status();
-  const Failures failures = worker_->take_failures();
-  std::vector<std::shared_ptr<Value>> again;  // read by what is tried again
-  std::vector<std::shared_ptr<Value>> released;
-  std::int64_t workspace_bytes = 0, unbooked_bytes = 0;
-  for (const auto& value : failures.stores) {
-    if (value->tensor < 0) continue;
-    Entry& of = entry(value->tensor);
-    // It may have been asked for again since.
-    if (of.there || of.place == kNowhere) continue;
-    at(of.place).used_bytes -= value->bytes;
-    at(of.place).pause = kPause;
-    of.place = kNowhere;
-    of.there = true;
-    evictor_.take_back(value->tensor);
-  }
-  for (const auto& value : failures.loads) {
-    // What made it may have been tried again since.
-    if (!value->device) set_missing(value);
-  }
+std::vector<std::shared_ptr<Execution>> LiveValues::abandon_what_can_be_made_again(
+    const std::vector<std::shared_ptr<Execution>>& failed) {
   // From the last to the first: what one that is tried again reads can't be left for later either.
+  std::vector<std::shared_ptr<Execution>> tried_again;
   std::unordered_set<const Value*> needed;
-  std::unordered_set<const Execution*> tried_again;
-  for (auto execution = failures.executions.rbegin(); execution != failures.executions.rend();
-       ++execution) {
+  for (auto execution = failed.rbegin(); execution != failed.rend(); ++execution) {
     bool repeatable = !(*execution)->donates();
     for (const auto& weak : (*execution)->outputs) {
       const auto value = weak.lock();
@@ -228,41 +230,49 @@ Status LiveValues::recover() {
       repeatable = repeatable && !needed.contains(value.get()) && value->tensor >= 0 &&
                    !lineage_.tensor(value->tensor).is_source;
     }
-    if (repeatable) continue;
-    tried_again.insert(execution->get());
-    for (const auto& value : (*execution)->parameters) needed.insert(value.get());
-  }
-  for (const auto& execution : failures.executions) {
-    if (!tried_again.contains(execution.get())) {
-      worker_->abandon(execution);
-      for (const auto& weak : execution->outputs) {
-        const auto value = weak.lock();
-        if (value == nullptr || value->tensor < 0 || !entry(value->tensor).there) continue;
-        entry(value->tensor).there = false;
-        evictor_.lose(value->tensor);
-      }
+    if (repeatable) {
+      worker_->abandon(*execution);
       continue;
     }
+    tried_again.push_back(*execution);
+    for (const auto& value : (*execution)->parameters) needed.insert(value.get());
+  }
+  std::reverse(tried_again.begin(), tried_again.end());
+  return tried_again;
+}
+
+Status LiveValues::recover() {
+  if (!worker_->has_failures()) return ok_status();
+  const Failures failures = worker_->take_failures();
+  for (const auto& value : failures.stores) {
+    if (value->tensor < 0) continue;
+    const std::int8_t place = entry(value->tensor).place;
+    if (place == kEncoded) {
+      value->form = nullptr;  // it holds what the codec can't
+    } else if (place != kNowhere) {
+      at(place).pause = kPause;
+    }
+  }
+  const auto tried_again = abandon_what_can_be_made_again(failures.executions);
+  std::vector<std::shared_ptr<Value>> released;
+  std::unordered_set<const Value*> will_be_made;
+  for (const auto& execution : tried_again) {
     for (const auto& value : worker_->keep_deferred(*execution)) {
-      if (value->tensor < 0) {
-        released.push_back(value);
-      } else if (!entry(value->tensor).there) {
-        discard_copy(value->tensor);
-        entry(value->tensor).there = true;
-        evictor_.take_back(value->tensor);
-      }
+      if (value->tensor < 0) released.push_back(value);
     }
-    // What it makes was booked, and may have been stored or dropped on the books since.
-    for (const auto& weak : execution->outputs) {
-      const auto value = weak.lock();
-      if (value == nullptr || value->tensor < 0 || entry(value->tensor).there) continue;
-      discard_copy(value->tensor);
-      entry(value->tensor).there = true;
-      evictor_.take_back(value->tensor);
-    }
-    // What it reads comes back, and stays until it has run.
+    for (const auto& weak : execution->outputs) will_be_made.insert(weak.lock().get());
+  }
+  // Nothing runs: what is where can be seen.
+  for (const Entry& of : entries_) {
+    const std::shared_ptr<Value> value = of.value;
+    if (value != nullptr) put_right(value, will_be_made.contains(value.get()));
+  }
+  // What they read comes back, and stays until they have run.
+  std::vector<std::shared_ptr<Value>> again;
+  std::int64_t workspace_bytes = 0, unbooked_bytes = 0;
+  for (const auto& execution : tried_again) {
     for (const auto& value : execution->parameters) {
-      if (value->tensor >= 0) again.push_back(value);
+      if (value->tensor >= 0 && !entry(value->tensor).consumed) again.push_back(value);
     }
     workspace_bytes = std::max(workspace_bytes, execution->workspace_bytes());
     unbooked_bytes += execution->unbooked_bytes();
@@ -323,7 +333,7 @@ void LiveValues::forget(OperationId id) {
 planner::PlanOptions LiveValues::with_free_tiers(const planner::PlanOptions& planning) const {
   planner::PlanOptions options = planning;
   planner::Tier* const tiers[] = {&options.host, &options.disk};
-  for (std::size_t i = 0; i < places_.size(); ++i) {
+  for (std::size_t i = 0; i < std::size(tiers); ++i) {
     if (places_[i].tier == nullptr || places_[i].used_bytes == 0) continue;
     if (tiers[i]->bytes == 0) *tiers[i] = executor::describe(*places_[i].tier);
     // A tier without a byte would be one that was not given.
@@ -334,45 +344,96 @@ planner::PlanOptions LiveValues::with_free_tiers(const planner::PlanOptions& pla
 
 void LiveValues::reserve(const planner::Plan& plan) {
   const std::int64_t bytes[] = {plan.host_bytes, plan.disk_bytes};
-  for (std::size_t i = 0; i < places_.size(); ++i) {
+  for (std::size_t i = 0; i < std::size(bytes); ++i) {
     places_[i].reserved_bytes = std::max(places_[i].reserved_bytes, bytes[i]);
   }
 }
 
-std::int8_t LiveValues::place_for(std::int64_t bytes) const {
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    if (place.tier == nullptr || place.pause > 0) continue;
-    const std::int64_t taken = place.used_bytes + place.reserved_bytes;
-    if (bytes <= place.tier->statistics().limit_bytes - taken) {
-      return static_cast<std::int8_t>(i);
-    }
-  }
-  return kNowhere;
+// Of the value as it may be kept now: what nothing can make again keeps its bits.
+const EncodedForm* LiveValues::form_of(StorageId id) const {
+  if (!encodes_ || static_cast<std::size_t>(id) >= entries_.size()) return nullptr;
+  const auto& value = entries_[static_cast<std::size_t>(id)].value;
+  const EncodedForm* form = value == nullptr ? nullptr : value->form.get();
+  const bool allowed =
+      form != nullptr && (form->codec.lossless() || !lineage_.tensor(id).is_source);
+  return allowed ? form : nullptr;
 }
 
-LiveValues::StorePrice LiveValues::store_price(std::int64_t bytes) const {
-  const std::int8_t place = place_for(bytes);
-  if (place == kNowhere) return {};
-  const memory::LinkSpeed& speed = places_[static_cast<std::size_t>(place)].speed;
+LiveValues::StorePrice LiveValues::price_at(std::int8_t where, StorageId id,
+                                            std::int64_t bytes) const {
+  const Place& place = places_[static_cast<std::size_t>(where)];
+  if (place.pause > 0) return {};
+  if (where == kEncoded) {
+    const EncodedForm* form = form_of(id);
+    // It is made while the value is there.
+    if (form == nullptr || lineage_.used_bytes() + form->bytes > evictor_.limit()) return {};
+    return {form->encode_seconds, form->decode_seconds, form->bytes};
+  }
+  if (place.tier == nullptr) return {};
+  const std::int64_t taken = place.used_bytes + place.reserved_bytes;
+  if (bytes > place.tier->statistics().limit_bytes - taken) return {};
   const auto size = static_cast<double>(bytes);
-  return {speed.latency_seconds + size / speed.out_bytes_per_second,
-          speed.latency_seconds + size / speed.in_bytes_per_second};
+  return {place.speed.latency_seconds + size / place.speed.out_bytes_per_second,
+          place.speed.latency_seconds + size / place.speed.in_bytes_per_second};
+}
+
+// The cheapest per byte that is free then.
+std::int8_t LiveValues::place_for(StorageId id, std::int64_t bytes) const {
+  std::int8_t best = kNowhere;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int8_t place = 0; place < static_cast<std::int8_t>(places_.size()); ++place) {
+    const StorePrice price = price_at(place, id, bytes);
+    const double cost =
+        (price.store_seconds + price.load_seconds) / static_cast<double>(bytes - price.kept_bytes);
+    if (!(cost < least)) continue;
+    least = cost;
+    best = place;
+  }
+  return best;
+}
+
+LiveValues::StorePrice LiveValues::store_price(StorageId id, std::int64_t bytes) const {
+  const std::int8_t place = place_for(id, bytes);
+  return place == kNowhere ? StorePrice() : price_at(place, id, bytes);
+}
+
+double LiveValues::load_seconds(StorageId id) const {
+  const Entry& of = entries_[static_cast<std::size_t>(id)];
+  if (of.place == kEncoded) return of.value->form->decode_seconds;
+  const memory::LinkSpeed& speed = places_[static_cast<std::size_t>(of.place)].speed;
+  return speed.latency_seconds + static_cast<double>(of.value->bytes) / speed.in_bytes_per_second;
 }
 
 void LiveValues::store(StorageId id) {
   Entry& of = entry(id);
-  of.place = place_for(of.value->bytes);
+  of.place = place_for(id, of.value->bytes);
   at(of.place).used_bytes += of.value->bytes;
-  submit([&](Worker& worker) { return worker.store(of.value, *at(of.place).tier); });
+  if (of.place == kEncoded) {
+    encode(of.value);
+  } else {
+    submit([&](Worker& worker) { return worker.store(of.value, *at(of.place).tier); });
+  }
+}
+
+void LiveValues::encode(const std::shared_ptr<Value>& value) {
+  const EncodedForm& form = *value->form;
+  planner::Codec codec = form.codec;
+  // Each time other roundings, the same ones in each run.
+  codec.seed = static_cast<std::uint64_t>(evictor_.statistics().stores);
+  submit([&](Worker& worker) -> Status {
+    PLIMSOLL_ASSIGN_OR_RETURN(auto kernels, kernels::make_codec(codec, form.shape));
+    return worker.encode(value, form.bytes, std::move(kernels));
+  });
 }
 
 void LiveValues::load(StorageId id) {
   Entry& of = entry(id);
-  of.from = std::exchange(of.place, kNowhere);
+  const std::int8_t place = std::exchange(of.place, kNowhere);
   of.there = true;
-  at(of.from).used_bytes -= of.value->bytes;
-  submit([&](Worker& worker) { return worker.load(of.value, *at(of.from).tier); });
+  at(place).used_bytes -= of.value->bytes;
+  submit([&](Worker& worker) {
+    return place == kEncoded ? worker.decode(of.value) : worker.load(of.value, *at(place).tier);
+  });
 }
 
 void LiveValues::discard_copy(StorageId id) {

@@ -47,8 +47,8 @@ class LiveValues final : public memory::EvictionSink {
   void let_go(std::span<const std::shared_ptr<Value>> values);
   // Whether the bytes are there. Precondition: it is held, and has been waited for.
   bool is_there(const Value& value) const { return value.on_host || value.device; }
-  // They are not, and the value's thread is done with it: the books are put right.
-  void set_missing(const std::shared_ptr<Value>& value);
+  // The books are made to say where the value is. Precondition: nothing runs.
+  void put_right(const std::shared_ptr<Value>& value) { put_right(value, false); }
   Status make_room(std::int64_t bytes) { return evictor_.make_room(bytes); }
   double price_of_room(std::int64_t bytes) { return evictor_.price_of_room(bytes); }
   // `planning` with as much of the tiers as values have left.
@@ -86,13 +86,14 @@ class LiveValues final : public memory::EvictionSink {
   void drop(memory::StorageId id) override;
   void run_again(memory::OperationId id) override;
   void forget(memory::OperationId id) override;
-  StorePrice store_price(std::int64_t bytes) const override;
+  StorePrice store_price(memory::StorageId id, std::int64_t bytes) const override;
+  double load_seconds(memory::StorageId id) const override;
   void store(memory::StorageId id) override;
   void load(memory::StorageId id) override;
   void discard_copy(memory::StorageId id) override;
   std::int64_t shrink_workspace(memory::OperationId id, std::int64_t most_bytes) override;
 
-  static constexpr std::int8_t kNowhere = -1;
+  static constexpr std::int8_t kNowhere = -1, kEncoded = 2;
   // A tier as far as it is there.
   struct Place {
     memory::Tier* tier = nullptr;
@@ -105,15 +106,24 @@ class LiveValues final : public memory::EvictionSink {
   struct Entry {
     std::shared_ptr<Value> value;
     bool there = false;            // when all that was submitted has run
+    bool consumed = false;         // given to be overwritten: gone for good then
     std::int8_t place = kNowhere;  // of its copy
-    std::int8_t from = kNowhere;   // of the copy that it was loaded from
   };
   // Storages and tensors are numbered alike: no value is a view.
   Entry& entry(memory::TensorId id);
-  std::int8_t place_for(std::int64_t bytes) const;
+  const EncodedForm* form_of(memory::StorageId id) const;
+  StorePrice price_at(std::int8_t place, memory::StorageId id, std::int64_t bytes) const;
+  std::int8_t place_for(memory::StorageId id, std::int64_t bytes) const;
   Place& at(std::int8_t place) { return places_[static_cast<std::size_t>(place)]; }
   std::vector<memory::TensorId> tensors_of(std::span<const std::shared_ptr<Value>> values) const;
   void enter(memory::TensorId id, const std::shared_ptr<Value>& value);
+  void encode(const std::shared_ptr<Value>& value);
+  // The held value's buffer is going to be overwritten, or freed, for good.
+  void consume(const Value& value);
+  void put_right(const std::shared_ptr<Value>& value, bool will_be_made);
+  // The others of the failed executions, which must be tried again, in their order.
+  std::vector<std::shared_ptr<Execution>> abandon_what_can_be_made_again(
+      const std::vector<std::shared_ptr<Execution>>& failed);
   // Counts host memory that recipes alone may keep.
   bool keep_inputs(const Execution& execution);
   // Does it, but in a rehearsal.
@@ -129,7 +139,8 @@ class LiveValues final : public memory::EvictionSink {
   const planner::PlanOptions planning_;
   memory::Lineage lineage_;
   memory::Evictor evictor_;
-  std::array<Place, 2> places_;                         // host, disk
+  const bool encodes_;
+  std::array<Place, 3> places_;                         // host, disk, encoded in device memory
   std::vector<Entry> entries_;                          // by tensor
   std::vector<std::shared_ptr<const Recipe>> recipes_;  // by operation
   std::int64_t kept_host_bytes_ = 0;

@@ -15,6 +15,7 @@
 #include "runtime/executor/current_executable.h"
 #include "runtime/executor/executable.h"
 #include "runtime/trace/cut.h"
+#include "runtime/trace/encoded_form.h"
 
 namespace plimsoll::trace {
 
@@ -35,6 +36,8 @@ struct CachedProgram {
   std::vector<CachedPlan> plans;  // most recent last
   // With vertical fusion and without any, made when they are first needed (segments.h).
   std::array<std::shared_ptr<struct Segments>, 2> segments;
+  // Of what the program makes; null until they are first needed.
+  std::shared_ptr<const EncodedForms> forms;
 };
 
 struct CacheAnswer {

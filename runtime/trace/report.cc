@@ -179,6 +179,7 @@ std::string report_json(const Context& context) {
       .text("evictions", Fields()
                              .add("evicted", evictions.evictions)
                              .add("stored", evictions.stores)
+                             .add("encoded", evictions.encodes)
                              .add("loaded", evictions.loads)
                              .add("recomputed", evictions.recomputes)
                              .add("recompute_seconds", evictions.recompute_seconds)

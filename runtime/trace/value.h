@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/codec.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/budget.h"
 #include "runtime/memory/lineage.h"
@@ -14,6 +15,7 @@
 
 namespace plimsoll::trace {
 
+struct EncodedForm;
 struct Execution;
 
 enum class ValueState : std::uint8_t {
@@ -38,13 +40,17 @@ struct Value {
   std::int32_t pending = 0;  // executions and loads to come that make it; guarded by the worker
 
   // The recording thread's.
-  memory::TensorId tensor = -1;  // in the lineage of its context
-  std::int32_t recipes = 0;      // that keep it to make others again
+  memory::TensorId tensor = -1;             // in the lineage of its context
+  std::int32_t recipes = 0;                 // that keep it to make others again
+  std::shared_ptr<const EncodedForm> form;  // of a copy in device memory; null: none
   // The executing thread's.
   std::unique_ptr<memory::TierBlock> copy;     // in another tier
   memory::Tier* tier = nullptr;                // that one
   std::shared_ptr<memory::Transfer> transfer;  // to it or from it, under way
-  std::uint64_t generation = 0;                // how often its bytes were made or given up
+  memory::Allocation encoded;                  // a copy in device memory
+  kernels::CodecKernels codec;                 // of that one
+  bool has_copy() const { return copy != nullptr || encoded; }
+  std::uint64_t generation = 0;  // how often its bytes were made or given up
 };
 
 }  // namespace plimsoll::trace

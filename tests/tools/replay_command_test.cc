@@ -46,7 +46,8 @@ TEST(Replay, RunsALogUnderALimit) {
   EXPECT_EQ(whole["recomputes"], 0);
   EXPECT_NEAR(whole["base_seconds"].get<double>(), 129e-6, 1e-12);
   EXPECT_EQ(whole["constant_bytes"], 100);
-  for (const char* policy : {"default", "dtr", "dtr-eq", "msps", "lru"}) {
+  for (const char* policy :
+       {"default", "contiguous", "scattered", "dtr", "dtr-eq", "msps", "lru"}) {
     const json half =
         plimsoll("replay " + file + " --memory-ratio 0.25 --json --policy " + policy).json();
     EXPECT_EQ(half["ok"], true) << policy;
@@ -81,7 +82,8 @@ TEST(Replay, RefusesBadCalls) {
   refused(file + " --memory-ratio 0.5 --memory-limit 1KiB", 2, "--memory-ratio or --memory-limit");
   refused(file + " --memory-ratio 0", 2, "--memory-ratio");
   refused(file + " --memory-limit 80%", 2, "50%peak");
-  refused(file + " --memory-ratio 0.5 --policy best", 2, "policy 'best' is none of default, dtr");
+  refused(file + " --memory-ratio 0.5 --policy best", 2,
+          "policy 'best' is none of default, contiguous");
   refused(folder.path("none") + " --memory-ratio 0.5", 2, "none");
   refused(folder.write("bad.log", "{}\n") + " --memory-ratio 0.5", 1, "bad.log:1: no INSTRUCTION");
 }

@@ -180,6 +180,81 @@ TEST(Eviction, AnImpossibleRequestLeavesAllAsItWas) {
   }
 }
 
+// Masks that nothing can make again, and no tier: they take an eighth as long as nobody reads them.
+TEST(Eviction, KeepsMasksInFewerBytes) {
+  constexpr int kMasks = 20, kBytes = 4 << 10;
+  const auto masks = [](Lab& lab, std::vector<Handle>& made) {
+    const Handle x = lab.host(std::vector<float>(kBytes, 0.25F));
+    for (int i = 0; i < kMasks; ++i) {
+      std::vector<float> bound(kBytes);
+      for (std::size_t j = 0; j < bound.size(); ++j) {
+        bound[j] = static_cast<float>((j * 7 + static_cast<std::size_t>(i)) % 11) * 0.05F;
+      }
+      const Handle against = lab.host(std::move(bound));
+      made.push_back(lab.greater(x.node(), against.node()));
+      EXPECT_TRUE(lab.evaluate({made.back().node()}).ok());
+    }
+  };
+  const auto bits = [](Lab& lab, const Handle& mask) {
+    std::vector<std::byte> bytes(kBytes);
+    EXPECT_TRUE(lab->read(mask.node(), bytes).ok());
+    return bytes;
+  };
+  ContextOptions options = limited(52 << 10);  // a program holds 36 KiB
+  options.planning.remedies.recompute = false;
+  Lab lab(std::move(options)), free;
+  std::vector<Handle> made, expected;
+  masks(lab, made);
+  masks(free, expected);
+  EXPECT_GT(lab->evictions().encodes, kMasks / 2);
+  EXPECT_EQ(lab->evictions().recomputes, 0);
+  for (std::size_t i = 0; i < made.size(); ++i)
+    EXPECT_EQ(bits(lab, made[i]), bits(free, expected[i]));
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, 52 << 10);
+  EXPECT_GT(lab->budget()->statistics().used_by_use[static_cast<std::size_t>(memory::Use::encoded)],
+            0);
+  made.clear();
+  lab->wait_idle();
+  EXPECT_EQ(lab->budget()->statistics().used_bytes, 0);
+}
+
+// A lossy codec where the policy allows one, and never for what nothing can make again.
+TEST(Eviction, KeepsFewerBitsWhereThatIsAllowed) {
+  constexpr std::int64_t kLimit = 104 << 10;  // of six, and what it takes to encode one
+  ContextOptions options = limited(kLimit);
+  options.planning.remedies.lossy = true;
+  options.planning.remedies.lossy_codec = planner::CodecKind::int8;
+  Lab lab(std::move(options)), free;
+  const Handle source = lab.device(std::vector<float>(4096, 0.3F));
+  const auto made = chain(lab, 40, 4096), expected = chain(free, 40, 4096);  // of 16 KiB each
+  EXPECT_GT(lab->evictions().encodes, 0);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const auto values = lab.read(made[i]), exact = free.read(expected[i]);
+    // Half of 127ths, and what was made of such.
+    for (std::size_t j = 0; j < values.size(); ++j) ASSERT_NEAR(values[j], exact[j], 0.02F);
+  }
+  EXPECT_EQ(lab.read(source), std::vector<float>(4096, 0.3F));
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, kLimit);
+}
+
+// Copies in device memory go where even they take too much room, and what they hold can be made
+// again.
+TEST(Eviction, GivesUpCopiesInFewerBytes) {
+  ContextOptions options = limited(104 << 10);
+  options.planning.remedies.lossy = true;
+  options.planning.remedies.lossy_codec = planner::CodecKind::bfloat16;
+  Lab lab(std::move(options)), free;
+  const auto made = chain(lab, 40, 4096), expected = chain(free, 40, 4096);
+  EXPECT_GT(lab->evictions().encodes, 0);
+  lab->budget()->set_limit(40 << 10);
+  for (std::size_t i = made.size(); i-- > 0;) {
+    const auto values = lab.read(made[i]), exact = free.read(expected[i]);
+    for (std::size_t j = 0; j < values.size(); ++j) ASSERT_NEAR(values[j], exact[j], 0.02F);
+    lab->wait_idle();
+    EXPECT_LE(lab->budget()->statistics().used_bytes, 40 << 10);
+  }
+}
+
 // Runs of one program: without a limit, and what its peak was.
 struct Reference {
   std::vector<float> results;
@@ -236,25 +311,27 @@ TEST(Eviction, RandomProgramsGiveTheSameBitsAtRandomLimits) {
 }
 
 // Every way in which something may fail once. What has failed is tried again.
-enum class Fault { allocation, host_allocation, store, load };
+enum class Fault { allocation, host_allocation, store, load, codec };
 
-bool inject(Lab& lab, Fault fault, std::int64_t n) {
+void inject(Lab& lab, Fault fault, std::int64_t n) {
   memory::Tier* host = lab->budget()->tiers().host.get();
   switch (fault) {
     case Fault::allocation:
       lab->budget()->fail_allocation(n);
-      return true;
+      break;
     case Fault::host_allocation:
       host->fail_allocation(n);
-      return true;
+      break;
     case Fault::store:
       host->out().fail_transfer(n);
-      return true;
+      break;
     case Fault::load:
       host->in().fail_transfer(n);
-      return true;
+      break;
+    case Fault::codec:
+      lab->fail_codec(n);
+      break;
   }
-  return false;
 }
 
 // A tight limit under which the program runs with a host tier.
@@ -269,11 +346,11 @@ std::int64_t limit_that_does(std::uint32_t seed, const Reference& reference) {
 
 TEST(Eviction, SurvivesAFaultAtEveryPlace) {
   int runs = 0, raised = 0;
-  for (std::uint32_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint32_t seed = 1; seed <= 4; ++seed) {
     const Reference reference = reference_of(seed);
     const std::int64_t limit = limit_that_does(seed, reference);
     for (const Fault fault :
-         {Fault::allocation, Fault::host_allocation, Fault::store, Fault::load}) {
+         {Fault::allocation, Fault::host_allocation, Fault::store, Fault::load, Fault::codec}) {
       for (std::int64_t n = 1; n <= 60; ++n) {
         SCOPED_TRACE("seed " + std::to_string(seed) + ", fault " +
                      std::to_string(static_cast<int>(fault)) + ", n " + std::to_string(n));

@@ -62,6 +62,15 @@ class Lab {
     EXPECT_TRUE(node.ok()) << node.status().to_string();
     return Handle(*context_, *node);
   }
+  // pred: a > b.
+  Handle greater(Node* a, Node* b) {
+    OpAttributes attributes;
+    attributes.attributes.comparison_direction = ir::ComparisonDirection::gt;
+    Node* const operands[] = {a, b};
+    auto node = context_->recorder().record(ir::Opcode::compare, operands, &attributes);
+    EXPECT_TRUE(node.ok()) << node.status().to_string();
+    return Handle(*context_, *node);
+  }
   Handle scalar(double value) {
     return Handle(*context_, context_->recorder().scalar(ir::DType::f32, value, false));
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <random>
@@ -68,7 +69,7 @@ class RandomEager {
         assign();
         if (pick(2) == 0 && !insist([&] { return lab_->evaluate({}); })) return false;
       } else if (live_.size() > 6) {
-        const std::size_t gone = at_random();
+        const std::size_t gone = 1 + at_random() % (live_.size() - 1);
         std::swap(live_[gone], live_.back());
         live_.pop_back();
       }
@@ -89,18 +90,28 @@ class RandomEager {
     return Handle(**lab_, (*lab_)->from_host(shape, std::as_bytes(std::span(values))));
   }
 
-  // Of the rows of `like`; `like` itself if there is no other.
-  Node* companion(Node* like) {
+  static bool is_mask(const Node* node) { return node->shape().dtype() == ir::DType::pred; }
+
+  // Of the rows of `like`, a mask or not; null if there is none.
+  Node* companion(Node* like, bool mask = false) {
     std::vector<Node*> found;
     for (const Handle& handle : live_) {
-      if (handle.node()->dims()[0] == like->dims()[0]) found.push_back(handle.node());
+      Node* node = handle.node();
+      if (node->dims()[0] == like->dims()[0] && is_mask(node) == mask) found.push_back(node);
     }
+    if (found.empty()) return nullptr;
     return found[static_cast<std::size_t>(pick(static_cast<int>(found.size())))];
   }
 
+  // The first, made before all else, is never a mask.
+  std::size_t at_random_but_masks() {
+    const std::size_t at = at_random();
+    return is_mask(live_[at].node()) ? 0 : at;
+  }
+
   void record() {
-    Node* a = live_[at_random()].node();
-    switch (pick(6)) {
+    Node* a = live_[at_random_but_masks()].node();
+    switch (pick(9)) {
       case 0:
         live_.push_back(lab_->op(ir::Opcode::tanh, {a}));
         break;
@@ -120,13 +131,23 @@ class RandomEager {
         live_.push_back(lab_->op(ir::Opcode::multiply, {a, b}));
         break;
       }
+      case 5:
+      case 6:
+        live_.push_back(lab_->greater(a, companion(a)));
+        break;
+      case 7:
+        if (Node* mask = companion(a, true)) {
+          live_.push_back(lab_->op(ir::Opcode::select, {mask, a, companion(a)}));
+          break;
+        }
+        [[fallthrough]];
       default:
         live_.push_back(host(kRows[pick(4)]));
     }
   }
 
   void assign() {
-    Handle& variable = live_[at_random()];
+    Handle& variable = live_[at_random_but_masks()];
     Node* with = companion(variable.node());
     const Handle tenth = lab_->scalar(0.1);
     const Handle step = lab_->op(ir::Opcode::multiply, {with, tenth.node()});
@@ -135,10 +156,11 @@ class RandomEager {
   }
 
   Status read(const Handle& handle) {
-    std::vector<float> values(static_cast<std::size_t>(handle.node()->byte_size() / 4));
-    PLIMSOLL_RETURN_IF_ERROR(
-        (*lab_)->read(handle.node(), std::as_writable_bytes(std::span(values))));
-    results_.insert(results_.end(), values.begin(), values.end());
+    std::vector<std::byte> bytes(static_cast<std::size_t>(handle.node()->byte_size()));
+    PLIMSOLL_RETURN_IF_ERROR((*lab_)->read(handle.node(), bytes));
+    const std::size_t floats = (bytes.size() + 3) / 4, before = results_.size();
+    results_.resize(before + floats);
+    std::memcpy(results_.data() + before, bytes.data(), bytes.size());
     return ok_status();
   }
 

@@ -341,11 +341,12 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // peak_code_bytes} (of the context, as plm_context_memory says), launched_kernels, launches (small
 // kernels share them; loop bodies counted once), ops, parameters, outputs, cache ("hit" | "miss"),
 // miss_reason, cuts, cache_hits, cache_misses, segments (programs the cut was run as where its
-// inputs did not fit at once, else 0), evictions{evicted, stored, loaded, recomputed,
-// recompute_seconds} (tensors of earlier cuts given up, of these copied to another tier, and
-// brought back, so far); with profiling on, also kernels[{name, origin, launches, recomputes,
-// seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers, `seconds` is
-// what the run waited). Waits for what runs. The text lives until the next call with this context.
+// inputs did not fit at once, else 0), evictions{evicted, stored, encoded, loaded, recomputed,
+// recompute_seconds} (tensors of earlier cuts given up, of these copied, to another tier or
+// encoded, and brought back, so far); with profiling on, also kernels[{name, origin, launches,
+// recomputes, seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers,
+// `seconds` is what the run waited). Waits for what runs. The text lives until the next call with
+// this context.
 PLM_EXPORT plm_status* plm_context_report(plm_context* context, const char** json);
 // Profiling reads the clock around every step of a plan. Off by default.
 PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);
