@@ -28,7 +28,7 @@ class EagerSteps {
   void release_all();
 
  private:
-  static constexpr int kSize = 64, kChains = 3, kLength = 12;
+  static constexpr int kSize = 64, kChains = 3, kLength = 5;
 
   struct Chain {
     std::vector<float> start;
