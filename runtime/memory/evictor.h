@@ -33,6 +33,9 @@ class EvictionSink {
   // What it takes to keep a copy of the storage, of that many bytes, and to get it back; infinite
   // where there is no room.
   virtual StorePrice store_price(StorageId, std::int64_t) const { return {}; }
+  // What its user wants done with the storage; what can't be done is not asked for.
+  enum class Wish : std::uint8_t { none, keep, run_again, copy };
+  virtual Wish wish(StorageId) const { return Wish::none; }
   // What it takes to get the copy back that there is.
   virtual double load_seconds(StorageId) const { return 0; }
   // Makes the copy that store_price() had in mind; the storage's `drop` comes next.
@@ -145,8 +148,11 @@ class Evictor : public OnlineEvictor {
   struct Cost {
     double run_again = 0, copy = 0;
     std::int64_t bytes = 0, kept_bytes = 0;
+    double weight = 1;  // less: goes before others
     double of_copy() const { return copy / static_cast<double>(bytes - kept_bytes); }
-    double per_byte() const { return std::min(run_again / static_cast<double>(bytes), of_copy()); }
+    double per_byte() const {
+      return weight * std::min(run_again / static_cast<double>(bytes), of_copy());
+    }
     bool by_copy() const { return of_copy() < run_again / static_cast<double>(bytes); }
     double seconds() const { return by_copy() ? copy : run_again; }
     std::int64_t freed_bytes() const { return by_copy() ? bytes - kept_bytes : bytes; }
@@ -179,6 +185,7 @@ class Evictor : public OnlineEvictor {
   void give_up(StorageId id);
   // `gone`: gets the number of storages that would have to be brought back before, where not null.
   Cost cost_to_bring_back(StorageId id, int* gone = nullptr);
+  void grant_wish(StorageId id, Cost& cost) const;
   // Nothing that is gone needs `id`: what is there and was made of it directly, or of what is gone
   // in between, is appended to `made`.
   bool is_dispensable(TensorId id, std::vector<TensorId>& made) const;

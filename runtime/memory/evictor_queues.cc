@@ -13,6 +13,9 @@ namespace {
 
 // How much it makes a storage dispensable that nobody holds it; chosen as kStalenessExponent.
 constexpr double kUnheldCost = 0.25;
+// How much it does that its user asks for it: before all others of less than so many times its
+// cost.
+constexpr double kWishedFor = 1.0 / (1 << 20);
 // Of each queue, so many are looked at until one stands where it belongs.
 constexpr int kMostLooks = 16;
 // Queues per doubling of cost per byte, and the number of the one for a second per byte.
@@ -61,12 +64,33 @@ Evictor::Cost Evictor::cost_to_bring_back(StorageId id, int* gone) {
     const EvictionSink::StorePrice price = sink_->store_price(id, given_up.bytes);
     cost.copy = price.store_seconds + price.load_seconds;
     cost.kept_bytes = price.kept_bytes;
+    grant_wish(id, cost);
   }
   if (given_up.handles == 0) {
     cost.run_again *= kUnheldCost;
     cost.copy *= kUnheldCost;
   }
   return cost;
+}
+
+void Evictor::grant_wish(StorageId id, Cost& cost) const {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  switch (sink_->wish(id)) {
+    case EvictionSink::Wish::none:
+      return;
+    case EvictionSink::Wish::keep:
+      cost.run_again = cost.copy = kNever;
+      return;
+    case EvictionSink::Wish::run_again:
+      if (!std::isfinite(cost.run_again)) return;
+      cost.copy = kNever;
+      break;
+    case EvictionSink::Wish::copy:
+      if (!std::isfinite(cost.copy)) return;
+      cost.run_again = kNever;
+      break;
+  }
+  cost.weight = kWishedFor;
 }
 
 int Evictor::queue_of(double cost_per_byte) {

@@ -198,6 +198,7 @@ Status Context::start(const PlanAnswer& plan, CachedProgram& program) {
                     [&](const Assignment& assignment) { return assignment.value.get() == output; });
     auto value = std::make_shared<Value>();
     value->bytes = aligned_bytes(output->byte_size());
+    value->hint = hint_of(*output);
     execution->outputs.push_back(value);
     execution->output_bytes.push_back(output->byte_size());
     execution->output_tags.push_back(assigned ? memory::Tag::parameters : memory::Tag::outputs);
@@ -293,6 +294,11 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       auto value = std::make_shared<Value>();
       const std::int64_t bytes = segments.bytes[static_cast<std::size_t>(output)];
       value->bytes = aligned_bytes(bytes);
+      const auto result = std::find(segments.results.begin(), segments.results.end(), output);
+      if (result != segments.results.end()) {
+        value->hint =
+            hint_of(*cut_.outputs[static_cast<std::size_t>(result - segments.results.begin())]);
+      }
       execution->outputs.push_back(value);
       execution->output_bytes.push_back(bytes);
       execution->output_tags.push_back(memory::Tag::outputs);

@@ -2,6 +2,7 @@
 #include "runtime/trace/live_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <unordered_set>
@@ -377,11 +378,37 @@ LiveValues::StorePrice LiveValues::price_at(std::int8_t where, StorageId id,
           place.speed.latency_seconds + size / place.speed.in_bytes_per_second};
 }
 
-// The cheapest per byte that is free then.
+ir::Hint LiveValues::hint_of(StorageId id) const {
+  const bool known = static_cast<std::size_t>(id) < entries_.size() &&
+                     entries_[static_cast<std::size_t>(id)].value != nullptr;
+  return known ? entries_[static_cast<std::size_t>(id)].value->hint : ir::Hint::none;
+}
+
+LiveValues::Wish LiveValues::wish(StorageId id) const {
+  switch (hint_of(id)) {
+    case ir::Hint::none:
+      break;
+    case ir::Hint::keep:
+      return Wish::keep;
+    case ir::Hint::recompute:
+      return Wish::run_again;
+    case ir::Hint::compress:
+    case ir::Hint::swap:
+      return Wish::copy;
+  }
+  return Wish::none;
+}
+
+// The cheapest per byte that is free then, of those that its user asks for if there are such.
 std::int8_t LiveValues::place_for(StorageId id, std::int64_t bytes) const {
+  const ir::Hint hint = hint_of(id);
+  if (hint == ir::Hint::compress && std::isfinite(price_at(kEncoded, id, bytes).store_seconds)) {
+    return kEncoded;
+  }
   std::int8_t best = kNowhere;
   double least = std::numeric_limits<double>::infinity();
   for (std::int8_t place = 0; place < static_cast<std::int8_t>(places_.size()); ++place) {
+    if (place == kEncoded && hint == ir::Hint::swap && best != kNowhere) continue;
     const StorePrice price = price_at(place, id, bytes);
     const double cost =
         (price.store_seconds + price.load_seconds) / static_cast<double>(bytes - price.kept_bytes);

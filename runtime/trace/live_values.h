@@ -87,6 +87,7 @@ class LiveValues final : public memory::EvictionSink {
   void run_again(memory::OperationId id) override;
   void forget(memory::OperationId id) override;
   StorePrice store_price(memory::StorageId id, std::int64_t bytes) const override;
+  Wish wish(memory::StorageId id) const override;
   double load_seconds(memory::StorageId id) const override;
   void store(memory::StorageId id) override;
   void load(memory::StorageId id) override;
@@ -111,6 +112,7 @@ class LiveValues final : public memory::EvictionSink {
   };
   // Storages and tensors are numbered alike: no value is a view.
   Entry& entry(memory::TensorId id);
+  ir::Hint hint_of(memory::StorageId id) const;
   const EncodedForm* form_of(memory::StorageId id) const;
   StorePrice price_at(std::int8_t place, memory::StorageId id, std::int64_t bytes) const;
   std::int8_t place_for(memory::StorageId id, std::int64_t bytes) const;

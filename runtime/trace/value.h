@@ -9,6 +9,7 @@
 
 #include "kernels/codec.h"
 #include "runtime/base/status.h"
+#include "runtime/ir/hint.h"
 #include "runtime/memory/budget.h"
 #include "runtime/memory/lineage.h"
 #include "runtime/memory/tier.h"
@@ -43,6 +44,7 @@ struct Value {
   memory::TensorId tensor = -1;             // in the lineage of its context
   std::int32_t recipes = 0;                 // that keep it to make others again
   std::shared_ptr<const EncodedForm> form;  // of a copy in device memory; null: none
+  ir::Hint hint = ir::Hint::none;
   // The executing thread's.
   std::unique_ptr<memory::TierBlock> copy;     // in another tier
   memory::Tier* tier = nullptr;                // that one

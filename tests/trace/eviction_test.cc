@@ -255,6 +255,30 @@ TEST(Eviction, GivesUpCopiesInFewerBytes) {
   }
 }
 
+TEST(Eviction, DoesWhatTheUserAsksFor) {
+  Lab lab(with_host(8 << 10, 64 << 10));
+  const Handle source = lab.device(std::vector<float>(256, 0.5F));
+  const auto made_with = [&](ir::Hint hint) {
+    Handle made = lab.op(Opcode::tanh, {source.node()});
+    set_hint(*made.node(), hint);
+    EXPECT_TRUE(lab.evaluate({made.node()}).ok());
+    return made;
+  };
+  const Handle kept = made_with(ir::Hint::keep);
+  const Handle swapped = made_with(ir::Hint::swap);
+  const Handle dropped = made_with(ir::Hint::recompute);
+  const auto others = chain(lab, 12, 256);
+  lab->wait_idle();
+  EXPECT_TRUE(kept.node()->value->device);
+  EXPECT_FALSE(swapped.node()->value->device);
+  EXPECT_TRUE(swapped.node()->value->has_copy());
+  EXPECT_FALSE(dropped.node()->value->device);
+  EXPECT_FALSE(dropped.node()->value->has_copy());
+  EXPECT_EQ(lab.read(kept), lab.read(swapped));
+  EXPECT_EQ(lab.read(kept), lab.read(dropped));
+  EXPECT_LE(lab->budget()->statistics().peak_bytes, 8 << 10);
+}
+
 // Runs of one program: without a limit, and what its peak was.
 struct Reference {
   std::vector<float> results;
