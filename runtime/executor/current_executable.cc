@@ -67,7 +67,8 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
 
 std::shared_ptr<const Executable> CurrentExecutable::next() {
   std::shared_ptr<const Executable> now = get();
-  if (!(drift_ > 0)) return now;
+  // What is stored with loss decides bits, and times must not.
+  if (!(drift_ > 0) || options_.remedies.lossy) return now;
   planner::MeasuredCosts& costs = program_->costs();
   costs.update(drift_);
   if (costs.version() == version_.load(std::memory_order_relaxed)) return now;

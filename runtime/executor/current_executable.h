@@ -16,8 +16,8 @@ enum class LimitedBy : std::uint8_t { options_and_budget, options };
 
 // The executable of a program under one set of options, planned again as its measured times come
 // in: never inside a run, at most as often as MeasuredCosts publishes, and only where the plan pays
-// for memory (another one could not be faster otherwise). All executables it gives compute the same
-// bits within the same limit. Thread-safe.
+// for memory (another one could not be faster otherwise), and never where codecs that change bits
+// are allowed. All executables it gives compute the same bits within the same limit. Thread-safe.
 class CurrentExecutable {
  public:
   // As Executable::create. `drift` is the share by which measured times may differ from predicted
