@@ -39,8 +39,9 @@ Result<Remedies> parse_remedies(std::string_view text, std::string_view what) {
       return remedies;
     } else {
       return invalid_argument(std::string(what) + ": '" + std::string(word) +
-                              "' is not one of recompute, compress, swap, lossy, lossy:float16, "
-                              "lossy:int8, lossy:int4 (nor is the whole all or none)");
+                              "' is not one of recompute, compress, swap, lossy, "
+                              "lossy:bfloat16, lossy:float16, lossy:int8, lossy:int4 (nor is the "
+                              "whole all or none)");
     }
     if (comma == std::string_view::npos) return remedies;
     rest.remove_prefix(comma + 1);

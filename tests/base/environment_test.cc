@@ -89,8 +89,10 @@ TEST_F(EnvironmentTest, CountsAreWholeAndPositive) {
 TEST_F(EnvironmentTest, ListsHoldOnlyKnownWords) {
   setenv("PLIMSOLL_REMEDIES", "recompute,swap", 1);
   EXPECT_TRUE(check_variable(Variable::remedies).ok());
-  setenv("PLIMSOLL_REMEDIES", "swap,lossy:int8", 1);
-  EXPECT_TRUE(check_variable(Variable::remedies).ok());
+  for (const char* codec : {"bfloat16", "float16", "int8", "int4"}) {
+    setenv("PLIMSOLL_REMEDIES", (std::string("swap,lossy:") + codec).c_str(), 1);
+    EXPECT_TRUE(check_variable(Variable::remedies).ok()) << codec;
+  }
   for (const char* text : {"recompute,", ",", "recompute swap", "evict", "lossy:", "lossy:int3"}) {
     setenv("PLIMSOLL_REMEDIES", text, 1);
     EXPECT_FALSE(check_variable(Variable::remedies).ok()) << text;
