@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
 #include <utility>
 
 #include "runtime/base/byte_size.h"
@@ -13,6 +12,7 @@
 #include "runtime/planner/arena_parts.h"
 #include "runtime/planner/codec.h"
 #include "runtime/planner/cost_model.h"
+#include "runtime/planner/lossy_uses.h"
 
 namespace plimsoll::tools {
 
@@ -126,24 +126,12 @@ double gap_percent(double value, double bound) {
   return bound > 0 ? std::max(0.0, 100 * (value / bound - 1)) : 0;
 }
 
-// How often each codec that changes bits is used, callees included once per call.
-void count_lossy(const planner::Plan& plan, std::map<planner::CodecKind, std::int64_t>& counts) {
-  for (const planner::Step& step : plan.steps) {
-    if (step.kind == planner::StepKind::encode && !step.codec.lossless()) {
-      ++counts[step.codec.kind];
-    }
-    for (const auto& callee : step.callees) count_lossy(*callee, counts);
-  }
-}
-
 Json lossy_json(const planner::Plan& plan) {
-  std::map<planner::CodecKind, std::int64_t> counts;
-  if (plan.counts.lossy > 0) count_lossy(plan, counts);
   Json list = Json::array();
-  for (const auto& [kind, encodes] : counts) {
-    list.push_back({{"codec", std::string(to_string(kind))},
-                    {"encodes", encodes},
-                    {"error_bound", std::string(planner::error_bound(kind))}});
+  for (const planner::LossyUse& use : planner::lossy_uses(plan)) {
+    list.push_back({{"codec", std::string(to_string(use.codec))},
+                    {"encodes", use.encodes},
+                    {"error_bound", std::string(planner::error_bound(use.codec))}});
   }
   return list;
 }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "runtime/planner/arena_parts.h"
+#include "runtime/planner/lossy_uses.h"
 #include "runtime/trace/context.h"
 
 namespace plimsoll::trace {
@@ -104,6 +105,19 @@ std::string kernels_json(const executor::Executable& executable) {
   return out + "]";
 }
 
+std::string lossy_json(const planner::Plan& plan) {
+  std::string out = "[";
+  for (const planner::LossyUse& use : planner::lossy_uses(plan)) {
+    if (out.size() > 1) out += ", ";
+    out += Fields()
+               .add("codec", to_string(use.codec))
+               .add("encodes", use.encodes)
+               .add("error_bound", planner::error_bound(use.codec))
+               .object();
+  }
+  return out + "]";
+}
+
 }  // namespace
 
 std::string plan_json_fields(const planner::Plan& plan) {
@@ -128,6 +142,7 @@ std::string plan_json_fields(const planner::Plan& plan) {
                            .add("swap_in", plan.counts.swap_in)
                            .add("collective", plan.counts.collective)
                            .object());
+  fields.text("lossy", lossy_json(plan));
   fields.text("by_cause", Fields()
                               .add("parameters", plan.by_cause.parameters)
                               .add("constants", plan.by_cause.constants)

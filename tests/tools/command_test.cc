@@ -293,6 +293,62 @@ TEST(Plan, TakesOnlyTheRemediesThatAreAllowed) {
   EXPECT_EQ(plimsoll("plan " + file + " --memory-limit 60%peak --remedies none").exit_code, 1);
 }
 
+TEST(Plan, ListsTheCodecsThatChangeBits) {
+  const Folder folder;
+  const std::string call =
+      "plan " + folder.write("p.hlo", chain_program()) + " --memory-limit 85%peak --json";
+  const json exact = plimsoll(call).json();
+  ASSERT_TRUE(exact.contains("lossy")) << exact;
+  EXPECT_EQ(exact["lossy"], json::array());
+  // Nothing may be computed again, so something has to be encoded.
+  const std::pair<const char*, const char*> bounds[] = {
+      {"int8", "127"}, {"int4", "7"}, {"float16", "2^-11"}, {"bfloat16", "2^-8"}};
+  for (const auto& [codec, bound] : bounds) {
+    for (const bool by_flag : {false, true}) {
+      const std::string remedies = std::string("lossy:") + codec;
+      const Call lossy = by_flag ? plimsoll(call + " --remedies " + remedies)
+                                 : plimsoll(call, "PLIMSOLL_REMEDIES=" + remedies);
+      ASSERT_EQ(lossy.exit_code, 0) << lossy.error;
+      const json plan = lossy.json();
+      ASSERT_EQ(plan["lossy"].size(), 1U) << plan;
+      EXPECT_EQ(plan["lossy"][0]["codec"], codec);
+      EXPECT_GT(plan["lossy"][0]["encodes"], 0);
+      EXPECT_EQ(plan["lossy"][0]["encodes"], plan["steps"]["encode"]);
+      const std::string told = plan["lossy"][0]["error_bound"];
+      EXPECT_NE(told.find(bound), std::string::npos) << codec << ": " << told;
+    }
+  }
+  // No more than what is needed: with room for everything nothing is encoded.
+  const std::string file = folder.path("p.hlo");
+  EXPECT_EQ(plimsoll("plan " + file + " --remedies lossy:int8 --json").json()["lossy"],
+            json::array());
+}
+
+TEST(Plan, AnUnknownLossyCodecIsRefusedWithTheKnownOnes) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  for (const char* command : {"plan ", "run "}) {
+    for (const bool by_flag : {false, true}) {
+      const Call call = by_flag
+                            ? plimsoll(command + file + " --remedies lossy:int3 --json")
+                            : plimsoll(command + file + " --json", "PLIMSOLL_REMEDIES=lossy:int3");
+      EXPECT_EQ(call.exit_code, 2);
+      // Where it comes from, what it says, and every name that would do.
+      EXPECT_NE(call.error.find(by_flag ? "--remedies: " : "PLIMSOLL_REMEDIES: "),
+                std::string::npos)
+          << call.error;
+      for (const char* part : {"int3", "bfloat16", "float16", "int8", "int4"}) {
+        EXPECT_NE(call.error.find(part), std::string::npos) << part << " in " << call.error;
+      }
+      EXPECT_EQ(call.json()["error"]["code"], "INVALID_ARGUMENT");
+    }
+  }
+  const Call word = plimsoll("info", "PLIMSOLL_REMEDIES=lossly");
+  EXPECT_EQ(word.exit_code, 2);
+  EXPECT_NE(word.error.find("PLIMSOLL_REMEDIES: 'lossly' is not one of"), std::string::npos)
+      << word.error;
+}
+
 TEST(Plan, StatesBoundsBesideWhatItFound) {
   const Folder folder;
   const json plan =
@@ -404,6 +460,23 @@ TEST(Run, RefusesInputsThatDoNotFit) {
   EXPECT_NE(call.error.find("NOT_FOUND: /: cannot be opened"), std::string::npos) << call.error;
   EXPECT_EQ(plimsoll(run + "x=" + folder.write("bad.npy", "nonsense")).exit_code, 1);
   EXPECT_EQ(plimsoll(run + "x").exit_code, 2);
+}
+
+TEST(Run, TellsWhatIsStoredWithLossAndChangesBitsOnlyThen) {
+  const Folder folder;
+  const std::string call =
+      "run " + folder.write("p.hlo", chain_program()) + " --memory-limit 80%peak --json";
+  const json exact = plimsoll(call).json();
+  ASSERT_TRUE(exact.contains("outputs")) << exact;
+  EXPECT_EQ(exact["lossy"], json::array());
+  const json lossy = plimsoll(call, "PLIMSOLL_REMEDIES=lossy:int8").json();
+  ASSERT_EQ(lossy["lossy"].size(), 1U) << lossy;
+  EXPECT_EQ(lossy["lossy"][0]["codec"], "int8");
+  EXPECT_GT(lossy["lossy"][0]["encodes"], 0);
+  EXPECT_FALSE(lossy["lossy"][0]["error_bound"].get<std::string>().empty());
+  EXPECT_LE(lossy["measured_peak_bytes"], lossy["limit_bytes"]);
+  EXPECT_NE(lossy["outputs"], exact["outputs"]);
+  EXPECT_EQ(plimsoll(call, "PLIMSOLL_REMEDIES=lossy:int8").json()["outputs"], lossy["outputs"]);
 }
 
 TEST(Run, RefusesAParameterGivenTwice) {

@@ -335,8 +335,9 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // none), floor_bytes (only after a RESOURCE_EXHAUSTED), peak_bytes, arena_bytes, live_bytes,
 // host_bytes, disk_bytes,
 // predicted_seconds, unlimited_seconds, lower_bound_seconds, planning_seconds, compile_seconds,
-// step_seconds, recomputed_bytes, policy, steps{compute,recompute,...}, by_cause{parameters,...},
-// arena_at_peak{activations,workspaces,encoded,staging},
+// step_seconds, recomputed_bytes, policy, steps{compute,recompute,...},
+// lossy[{codec,encodes,error_bound}] (the codecs in use that change bits),
+// by_cause{parameters,...}, arena_at_peak{activations,workspaces,encoded,staging},
 // memory{used_bytes,peak_bytes,used{parameters,activations,...},peak{...},code_bytes,
 // peak_code_bytes} (of the context, as plm_context_memory says), launched_kernels, launches (small
 // kernels share them; loop bodies counted once), ops, parameters, outputs, cache ("hit" | "miss"),
