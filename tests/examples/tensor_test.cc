@@ -251,6 +251,19 @@ TEST(Tensor, GradientsGoToAnyTensorButNotThroughAStop) {
   expect_near(g[1], {0, 0});
 }
 
+TEST(Context, TakesOverOneThatTheCApiMade) {
+  plm_context_options options = {};
+  options.struct_size = sizeof options;
+  options.memory_limit_bytes = 1 << 20;
+  plm_context* handle = nullptr;
+  internal::check(plm_context_create(&options, &handle));
+  const Context context = Context::adopt(handle);
+  EXPECT_EQ(context.handle(), handle);
+  const ContextScope scope(context);
+  expect_near(tensor({1, 2}, {2}) + 1.0, {2, 3});
+  EXPECT_EQ(context.memory().limit_bytes, 1 << 20);
+}
+
 TEST(Context, RefusesAStepThatDoesNotFitAndGoesOn) {
   Context context;
   const ContextScope scope(context);

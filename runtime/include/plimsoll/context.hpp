@@ -113,6 +113,13 @@ class Context {
     internal::check(plm_context_create(&c, &state_->handle));
   }
 
+  // Takes over what plm_context_create made.
+  static Context adopt(plm_context* owned) {
+    auto state = std::make_shared<State>();
+    state->handle = owned;
+    return Context(state);
+  }
+
   // The context that new tensors of this thread belong to: the innermost ContextScope's, else one
   // with default options, made when first asked for.
   static Context& current() {
@@ -181,6 +188,8 @@ class Context {
     // In order of creation, so that backward() records in an order that doesn't vary.
     std::vector<std::weak_ptr<internal::Variable>> variables;
   };
+
+  explicit Context(std::shared_ptr<State>& state) : state_(state) {}
 
   static std::optional<Context>& current_slot() {
     thread_local std::optional<Context> slot;
