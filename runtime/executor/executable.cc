@@ -252,7 +252,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
     std::call_once(impl_->missed_once, [&] {
       impl_->missed = find_missed(impl_->resolution, program_->costs().cache().bytes);
     });
-    memory::HostTier* const host = budget.tiers().host.get();
+    memory::Tier* const host = budget.tiers().host.get();
     record_costs(*program_, impl_->resolution, impl_->missed, run.measured(),
                  host == nullptr ? 0 : describe(*host).compute_share);
   }

@@ -27,8 +27,8 @@ Result<TierBlocks> take_blocks(const memory::Tiers& tiers, const planner::Plan& 
 Status Transfers::start(const void* key, bool out, planner::Placement placement,
                         std::int64_t offset, void* near, std::int64_t bytes) {
   const bool host = placement == planner::Placement::host;
-  memory::Tier* const tier = host ? static_cast<memory::Tier*>(tiers_.host.get())
-                                  : static_cast<memory::Tier*>(tiers_.disk.get());
+  memory::Tier* const tier =
+      host ? tiers_.host.get() : static_cast<memory::Tier*>(tiers_.disk.get());
   memory::TierBlock* const block = host ? blocks_.host.get() : blocks_.disk.get();
   if (tier == nullptr || block == nullptr) return internal_error("a transfer without a tier");
   memory::TransferEngine& engine = out ? tier->out() : tier->in();

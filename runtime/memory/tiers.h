@@ -13,7 +13,7 @@ namespace plimsoll::memory {
 
 // The places beside a device's memory; null where there is none. Copies share them.
 struct Tiers {
-  std::shared_ptr<HostTier> host;
+  std::shared_ptr<Tier> host;
   std::shared_ptr<SpillFile> disk;
 };
 

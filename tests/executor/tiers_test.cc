@@ -250,7 +250,7 @@ TEST(Tiers, EveryFailureIsAnErrorAndTheNextRunIsRight) {
   const auto executable = executable_of(made, testing::rewrite_plan(*made.plan, 1, everything));
   ASSERT_NE(executable, nullptr);
   const auto budget = budget_with_tiers();
-  memory::HostTier& host = *budget->tiers().host;
+  memory::Tier& host = *budget->tiers().host;
   SpillFile& disk = *budget->tiers().disk;
   const auto failures = [&](auto inject) { return fail_each(made, *executable, *budget, inject); };
   // Parameter, two results, constants, arena.
