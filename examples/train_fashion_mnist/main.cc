@@ -19,6 +19,10 @@ void print_result(const RunReport& report) {
               report.limit_bytes > 0 ? format_bytes(report.limit_bytes).c_str() : "");
   std::printf("recomputed       %s a step\n",
               format_bytes(report.recomputed_bytes_per_step).c_str());
+  if (report.lossy_encodes_per_step > 0) {
+    std::printf("stored with loss %lld values a step by %s\n",
+                static_cast<long long>(report.lossy_encodes_per_step), report.lossy_codec.c_str());
+  }
   std::printf("SHA-256 (weights) %s\n", report.weights_sha256.c_str());
 }
 

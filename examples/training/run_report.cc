@@ -73,6 +73,8 @@ std::string to_json(const RunReport& report) {
   json["peak_bytes"] = report.planned_peak_bytes;
   json["measured_peak_bytes"] = report.measured_peak_bytes;
   json["recomputed_bytes_per_step"] = report.recomputed_bytes_per_step;
+  json["lossy_encodes_per_step"] = report.lossy_encodes_per_step;
+  json["lossy_codec"] = report.lossy_codec;
   json["training_seconds"] = report.training_seconds;
   json["median_step_seconds"] = report.median_step_seconds();
   json["final_loss"] = report.final_loss();
@@ -105,6 +107,10 @@ std::string to_html(const RunReport& report) {
   row("planned peak", format_bytes(report.planned_peak_bytes));
   row("measured peak", format_bytes(report.measured_peak_bytes));
   row("recomputed per step", format_bytes(report.recomputed_bytes_per_step));
+  if (report.lossy_encodes_per_step > 0) {
+    row("stored with loss per step",
+        std::to_string(report.lossy_encodes_per_step) + " by " + report.lossy_codec);
+  }
   row("steps", std::to_string(report.steps.size()));
   row("median step", format_number(1e3 * report.median_step_seconds()) + " ms");
   row("training time", format_number(report.training_seconds) + " s");

@@ -27,6 +27,9 @@ struct RunReport {
   std::int64_t planned_peak_bytes = 0;
   std::int64_t measured_peak_bytes = 0;
   std::int64_t recomputed_bytes_per_step = 0;
+  // Values a step stores by a codec that changes bits, and that codec; empty: none.
+  std::int64_t lossy_encodes_per_step = 0;
+  std::string lossy_codec;
   double training_seconds = 0;
   double test_accuracy = -1;  // below 0: not measured
   std::string weights_sha256;

@@ -28,6 +28,9 @@ void TrainingOptions::add_to(CLI::App& app) {
       });
   app.add_option("--planner", planner, "default, greedy, sqrt or none")
       ->check(CLI::IsMember({"default", "greedy", "sqrt", "none"}));
+  app.add_option("--remedies", remedies,
+                 "What may be done instead of keeping a value: some of recompute,compress,swap,"
+                 "lossy (or lossy:CODEC), or all or none [PLIMSOLL_REMEDIES]");
   app.add_option("--report", report, "Write the run to this file (.json or .html)");
   app.add_flag("--no-progress", no_progress, "No progress bar");
   app.add_flag("--json", json, "The result as one JSON object on standard output");

@@ -15,6 +15,7 @@ struct TrainingOptions {
   std::uint64_t seed = 1;
   std::optional<std::string> memory_limit;
   std::string planner;
+  std::string remedies;  // empty: by the environment
   std::string report;
   bool no_progress = false;
   bool json = false;

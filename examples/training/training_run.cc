@@ -23,6 +23,7 @@ ContextOptions context_options(const TrainingOptions& options) {
         limit->kind == MemoryLimit::Kind::bytes ? limit->bytes : PLM_NO_LIMIT;
   }
   result.planner = options.planner;
+  result.remedies = options.remedies;
   result.seed = options.seed;
   return result;
 }
@@ -81,6 +82,10 @@ void TrainingRun::finish_steps() {
   const nlohmann::json json = nlohmann::json::parse(context_.report());
   report_.planned_peak_bytes = number(json, "peak_bytes");
   report_.recomputed_bytes_per_step = number(json, "recomputed_bytes");
+  for (const nlohmann::json& use : json.at("lossy")) {  // at most one: options name one codec
+    report_.lossy_codec = use.at("codec");
+    report_.lossy_encodes_per_step += number(use, "encodes");
+  }
 }
 
 std::string TrainingRun::progress_text(const std::string& unit) const {
