@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -22,6 +23,9 @@ Outcome run(const Options& options, Output& output) {
   if (options.ratio.has_value() == options.limit_text.has_value()) {
     return Outcome::call_fault(
         invalid_argument("replay: give either --memory-ratio or --memory-limit"));
+  }
+  if (options.ratio && !std::isfinite(*options.ratio)) {
+    return Outcome::call_fault(invalid_argument("replay: --memory-ratio: not a number"));
   }
   const auto text = read_file(options.path);
   PLIMSOLL_CALL_FAULT(text.status());

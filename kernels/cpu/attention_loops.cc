@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/attention_loops.h"
 
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -17,6 +18,7 @@ template <int W>
 struct Vectors {
   typedef float Floats __attribute__((vector_size(4 * W)));
   typedef std::int32_t Ints __attribute__((vector_size(4 * W)));
+  typedef std::uint32_t UnsignedInts __attribute__((vector_size(4 * W)));
   typedef float Unaligned __attribute__((vector_size(4 * W), aligned(4), may_alias));
 };
 
@@ -81,7 +83,9 @@ PLIMSOLL_INLINE FloatLanes<W> select(const MaskLanes<W>& m, const FloatLanes<W>&
 }
 template <int W>
 PLIMSOLL_INLINE IntLanes<W> operator+(const IntLanes<W>& a, const IntLanes<W>& b) {
-  return {a.value + b.value};
+  // Lanes that nobody selects afterwards may wrap around.
+  using Unsigned = typename Vectors<W>::UnsignedInts;
+  return {(typename Vectors<W>::Ints)((Unsigned)a.value + (Unsigned)b.value)};
 }
 template <int W>
 PLIMSOLL_INLINE IntLanes<W> operator-(const IntLanes<W>& a, const IntLanes<W>& b) {

@@ -39,6 +39,11 @@ Result<std::int64_t> parse_count(const VariableInfo& info, std::string_view text
     return invalid_argument(std::string(info.name) + ": '" + std::string(text) +
                             "' is not a whole number above zero");
   }
+  if (info.variable == Variable::num_threads && value > kMostThreads) {
+    return invalid_argument(std::string(info.name) + ": '" + std::string(text) +
+                            "' is more than the " + std::to_string(kMostThreads) +
+                            " threads that a pool may have");
+  }
   return value;
 }
 

@@ -55,6 +55,9 @@ Status check_variable(Variable variable);
 // Every variable of the table; the first bad one.
 Status check_environment();
 
+// What PLIMSOLL_NUM_THREADS may ask for.
+inline constexpr std::int64_t kMostThreads = 1024;
+
 // The value of a `count` variable, or `otherwise` when it is empty.
 Result<std::int64_t> count_variable(Variable variable, std::int64_t otherwise);
 // The value of a `choice` variable: one of its words.

@@ -35,6 +35,10 @@ Result<std::vector<DType>> reducer_dtypes(const Request& request, const Computat
                              request.operand(count + i).to_string());
       }
     }
+    if (accumulated.dtype() != element.dtype()) {
+      return request.error(name + " combines " + accumulated.to_string() + " with " +
+                           element.to_string() + ", must be of one element type");
+    }
     dtypes[static_cast<std::size_t>(i)] = returned.dtype();
   }
   return dtypes;

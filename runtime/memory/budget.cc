@@ -256,7 +256,9 @@ bool Budget::release(const Allocation& allocation) {
 
 bool Budget::reserve(std::int64_t bytes, Reservation& into) noexcept {
   const std::lock_guard lock(mutex_);
-  if (bytes > statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes) {
+  // Nothing is always there, also where the limit was lowered below what is in use.
+  if (bytes > 0 &&
+      bytes > statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes) {
     return false;
   }
   *into.state_ = {bytes, bytes, true};

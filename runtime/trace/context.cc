@@ -183,8 +183,18 @@ Status Context::upload(Node* leaf) {
 Status Context::hold(Node* leaf) {
   live_.follow_limit();
   PLIMSOLL_RETURN_IF_ERROR(live_.recover());
-  PLIMSOLL_RETURN_IF_ERROR(live_.hold(std::span(&leaf->value, 1)));
-  Status status = worker_.wait(leaf->value);
+  Status status = live_.hold(std::span(&leaf->value, 1));
+  if (status.code() == StatusCode::resource_exhausted && status.shortage() == nullptr) {
+    MemoryShortage shortage{live_.limit(), 0, "bringing back " + leaf->shape().to_string()};
+    shortage.floor_bytes = limit_that_does(0, [&](std::int64_t limit) {
+      const auto live = live_.rehearsal();
+      live->pretend_limit(limit);
+      return live->hold(std::span(&leaf->value, 1)).ok();
+    });
+    return Status::resource_exhausted(status.message(), std::move(shortage));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(status);
+  status = worker_.wait(leaf->value);
   if (status.ok() && !live_.is_there(*leaf->value)) {
     // What failed before it could be made, and was thought to be there.
     let_go(leaf);

@@ -154,13 +154,16 @@ class Context {
                                  std::int64_t held_bytes);
   bool keep_what_is_needed();
   std::shared_ptr<const EncodedForms> forms_of(CachedProgram& program);
+  bool would_do(CachedProgram& program, std::int64_t limit);
+  std::int64_t limit_that_does(std::int64_t least, const std::function<bool(std::int64_t)>& does);
+  std::vector<std::shared_ptr<Value>> segment_parameters(const CachedProgram& program);
   Status start(const PlanAnswer& plan, CachedProgram& program);
   Status run_segments(CachedProgram& program);
   Status run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
                       LiveValues& live, bool rehearsed,
                       std::vector<std::shared_ptr<Value>>& results);
   void materialize(std::vector<std::shared_ptr<Value>> values);
-  Status refuse(const CachedProgram& program, const Status& why);
+  Status refuse(CachedProgram& program, const Status& why);
   void log(LogLevel level, std::string_view line) const;
   void log_cut() const;
 

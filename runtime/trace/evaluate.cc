@@ -227,7 +227,7 @@ void Context::materialize(std::vector<std::shared_ptr<Value>> values) {
   next_pending_limit_ = std::max(options_.max_pending, graph_.pending_count() * 2);
 }
 
-Status Context::run_segments(CachedProgram& program) {
+std::vector<std::shared_ptr<Value>> Context::segment_parameters(const CachedProgram& program) {
   std::vector<std::shared_ptr<Value>> parameters = values_of(cut_);
   for (const std::int64_t bits : lifted_scalars(cut_, program)) {
     auto value = std::make_shared<Value>();
@@ -237,6 +237,11 @@ Status Context::run_segments(CachedProgram& program) {
     std::memcpy(value->host.data(), &bits, sizeof bits);
     parameters.push_back(std::move(value));
   }
+  return parameters;
+}
+
+Status Context::run_segments(CachedProgram& program) {
+  const std::vector<std::shared_ptr<Value>> parameters = segment_parameters(program);
   // The forms with the smaller kernels, the faster one first.
   constexpr passes::Fusion kForms[] = {passes::Fusion::vertical, passes::Fusion::none};
   Status status;
@@ -324,8 +329,50 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
   return ok_status();
 }
 
-// `why`, with the limit that would do: the program's floor beside what can't be given up.
-Status Context::refuse(const CachedProgram& program, const Status& why) {
+// Whether the cut could run under that limit, as far as the books know.
+bool Context::would_do(CachedProgram& program, std::int64_t limit) {
+  const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
+  auto live = live_.rehearsal();
+  live->pretend_limit(limit);
+  if (live->hold(leaves).ok() &&
+      choose_plan(*live, program, residency_of(cut_, program), device_bytes(leaves)).ok()) {
+    return true;
+  }
+  for (const auto& segments : program.segments) {
+    if (segments == nullptr) continue;
+    live = live_.rehearsal();
+    live->pretend_limit(limit);
+    std::vector<std::shared_ptr<Value>> results;
+    if (run_segments(*segments, segment_parameters(program), *live, false, results).ok()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// The least limit that does, or a little more; `least` if that does or if none is found.
+std::int64_t Context::limit_that_does(std::int64_t least,
+                                      const std::function<bool(std::int64_t)>& does) {
+  constexpr int kDoublings = 8, kHalvings = 10;
+  std::int64_t low = std::max(least - 1, live_.limit());
+  if (least > low && does(least)) return least;
+  std::int64_t high = low, step = std::max<std::int64_t>(low / 16, device::kBufferAlignment);
+  bool found = false;
+  for (int i = 0; i < kDoublings && !found; ++i, step *= 2) {
+    low = high;
+    high += step;
+    found = does(high);
+  }
+  for (int i = 0; i < kHalvings && found && high - low > device::kBufferAlignment; ++i) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (does(middle) ? high : low) = middle;
+  }
+  return found ? high : least;
+}
+
+// `why`, with the limit that would do: at least the program's floor beside what can't be given up,
+// and with room to bring back what it reads.
+Status Context::refuse(CachedProgram& program, const Status& why) {
   const std::int64_t fixed = live_.fixed_bytes_beside(values_of(cut_));
   MemoryShortage shortage;
   if (why.shortage() != nullptr) shortage = *why.shortage();
@@ -339,7 +386,8 @@ Status Context::refuse(const CachedProgram& program, const Status& why) {
     shortage.floor_bytes = floor.bytes;
     shortage.culprit = floor.culprit;
   }
-  shortage.floor_bytes += fixed;
+  shortage.floor_bytes = limit_that_does(
+      shortage.floor_bytes + fixed, [&](std::int64_t limit) { return would_do(program, limit); });
   last_cut_.floor_bytes = shortage.floor_bytes;
   std::string message = why.message();
   if (fixed > 0) message += "; other tensors hold " + format_bytes(fixed);

@@ -52,6 +52,11 @@ std::unique_ptr<LiveValues> LiveValues::rehearsal() const {
   return std::unique_ptr<LiveValues>(new LiveValues(*this, nullptr));
 }
 
+void LiveValues::pretend_limit(std::int64_t bytes) {
+  evictor_.set_limit(bytes);
+  (void)evictor_.make_room(0);
+}
+
 void LiveValues::follow_limit() {
   for (Place& place : places_) place.pause = std::max(0, place.pause - 1);
   const std::int64_t limit = budget_->limit();

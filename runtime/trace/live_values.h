@@ -25,6 +25,8 @@ class LiveValues final : public memory::EvictionSink {
              const planner::PlanOptions& planning);
   // The same books, to try out what would become of them: nothing is done.
   std::unique_ptr<LiveValues> rehearsal() const;
+  // For a rehearsal: as if that were the limit.
+  void pretend_limit(std::int64_t bytes);
 
   // The limit has changed, perhaps: gives up what is above it, as far as possible. Without a limit
   // nothing is kept to make values again; those made then can only be stored elsewhere.

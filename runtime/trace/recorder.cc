@@ -2,6 +2,7 @@
 #include "runtime/trace/recorder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -157,6 +158,13 @@ Result<NodeRef> Recorder::record_checked(Opcode opcode, std::span<Node* const> o
     pointers.push_back(&shapes.back());
     dtypes.push_back(operand->dtype);
   }
+  const bool combines =
+      op.callee.kind == Callee::Kind::combine || op.callee.kind == Callee::Kind::select_combine;
+  if (combines && !dtypes.empty() && !accepts(op.callee.combiner, dtypes[0])) {
+    return invalid_argument(std::string(ir::to_string(opcode)) + ": " +
+                            std::string(ir::to_string(op.callee.combiner)) + " can't combine " +
+                            shapes[0].to_string());
+  }
   std::vector<ir::Computation*> called;
   if (op.callee.kind != Callee::Kind::none && !dtypes.empty()) {
     called = called_computations(scratch_, op.callee, dtypes);
@@ -211,7 +219,8 @@ NodeRef Recorder::scalar(ir::DType dtype, double value, bool structural) {
       if (!(value > kLow)) {
         converted = value != value ? T{0} : std::numeric_limits<T>::min();
       } else {
-        converted = value >= kHigh ? std::numeric_limits<T>::max() : static_cast<T>(value);
+        converted =
+            value >= kHigh ? std::numeric_limits<T>::max() : static_cast<T>(std::nearbyint(value));
       }
     } else {
       converted = static_cast<T>(value);

@@ -150,6 +150,16 @@ TEST(Admission, ALoweredLimitRefusesThoseThatWaitAndLeavesThoseThatRun) {
   EXPECT_TRUE(drawn.ok());
 }
 
+TEST(Admission, OneThatNeedsNothingRunsUnderALimitThatWasLoweredBelowWhatIsInUse) {
+  const auto budget = budget_of(10);
+  const auto in_use = budget->allocate(8 * kUnit, Tag::parameters, "in use");
+  ASSERT_TRUE(in_use.ok());
+  budget->set_limit(4 * kUnit);
+  EXPECT_TRUE(budget->admission().admit(units(0), "in place").ok());
+  EXPECT_EQ(budget->admission().admit(units(1), "larger").status().code(),
+            StatusCode::resource_exhausted);
+}
+
 TEST(Admission, ARaisedLimitLetsIn) {
   const auto budget = budget_of(10);
   auto running = budget->admission().admit(units(6), "running");

@@ -81,6 +81,7 @@ TEST(Replay, RefusesBadCalls) {
   refused(file, 2, "--memory-ratio or --memory-limit");
   refused(file + " --memory-ratio 0.5 --memory-limit 1KiB", 2, "--memory-ratio or --memory-limit");
   refused(file + " --memory-ratio 0", 2, "--memory-ratio");
+  refused(file + " --memory-ratio nan", 2, "--memory-ratio");
   refused(file + " --memory-limit 80%", 2, "50%peak");
   refused(file + " --memory-ratio 0.5 --policy best", 2,
           "policy 'best' is none of default, contiguous");

@@ -82,6 +82,35 @@ TEST(Trace, NamesTheOperationAndTheShapesOfAnError) {
   EXPECT_EQ(lab.read(lab.op(Opcode::add, {a.node(), a.node()})), (Floats{2, 4, 6}));
 }
 
+TEST(Trace, RefusesToCombineWhatAnOperationDoesNotTake) {
+  Lab lab;
+  const Handle a = lab.host({1, 2, 3});
+  const Handle zero = lab.scalar(0);
+  Node* const operands[] = {a.node(), zero.node()};
+  OpAttributes attributes;
+  attributes.attributes.dimensions = {0};
+  attributes.callee = {Callee::Kind::combine, Opcode::and_, ir::ComparisonDirection::lt};
+  const auto bad = lab->recorder().record(Opcode::reduce, operands, &attributes);
+  EXPECT_EQ(bad.status().message(), "reduce: and can't combine f32[3]");
+  attributes.callee.combiner = Opcode::maximum;
+  const auto good = lab->recorder().record(Opcode::reduce, operands, &attributes);
+  ASSERT_TRUE(good.ok()) << good.status().to_string();
+  EXPECT_EQ(lab.read(Handle(*lab, *good)), Floats{3});
+}
+
+TEST(Trace, RoundsAScalarToTheNearestInteger) {
+  Lab lab;
+  const auto read = [&](double value) {
+    const Handle made(*lab, lab->recorder().scalar(ir::DType::s32, value, false));
+    std::int32_t number = 0;
+    EXPECT_TRUE(lab->read(made.node(), std::as_writable_bytes(std::span(&number, 1))).ok());
+    return number;
+  };
+  EXPECT_EQ(read(2.7), 3);
+  EXPECT_EQ(read(-2.7), -3);
+  EXPECT_EQ(read(1e20), std::numeric_limits<std::int32_t>::max());
+}
+
 TEST(Trace, BroadcastsARankZeroOperand) {
   Lab lab;
   const Handle a = lab.host({1, 2, 3});

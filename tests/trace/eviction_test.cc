@@ -255,6 +255,44 @@ TEST(Eviction, GivesUpCopiesInFewerBytes) {
   }
 }
 
+// Each tensor that a cut reads may take another's room to come back: a limit that is named does.
+TEST(Eviction, NamesALimitThatDoes) {
+  for (const std::int64_t limit : {3 << 10, 4 << 10, 5 << 10, 6 << 10}) {
+    Lab lab(limited(16 << 10));
+    std::vector<Handle> sources;
+    for (int i = 0; i < 3; ++i) {
+      sources.push_back(lab.device(std::vector<float>(256, 0.25F * static_cast<float>(i))));
+    }
+    const Handle first = lab.op(Opcode::tanh, {sources[0].node()});
+    const Handle second = lab.op(Opcode::cosine, {sources[1].node()});
+    ASSERT_TRUE(lab.evaluate({first.node()}).ok());
+    ASSERT_TRUE(lab.evaluate({second.node()}).ok());
+    const Handle product = lab.op(Opcode::multiply, {first.node(), second.node()});
+    ASSERT_TRUE(lab.evaluate({product.node()}).ok());
+    lab->budget()->set_limit(limit);
+    const Handle rest = lab.op(Opcode::subtract, {product.node(), sources[0].node()});
+    Status status = lab.evaluate({rest.node()});
+    if (!status.ok()) {
+      ASSERT_NE(status.shortage(), nullptr) << status.to_string();
+      EXPECT_EQ(status.shortage()->limit_bytes, limit);
+      ASSERT_GT(status.shortage()->floor_bytes, limit);
+      lab->budget()->set_limit(status.shortage()->floor_bytes);
+      status = lab.evaluate({rest.node()});
+    }
+    EXPECT_TRUE(status.ok()) << limit << ": " << status.to_string();
+    lab->budget()->set_limit(limit);
+    ASSERT_TRUE(lab.evaluate({}).ok());
+    status = lab.read_status(first);
+    if (!status.ok()) {
+      ASSERT_NE(status.shortage(), nullptr) << status.to_string();
+      ASSERT_GT(status.shortage()->floor_bytes, limit);
+      lab->budget()->set_limit(status.shortage()->floor_bytes);
+      status = lab.read_status(first);
+    }
+    EXPECT_TRUE(status.ok()) << limit << ": " << status.to_string();
+  }
+}
+
 TEST(Eviction, DoesWhatTheUserAsksFor) {
   Lab lab(with_host(8 << 10, 64 << 10));
   const Handle source = lab.device(std::vector<float>(256, 0.5F));

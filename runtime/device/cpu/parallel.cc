@@ -86,8 +86,8 @@ int thread_count() {
   if (threads == 0) {
     // A bad value is reported where contexts are made; here it counts as not set.
     const auto asked = count_variable(Variable::num_threads, available_cpus());
-    threads =
-        static_cast<int>(std::clamp<std::int64_t>(asked.ok() ? *asked : available_cpus(), 1, 1024));
+    threads = static_cast<int>(
+        std::clamp<std::int64_t>(asked.ok() ? *asked : available_cpus(), 1, kMostThreads));
     int expected = 0;
     if (!pool().threads.compare_exchange_strong(expected, threads)) threads = expected;
   }
