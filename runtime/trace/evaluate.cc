@@ -329,21 +329,23 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
   return ok_status();
 }
 
-// Whether the cut could run under that limit, as far as the books know.
+// Whether evaluate() could run the cut under that limit, as far as the books know.
 bool Context::would_do(CachedProgram& program, std::int64_t limit) {
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
-  auto live = live_.rehearsal();
+  const auto live = live_.rehearsal();
   live->pretend_limit(limit);
-  if (live->hold(leaves).ok() &&
-      choose_plan(*live, program, residency_of(cut_, program), device_bytes(leaves)).ok()) {
-    return true;
+  if (live->hold(leaves).ok()) {
+    if (choose_plan(*live, program, residency_of(cut_, program), device_bytes(leaves)).ok()) {
+      return true;
+    }
+    live->let_go(leaves);
   }
+  if (!live->can_give_up_any(leaves)) return false;
   for (const auto& segments : program.segments) {
     if (segments == nullptr) continue;
-    live = live_.rehearsal();
-    live->pretend_limit(limit);
+    const auto apart = live->rehearsal();
     std::vector<std::shared_ptr<Value>> results;
-    if (run_segments(*segments, segment_parameters(program), *live, false, results).ok()) {
+    if (run_segments(*segments, segment_parameters(program), *apart, false, results).ok()) {
       return true;
     }
   }
@@ -363,8 +365,10 @@ std::int64_t Context::limit_that_does(std::int64_t least,
     high += step;
     found = does(high);
   }
-  for (int i = 0; i < kHalvings && found && high - low > device::kBufferAlignment; ++i) {
-    const std::int64_t middle = low + (high - low) / 2;
+  for (int i = 0; i < kHalvings && found; ++i) {
+    const std::int64_t middle =
+        (low + (high - low) / 2) / device::kBufferAlignment * device::kBufferAlignment;
+    if (middle <= low) break;
     (does(middle) ? high : low) = middle;
   }
   return found ? high : least;
