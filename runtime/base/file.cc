@@ -9,9 +9,10 @@ namespace plimsoll {
 Result<std::string> read_file(const std::string& path) {
   std::error_code ignored;
   std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path, ignored)) {
-    return not_found(path + ": cannot be opened");
+  if (std::filesystem::is_directory(path, ignored)) {
+    return not_found(path + ": is a folder, must be a file");
   }
+  if (!file) return not_found(path + ": cannot be opened");
   // Not through istreambuf_iterator, which lets the buffer's exception out where reading fails.
   std::string text;
   char chunk[1 << 16];

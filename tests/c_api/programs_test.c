@@ -133,8 +133,7 @@ static void bad_programs_are_errors(void) {
   CHECK(plm_status_floor_bytes(status) > 64);
   plm_status_free(status);
   CHECK(program == NULL);
-  CHECK_FAILS(plm_executable_load(context, "/", NULL, &program), PLM_NOT_FOUND,
-              "/: cannot be opened");
+  CHECK_FAILS(plm_executable_load(context, "/", NULL, &program), PLM_NOT_FOUND, "/: is a folder");
   const plm_placement placements[2] = {PLM_PLACEMENT_HOST, (plm_placement)7};
   options.memory_limit_bytes = 0;
   options.placements = placements;

@@ -457,7 +457,7 @@ TEST(Run, RefusesInputsThatDoNotFit) {
   EXPECT_EQ(plimsoll(run + "x=" + folder.path("no.npy")).exit_code, 2);
   call = plimsoll(run + "x=/");
   EXPECT_EQ(call.exit_code, 2);
-  EXPECT_NE(call.error.find("NOT_FOUND: /: cannot be opened"), std::string::npos) << call.error;
+  EXPECT_NE(call.error.find("NOT_FOUND: /: is a folder"), std::string::npos) << call.error;
   EXPECT_EQ(plimsoll(run + "x=" + folder.write("bad.npy", "nonsense")).exit_code, 1);
   EXPECT_EQ(plimsoll(run + "x").exit_code, 2);
 }

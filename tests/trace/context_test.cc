@@ -98,6 +98,15 @@ TEST(Trace, RefusesToCombineWhatAnOperationDoesNotTake) {
   EXPECT_EQ(lab.read(Handle(*lab, *good)), Floats{3});
 }
 
+TEST(Trace, RefusesARandomStateThatIsNone) {
+  Lab lab;
+  const Handle state = lab.host({1, 2});
+  Node* const operands[] = {state.node()};
+  const ir::Shape bits(ir::DType::u32, {4});
+  const auto bad = lab->recorder().record(Opcode::rng_bit_generator, operands, nullptr, &bits);
+  EXPECT_EQ(bad.status().message(), "rng-bit-generator: state f32[2] must be u64[2] or u64[3]");
+}
+
 TEST(Trace, RoundsAScalarToTheNearestInteger) {
   Lab lab;
   const auto read = [&](double value) {

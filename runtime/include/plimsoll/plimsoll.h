@@ -339,7 +339,8 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // lossy[{codec,encodes,error_bound}] (the codecs in use that change bits),
 // by_cause{parameters,...}, arena_at_peak{activations,workspaces,encoded,staging},
 // memory{used_bytes,peak_bytes,used{parameters,activations,...},peak{...},code_bytes,
-// peak_code_bytes} (of the context, as plm_context_memory says), launched_kernels, launches (small
+// peak_code_bytes} (of the context, as plm_context_memory says), expected_seconds,
+// expected_unlimited_seconds (by measured times), replans, launched_kernels, launches (small
 // kernels share them; loop bodies counted once), ops, parameters, outputs, cache ("hit" | "miss"),
 // miss_reason, cuts, cache_hits, cache_misses, segments (programs the cut was run as where its
 // inputs did not fit at once, else 0), evictions{evicted, stored, encoded, loaded, recomputed,
@@ -369,6 +370,7 @@ PLM_EXPORT plm_status* plm_scalar_input(plm_context* context, plm_dtype dtype, d
 // the calls. The same program draws the same states. An input of the compiled step.
 PLM_EXPORT plm_status* plm_random_state(plm_context* context, plm_tensor** out);
 
+// Questions about a tensor, and plm_tensor_retain: `tensor` must not be NULL.
 PLM_EXPORT plm_dtype plm_tensor_dtype(const plm_tensor* tensor);
 PLM_EXPORT size_t plm_tensor_rank(const plm_tensor* tensor);
 // `rank` numbers; lives until the tensor is released or assigned to.
