@@ -154,7 +154,7 @@ class Context {
                                  std::int64_t held_bytes);
   bool keep_what_is_needed();
   std::shared_ptr<const EncodedForms> forms_of(CachedProgram& program);
-  bool would_do(CachedProgram& program, std::int64_t limit);
+  bool would_do(CachedProgram& program, std::int64_t floor_bytes, std::int64_t limit);
   std::int64_t limit_that_does(std::int64_t least, const std::function<bool(std::int64_t)>& does);
   std::vector<std::shared_ptr<Value>> segment_parameters(const CachedProgram& program);
   Status start(const PlanAnswer& plan, CachedProgram& program);

@@ -329,15 +329,13 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
   return ok_status();
 }
 
-// Whether evaluate() could run the cut under that limit, as far as the books know.
-bool Context::would_do(CachedProgram& program, std::int64_t limit) {
+// Whether evaluate() could run the cut, of that floor, under that limit, as far as the books know.
+bool Context::would_do(CachedProgram& program, std::int64_t floor_bytes, std::int64_t limit) {
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
   const auto live = live_.rehearsal();
   live->pretend_limit(limit);
   if (live->hold(leaves).ok()) {
-    if (choose_plan(*live, program, residency_of(cut_, program), device_bytes(leaves)).ok()) {
-      return true;
-    }
+    if (live->make_room(floor_bytes - device_bytes(leaves)).ok()) return true;
     live->let_go(leaves);
   }
   if (!live->can_give_up_any(leaves)) return false;
@@ -390,8 +388,10 @@ Status Context::refuse(CachedProgram& program, const Status& why) {
     shortage.floor_bytes = floor.bytes;
     shortage.culprit = floor.culprit;
   }
-  shortage.floor_bytes = limit_that_does(
-      shortage.floor_bytes + fixed, [&](std::int64_t limit) { return would_do(program, limit); });
+  const std::int64_t floor_bytes = shortage.floor_bytes;
+  shortage.floor_bytes = limit_that_does(floor_bytes + fixed, [&](std::int64_t limit) {
+    return would_do(program, floor_bytes, limit);
+  });
   last_cut_.floor_bytes = shortage.floor_bytes;
   std::string message = why.message();
   if (fixed > 0) message += "; other tensors hold " + format_bytes(fixed);

@@ -257,7 +257,7 @@ TEST(Eviction, GivesUpCopiesInFewerBytes) {
 
 // Each tensor that a cut reads may take another's room to come back: a limit that is named does.
 TEST(Eviction, NamesALimitThatDoes) {
-  for (const std::int64_t limit : {3 << 10, 4 << 10, 5 << 10, 6 << 10}) {
+  for (const std::int64_t limit : {2 << 10, 3 << 10, 4 << 10, 5 << 10, 6 << 10}) {
     Lab lab(limited(16 << 10));
     std::vector<Handle> sources;
     for (int i = 0; i < 3; ++i) {
