@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where LiveValues keeps copies of what it gives up, and at what price.
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "runtime/trace/live_values.h"
+
+namespace plimsoll::trace {
+
+using memory::StorageId;
+
+planner::PlanOptions LiveValues::with_free_tiers(const planner::PlanOptions& planning) const {
+  planner::PlanOptions options = planning;
+  planner::Tier* const tiers[] = {&options.host, &options.disk};
+  for (std::size_t i = 0; i < std::size(tiers); ++i) {
+    if (places_[i].tier == nullptr || places_[i].used_bytes == 0) continue;
+    if (tiers[i]->bytes == 0) *tiers[i] = executor::describe(*places_[i].tier);
+    // A tier without a byte would be one that was not given.
+    tiers[i]->bytes = std::max<std::int64_t>(1, tiers[i]->bytes - places_[i].used_bytes);
+  }
+  return options;
+}
+
+void LiveValues::reserve(const planner::Plan& plan) {
+  const std::int64_t bytes[] = {plan.host_bytes, plan.disk_bytes};
+  for (std::size_t i = 0; i < std::size(bytes); ++i) {
+    places_[i].reserved_bytes = std::max(places_[i].reserved_bytes, bytes[i]);
+  }
+}
+
+// Of the value as it may be kept now: what nothing can make again keeps its bits.
+const EncodedForm* LiveValues::form_of(StorageId id) const {
+  if (!encodes_ || static_cast<std::size_t>(id) >= entries_.size()) return nullptr;
+  const auto& value = entries_[static_cast<std::size_t>(id)].value;
+  const EncodedForm* form = value == nullptr ? nullptr : value->form.get();
+  const bool allowed =
+      form != nullptr && (form->codec.lossless() || !lineage_.tensor(id).is_source);
+  return allowed ? form : nullptr;
+}
+
+LiveValues::StorePrice LiveValues::price_at(std::int8_t where, StorageId id,
+                                            std::int64_t bytes) const {
+  const Place& place = places_[static_cast<std::size_t>(where)];
+  if (place.pause > 0) return {};
+  if (where == kEncoded) {
+    const EncodedForm* form = form_of(id);
+    // It is made while the value is there.
+    if (form == nullptr || lineage_.used_bytes() + form->bytes > evictor_.limit()) return {};
+    return {form->encode_seconds, form->decode_seconds, form->bytes};
+  }
+  if (place.tier == nullptr) return {};
+  const std::int64_t taken = place.used_bytes + place.reserved_bytes;
+  if (bytes > place.tier->statistics().limit_bytes - taken) return {};
+  const auto size = static_cast<double>(bytes);
+  return {place.speed.latency_seconds + size / place.speed.out_bytes_per_second,
+          place.speed.latency_seconds + size / place.speed.in_bytes_per_second};
+}
+
+ir::Hint LiveValues::hint_of(StorageId id) const {
+  const bool known = static_cast<std::size_t>(id) < entries_.size() &&
+                     entries_[static_cast<std::size_t>(id)].value != nullptr;
+  return known ? entries_[static_cast<std::size_t>(id)].value->hint : ir::Hint::none;
+}
+
+LiveValues::Wish LiveValues::wish(StorageId id) const {
+  switch (hint_of(id)) {
+    case ir::Hint::none:
+      break;
+    case ir::Hint::keep:
+      return Wish::keep;
+    case ir::Hint::recompute:
+      return Wish::run_again;
+    case ir::Hint::compress:
+    case ir::Hint::swap:
+      return Wish::copy;
+  }
+  return Wish::none;
+}
+
+// The cheapest per byte that is free then, of those that its user asks for if there are such.
+std::int8_t LiveValues::place_for(StorageId id, std::int64_t bytes) const {
+  const ir::Hint hint = hint_of(id);
+  if (hint == ir::Hint::compress && std::isfinite(price_at(kEncoded, id, bytes).store_seconds)) {
+    return kEncoded;
+  }
+  std::int8_t best = kNowhere;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int8_t place = 0; place < static_cast<std::int8_t>(places_.size()); ++place) {
+    if (place == kEncoded && hint == ir::Hint::swap && best != kNowhere) continue;
+    const StorePrice price = price_at(place, id, bytes);
+    const double cost =
+        (price.store_seconds + price.load_seconds) / static_cast<double>(bytes - price.kept_bytes);
+    if (!(cost < least)) continue;
+    least = cost;
+    best = place;
+  }
+  return best;
+}
+
+LiveValues::StorePrice LiveValues::store_price(StorageId id, std::int64_t bytes) const {
+  const std::int8_t place = place_for(id, bytes);
+  return place == kNowhere ? StorePrice() : price_at(place, id, bytes);
+}
+
+double LiveValues::load_seconds(StorageId id) const {
+  const Entry& of = entries_[static_cast<std::size_t>(id)];
+  if (of.place == kEncoded) return of.value->form->decode_seconds;
+  const memory::LinkSpeed& speed = places_[static_cast<std::size_t>(of.place)].speed;
+  return speed.latency_seconds + static_cast<double>(of.value->bytes) / speed.in_bytes_per_second;
+}
+
+void LiveValues::store(StorageId id) {
+  Entry& of = entry(id);
+  of.place = place_for(id, of.value->bytes);
+  at(of.place).used_bytes += of.value->bytes;
+  if (of.place == kEncoded) {
+    encode(of.value);
+  } else {
+    submit([&](Worker& worker) { return worker.store(of.value, *at(of.place).tier); });
+  }
+}
+
+void LiveValues::encode(const std::shared_ptr<Value>& value) {
+  const EncodedForm& form = *value->form;
+  planner::Codec codec = form.codec;
+  // Each time other roundings, the same ones in each run.
+  codec.seed = static_cast<std::uint64_t>(evictor_.statistics().stores);
+  submit([&](Worker& worker) -> Status {
+    PLIMSOLL_ASSIGN_OR_RETURN(auto kernels, kernels::make_codec(codec, form.shape));
+    return worker.encode(value, form.bytes, std::move(kernels));
+  });
+}
+
+void LiveValues::load(StorageId id) {
+  Entry& of = entry(id);
+  const std::int8_t place = std::exchange(of.place, kNowhere);
+  of.there = true;
+  at(place).used_bytes -= of.value->bytes;
+  submit([&](Worker& worker) {
+    return place == kEncoded ? worker.decode(of.value) : worker.load(of.value, *at(place).tier);
+  });
+}
+
+void LiveValues::discard_copy(StorageId id) {
+  Entry& of = entry(id);
+  if (of.place == kNowhere) return;
+  at(of.place).used_bytes -= of.value->bytes;
+  of.place = kNowhere;
+  submit([&](Worker& worker) { return worker.discard_copy(of.value); });
+}
+
+}  // namespace plimsoll::trace
