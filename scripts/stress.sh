@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${PRESET:-release}
-export TSAN_OPTIONS="history_size=4:second_deadlock_stack=1:suppressions=$PWD/tests/tsan.supp${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
+export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
 cmake --preset "$preset" >/dev/null
 cmake --build --preset "$preset" --target c_api_shared_budget_stress
 "build/$preset/tests/c_api/c_api_shared_budget_stress" --seconds "${1:-60}" --seed "${2:-1}"

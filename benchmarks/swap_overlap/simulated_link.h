@@ -19,7 +19,6 @@ class SimulatedLink final : public memory::Tier {
                                                        double bytes_per_second,
                                                        double latency_seconds);
   Result<memory::LinkSpeed> measure() override;
-  const memory::LinkSpeed& asked() const { return asked_; }
 
  protected:
   Result<std::unique_ptr<memory::TierBlock>> allocate_block(std::int64_t bytes) override;

@@ -12,6 +12,7 @@
 #include "runtime/base/philox.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/interpreter_elementwise.h"
+#include "runtime/ir/shape_inference.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -123,7 +124,7 @@ struct Rng {
 KernelResult make_rng_bit_generator(const ir::Instruction& instruction) {
   const ir::Shape& state_shape = instruction.operand(0)->shape();
   const std::int64_t words = state_shape.element_count();
-  if (state_shape.dtype() != ir::DType::u64 || words < 2 || words > 3) {
+  if (!ir::is_random_state(state_shape)) {
     return unimplemented("rng-bit-generator " + instruction.name() + ": state " +
                          state_shape.to_string() + " (u64[2] and u64[3] are supported)");
   }

@@ -6,6 +6,7 @@
 #include "runtime/base/philox.h"
 #include "runtime/ir/interpreter_elementwise.h"
 #include "runtime/ir/interpreter_parts.h"
+#include "runtime/ir/shape_inference.h"
 
 namespace plimsoll::ir::interpreter {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 // elsewhere.
 Result<Literal> bit_generator(const Instruction& instruction, const Literal& state) {
   const std::int64_t words = state.shape().element_count();
-  if (state.shape().dtype() != DType::u64 || words < 2 || words > 3) {
+  if (!is_random_state(state.shape())) {
     return unsupported(instruction,
                        "state " + state.shape().to_string() + " (u64[2] or u64[3] are supported)");
   }

@@ -17,4 +17,7 @@ Result<Shape> infer_shape(Opcode opcode, std::span<const Shape* const> operands,
                           const Attributes& attributes, std::span<Computation* const> called,
                           const Shape* given);
 
+// Whether rng-bit-generator knows how to step a state of this shape: two or three words of u64.
+bool is_random_state(const Shape& shape);
+
 }  // namespace plimsoll::ir

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "runtime/ir/shape_inference.h"
 #include "runtime/ir/shape_inference_rules.h"
 
 namespace plimsoll::ir::shape_rules {
@@ -257,3 +258,12 @@ Result<Shape> irregular(const Request& request) {
 }
 
 }  // namespace plimsoll::ir::shape_rules
+
+namespace plimsoll::ir {
+
+bool is_random_state(const Shape& shape) {
+  const std::int64_t words = shape.element_count();
+  return shape.dtype() == DType::u64 && words >= 2 && words <= 3;
+}
+
+}  // namespace plimsoll::ir

@@ -90,8 +90,7 @@ class Evictor : public OnlineEvictor {
   // For devices that give out one range of addresses, as large as the limit, in which nothing
   // moves: room is room side by side. `windows`: what goes are neighbours; `scattered`: as without
   // a range, until there is a hole that is large enough by chance. Precondition: nothing is there
-  // yet, the limit stays, the sink keeps no copies. Each request that finds no hole looks at all
-  // blocks.
+  // yet, the limit stays, the sink keeps no copies. A request may look at all blocks.
   enum class Holes : std::uint8_t { windows, scattered };
   void use_range(Holes holes);
   const AddressRange* range() const { return range_.get(); }  // null without

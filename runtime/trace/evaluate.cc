@@ -7,23 +7,14 @@
 #include <utility>
 
 #include "runtime/base/alignment.h"
-#include "runtime/base/byte_size.h"
 #include "runtime/executor/calibration.h"
 #include "runtime/trace/context.h"
+#include "runtime/trace/cut_values.h"
 
 namespace plimsoll::trace {
 namespace {
 
 using planner::ParameterResidency;
-
-// Lifted constants are the last parameters.
-std::vector<ParameterResidency> residency_of(const Cut& cut, const CachedProgram& program) {
-  std::vector<ParameterResidency> residency = cut.residency;
-  for (const bool lifted : program.lifted) {
-    if (lifted) residency.push_back(ParameterResidency::host);
-  }
-  return residency;
-}
 
 std::vector<std::int64_t> lifted_scalars(const Cut& cut, const CachedProgram& program) {
   std::vector<std::int64_t> scalars;
@@ -31,21 +22,6 @@ std::vector<std::int64_t> lifted_scalars(const Cut& cut, const CachedProgram& pr
     if (program.lifted[i]) scalars.push_back(cut.constants[i]->words()[0]);
   }
   return scalars;
-}
-
-std::vector<std::shared_ptr<Value>> values_of(const Cut& cut) {
-  std::vector<std::shared_ptr<Value>> values;
-  values.reserve(cut.leaves.size());
-  for (const Node* leaf : cut.leaves) values.push_back(leaf->value);
-  return values;
-}
-
-std::int64_t device_bytes(std::span<const std::shared_ptr<Value>> values) {
-  std::int64_t bytes = 0;
-  for (const auto& value : values) {
-    if (!value->on_host) bytes += value->bytes;
-  }
-  return bytes;
 }
 
 bool has_side_effect(const executor::Program& program) {
@@ -327,94 +303,6 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
   for (const int value : segments.results)
     results.push_back(values[static_cast<std::size_t>(value)]);
   return ok_status();
-}
-
-// Whether evaluate() could run the cut, of that floor, under that limit, as far as the books know.
-bool Context::would_do(CachedProgram& program, std::int64_t floor_bytes, std::int64_t limit) {
-  const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
-  const auto live = live_.rehearsal();
-  live->pretend_limit(limit);
-  if (live->hold(leaves).ok()) {
-    if (live->make_room(floor_bytes - device_bytes(leaves)).ok()) return true;
-    live->let_go(leaves);
-  }
-  if (!live->can_give_up_any(leaves)) return false;
-  for (const auto& segments : program.segments) {
-    if (segments == nullptr) continue;
-    const auto apart = live->rehearsal();
-    std::vector<std::shared_ptr<Value>> results;
-    if (run_segments(*segments, segment_parameters(program), *apart, false, results).ok()) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// The least limit that does, or a little more; `least` if that does or if none is found.
-std::int64_t Context::limit_that_does(std::int64_t least,
-                                      const std::function<bool(std::int64_t)>& does) {
-  constexpr int kDoublings = 8, kHalvings = 10;
-  std::int64_t low = std::max(least - 1, live_.limit());
-  if (least > low && does(least)) return least;
-  std::int64_t high = low, step = std::max<std::int64_t>(low / 16, device::kBufferAlignment);
-  bool found = false;
-  for (int i = 0; i < kDoublings && !found; ++i, step *= 2) {
-    low = high;
-    high += step;
-    found = does(high);
-  }
-  for (int i = 0; i < kHalvings && found; ++i) {
-    const std::int64_t middle =
-        (low + (high - low) / 2) / device::kBufferAlignment * device::kBufferAlignment;
-    if (middle <= low) break;
-    (does(middle) ? high : low) = middle;
-  }
-  return found ? high : least;
-}
-
-// `why`, with the limit that would do: at least the program's floor beside what can't be given up,
-// and with room to bring back what it reads.
-Status Context::refuse(CachedProgram& program, const Status& why) {
-  const std::int64_t fixed = live_.fixed_bytes_beside(values_of(cut_));
-  MemoryShortage shortage;
-  if (why.shortage() != nullptr) shortage = *why.shortage();
-  shortage.limit_bytes = last_cut_.limit_bytes;
-  if (shortage.floor_bytes <= 0) {
-    planner::PlanOptions options = options_.planning;
-    options.parameters = residency_of(cut_, program);
-    options = executor::complete_options(options, *program.program, *budget_);
-    PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor,
-                              executor::least_floor(*program.program, options));
-    shortage.floor_bytes = floor.bytes;
-    shortage.culprit = floor.culprit;
-  }
-  const std::int64_t floor_bytes = shortage.floor_bytes;
-  shortage.floor_bytes = limit_that_does(floor_bytes + fixed, [&](std::int64_t limit) {
-    return would_do(program, floor_bytes, limit);
-  });
-  last_cut_.floor_bytes = shortage.floor_bytes;
-  std::string message = why.message();
-  if (fixed > 0) message += "; other tensors hold " + format_bytes(fixed);
-  log(LogLevel::warning, message);
-  return Status::resource_exhausted(std::move(message), std::move(shortage));
-}
-
-Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
-  std::vector<Node*> old_leaves;
-  const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
-  if (outputs.empty()) return MemoryNeeds{};
-  make_cut(graph_, outputs, old_leaves, cut_);
-  PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
-  const executor::Program& program = *found.program->program;
-  planner::PlanOptions options = options_.planning;
-  options.parameters = residency_of(cut_, *found.program);
-  options = executor::complete_options(options, program, *budget_);
-  options.limit_bytes = planner::kUnlimited;
-  PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, executor::least_floor(program, options));
-  const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
-  return MemoryNeeds{floor.bytes + live_.fixed_bytes_beside(leaves),
-                     free_plan->peak_bytes + live_.bytes_beside(leaves)};
 }
 
 }  // namespace plimsoll::trace

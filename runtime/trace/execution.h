@@ -45,7 +45,6 @@ struct Execution {
 // What went wrong in the background.
 struct Failures {
   std::vector<std::shared_ptr<Value>> stores;          // their bytes are in device memory still
-  std::vector<std::shared_ptr<Value>> loads;           // their copies are still there
   std::vector<std::shared_ptr<Execution>> executions;  // dormant; in their order
 };
 

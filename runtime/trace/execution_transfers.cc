@@ -200,7 +200,6 @@ void Worker::fetch(Value& value) {
   value.error = load_again(value);
   if (!value.error.ok()) return;
   const std::lock_guard lock(mutex_);
-  std::erase_if(failures_.loads, [&](const auto& failed) { return failed.get() == &value; });
   if (value.pending == 0) value.state.store(ValueState::ready, std::memory_order_release);
 }
 
@@ -223,7 +222,6 @@ void Worker::end_load(const std::shared_ptr<Value>& value, const Status& status)
     ++value->generation;
     if (!status.ok()) {
       if (first_error_.ok()) first_error_ = status;
-      failures_.loads.push_back(value);
       has_failures_.store(true, std::memory_order_release);
     }
     if (--value->pending == 0) {

@@ -24,8 +24,7 @@ LiveValues::LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
     : budget_(std::move(budget)),
       worker_(&worker),
       planning_(planning),
-      evictor_(lineage_, budget_->limit(), this),
-      encodes_(planning.remedies.compress) {
+      evictor_(lineage_, budget_->limit(), this) {
   memory::Tier* const tiers[] = {budget_->tiers().host.get(), budget_->tiers().disk.get()};
   for (std::size_t i = 0; i < std::size(tiers); ++i) {
     if (tiers[i] == nullptr || !planning.remedies.swap) continue;
@@ -40,7 +39,6 @@ LiveValues::LiveValues(const LiveValues& other, Worker* worker)
       planning_(other.planning_),
       lineage_(other.lineage_),
       evictor_(other.evictor_, lineage_, this),
-      encodes_(other.encodes_),
       places_(other.places_),
       entries_(other.entries_),
       recipes_(other.recipes_),
@@ -252,7 +250,7 @@ Status LiveValues::recover() {
     if (value->tensor < 0) continue;
     const std::int8_t place = entry(value->tensor).place;
     if (place == kEncoded) {
-      value->form = nullptr;  // it holds what the codec can't
+      value->form = nullptr;  // it holds what the codec can't, or there was no room
     } else if (place != kNowhere) {
       at(place).pause = kPause;
     }

@@ -97,7 +97,7 @@ class LiveValues final : public memory::EvictionSink {
   std::int64_t shrink_workspace(memory::OperationId id, std::int64_t most_bytes) override;
 
   static constexpr std::int8_t kNowhere = -1, kEncoded = 2;
-  // A tier as far as it is there.
+  // Where copies are kept: a tier as far as it is there, or device memory.
   struct Place {
     memory::Tier* tier = nullptr;
     memory::LinkSpeed speed;
@@ -143,7 +143,6 @@ class LiveValues final : public memory::EvictionSink {
   const planner::PlanOptions planning_;
   memory::Lineage lineage_;
   memory::Evictor evictor_;
-  const bool encodes_;
   std::array<Place, 3> places_;                         // host, disk, encoded in device memory
   std::vector<Entry> entries_;                          // by tensor
   std::vector<std::shared_ptr<const Recipe>> recipes_;  // by operation

@@ -33,7 +33,9 @@ void LiveValues::reserve(const planner::Plan& plan) {
 
 // Of the value as it may be kept now: what nothing can make again keeps its bits.
 const EncodedForm* LiveValues::form_of(StorageId id) const {
-  if (!encodes_ || static_cast<std::size_t>(id) >= entries_.size()) return nullptr;
+  if (!planning_.remedies.compress || static_cast<std::size_t>(id) >= entries_.size()) {
+    return nullptr;
+  }
   const auto& value = entries_[static_cast<std::size_t>(id)].value;
   const EncodedForm* form = value == nullptr ? nullptr : value->form.get();
   const bool allowed =

@@ -172,9 +172,8 @@ Result<NodeRef> Recorder::record_checked(Opcode opcode, std::span<Node* const> o
   std::optional<ir::Shape> wanted;
   if (given != nullptr) wanted = *given;
   if (opcode == Opcode::rng_bit_generator && given != nullptr && !shapes.empty()) {
-    const ir::Shape& state = shapes[0];
-    if (!(state == ir::Shape(ir::DType::u64, {2})) && !(state == ir::Shape(ir::DType::u64, {3}))) {
-      return invalid_argument("rng-bit-generator: state " + state.to_string() +
+    if (!ir::is_random_state(shapes[0])) {
+      return invalid_argument("rng-bit-generator: state " + shapes[0].to_string() +
                               " must be u64[2] or u64[3]");
     }
     wanted = ir::Shape::tuple({shapes[0], *given});

@@ -77,6 +77,19 @@ struct RandomProgram {
     }
     return id;
   }
+  // What the operation should have made is not wanted any more.
+  void take_back(OperationId id, const Lineage& lineage, OnlineEvictor& evictor) {
+    for (std::int32_t i = 0; i < lineage.operation(id).output_count; ++i) {
+      evictor.release(held.back());
+      held.pop_back();
+    }
+  }
+  void release_some(OnlineEvictor& evictor) {
+    if (held.size() <= 20) return;
+    const std::size_t which = random() % 8;
+    evictor.release(held[which]);
+    held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+  }
 };
 
 }  // namespace plimsoll::memory

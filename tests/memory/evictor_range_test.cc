@@ -125,12 +125,7 @@ TEST(EvictorRange, RunsRandomProgramsUnderTheLimit) {
       if (status.ok()) device.ran(id);
       ++runs;
       failures += !status.ok();
-      if (!status.ok()) {
-        for (std::int32_t i = 0; i < lineage.operation(id).output_count; ++i) {
-          evictor.release(program.held.back());
-          program.held.pop_back();
-        }
-      }
+      if (!status.ok()) program.take_back(id, lineage, evictor);
       ASSERT_EQ(lineage.used_bytes(), device.used()) << "seed " << seed << " step " << step;
       // All that is there has its addresses, and nothing else has.
       std::int64_t placed = 0;
@@ -142,11 +137,7 @@ TEST(EvictorRange, RunsRandomProgramsUnderTheLimit) {
         placed += block.bytes;
       }
       ASSERT_EQ(placed, lineage.used_bytes());
-      if (program.held.size() > 20) {
-        const std::size_t which = program.random() % 8;
-        evictor.release(program.held[which]);
-        program.held.erase(program.held.begin() + static_cast<std::ptrdiff_t>(which));
-      }
+      program.release_some(evictor);
     }
     recomputes += evictor.statistics().recomputes;
   }

@@ -109,19 +109,11 @@ TEST(Evictor, RunsRandomProgramsUnderTheLimit) {
         ++runs;
       } else {
         EXPECT_EQ(status.code(), StatusCode::resource_exhausted);
-        // What could not be made is not there; nothing reads it.
-        for (std::int32_t i = 0; i < lineage.operation(id).output_count; ++i) {
-          evictor.release(program.held.back());
-          program.held.pop_back();
-        }
+        program.take_back(id, lineage, evictor);
       }
       ASSERT_EQ(lineage.used_bytes(), device.used()) << "seed " << seed << " step " << step;
       ASSERT_LE(lineage.peak_bytes(), limit + 200);  // made twice: freed at once
-      if (program.held.size() > 20) {
-        const std::size_t which = program.random() % 8;
-        evictor.release(program.held[which]);
-        program.held.erase(program.held.begin() + static_cast<std::ptrdiff_t>(which));
-      }
+      program.release_some(evictor);
     }
     // All handles can be brought back, one at a time. (In less than the largest operation's
     // arguments and results together, nearly all.)
