@@ -150,8 +150,10 @@ std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimite
   page += row({"recomputed", std::to_string(plan.counts.recompute) + " steps, " +
                                  format_bytes(plan.recomputed_bytes)});
   if (plan.counts.encode + plan.counts.decode > 0) {
-    page += row({"compressed", std::to_string(plan.counts.encode) + " times, back " +
-                                   std::to_string(plan.counts.decode) + " times"});
+    page +=
+        row({"compressed", std::to_string(plan.counts.encode) + " times, back " +
+                               std::to_string(plan.counts.decode) + " times, " +
+                               std::to_string(plan.counts.fused_decode) + " times inside kernels"});
   }
   if (plan.counts.swap_out + plan.counts.swap_in > 0) {
     page += row({"swapped", std::to_string(plan.counts.swap_out) + " times out, " +

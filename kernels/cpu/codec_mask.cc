@@ -155,26 +155,6 @@ std::optional<T> exactly(double number) {
   }
 }
 
-// A value for which comparing with `constant` has the outcome `wanted`; where there is none, no
-// value ever had it.
-template <typename T, typename Compare>
-T representative(T constant, bool wanted, Compare compare) {
-  std::array<T, 4> candidates{constant, T{}, T{}, T{}};
-  if constexpr (kIsHalf<T>) {
-    const float infinity = std::numeric_limits<float>::infinity();
-    candidates = {constant, T(infinity), T(-infinity), T(std::numeric_limits<float>::quiet_NaN())};
-  } else if constexpr (std::is_floating_point_v<T>) {
-    const T infinity = std::numeric_limits<T>::infinity();
-    candidates = {constant, infinity, -infinity, std::numeric_limits<T>::quiet_NaN()};
-  } else {
-    candidates = {constant, std::numeric_limits<T>::max(), std::numeric_limits<T>::min(), T{}};
-  }
-  for (const T candidate : candidates) {
-    if (outcome(candidate, constant, compare) == wanted) return candidate;
-  }
-  return constant;
-}
-
 template <typename T>
 CodecResult compare_mask_of(const planner::Codec& codec, const ir::Shape& shape) {
   const std::optional<T> constant = exactly<T>(codec.constant);
@@ -195,8 +175,8 @@ CodecResult compare_mask_of(const planner::Codec& codec, const ir::Shape& shape)
           }
           return true;
         });
-    const T yes = representative(held, true, compare);
-    const T no = representative(held, false, compare);
+    const planner::Outcomes values = planner::representatives(codec, shape.dtype());
+    const T yes = exactly<T>(values.yes).value_or(held), no = exactly<T>(values.no).value_or(held);
     kernels.decode = make_codec_kernel(
         "decode." + name, count, "",
         [yes, no](const void* from, void* to, std::int64_t begin, std::int64_t end) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
+#include "runtime/executor/encoded_inputs.h"
 #include "runtime/executor/executable.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost_model.h"
@@ -127,6 +129,11 @@ class KernelCostModel : public planner::CostModel {
                        bool encode) const override {
     return roofline_.codec_seconds(codec, shape, encode);
   }
+  // Those without a kernel, or with a library's, are of other kinds.
+  bool reads_encoded(const ir::Instruction& instruction,
+                     const planner::EncodedInput& input) const override {
+    return can_decode_inside(instruction, input);
+  }
 
  private:
   planner::RooflineCostModel roofline_;
@@ -173,6 +180,7 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
   for (const auto& [instruction, kernel] : program->kernels_) {
     workspaces[instruction] = kernel->workspace_bytes();
   }
+  program->compiler_ = &compiler;
   program->module_ = std::move(module);
   program->costs_ = std::make_unique<planner::MeasuredCosts>(
       std::make_unique<KernelCostModel>(machine, std::move(workspaces)), machine.cache);
@@ -183,6 +191,22 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
 const device::Kernel* Program::kernel(const ir::Instruction& instruction) const {
   const auto it = kernels_.find(&instruction);
   return it == kernels_.end() ? nullptr : it->second.get();
+}
+
+Result<const device::Kernel*> Program::kernel(
+    const ir::Instruction& instruction, std::span<const planner::EncodedInput> encoded) const {
+  if (encoded.empty()) return kernel(instruction);
+  std::string codecs;
+  for (const planner::EncodedInput& input : encoded) {
+    codecs += std::to_string(input.input) + ": " + planner::to_string(input.codec) + "; ";
+  }
+  const std::lock_guard lock(decoding_mutex_);
+  auto& kernel = decoding_kernels_[{&instruction, std::move(codecs)}];
+  if (kernel == nullptr) {
+    const std::unique_ptr<ir::Module> module = decode_inside(instruction, encoded);
+    PLIMSOLL_ASSIGN_OR_RETURN(kernel, compiler_->compile(*module->entry()->root()));
+  }
+  return kernel.get();
 }
 
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,

@@ -25,6 +25,16 @@ double shape_bytes(const ir::Instruction& instruction) {
   return bytes;
 }
 
+double bytes_touched(const planner::Step& step, const ResolvedPlan& plan) {
+  double bytes = 0;
+  for (const auto* list : {&step.inputs, &step.outputs}) {
+    for (const planner::BufferId id : *list) {
+      if (id >= 0) bytes += static_cast<double>(plan.bytes[static_cast<std::size_t>(id)]);
+    }
+  }
+  return bytes;
+}
+
 class Resolver {
  public:
   explicit Resolver(const Program& program) : program_(program) {}
@@ -101,6 +111,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   made.instruction = step.instruction;
   made.leaf = step.leaf;
   made.codec = step.codec;
+  made.decodes = !step.encoded.empty();
   const auto placement = [&](planner::BufferId id) {
     return plan.plan->buffers[static_cast<std::size_t>(id)].placement == Placement::host ? "host"
                                                                                          : "disk";
@@ -136,6 +147,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   } else if (step.instruction != nullptr) {
     made.bytes = shape_bytes(*step.instruction);
   }
+  if (made.decodes) made.bytes = bytes_touched(step, plan);
   return number(std::move(made));
 }
 
@@ -238,11 +250,12 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
     case StepKind::compute:
     case StepKind::recompute:
     case StepKind::collective_start:
-    case StepKind::collective_done:
+    case StepKind::collective_done: {
       if (step.instruction == nullptr) return internal_error("a step without an instruction");
       resolved.opcode = step.instruction->opcode();
-      resolved.kernel = program_.kernel(*step.instruction);
+      PLIMSOLL_ASSIGN_OR_RETURN(resolved.kernel, program_.kernel(*step.instruction, step.encoded));
       break;
+    }
     default:
       break;
   }

@@ -138,8 +138,18 @@ BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& opti
   for (const Form& form : find_forms(problem, options)) {
     // Transfers may be hidden behind other work.
     const bool swap = form.kind != RemedyKind::compress;
-    substitutes.push_back({form.value, swap ? 0 : form.bytes, swap ? 0 : form.out_seconds,
-                           swap ? 0 : form.in_seconds, form.first_return});
+    substitutes.push_back({form.value,
+                           swap ? 0 : form.bytes,
+                           swap ? 0 : form.out_seconds,
+                           swap ? 0 : form.in_seconds,
+                           form.first_return,
+                           {}});
+    if (form.direct.empty()) continue;
+    for (const OpId use : problem.uses[form.value]) {
+      if (reads_directly(problem.ops[at(use)], form.direct)) {
+        substitutes.back().direct.push_back(use);
+      }
+    }
   }
   return make_bound_model(least, kMostRemakes, substitutes);
 }

@@ -25,8 +25,8 @@ class Builder {
     find_storages();
     find_op_facts();
     find_touches();
-    find_needs();
     find_substitutes();
+    find_needs();
     for (ValueId s = 0; s < static_cast<ValueId>(storage_.size()); ++s) add_gaps(s);
     for (std::size_t g = 0; g < model_.gaps.size(); ++g) add_remakes(g);
     share_claims();
@@ -113,7 +113,7 @@ class Builder {
       scratch_.insert(scratch_.end(), problem_.outputs[op].begin(), problem_.outputs[op].end());
       std::vector<ValueId> touched;
       distinct_storages(scratch_, touched);
-      for (const ValueId s : touched) need += model_.bytes[at(s)];
+      for (const ValueId s : touched) need += least_bytes_at(op, s);
       const auto& reuse = problem_.reuse.empty() ? std::vector<Reuse>{} : problem_.reuse[at(op)];
       for (std::size_t i = 0; i < reuse.size(); ++i) {
         const Reuse& r = reuse[i];
@@ -131,6 +131,22 @@ class Builder {
         }
       }
     }
+  }
+
+  // What an op that touches a storage needs of it.
+  std::int64_t least_bytes_at(OpId op, ValueId s) const {
+    std::int64_t least = model_.bytes[at(s)];
+    for (const Substitute& other : substitutes_of(s)) {
+      if (other.is_direct(op)) least = std::min(least, other.bytes);
+    }
+    return least;
+  }
+
+  std::span<const Substitute> substitutes_of(ValueId s) const {
+    const auto range = std::equal_range(
+        substitutes_.begin(), substitutes_.end(), Substitute{s, 0, 0, 0, 0, {}},
+        [](const Substitute& a, const Substitute& b) { return a.value < b.value; });
+    return {range.first, range.second};
   }
 
   void find_substitutes() {
@@ -214,16 +230,13 @@ class Builder {
   }
 
   void add_substitutes(Gap& gap, OpId to, std::int64_t counted_bytes) {
-    const auto range = std::equal_range(
-        substitutes_.begin(), substitutes_.end(), Substitute{gap.storage, 0, 0, 0, 0},
-        [](const Substitute& a, const Substitute& b) { return a.value < b.value; });
     gap.first_substitute = static_cast<std::int32_t>(model_.substitutes.size());
     // What is paid once may serve all gaps of the value.
     const auto gaps = static_cast<double>(touches_[gap.storage].size() - 1);
-    for (auto it = range.first; it != range.second; ++it) {
-      if (to < it->first_return) continue;
-      model_.substitutes.push_back(
-          {it->bytes - counted_bytes, it->seconds_each + it->seconds_once / gaps});
+    for (const Substitute& other : substitutes_of(gap.storage)) {
+      if (to < other.first_return) continue;
+      const double each = other.is_direct(to) ? 0 : other.seconds_each;
+      model_.substitutes.push_back({other.bytes - counted_bytes, each + other.seconds_once / gaps});
     }
     gap.substitutes = static_cast<std::int32_t>(model_.substitutes.size()) - gap.first_substitute;
   }

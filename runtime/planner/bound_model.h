@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,7 +16,10 @@ struct Substitute {
   ValueId value = -1;
   std::int64_t bytes = 0;
   double seconds_once = 0, seconds_each = 0;
-  OpId first_return = 0;  // only gaps before this read or a later one
+  OpId first_return = 0;     // only gaps before this read or a later one
+  std::vector<OpId> direct;  // rising: reads of no more than `bytes`, before which no gap costs
+                             // seconds_each
+  bool is_direct(OpId op) const { return std::binary_search(direct.begin(), direct.end(), op); }
 };
 
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.

@@ -45,11 +45,15 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
       const auto b = static_cast<std::size_t>(step.inputs[k]);
       if (plan_.buffers[b].host) return fail("reads host memory");
       if (contents_[b].sliced != (sliced != nullptr)) return fail("a stack is read otherwise");
-      if (contents_[b].value != wanted[leaf] || contents_[b].encoded) {
+      const EncodedInput* const encoded = encoded_input(step, k);
+      if (encoded != nullptr) {
+        PLIMSOLL_RETURN_IF_ERROR(check_encoded(step, *encoded, contents_[b]));
+      }
+      if (contents_[b].value != wanted[leaf] || contents_[b].encoded != (encoded != nullptr)) {
         return fail("input " + std::to_string(k) + " does not hold '" + wanted[leaf].first->name() +
                     "'");
       }
-      if (!contents_[b].is_value() &&
+      if (contents_[b].codec.kind == CodecKind::compare_mask &&
           !reads_only_outcome(instruction, static_cast<int>(k), contents_[b].codec)) {
         return fail("input " + std::to_string(k) + " holds no more of '" +
                     wanted[leaf].first->name() + "' than " + to_string(contents_[b].codec));
@@ -57,6 +61,11 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
     }
   }
   if (k != step.inputs.size()) return fail("too many inputs");
+  for (const EncodedInput& encoded : step.encoded) {
+    if (encoded.input < 0 || static_cast<std::size_t>(encoded.input) >= k) {
+      return fail("has no input " + std::to_string(encoded.input) + " to decode");
+    }
+  }
   const ir::OpClass op_class = ir::op_info(instruction.opcode()).op_class;
   if (op_class == ir::OpClass::collective || op_class == ir::OpClass::async) {
     for (const auto* list : {&step.inputs, &step.outputs}) {
@@ -77,6 +86,27 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
     }
   }
   return ok_status();
+}
+
+// What is read as it is encoded must be that code, and stay what it is.
+Status PlanChecker::check_encoded(const Step& step, const EncodedInput& input,
+                                  const Content& held) const {
+  if (!held.encoded || held.codec != input.codec) {
+    return fail("input " + std::to_string(input.input) + " is not encoded by " +
+                to_string(input.codec));
+  }
+  const BufferId id = step.inputs[static_cast<std::size_t>(input.input)];
+  if (std::find(step.outputs.begin(), step.outputs.end(), id) != step.outputs.end()) {
+    return fail("writes into what it reads encoded");
+  }
+  return ok_status();
+}
+
+const EncodedInput* PlanChecker::encoded_input(const Step& step, std::size_t input) {
+  for (const EncodedInput& encoded : step.encoded) {
+    if (encoded.input == static_cast<int>(input)) return &encoded;
+  }
+  return nullptr;
 }
 
 Status PlanChecker::end_async(const Instruction& done) {

@@ -3,6 +3,10 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "runtime/ir/literal.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -12,7 +16,55 @@ std::string_view direction_text(ir::ComparisonDirection direction) {
   return kText[static_cast<std::size_t>(direction)];
 }
 
+bool holds(ir::ComparisonDirection direction, double a, double b) {
+  switch (direction) {
+    case ir::ComparisonDirection::eq:
+      return a == b;
+    case ir::ComparisonDirection::ne:
+      return a != b;
+    case ir::ComparisonDirection::ge:
+      return a >= b;
+    case ir::ComparisonDirection::gt:
+      return a > b;
+    case ir::ComparisonDirection::le:
+      return a <= b;
+    case ir::ComparisonDirection::lt:
+      return a < b;
+  }
+  __builtin_unreachable();
+}
+
 }  // namespace
+
+bool is_number(ir::DType dtype, double value) {
+  ir::Literal literal(ir::Shape(dtype, {}));
+  if (!std::isfinite(value)) return false;
+  if (!ir::is_floating(dtype)) {
+    if (value != std::floor(value) || std::abs(value) > 0x1p53) return false;
+    if (value < 0 && ir::dtype_class(dtype) != ir::DTypeClass::signed_int) return false;
+    const int bits =
+        ir::dtype_bytes(dtype) * 8 - (ir::dtype_class(dtype) == ir::DTypeClass::signed_int ? 1 : 0);
+    if (value >= std::ldexp(1.0, bits)) return false;
+  }
+  literal.set(0, value);
+  return literal.at(0) == value;
+}
+
+Outcomes representatives(const Codec& codec, ir::DType dtype) {
+  const double c = codec.constant, infinity = std::numeric_limits<double>::infinity();
+  std::array<double, 5> candidates{c, c + 1, c - 1, c + std::abs(c), c - std::abs(c)};
+  if (ir::is_floating(dtype)) {
+    candidates = {c, infinity, -infinity, std::numeric_limits<double>::quiet_NaN(), c};
+  }
+  const auto pick = [&](bool wanted) {
+    for (const double candidate : candidates) {
+      if (!ir::is_floating(dtype) && !is_number(dtype, candidate)) continue;
+      if (holds(codec.direction, candidate, c) == wanted) return candidate;
+    }
+    return c;
+  };
+  return {pick(true), pick(false)};
+}
 
 std::int64_t encoded_bytes(const Codec& codec, const ir::Shape& shape) {
   const std::int64_t elements = shape.element_count();

@@ -38,8 +38,28 @@ struct Codec {
   bool operator==(const Codec&) const = default;
 };
 
+// An operand of a step, by its number among all leaves of the operands, that is read as its codec
+// has stored it.
+struct EncodedInput {
+  int input = 0;
+  Codec codec;
+  bool operator==(const EncodedInput&) const = default;
+};
+
 // Bytes of the encoded form of a value of `shape` (an array), not rounded up.
 std::int64_t encoded_bytes(const Codec& codec, const ir::Shape& shape);
+
+// Of a compare_mask: what it decodes to, where the comparison holds and where it doesn't. Where no
+// value of the dtype has an outcome, none ever had it. Precondition: the constant is a number of
+// the dtype.
+struct Outcomes {
+  double yes = 0, no = 0;
+};
+Outcomes representatives(const Codec& codec, ir::DType dtype);
+
+// True when `value` is one of the dtype's (not pred's) finite numbers; of 64-bit integers, of those
+// up to 2^53.
+bool is_number(ir::DType dtype, double value);
 
 // How far a decoded value may be from the encoded one, as a phrase; empty for lossless codecs.
 //   bfloat16, float16: rounded to nearest, ties to even.

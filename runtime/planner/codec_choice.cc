@@ -24,21 +24,6 @@ bool widens(DType from, DType to) {
          (ir::dtype_bytes(from) == 4 && ir::dtype_bytes(to) == 8);
 }
 
-// True when `value` is one of `dtype`'s numbers.
-bool holds(DType dtype, double value) {
-  ir::Literal literal(ir::Shape(dtype, {}));
-  if (!std::isfinite(value)) return false;
-  if (!ir::is_floating(dtype)) {
-    if (value != std::floor(value) || std::abs(value) > 9007199254740992.0) return false;
-    if (value < 0 && ir::dtype_class(dtype) != ir::DTypeClass::signed_int) return false;
-    const int bits =
-        ir::dtype_bytes(dtype) * 8 - (ir::dtype_class(dtype) == ir::DTypeClass::signed_int ? 1 : 0);
-    if (value >= std::ldexp(1.0, bits)) return false;
-  }
-  literal.set(0, value);
-  return literal.at(0) == value;
-}
-
 // The number that every element of `value` is.
 std::optional<double> constant_of(const Instruction& value, const Instruction* caller) {
   const Instruction* at = &value;
@@ -112,7 +97,7 @@ class ReaderLook {
       return false;
     }
     const auto constant = constant_of(*user.operand(left ? 1 : 0), caller_);
-    if (!constant || !holds(dtype_, *constant)) return false;
+    if (!constant || !is_number(dtype_, *constant)) return false;
     Codec codec;
     codec.kind = CodecKind::compare_mask;
     codec.direction = left ? user.attributes().comparison_direction
@@ -215,11 +200,49 @@ std::vector<std::vector<Reading>> find_readings(const Graph& graph) {
   return readings;
 }
 
+// Per value, what reads it as it is, or as another shape of the same elements, and by which number.
+struct Read {
+  const Instruction* reader;
+  int input;
+};
+
+std::vector<std::vector<Read>> find_reads(const Graph& graph) {
+  std::vector<std::vector<Read>> reads(graph.values.size());
+  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    const auto inputs = graph.inputs[op];
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (inputs[k] < 0) continue;
+      reads[static_cast<std::size_t>(inputs[k])].push_back(
+          {graph.ops[static_cast<std::size_t>(op)].instruction, static_cast<int>(k)});
+    }
+  }
+  return reads;
+}
+
+// Of these reads, in order of ops: the instructions all of whose reads can be of what the codec
+// stores, sorted.
+std::vector<const Instruction*> direct_readers(std::span<const Read> reads, const CodecForm& form,
+                                               const CostModel& cost_model) {
+  std::vector<const Instruction*> direct;
+  for (std::size_t i = 0; i < reads.size();) {
+    const Instruction* const reader = reads[i].reader;
+    bool all = form.codec.kind != CodecKind::compare_mask ||
+               std::find(form.readers.begin(), form.readers.end(), reader) != form.readers.end();
+    for (; i < reads.size() && reads[i].reader == reader; ++i) {
+      all = all && cost_model.reads_encoded(*reader, {reads[i].input, form.codec});
+    }
+    if (all) direct.push_back(reader);
+  }
+  std::sort(direct.begin(), direct.end());
+  return direct;
+}
+
 }  // namespace
 
 std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_model,
                                    CodecKind lossy) {
   const auto readings = find_readings(graph);
+  const auto reads = find_reads(graph);
   FactFinder facts;
   std::vector<CodecForm> forms;
   for (ValueId v = 0; v < static_cast<ValueId>(graph.values.size()); ++v) {
@@ -258,6 +281,7 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
     }
     for (std::size_t i = first; i < forms.size(); ++i) {
       std::sort(forms[i].readers.begin(), forms[i].readers.end());
+      forms[i].direct = direct_readers(reads[static_cast<std::size_t>(v)], forms[i], cost_model);
     }
     std::stable_sort(forms.begin() + static_cast<std::ptrdiff_t>(first), forms.end(),
                      [](const CodecForm& a, const CodecForm& b) { return a.bytes < b.bytes; });

@@ -40,6 +40,9 @@ class MeasuredCostModel : public CostModel {
     return base_.workspace_bytes(instruction);
   }
   double codec_seconds(const Codec& codec, const ir::Shape& shape, bool encode) const override;
+  bool reads_encoded(const ir::Instruction& instruction, const EncodedInput& input) const override {
+    return base_.reads_encoded(instruction, input);
+  }
   std::uint64_t version() const override { return version_; }
 
  private:

@@ -90,6 +90,8 @@ class PlanChecker {
 
   // check_compute.cc: steps that run an instruction
   Status compute(const Step& step, std::unordered_set<const Instruction*>& done);
+  static const EncodedInput* encoded_input(const Step& step, std::size_t input);
+  Status check_encoded(const Step& step, const EncodedInput& input, const Content& held) const;
   // The operands of the start lived, untouched, until its done.
   Status end_async(const Instruction& done);
   Status write_outputs(const Step& step);

@@ -29,6 +29,12 @@ class CostModel {
   virtual std::int64_t workspace_bytes(const ir::Instruction& instruction) const = 0;
   // Time to encode (or decode) a value of this shape.
   virtual double codec_seconds(const Codec& codec, const ir::Shape& shape, bool encode) const = 0;
+  // Whether it can run with operand leaf `input` as `codec` has stored it, for which it takes no
+  // longer, and no more workspace, than with the value.
+  virtual bool reads_encoded(const ir::Instruction& instruction, const EncodedInput& input) const {
+    (void)instruction, (void)input;
+    return false;
+  }
   // Changes whenever an answer above may have changed: plans are cached by it.
   virtual std::uint64_t version() const { return 0; }
 };

@@ -72,6 +72,7 @@ struct Op {
   std::int64_t workspace = 0;
   bool recomputable = false;
   std::int32_t variants = -1;  // control flow: row of Graph::variants
+  std::int32_t encoded = -1;   // what it reads as it was encoded: row of Problem::encoded_inputs
   std::int32_t sliced = -1;    // a loop some of whose stacks are sliced: of Problem::sliced
 };
 
@@ -89,6 +90,8 @@ struct CodecForm {
   // compare_mask: the instructions that read no more than it keeps, sorted; others may not read
   // what was decoded.
   std::vector<const ir::Instruction*> readers;
+  // Those that can read it as it is encoded, sorted.
+  std::vector<const ir::Instruction*> direct;
 };
 
 // What one computation computes, as compact arrays: an op per instruction that does work, a value
@@ -149,6 +152,7 @@ struct Problem {
   // reads the other too, and it is undefined as soon as the other is made again. Empty: no views.
   std::vector<ValueId> view_of;
   std::vector<SlicedLoop> sliced;
+  std::vector<std::vector<EncodedInput>> encoded_inputs;
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
 
   int op_count() const { return static_cast<int>(ops.size()); }

@@ -18,7 +18,8 @@ namespace plimsoll::planner {
 // Where the bytes of a value may be while nobody reads it.
 enum class RemedyKind : std::uint8_t { compress, swap_host, swap_disk };
 
-// One copy of a value that comes back: the decoding runs right before op `ready`; a swap_in is
+// One copy of a value that comes back: the decoding runs right before op `ready`, or not at all
+// where all reads until the next return are of those that can read what is stored; a swap_in is
 // started right before op `start` and waited for right before op `ready`. `ready` reads the value.
 struct Return {
   OpId start = 0, ready = 0;
@@ -36,7 +37,8 @@ struct Choice {
   double out_seconds = 0, in_seconds = 0;
   double compute_share = 0;  // of the tier
   OpId leave = 0, left = 0;
-  std::vector<Return> returns;  // rising
+  std::vector<Return> returns;                     // rising
+  std::span<const ir::Instruction* const> direct;  // as in Form
 };
 
 // One way to store a value elsewhere.
@@ -48,7 +50,16 @@ struct Form {
   double out_seconds = 0, in_seconds = 0;
   double compute_share = 0;  // of the tier
   OpId first_return = 0;     // it may come back right before this read of it or a later one
+  // Compress: the instructions that can read it as it is stored, sorted; of the problem's graph.
+  std::span<const ir::Instruction* const> direct;
 };
+
+// Whether the op can read a value as a form stores it.
+bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct);
+
+// What the op's read of the value takes at least, in one of these forms (all of the problem's).
+std::int64_t least_read_bytes(const Problem& problem, std::span<const Form> forms, OpId op,
+                              ValueId value);
 
 // Everything that may be done with the problem's values under these options, `keep` hints, the
 // smallest size, tiers and remedies respected; by value. The graph's codecs must be there.

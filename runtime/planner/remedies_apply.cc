@@ -104,6 +104,8 @@ class Applier {
     out_.results = base_.results;
     out_.view_of = base_.view_of;
     out_.sliced = base_.sliced;
+    out_.encoded_inputs = base_.encoded_inputs;
+    as_stored_.assign(base_.values.size(), nullptr);
     out_.parameter_bytes = base_.parameter_bytes;
     out_.output_bytes = base_.output_bytes;
     stored_.assign(choices_.size(), -1);
@@ -143,7 +145,14 @@ class Applier {
     new_op_.push_back(id);
     out_.ops.push_back(base_.ops[at(op)]);
     out_.variant.push_back(base_.variant[at(op)]);
-    for (const ValueId v : base_.inputs[op]) out_.inputs.push(renamed(v));
+    std::vector<EncodedInput> encoded;
+    for (const ValueId v : base_.inputs[op]) {
+      if (v >= 0 && as_stored_[at(v)] != nullptr) {
+        const std::size_t input = out_.inputs.items.size() - at(out_.inputs.begin.back());
+        encoded.push_back({static_cast<int>(input), *as_stored_[at(v)]});
+      }
+      out_.inputs.push(renamed(v));
+    }
     for (const ValueId v : base_.reads[op]) out_.reads.push(renamed(v));
     for (const ValueId v : base_.outputs[op]) {
       out_.outputs.push(v);
@@ -152,7 +161,18 @@ class Applier {
       if (!out_.view_of.empty()) out_.view_of[at(v)] = renamed(out_.view_of[at(v)]);
     }
     out_.reuse.push_back(base_.reuse[at(op)]);
+    std::erase_if(out_.reuse.back(),
+                  [&](const Reuse& r) { return as_stored_[at(r.input)] != nullptr; });
     for (Reuse& r : out_.reuse.back()) r.input = renamed(r.input);
+    if (!encoded.empty()) {
+      auto& row = out_.ops.back().encoded;
+      if (row >= 0) {
+        const auto& before = base_.encoded_inputs[at(row)];
+        encoded.insert(encoded.end(), before.begin(), before.end());
+      }
+      row = static_cast<std::int32_t>(out_.encoded_inputs.size());
+      out_.encoded_inputs.push_back(std::move(encoded));
+    }
     close();
   }
 
@@ -197,6 +217,19 @@ class Applier {
     close();
   }
 
+  // Whether nothing but what can read the stored form reads the value from return `number` on until
+  // the next.
+  bool is_read_directly(const Choice& choice, std::int32_t number) const {
+    if (choice.direct.empty() || (views_.size() > 0 && !views_[choice.value].empty())) return false;
+    const auto next = at(number) + 1;
+    const OpId end = next < choice.returns.size() ? choice.returns[next].ready : kNever;
+    for (const OpId use : base_.uses[choice.value]) {
+      if (use < choice.returns[at(number)].ready || use >= end) continue;
+      if (!reads_directly(base_.ops[at(use)], choice.direct)) return false;
+    }
+    return true;
+  }
+
   // The views of a value that were made before it came back as `copy` come back with it.
   void bring_views(const Choice& choice, OpId ready, ValueId copy) {
     if (views_.size() == 0) return;
@@ -230,6 +263,12 @@ class Applier {
                {c.value}, stored);
         break;
       case Part::decode: {
+        if (is_read_directly(c, item.number)) {
+          current_[at(c.value)] = stored;
+          as_stored_[at(c.value)] = &c.codec;
+          break;
+        }
+        as_stored_[at(c.value)] = nullptr;
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);
         add_op(c, StepKind::decode, c.in_seconds, true, {stored}, copy);
         current_[at(c.value)] = copy;
@@ -285,6 +324,7 @@ class Applier {
   std::vector<Item> items_;
   std::vector<OpId> new_op_;               // per base op
   std::vector<ValueId> current_;           // per base value, the copy that reads now get
+  std::vector<const Codec*> as_stored_;    // per base value: not null where that copy is encoded
   std::vector<ValueId> stored_, transit_;  // per choice
   std::vector<OpId> transfer_;
 };

@@ -73,6 +73,7 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
       form.bytes = codec->bytes;
       form.out_seconds = codec->encode_seconds;
       form.in_seconds = codec->decode_seconds;
+      form.direct = codec->direct;
       form.first_return = codec->readers.empty() ? 0 : first_of_tail(problem, v, codec->readers);
       if (form.first_return != kNever) forms.push_back(form);
     }
@@ -87,6 +88,24 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
   return forms;
 }
 
+bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct) {
+  return op.kind == StepKind::compute &&
+         std::binary_search(direct.begin(), direct.end(), op.instruction);
+}
+
+std::int64_t least_read_bytes(const Problem& problem, std::span<const Form> forms, OpId op,
+                              ValueId value) {
+  std::int64_t least = problem.values[at(value)].bytes;
+  const auto before = [](const Form& form, ValueId v) { return form.value < v; };
+  for (auto form = std::lower_bound(forms.begin(), forms.end(), value, before);
+       form != forms.end() && form->value == value; ++form) {
+    if (op >= form->first_return && reads_directly(problem.ops[at(op)], form->direct)) {
+      least = std::min(least, form->bytes);
+    }
+  }
+  return least;
+}
+
 Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
   Choice choice;
   choice.value = form.value;
@@ -96,6 +115,7 @@ Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
   choice.out_seconds = form.out_seconds;
   choice.in_seconds = form.in_seconds;
   choice.compute_share = form.compute_share;
+  choice.direct = form.direct;
   OpId before = problem.values[at(form.value)].producer;
   for (const OpId use : problem.uses[form.value]) {
     if (use >= ready) break;

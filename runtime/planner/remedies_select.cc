@@ -145,6 +145,7 @@ class Selection {
     double seconds = kInfinity;
     std::int64_t bytes = 0;  // freed
     const Form* form = nullptr;
+    OpId last = -1;  // until this op has run
   };
   Way cheapest(const Gap& gap, bool swaps) const {
     Way best;
@@ -153,11 +154,14 @@ class Selection {
       best.seconds = gap.recompute_seconds;
       if (v.hint != Hint::recompute) best.seconds *= style_.recompute_factor;
       best.bytes = v.bytes;
+      best.last = gap.last;
     }
     for (const Form& form : forms(gap.value)) {
       if (!allowed(form) || gap.ready < form.first_return) continue;
       if (form.kind != RemedyKind::compress && !swaps) continue;
-      Way way{form.out_seconds + form.in_seconds, v.bytes, &form};
+      const bool direct = reads_directly(problem_.ops[at(gap.ready)], form.direct);
+      Way way{form.out_seconds + (direct ? 0 : form.in_seconds), v.bytes, &form,
+              direct ? gap.ready : gap.last};
       if (form.kind == RemedyKind::compress) way.bytes -= form.bytes;
       if (is_hinted(v, form.kind)) way.seconds *= kHinted;
       if (way.bytes <= 0) continue;
@@ -184,9 +188,9 @@ class Selection {
       ways[g] = cheapest(gap, swaps);
       if (ways[g].seconds == kInfinity) continue;
       stretch_of[g] = static_cast<std::int32_t>(stretches.size());
-      stretches.push_back({gap.first, gap.last, ways[g].bytes, ways[g].seconds});
+      stretches.push_back({gap.first, ways[g].last, ways[g].bytes, ways[g].seconds});
       covered[at(gap.first)] += ways[g].bytes;
-      covered[at(gap.last) + 1] -= ways[g].bytes;
+      covered[at(ways[g].last) + 1] -= ways[g].bytes;
     }
     std::int64_t sum = 0;
     for (std::size_t t = 0; t < room.size(); ++t) {

@@ -6,17 +6,20 @@
 
 namespace plimsoll::planner {
 
-// The built-in table's times with another model's workspaces: the same answers on every machine and
-// whatever was measured.
+// The built-in table's times with another model's kernels (what workspaces they take and in which
+// form they read): the same answers on every machine and whatever was measured.
 class TableCostModel : public RooflineCostModel {
  public:
-  explicit TableCostModel(const CostModel& workspaces) : workspaces_(workspaces) {}
+  explicit TableCostModel(const CostModel& kernels) : kernels_(kernels) {}
   std::int64_t workspace_bytes(const ir::Instruction& instruction) const override {
-    return workspaces_.workspace_bytes(instruction);
+    return kernels_.workspace_bytes(instruction);
+  }
+  bool reads_encoded(const ir::Instruction& instruction, const EncodedInput& input) const override {
+    return kernels_.reads_encoded(instruction, input);
   }
 
  private:
-  const CostModel& workspaces_;
+  const CostModel& kernels_;
 };
 
 // `options` with links at the table's speeds, and a fixed amount of work.

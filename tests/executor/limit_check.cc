@@ -203,6 +203,7 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
       ++report->limits;
       if (run.counts.recompute > 0) ++report->recomputing_plans;
       if (run.counts.encode > 0) ++report->encoding_plans;
+      report->decoding_kernels += run.counts.fused_decode;
       if (run.counts.swap_out > 0) ++report->swapping_plans;
       if (run.slices) ++report->slicing_plans;
       report->joint_launches += run.joint_launches;

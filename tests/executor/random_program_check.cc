@@ -68,6 +68,7 @@ std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, in
   totals.limits += report.limits;
   totals.recomputing_plans += report.recomputing_plans;
   totals.encoding_plans += report.encoding_plans;
+  totals.decoding_kernels += report.decoding_kernels;
   totals.swapping_plans += report.swapping_plans;
   totals.slicing_plans += report.slicing_plans;
   totals.joint_launches += report.joint_launches;

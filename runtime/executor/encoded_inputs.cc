@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/encoded_inputs.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "runtime/ir/horizontal_fusion.h"
+
+namespace plimsoll::executor {
+namespace {
+
+using ir::Computation;
+using ir::DType;
+using ir::Instruction;
+using ir::Opcode;
+using ir::Shape;
+using planner::Codec;
+using planner::CodecKind;
+
+// Of a mask, bits that are read at a time.
+constexpr std::int64_t kWordBits = 32;
+// Larger fusions are near the limits of what is compiled as one kernel.
+constexpr int kMostInstructions = 256;
+
+bool is_mask(const Codec& codec) {
+  return codec.kind == CodecKind::bit_mask || codec.kind == CodecKind::compare_mask;
+}
+
+// Whether all that reads the value, or an elementwise result of it, is elementwise, a reduction, or
+// the root.
+bool is_read_in_place(const Instruction& value) {
+  for (const Instruction* user : value.users()) {
+    if (user->opcode() == Opcode::tuple && user->is_root()) continue;
+    if (user->opcode() == Opcode::reduce) continue;
+    if (!ir::is_elementwise(user->opcode()) || user->shape().dims() != value.shape().dims() ||
+        !is_read_in_place(*user)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether a dynamic-update-slice may write into its buffer.
+bool is_updated(const Instruction& value) {
+  return std::any_of(value.users().begin(), value.users().end(), [&](const Instruction* user) {
+    return user->opcode() == Opcode::dynamic_update_slice && user->operand(0) == &value;
+  });
+}
+
+// Writes the decoding of one input.
+class Decoder {
+ public:
+  Decoder(Computation& computation, const Codec& codec, const Shape& shape)
+      : computation_(computation), codec_(codec), shape_(shape) {}
+
+  Shape stored() const {
+    switch (codec_.kind) {
+      case CodecKind::narrow:
+        return {codec_.stored, shape_.dims()};
+      case CodecKind::bfloat16:
+        return {DType::bf16, shape_.dims()};
+      case CodecKind::float16:
+        return {DType::f16, shape_.dims()};
+      default:
+        return {DType::u32, {words()}};
+    }
+  }
+
+  Instruction* decode(Instruction* stored) {
+    if (!is_mask(codec_)) return computation_.add(Opcode::convert, shape_, {stored});
+    Instruction* const bit = bits(stored);
+    if (codec_.kind == CodecKind::bit_mask) return bit;
+    const planner::Outcomes values = planner::representatives(codec_, shape_.dtype());
+    return computation_.add(Opcode::select, shape_,
+                            {bit, all(shape_, values.yes), all(shape_, values.no)});
+  }
+
+ private:
+  std::int64_t words() const { return (shape_.element_count() + kWordBits - 1) / kWordBits; }
+
+  Instruction* all(const Shape& shape, double value) {
+    ir::Literal number(Shape(shape.dtype(), {}));
+    number.set(0, value);
+    return computation_.add(Opcode::broadcast, shape,
+                            {computation_.add_constant(std::move(number))});
+  }
+
+  // Element i is bit i % 32 of word i / 32.
+  Instruction* bits(Instruction* stored) {
+    const Shape each(DType::u32, {words(), kWordBits});
+    ir::Attributes by_word;
+    by_word.dimensions = {0};
+    Instruction* const word =
+        computation_.add(Opcode::broadcast, each, {stored}, {}, std::move(by_word));
+    ir::Attributes by_bit;
+    by_bit.dimensions = {1};
+    Instruction* const number = computation_.add(Opcode::iota, each, {}, {}, std::move(by_bit));
+    Instruction* const shifted =
+        computation_.add(Opcode::shift_right_logical, each, {word, number});
+    Instruction* const lowest = computation_.add(Opcode::and_, each, {shifted, all(each, 1)});
+    const std::int64_t count = shape_.element_count();
+    Instruction* flat =
+        computation_.add(Opcode::reshape, Shape(DType::u32, {words() * kWordBits}), {lowest});
+    if (count < words() * kWordBits) {
+      ir::Attributes cut;
+      cut.slice_starts = {0};
+      cut.slice_limits = {count};
+      cut.slice_strides = {1};
+      flat =
+          computation_.add(Opcode::slice, Shape(DType::u32, {count}), {flat}, {}, std::move(cut));
+    }
+    Instruction* const placed =
+        computation_.add(Opcode::reshape, Shape(DType::u32, shape_.dims()), {flat});
+    return computation_.add(Opcode::convert, Shape(DType::pred, shape_.dims()), {placed});
+  }
+
+  Computation& computation_;
+  const Codec codec_;
+  const Shape shape_;
+};
+
+// The instruction's computation in `module`; of one that is no fusion, it alone.
+Computation* body_of(const Instruction& instruction, ir::Module& module) {
+  if (instruction.opcode() == Opcode::fusion) return module.add_clone(*instruction.to_apply());
+  Computation* const body = module.add_computation("body");
+  std::vector<Instruction*> operands;
+  for (const Instruction* operand : instruction.operands()) {
+    operands.push_back(
+        body->add_parameter(static_cast<std::int64_t>(operands.size()), operand->shape()));
+  }
+  body->add(instruction.opcode(), instruction.shape(), std::move(operands), instruction.name(),
+            instruction.attributes());
+  return body;
+}
+
+void replace_input(Computation& body, const planner::EncodedInput& input) {
+  Instruction* const parameter = body.parameters()[static_cast<std::size_t>(input.input)];
+  const std::vector<Instruction*> users = parameter->users();
+  Instruction* const root = body.root();
+  Decoder decoder(body, input.codec, parameter->shape());
+  parameter->set_shape(decoder.stored());
+  Instruction* const value = decoder.decode(parameter);
+  for (Instruction* user : users) {
+    for (int i = 0; i < user->operand_count(); ++i) {
+      if (user->operand(i) == parameter) user->replace_operand(i, value);
+    }
+  }
+  body.set_root(root);
+}
+
+}  // namespace
+
+bool can_decode_inside(const Instruction& instruction, const planner::EncodedInput& input) {
+  if (input.codec.kind == CodecKind::none || input.codec.kind == CodecKind::int8 ||
+      input.codec.kind == CodecKind::int4) {
+    return false;
+  }
+  // One leaf an operand.
+  for (const Instruction* operand : instruction.operands()) {
+    if (!operand->shape().is_array()) return false;
+  }
+  if (input.input >= instruction.operand_count()) return false;
+  if (instruction.opcode() != Opcode::fusion) {
+    return ir::is_elementwise(instruction.opcode()) && instruction.shape().is_array();
+  }
+  if (instruction.called_computations().size() != 1 ||
+      instruction.to_apply()->instruction_count() > kMostInstructions ||
+      !ir::horizontal_parts(instruction).empty()) {
+    return false;
+  }
+  const Instruction& parameter =
+      *instruction.to_apply()->parameters()[static_cast<std::size_t>(input.input)];
+  const Instruction& root = *instruction.to_apply()->root();
+  const bool is_result = &parameter == &root || (root.opcode() == Opcode::tuple &&
+                                                 std::count(root.operands().begin(),
+                                                            root.operands().end(), &parameter) > 0);
+  if (is_result || is_updated(parameter)) return false;
+  return !is_mask(input.codec) || is_read_in_place(parameter);
+}
+
+std::unique_ptr<ir::Module> decode_inside(const Instruction& instruction,
+                                          std::span<const planner::EncodedInput> inputs) {
+  auto module = std::make_unique<ir::Module>("decoding");
+  Computation* const body = body_of(instruction, *module);
+  for (const planner::EncodedInput& input : inputs) replace_input(*body, input);
+  (void)body->sort_topologically();  // there is no cycle
+  Computation* const entry = module->add_computation("entry");
+  std::vector<Instruction*> arguments;
+  for (const Instruction* parameter : body->parameters()) {
+    arguments.push_back(
+        entry->add_parameter(static_cast<std::int64_t>(arguments.size()), parameter->shape()));
+  }
+  Instruction* const fusion =
+      entry->add(Opcode::fusion, instruction.shape(), std::move(arguments), instruction.name());
+  fusion->set_called_computations({body});
+  module->set_entry(entry);
+  return module;
+}
+
+}  // namespace plimsoll::executor
