@@ -149,11 +149,14 @@ std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimite
                    number(gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)) + " %)"});
   page += row({"recomputed", std::to_string(plan.counts.recompute) + " steps, " +
                                  format_bytes(plan.recomputed_bytes)});
-  if (plan.counts.encode + plan.counts.decode > 0) {
+  if (plan.counts.all_encodes() > 0) {
+    const auto times = [](std::int64_t all, std::int64_t inside) {
+      return std::to_string(all) + " times (" + std::to_string(inside) + " inside kernels)";
+    };
     page +=
-        row({"compressed", std::to_string(plan.counts.encode) + " times, back " +
-                               std::to_string(plan.counts.decode) + " times, " +
-                               std::to_string(plan.counts.fused_decode) + " times inside kernels"});
+        row({"compressed",
+             times(plan.counts.all_encodes(), plan.counts.fused_encode) + ", back " +
+                 times(plan.counts.decode + plan.counts.fused_decode, plan.counts.fused_decode)});
   }
   if (plan.counts.swap_out + plan.counts.swap_in > 0) {
     page += row({"swapped", std::to_string(plan.counts.swap_out) + " times out, " +

@@ -156,6 +156,7 @@ Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
             {"recompute", plan.counts.recompute},
             {"encode", plan.counts.encode},
             {"decode", plan.counts.decode},
+            {"fused_encode", plan.counts.fused_encode},
             {"fused_decode", plan.counts.fused_decode},
             {"swap_out", plan.counts.swap_out},
             {"swap_in", plan.counts.swap_in},
@@ -223,6 +224,7 @@ std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
   };
   count(plan.counts.encode, "encode");
   count(plan.counts.decode, "decode");
+  count(plan.counts.fused_encode, "encode inside kernels");
   count(plan.counts.fused_decode, "decode inside kernels");
   count(plan.counts.swap_out, "swap out");
   count(plan.counts.swap_in, "swap in");

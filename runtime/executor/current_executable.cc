@@ -77,7 +77,7 @@ std::shared_ptr<const Executable> CurrentExecutable::next() {
   version_.store(costs.version(), std::memory_order_relaxed);
   const planner::Plan& plan = now->plan();
   // Transfers and codecs that were thought to cost nothing may cost something.
-  const bool keeps_all = plan.counts.encode + plan.counts.swap_out == 0;
+  const bool keeps_all = plan.counts.all_encodes() + plan.counts.swap_out == 0;
   if (keeps_all && plan.predicted_seconds <= plan.unlimited_seconds) return now;
   planner::PlanOptions options = complete_options();
   costs.apply_links(options);

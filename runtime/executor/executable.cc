@@ -93,7 +93,7 @@ void record_costs(const Program& program, const Resolution& resolution,
     if (times[i].launches == 0) continue;
     const Measurement& what = resolution.measurements[i];
     const double seconds = times[i].seconds / static_cast<double>(times[i].launches);
-    if (what.decodes) continue;
+    if (what.codes) continue;
     if (what.kind == planner::StepKind::compute) {
       const std::int64_t again = times[i].recomputes, first = times[i].launches - again;
       const auto record = [&](double total, std::int64_t launches, double bytes) {

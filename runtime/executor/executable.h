@@ -43,7 +43,7 @@ struct Measurement : ProfileEntry {
   const ir::Instruction* instruction = nullptr;         // what is computed, or whose value is moved
   int leaf = 0;                                         // of it, where a value is moved
   planner::Codec codec;                                 // encode, decode
-  bool decodes = false;  // a kernel that decodes what it reads: no measure of the instruction's own
+  bool codes = false;  // a kernel that decodes or encodes, too: no measure of the instruction's own
 };
 
 // How many kernels a run launches, and in how many launches: steps of callees once, however often
@@ -67,9 +67,9 @@ class Program {
   const ir::Module& module() const { return *module_; }
   // Null for control flow and for instructions that need none (tuples, parameters, ...).
   const device::Kernel* kernel(const ir::Instruction& instruction) const;
-  // The one that decodes these inputs where it reads them; compiled when it is first asked for.
-  Result<const device::Kernel*> kernel(const ir::Instruction& instruction,
-                                       std::span<const planner::EncodedInput> encoded) const;
+  // The one of a step of that instruction, which decodes and encodes what the step says; compiled
+  // when it is first asked for.
+  Result<const device::Kernel*> kernel(const planner::Step& step) const;
   // Workspaces from the kernels, seconds from the roofline and from what was measured. The model in
   // force may change between two calls; what a call returned stays valid.
   const planner::CostModel& cost_model() const { return costs_->model(); }
@@ -101,11 +101,11 @@ class Program {
   std::unique_ptr<ir::Module> module_;
   std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>> kernels_;
   jit::Compiler* compiler_ = nullptr;
-  mutable std::mutex decoding_mutex_;  // guards what follows
-  // By instruction and codecs.
+  mutable std::mutex coding_mutex_;  // guards what follows
+  // By instruction and what is coded.
   mutable std::map<std::pair<const ir::Instruction*, std::string>,
                    std::shared_ptr<const device::Kernel>>
-      decoding_kernels_;
+      coding_kernels_;
   std::unique_ptr<planner::MeasuredCosts> costs_;
   std::unique_ptr<planner::PlanCache> plans_;
   passes::Fusion fusion_ = passes::Fusion::full;

@@ -6,7 +6,9 @@
 
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/executor/encoded_inputs.h"
+#include "runtime/executor/coding_kernels.h"
+#include "runtime/executor/decode_inside.h"
+#include "runtime/executor/encode_inside.h"
 #include "runtime/executor/executable.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost_model.h"
@@ -134,6 +136,10 @@ class KernelCostModel : public planner::CostModel {
                      const planner::EncodedInput& input) const override {
     return can_decode_inside(instruction, input);
   }
+  bool writes_encoded(const ir::Instruction& instruction,
+                      const planner::EncodedOutput& output) const override {
+    return can_encode_inside(instruction, output);
+  }
 
  private:
   planner::RooflineCostModel roofline_;
@@ -193,17 +199,25 @@ const device::Kernel* Program::kernel(const ir::Instruction& instruction) const 
   return it == kernels_.end() ? nullptr : it->second.get();
 }
 
-Result<const device::Kernel*> Program::kernel(
-    const ir::Instruction& instruction, std::span<const planner::EncodedInput> encoded) const {
-  if (encoded.empty()) return kernel(instruction);
-  std::string codecs;
-  for (const planner::EncodedInput& input : encoded) {
-    codecs += std::to_string(input.input) + ": " + planner::to_string(input.codec) + "; ";
+Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
+  const ir::Instruction& instruction = *step.instruction;
+  if (step.coding.empty()) return kernel(instruction);
+  std::string name;
+  for (const planner::EncodedInput& input : step.coding.inputs) {
+    name += "reads " + std::to_string(input.input) + ": " + planner::to_string(input.codec) + "; ";
   }
-  const std::lock_guard lock(decoding_mutex_);
-  auto& kernel = decoding_kernels_[{&instruction, std::move(codecs)}];
+  std::vector<bool> only_code(step.outputs.size() - step.coding.outputs.size());
+  for (std::size_t leaf = 0; leaf < only_code.size(); ++leaf)
+    only_code[leaf] = step.outputs[leaf] < 0;
+  for (const planner::EncodedOutput& output : step.coding.outputs) {
+    const bool only = only_code[static_cast<std::size_t>(output.output)];
+    name += (only ? "only writes " : "writes ") + std::to_string(output.output) + ": " +
+            planner::to_string(output.codec) + "; ";
+  }
+  const std::lock_guard lock(coding_mutex_);
+  auto& kernel = coding_kernels_[{&instruction, std::move(name)}];
   if (kernel == nullptr) {
-    const std::unique_ptr<ir::Module> module = decode_inside(instruction, encoded);
+    const std::unique_ptr<ir::Module> module = with_coding(instruction, step.coding, only_code);
     PLIMSOLL_ASSIGN_OR_RETURN(kernel, compiler_->compile(*module->entry()->root()));
   }
   return kernel.get();

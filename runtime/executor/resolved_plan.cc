@@ -111,7 +111,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   made.instruction = step.instruction;
   made.leaf = step.leaf;
   made.codec = step.codec;
-  made.decodes = !step.encoded.empty();
+  made.codes = !step.coding.empty();
   const auto placement = [&](planner::BufferId id) {
     return plan.plan->buffers[static_cast<std::size_t>(id)].placement == Placement::host ? "host"
                                                                                          : "disk";
@@ -147,7 +147,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   } else if (step.instruction != nullptr) {
     made.bytes = shape_bytes(*step.instruction);
   }
-  if (made.decodes) made.bytes = bytes_touched(step, plan);
+  if (made.codes) made.bytes = bytes_touched(step, plan);
   return number(std::move(made));
 }
 
@@ -253,7 +253,7 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
     case StepKind::collective_done: {
       if (step.instruction == nullptr) return internal_error("a step without an instruction");
       resolved.opcode = step.instruction->opcode();
-      PLIMSOLL_ASSIGN_OR_RETURN(resolved.kernel, program_.kernel(*step.instruction, step.encoded));
+      PLIMSOLL_ASSIGN_OR_RETURN(resolved.kernel, program_.kernel(step));
       break;
     }
     default:
@@ -263,8 +263,12 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
   resolved.input_count = static_cast<std::int32_t>(step.inputs.size());
   out.ids.insert(out.ids.end(), step.inputs.begin(), step.inputs.end());
   resolved.outputs = static_cast<std::int32_t>(out.ids.size());
-  resolved.output_count = static_cast<std::int32_t>(step.outputs.size());
-  out.ids.insert(out.ids.end(), step.outputs.begin(), step.outputs.end());
+  for (const planner::BufferId id : step.outputs) {
+    // Of what only its code is made, the kernel makes nothing else.
+    if (id < 0 && !step.coding.outputs.empty()) continue;
+    out.ids.push_back(id);
+    ++resolved.output_count;
+  }
   resolved.workspace = step.workspace;
   resolved.host_workspace = step.host_workspace;
   resolved.disk_workspace = step.disk_workspace;

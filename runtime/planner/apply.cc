@@ -219,7 +219,7 @@ Result<bool> apply_plan(ir::Module& module, const Plan& plan) {
   if (plan.computation == nullptr || plan.computation->module() != &module) {
     return invalid_argument("apply_plan: the plan was made for another module");
   }
-  if (plan.counts.encode + plan.counts.swap_out > 0) {
+  if (plan.counts.all_encodes() + plan.counts.swap_out > 0) {
     return invalid_argument(
         "apply_plan: the plan compresses or swaps, which modules have no instructions for (plan "
         "with recomputation alone)");

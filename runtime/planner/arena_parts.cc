@@ -20,6 +20,9 @@ std::vector<Purpose> purposes(const Plan& plan) {
   };
   for (const Step& step : plan.steps) {
     if (step.kind == StepKind::encode) mark(step.outputs.front(), Purpose::Kind::encoded, step);
+    for (std::size_t i = 0; i < step.coding.outputs.size(); ++i) {
+      mark(step.outputs[step.outputs.size() - 1 - i], Purpose::Kind::encoded, step);
+    }
     if (step.kind == StepKind::upload) mark(step.outputs.front(), Purpose::Kind::staging, step);
     mark(step.workspace, Purpose::Kind::workspace, step);
     for (const SlicedState& state : step.sliced) mark(state.window, Purpose::Kind::staging, step);

@@ -138,12 +138,16 @@ BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& opti
   for (const Form& form : find_forms(problem, options)) {
     // Transfers may be hidden behind other work.
     const bool swap = form.kind != RemedyKind::compress;
+    const double once = swap || form.by_producer ? 0 : form.out_seconds;
     substitutes.push_back({form.value,
                            swap ? 0 : form.bytes,
-                           swap ? 0 : form.out_seconds,
+                           once,
                            swap ? 0 : form.in_seconds,
                            form.first_return,
                            {}});
+    if (form.by_producer) {
+      substitutes.back().direct.push_back(problem.values[at(form.value)].producer);
+    }
     if (form.direct.empty()) continue;
     for (const OpId use : problem.uses[form.value]) {
       if (reads_directly(problem.ops[at(use)], form.direct)) {

@@ -17,7 +17,7 @@ struct Substitute {
   std::int64_t bytes = 0;
   double seconds_once = 0, seconds_each = 0;
   OpId first_return = 0;     // only gaps before this read or a later one
-  std::vector<OpId> direct;  // rising: reads of no more than `bytes`, before which no gap costs
+  std::vector<OpId> direct;  // rising: touches of no more than `bytes`, before which no gap costs
                              // seconds_each
   bool is_direct(OpId op) const { return std::binary_search(direct.begin(), direct.end(), op); }
 };

@@ -61,7 +61,7 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
     }
   }
   if (k != step.inputs.size()) return fail("too many inputs");
-  for (const EncodedInput& encoded : step.encoded) {
+  for (const EncodedInput& encoded : step.coding.inputs) {
     if (encoded.input < 0 || static_cast<std::size_t>(encoded.input) >= k) {
       return fail("has no input " + std::to_string(encoded.input) + " to decode");
     }
@@ -103,7 +103,7 @@ Status PlanChecker::check_encoded(const Step& step, const EncodedInput& input,
 }
 
 const EncodedInput* PlanChecker::encoded_input(const Step& step, std::size_t input) {
-  for (const EncodedInput& encoded : step.encoded) {
+  for (const EncodedInput& encoded : step.coding.inputs) {
     if (encoded.input == static_cast<int>(input)) return &encoded;
   }
   return nullptr;
@@ -128,7 +128,9 @@ Status PlanChecker::end_async(const Instruction& done) {
 Status PlanChecker::write_outputs(const Step& step) {
   const Instruction& instruction = *step.instruction;
   const std::vector<const ir::Shape*> shapes = ir::leaves(instruction.shape());
-  if (shapes.size() != step.outputs.size()) return fail("wrong number of outputs");
+  if (shapes.size() + step.coding.outputs.size() != step.outputs.size()) {
+    return fail("wrong number of outputs");
+  }
   std::unordered_map<BufferId, int> inputs;
   for (const BufferId id : step.inputs) {
     if (id >= 0) inputs.emplace(id, 0);
@@ -136,7 +138,8 @@ Status PlanChecker::write_outputs(const Step& step) {
   std::unordered_set<BufferId> written;
   for (std::size_t o = 0; o < shapes.size(); ++o) {
     const BufferId id = step.outputs[o];
-    if (shapes[o]->is_array() != (id >= 0)) return fail("output kind mismatch");
+    const bool only_code = id < 0 && encodes(step, static_cast<int>(o));
+    if (!only_code && shapes[o]->is_array() != (id >= 0)) return fail("output kind mismatch");
     if (id < 0) continue;
     const SlicedState* sliced = sliced_state(step, o);
     const std::int64_t bytes =
@@ -161,6 +164,7 @@ Status PlanChecker::write_outputs(const Step& step) {
     PLIMSOLL_RETURN_IF_ERROR(
         write(id, {{&instruction, static_cast<int>(o)}, {}, false, sliced != nullptr}));
   }
+  PLIMSOLL_RETURN_IF_ERROR(write_codes(step, shapes));
   if (step.workspace >= 0) {
     if (!is_buffer(step.workspace) || !is_alive(step.workspace)) return fail("bad workspace");
     if (inputs.contains(step.workspace) || written.contains(step.workspace)) {
@@ -172,6 +176,33 @@ Status PlanChecker::write_outputs(const Step& step) {
     content(step.workspace) = {};
   }
   return check_callees(step);
+}
+
+bool PlanChecker::encodes(const Step& step, int leaf) {
+  return std::any_of(step.coding.outputs.begin(), step.coding.outputs.end(),
+                     [&](const EncodedOutput& encoded) { return encoded.output == leaf; });
+}
+
+// What the step encodes of its results lies in buffers of its own.
+Status PlanChecker::write_codes(const Step& step, std::span<const ir::Shape* const> shapes) {
+  for (std::size_t i = 0; i < step.coding.outputs.size(); ++i) {
+    const EncodedOutput& encoded = step.coding.outputs[i];
+    const std::size_t at = shapes.size() + i;
+    const BufferId id = step.outputs[at];
+    if (encoded.output < 0 || static_cast<std::size_t>(encoded.output) >= shapes.size() ||
+        !suits(encoded.codec, *shapes[static_cast<std::size_t>(encoded.output)])) {
+      return fail("has no result that " + to_string(encoded.codec) + " could store");
+    }
+    const ir::Shape& shape = *shapes[static_cast<std::size_t>(encoded.output)];
+    if (!is_buffer(id) || buffer(id).bytes != aligned_bytes(encoded_bytes(encoded.codec, shape)) ||
+        std::count(step.inputs.begin(), step.inputs.end(), id) > 0 ||
+        std::count(step.outputs.begin(), step.outputs.end(), id) > 1) {
+      return fail("a code has no buffer of its own");
+    }
+    PLIMSOLL_RETURN_IF_ERROR(
+        write(id, {{step.instruction, encoded.output}, encoded.codec, true, false}));
+  }
+  return ok_status();
 }
 
 Status PlanChecker::check_sliced_states(const Step& step) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/ir/attributes.h"
 #include "runtime/ir/shape.h"
@@ -44,6 +45,21 @@ struct EncodedInput {
   int input = 0;
   Codec codec;
   bool operator==(const EncodedInput&) const = default;
+};
+
+// A result leaf of a step that its codec stores as the step makes it.
+struct EncodedOutput {
+  int output = 0;
+  Codec codec;
+  bool operator==(const EncodedOutput&) const = default;
+};
+
+// What a step decodes and encodes itself.
+struct Coding {
+  std::vector<EncodedInput> inputs;
+  std::vector<EncodedOutput> outputs;
+  bool empty() const { return inputs.empty() && outputs.empty(); }
+  bool operator==(const Coding&) const = default;
 };
 
 // Bytes of the encoded form of a value of `shape` (an array), not rounded up.

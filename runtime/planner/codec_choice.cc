@@ -281,6 +281,7 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
     }
     for (std::size_t i = first; i < forms.size(); ++i) {
       std::sort(forms[i].readers.begin(), forms[i].readers.end());
+      forms[i].by_producer = cost_model.writes_encoded(*value.source, {value.leaf, forms[i].codec});
       forms[i].direct = direct_readers(reads[static_cast<std::size_t>(v)], forms[i], cost_model);
     }
     std::stable_sort(forms.begin() + static_cast<std::ptrdiff_t>(first), forms.end(),

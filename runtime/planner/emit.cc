@@ -165,8 +165,8 @@ class Emitter {
     for (const BufferId b : step.inputs) touch(b, now);
     for (const auto& [v, b] : outputs_) holder(v) = b;
     outputs_.clear();
-    if (what.encoded >= 0) {
-      step.encoded = problem_.encoded_inputs[static_cast<std::size_t>(what.encoded)];
+    if (what.coding >= 0) {
+      step.coding = problem_.codings[static_cast<std::size_t>(what.coding)];
     }
     std::int64_t workspace = what.workspace;
     if (const SlicedLoop* sliced = problem_.sliced_loop(op)) {
@@ -213,7 +213,8 @@ class Emitter {
   }
 
   void count(const Step& step, OpId op) {
-    plan_.counts.fused_decode += static_cast<std::int64_t>(step.encoded.size());
+    plan_.counts.fused_encode += static_cast<std::int64_t>(step.coding.outputs.size());
+    plan_.counts.fused_decode += static_cast<std::int64_t>(step.coding.inputs.size());
     switch (step.kind) {
       case StepKind::compute:
         ++plan_.counts.compute;
@@ -256,6 +257,7 @@ class Emitter {
       plan_.counts.collective += callee->counts.collective;
       plan_.counts.encode += callee->counts.encode;
       plan_.counts.decode += callee->counts.decode;
+      plan_.counts.fused_encode += callee->counts.fused_encode;
       plan_.counts.fused_decode += callee->counts.fused_decode;
       plan_.counts.lossy += callee->counts.lossy;
       plan_.counts.swap_out += callee->counts.swap_out;

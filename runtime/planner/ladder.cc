@@ -86,10 +86,10 @@ std::int64_t Ladder::least_arena(const Problem& problem) const {
   for (OpId op = 0; op < problem.op_count(); ++op) {
     std::int64_t bytes = 0, reused = 0;
     for (const ValueId v : problem.reads[op]) {
-      if (problem.in_arena(v)) bytes += least_read_bytes(problem, forms_, op, v);
+      if (problem.in_arena(v)) bytes += least_bytes_at(problem, forms_, op, v);
     }
     for (const ValueId v : problem.outputs[op]) {
-      if (v >= 0 && problem.in_arena(v)) bytes += problem.values[static_cast<std::size_t>(v)].bytes;
+      if (v >= 0 && problem.in_arena(v)) bytes += least_bytes_at(problem, forms_, op, v);
     }
     for (const Reuse& r : problem.reuse[static_cast<std::size_t>(op)]) {
       if (problem.in_arena(r.input) && problem.in_arena(r.output)) {

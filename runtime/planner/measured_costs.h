@@ -43,6 +43,10 @@ class MeasuredCostModel : public CostModel {
   bool reads_encoded(const ir::Instruction& instruction, const EncodedInput& input) const override {
     return base_.reads_encoded(instruction, input);
   }
+  bool writes_encoded(const ir::Instruction& instruction,
+                      const EncodedOutput& output) const override {
+    return base_.writes_encoded(instruction, output);
+  }
   std::uint64_t version() const override { return version_; }
 
  private:

@@ -98,8 +98,9 @@ struct Step {
   int leaf = 0;
   Codec codec;                 // encode: inputs[0] plain -> outputs[0] encoded; decode: back
   std::int32_t transfer = -1;  // swap_wait: the index of the swap_out or swap_in
-  // compute, recompute: the inputs that are read as they were encoded, by number.
-  std::vector<EncodedInput> encoded;
+  // compute, recompute: which inputs are read as they were encoded, and what the outputs behind
+  // those of the result hold. A result that is stored so may have no output itself (-1).
+  Coding coding;
   // One per array leaf of the operands in operand order, and of the result (device/kernel.h's
   // order).
   std::vector<BufferId> inputs, outputs;
@@ -126,8 +127,10 @@ struct BytesByCause {
 struct StepCounts {
   std::int64_t compute = 0, recompute = 0, encode = 0, decode = 0, swap_out = 0, swap_in = 0,
                collective = 0;
-  std::int64_t fused_decode = 0;  // inputs that compute steps read as they were encoded
-  std::int64_t lossy = 0;         // of the encodes, those by a codec that changes bits
+  // By compute steps themselves: results that they encode, inputs that they decode.
+  std::int64_t fused_encode = 0, fused_decode = 0;
+  std::int64_t all_encodes() const { return encode + fused_encode; }
+  std::int64_t lossy = 0;  // of the encodes, those by a codec that changes bits
 };
 
 // A schedule with addresses for one computation. Immutable; refers to the module's instructions,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -92,6 +93,8 @@ class PlanChecker {
   Status compute(const Step& step, std::unordered_set<const Instruction*>& done);
   static const EncodedInput* encoded_input(const Step& step, std::size_t input);
   Status check_encoded(const Step& step, const EncodedInput& input, const Content& held) const;
+  static bool encodes(const Step& step, int leaf);
+  Status write_codes(const Step& step, std::span<const ir::Shape* const> shapes);
   // The operands of the start lived, untouched, until its done.
   Status end_async(const Instruction& done);
   Status write_outputs(const Step& step);

@@ -35,6 +35,12 @@ class CostModel {
     (void)instruction, (void)input;
     return false;
   }
+  // Whether it can encode that result beside making it, in the same time, or instead of it.
+  virtual bool writes_encoded(const ir::Instruction& instruction,
+                              const EncodedOutput& output) const {
+    (void)instruction, (void)output;
+    return false;
+  }
   // Changes whenever an answer above may have changed: plans are cached by it.
   virtual std::uint64_t version() const { return 0; }
 };

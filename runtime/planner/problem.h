@@ -72,7 +72,7 @@ struct Op {
   std::int64_t workspace = 0;
   bool recomputable = false;
   std::int32_t variants = -1;  // control flow: row of Graph::variants
-  std::int32_t encoded = -1;   // what it reads as it was encoded: row of Problem::encoded_inputs
+  std::int32_t coding = -1;    // row of Problem::codings
   std::int32_t sliced = -1;    // a loop some of whose stacks are sliced: of Problem::sliced
 };
 
@@ -90,8 +90,9 @@ struct CodecForm {
   // compare_mask: the instructions that read no more than it keeps, sorted; others may not read
   // what was decoded.
   std::vector<const ir::Instruction*> readers;
-  // Those that can read it as it is encoded, sorted.
+  // Those that can read it as it is encoded, sorted; and whether what makes it can encode it.
   std::vector<const ir::Instruction*> direct;
+  bool by_producer = false;
 };
 
 // What one computation computes, as compact arrays: an op per instruction that does work, a value
@@ -152,7 +153,7 @@ struct Problem {
   // reads the other too, and it is undefined as soon as the other is made again. Empty: no views.
   std::vector<ValueId> view_of;
   std::vector<SlicedLoop> sliced;
-  std::vector<std::vector<EncodedInput>> encoded_inputs;
+  std::vector<Coding> codings;
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
 
   int op_count() const { return static_cast<int>(ops.size()); }

@@ -39,6 +39,7 @@ struct Choice {
   OpId leave = 0, left = 0;
   std::vector<Return> returns;                     // rising
   std::span<const ir::Instruction* const> direct;  // as in Form
+  bool by_producer = false;                        // `leave` says nothing then
 };
 
 // One way to store a value elsewhere.
@@ -52,14 +53,16 @@ struct Form {
   OpId first_return = 0;     // it may come back right before this read of it or a later one
   // Compress: the instructions that can read it as it is stored, sorted; of the problem's graph.
   std::span<const ir::Instruction* const> direct;
+  bool by_producer = false;  // compress: what makes it can encode it
 };
 
 // Whether the op can read a value as a form stores it.
 bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct);
 
-// What the op's read of the value takes at least, in one of these forms (all of the problem's).
-std::int64_t least_read_bytes(const Problem& problem, std::span<const Form> forms, OpId op,
-                              ValueId value);
+// What the value takes at least where the op reads or makes it, in one of these forms (all of the
+// problem's).
+std::int64_t least_bytes_at(const Problem& problem, std::span<const Form> forms, OpId op,
+                            ValueId value);
 
 // Everything that may be done with the problem's values under these options, `keep` hints, the
 // smallest size, tiers and remedies respected; by value. The graph's codecs must be there.

@@ -104,7 +104,7 @@ class Applier {
     out_.results = base_.results;
     out_.view_of = base_.view_of;
     out_.sliced = base_.sliced;
-    out_.encoded_inputs = base_.encoded_inputs;
+    out_.codings = base_.codings;
     as_stored_.assign(base_.values.size(), nullptr);
     out_.parameter_bytes = base_.parameter_bytes;
     out_.output_bytes = base_.output_bytes;
@@ -121,7 +121,9 @@ class Applier {
       const Choice& c = choices_[i];
       const auto id = static_cast<std::int32_t>(i);
       const bool swap = c.kind != RemedyKind::compress;
-      items_.push_back({c.leave, swap ? Part::swap_out : Part::encode, id, 0});
+      if (swap || !c.by_producer) {
+        items_.push_back({c.leave, swap ? Part::swap_out : Part::encode, id, 0});
+      }
       if (swap) {
         items_.push_back(
             {c.left, c.left > c.leave ? Part::wait_left_earlier : Part::wait_left, id, 0});
@@ -143,37 +145,60 @@ class Applier {
     const auto renamed = [&](ValueId v) { return v < 0 ? v : current_[at(v)]; };
     const OpId id = out_.op_count();
     new_op_.push_back(id);
-    out_.ops.push_back(base_.ops[at(op)]);
-    out_.variant.push_back(base_.variant[at(op)]);
-    std::vector<EncodedInput> encoded;
+    const std::int32_t before = base_.ops[at(op)].coding;
+    Coding coding = before < 0 ? Coding() : base_.codings[at(before)];
     for (const ValueId v : base_.inputs[op]) {
       if (v >= 0 && as_stored_[at(v)] != nullptr) {
         const std::size_t input = out_.inputs.items.size() - at(out_.inputs.begin.back());
-        encoded.push_back({static_cast<int>(input), *as_stored_[at(v)]});
+        coding.inputs.push_back({static_cast<int>(input), *as_stored_[at(v)]});
       }
       out_.inputs.push(renamed(v));
     }
     for (const ValueId v : base_.reads[op]) out_.reads.push(renamed(v));
     for (const ValueId v : base_.outputs[op]) {
-      out_.outputs.push(v);
+      out_.outputs.push(v >= 0 && is_dropped(v) ? -1 : v);
       if (v < 0) continue;
       out_.values[at(v)].producer = id;
       if (!out_.view_of.empty()) out_.view_of[at(v)] = renamed(out_.view_of[at(v)]);
     }
+    add_codes(op, coding);
     out_.reuse.push_back(base_.reuse[at(op)]);
-    std::erase_if(out_.reuse.back(),
-                  [&](const Reuse& r) { return as_stored_[at(r.input)] != nullptr; });
+    std::erase_if(out_.reuse.back(), [&](const Reuse& r) {
+      return as_stored_[at(r.input)] != nullptr || is_dropped(r.output);
+    });
     for (Reuse& r : out_.reuse.back()) r.input = renamed(r.input);
-    if (!encoded.empty()) {
-      auto& row = out_.ops.back().encoded;
-      if (row >= 0) {
-        const auto& before = base_.encoded_inputs[at(row)];
-        encoded.insert(encoded.end(), before.begin(), before.end());
-      }
-      row = static_cast<std::int32_t>(out_.encoded_inputs.size());
-      out_.encoded_inputs.push_back(std::move(encoded));
+    out_.ops.push_back(base_.ops[at(op)]);
+    out_.variant.push_back(base_.variant[at(op)]);
+    if (!coding.empty()) {
+      out_.ops.back().coding = static_cast<std::int32_t>(out_.codings.size());
+      out_.codings.push_back(std::move(coding));
     }
     close();
+  }
+
+  // What the op itself encodes of its results, as outputs behind them.
+  void add_codes(OpId op, Coding& coding) {
+    for (const ValueId v : base_.outputs[op]) {
+      const std::int32_t number = v < 0 ? -1 : choice_of_[at(v)];
+      if (number < 0 || !choices_[at(number)].by_producer) continue;
+      const Choice& choice = choices_[at(number)];
+      stored_[at(number)] = add_value(v, choice.bytes, Home::arena, false);
+      out_.outputs.push(stored_[at(number)]);
+      coding.outputs.push_back({base_.values[at(v)].leaf, choice.codec});
+      if (is_dropped(v)) out_.values[at(v)].bytes = 0;
+    }
+  }
+
+  // Whether a value is never there, but for its code.
+  bool is_dropped(ValueId v) const {
+    const std::int32_t number = choice_of_[at(v)];
+    if (number < 0 || !choices_[at(number)].by_producer) return false;
+    const Choice& choice = choices_[at(number)];
+    if (base_.uses[v].front() < choice.returns.front().ready) return false;
+    for (std::size_t k = 0; k < choice.returns.size(); ++k) {
+      if (!is_read_directly(choice, static_cast<std::int32_t>(k))) return false;
+    }
+    return true;
   }
 
   void close() {

@@ -74,6 +74,7 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
       form.out_seconds = codec->encode_seconds;
       form.in_seconds = codec->decode_seconds;
       form.direct = codec->direct;
+      form.by_producer = codec->by_producer;
       form.first_return = codec->readers.empty() ? 0 : first_of_tail(problem, v, codec->readers);
       if (form.first_return != kNever) forms.push_back(form);
     }
@@ -93,15 +94,15 @@ bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct
          std::binary_search(direct.begin(), direct.end(), op.instruction);
 }
 
-std::int64_t least_read_bytes(const Problem& problem, std::span<const Form> forms, OpId op,
-                              ValueId value) {
+std::int64_t least_bytes_at(const Problem& problem, std::span<const Form> forms, OpId op,
+                            ValueId value) {
   std::int64_t least = problem.values[at(value)].bytes;
   const auto before = [](const Form& form, ValueId v) { return form.value < v; };
   for (auto form = std::lower_bound(forms.begin(), forms.end(), value, before);
        form != forms.end() && form->value == value; ++form) {
-    if (op >= form->first_return && reads_directly(problem.ops[at(op)], form->direct)) {
-      least = std::min(least, form->bytes);
-    }
+    const bool made = op == problem.values[at(value)].producer && form->by_producer;
+    const bool read = op >= form->first_return && reads_directly(problem.ops[at(op)], form->direct);
+    if (made || read) least = std::min(least, form->bytes);
   }
   return least;
 }
@@ -116,6 +117,7 @@ Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
   choice.in_seconds = form.in_seconds;
   choice.compute_share = form.compute_share;
   choice.direct = form.direct;
+  choice.by_producer = form.by_producer;
   OpId before = problem.values[at(form.value)].producer;
   for (const OpId use : problem.uses[form.value]) {
     if (use >= ready) break;

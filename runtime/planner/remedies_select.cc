@@ -160,8 +160,8 @@ class Selection {
       if (!allowed(form) || gap.ready < form.first_return) continue;
       if (form.kind != RemedyKind::compress && !swaps) continue;
       const bool direct = reads_directly(problem_.ops[at(gap.ready)], form.direct);
-      Way way{form.out_seconds + (direct ? 0 : form.in_seconds), v.bytes, &form,
-              direct ? gap.ready : gap.last};
+      const double out = form.by_producer ? 0 : form.out_seconds;
+      Way way{out + (direct ? 0 : form.in_seconds), v.bytes, &form, direct ? gap.ready : gap.last};
       if (form.kind == RemedyKind::compress) way.bytes -= form.bytes;
       if (is_hinted(v, form.kind)) way.seconds *= kHinted;
       if (way.bytes <= 0) continue;

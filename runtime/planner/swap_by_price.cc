@@ -99,7 +99,7 @@ class PriceSwapper {
     to.results = base_.results;
     to.view_of = base_.view_of;
     to.sliced = base_.sliced;
-    to.encoded_inputs = base_.encoded_inputs;
+    to.codings = base_.codings;
     to.parameter_bytes = base_.parameter_bytes;
     to.output_bytes = base_.output_bytes;
   }

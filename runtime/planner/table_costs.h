@@ -17,6 +17,10 @@ class TableCostModel : public RooflineCostModel {
   bool reads_encoded(const ir::Instruction& instruction, const EncodedInput& input) const override {
     return kernels_.reads_encoded(instruction, input);
   }
+  bool writes_encoded(const ir::Instruction& instruction,
+                      const EncodedOutput& output) const override {
+    return kernels_.writes_encoded(instruction, output);
+  }
 
  private:
   const CostModel& kernels_;

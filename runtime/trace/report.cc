@@ -138,6 +138,7 @@ std::string plan_json_fields(const planner::Plan& plan) {
                            .add("recompute", plan.counts.recompute)
                            .add("encode", plan.counts.encode)
                            .add("decode", plan.counts.decode)
+                           .add("fused_encode", plan.counts.fused_encode)
                            .add("fused_decode", plan.counts.fused_decode)
                            .add("swap_out", plan.counts.swap_out)
                            .add("swap_in", plan.counts.swap_in)

@@ -25,7 +25,8 @@ Builder::Builder(ir::Computation& entry, Random& source, const RandomModuleOptio
     const double elements = std::exp2(smallest + (largest - smallest) * place);
     const auto rows = std::max<std::int64_t>(
         1, static_cast<std::int64_t>(std::sqrt(elements) * (0.5 + random.unit())));
-    const auto columns = std::max<std::int64_t>(1, static_cast<std::int64_t>(elements) / rows);
+    auto columns = std::max<std::int64_t>(1, static_cast<std::int64_t>(elements) / rows);
+    if (options.whole_words) columns = (columns + 31) / 32 * 32;
     shapes.push_back({rows, columns});
   }
   for (int i = 0; i < count; ++i) push(parameter(shapes[static_cast<std::size_t>(i)]));
@@ -74,7 +75,7 @@ namespace {
 class TrainingStep {
  public:
   TrainingStep(Builder& builder, int layers) : b_(builder) {
-    const std::int64_t columns = b_.random.between(8, 24);
+    const std::int64_t columns = b_.options.whole_words ? 32 : b_.random.between(8, 24);
     const double share = 0.5 + 0.5 * b_.random.unit();
     const auto rows = static_cast<std::int64_t>(
         share * static_cast<double>(b_.options.largest_bytes) / static_cast<double>(4 * columns));

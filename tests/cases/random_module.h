@@ -19,6 +19,7 @@ struct RandomModuleOptions {
   // Layers of the training step also keep values that have a smaller exact form: masks, what is
   // only compared later, and what came from bf16.
   bool gates = false;
+  bool whole_words = false;  // rows of 32 elements or a multiple, for bits that fill words
 };
 
 // A valid module, the same one for the same seed and options. Made so that results can be compared

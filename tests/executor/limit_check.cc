@@ -202,7 +202,8 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
     if (report != nullptr) {
       ++report->limits;
       if (run.counts.recompute > 0) ++report->recomputing_plans;
-      if (run.counts.encode > 0) ++report->encoding_plans;
+      if (run.counts.all_encodes() > 0) ++report->encoding_plans;
+      report->encoding_kernels += run.counts.fused_encode;
       report->decoding_kernels += run.counts.fused_decode;
       if (run.counts.swap_out > 0) ++report->swapping_plans;
       if (run.slices) ++report->slicing_plans;

@@ -22,6 +22,7 @@ cases::RandomModuleOptions options_of(std::uint64_t seed) {
     options.control_flow = false;
     options.mixed_dtypes = false;
     options.gates = seed / 2 % 2 == 1;
+    options.whole_words = options.gates && seed / 4 % 2 == 1;
     options.smallest_bytes = 32 << 10;
     options.largest_bytes = 64 << 10;
   }
@@ -68,6 +69,7 @@ std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, in
   totals.limits += report.limits;
   totals.recomputing_plans += report.recomputing_plans;
   totals.encoding_plans += report.encoding_plans;
+  totals.encoding_kernels += report.encoding_kernels;
   totals.decoding_kernels += report.decoding_kernels;
   totals.swapping_plans += report.swapping_plans;
   totals.slicing_plans += report.slicing_plans;

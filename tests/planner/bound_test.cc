@@ -125,8 +125,8 @@ TEST(Bound, LetsValuesGoElsewhereAtTheirLeastCost) {
   make.op(1, {big}, {make.value(1)});
   make.op(1, {a}, {make.value(1)});
   const Problem problem = make.finish();
-  const std::vector<Substitute> small{{a, 2, 3, 2, 0}};
-  const std::vector<Substitute> gone{{a, 0, 0, 0, 0}};
+  const std::vector<Substitute> small{{a, 2, 3, 2, 0, {}}};
+  const std::vector<Substitute> gone{{a, 0, 0, 0, 0, {}}};
   const double base = make_bound_model(problem, 8).base_seconds;
   EXPECT_NEAR(lower_bound(make_bound_model(problem, 8), 12).seconds, base + 100, 1e-6);
   EXPECT_NEAR(lower_bound(make_bound_model(problem, 8, small), 12).seconds, base + 5, 1e-6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/encoded_inputs.h"
+#include "runtime/executor/coding_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +10,8 @@
 
 #include "kernels/codec.h"
 #include "runtime/base/alignment.h"
+#include "runtime/executor/decode_inside.h"
+#include "runtime/executor/encode_inside.h"
 #include "runtime/ir/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/codec_choice.h"
@@ -89,7 +91,7 @@ void compare(const Instruction& instruction, std::mt19937& rng,
     ++compared[inputs.back().codec.kind];
   }
   if (inputs.empty()) return;
-  const auto module = decode_inside(instruction, inputs);
+  const auto module = with_coding(instruction, {inputs, {}}, {});
   std::vector<ir::Literal> stored, values;
   for (const Instruction* operand : instruction.operands()) {
     values.push_back(jit::testing::numbers(operand->shape(), rng()));
@@ -112,13 +114,88 @@ void compare(const Instruction& instruction, std::mt19937& rng,
   }
 }
 
+// All codecs that some result of that dtype can be stored by inside a kernel.
+std::vector<Codec> codecs_of(const Instruction& instruction, int leaf, DType dtype) {
+  std::vector<Codec> codecs;
+  if (dtype == DType::pred) {
+    codecs.push_back({CodecKind::bit_mask});
+  } else {
+    Codec sign{CodecKind::compare_mask};
+    sign.direction = ir::ComparisonDirection::gt;
+    codecs.push_back(sign);
+  }
+  planner::FactFinder facts;
+  const Codec exact = planner::exact_codec(facts.find(instruction, leaf), dtype);
+  if (exact.kind == CodecKind::narrow) codecs.push_back(exact);
+  std::erase_if(codecs,
+                [&](const Codec& codec) { return !can_encode_inside(instruction, {leaf, codec}); });
+  return codecs;
+}
+
+std::vector<std::byte> encoded(const Codec& codec, const ir::Literal& value) {
+  const auto kernels = kernels::make_codec(codec, value.shape());
+  std::vector<std::byte> code(
+      static_cast<std::size_t>(planner::encoded_bytes(codec, value.shape())));
+  const auto stream = std::move(device::cpu_device()->create_stream()).value();
+  const void* const from[] = {value.bytes().data()};
+  void* const to[] = {code.data()};
+  EXPECT_TRUE(kernels.ok() && kernels->encode->launch(*stream, {from, to, nullptr}).ok());
+  return code;
+}
+
+// The kernel that encodes results, each by one of its codecs, gives the bytes of the encoder that
+// reads them, and the other results as they were; also where it decodes what it reads, and where
+// only the codes are made. Counts by codec what was compared.
+void compare_codes(const Instruction& instruction, std::mt19937& rng,
+                   std::map<CodecKind, int>& compared) {
+  std::vector<ir::Literal> operands;
+  for (const Instruction* operand : instruction.operands()) {
+    operands.push_back(jit::testing::numbers(operand->shape(), rng()));
+  }
+  planner::Coding coding;
+  const auto leaves = ir::leaves(instruction.shape());
+  std::vector<bool> only_code(leaves.size());
+  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    const auto codecs = codecs_of(instruction, static_cast<int>(leaf), leaves[leaf]->dtype());
+    if (codecs.empty()) continue;
+    coding.outputs.push_back({static_cast<int>(leaf), codecs[rng() % codecs.size()]});
+    only_code[leaf] = rng() % 2 == 0;
+    ++compared[coding.outputs.back().codec.kind];
+  }
+  if (coding.outputs.empty()) return;
+  const auto results = jit::testing::run(instruction, operands);
+  ASSERT_TRUE(results.ok()) << results.status().to_string();
+  const auto module = with_coding(instruction, coding, only_code);
+  const Instruction& root = *module->entry()->root();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    operands[i] =
+        ir::Literal::from_bytes(root.operand(static_cast<int>(i))->shape(), operands[i].bytes());
+  }
+  const auto coded = jit::testing::run(root, operands);
+  ASSERT_TRUE(coded.ok()) << coded.status().to_string() << "\n" << ir::to_text(*module);
+  std::size_t next = 0;
+  for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+    if (only_code[leaf]) continue;
+    const auto a = (*coded)[next++].bytes(), b = (*results)[leaf].bytes();
+    ASSERT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << ir::to_text(*module);
+  }
+  for (const planner::EncodedOutput& output : coding.outputs) {
+    const auto wanted = encoded(output.codec, (*results)[static_cast<std::size_t>(output.output)]);
+    const auto made = (*coded)[next++].bytes();
+    ASSERT_TRUE(std::equal(made.begin(), made.end(), wanted.begin(), wanted.end()))
+        << planner::to_string(output.codec) << "\n"
+        << ir::to_text(*module);
+  }
+  EXPECT_EQ(next, coded->size());
+}
+
 std::unique_ptr<ir::Module> parse(const std::string& text) {
   auto module = ir::parse_module(text, "test");
   EXPECT_TRUE(module.ok()) << module.status().to_string();
   return module.ok() ? std::move(*module) : nullptr;
 }
 
-TEST(EncodedInputs, AreDecodedToTheSameBitsInRandomFusions) {
+TEST(CodingKernels, AreDecodedToTheSameBitsInRandomFusions) {
   std::mt19937 rng(5);
   std::map<CodecKind, int> compared;
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
@@ -139,7 +216,7 @@ TEST(EncodedInputs, AreDecodedToTheSameBitsInRandomFusions) {
 }
 
 // Sizes about those of vectors, words and blocks; a reduction beside; rows.
-TEST(EncodedInputs, AreDecodedAtEverySizeAndInReductions) {
+TEST(CodingKernels, AreDecodedAtEverySizeAndInReductions) {
   std::mt19937 rng(6);
   std::map<CodecKind, int> compared;
   for (const std::string dims : {"1", "7", "31", "32", "33", "64", "100", "1000", "3,5", "8,32",
@@ -189,7 +266,102 @@ ENTRY e { m = pred[D] parameter(0)
   EXPECT_EQ(compared[CodecKind::compare_mask], 26);
 }
 
-TEST(EncodedInputs, AreReadAsTheyAreOnlyWhereTheirPlacesAreTheReaders) {
+TEST(CodingKernels, EncodeToTheSameBytesInRandomFusions) {
+  std::mt19937 rng(7);
+  std::map<CodecKind, int> compared;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    cases::RandomModuleOptions options;
+    options.control_flow = false;
+    options.gates = seed % 2 == 0;
+    options.whole_words = seed % 4 > 0;
+    const auto module = cases::random_module(seed, options);
+    ASSERT_TRUE(passes::optimize(*module).ok());
+    for (const auto& instruction : module->entry()->instructions()) {
+      if (instruction->opcode() != ir::Opcode::fusion) continue;
+      ASSERT_NO_FATAL_FAILURE(compare_codes(*instruction, rng, compared)) << "seed " << seed;
+    }
+  }
+  for (const CodecKind kind : {CodecKind::bit_mask, CodecKind::compare_mask, CodecKind::narrow}) {
+    EXPECT_GT(compared[kind], 2) << planner::to_string(kind);
+  }
+}
+
+// Rows that words fill and rows that they don't, broadcasts along each of the dimensions, masks
+// that are read and written.
+TEST(CodingKernels, EncodeMasksOfRowsAndBroadcasts) {
+  std::mt19937 rng(8);
+  struct Case {
+    std::string dims, along, small;
+    bool fits;
+  };
+  const std::vector<Case> cases{{"64", "0", "64", false},        {"8,32", "1", "32", true},
+                                {"8,32", "0", "8", true},        {"3,5,64", "2", "64", true},
+                                {"3,5,64", "1,2", "5,64", true}, {"16,6", "", "", true},
+                                {"16,6", "1", "6", false},       {"7,9", "", "", false},
+                                {"2,3,160", "0,1", "2,3", true}};
+  for (const Case& of : cases) {
+    std::string text = R"(HloModule m
+f { m = pred[D] parameter(0)
+  x = f32[D] parameter(1)
+  b = f32[S] parameter(2)
+  w = f32[D] broadcast(b), dimensions={A}
+  y = f32[D] add(x, w)
+  above = pred[D] compare(y, x), direction=GT
+  both = pred[D] and(above, m)
+  n = s32[D] convert(both)
+  ROOT t = (f32[D], pred[D], s32[D]) tuple(y, both, n) }
+ENTRY e { m = pred[D] parameter(0)
+  x = f32[D] parameter(1)
+  b = f32[S] parameter(2)
+  ROOT r = (f32[D], pred[D], s32[D]) fusion(m, x, b), kind=kLoop, calls=f })";
+    const auto replace = [&](const std::string& what, const std::string& by) {
+      for (auto at = text.find(what); at != std::string::npos; at = text.find(what)) {
+        text.replace(at, what.size(), by);
+      }
+    };
+    replace("[D]", "[" + of.dims + "]");
+    replace("[S]", "[" + of.small + "]");
+    replace("{A}", "{" + of.along + "}");
+    const auto module = parse(text);
+    ASSERT_NE(module, nullptr);
+    const Instruction& fusion = *module->entry()->root();
+    EXPECT_EQ(can_encode_inside(fusion, {1, {CodecKind::bit_mask}}), of.fits) << of.dims;
+    std::map<CodecKind, int> compared;
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_NO_FATAL_FAILURE(compare_codes(fusion, rng, compared)) << of.dims << " " << of.along;
+    }
+    EXPECT_EQ(compared[CodecKind::bit_mask] > 0, of.fits);
+    EXPECT_GT(compared[CodecKind::narrow], 0);
+  }
+}
+
+TEST(CodingKernels, DecodeAndEncodeInOneKernel) {
+  std::mt19937 rng(9);
+  const auto module = parse(R"(HloModule m
+ENTRY e { m = pred[96] parameter(0)
+  n = pred[96] parameter(1)
+  ROOT r = pred[96] and(m, n) })");
+  ASSERT_NE(module, nullptr);
+  const Instruction& both = *module->entry()->root();
+  const planner::Coding coding{{{0, {CodecKind::bit_mask}}, {1, {CodecKind::bit_mask}}},
+                               {{0, {CodecKind::bit_mask}}}};
+  const auto coded = with_coding(both, coding, {true});
+  const ir::Shape words(DType::u32, {3});
+  std::vector<ir::Literal> operands;
+  for (int i = 0; i < 2; ++i) {
+    ir::Literal literal(words);
+    for (int w = 0; w < 3; ++w) literal.set(w, static_cast<double>(rng()));
+    operands.push_back(std::move(literal));
+  }
+  const auto made = jit::testing::run(*coded->entry()->root(), operands);
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  for (int w = 0; w < 3; ++w) {
+    const auto word = [&](const ir::Literal& of) { return static_cast<std::uint32_t>(of.at(w)); };
+    EXPECT_EQ(word((*made)[0]), word(operands[0]) & word(operands[1]));
+  }
+}
+
+TEST(CodingKernels, AreReadAsTheyAreOnlyWhereTheirPlacesAreTheReaders) {
   const auto module = parse(R"(HloModule m
 f { m = pred[8,4] parameter(0)
   h = f32[4,8] parameter(1)
@@ -214,6 +386,8 @@ ENTRY e { m = pred[8,4] parameter(0)
   EXPECT_FALSE(can_decode_inside(fusion, {1, {CodecKind::none}}));
   EXPECT_FALSE(can_decode_inside(fusion, {2, bytes}));
   EXPECT_FALSE(can_decode_inside(dot, {0, bytes}));
+  EXPECT_FALSE(can_encode_inside(fusion, {0, {CodecKind::bfloat16}}));
+  EXPECT_FALSE(can_encode_inside(dot, {0, bytes}));
 }
 
 }  // namespace

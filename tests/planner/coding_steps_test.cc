@@ -62,7 +62,8 @@ TEST(FusedDecode, ReadsTheStoredFormWhereTheReaderCan) {
   EXPECT_EQ(plan->counts.encode, 1);
   EXPECT_EQ(plan->counts.decode, 0);
   EXPECT_EQ(plan->counts.fused_decode, 1);
-  EXPECT_EQ(plan->steps.back().encoded, (std::vector<EncodedInput>{{0, {CodecKind::bit_mask}}}));
+  EXPECT_EQ(plan->steps.back().coding.inputs,
+            (std::vector<EncodedInput>{{0, {CodecKind::bit_mask}}}));
   EXPECT_TRUE(check_plan(*module, *plan).ok()) << check_plan(*module, *plan).to_string();
   // Otherwise there is a copy.
   const auto decoded = plan_with_choices(*module, RooflineCostModel(), {}, compress_mask);
@@ -85,18 +86,18 @@ TEST(FusedDecode, IsProvedByTheChecker) {
     change(changed.steps.back());
     return check_plan(*module, changed).message();
   };
-  EXPECT_NE(reason([](Step& step) { step.encoded.clear(); }).find("does not hold 'm'"),
+  EXPECT_NE(reason([](Step& step) { step.coding.inputs.clear(); }).find("does not hold 'm'"),
             std::string::npos);
   EXPECT_NE(reason([](Step& step) {
-              step.encoded.front().codec = {CodecKind::bfloat16};
+              step.coding.inputs.front().codec = {CodecKind::bfloat16};
             }).find("is not encoded by bfloat16"),
             std::string::npos);
   EXPECT_NE(reason([](Step& step) {
-              step.encoded.push_back({1, {CodecKind::bit_mask}});
+              step.coding.inputs.push_back({1, {CodecKind::bit_mask}});
             }).find("input 1 is not encoded by bit-mask"),
             std::string::npos);
   EXPECT_NE(reason([](Step& step) {
-              step.encoded.push_back({3, {CodecKind::bit_mask}});
+              step.coding.inputs.push_back({3, {CodecKind::bit_mask}});
             }).find("has no input 3"),
             std::string::npos);
 }
@@ -173,7 +174,7 @@ TEST(FusedDecode, CostsAtLeastTheBound) {
     }
     const auto applied = apply_choices(problem, std::span(&choice, 1));
     ASSERT_TRUE(applied.ok()) << applied.status().to_string();
-    directly += applied->encoded_inputs.empty() ? 0 : 1;
+    directly += applied->codings.empty() ? 0 : 1;
     const BoundModel model = make_bound_model(problem, 8, std::span(&substitute, 1));
     Schedule once;
     for (OpId op = 0; op < applied->op_count(); ++op) once.push_back(op);

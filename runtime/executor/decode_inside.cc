@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/encoded_inputs.h"
+#include "runtime/executor/decode_inside.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "runtime/ir/horizontal_fusion.h"
+#include "runtime/executor/coding_kernels.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -20,8 +20,6 @@ using planner::CodecKind;
 
 // Of a mask, bits that are read at a time.
 constexpr std::int64_t kWordBits = 32;
-// Larger fusions are near the limits of what is compiled as one kernel.
-constexpr int kMostInstructions = 256;
 
 bool is_mask(const Codec& codec) {
   return codec.kind == CodecKind::bit_mask || codec.kind == CodecKind::compare_mask;
@@ -120,21 +118,9 @@ class Decoder {
   const Shape shape_;
 };
 
-// The instruction's computation in `module`; of one that is no fusion, it alone.
-Computation* body_of(const Instruction& instruction, ir::Module& module) {
-  if (instruction.opcode() == Opcode::fusion) return module.add_clone(*instruction.to_apply());
-  Computation* const body = module.add_computation("body");
-  std::vector<Instruction*> operands;
-  for (const Instruction* operand : instruction.operands()) {
-    operands.push_back(
-        body->add_parameter(static_cast<std::int64_t>(operands.size()), operand->shape()));
-  }
-  body->add(instruction.opcode(), instruction.shape(), std::move(operands), instruction.name(),
-            instruction.attributes());
-  return body;
-}
+}  // namespace
 
-void replace_input(Computation& body, const planner::EncodedInput& input) {
+void decode_inside(Computation& body, const planner::EncodedInput& input) {
   Instruction* const parameter = body.parameters()[static_cast<std::size_t>(input.input)];
   const std::vector<Instruction*> users = parameter->users();
   Instruction* const root = body.root();
@@ -149,26 +135,13 @@ void replace_input(Computation& body, const planner::EncodedInput& input) {
   body.set_root(root);
 }
 
-}  // namespace
-
 bool can_decode_inside(const Instruction& instruction, const planner::EncodedInput& input) {
   if (input.codec.kind == CodecKind::none || input.codec.kind == CodecKind::int8 ||
       input.codec.kind == CodecKind::int4) {
     return false;
   }
-  // One leaf an operand.
-  for (const Instruction* operand : instruction.operands()) {
-    if (!operand->shape().is_array()) return false;
-  }
-  if (input.input >= instruction.operand_count()) return false;
-  if (instruction.opcode() != Opcode::fusion) {
-    return ir::is_elementwise(instruction.opcode()) && instruction.shape().is_array();
-  }
-  if (instruction.called_computations().size() != 1 ||
-      instruction.to_apply()->instruction_count() > kMostInstructions ||
-      !ir::horizontal_parts(instruction).empty()) {
-    return false;
-  }
+  if (!can_code(instruction) || input.input >= instruction.operand_count()) return false;
+  if (instruction.opcode() != Opcode::fusion) return true;
   const Instruction& parameter =
       *instruction.to_apply()->parameters()[static_cast<std::size_t>(input.input)];
   const Instruction& root = *instruction.to_apply()->root();
@@ -177,25 +150,6 @@ bool can_decode_inside(const Instruction& instruction, const planner::EncodedInp
                                                             root.operands().end(), &parameter) > 0);
   if (is_result || is_updated(parameter)) return false;
   return !is_mask(input.codec) || is_read_in_place(parameter);
-}
-
-std::unique_ptr<ir::Module> decode_inside(const Instruction& instruction,
-                                          std::span<const planner::EncodedInput> inputs) {
-  auto module = std::make_unique<ir::Module>("decoding");
-  Computation* const body = body_of(instruction, *module);
-  for (const planner::EncodedInput& input : inputs) replace_input(*body, input);
-  (void)body->sort_topologically();  // there is no cycle
-  Computation* const entry = module->add_computation("entry");
-  std::vector<Instruction*> arguments;
-  for (const Instruction* parameter : body->parameters()) {
-    arguments.push_back(
-        entry->add_parameter(static_cast<std::int64_t>(arguments.size()), parameter->shape()));
-  }
-  Instruction* const fusion =
-      entry->add(Opcode::fusion, instruction.shape(), std::move(arguments), instruction.name());
-  fusion->set_called_computations({body});
-  module->set_entry(entry);
-  return module;
 }
 
 }  // namespace plimsoll::executor

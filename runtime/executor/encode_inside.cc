@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/encode_inside.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "runtime/executor/coding_kernels.h"
+
+namespace plimsoll::executor {
+namespace {
+
+using ir::Computation;
+using ir::Dims;
+using ir::DType;
+using ir::Instruction;
+using ir::Opcode;
+using ir::Shape;
+using planner::Codec;
+using planner::CodecKind;
+
+constexpr std::int64_t kWordBits = 32;
+
+bool is_mask(const Codec& codec) {
+  return codec.kind == CodecKind::bit_mask || codec.kind == CodecKind::compare_mask;
+}
+
+std::vector<Instruction*> results_of(const Computation& body) {
+  if (body.root()->opcode() == Opcode::tuple) return body.root()->operands();
+  return {body.root()};
+}
+
+bool is_scalar(const Instruction& value) { return value.shape().element_count() == 1; }
+
+// Another view of all values of the dims of a computation's results, whose last dimension is a
+// word's bits.
+class Words {
+ public:
+  // None where something of that size is not computed element by element, or words don't fit.
+  static std::optional<Words> fit(const Computation& body) {
+    const std::vector<Instruction*> results = results_of(body);
+    Words words;
+    words.from_ = results.front()->shape().dims();
+    for (const Instruction* result : results) {
+      if (!result->shape().is_array() || result->shape().dims() != words.from_) return std::nullopt;
+    }
+    const std::int64_t count = results.front()->shape().element_count();
+    if (count == 0 || count % kWordBits != 0 || words.from_.size() == ir::kMaxRank) {
+      return std::nullopt;
+    }
+    bool spreads = false;  // not only scalars
+    for (const auto& instruction : body.instructions()) {
+      if (instruction.get() == body.root() && instruction->opcode() == Opcode::tuple) continue;
+      if (!words.suits(*instruction)) return std::nullopt;
+      spreads = spreads || (instruction->opcode() == Opcode::broadcast &&
+                            words.is_whole(*instruction) && !is_scalar(*instruction->operand(0)));
+    }
+    words.splits_ = words.from_.end()[-1] % kWordBits == 0;
+    if (!words.splits_ && spreads) return std::nullopt;
+    words.to_ = words.splits_ ? split(words.from_) : Dims{count / kWordBits, kWordBits};
+    return words;
+  }
+
+  const Dims& dims() const { return to_; }
+
+  void apply(Computation& body) const {
+    std::vector<Instruction*> whole;
+    for (const auto& instruction : body.instructions()) {
+      if (is_whole(*instruction)) whole.push_back(instruction.get());
+    }
+    for (Instruction* instruction : whole) {
+      if (instruction->opcode() == Opcode::broadcast) spread(body, *instruction);
+      instruction->set_shape(Shape(instruction->shape().dtype(), to_));
+    }
+  }
+
+ private:
+  bool is_whole(const Instruction& value) const {
+    return value.shape().is_array() && value.shape().dims() == from_;
+  }
+
+  bool suits(const Instruction& instruction) const {
+    if (!instruction.shape().is_array()) return false;
+    const bool whole = is_whole(instruction);
+    for (const Instruction* operand : instruction.operands()) {
+      if (is_whole(*operand) && (!whole || !ir::is_elementwise(instruction.opcode()))) return false;
+      const bool may_be_smaller =
+          !whole || instruction.opcode() == Opcode::broadcast || is_scalar(*operand);
+      if (!is_whole(*operand) && !may_be_smaller) return false;
+    }
+    if (!whole) return true;
+    return ir::is_elementwise(instruction.opcode()) || instruction.opcode() == Opcode::broadcast ||
+           instruction.opcode() == Opcode::parameter;
+  }
+
+  static Dims split(const Dims& dims) {
+    std::vector<std::int64_t> sizes(dims.begin(), dims.end());
+    sizes.back() /= kWordBits;
+    sizes.push_back(kWordBits);
+    return {sizes.begin(), sizes.end()};
+  }
+
+  // A broadcast along other dimensions than the last takes a value's last as two.
+  void spread(Computation& body, Instruction& broadcast) const {
+    const auto last = static_cast<std::int64_t>(from_.size()) - 1;
+    auto& dimensions = broadcast.attributes().dimensions;
+    if (!splits_ || dimensions.empty() || dimensions.back() != last) return;
+    const Shape shape(broadcast.shape().dtype(), split(broadcast.operand(0)->shape().dims()));
+    broadcast.replace_operand(0, body.add(Opcode::reshape, shape, {broadcast.operand(0)}));
+    dimensions.push_back(last + 1);
+  }
+
+  Dims from_, to_;
+  bool splits_ = false;
+};
+
+Computation* or_of_words(ir::Module& module) {
+  Computation* const either = module.add_computation("or");
+  const Shape word(DType::u32, {});
+  Instruction* const a = either->add_parameter(0, word);
+  Instruction* const b = either->add_parameter(1, word);
+  either->add(Opcode::or_, word, {a, b});
+  return either;
+}
+
+Instruction* number(Computation& body, DType dtype, double value) {
+  ir::Literal literal(Shape(dtype, {}));
+  literal.set(0, value);
+  return body.add_constant(std::move(literal));
+}
+
+Instruction* whether(Computation& body, const Codec& codec, Instruction* value) {
+  if (codec.kind == CodecKind::bit_mask) return value;
+  Instruction* const constant = body.add(Opcode::broadcast, value->shape(),
+                                         {number(body, value->shape().dtype(), codec.constant)});
+  ir::Attributes attributes;
+  attributes.comparison_direction = codec.direction;
+  return body.add(Opcode::compare, Shape(DType::pred, value->shape().dims()), {value, constant}, {},
+                  std::move(attributes));
+}
+
+// Bit i of a word is element i of its row.
+Instruction* bits_of(Computation& body, const Codec& codec, Instruction* value,
+                     Computation* either) {
+  const Dims& dims = value->shape().dims();
+  const Shape each(DType::u32, dims);
+  Instruction* const bit = body.add(Opcode::convert, each, {whether(body, codec, value)});
+  ir::Attributes along;
+  along.dimensions = {static_cast<std::int64_t>(dims.size()) - 1};
+  Instruction* const place = body.add(Opcode::iota, each, {}, {}, along);
+  Instruction* const shifted = body.add(Opcode::shift_left, each, {bit, place});
+  Instruction* const word =
+      body.add(Opcode::reduce, Shape(DType::u32, {dims.begin(), dims.end() - 1}),
+               {shifted, number(body, DType::u32, 0)}, {}, along);
+  word->set_called_computations({either});
+  return word;
+}
+
+}  // namespace
+
+bool can_encode_inside(const Instruction& instruction, const planner::EncodedOutput& output) {
+  if (!can_code(instruction)) return false;
+  if (output.codec.kind != CodecKind::narrow && !is_mask(output.codec)) return false;
+  if (instruction.opcode() != Opcode::fusion) {
+    // Its operands are whole, or scalars.
+    const std::int64_t count = instruction.shape().element_count();
+    return !is_mask(output.codec) || (count > 0 && count % kWordBits == 0);
+  }
+  const Computation& body = *instruction.to_apply();
+  const std::vector<Instruction*> results = results_of(body);
+  const auto leaf = static_cast<std::size_t>(output.output);
+  if (leaf >= results.size() || !results[leaf]->shape().is_array()) return false;
+  // A parameter is no result that is made.
+  if (results[leaf]->opcode() == Opcode::parameter) return false;
+  const bool reduces =
+      std::any_of(body.instructions().begin(), body.instructions().end(), [](const auto& inner) {
+        return inner->opcode() == Opcode::reduce || inner->opcode() == Opcode::dynamic_update_slice;
+      });
+  if (reduces) return false;
+  return !is_mask(output.codec) || Words::fit(body).has_value();
+}
+
+std::vector<Instruction*> encode_inside(Computation& body,
+                                        std::span<const planner::EncodedOutput> outputs) {
+  Instruction* const root = body.root();
+  Computation* either = nullptr;
+  const bool masks = std::any_of(outputs.begin(), outputs.end(),
+                                 [](const auto& output) { return is_mask(output.codec); });
+  if (masks) {
+    either = or_of_words(*body.module());
+    Words::fit(body)->apply(body);
+    body.set_root(root);
+  }
+  const std::vector<Instruction*> results = results_of(body);
+  std::vector<Instruction*> codes;
+  for (const planner::EncodedOutput& output : outputs) {
+    Instruction* const value = results[static_cast<std::size_t>(output.output)];
+    codes.push_back(is_mask(output.codec)
+                        ? bits_of(body, output.codec, value, either)
+                        : body.add(Opcode::convert,
+                                   Shape(output.codec.stored, value->shape().dims()), {value}));
+  }
+  body.set_root(root);
+  return codes;
+}
+
+}  // namespace plimsoll::executor
