@@ -121,10 +121,27 @@ struct StepsOf {
   Json list = Json::array();
 };
 
+// A kernel that codes the value while it makes or reads it.
+void add_codings(const planner::Step& step, std::size_t i, const ir::Instruction& instruction,
+                 StepsOf& found) {
+  const auto add = [&](const char* kind, const planner::Codec& codec) {
+    found.list.push_back({{"step", i}, {"kind", kind}, {"codec", to_string(codec)}});
+  };
+  for (const planner::EncodedOutput& output : step.coding.outputs) {
+    if (step.instruction != &instruction) continue;
+    add("encode inside", output.codec);
+    ++found.encoded;
+  }
+  for (const planner::EncodedInput& input : step.coding.inputs) {
+    if (step.instruction->operand(input.input) == &instruction) add("decode inside", input.codec);
+  }
+}
+
 StepsOf steps_of(const planner::Plan& plan, const ir::Instruction& instruction) {
   StepsOf found;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const planner::Step& step = plan.steps[i];
+    add_codings(step, i, instruction, found);
     if (step.instruction != &instruction) continue;
     found.computed += step.kind == planner::StepKind::compute;
     found.recomputed += step.kind == planner::StepKind::recompute;

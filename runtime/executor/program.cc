@@ -117,33 +117,40 @@ Result<Kernels> make_kernels(ir::Module& module, jit::Compiler& compiler) {
 
 class KernelCostModel : public planner::CostModel {
  public:
+  struct Facts {
+    std::int64_t workspace_bytes = 0;
+    bool is_compiled = false;  // no library's
+  };
   KernelCostModel(const planner::Roofline& machine,
-                  std::unordered_map<const ir::Instruction*, std::int64_t> workspaces)
-      : roofline_(machine), workspaces_(std::move(workspaces)) {}
+                  std::unordered_map<const ir::Instruction*, Facts> facts)
+      : roofline_(machine), facts_(std::move(facts)) {}
   double seconds(const ir::Instruction& instruction) const override {
     return roofline_.seconds(instruction);
   }
   std::int64_t workspace_bytes(const ir::Instruction& instruction) const override {
-    const auto it = workspaces_.find(&instruction);
-    return it == workspaces_.end() ? 0 : it->second;
+    return facts(instruction).workspace_bytes;
   }
   double codec_seconds(const planner::Codec& codec, const ir::Shape& shape,
                        bool encode) const override {
     return roofline_.codec_seconds(codec, shape, encode);
   }
-  // Those without a kernel, or with a library's, are of other kinds.
   bool reads_encoded(const ir::Instruction& instruction,
                      const planner::EncodedInput& input) const override {
-    return can_decode_inside(instruction, input);
+    return facts(instruction).is_compiled && can_decode_inside(instruction, input);
   }
   bool writes_encoded(const ir::Instruction& instruction,
                       const planner::EncodedOutput& output) const override {
-    return can_encode_inside(instruction, output);
+    return facts(instruction).is_compiled && can_encode_inside(instruction, output);
   }
 
  private:
+  Facts facts(const ir::Instruction& instruction) const {
+    const auto it = facts_.find(&instruction);
+    return it == facts_.end() ? Facts() : it->second;
+  }
+
   planner::RooflineCostModel roofline_;
-  std::unordered_map<const ir::Instruction*, std::int64_t> workspaces_;
+  std::unordered_map<const ir::Instruction*, Facts> facts_;
 };
 
 }  // namespace
@@ -182,14 +189,14 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
                                                   const planner::Roofline& machine) {
   auto program = std::make_shared<Program>();
   PLIMSOLL_ASSIGN_OR_RETURN(program->kernels_, make_kernels(*module, compiler));
-  std::unordered_map<const ir::Instruction*, std::int64_t> workspaces;
+  std::unordered_map<const ir::Instruction*, KernelCostModel::Facts> facts;
   for (const auto& [instruction, kernel] : program->kernels_) {
-    workspaces[instruction] = kernel->workspace_bytes();
+    facts[instruction] = {kernel->workspace_bytes(), kernel->origin() == device::KernelOrigin::jit};
   }
   program->compiler_ = &compiler;
   program->module_ = std::move(module);
   program->costs_ = std::make_unique<planner::MeasuredCosts>(
-      std::make_unique<KernelCostModel>(machine, std::move(workspaces)), machine.cache);
+      std::make_unique<KernelCostModel>(machine, std::move(facts)), machine.cache);
   program->plans_ = std::make_unique<planner::PlanCache>(*program->module_);
   return program;
 }
@@ -218,7 +225,11 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
   auto& kernel = coding_kernels_[{&instruction, std::move(name)}];
   if (kernel == nullptr) {
     const std::unique_ptr<ir::Module> module = with_coding(instruction, step.coding, only_code);
-    PLIMSOLL_ASSIGN_OR_RETURN(kernel, compiler_->compile(*module->entry()->root()));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto made, compiler_->compile(*module->entry()->root()));
+    if (made->workspace_bytes() > this->kernel(instruction)->workspace_bytes()) {
+      return internal_error("'" + instruction.name() + "' takes more workspace where it codes");
+    }
+    kernel = std::move(made);
   }
   return kernel.get();
 }

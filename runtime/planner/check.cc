@@ -39,16 +39,21 @@ Status PlanChecker::execute() {
   for (step_ = 0; step_ < static_cast<std::int32_t>(plan_.steps.size()); ++step_) {
     const Step& step = plan_.steps[static_cast<std::size_t>(step_)];
     for (const auto* list : {&step.inputs, &step.outputs}) {
-      for (const BufferId id : *list) {
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        const BufferId id = (*list)[i];
         if (id == -1) continue;
         if (!is_buffer(id)) return fail("no such buffer");
         const std::string name = "buffer " + std::to_string(id);
         if (!is_alive(id)) return fail(name + " used outside its life");
-        // Others may read what a swap_out reads.
+        // Others may read what a swap_out reads, and loops pass it on.
+        const bool runs = step.kind == StepKind::compute || step.kind == StepKind::recompute;
+        const bool reads =
+            list == &step.inputs || (runs && step.instruction != nullptr &&
+                                     passes_through(*step.instruction, static_cast<int>(i)));
         const std::int32_t transfer = in_transfer_[static_cast<std::size_t>(id)];
         const bool shares =
-            transfer >= 0 && list == &step.inputs && !is_tier(buffer(id)) &&
-            step.kind != StepKind::free && step.kind != StepKind::swap_out &&
+            transfer >= 0 && reads && !is_tier(buffer(id)) && step.kind != StepKind::free &&
+            step.kind != StepKind::swap_out &&
             plan_.steps[static_cast<std::size_t>(transfer)].kind == StepKind::swap_out;
         if (step.kind != StepKind::swap_wait && transfer >= 0 && !shares) {
           return fail(name + " is in a transfer that nobody has waited for");

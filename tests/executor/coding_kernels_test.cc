@@ -74,6 +74,14 @@ Stored stored_value(const Codec& codec, const ir::Shape& shape, const ir::Shape&
           ir::Literal::from_bytes(shape, value)};
 }
 
+// The plan has only what the instruction takes.
+void expect_no_more_workspace(const Instruction& coding, const Instruction& plain) {
+  const auto one = jit::testing::compiler().compile(coding);
+  const auto other = jit::testing::compiler().compile(plain);
+  ASSERT_TRUE(one.ok() && other.ok()) << one.status().to_string();
+  EXPECT_LE((*one)->workspace_bytes(), (*other)->workspace_bytes());
+}
+
 // The kernel that decodes operands, each by one of its codecs, gives the bits of the one that reads
 // what was decoded before. Counts by codec what was compared.
 void compare(const Instruction& instruction, std::mt19937& rng,
@@ -104,6 +112,7 @@ void compare(const Instruction& instruction, std::mt19937& rng,
     stored[at] = made.stored;
     values[at] = made.value;
   }
+  expect_no_more_workspace(*module->entry()->root(), instruction);
   const auto direct = jit::testing::run(*module->entry()->root(), stored);
   const auto twice = jit::testing::run(instruction, values);
   ASSERT_TRUE(twice.ok()) << twice.status().to_string();
@@ -171,6 +180,7 @@ void compare_codes(const Instruction& instruction, std::mt19937& rng,
     operands[i] =
         ir::Literal::from_bytes(root.operand(static_cast<int>(i))->shape(), operands[i].bytes());
   }
+  expect_no_more_workspace(root, instruction);
   const auto coded = jit::testing::run(root, operands);
   ASSERT_TRUE(coded.ok()) << coded.status().to_string() << "\n" << ir::to_text(*module);
   std::size_t next = 0;

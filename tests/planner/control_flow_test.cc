@@ -468,5 +468,57 @@ TEST(ControlFlow, AStackBetweenTwoLoopsMovesToTheHostAsAWhole) {
   EXPECT_TRUE(moved);
 }
 
+// A loop may pass on what is on its way to the host: it writes nothing there.
+TEST(ControlFlow, ALoopReadsWhatIsOnItsWayToTheHost) {
+  const auto module = parse(R"(HloModule m, is_scheduled=true
+below { s = (s32[], f32[4096], f32[4096]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT l = pred[] compare(i, n), direction=LT }
+next { s = (s32[], f32[4096], f32[4096]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  x = f32[4096] get-tuple-element(s), index=1
+  y = f32[4096] get-tuple-element(s), index=2
+  z = f32[4096] add(x, y)
+  ROOT t = (s32[], f32[4096], f32[4096]) tuple(j, z, y) }
+ENTRY e { p = f32[4096] parameter(0)
+  y = f32[4096] exponential(p)
+  i = s32[] constant(0)
+  start = (s32[], f32[4096], f32[4096]) tuple(i, p, y)
+  loop = (s32[], f32[4096], f32[4096]) while(start), condition=below, body=next
+  x = f32[4096] get-tuple-element(loop), index=1
+  a = f32[4096] tanh(x)
+  b = f32[4096] tanh(a)
+  ROOT r = f32[4096] add(b, y) })");
+  PlanOptions options;
+  options.host.bytes = 1 << 30;
+  const auto early = [](const Problem& problem, std::span<const Form> forms) {
+    std::vector<Choice> choices;
+    for (const Form& form : forms) {
+      const Value& value = problem.values[static_cast<std::size_t>(form.value)];
+      if (form.kind != RemedyKind::swap_host || value.source->name() != "y") continue;
+      const auto uses = problem.uses[form.value];
+      choices.push_back(choose_form(problem, form, uses.back()));
+      choices.back().leave = value.producer + 1;  // before the loop, that reads it too
+    }
+    return choices;
+  };
+  Result<Plan> plan = plan_with_choices(*module, kCostModel, options, early);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  const Step* loop = step_of(*plan, "loop");
+  const Step* out = nullptr;
+  for (const Step& step : plan->steps) {
+    if (step.kind == StepKind::swap_out) out = &step;
+  }
+  ASSERT_TRUE(loop != nullptr && out != nullptr);
+  ASSERT_LT(out, loop);
+  EXPECT_EQ(out->inputs[0], loop->inputs[2]);
+  EXPECT_EQ(loop->outputs[2], loop->inputs[2]);
+  const Status status = check_plan(*module, *plan);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+}
+
 }  // namespace
 }  // namespace plimsoll::planner

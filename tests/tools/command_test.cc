@@ -179,8 +179,8 @@ TEST(Plan, ReportsTheNamedFields) {
        {"predicted_seconds", "unlimited_seconds", "lower_bound_seconds", "planning_seconds"}) {
     EXPECT_TRUE(plan[field].is_number()) << field;
   }
-  for (const char* kind :
-       {"compute", "recompute", "encode", "decode", "swap_out", "swap_in", "collective"}) {
+  for (const char* kind : {"compute", "recompute", "encode", "decode", "fused_encode",
+                           "fused_decode", "swap_out", "swap_in", "collective"}) {
     EXPECT_TRUE(plan["steps"][kind].is_number_integer()) << kind;
   }
   EXPECT_EQ(plan["limit_bytes"].get<std::int64_t>(),
