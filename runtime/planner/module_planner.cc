@@ -309,21 +309,16 @@ Result<ModulePlanner*> ModulePlanner::table() {
 
 Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
   const auto start = std::chrono::steady_clock::now();
-  // Below the floor measured times may lead to a plan: refused where finding that out is cheap.
-  constexpr std::size_t kFewOps = 1'000;
   const Plan* best = ladder_->best(limit_bytes);
-  if (best != nullptr && limit_bytes != kUnlimited && graph_.ops.size() <= kFewOps) {
+  // The table's plan, priced, where there is no other, and wherever it is cheap to find: below the
+  // floor measured times may lead to a plan, which is refused, and above it to a slower one than
+  // less memory gets by the table.
+  constexpr std::size_t kFewOps = 1'000;
+  std::optional<Plan> by_table;
+  if (best == nullptr || (limit_bytes != kUnlimited && graph_.ops.size() <= kFewOps)) {
     PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
-    if (table != this && table->ladder_->best(limit_bytes) == nullptr) best = nullptr;
-  }
-  Plan plan;
-  if (best != nullptr) {
-    plan = *best;
-    plan.lower_bound_seconds = ladder_->lower_bound_seconds(limit_bytes, *best);
-  } else {
-    PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
-    if (table != this) best = table->ladder_->best(limit_bytes);
-    if (best == nullptr) {
+    const Plan* other = table == this ? best : table->ladder_->best(limit_bytes);
+    if (other == nullptr) {
       const Floor floor = this->floor();
       std::string message = "make_plan: no plan fits the limit of " + std::to_string(limit_bytes) +
                             " bytes (the smallest that would do is " + std::to_string(floor.bytes) +
@@ -331,8 +326,21 @@ Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
       return Status::resource_exhausted(std::move(message),
                                         {limit_bytes, floor.bytes, floor.culprit});
     }
+    if (other != best) {
+      by_table = *other;
+      price_plan(*by_table, cost_model_, options_);
+    }
+  }
+  // One that seems faster than running everything once is not taken for it.
+  const bool is_better =
+      by_table && (best == nullptr || (by_table->predicted_seconds < best->predicted_seconds &&
+                                       by_table->predicted_seconds >= best->unlimited_seconds));
+  Plan plan;
+  if (is_better) {
+    plan = std::move(*by_table);
+  } else {
     plan = *best;
-    price_plan(plan, cost_model_, options_);
+    plan.lower_bound_seconds = ladder_->lower_bound_seconds(limit_bytes, *best);
   }
   plan.limit_bytes = limit_bytes;
   plan.policy = to_string(options_.policy);
