@@ -19,9 +19,11 @@ TransferEngine::~TransferEngine() {
 }
 
 std::shared_ptr<Transfer> TransferEngine::enqueue(std::int64_t bytes,
-                                                  std::function<Status(device::Stream&)> work) {
+                                                  std::function<Status(device::Stream&)> work,
+                                                  std::function<void(const Status&)> ended) {
   auto transfer = std::make_shared<Transfer>();
   transfer->work_ = std::move(work);
+  transfer->ended_ = std::move(ended);
   transfer->bytes_ = bytes;
   {
     const std::lock_guard lock(mutex_);
@@ -51,6 +53,7 @@ void TransferEngine::loop() {
     Status status = run(*transfer, fail);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     transfer->work_ = nullptr;
+    if (transfer->ended_ != nullptr) std::exchange(transfer->ended_, nullptr)(status);
     lock.lock();
     transfer->seconds_ = elapsed.count();
     transfer->started_ = start;

@@ -30,6 +30,7 @@ class Transfer {
  private:
   friend class TransferEngine;
   std::function<Status(device::Stream&)> work_;
+  std::function<void(const Status&)> ended_;
   std::int64_t bytes_ = 0;
   bool done_ = false;
   Status status_;
@@ -47,9 +48,10 @@ class TransferEngine {
   TransferEngine(const TransferEngine&) = delete;
   TransferEngine& operator=(const TransferEngine&) = delete;
 
-  // `work` moves `bytes` and gets a stream of the engine's own.
-  std::shared_ptr<Transfer> enqueue(std::int64_t bytes,
-                                    std::function<Status(device::Stream&)> work);
+  // `work` moves `bytes` and gets a stream of the engine's own. `ended` (may be null) hears on the
+  // engine's thread what came of it, before wait() does.
+  std::shared_ptr<Transfer> enqueue(std::int64_t bytes, std::function<Status(device::Stream&)> work,
+                                    std::function<void(const Status&)> ended = nullptr);
   // Blocks until the transfer has ended; what came of it.
   Status wait(Transfer& transfer);
 

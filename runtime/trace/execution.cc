@@ -29,6 +29,25 @@ bool Execution::donates() const {
   return false;
 }
 
+std::int64_t Execution::room_bytes() const {
+  std::int64_t bytes = executable->plan().peak_bytes;
+  for (const auto& value : parameters) {
+    if (!value->on_host) bytes -= value->bytes;
+  }
+  return std::max<std::int64_t>(0, bytes);
+}
+
+std::int64_t Execution::kept_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (executable->residency(static_cast<int>(i)) == planner::ParameterResidency::donated) {
+      bytes -= parameters[i]->bytes;
+    }
+  }
+  for (const std::int64_t output : output_bytes) bytes += aligned_bytes(output);
+  return bytes;
+}
+
 std::int64_t Execution::workspace_bytes() const {
   std::int64_t bytes = executable->plan().peak_bytes;
   for (const auto& value : parameters) {
@@ -107,7 +126,10 @@ Status Worker::move(Work work) {
       ++work.value->pending;
       work.value->state.store(ValueState::running, std::memory_order_release);
     }
+    const bool transfers = work.movement == Movement::store || work.movement == Movement::load;
     queue_.push_back(std::move(work));
+    waiting_transfers_ += transfers;
+    if (transfers) look_ahead();
   }
   changed_.notify_all();
   return ok_status();
@@ -213,21 +235,24 @@ void Worker::loop() {
     }
     if (work.movement == Movement::run && work.execution == nullptr) {
       // Nothing else to do: what is under way is waited for.
-      loading_.empty() ? settle_store() : settle_load(0);
+      if (!settle_load()) settle_store();
       continue;
     }
     if (work.movement == Movement::run) {
       finish(work.execution);
-    } else {
+    } else if (!work.done) {
       move_now(work);
     }
-    const bool ran = work.movement == Movement::run;
+    const Movement movement = work.movement;
     work = Work();
     drop_deferred();
     {
       const std::lock_guard lock(mutex_);
       queue_.pop_front();
-      if (ran) --waiting_runs_;
+      waiting_runs_ -= movement == Movement::run;
+      waiting_transfers_ -= movement == Movement::store || movement == Movement::load;
+      front_has_room_ = false;
+      look_ahead();
       settling_ = queue_.empty() && !(storing_.empty() && loading_.empty());
     }
     changed_.notify_all();
@@ -246,8 +271,9 @@ void Worker::finish(const std::shared_ptr<Execution>& execution) {
     status = internal_error(std::string("executing: ") + error.what());
   }
   const bool again = !status.ok() && (untouched || !execution->donates());
-  if (!again) execution->parameters.clear();
+  std::vector<std::shared_ptr<Value>> gone;
   const std::lock_guard lock(mutex_);
+  if (!again) gone.swap(execution->parameters);
   if (!status.ok() && first_error_.ok()) first_error_ = status;
   std::erase_if(dormant_, [&](const auto& weak) {
     const auto other = weak.lock();
@@ -321,7 +347,12 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   PLIMSOLL_RETURN_IF_ERROR(check_donations(execution));
   for (std::int64_t& bits : execution.scalars) parameters.push_back(&bits);
 
-  PLIMSOLL_ASSIGN_OR_RETURN(memory::Admitted admitted, admit(execution));
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::Admitted admitted,
+                            admit(execution.room_bytes(), "running what was recorded"));
+  {
+    const std::lock_guard lock(mutex_);
+    front_has_room_ = true;
+  }
   std::vector<memory::Allocation> allocations(outputs.size());
   std::vector<void*> results(outputs.size(), nullptr);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -337,8 +368,7 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   Status status = executable.run(*stream_, *budget_, {parameters, results}, options);
   // Running out of memory happens before the first step: what is leaving may make room. Anything
   // later may have overwritten donated buffers.
-  while (status.shortage() != nullptr && !storing_.empty()) {
-    settle_store();
+  while (status.shortage() != nullptr && (settle_store() || give_back_load())) {
     status = executable.run(*stream_, *budget_, {parameters, results}, options);
   }
   if (!status.ok()) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executable.h"
+#include "runtime/memory/admission.h"
 #include "runtime/memory/budget.h"
 #include "runtime/trace/encoded_form.h"
 #include "runtime/trace/value.h"
@@ -35,6 +37,10 @@ struct Execution {
 
   // Something of what it reads is overwritten.
   bool donates() const;
+  // Device bytes it takes while it runs, beside what it reads.
+  std::int64_t room_bytes() const;
+  // Of these, what stays afterwards; less than 0 where more goes that it was given.
+  std::int64_t kept_bytes() const;
   // Device bytes it takes while it runs, beside what it reads and makes.
   std::int64_t workspace_bytes() const;
   // Of what it donates and makes, what no value accounts for any more: until it has run, buffers
@@ -49,9 +55,11 @@ struct Failures {
 };
 
 // The thread that runs executions, and moves values, in the order of submission; at most `kDepth`
-// executions wait. Transfers run beside what comes after them: a store's device bytes are free when
-// an allocation needs them, a load is waited for by what reads it. Thread-safe against its own
-// thread; used by one other thread at a time.
+// executions wait. Transfers run beside them: a store begins when its value has been made, and its
+// device bytes are free when an allocation needs them; a load begins when there is room beside all
+// that comes before it, and is waited for by what reads it. What was begun ahead of its turn and
+// fails is tried again in turn. Thread-safe against its own thread; used by one other thread at a
+// time.
 class Worker {
  public:
   Worker(std::shared_ptr<memory::Budget> budget) : budget_(std::move(budget)) {}
@@ -110,13 +118,24 @@ class Worker {
     memory::Tier* tier = nullptr;
     std::int64_t bytes = 0;       // encode
     kernels::CodecKernels codec;  // encode
+    bool done = false;            // ahead of its turn
+    bool failed = false;          // then
+    bool could_begin = false;     // a load, as far as its value goes
   };
   // A copy under way to a tier, respectively from it.
   struct Open {
     std::shared_ptr<Value> value;
     memory::Tier* tier = nullptr;
-    bool drop = false;  // the device bytes, when it has arrived
+    std::shared_ptr<memory::Transfer> transfer;
+    bool due = true;   // its turn has come
+    bool drop = true;  // a store: the device bytes, when it has arrived
+    bool ended = false;
+    Status status;  // when it has
+    // Of a load that is not due, which gives them back to what comes before it.
+    memory::Admitted admitted;
+    memory::Allocation device;
   };
+  using Opens = std::vector<std::shared_ptr<Open>>;
   // A drop that waits for a dormant execution.
   struct Deferred {
     std::weak_ptr<Execution> reader;
@@ -136,6 +155,7 @@ class Worker {
   Status run(Execution& execution, std::vector<std::shared_ptr<Value>>& outputs, bool& untouched);
   void move_now(const Work& work);
   void drop_now(const std::shared_ptr<Value>& value);
+  void give_up(const std::shared_ptr<Value>& value);
   void store_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void load_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void encode_now(const Work& work);
@@ -147,26 +167,52 @@ class Worker {
   void fetch(Value& value);
   Status load_again(Value& value);
   void end_load(const std::shared_ptr<Value>& value, const Status& status);
-  Result<memory::Admitted> admit(const Execution& execution);
-  // As Budget::allocate, with what is leaving, and runs of other threads, waited for where it takes
-  // that.
+  // Room for that much, with what is leaving, loads that are not due, and runs of other threads
+  // waited for where it takes that.
+  Result<memory::Admitted> admit(std::int64_t bytes, std::string_view what);
   Result<memory::Allocation> allocate(std::int64_t bytes, memory::Tag tag, std::string_view what,
                                       const memory::ArenaParts& parts = {});
-  // Waits for the value's transfers.
+  // Waits for the value's transfers that are due.
   void settle(const Value* value);
-  void settle_store();  // the oldest
-  void settle_load(std::size_t i);
+  // The oldest that is due; whether there was one.
+  bool settle_store();
+  bool settle_load();
+  void settle_load(const std::shared_ptr<Open>& open);
+
+  // With the mutex held, by any thread: what can be done ahead of its turn.
+  void look_ahead();
+  void mark(Value& value, Value::Use use);
+  void mark_uses(const Work& work);
+  // Nothing in the queue before it, as far as look_ahead has come, has to do with the value.
+  bool is_untouched(const Value& value) const { return value.walk != walk_; }
+  void drop_ahead(Work& work);
+  void store_ahead(Work& work, bool may_begin, std::int64_t plan_bytes);
+  bool can_load_ahead(Work& work);
+  void begin_loads();
+  bool begin_load(const Work& work);
+  bool begin_store(const std::shared_ptr<Value>& value, memory::Tier& tier, bool due);
+  void begin_load_to(const std::shared_ptr<Open>& open, void* to);
+  void ended(Open& open, const Status& status);
+  static std::shared_ptr<Open> open_of(const Opens& opens, const Value* value, bool due);
+
+  // The youngest load that is not due gives its room back; whether there was one.
+  bool give_back_load();
+  void give_back_load(std::shared_ptr<Open> open, std::unique_lock<std::mutex>& lock);
   void drop_deferred();
   std::shared_ptr<Execution> dormant_reader(const Value* value);
 
   const std::shared_ptr<memory::Budget> budget_;
   std::unique_ptr<device::Stream> stream_;
-  std::vector<Open> storing_, loading_;  // the thread's
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Work> queue_;        // the front one runs
-  std::size_t waiting_runs_ = 0;  // of queue_
-  bool settling_ = false;         // the queue is empty, but transfers are waited for
+  std::deque<Work> queue_;             // the front one runs
+  std::size_t waiting_runs_ = 0;       // of queue_
+  std::size_t waiting_transfers_ = 0;  // of queue_: stores and loads
+  Opens storing_, loading_;            // in the order in which they began
+  bool front_has_room_ = false;        // the front one runs in what it was given
+  bool holds_loads_back_ = false;      // the thread waits for room that loads may not take
+  std::uint64_t walk_ = 0;
+  bool settling_ = false;  // the queue is empty, but transfers are waited for
   bool stopping_ = false;
   Status first_error_;
   // Failed before they touched anything, and wanted still: the values they should make hold them.

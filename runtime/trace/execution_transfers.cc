@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/alignment.h"
 #include "runtime/trace/execution.h"
 
 namespace plimsoll::trace {
@@ -37,8 +38,13 @@ void Worker::move_now(const Work& work) {
 
 void Worker::drop_now(const std::shared_ptr<Value>& value) {
   settle(value.get());
-  if (auto reader = dormant_reader(value.get())) {
-    const std::lock_guard lock(mutex_);
+  give_up(value);
+}
+
+void Worker::give_up(const std::shared_ptr<Value>& value) {
+  auto reader = dormant_reader(value.get());
+  const std::lock_guard lock(mutex_);
+  if (reader != nullptr) {
     deferred_.push_back({std::move(reader), value, value->generation});
     return;
   }
@@ -69,42 +75,98 @@ void Worker::not_stored(const std::shared_ptr<Value>& value) {
   has_failures_.store(true, std::memory_order_release);
 }
 
-void Worker::store_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
-  settle(value.get());
+// With the mutex held. Whether there was room for the copy.
+bool Worker::begin_store(const std::shared_ptr<Value>& value, memory::Tier& tier, bool due) {
   auto block = tier.allocate(value->bytes, "a tensor that was given up");
-  // Copies that are on their way back give their room up when they have arrived.
-  while (!block.ok() && !loading_.empty()) {
-    settle_load(0);
-    block = tier.allocate(value->bytes, "a tensor that was given up");
-  }
-  if (!block.ok() || !value->device) return not_stored(value);
+  if (!block.ok()) return false;
   value->copy = std::move(*block);
   value->tier = &tier;
+  const auto open = std::make_shared<Open>();
+  open->value = value;
+  open->tier = &tier;
+  open->due = due;
   memory::TierBlock* to = value->copy.get();
   const void* from = value->device.data();
   const std::int64_t bytes = value->bytes;
-  value->transfer = tier.out().enqueue(bytes, [to, from, bytes](device::Stream& stream) {
-    return to->store(0, from, bytes, stream);
-  });
-  storing_.push_back({value, &tier, true});
+  open->transfer = tier.out().enqueue(
+      bytes,
+      [to, from, bytes](device::Stream& stream) { return to->store(0, from, bytes, stream); },
+      [this, open](const Status& status) { ended(*open, status); });
+  storing_.push_back(open);
+  return true;
 }
 
-void Worker::settle_store() {
-  const Open open = std::move(storing_.front());
-  storing_.erase(storing_.begin());
-  const Status status = open.tier->out().wait(*open.value->transfer);
-  open.value->transfer = nullptr;
-  if (!status.ok()) {
-    open.value->copy.reset();
-    return not_stored(open.value);
+// With the mutex held.
+void Worker::begin_load_to(const std::shared_ptr<Open>& open, void* to) {
+  memory::TierBlock* from = open->value->copy.get();
+  const std::int64_t bytes = open->value->bytes;
+  open->transfer = open->tier->in().enqueue(
+      bytes, [from, to, bytes](device::Stream& stream) { return from->load(0, to, bytes, stream); },
+      [this, open](const Status& status) { ended(*open, status); });
+  loading_.push_back(open);
+}
+
+void Worker::ended(Open& open, const Status& status) {
+  const std::lock_guard lock(mutex_);
+  open.ended = true;
+  open.status = status;
+  look_ahead();
+}
+
+void Worker::store_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto open = open_of(storing_, value.get(), false)) {
+      open->due = true;
+      return;
+    }
   }
-  if (open.drop) drop_now(open.value);
+  settle(value.get());
+  if (!value->device) return not_stored(value);
+  // Copies that are on their way back give their room up when they have arrived.
+  do {
+    const std::lock_guard lock(mutex_);
+    if (begin_store(value, tier, true)) return;
+  } while (settle_load());
+  not_stored(value);
+}
+
+bool Worker::settle_store() {
+  std::shared_ptr<Open> open;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto first = std::find_if(storing_.begin(), storing_.end(),
+                                    [](const auto& candidate) { return candidate->due; });
+    if (first == storing_.end()) return false;
+    open = *first;
+  }
+  const Status status = open->tier->out().wait(*open->transfer);
+  if (!status.ok()) {
+    open->value->copy.reset();
+    not_stored(open->value);
+  } else if (open->drop) {
+    give_up(open->value);
+  }
+  const std::lock_guard lock(mutex_);
+  std::erase(storing_, open);
+  return true;
 }
 
 void Worker::load_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
-  // It may not have left yet.
-  for (Open& open : storing_) {
-    if (open.value == value) open.drop = false;
+  {
+    std::unique_lock lock(mutex_);
+    // It may not have left yet.
+    if (const auto leaving = open_of(storing_, value.get(), true)) leaving->drop = false;
+    if (const auto open = open_of(loading_, value.get(), false)) {
+      // Those who wait for room are not passed by what came later.
+      if (budget_->admission().statistics().waiting == 0) {
+        value->device = std::move(open->device);
+        open->due = true;
+        open->admitted = {};
+        return;
+      }
+      give_back_load(open, lock);
+    }
   }
   settle(value.get());
   Status status;
@@ -120,13 +182,11 @@ void Worker::load_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
     value->copy.reset();
   }
   if (status.ok() && value->copy != nullptr) {
-    memory::TierBlock* from = value->copy.get();
-    void* to = value->device.data();
-    const std::int64_t bytes = value->bytes;
-    value->transfer = tier.in().enqueue(bytes, [from, to, bytes](device::Stream& stream) {
-      return from->load(0, to, bytes, stream);
-    });
-    loading_.push_back({value, &tier, false});
+    const auto open = std::make_shared<Open>();
+    open->value = value;
+    open->tier = &tier;
+    const std::lock_guard lock(mutex_);
+    begin_load_to(open, value->device.data());
     return;
   }
   end_load(value, status);
@@ -156,6 +216,7 @@ Status Worker::decode(Value& value) {
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto device, allocate(value.bytes, memory::Tag::outputs, "a tensor that comes back"));
   PLIMSOLL_RETURN_IF_ERROR(launch(*value.codec.decode, value.encoded.data(), device.data()));
+  const std::lock_guard lock(mutex_);
   value.device = std::move(device);
   value.encoded = {};
   return ok_status();
@@ -190,6 +251,7 @@ Status Worker::load_again(Value& value) {
       value.bytes, [from = value.copy.get(), to = device.data(), bytes = value.bytes](
                        device::Stream& stream) { return from->load(0, to, bytes, stream); });
   PLIMSOLL_RETURN_IF_ERROR(value.tier->in().wait(*transfer));
+  const std::lock_guard lock(mutex_);
   value.device = std::move(device);
   value.copy.reset();
   return ok_status();
@@ -203,17 +265,31 @@ void Worker::fetch(Value& value) {
   if (value.pending == 0) value.state.store(ValueState::ready, std::memory_order_release);
 }
 
-void Worker::settle_load(std::size_t i) {
-  const Open open = std::move(loading_[i]);
-  loading_.erase(loading_.begin() + static_cast<std::ptrdiff_t>(i));
-  const Status status = open.tier->in().wait(*open.value->transfer);
-  open.value->transfer = nullptr;
-  if (status.ok()) {
-    open.value->copy.reset();
-  } else {
-    open.value->device = {};
+bool Worker::settle_load() {
+  std::shared_ptr<Open> open;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto first = std::find_if(loading_.begin(), loading_.end(),
+                                    [](const auto& candidate) { return candidate->due; });
+    if (first == loading_.end()) return false;
+    open = *first;
   }
-  end_load(open.value, status);
+  settle_load(open);
+  return true;
+}
+
+void Worker::settle_load(const std::shared_ptr<Open>& open) {
+  const Status status = open->tier->in().wait(*open->transfer);
+  if (status.ok()) {
+    open->value->copy.reset();
+  } else {
+    open->value->device = {};
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase(loading_, open);
+  }
+  end_load(open->value, status);
 }
 
 void Worker::end_load(const std::shared_ptr<Value>& value, const Status& status) {
@@ -234,40 +310,48 @@ void Worker::end_load(const std::shared_ptr<Value>& value, const Status& status)
 }
 
 void Worker::settle(const Value* value) {
-  for (std::size_t i = 0; i < loading_.size(); ++i) {
-    if (loading_[i].value.get() == value) {
-      settle_load(i);
-      return;
-    }
-  }
-  while (std::any_of(storing_.begin(), storing_.end(),
-                     [&](const Open& open) { return open.value.get() == value; })) {
-    settle_store();
-  }
+  const auto due = [&](const Opens& opens) {
+    const std::lock_guard lock(mutex_);
+    return open_of(opens, value, true);
+  };
+  if (const auto open = due(loading_)) return settle_load(open);
+  while (due(storing_) != nullptr) settle_store();
 }
 
 Result<memory::Allocation> Worker::allocate(std::int64_t bytes, memory::Tag tag,
                                             std::string_view what,
                                             const memory::ArenaParts& parts) {
-  for (;;) {
-    auto allocation = budget_->admission().allocate(bytes, tag, what, parts);
-    if (allocation.ok() || storing_.empty()) return allocation;
-    settle_store();
-  }
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::Admitted admitted, admit(aligned_bytes(bytes), what));
+  return admitted.reservation().allocate(bytes, tag, what, parts);
 }
 
-// Room for all that the execution takes beside what it reads: runs of other threads share the
-// budget, and are waited for.
-Result<memory::Admitted> Worker::admit(const Execution& execution) {
-  std::int64_t bytes = execution.executable->plan().peak_bytes;
-  for (const auto& value : execution.parameters) {
-    if (!value->on_host) bytes -= value->bytes;
-  }
+// Runs of other threads share the budget, and are waited for; but not while loads that are not due
+// keep room that somebody else may be waiting for.
+Result<memory::Admitted> Worker::admit(std::int64_t bytes, std::string_view what) {
+  // While it waits for more than stores, and once something was given back for it, none begins.
+  struct Hold {
+    Worker& worker;
+    bool gave_back = false;
+    ~Hold() { set(false); }
+    bool set(bool on) {
+      const std::lock_guard lock(worker.mutex_);
+      const auto is_due = [](const auto& open) { return open->due; };
+      const bool none = std::all_of(worker.loading_.begin(), worker.loading_.end(), is_due);
+      worker.holds_loads_back_ = on && (gave_back || none);
+      return none;
+    }
+  } hold{*this};
   for (;;) {
-    auto admitted = budget_->admission().admit({std::max<std::int64_t>(0, bytes), 0, 0},
-                                               "running what was recorded");
-    if (admitted.ok() || storing_.empty()) return admitted;
-    settle_store();
+    const bool may_wait = hold.set(true);
+    const bool asks = may_wait || budget_->available() >= bytes;
+    Result<memory::Admitted> admitted = memory::Admitted();
+    if (asks) admitted = budget_->admission().admit({bytes, 0, 0}, what, {}, may_wait);
+    if (asks && admitted.ok()) return admitted;
+    hold.set(hold.gave_back);
+    if (settle_store()) continue;
+    const bool gives = give_back_load();
+    if (!gives && may_wait) return admitted;
+    hold.gave_back |= gives;
   }
 }
 

@@ -28,7 +28,8 @@ enum class ValueState : std::uint8_t {
 // The bytes behind a leaf: in host memory (given by the user), or in device memory (made by an
 // execution), where LiveValues may give it up and bring it back. Shared between the trace and the
 // executions that read or write it. Everything but `state` is written by one side at a time: by the
-// executing thread until the state leaves `running`, by the recording thread afterwards.
+// executing thread (or, with the worker's mutex held, whoever moves it ahead of its turn) until the
+// state leaves `running`, by the recording thread afterwards.
 struct Value {
   std::int64_t bytes = 0;
   bool on_host = false;
@@ -46,13 +47,17 @@ struct Value {
   std::shared_ptr<const EncodedForm> form;  // of a copy in device memory; null: none
   ir::Hint hint = ir::Hint::none;
   // The executing thread's.
-  std::unique_ptr<memory::TierBlock> copy;     // in another tier
-  memory::Tier* tier = nullptr;                // that one
-  std::shared_ptr<memory::Transfer> transfer;  // to it or from it, under way
-  memory::Allocation encoded;                  // a copy in device memory
-  kernels::CodecKernels codec;                 // of that one
+  std::unique_ptr<memory::TierBlock> copy;  // in another tier
+  memory::Tier* tier = nullptr;             // that one
+  memory::Allocation encoded;               // a copy in device memory
+  kernels::CodecKernels codec;              // of that one
   bool has_copy() const { return copy != nullptr || encoded; }
   std::uint64_t generation = 0;  // how often its bytes were made or given up
+
+  // What the queue up to some place does with it; scratch of Worker::look_ahead.
+  enum class Use : std::uint8_t { read, written };
+  std::uint64_t walk = 0;  // that `use` was found in
+  Use use = Use::read;
 };
 
 }  // namespace plimsoll::trace

@@ -163,6 +163,19 @@ TEST(TransferEngine, RunsTransfersInTheirOrder) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
+TEST(TransferEngine, TellsWhatCameOfATransferBeforeTheWaitEnds) {
+  TransferEngine engine("test", device::cpu_device());
+  for (const bool fails : {false, true}) {
+    Status told = invalid_argument("not told");
+    const auto transfer = engine.enqueue(
+        1, [&](device::Stream&) { return fails ? data_loss("it") : ok_status(); },
+        [&](const Status& status) { told = status; });
+    const Status waited = engine.wait(*transfer);
+    EXPECT_EQ(told.to_string(), waited.to_string());
+    EXPECT_EQ(waited.ok(), !fails);
+  }
+}
+
 TEST(TransferEngine, FinishesWhatWasEnqueuedBeforeItGoes) {
   std::atomic<int> ran{0};
   {
