@@ -44,6 +44,8 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;  // "cpu", "cuda:0"
   virtual std::int64_t total_bytes() const = 0;
+  // Its memory is the host's: any thread may read and write it by its pointers.
+  virtual bool is_host_memory() const { return false; }
   // Raw memory, aligned to kBufferAlignment. The caller accounts for it (memory::Budget).
   virtual Result<void*> allocate(std::int64_t bytes) = 0;
   virtual void deallocate(void* pointer, std::int64_t bytes) = 0;

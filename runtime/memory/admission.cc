@@ -14,7 +14,8 @@ namespace {
 std::int64_t free_of(const Tier* tier, std::int64_t promised) {
   if (tier == nullptr) return 0;
   const TierStatistics now = tier->statistics();
-  return std::max<std::int64_t>(0, now.limit_bytes - now.used_bytes - promised);
+  return std::max<std::int64_t>(0,
+                                now.limit_bytes - now.used_bytes - now.reserved_bytes - promised);
 }
 
 class FixedNeed final : public Applicant {

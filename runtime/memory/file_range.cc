@@ -31,7 +31,7 @@ Piece next_piece(const FileQueue& queue, std::int64_t begin, std::int64_t end) {
 
 bool goes_directly(const FileQueue& queue, const Piece& piece, const std::byte* memory) {
   // Where the device is the host, its memory is what the system can read and write.
-  return piece.is_whole() && queue.device()->name() == "cpu" &&
+  return piece.is_whole() && queue.device()->is_host_memory() &&
          reinterpret_cast<std::uintptr_t>(memory) %
                  static_cast<std::uintptr_t>(queue.file().memory_alignment()) ==
              0;

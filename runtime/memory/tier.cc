@@ -27,25 +27,75 @@ Tier::Tier(std::string name, std::int64_t limit_bytes, std::shared_ptr<device::D
   statistics_.limit_bytes = limit_bytes;
 }
 
+TierRoom& TierRoom::operator=(TierRoom&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  tier_ = std::move(other.tier_);
+  bytes_ = std::exchange(other.bytes_, 0);
+  return *this;
+}
+
+void TierRoom::close() {
+  if (tier_ == nullptr) return;
+  {
+    const std::lock_guard lock(tier_->mutex_);
+    tier_->statistics_.reserved_bytes -= std::exchange(bytes_, 0);
+  }
+  tier_ = nullptr;
+}
+
+Status Tier::check_room(std::int64_t bytes, std::string_view what) {
+  const std::int64_t taken = statistics_.used_bytes + statistics_.reserved_bytes;
+  const auto refusal = [&](const std::string& why) {
+    return Status::resource_exhausted("allocating " + std::to_string(bytes) + " bytes of " + name_ +
+                                          " for " + std::string(what) + ": " + why,
+                                      {statistics_.limit_bytes, taken + bytes, std::string(what)});
+  };
+  if (fail_in_ > 0 && --fail_in_ == 0) return refusal("failure injected by the test hook");
+  if (bytes <= statistics_.limit_bytes - taken) return ok_status();
+  return refusal(std::to_string(taken) + " of " + std::to_string(statistics_.limit_bytes) +
+                 " bytes are in use (raise its limit)");
+}
+
+Result<std::unique_ptr<TierBlock>> Tier::take(std::int64_t bytes, std::string_view what) {
+  auto block = allocate_block(bytes);
+  if (!block.ok()) return block.status().with_context(what);
+  statistics_.used_bytes += bytes;
+  statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.used_bytes);
+  ++statistics_.allocations;
+  return block;
+}
+
 Result<std::unique_ptr<TierBlock>> Tier::allocate(std::int64_t bytes, std::string_view what) {
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
-  const auto refusal = [&](const std::string& why) {
-    return Status::resource_exhausted(
-        "allocating " + std::to_string(rounded) + " bytes of " + name_ + " for " +
-            std::string(what) + ": " + why,
-        {statistics_.limit_bytes, statistics_.used_bytes + rounded, std::string(what)});
-  };
-  if (fail_in_ > 0 && --fail_in_ == 0) return refusal("failure injected by the test hook");
-  if (rounded > statistics_.limit_bytes - statistics_.used_bytes) {
-    return refusal(std::to_string(statistics_.used_bytes) + " of " +
-                   std::to_string(statistics_.limit_bytes) + " bytes are in use (raise its limit)");
+  PLIMSOLL_RETURN_IF_ERROR(check_room(rounded, what));
+  return take(rounded, what);
+}
+
+Result<TierRoom> Tier::reserve(std::int64_t bytes, std::string_view what) {
+  TierRoom room;
+  const std::int64_t rounded = aligned_bytes(bytes);
+  const std::lock_guard lock(mutex_);
+  PLIMSOLL_RETURN_IF_ERROR(check_room(rounded, what));
+  room.tier_ = shared_from_this();
+  room.bytes_ = rounded;
+  statistics_.reserved_bytes += rounded;
+  return room;
+}
+
+Result<std::unique_ptr<TierBlock>> Tier::allocate(std::int64_t bytes, std::string_view what,
+                                                  TierRoom& from) {
+  const std::int64_t rounded = aligned_bytes(bytes);
+  const std::lock_guard lock(mutex_);
+  if (rounded > from.bytes_) {
+    return internal_error("allocating " + std::to_string(rounded) + " bytes of " + name_ + " for " +
+                          std::string(what) + ": " + std::to_string(from.bytes_) + " are reserved");
   }
-  auto block = allocate_block(rounded);
-  if (!block.ok()) return block.status().with_context(what);
-  statistics_.used_bytes += rounded;
-  statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.used_bytes);
-  ++statistics_.allocations;
+  auto block = take(rounded, what);
+  if (!block.ok()) return block;
+  from.bytes_ -= rounded;
+  statistics_.reserved_bytes -= rounded;
   return block;
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
@@ -28,7 +29,8 @@ double copy_compute_share();
 struct TierStatistics {
   std::int64_t limit_bytes = 0;
   std::int64_t used_bytes = 0;
-  std::int64_t peak_bytes = 0;  // high-water mark since creation or reset_peak
+  std::int64_t reserved_bytes = 0;  // for blocks to come (Tier::reserve); not in used_bytes
+  std::int64_t peak_bytes = 0;      // high-water mark since creation or reset_peak
   std::int64_t allocations = 0;
   // Host memory beside used_bytes that transfers pass through; no limit counts it.
   std::int64_t staging_bytes = 0;
@@ -49,6 +51,24 @@ class TierBlock {
                       device::Stream& stream) = 0;
 };
 
+class Tier;
+
+// Bytes under a tier's limit that nobody else gets: blocks are taken of it, what is left becomes
+// free when it goes. Movable; for one thread at a time.
+class TierRoom {
+ public:
+  TierRoom() = default;
+  TierRoom(TierRoom&& other) noexcept { *this = std::move(other); }
+  TierRoom& operator=(TierRoom&& other) noexcept;
+  ~TierRoom() { close(); }
+  void close();
+
+ private:
+  friend class Tier;
+  std::shared_ptr<Tier> tier_;
+  std::int64_t bytes_ = 0;
+};
+
 // A place for bytes beside the device's memory: a byte limit, and a link with an engine for each
 // direction. Thread-safe. A further tier implements `allocate_block` and `measure`.
 class Tier : public std::enable_shared_from_this<Tier> {
@@ -57,6 +77,12 @@ class Tier : public std::enable_shared_from_this<Tier> {
   // RESOURCE_EXHAUSTED (with numbers) past the limit, or when there is no room whatever the limit.
   // Bytes are rounded up to device::kBufferAlignment. The block keeps the tier alive.
   Result<std::unique_ptr<TierBlock>> allocate(std::int64_t bytes, std::string_view what);
+  // Room for blocks to come; refuses as `allocate` does.
+  Result<TierRoom> reserve(std::int64_t bytes, std::string_view what);
+  // A block of that room. INTERNAL when it is more than is left; RESOURCE_EXHAUSTED when there is
+  // none whatever the limit.
+  Result<std::unique_ptr<TierBlock>> allocate(std::int64_t bytes, std::string_view what,
+                                              TierRoom& from);
 
   std::string_view name() const { return name_; }
   TransferEngine& out() { return out_; }
@@ -64,6 +90,9 @@ class Tier : public std::enable_shared_from_this<Tier> {
 
   TierStatistics statistics() const;
   void reset_peak();
+  // What transfers pass through adds itself here, for the statistics.
+  std::atomic<std::int64_t>& staging_bytes() { return staging_bytes_; }
+  const std::shared_ptr<device::Device>& device() const { return device_; }
 
   // Measured when first asked for, unless it was set before.
   Result<LinkSpeed> speed();
@@ -71,7 +100,8 @@ class Tier : public std::enable_shared_from_this<Tier> {
   // Transfers through the engines, uncached; takes some tens of milliseconds.
   virtual Result<LinkSpeed> measure() = 0;
 
-  // Fault injection for tests: the n-th allocation from now (1 = next) fails; 0 turns it off.
+  // Fault injection for tests: the n-th allocation or reservation from now (1 = next) fails; 0
+  // turns it off.
   void fail_allocation(std::int64_t n);
 
  protected:
@@ -83,10 +113,13 @@ class Tier : public std::enable_shared_from_this<Tier> {
   std::mutex& mutex() const { return mutex_; }
   std::int64_t limit_bytes() const { return statistics_.limit_bytes; }
   std::int64_t used_bytes() const { return statistics_.used_bytes; }  // with the mutex held
-  const std::shared_ptr<device::Device>& device() const { return device_; }
-  std::atomic<std::int64_t>& staging_bytes() { return staging_bytes_; }  // for its statistics
 
  private:
+  friend class TierRoom;
+  // With the mutex held: whether so much may be taken.
+  Status check_room(std::int64_t bytes, std::string_view what);
+  Result<std::unique_ptr<TierBlock>> take(std::int64_t bytes, std::string_view what);
+
   const std::string name_;
   const std::shared_ptr<device::Device> device_;
   mutable std::mutex mutex_;

@@ -61,6 +61,7 @@ NodeRef Context::from_host(const ir::Shape& shape, std::span<const std::byte> by
 NodeRef Context::from_device(const ir::Shape& shape, memory::Allocation allocation) {
   auto value = std::make_shared<Value>();
   value->bytes = aligned_bytes(shape.byte_size());
+  value->element_bytes = ir::dtype_bytes(shape.dtype());
   value->device = std::move(allocation);
   live_.add_source(value);
   return recorder_.leaf(shape, std::move(value));
@@ -174,6 +175,7 @@ Status Context::upload(Node* leaf) {
   PLIMSOLL_RETURN_IF_ERROR(stream->synchronize());
   auto value = std::make_shared<Value>();
   value->bytes = aligned_bytes(size);
+  value->element_bytes = ir::dtype_bytes(leaf->shape().dtype());
   value->device = std::move(*allocation);
   live_.add_source(value);
   leaf->value = std::move(value);

@@ -106,7 +106,7 @@ class Context {
   // Blocks until nothing runs; errors stay to be reported.
   void wait_idle() { worker_.wait_idle(); }
   // Fault injection for tests: the n-th tensor from now (1 = next) that is encoded or decoded to
-  // keep it in fewer bytes fails; 0 turns it off.
+  // keep it in fewer bytes, wherever, fails; 0 turns it off.
   void fail_codec(std::int64_t n) { worker_.fail_codec(n); }
   // A device leaf's value, kept alive by the caller. Precondition: it is held.
   std::shared_ptr<Value> value_of(Node* leaf) const { return leaf->value; }
@@ -141,6 +141,7 @@ class Context {
   };
   const Counts& counts() const { return counts_; }
   const memory::EvictionStatistics& evictions() const { return live_.statistics(); }
+  StoredBytes stored_bytes() const { return worker_.stored_bytes(); }
   void enable_profile(bool on) { profiling_ = on; }
   bool profiling() const { return profiling_; }
 

@@ -174,6 +174,7 @@ Status Context::start(const PlanAnswer& plan, CachedProgram& program) {
                     [&](const Assignment& assignment) { return assignment.value.get() == output; });
     auto value = std::make_shared<Value>();
     value->bytes = aligned_bytes(output->byte_size());
+    value->element_bytes = ir::dtype_bytes(output->shape().dtype());
     value->hint = hint_of(*output);
     execution->outputs.push_back(value);
     execution->output_bytes.push_back(output->byte_size());
@@ -275,6 +276,7 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       auto value = std::make_shared<Value>();
       const std::int64_t bytes = segments.bytes[static_cast<std::size_t>(output)];
       value->bytes = aligned_bytes(bytes);
+      value->element_bytes = segments.element_bytes[static_cast<std::size_t>(output)];
       const auto result = std::find(segments.results.begin(), segments.results.end(), output);
       if (result != segments.results.end()) {
         value->hint =

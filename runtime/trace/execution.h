@@ -54,6 +54,19 @@ struct Failures {
   std::vector<std::shared_ptr<Execution>> executions;  // dormant; in their order
 };
 
+// A store that took less of its tier than the value has bytes.
+struct Saving {
+  std::weak_ptr<Value> value;
+  std::uint64_t number = 0;  // of the store
+  std::int64_t bytes = 0;
+};
+
+// Of all stores in tiers that succeeded.
+struct StoredBytes {
+  std::int64_t given = 0;  // of values
+  std::int64_t taken = 0;  // of tiers
+};
+
 // The thread that runs executions, and moves values, in the order of submission; at most `kDepth`
 // executions wait. Transfers run beside them: a store begins when its value has been made, and its
 // device bytes are free when an allocation needs them; a load begins when there is room beside all
@@ -71,9 +84,11 @@ class Worker {
   Status submit(std::shared_ptr<Execution> execution);
   // Gives up the value's device bytes.
   Status drop(std::shared_ptr<Value> value) { return move(Movement::drop, std::move(value)); }
-  // Copies the value to `tier`, which outlives this, and gives up its device bytes then.
-  Status store(std::shared_ptr<Value> value, memory::Tier& tier) {
-    return move(Movement::store, std::move(value), &tier);
+  // Copies the value to `tier`, which outlives this, and gives up its device bytes then. With
+  // `codes`, in fewer bytes where that saves; `number` tells this store from others (Saving).
+  Status store(std::shared_ptr<Value> value, memory::Tier& tier, bool codes = false,
+               std::uint64_t number = 0) {
+    return move({Movement::store, nullptr, std::move(value), &tier, 0, {}, codes, number});
   }
   // Copies it back, and gives up the copy. The value is `running` until then.
   Status load(std::shared_ptr<Value> value, memory::Tier& tier) {
@@ -97,6 +112,9 @@ class Worker {
   bool has_failures() const { return has_failures_.load(std::memory_order_acquire); }
   // Blocks until nothing runs. Executions stay dormant unless they are abandoned.
   Failures take_failures();
+  // What stores have saved since they were last taken.
+  std::vector<Saving> take_savings();
+  StoredBytes stored_bytes() const;
   // The execution won't be tried again. Precondition: nothing runs.
   void abandon(const std::shared_ptr<Execution>& execution);
   // What was to be dropped once `execution` had been tried again: it stays, and is returned.
@@ -105,8 +123,8 @@ class Worker {
   Status wait_all();
   void wait_idle();
 
-  // Fault injection for tests: the n-th encoding or decoding from now (1 = next) fails; 0 turns it
-  // off.
+  // Fault injection for tests: the n-th encoding or decoding from now (1 = next), in device memory
+  // or for a tier, fails; 0 turns it off.
   void fail_codec(std::int64_t n) { fail_codec_in_ = n; }
 
  private:
@@ -118,6 +136,8 @@ class Worker {
     memory::Tier* tier = nullptr;
     std::int64_t bytes = 0;       // encode
     kernels::CodecKernels codec;  // encode
+    bool codes = false;           // store
+    std::uint64_t number = 0;     // store
     bool done = false;            // ahead of its turn
     bool failed = false;          // then
     bool could_begin = false;     // a load, as far as its value goes
@@ -127,8 +147,9 @@ class Worker {
     std::shared_ptr<Value> value;
     memory::Tier* tier = nullptr;
     std::shared_ptr<memory::Transfer> transfer;
-    bool due = true;   // its turn has come
-    bool drop = true;  // a store: the device bytes, when it has arrived
+    bool due = true;           // its turn has come
+    std::uint64_t number = 0;  // of a store
+    bool drop = true;          // a store: the device bytes, when it has arrived
     bool ended = false;
     Status status;  // when it has
     // Of a load that is not due, which gives them back to what comes before it.
@@ -156,7 +177,7 @@ class Worker {
   void move_now(const Work& work);
   void drop_now(const std::shared_ptr<Value>& value);
   void give_up(const std::shared_ptr<Value>& value);
-  void store_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
+  void store_now(const Work& work);
   void load_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void encode_now(const Work& work);
   void decode_now(const std::shared_ptr<Value>& value);
@@ -190,8 +211,9 @@ class Worker {
   bool can_load_ahead(Work& work);
   void begin_loads();
   bool begin_load(const Work& work);
-  bool begin_store(const std::shared_ptr<Value>& value, memory::Tier& tier, bool due);
+  bool begin_store(const Work& work, bool due);
   void begin_load_to(const std::shared_ptr<Open>& open, void* to);
+  void stored(const Open& open);
   void ended(Open& open, const Status& status);
   static std::shared_ptr<Open> open_of(const Opens& opens, const Value* value, bool due);
 
@@ -203,7 +225,7 @@ class Worker {
 
   const std::shared_ptr<memory::Budget> budget_;
   std::unique_ptr<device::Stream> stream_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Work> queue_;             // the front one runs
   std::size_t waiting_runs_ = 0;       // of queue_
@@ -219,6 +241,8 @@ class Worker {
   std::vector<std::weak_ptr<Execution>> dormant_;
   std::vector<Deferred> deferred_;
   Failures failures_;
+  std::vector<Saving> savings_;
+  StoredBytes stored_bytes_;
   std::atomic<bool> has_failures_{false};
   std::atomic<std::int64_t> fail_codec_in_{0};
   std::thread thread_;

@@ -18,7 +18,7 @@ struct TierAhead {
 
 std::int64_t free_bytes(const memory::Tier& tier) {
   const memory::TierStatistics now = tier.statistics();
-  return now.limit_bytes - now.used_bytes;
+  return now.limit_bytes - now.used_bytes - now.reserved_bytes;
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ void Worker::store_ahead(Work& work, bool may_begin, std::int64_t plan_bytes) {
         free_bytes(*work.tier) < value.bytes + plan_bytes) {
       return;
     }
-    work.failed = !begin_store(work.value, *work.tier, false);
+    work.failed = !begin_store(work, false);
   } else if (open->ended && !open->status.ok()) {
     std::erase(storing_, open);
     value.copy.reset();

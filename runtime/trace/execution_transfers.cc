@@ -17,7 +17,7 @@ void Worker::move_now(const Work& work) {
       drop_now(work.value);
       break;
     case Movement::store:
-      store_now(work.value, *work.tier);
+      store_now(work);
       break;
     case Movement::load:
       load_now(work.value, *work.tier);
@@ -76,44 +76,61 @@ void Worker::not_stored(const std::shared_ptr<Value>& value) {
 }
 
 // With the mutex held. Whether there was room for the copy.
-bool Worker::begin_store(const std::shared_ptr<Value>& value, memory::Tier& tier, bool due) {
-  auto block = tier.allocate(value->bytes, "a tensor that was given up");
-  if (!block.ok()) return false;
-  value->copy = std::move(*block);
-  value->tier = &tier;
+bool Worker::begin_store(const Work& work, bool due) {
+  const std::shared_ptr<Value>& value = work.value;
+  auto copy = TierCopy::create(*work.tier, value->bytes, work.codes ? value->element_bytes : 0,
+                               fail_codec_in_);
+  if (!copy.ok()) return false;
+  value->copy = std::move(*copy);
+  value->tier = work.tier;
   const auto open = std::make_shared<Open>();
   open->value = value;
-  open->tier = &tier;
+  open->tier = work.tier;
   open->due = due;
-  memory::TierBlock* to = value->copy.get();
-  const void* from = value->device.data();
-  const std::int64_t bytes = value->bytes;
-  open->transfer = tier.out().enqueue(
-      bytes,
-      [to, from, bytes](device::Stream& stream) { return to->store(0, from, bytes, stream); },
-      [this, open](const Status& status) { ended(*open, status); });
+  open->number = work.number;
+  open->transfer = work.tier->out().enqueue(
+      value->bytes,
+      [to = value->copy.get(), from = value->device.data()](device::Stream& stream) {
+        return to->store(from, stream);
+      },
+      [this, open](const Status& status) {
+        const std::lock_guard lock(mutex_);
+        if (status.ok()) stored(*open);
+        ended(*open, status);
+      });
   storing_.push_back(open);
   return true;
 }
 
+void Worker::stored(const Open& open) {
+  const std::int64_t given = open.value->bytes, taken = open.value->copy->held_bytes();
+  stored_bytes_.given += given;
+  stored_bytes_.taken += taken;
+  if (taken < given) savings_.push_back({open.value, open.number, given - taken});
+}
+
 // With the mutex held.
 void Worker::begin_load_to(const std::shared_ptr<Open>& open, void* to) {
-  memory::TierBlock* from = open->value->copy.get();
-  const std::int64_t bytes = open->value->bytes;
   open->transfer = open->tier->in().enqueue(
-      bytes, [from, to, bytes](device::Stream& stream) { return from->load(0, to, bytes, stream); },
-      [this, open](const Status& status) { ended(*open, status); });
+      open->value->bytes,
+      [from = open->value->copy.get(), to](device::Stream& stream) {
+        return from->load(to, stream);
+      },
+      [this, open](const Status& status) {
+        const std::lock_guard lock(mutex_);
+        ended(*open, status);
+      });
   loading_.push_back(open);
 }
 
 void Worker::ended(Open& open, const Status& status) {
-  const std::lock_guard lock(mutex_);
   open.ended = true;
   open.status = status;
   look_ahead();
 }
 
-void Worker::store_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
+void Worker::store_now(const Work& work) {
+  const std::shared_ptr<Value>& value = work.value;
   {
     const std::lock_guard lock(mutex_);
     if (const auto open = open_of(storing_, value.get(), false)) {
@@ -126,7 +143,7 @@ void Worker::store_now(const std::shared_ptr<Value>& value, memory::Tier& tier) 
   // Copies that are on their way back give their room up when they have arrived.
   do {
     const std::lock_guard lock(mutex_);
-    if (begin_store(value, tier, true)) return;
+    if (begin_store(work, true)) return;
   } while (settle_load());
   not_stored(value);
 }
@@ -248,8 +265,9 @@ Status Worker::load_again(Value& value) {
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto device, allocate(value.bytes, memory::Tag::outputs, "a tensor that comes back"));
   const auto transfer = value.tier->in().enqueue(
-      value.bytes, [from = value.copy.get(), to = device.data(), bytes = value.bytes](
-                       device::Stream& stream) { return from->load(0, to, bytes, stream); });
+      value.bytes, [from = value.copy.get(), to = device.data()](device::Stream& stream) {
+        return from->load(to, stream);
+      });
   PLIMSOLL_RETURN_IF_ERROR(value.tier->in().wait(*transfer));
   const std::lock_guard lock(mutex_);
   value.device = std::move(device);

@@ -55,6 +55,7 @@ void LiveValues::pretend_limit(std::int64_t bytes) {
 
 void LiveValues::follow_limit() {
   for (Place& place : places_) place.pause = std::max(0, place.pause - 1);
+  credit_savings();
   const std::int64_t limit = budget_->limit();
   if (limit == evictor_.limit()) return;
   evictor_.set_limit(limit);
@@ -69,7 +70,10 @@ LiveValues::Entry& LiveValues::entry(TensorId id) {
 }
 
 void LiveValues::enter(TensorId id, const std::shared_ptr<Value>& value) {
-  entry(id) = {value, true, false, kNowhere};
+  Entry of;
+  of.value = value;
+  of.there = true;
+  entry(id) = std::move(of);
   value->tensor = id;
 }
 
@@ -208,12 +212,12 @@ void LiveValues::put_right(const std::shared_ptr<Value>& value, bool will_be_mad
   if (of.there && value->has_copy()) {
     submit([&](Worker& worker) { return worker.discard_copy(value); });
   }
-  if (of.place != kNowhere) at(of.place).used_bytes -= value->bytes;
-  of.place = kNowhere;
-  if (!of.there && value->has_copy()) {
-    of.place = kEncoded;
-    if (value->copy != nullptr) of.place = value->tier == places_[0].tier ? 0 : 1;
-    at(of.place).used_bytes += value->bytes;
+  leave_place(of);
+  if (!of.there && value->copy != nullptr) {
+    enter_place(of, value->tier == places_[0].tier ? 0 : 1,
+                value->bytes - value->copy->held_bytes());
+  } else if (!of.there && value->encoded) {
+    enter_place(of, kEncoded, 0);
   }
   evictor_.put_right(value->tensor, of.there, of.place != kNowhere,
                      of.place == kEncoded ? value->encoded.bytes() : 0);

@@ -111,6 +111,8 @@ class LiveValues final : public memory::EvictionSink {
     bool there = false;            // when all that was submitted has run
     bool consumed = false;         // given to be overwritten: gone for good then
     std::int8_t place = kNowhere;  // of its copy
+    std::uint64_t store = 0;       // that made it; 0: it is on the books as it is
+    std::int64_t saved_bytes = 0;  // that it does not take there
   };
   // Storages and tensors are numbered alike: no value is a view.
   Entry& entry(memory::TensorId id);
@@ -118,6 +120,11 @@ class LiveValues final : public memory::EvictionSink {
   const EncodedForm* form_of(memory::StorageId id) const;
   StorePrice price_at(std::int8_t place, memory::StorageId id, std::int64_t bytes) const;
   std::int8_t place_for(memory::StorageId id, std::int64_t bytes) const;
+  // The copy is there, respectively no longer, by the books.
+  void enter_place(Entry& of, std::int8_t place, std::int64_t saved_bytes);
+  void leave_place(Entry& of);
+  // Copies have turned out smaller than their values.
+  void credit_savings();
   Place& at(std::int8_t place) { return places_[static_cast<std::size_t>(place)]; }
   std::vector<memory::TensorId> tensors_of(std::span<const std::shared_ptr<Value>> values) const;
   void enter(memory::TensorId id, const std::shared_ptr<Value>& value);
@@ -147,6 +154,7 @@ class LiveValues final : public memory::EvictionSink {
   std::vector<Entry> entries_;                          // by tensor
   std::vector<std::shared_ptr<const Recipe>> recipes_;  // by operation
   std::int64_t kept_host_bytes_ = 0;
+  std::uint64_t stores_ = 0;
   Status submission_;  // of what the evictor had done since it was last asked
 };
 

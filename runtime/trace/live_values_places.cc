@@ -114,15 +114,41 @@ double LiveValues::load_seconds(StorageId id) const {
   return speed.latency_seconds + static_cast<double>(of.value->bytes) / speed.in_bytes_per_second;
 }
 
+void LiveValues::enter_place(Entry& of, std::int8_t place, std::int64_t saved_bytes) {
+  of.place = place;
+  of.store = 0;
+  of.saved_bytes = saved_bytes;
+  at(place).used_bytes += of.value->bytes - saved_bytes;
+}
+
+void LiveValues::leave_place(Entry& of) {
+  if (of.place == kNowhere) return;
+  at(of.place).used_bytes -= of.value->bytes - of.saved_bytes;
+  of.place = kNowhere;
+  of.store = 0;
+  of.saved_bytes = 0;
+}
+
+void LiveValues::credit_savings() {
+  if (worker_ == nullptr) return;
+  for (const Saving& saving : worker_->take_savings()) {
+    const auto value = saving.value.lock();
+    if (value == nullptr || value->tensor < 0) continue;
+    Entry& of = entry(value->tensor);
+    if (of.value != value || of.place == kNowhere || of.store != saving.number) continue;
+    of.saved_bytes = saving.bytes;
+    at(of.place).used_bytes -= saving.bytes;
+  }
+}
+
 void LiveValues::store(StorageId id) {
   Entry& of = entry(id);
-  of.place = place_for(id, of.value->bytes);
-  at(of.place).used_bytes += of.value->bytes;
-  if (of.place == kEncoded) {
-    encode(of.value);
-  } else {
-    submit([&](Worker& worker) { return worker.store(of.value, *at(of.place).tier); });
-  }
+  enter_place(of, place_for(id, of.value->bytes), 0);
+  if (of.place == kEncoded) return encode(of.value);
+  of.store = ++stores_;
+  submit([&](Worker& worker) {
+    return worker.store(of.value, *at(of.place).tier, planning_.remedies.compress, of.store);
+  });
 }
 
 void LiveValues::encode(const std::shared_ptr<Value>& value) {
@@ -138,9 +164,9 @@ void LiveValues::encode(const std::shared_ptr<Value>& value) {
 
 void LiveValues::load(StorageId id) {
   Entry& of = entry(id);
-  const std::int8_t place = std::exchange(of.place, kNowhere);
+  const std::int8_t place = of.place;
   of.there = true;
-  at(place).used_bytes -= of.value->bytes;
+  leave_place(of);
   submit([&](Worker& worker) {
     return place == kEncoded ? worker.decode(of.value) : worker.load(of.value, *at(place).tier);
   });
@@ -149,8 +175,7 @@ void LiveValues::load(StorageId id) {
 void LiveValues::discard_copy(StorageId id) {
   Entry& of = entry(id);
   if (of.place == kNowhere) return;
-  at(of.place).used_bytes -= of.value->bytes;
-  of.place = kNowhere;
+  leave_place(of);
   submit([&](Worker& worker) { return worker.discard_copy(of.value); });
 }
 

@@ -192,10 +192,13 @@ std::string report_json(const Context& context) {
       .add("cache_misses", context.counts().misses);
   fields.text("memory", memory_json(context));
   const memory::EvictionStatistics& evictions = context.evictions();
+  const StoredBytes stored = context.stored_bytes();
   fields.add("segments", cut.segments)
       .text("evictions", Fields()
                              .add("evicted", evictions.evictions)
                              .add("stored", evictions.stores)
+                             .add("stored_bytes", stored.given)
+                             .add("tier_bytes", stored.taken)
                              .add("encoded", evictions.encodes)
                              .add("loaded", evictions.loads)
                              .add("recomputed", evictions.recomputes)

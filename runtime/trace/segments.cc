@@ -48,7 +48,10 @@ class Builder {
         made_->last_use[static_cast<std::size_t>(input)] = static_cast<int>(i);
       }
     }
-    for (const ir::Shape& shape : shapes_) made_->bytes.push_back(shape.byte_size());
+    for (const ir::Shape& shape : shapes_) {
+      made_->bytes.push_back(shape.byte_size());
+      made_->element_bytes.push_back(ir::dtype_bytes(shape.dtype()));
+    }
     return std::move(made_);
   }
 

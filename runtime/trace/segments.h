@@ -25,6 +25,7 @@ struct Segments {
   std::vector<Segment> list;
   int value_count = 0;
   std::vector<std::int64_t> bytes;  // by value
+  std::vector<int> element_bytes;   // by value
   std::vector<int> results;         // by result leaf: each an output of a segment, no duplicates
   std::vector<int> last_use;        // by value: the last segment that reads it; -1: none
 };

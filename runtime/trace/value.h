@@ -12,7 +12,7 @@
 #include "runtime/ir/hint.h"
 #include "runtime/memory/budget.h"
 #include "runtime/memory/lineage.h"
-#include "runtime/memory/tier.h"
+#include "runtime/trace/tier_copy.h"
 
 namespace plimsoll::trace {
 
@@ -32,6 +32,7 @@ enum class ValueState : std::uint8_t {
 // state leaves `running`, by the recording thread afterwards.
 struct Value {
   std::int64_t bytes = 0;
+  int element_bytes = 0;  // 0: not known
   bool on_host = false;
   std::vector<std::byte> host;
   memory::Allocation device;
@@ -47,10 +48,10 @@ struct Value {
   std::shared_ptr<const EncodedForm> form;  // of a copy in device memory; null: none
   ir::Hint hint = ir::Hint::none;
   // The executing thread's.
-  std::unique_ptr<memory::TierBlock> copy;  // in another tier
-  memory::Tier* tier = nullptr;             // that one
-  memory::Allocation encoded;               // a copy in device memory
-  kernels::CodecKernels codec;              // of that one
+  std::unique_ptr<TierCopy> copy;  // in another tier
+  memory::Tier* tier = nullptr;    // that one
+  memory::Allocation encoded;      // a copy in device memory
+  kernels::CodecKernels codec;     // of that one
   bool has_copy() const { return copy != nullptr || encoded; }
   std::uint64_t generation = 0;  // how often its bytes were made or given up
 

@@ -147,6 +147,30 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EveryTier, ::testing::Bool(), [](const auto& par
   return std::string(param.param ? "Host" : "Disk");
 });
 
+TEST(Tier, KeepsRoomForBlocksToCome) {
+  const auto tier = HostTier::create(device::cpu_device(), 1024);
+  {
+    auto room = tier->reserve(700, "a test");
+    ASSERT_TRUE(room.ok()) << room.status().to_string();
+    EXPECT_EQ(tier->statistics().reserved_bytes, 704);
+    EXPECT_EQ(tier->statistics().used_bytes, 0);
+    const auto other = tier->allocate(512, "another");
+    EXPECT_EQ(other.status().code(), StatusCode::resource_exhausted);
+    const auto block = tier->allocate(500, "a part of it", *room);
+    ASSERT_TRUE(block.ok()) << block.status().to_string();
+    EXPECT_EQ(tier->statistics().reserved_bytes, 192);
+    EXPECT_EQ(tier->statistics().used_bytes, 512);
+    EXPECT_EQ(tier->allocate(256, "more", *room).status().code(), StatusCode::internal);
+    TierRoom moved = std::move(*room);
+    moved.close();
+    EXPECT_TRUE(tier->allocate(512, "another").ok());
+  }
+  EXPECT_EQ(tier->statistics().reserved_bytes, 0);
+  EXPECT_EQ(tier->statistics().used_bytes, 0);
+  tier->fail_allocation(1);
+  EXPECT_FALSE(tier->reserve(64, "a test").ok());
+}
+
 TEST(TransferEngine, RunsTransfersInTheirOrder) {
   TransferEngine engine("test", device::cpu_device());
   std::vector<int> order;

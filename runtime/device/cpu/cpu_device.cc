@@ -42,6 +42,7 @@ class CpuStream : public Stream {
 class CpuDevice : public Device {
  public:
   std::string_view name() const override { return "cpu"; }
+  bool is_host_memory() const override { return true; }
 
   std::int64_t total_bytes() const override {
     return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);

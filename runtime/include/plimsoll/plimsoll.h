@@ -343,9 +343,10 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // expected_unlimited_seconds (by measured times), replans, launched_kernels, launches (small
 // kernels share them; loop bodies counted once), ops, parameters, outputs, cache ("hit" | "miss"),
 // miss_reason, cuts, cache_hits, cache_misses, segments (programs the cut was run as where its
-// inputs did not fit at once, else 0), evictions{evicted, stored, encoded, loaded, recomputed,
-// recompute_seconds} (tensors of earlier cuts given up, of these copied, to another tier or
-// encoded, and brought back, so far); with profiling on, also kernels[{name, origin, launches,
+// inputs did not fit at once, else 0), evictions{evicted, stored, stored_bytes, tier_bytes,
+// encoded, loaded, recomputed, recompute_seconds} (tensors of earlier cuts given up, of these
+// copied, to another tier (their bytes, and what they take there) or encoded, and brought back, so
+// far); with profiling on, also kernels[{name, origin, launches,
 // recomputes, seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers,
 // `seconds` is what the run waited). Waits for what runs. The text lives until the next call with
 // this context.
