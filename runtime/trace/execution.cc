@@ -237,8 +237,8 @@ void Worker::finish(const std::shared_ptr<Execution>& execution) {
   for (const auto& output : outputs) {
     if (output == nullptr) continue;
     ++output->generation;
+    output->error = status;               // what reads it before that is told
     if (--output->pending > 0) continue;  // it will be made once more
-    output->error = status;
     if (!again && output->producer == execution) output->producer.reset();
     output->state.store(status.ok() ? ValueState::ready : ValueState::failed,
                         std::memory_order_release);

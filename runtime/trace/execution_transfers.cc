@@ -318,8 +318,8 @@ void Worker::end_load(const std::shared_ptr<Value>& value, const Status& status)
       if (first_error_.ok()) first_error_ = status;
       has_failures_.store(true, std::memory_order_release);
     }
+    value->error = status;
     if (--value->pending == 0) {
-      value->error = status;
       value->state.store(status.ok() ? ValueState::ready : ValueState::failed,
                          std::memory_order_release);
     }

@@ -60,7 +60,7 @@ class Ahead : public ::testing::Test {
     return made;
   }
   // The negated value, so many times.
-  Shared run(const Shared& from, std::int64_t times) {
+  Shared run(const Shared& from, std::int64_t times, Shared made = nullptr) {
     const std::string floats = std::to_string(from->bytes / 4), copies = std::to_string(times);
     auto module =
         ir::parse_module("HloModule m\nENTRY e {\n  x = f32[" + floats +
@@ -73,7 +73,7 @@ class Ahead : public ::testing::Test {
     options.parameters = {planner::ParameterResidency::resident};
     auto executable = executor::Executable::create(*program, options, *budget_);
     EXPECT_TRUE(executable.ok()) << executable.status().to_string();
-    auto made = std::make_shared<Value>();
+    if (made == nullptr) made = std::make_shared<Value>();
     made->bytes = times * from->bytes;
     auto execution = std::make_shared<Execution>();
     execution->executable = *executable;
@@ -181,6 +181,22 @@ TEST_F(Ahead, ALoadGivesItsRoomBack) {
   ASSERT_EQ(failures.stores.size(), 1U);
   EXPECT_EQ(failures.stores[0], x);
   expect(x, 1);
+}
+
+// Of what is going to be made twice, the first time failed: what reads it then says why.
+TEST_F(Ahead, AMissingInputThatWillBeMadeOnceMoreSaysWhy) {
+  start(64 * kKiB);
+  const Shared a = stored(kKiB, 2);
+  tier_->gate_loads([](const Counts& now) { return now.loads_begun < 0; });
+  ASSERT_TRUE(worker_->load(a, *tier_).ok());
+  const Shared made = run(a, 1), last = run(made, 1);
+  run(a, 1, made);
+  ASSERT_TRUE(tier_->wait_for([](const Counts& now) { return now.loads_begun == 1; }));
+  budget_->fail_allocation(1);
+  tier_->gate_loads(nullptr);
+  EXPECT_EQ(worker_->wait(last).code(), StatusCode::resource_exhausted);
+  expect(made, -2);
+  expect(last, 2);
 }
 
 // A run of somebody else's waits for a load that is not due as for any other run, and comes first.
