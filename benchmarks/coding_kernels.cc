@@ -79,8 +79,7 @@ Result<Json> measure(const Case& of, std::int64_t elements, jit::Compiler& compi
   }
   const auto inside_module = executor::with_coding(instruction, coding, {false});
   PLIMSOLL_ASSIGN_OR_RETURN(const auto kernel, compiler.compile(instruction));
-  PLIMSOLL_ASSIGN_OR_RETURN(const auto inside,
-                            compiler.compile(*inside_module->entry()->root()));
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto inside, compiler.compile(*inside_module->entry()->root()));
   PLIMSOLL_ASSIGN_OR_RETURN(const kernels::CodecKernels codec,
                             kernels::make_codec(of.codec, coded));
 
@@ -126,9 +125,9 @@ Result<Json> measure(const Case& of, std::int64_t elements, jit::Compiler& compi
     });
   }
   PLIMSOLL_RETURN_IF_ERROR(status);
-  const bool same = std::equal(result.at(), result.at() + elements * 4, result_inside.at()) &&
-                    (!of.encodes ||
-                     std::equal(code.at(), code.at() + code_bytes, code_inside.at()));
+  const bool same =
+      std::equal(result.at(), result.at() + elements * 4, result_inside.at()) &&
+      (!of.encodes || std::equal(code.at(), code.at() + code_bytes, code_inside.at()));
   if (!same) return data_loss(std::string(of.name) + ": other bytes inside the kernel");
   return Json{{"kernel", of.name},
               {"codec", planner::to_string(of.codec)},
@@ -154,14 +153,15 @@ int main(int argc, char** argv) {
       {"relu of a sum",
        operands + zero + "  s = f32[N] add(x, y)\n  ROOT r = f32[N] maximum(s, z)\n", positive,
        true},
-      {"a larger one of two",
-       operands + "  ROOT r = f32[N] maximum(x, y)\n", bf16, true},
+      {"a larger one of two", operands + "  ROOT r = f32[N] maximum(x, y)\n", bf16, true},
       {"gradient of relu",
        operands + zero +
            "  p = pred[N] compare(x, z), direction=GT\n  ROOT r = f32[N] select(p, y, z)\n",
        positive, false},
-      {"selection by a mask", operands + zero + "  ROOT r = f32[N] select(x, y, z)\n",
-       {CodecKind::bit_mask}, false},
+      {"selection by a mask",
+       operands + zero + "  ROOT r = f32[N] select(x, y, z)\n",
+       {CodecKind::bit_mask},
+       false},
       {"product", operands + "  ROOT r = f32[N] multiply(x, y)\n", bf16, false},
       {"product", operands + "  ROOT r = f32[N] multiply(x, y)\n", {CodecKind::float16}, false}};
   const auto compiler = jit::Compiler::create();

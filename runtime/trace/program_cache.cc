@@ -110,6 +110,7 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
                         std::move(lifted),
                         program,
                         {},
+                        {},
                         nullptr});
   by_hash_.emplace(cut.hash, programs_.begin());
   answer.program = &programs_.front();

@@ -29,8 +29,12 @@ constexpr int kMostMisses = 2;
 // repetitions, fewer and larger ones.
 constexpr std::int64_t kPlaces = 64, kPlaceBytes = 64;
 constexpr std::int64_t kLargePlaces = 4, kLargePlaceBytes = 4096;
-// Of plain bytes per second, byte planes on two processors (benchmarks/codecs).
-constexpr double kEncodeRate = 0.9e9, kDecodeRate = 4e9;
+// Plain bytes that a code takes or gives per second on two processors (benchmarks/codecs).
+struct Rates {
+  double encode, decode;
+  double seconds() const { return 1 / encode + 1 / decode; }  // per byte, both ways
+};
+constexpr Rates kSparse{3e9, 3.5e9}, kBytePlanes{0.9e9, 4e9};
 
 constexpr const char* kWhat = "a tensor that was given up";
 
@@ -89,6 +93,12 @@ std::int64_t place_of(std::int64_t code_bytes, std::int64_t plain_bytes) {
   return (code_bytes + unit - 1) / unit * unit;
 }
 
+// Others will want room there.
+bool is_filling(const memory::Tier& tier) {
+  const memory::TierStatistics now = tier.statistics();
+  return now.used_bytes + now.reserved_bytes > now.limit_bytes / 2;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<TierCopy>> TierCopy::create(memory::Tier& tier, std::int64_t bytes,
@@ -105,24 +115,28 @@ Status TierCopy::choose_codec(const std::byte* from) {
   const bool sized =
       element_bytes_ == 1 || element_bytes_ == 2 || element_bytes_ == 4 || element_bytes_ == 8;
   if (!sized || bytes_ < kLeastBytes || !tier_.device()->is_host_memory()) return ok_status();
-  PLIMSOLL_ASSIGN_OR_RETURN(auto sparse,
-                            kernels::make_spill_codec(SpillCodecKind::sparse, element_bytes_));
-  PLIMSOLL_ASSIGN_OR_RETURN(const double of_sparse,
-                            share_of_code(*sparse, sample(from, bytes_, kPlaces, kPlaceBytes)));
-  if (of_sparse <= kMostShare) {
-    codec_ = std::move(sparse);
-    return ok_status();
-  }
   PLIMSOLL_ASSIGN_OR_RETURN(const memory::LinkSpeed link, tier_.speed());
-  const double saved = 1 / link.out_bytes_per_second + 1 / link.in_bytes_per_second;
-  const double paid = 1 / kEncodeRate + 1 / kDecodeRate;
-  if (saved <= paid) return ok_status();
+  const double transfer = 1 / link.out_bytes_per_second + 1 / link.in_bytes_per_second;
+  const bool filling = is_filling(tier_);
+  if (filling || transfer > kSparse.seconds()) {
+    PLIMSOLL_ASSIGN_OR_RETURN(auto sparse,
+                              kernels::make_spill_codec(SpillCodecKind::sparse, element_bytes_));
+    PLIMSOLL_ASSIGN_OR_RETURN(const double share,
+                              share_of_code(*sparse, sample(from, bytes_, kPlaces, kPlaceBytes)));
+    if (share <= kMostShare && (filling || (1 - share) * transfer > kSparse.seconds())) {
+      codec_ = std::move(sparse);
+      return ok_status();
+    }
+  }
+  if (transfer <= kBytePlanes.seconds()) return ok_status();
   PLIMSOLL_ASSIGN_OR_RETURN(auto planes,
                             kernels::make_spill_codec(SpillCodecKind::byte_planes, element_bytes_));
   PLIMSOLL_ASSIGN_OR_RETURN(
-      const double of_planes,
+      const double share,
       share_of_code(*planes, sample(from, bytes_, kLargePlaces, kLargePlaceBytes)));
-  if (of_planes <= kMostShare && (1 - of_planes) * saved > paid) codec_ = std::move(planes);
+  if (share <= kMostShare && (1 - share) * transfer > kBytePlanes.seconds()) {
+    codec_ = std::move(planes);
+  }
   return ok_status();
 }
 

@@ -13,8 +13,8 @@
 namespace plimsoll::trace {
 
 // A value's bytes in a tier: as they are, or, where a look at some of them says that it saves, in
-// pieces as codes of variable size (kernels/spill_codec.h). The sparse code is for all tiers, as it
-// leaves room for others; byte planes are for those so slow that less to transfer saves time. What
+// pieces as codes of variable size (kernels/spill_codec.h): where the tier is so slow that less to
+// transfer saves time; and the sparse code where more than half of the tier is taken, too. What
 // a piece's code does not save is kept as it is, so that a copy never takes more than its value.
 class TierCopy {
  public:
