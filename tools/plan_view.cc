@@ -65,10 +65,14 @@ PlanView view_plan(const planner::Plan& plan) {
   for (std::int32_t i = 0; i <= view.peak_step; ++i) {
     const planner::Step& step = plan.steps[static_cast<std::size_t>(i)];
     if (step.instruction == nullptr) continue;
-    for (std::size_t leaf = 0; leaf < step.outputs.size(); ++leaf) {
-      if (step.outputs[leaf] < 0) continue;
-      view.values[static_cast<std::size_t>(step.outputs[leaf])].name_at_peak =
-          step.instruction->name() + (step.outputs.size() > 1 ? "#" + std::to_string(leaf) : "");
+    const std::size_t results = step.outputs.size() - step.coding.outputs.size();
+    for (std::size_t k = 0; k < step.outputs.size(); ++k) {
+      if (step.outputs[k] < 0) continue;
+      const std::size_t leaf =
+          k < results ? k : static_cast<std::size_t>(step.coding.outputs[k - results].output);
+      view.values[static_cast<std::size_t>(step.outputs[k])].name_at_peak =
+          step.instruction->name() + (results > 1 ? "#" + std::to_string(leaf) : "") +
+          (k < results ? "" : " encoded");
     }
   }
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
@@ -118,7 +122,8 @@ std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction
                         step.kind == planner::StepKind::collective_start ||
                         step.kind == planner::StepKind::collective_done;
     if (step.instruction != &instruction || !writes) continue;
-    for (std::size_t leaf = 0; leaf < step.outputs.size(); ++leaf) {
+    const std::size_t results = step.outputs.size() - step.coding.outputs.size();
+    for (std::size_t leaf = 0; leaf < results; ++leaf) {
       if (step.outputs[leaf] < 0) continue;
       follow(step.outputs[leaf], static_cast<int>(leaf), static_cast<std::int32_t>(i),
              step.kind == planner::StepKind::recompute);

@@ -219,17 +219,26 @@ std::vector<std::vector<Read>> find_reads(const Graph& graph) {
   return reads;
 }
 
-// Of these reads, in order of ops: the instructions all of whose reads can be of what the codec
-// stores, sorted.
-std::vector<const Instruction*> direct_readers(std::span<const Read> reads, const CodecForm& form,
-                                               const CostModel& cost_model) {
+// Whether the operand is of that shape, up to its dims: a view may be of another dtype.
+bool is_alike(const Read& read, const ir::Shape& shape) {
+  if (read.input >= read.reader->operand_count()) return false;
+  const ir::Shape& operand = read.reader->operand(read.input)->shape();
+  return operand.is_array() && operand.dtype() == shape.dtype() &&
+         operand.element_count() == shape.element_count();
+}
+
+// Of these reads of a value of `shape`, in order of ops: the instructions all of whose reads can be
+// of what the codec stores, sorted.
+std::vector<const Instruction*> direct_readers(std::span<const Read> reads, const ir::Shape& shape,
+                                               const CodecForm& form, const CostModel& cost_model) {
   std::vector<const Instruction*> direct;
   for (std::size_t i = 0; i < reads.size();) {
     const Instruction* const reader = reads[i].reader;
     bool all = form.codec.kind != CodecKind::compare_mask ||
                std::find(form.readers.begin(), form.readers.end(), reader) != form.readers.end();
     for (; i < reads.size() && reads[i].reader == reader; ++i) {
-      all = all && cost_model.reads_encoded(*reader, {reads[i].input, form.codec});
+      all = all && is_alike(reads[i], shape) &&
+            cost_model.reads_encoded(*reader, {reads[i].input, form.codec});
     }
     if (all) direct.push_back(reader);
   }
@@ -282,7 +291,8 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
     for (std::size_t i = first; i < forms.size(); ++i) {
       std::sort(forms[i].readers.begin(), forms[i].readers.end());
       forms[i].by_producer = cost_model.writes_encoded(*value.source, {value.leaf, forms[i].codec});
-      forms[i].direct = direct_readers(reads[static_cast<std::size_t>(v)], forms[i], cost_model);
+      forms[i].direct =
+          direct_readers(reads[static_cast<std::size_t>(v)], shape, forms[i], cost_model);
     }
     std::stable_sort(forms.begin() + static_cast<std::ptrdiff_t>(first), forms.end(),
                      [](const CodecForm& a, const CodecForm& b) { return a.bytes < b.bytes; });

@@ -45,7 +45,7 @@ ENTRY e { x = f32[1024] parameter(0)
 const char* const kSelect = "f32[1024] select(m, d, x)";
 const char* const kAnd = "f32[1024] convert(m)";
 
-// What compresses the mask before its last read.
+// What compresses `m` before its last read.
 std::vector<Choice> compress_mask(const Problem& problem, std::span<const Form> forms) {
   for (const Form& form : forms) {
     const Value& value = problem.values[static_cast<std::size_t>(form.value)];
@@ -75,6 +75,36 @@ TEST(FusedDecode, ReadsTheStoredFormWhereTheReaderCan) {
   const auto converted = plan_with_choices(*other, DirectCosts(), {}, compress_mask);
   ASSERT_TRUE(converted.ok());
   EXPECT_EQ(converted->counts.decode, 1);
+}
+
+// A view of the same elements is the same code, one of another dtype is not.
+TEST(FusedDecode, ReadsTheStoredFormThroughReshapesOnly) {
+  class Any : public RooflineCostModel {
+   public:
+    bool reads_encoded(const ir::Instruction& instruction, const EncodedInput&) const override {
+      return instruction.opcode() == ir::Opcode::negate;
+    }
+  };
+  for (const bool same : {true, false}) {
+    auto module = ir::parse_module(
+        std::string(R"(HloModule m, is_scheduled=true
+ENTRY e { x = bf16[1024] parameter(0)
+  m = f32[1024] convert(x)
+  a = f32[1024] exponential(m)
+  b = f32[1024] tanh(a)
+  )") +
+            (same ? "v = f32[32,32] reshape(m)\n  n = f32[32,32] negate(v)"
+                  : "v = s32[1024] bitcast(m)\n  n = s32[1024] negate(v)") +
+            "\n  ROOT t = (" + (same ? "f32[32,32]" : "s32[1024]") + ", f32[1024]) tuple(n, b) }",
+        "test");
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    const auto plan = plan_with_choices(**module, Any(), {}, compress_mask);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    EXPECT_EQ(plan->counts.encode, 1);
+    EXPECT_EQ(plan->counts.fused_decode, same ? 1 : 0);
+    EXPECT_EQ(plan->counts.decode, same ? 0 : 1);
+    EXPECT_TRUE(check_plan(**module, *plan).ok()) << check_plan(**module, *plan).to_string();
+  }
 }
 
 TEST(FusedDecode, IsProvedByTheChecker) {
