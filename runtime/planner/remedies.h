@@ -18,8 +18,9 @@ namespace plimsoll::planner {
 // Where the bytes of a value may be while nobody reads it.
 enum class RemedyKind : std::uint8_t { compress, swap_host, swap_disk };
 
-// One copy of a value that comes back: the decoding runs right before op `ready`, or not at all
-// where all reads until the next return are of those that can read what is stored; a swap_in is
+// One copy of a value that comes back: the decoding runs right before the first read from `ready`
+// on that can't be of what is stored, or not at all where there is none until the next return; a
+// swap_in is
 // started right before op `start` and waited for right before op `ready`. `ready` reads the value.
 struct Return {
   OpId start = 0, ready = 0;

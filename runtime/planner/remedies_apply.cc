@@ -20,6 +20,7 @@ enum class Part : std::uint8_t {
   wait_left,
   swap_in,
   wait_in,
+  read_stored,
   decode
 };
 
@@ -134,7 +135,11 @@ class Applier {
           items_.push_back({c.returns[k].start, Part::swap_in, id, number});
           items_.push_back({c.returns[k].ready, Part::wait_in, id, number});
         } else {
-          items_.push_back({c.returns[k].ready, Part::decode, id, number});
+          const OpId decode = decoded_before(c, number);
+          if (decode > c.returns[k].ready) {
+            items_.push_back({c.returns[k].ready, Part::read_stored, id, number});
+          }
+          if (decode < kNever) items_.push_back({decode, Part::decode, id, number});
         }
       }
     }
@@ -196,7 +201,7 @@ class Applier {
     const Choice& choice = choices_[at(number)];
     if (base_.uses[v].front() < choice.returns.front().ready) return false;
     for (std::size_t k = 0; k < choice.returns.size(); ++k) {
-      if (!is_read_directly(choice, static_cast<std::int32_t>(k))) return false;
+      if (decoded_before(choice, static_cast<std::int32_t>(k)) < kNever) return false;
     }
     return true;
   }
@@ -242,17 +247,17 @@ class Applier {
     close();
   }
 
-  // Whether nothing but what can read the stored form reads the value from return `number` on until
-  // the next.
-  bool is_read_directly(const Choice& choice, std::int32_t number) const {
-    if (choice.direct.empty() || (views_.size() > 0 && !views_[choice.value].empty())) return false;
+  // The first read of return `number` that needs more than what is stored; kNever where none does.
+  OpId decoded_before(const Choice& choice, std::int32_t number) const {
+    const OpId ready = choice.returns[at(number)].ready;
+    if (choice.direct.empty() || (views_.size() > 0 && !views_[choice.value].empty())) return ready;
     const auto next = at(number) + 1;
     const OpId end = next < choice.returns.size() ? choice.returns[next].ready : kNever;
     for (const OpId use : base_.uses[choice.value]) {
-      if (use < choice.returns[at(number)].ready || use >= end) continue;
-      if (!reads_directly(base_.ops[at(use)], choice.direct)) return false;
+      if (use < ready || use >= end) continue;
+      if (!reads_directly(base_.ops[at(use)], choice.direct)) return use;
     }
-    return true;
+    return kNever;
   }
 
   // The views of a value that were made before it came back as `copy` come back with it.
@@ -287,12 +292,11 @@ class Applier {
         add_op(c, StepKind::encode, c.out_seconds, base_.ops[at(value.producer)].recomputable,
                {c.value}, stored);
         break;
+      case Part::read_stored:
+        current_[at(c.value)] = stored;
+        as_stored_[at(c.value)] = &c.codec;
+        break;
       case Part::decode: {
-        if (is_read_directly(c, item.number)) {
-          current_[at(c.value)] = stored;
-          as_stored_[at(c.value)] = &c.codec;
-          break;
-        }
         as_stored_[at(c.value)] = nullptr;
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);
         add_op(c, StepKind::decode, c.in_seconds, true, {stored}, copy);

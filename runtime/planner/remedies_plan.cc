@@ -16,7 +16,8 @@ namespace {
 bool same_choices(const std::vector<Choice>& a, const std::vector<Choice>& b) {
   const auto same = [](const Choice& x, const Choice& y) {
     return x.value == y.value && x.kind == y.kind && x.codec == y.codec && x.leave == y.leave &&
-           x.left == y.left &&
+           x.left == y.left && x.by_producer == y.by_producer &&
+           x.direct.empty() == y.direct.empty() &&
            std::equal(x.returns.begin(), x.returns.end(), y.returns.begin(), y.returns.end(),
                       [](const Return& p, const Return& q) {
                         return p.start == q.start && p.ready == q.ready;
@@ -41,14 +42,23 @@ class RemedyPlanner {
       lossy_ = lossy_ || (form.kind == RemedyKind::compress && !form.codec.lossless());
       host_ = host_ || form.kind == RemedyKind::swap_host;
       disk_ = disk_ || form.kind == RemedyKind::swap_disk;
+      inside_ = inside_ || form.by_producer || !form.direct.empty();
       const Hint hint = problem.values[static_cast<std::size_t>(form.value)].hint;
       hinted_ = hinted_ || hint == Hint::compress || hint == Hint::swap;
     }
     small_ = problem.op_count() <= 3'000;
   }
 
-  // All subsets of what there is, each by itself: the largest first, as it is likely the best.
+  // Coding inside kernels takes less, but may lead to choices that leave more behind.
   std::optional<RemedyPlan> run() {
+    try_subsets(true);
+    if (!best_ && inside_) try_subsets(false);
+    return std::move(best_);
+  }
+
+ private:
+  // All subsets of what there is, each by itself: the largest first, as it is likely the best.
+  void try_subsets(bool inside) {
     const bool compress = lossless_ || lossy_;
     for (int tiers = 3; tiers >= 0; --tiers) {
       const bool host = (tiers & 1) != 0, disk = (tiers & 2) != 0;
@@ -61,14 +71,13 @@ class RemedyPlanner {
         style.disk = disk;
         style.compress = codecs > 0;
         style.lossy = codecs > 1;
+        style.inside = inside;
         try_mask(style);
-        if (is_free() || ((!small_ || hinted_) && best_)) return std::move(best_);
+        if (is_free() || ((!small_ || hinted_) && best_)) return;
       }
     }
-    return std::move(best_);
   }
 
- private:
   bool is_free() const { return best_ && best_->seconds <= base_seconds_; }
 
   void try_mask(SelectionStyle style) {
@@ -246,6 +255,7 @@ class RemedyPlanner {
   const std::int64_t limit_;
   const double base_seconds_;
   const Recomputer& recompute_;
+  bool inside_ = false;  // something can be coded inside kernels
   bool lossless_ = false, lossy_ = false, host_ = false, disk_ = false, small_ = true;
   bool hinted_ = false;  // what is asked for is done where more would be possible
   std::vector<Tried> tried_;

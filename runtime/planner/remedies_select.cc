@@ -147,6 +147,26 @@ class Selection {
     const Form* form = nullptr;
     OpId last = -1;  // until this op has run
   };
+  Choice choose(const Form& form, OpId ready) const {
+    Choice choice = choose_form(problem_, form, ready);
+    if (!style_.inside) {
+      choice.direct = {};
+      choice.by_producer = false;
+    }
+    return choice;
+  }
+
+  // Whether a read between the gap's end and the value's next gap needs the value itself.
+  bool is_decoded_after(const Gap& gap, const Form& form) const {
+    const Gap* const next = &gap + 1;
+    const bool more = next < of_.gaps_.data() + of_.gaps_.size() && next->value == gap.value;
+    const OpId end = more ? next->ready : kNever;
+    const auto uses = problem_.uses[gap.value];
+    return std::any_of(uses.begin(), uses.end(), [&](OpId use) {
+      return use > gap.ready && use < end && !reads_directly(problem_.ops[at(use)], form.direct);
+    });
+  }
+
   Way cheapest(const Gap& gap, bool swaps) const {
     Way best;
     const Value& v = value(gap.value);
@@ -159,9 +179,10 @@ class Selection {
     for (const Form& form : forms(gap.value)) {
       if (!allowed(form) || gap.ready < form.first_return) continue;
       if (form.kind != RemedyKind::compress && !swaps) continue;
-      const bool direct = reads_directly(problem_.ops[at(gap.ready)], form.direct);
-      const double out = form.by_producer ? 0 : form.out_seconds;
-      Way way{out + (direct ? 0 : form.in_seconds), v.bytes, &form, direct ? gap.ready : gap.last};
+      const bool direct = style_.inside && reads_directly(problem_.ops[at(gap.ready)], form.direct);
+      const bool decodes = !direct || is_decoded_after(gap, form);
+      const double out = style_.inside && form.by_producer ? 0 : form.out_seconds;
+      Way way{out + (decodes ? form.in_seconds : 0), v.bytes, &form, direct ? gap.ready : gap.last};
       if (form.kind == RemedyKind::compress) way.bytes -= form.bytes;
       if (is_hinted(v, form.kind)) way.seconds *= kHinted;
       if (way.bytes <= 0) continue;
@@ -251,7 +272,7 @@ class Selection {
         const Gap& gap = of_.gaps_[at(g)];
         if (gap.ready < form->first_return || worth(gap.first, gap.last, freed) <= 0) continue;
         if (choice.returns.empty()) {
-          choice = choose_form(problem_, *form, gap.ready);
+          choice = choose(*form, gap.ready);
         } else {
           choice.returns.push_back({gap.ready, gap.ready});
         }
@@ -403,7 +424,7 @@ class Selection {
     divide(false, ways, stretch_of, kept);
     for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
       if (has_choice[at(v)]) continue;
-      // The form that most of the given-up gaps want; gaps that want another are left alone.
+      // The form that the first of the given-up gaps wants, for all of them where it may be.
       const Form* form = nullptr;
       Choice choice;
       for (std::int32_t g = of_.first_gap_[at(v)]; g < of_.first_gap_[at(v) + 1]; ++g) {
@@ -412,8 +433,8 @@ class Selection {
         const Gap& gap = of_.gaps_[at(g)];
         if (form == nullptr) {
           form = way.form;
-          choice = choose_form(problem_, *form, gap.ready);
-        } else if (way.form == form) {
+          choice = choose(*form, gap.ready);
+        } else if (gap.ready >= form->first_return) {
           choice.returns.push_back({gap.ready, gap.ready});
         }
       }

@@ -13,6 +13,7 @@ namespace plimsoll::planner {
 // What one selection may use, and how it sees the alternatives.
 struct SelectionStyle {
   bool recompute = true, compress = true, lossy = false, host = false, disk = false;
+  bool inside = true;  // values are encoded and decoded inside kernels where these can
   // Recomputing is taken to cost so many times what its own closure takes.
   double recompute_factor = 1;
   // Transfers may take so many times the time of the compute steps they are to hide behind.
