@@ -7,6 +7,7 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/planner/remedies.h"
 #include "tools/plan_view.h"
+#include "runtime/planner/module_planner.h"
 
 namespace plimsoll::tools {
 namespace {

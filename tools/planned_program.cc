@@ -13,6 +13,7 @@
 #include "runtime/planner/codec.h"
 #include "runtime/planner/cost_model.h"
 #include "runtime/planner/lossy_uses.h"
+#include "runtime/planner/residency.h"
 
 namespace plimsoll::tools {
 

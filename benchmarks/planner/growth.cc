@@ -9,6 +9,8 @@
 #include "benchmarks/planner/planner_benchmark.h"
 #include "runtime/planner/cost_model.h"
 #include "runtime/planner/planner.h"
+#include "runtime/planner/residency.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll::planner_benchmark {
 namespace {

@@ -13,6 +13,8 @@
 #include "runtime/executor/transfers.h"
 #include "runtime/planner/arena_parts.h"
 #include "runtime/planner/cache_misses.h"
+#include "runtime/planner/residency.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll::executor {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/arrange.h"
+
 #include <algorithm>
 #include <tuple>
 

@@ -8,6 +8,8 @@
 #include "runtime/planner/bound_pricing.h"
 #include "runtime/planner/prices.h"
 #include "runtime/planner/remedies.h"
+#include "runtime/planner/arrange.h"
+#include "runtime/planner/remedies_find.h"
 
 namespace plimsoll::planner {
 namespace {

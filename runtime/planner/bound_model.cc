@@ -5,6 +5,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "runtime/planner/remedies_find.h"
+
 namespace plimsoll::planner {
 namespace {
 

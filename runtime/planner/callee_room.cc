@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/planner/arrange.h"
+
 namespace plimsoll::planner {
 namespace {
 

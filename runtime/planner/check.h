@@ -7,6 +7,11 @@
 
 namespace plimsoll::planner {
 
+// Proves a plan by itself: every step's inputs hold the value they should, no two live buffers
+// overlap, sizes, results and the peak are what the summary says. INTERNAL with the step on a
+// violation.
+Status check_plan(const ir::Module& module, const Plan& plan);
+
 // What check_plan finds, and how many plans it went through for that: the entry's, and each
 // callee's once, however many steps share it.
 struct PlanProof {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/extract.h"
+
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>

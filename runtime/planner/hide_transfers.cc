@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/hide_transfers.h"
+
 #include <algorithm>
 #include <array>
 #include <limits>
 
 #include "runtime/planner/remedies.h"
 #include "runtime/planner/timeline.h"
+#include "runtime/planner/remedies_apply.h"
 
 namespace plimsoll::planner {
 namespace {

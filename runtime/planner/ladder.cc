@@ -13,6 +13,10 @@
 #include "runtime/planner/order.h"
 #include "runtime/planner/remedies_plan.h"
 #include "runtime/planner/timeline.h"
+#include "runtime/planner/order_trials.h"
+#include "runtime/planner/arrange.h"
+#include "runtime/planner/remedies_find.h"
+#include "runtime/planner/remedies_apply.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -13,6 +13,8 @@
 #include "runtime/planner/remat.h"
 #include "runtime/planner/remedies_plan.h"
 #include "runtime/planner/search.h"
+#include "runtime/planner/order_trials.h"
+#include "runtime/planner/remedies_find.h"
 
 namespace plimsoll::planner {
 

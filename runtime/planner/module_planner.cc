@@ -9,6 +9,8 @@
 #include "runtime/planner/codec_choice.h"
 #include "runtime/planner/table_costs.h"
 #include "runtime/planner/trip_count.h"
+#include "runtime/planner/residency.h"
+#include "runtime/planner/extract.h"
 
 namespace plimsoll::planner {
 namespace {

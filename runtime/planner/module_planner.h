@@ -28,7 +28,6 @@ class ModulePlanner {
   // RESOURCE_EXHAUSTED with the floor and what pins it when no plan fits.
   Result<Plan> plan(std::int64_t limit_bytes);
   Floor floor();
-  // remedies.h
   Result<Plan> plan_with(const Chooser& choose) { return ladder_->plan_with(choose); }
 
  private:
@@ -60,5 +59,11 @@ class ModulePlanner {
   std::map<std::pair<const ir::Computation*, Role>, std::vector<std::shared_ptr<const Plan>>>
       callee_plans_;
 };
+
+// A plan of the entry computation that takes just the choices that `choose` makes for its problem
+// and recomputes nothing, whatever the limit: for tests of what runs plans. INVALID_ARGUMENT as
+// apply_choices.
+Result<Plan> plan_with_choices(const ir::Module& module, const CostModel& cost_model,
+                               const PlanOptions& options, const Chooser& choose);
 
 }  // namespace plimsoll::planner

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
+#include "runtime/planner/order_graph.h"
 #include "runtime/planner/problem.h"
 
 namespace plimsoll::planner {
@@ -14,18 +14,12 @@ namespace plimsoll::planner {
 // lowered (order_search.h). Only the textual one when `fixed`.
 std::vector<std::vector<OpId>> candidate_orders(const Graph& graph, bool fixed);
 
-// Of the candidates with about the lowest peak the one that takes the least time when memory is
-// short, by quick trials; in large graphs, the lowest peak. Arranged.
-Problem arrange_best(const Graph& graph, bool fixed);
-
-// Arranged orders that by quick trials are clearly faster than `best`, whose arena peaks at
-// `arena_peak`, and than those before them when memory is short, or work where those don't:
-// gradients added up as they come, say, where waiting with that lowers the peak. Few, often none.
-std::vector<Problem> arrange_others(const Graph& graph, const Problem& best,
-                                    std::int64_t arena_peak);
-
-// What a problem takes under `arena_limit` by one or two quick walks; nothing where they don't get
-// there.
-std::optional<double> trial_seconds(const Problem& problem, std::int64_t arena_limit);
+// The textual order, and what becomes of it when ops that free bytes run as soon, and those that
+// take bytes as late as they can.
+std::vector<std::vector<OpId>> orders_as_written(const OrderGraph& graph);
+// These, and what the list schedulers give.
+std::vector<std::vector<OpId>> listed_orders(const OrderGraph& graph);
+// How many positions lower_peak() may look at.
+std::int64_t search_effort(const OrderGraph& graph);
 
 }  // namespace plimsoll::planner

@@ -81,10 +81,6 @@ enum class ParameterResidency : std::uint8_t {
          // use
 };
 
-// Per leaf of the entry's parameters: donated where input_output_alias or buffer_donor names it,
-// else resident.
-std::vector<ParameterResidency> default_residency(const ir::Module& module);
-
 struct PlanOptions {
   std::int64_t limit_bytes = kUnlimited;
   Policy policy = Policy::default_;
@@ -117,10 +113,5 @@ struct Floor {
 };
 Result<Floor> find_floor(const ir::Module& module, const CostModel& cost_model,
                          const PlanOptions& options);
-
-// Proves a plan by itself: every step's inputs hold the value they should, no two live buffers
-// overlap, sizes, results and the peak are what the summary says. INTERNAL with the step on a
-// violation.
-Status check_plan(const ir::Module& module, const Plan& plan);
 
 }  // namespace plimsoll::planner

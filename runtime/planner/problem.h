@@ -117,11 +117,6 @@ struct Graph {
   std::vector<CodecForm> codecs;               // by value, fewest bytes first (find_codecs)
 };
 
-// `residency` has one entry per parameter leaf. Control-flow ops get their row of `variants` from
-// the caller afterwards.
-Graph extract(const ir::Computation& computation, Role role,
-              std::span<const ParameterResidency> residency, const CostModel& cost_model);
-
 // The stacks that a loop of a problem has on other tiers, slice by slice.
 struct SlicedLoop {
   std::vector<SlicedState> states;  // windows not yet placed
@@ -168,10 +163,6 @@ struct Problem {
 // Of a copy or an upload.
 double copy_seconds(std::int64_t bytes);
 
-// Books variant `choice` of the control-flow op `op`: its arena becomes the workspace, its time is
-// added.
-void choose_variant(Problem& problem, OpId op, int choice);
-
 // Problem::uses of these reads.
 Rows find_uses(const Rows& reads, std::size_t value_count);
 // Problem::deadline by the rest of the problem.
@@ -180,9 +171,5 @@ std::vector<OpId> find_deadlines(const Problem& problem);
 // The problem with its ops in another order, which must respect what they read: `order[k]` is the
 // op that comes k-th.
 Problem reordered(const Problem& problem, std::span<const OpId> order);
-
-// `order` is a permutation of the graph's ops that respects values and `after`. `movable`: updates
-// of donated parameters may be moved behind the parameter's last reader.
-Problem arrange(const Graph& graph, std::span<const OpId> order, bool movable);
 
 }  // namespace plimsoll::planner

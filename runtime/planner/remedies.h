@@ -57,49 +57,12 @@ struct Form {
   bool by_producer = false;  // compress: what makes it can encode it
 };
 
-// Whether the op can read a value as a form stores it.
-bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct);
-
-// What the value takes at least where the op reads or makes it, in one of these forms (all of the
-// problem's).
-std::int64_t least_bytes_at(const Problem& problem, std::span<const Form> forms, OpId op,
-                            ValueId value);
-
-// Everything that may be done with the problem's values under these options, `keep` hints, the
-// smallest size, tiers and remedies respected; by value. The graph's codecs must be there.
-std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options);
-
-// The choice that uses `form` in the gap before the read `ready`, transfers waited for where they
-// are started, returning there alone.
-Choice choose_form(const Problem& problem, const Form& form, OpId ready);
-
-// The problem in which these choices are taken: encode, decode and swap ops stand among the others,
-// copies that come back are values of their own, so that every value has one producer and whatever
-// schedules or recomputes needs to know nothing of remedies. One choice per value at most.
-// INVALID_ARGUMENT when a choice is not possible: its value is not made in the arena, must survive
-// to the end, is held by an asynchronous op, or the choice's ops stand in no possible order.
-// `origin`, when given, receives per value of the result the value of `problem` that it is or
-// holds.
-Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices,
-                              std::vector<ValueId>* origin = nullptr);
-
 // Finds schedules by recomputation: of a problem, under an arena limit.
 using Recomputer =
     std::function<std::optional<Schedule>(const Problem& problem, std::int64_t arena_limit)>;
 
-// True when no value is made again while a swap_out reads its bytes, and every swap_in of the
-// schedule has its swap_wait: the schedules that emit_plan takes.
-bool keeps_transfers(const Problem& problem, std::span<const OpId> schedule);
-
-// E.g. "compress x by compare-mask(gt, 0)": for people.
-std::string to_string(const Problem& problem, const Choice& choice);
-
-// A plan of the entry computation that takes just the choices that `choose` makes for its problem
-// and recomputes nothing, whatever the limit: for tests of what runs plans. INVALID_ARGUMENT as
-// apply_choices.
+// Picks the choices of a plan, for tests of what runs plans.
 using Chooser =
     std::function<std::vector<Choice>(const Problem& problem, std::span<const Form> forms)>;
-Result<Plan> plan_with_choices(const ir::Module& module, const CostModel& cost_model,
-                               const PlanOptions& options, const Chooser& choose);
 
 }  // namespace plimsoll::planner

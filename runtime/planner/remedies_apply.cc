@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/remedies_apply.h"
+
 #include <algorithm>
 #include <numeric>
 #include <tuple>
@@ -6,6 +8,7 @@
 
 #include "runtime/planner/remedies.h"
 #include "runtime/planner/timeline.h"
+#include "runtime/planner/remedies_find.h"
 
 namespace plimsoll::planner {
 namespace {

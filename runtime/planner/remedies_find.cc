@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/remedies_find.h"
+
 #include <algorithm>
 
 #include "runtime/planner/remedies.h"

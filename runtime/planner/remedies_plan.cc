@@ -9,6 +9,8 @@
 #include "runtime/planner/remedies_select.h"
 #include "runtime/planner/swap_by_price.h"
 #include "runtime/planner/timeline.h"
+#include "runtime/planner/hide_transfers.h"
+#include "runtime/planner/remedies_apply.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -8,6 +8,7 @@
 #include "runtime/planner/engine_slots.h"
 #include "runtime/planner/prices.h"
 #include "runtime/planner/timeline.h"
+#include "runtime/planner/remedies_find.h"
 
 namespace plimsoll::planner {
 namespace {

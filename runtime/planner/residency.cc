@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vector>
-
-#include "runtime/planner/planner.h"
+#include "runtime/planner/residency.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/planner/timeline.h"
+#include "runtime/planner/arrange.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "runtime/planner/timeline.h"
+#include "runtime/planner/hide_transfers.h"
+#include "runtime/planner/remedies_apply.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -37,8 +37,4 @@ Timeline simulate(const Problem& problem, std::span<const OpId> schedule);
 // the schedule's, and its stalls.
 double predicted_seconds(const Problem& problem, std::span<const OpId> schedule);
 
-// Starts swap_ins earlier and waits for swap_outs later where a wait lasts and the bytes fit under
-// `arena_limit`. The schedule must itself fit, and never gets slower.
-void hide_transfers(const Problem& problem, Schedule& schedule, std::int64_t arena_limit);
-
 }  // namespace plimsoll::planner

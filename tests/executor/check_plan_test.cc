@@ -12,6 +12,7 @@
 #include "runtime/planner/cost_model.h"
 #include "tests/cases/programs.h"
 #include "tests/executor/plan_rewriter.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll {
 namespace {

@@ -9,6 +9,7 @@
 #include "runtime/ir/text.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"
+#include "runtime/planner/residency.h"
 
 namespace plimsoll::executor {
 namespace {

@@ -12,6 +12,7 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/resolved_plan.h"
 #include "tests/executor/launch_check.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll::testing {
 namespace {

@@ -11,6 +11,7 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text.h"
 #include "tests/executor/test_compiler.h"
+#include "runtime/planner/residency.h"
 
 namespace plimsoll::executor {
 namespace {

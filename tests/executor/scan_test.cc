@@ -18,6 +18,7 @@
 #include "tests/cases/random_module.h"
 #include "tests/executor/limit_check.h"
 #include "tests/executor/test_compiler.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll {
 namespace {

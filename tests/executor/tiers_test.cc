@@ -17,6 +17,8 @@
 #include "tests/cases/random_module.h"
 #include "tests/executor/plan_rewriter.h"
 #include "tests/executor/test_compiler.h"
+#include "runtime/planner/residency.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll {
 namespace {

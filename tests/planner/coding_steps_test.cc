@@ -13,6 +13,10 @@
 #include "runtime/planner/evaluate.h"
 #include "runtime/planner/remedies.h"
 #include "tests/planner/bound_problems.h"
+#include "runtime/planner/check.h"
+#include "runtime/planner/remedies_find.h"
+#include "runtime/planner/remedies_apply.h"
+#include "runtime/planner/module_planner.h"
 
 namespace plimsoll::planner {
 namespace {

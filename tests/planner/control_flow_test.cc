@@ -12,6 +12,12 @@
 #include "runtime/planner/remedies.h"
 #include "runtime/planner/trip_count.h"
 #include "runtime/planner/views.h"
+#include "runtime/planner/residency.h"
+#include "runtime/planner/check.h"
+#include "runtime/planner/extract.h"
+#include "runtime/planner/arrange.h"
+#include "runtime/planner/remedies_find.h"
+#include "runtime/planner/module_planner.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -13,6 +13,7 @@
 #include "runtime/planner/cost_model.h"
 #include "runtime/planner/options.h"
 #include "runtime/planner/planner.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {

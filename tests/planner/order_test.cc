@@ -14,6 +14,10 @@
 #include "runtime/planner/order_search.h"
 #include "tests/cases/random_module.h"
 #include "tests/planner/graphs.h"
+#include "runtime/planner/residency.h"
+#include "runtime/planner/check.h"
+#include "runtime/planner/extract.h"
+#include "runtime/planner/arrange.h"
 
 namespace plimsoll::planner {
 namespace {

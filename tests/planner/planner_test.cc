@@ -8,6 +8,7 @@
 
 #include "runtime/ir/text.h"
 #include "runtime/planner/cost_model.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {

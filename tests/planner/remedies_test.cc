@@ -15,6 +15,8 @@
 #include "runtime/planner/module_planner.h"
 #include "runtime/planner/planner.h"
 #include "tests/planner/graphs.h"
+#include "runtime/planner/check.h"
+#include "runtime/planner/remedies_find.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -17,6 +17,7 @@
 #include "runtime/planner/problem.h"
 #include "runtime/planner/timeline.h"
 #include "tests/cases/gru_step.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {

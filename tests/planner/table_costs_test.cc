@@ -7,6 +7,7 @@
 
 #include "runtime/planner/module_planner.h"
 #include "tests/planner/graphs.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {

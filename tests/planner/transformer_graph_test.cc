@@ -8,6 +8,7 @@
 #include "runtime/planner/cost_model.h"
 #include "runtime/planner/planner.h"
 #include "tests/cases/compare.h"
+#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {
