@@ -19,8 +19,8 @@
 #include "benchmarks/arguments.h"
 #include "benchmarks/exact/instances.h"
 #include "benchmarks/exact/integer_program.h"
-#include "runtime/planner/bound.h"
-#include "runtime/planner/search.h"
+#include "runtime/planner/bound/bound.h"
+#include "runtime/planner/remat/search.h"
 
 namespace {
 

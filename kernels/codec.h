@@ -5,8 +5,8 @@
 
 #include "runtime/base/status.h"
 #include "runtime/device/kernel.h"
+#include "runtime/ir/codec/codec.h"
 #include "runtime/ir/shape.h"
-#include "runtime/planner/codec.h"
 
 namespace plimsoll::kernels {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "benchmarks/recorded/pack_csv.h"
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/file.h"
-#include "runtime/planner/pack.h"
-#include "runtime/planner/pack_csv.h"
+#include "runtime/planner/pack/pack.h"
 #include "tools/command.h"
 #include "tools/program_file.h"
 

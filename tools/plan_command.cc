@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/recorded/recorded_step.h"
 #include "runtime/base/log.h"
-#include "runtime/planner/recorded_step.h"
 #include "tools/plan_explain.h"
 #include "tools/plan_frontier.h"
 #include "tools/plan_report.h"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "runtime/base/byte_size.h"
-#include "runtime/planner/remedies.h"
+#include "runtime/planner/ladder/module_planner.h"
+#include "runtime/planner/remedies/remedies.h"
 #include "tools/plan_view.h"
-#include "runtime/planner/module_planner.h"
 
 namespace plimsoll::tools {
 namespace {

@@ -8,11 +8,11 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/calibration.h"
+#include "runtime/ir/codec/codec.h"
 #include "runtime/passes/passes.h"
-#include "runtime/planner/arena_parts.h"
-#include "runtime/planner/codec.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/lossy_uses.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/ladder/arena_parts.h"
+#include "runtime/planner/ladder/lossy_uses.h"
 #include "runtime/planner/residency.h"
 
 namespace plimsoll::tools {

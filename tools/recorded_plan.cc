@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "benchmarks/recorded/joint_pack_recorded.h"
+#include "benchmarks/recorded/recorded_plan.h"
+#include "benchmarks/recorded/recorded_swap.h"
 #include "runtime/base/byte_size.h"
-#include "runtime/planner/joint_pack_recorded.h"
-#include "runtime/planner/recorded_plan.h"
-#include "runtime/planner/recorded_swap.h"
 
 namespace plimsoll::tools {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/planner/problem.h"
+#include "runtime/planner/problem/problem.h"
 
 namespace plimsoll::exact {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/planner/problem.h"
+#include "runtime/planner/problem/problem.h"
 
 namespace plimsoll::exact {
 

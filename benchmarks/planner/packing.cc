@@ -7,8 +7,8 @@
 
 #include "benchmarks/planner/planner_benchmark.h"
 #include "benchmarks/planner/reference.h"
-#include "runtime/planner/pack.h"
-#include "runtime/planner/pack_csv.h"
+#include "benchmarks/recorded/pack_csv.h"
+#include "runtime/planner/pack/pack.h"
 
 namespace plimsoll::planner_benchmark {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "benchmarks/planner/planner_benchmark.h"
 #include "benchmarks/planner/reference.h"
+#include "benchmarks/recorded/joint_pack_recorded.h"
+#include "benchmarks/recorded/recorded_plan.h"
+#include "benchmarks/recorded/recorded_swap.h"
 #include "benchmarks/replayer/replay.h"
-#include "runtime/planner/joint_pack_recorded.h"
-#include "runtime/planner/recorded_plan.h"
-#include "runtime/planner/recorded_swap.h"
 
 namespace plimsoll::planner_benchmark {
 namespace {

@@ -3,10 +3,10 @@
 
 #include "benchmarks/graphs/transformer_graph.h"
 #include "benchmarks/planner/planner_benchmark.h"
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"
 #include "runtime/planner/residency.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll::planner_benchmark {
 namespace {

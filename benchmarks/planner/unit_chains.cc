@@ -3,8 +3,8 @@
 
 #include "benchmarks/planner/planner_benchmark.h"
 #include "benchmarks/planner/reference.h"
+#include "benchmarks/recorded/recorded_plan.h"
 #include "benchmarks/replayer/replay.h"
-#include "runtime/planner/recorded_plan.h"
 
 namespace plimsoll::planner_benchmark {
 namespace {

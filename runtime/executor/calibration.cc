@@ -11,7 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/sha256.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/planner/calibration.h"
+#include "runtime/planner/cost/calibration.h"
 
 namespace plimsoll::executor {
 std::string machine_name() {

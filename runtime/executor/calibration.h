@@ -6,7 +6,7 @@
 #include "jit/jit.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/tiers.h"
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/cost/cost_model.h"
 
 namespace plimsoll::executor {
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
-#include "runtime/planner/codec.h"
 
 namespace plimsoll::executor {
 

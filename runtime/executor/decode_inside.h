@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
-#include "runtime/planner/codec.h"
 
 namespace plimsoll::executor {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
-#include "runtime/planner/codec.h"
 
 namespace plimsoll::executor {
 

@@ -11,10 +11,10 @@
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
-#include "runtime/planner/arena_parts.h"
-#include "runtime/planner/cache_misses.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cache_misses.h"
+#include "runtime/planner/ladder/arena_parts.h"
 #include "runtime/planner/residency.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll::executor {
 

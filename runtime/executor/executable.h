@@ -19,8 +19,8 @@
 #include "runtime/memory/admission.h"
 #include "runtime/memory/budget.h"
 #include "runtime/passes/passes.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/measured_costs.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/cost/measured_costs.h"
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
 

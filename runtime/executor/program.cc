@@ -11,7 +11,7 @@
 #include "runtime/executor/encode_inside.h"
 #include "runtime/executor/executable.h"
 #include "runtime/passes/passes.h"
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/cost/cost_model.h"
 
 namespace plimsoll::executor {
 namespace {

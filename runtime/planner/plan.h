@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "runtime/base/alignment.h"
+#include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
-#include "runtime/planner/codec.h"
 
 namespace plimsoll::planner {
 

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "runtime/base/status.h"
-#include "runtime/planner/module_planner.h"
+#include "runtime/planner/ladder/module_planner.h"
 #include "runtime/planner/planner.h"
 
 namespace plimsoll::planner {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/planner.h"
 
-#include "runtime/planner/module_planner.h"
+#include "runtime/planner/ladder/module_planner.h"
 
 namespace plimsoll::planner {
 

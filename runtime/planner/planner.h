@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/ir/codec/codec.h"
 #include "runtime/ir/hint.h"
 #include "runtime/ir/module.h"
-#include "runtime/planner/codec.h"
 #include "runtime/planner/plan.h"
 
 namespace plimsoll::planner {

@@ -5,8 +5,8 @@
 
 #include "kernels/codec.h"
 #include "runtime/base/alignment.h"
-#include "runtime/planner/codec_choice.h"
-#include "runtime/planner/value_facts.h"
+#include "runtime/planner/facts/codec_choice.h"
+#include "runtime/planner/facts/value_ranges.h"
 
 namespace plimsoll::trace {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/executor/executable.h"
+#include "runtime/ir/codec/codec.h"
 #include "runtime/ir/shape.h"
-#include "runtime/planner/codec.h"
 
 namespace plimsoll::trace {
 

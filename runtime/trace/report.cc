@@ -2,8 +2,8 @@
 #include <charconv>
 #include <string>
 
-#include "runtime/planner/arena_parts.h"
-#include "runtime/planner/lossy_uses.h"
+#include "runtime/planner/ladder/arena_parts.h"
+#include "runtime/planner/ladder/lossy_uses.h"
 #include "runtime/trace/context.h"
 
 namespace plimsoll::trace {

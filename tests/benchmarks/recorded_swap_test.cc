@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/recorded_swap.h"
+#include "benchmarks/recorded/recorded_swap.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "runtime/planner/calibration.h"
+#include "runtime/planner/cost/calibration.h"
 
 namespace plimsoll::executor {
 namespace {

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
 #include "tests/cases/programs.h"
 #include "tests/executor/plan_rewriter.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll {
 namespace {

@@ -14,7 +14,7 @@
 #include "runtime/executor/encode_inside.h"
 #include "runtime/ir/text.h"
 #include "runtime/passes/passes.h"
-#include "runtime/planner/codec_choice.h"
+#include "runtime/planner/facts/codec_choice.h"
 #include "tests/cases/random_module.h"
 #include "tests/jit/jit_harness.h"
 

@@ -11,8 +11,8 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/resolved_plan.h"
+#include "runtime/planner/check/check.h"
 #include "tests/executor/launch_check.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/alignment.h"
-#include "runtime/planner/check_codecs.h"
+#include "runtime/planner/check/check_codecs.h"
 
 namespace plimsoll::testing {
 namespace {

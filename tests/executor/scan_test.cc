@@ -13,12 +13,12 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text.h"
+#include "runtime/planner/check/check.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/gru_step.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/limit_check.h"
 #include "tests/executor/test_compiler.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll {
 namespace {

@@ -11,14 +11,14 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text.h"
-#include "runtime/planner/value_facts.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/facts/value_ranges.h"
+#include "runtime/planner/residency.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/programs.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/plan_rewriter.h"
 #include "tests/executor/test_compiler.h"
-#include "runtime/planner/residency.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll {
 namespace {

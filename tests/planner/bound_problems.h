@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/planner/problem.h"
+#include "runtime/planner/problem/problem.h"
 
 namespace plimsoll::planner {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/bound.h"
+#include "runtime/planner/bound/bound.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <limits>
 #include <random>
 
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/evaluate.h"
-#include "runtime/planner/module_planner.h"
-#include "runtime/planner/prices.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/flow/line_flow.h"
+#include "runtime/planner/ladder/module_planner.h"
+#include "runtime/planner/problem/schedule.h"
 #include "tests/planner/bound_problems.h"
 #include "tests/planner/graphs.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/cache_misses.h"
+#include "runtime/planner/cost/cache_misses.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/calibration.h"
+#include "runtime/planner/cost/calibration.h"
 
 #include <gtest/gtest.h>
 

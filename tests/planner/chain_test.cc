@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/chain.h"
+#include "runtime/planner/remat/chain.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <random>
 
-#include "runtime/planner/bound.h"
-#include "runtime/planner/evaluate.h"
+#include "runtime/planner/bound/bound.h"
+#include "runtime/planner/problem/schedule.h"
 #include "tests/planner/bound_problems.h"
 
 namespace plimsoll::planner {

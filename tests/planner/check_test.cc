@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/check.h"
+#include "runtime/planner/check/check.h"
 
 #include <gtest/gtest.h>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/cost/cost_model.h"
 #include "tests/cases/nested_loops.h"
 
 namespace plimsoll::planner {

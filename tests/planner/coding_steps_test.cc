@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/bound.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/evaluate.h"
-#include "runtime/planner/remedies.h"
+#include "runtime/planner/bound/bound.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/ladder/module_planner.h"
+#include "runtime/planner/problem/schedule.h"
+#include "runtime/planner/remedies/remedies.h"
+#include "runtime/planner/remedies/remedies_apply.h"
+#include "runtime/planner/remedies/remedies_find.h"
 #include "tests/planner/bound_problems.h"
-#include "runtime/planner/check.h"
-#include "runtime/planner/remedies_find.h"
-#include "runtime/planner/remedies_apply.h"
-#include "runtime/planner/module_planner.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -5,19 +5,19 @@
 #include <string>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/callee_room.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/evaluate.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/cost/trip_count.h"
+#include "runtime/planner/ladder/module_planner.h"
 #include "runtime/planner/planner.h"
-#include "runtime/planner/remedies.h"
-#include "runtime/planner/trip_count.h"
-#include "runtime/planner/views.h"
+#include "runtime/planner/problem/arrange.h"
+#include "runtime/planner/problem/callee_room.h"
+#include "runtime/planner/problem/extract.h"
+#include "runtime/planner/problem/schedule.h"
+#include "runtime/planner/problem/views.h"
+#include "runtime/planner/remedies/remedies.h"
+#include "runtime/planner/remedies/remedies_find.h"
 #include "runtime/planner/residency.h"
-#include "runtime/planner/check.h"
-#include "runtime/planner/extract.h"
-#include "runtime/planner/arrange.h"
-#include "runtime/planner/remedies_find.h"
-#include "runtime/planner/module_planner.h"
 
 namespace plimsoll::planner {
 namespace {

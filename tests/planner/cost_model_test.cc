@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/cost/cost_model.h"
 
 #include <gtest/gtest.h>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/trip_count.h"
+#include "runtime/planner/cost/trip_count.h"
 
 namespace plimsoll::planner {
 namespace {

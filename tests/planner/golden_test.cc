@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/options.h"
 #include "runtime/planner/planner.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {

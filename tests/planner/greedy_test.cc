@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/greedy.h"
+#include "runtime/planner/baselines/greedy.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "runtime/ir/interpreter.h"
 #include "runtime/ir/text.h"
 #include "runtime/ir/verifier.h"
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"

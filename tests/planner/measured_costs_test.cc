@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/measured_costs.h"
+#include "runtime/planner/cost/measured_costs.h"
 
 #include <gtest/gtest.h>
 

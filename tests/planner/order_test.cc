@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/order.h"
+#include "runtime/planner/order/order.h"
 
 #include <gtest/gtest.h>
 
@@ -7,17 +7,17 @@
 #include <numeric>
 
 #include "benchmarks/graphs/transformer_graph.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/evaluate.h"
-#include "runtime/planner/order_graph.h"
-#include "runtime/planner/order_lists.h"
-#include "runtime/planner/order_search.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/order/list_schedulers.h"
+#include "runtime/planner/order/order_graph.h"
+#include "runtime/planner/order/peak_search.h"
+#include "runtime/planner/problem/arrange.h"
+#include "runtime/planner/problem/extract.h"
+#include "runtime/planner/problem/schedule.h"
+#include "runtime/planner/residency.h"
 #include "tests/cases/random_module.h"
 #include "tests/planner/graphs.h"
-#include "runtime/planner/residency.h"
-#include "runtime/planner/check.h"
-#include "runtime/planner/extract.h"
-#include "runtime/planner/arrange.h"
 
 namespace plimsoll::planner {
 namespace {

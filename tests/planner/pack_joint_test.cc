@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/planner/joint_pack.h"
-#include "runtime/planner/joint_pack_recorded.h"
-#include "runtime/planner/recorded_step.h"
+#include "benchmarks/recorded/joint_pack.h"
+#include "benchmarks/recorded/joint_pack_recorded.h"
+#include "benchmarks/recorded/recorded_step.h"
 
 namespace plimsoll::planner {
 namespace {

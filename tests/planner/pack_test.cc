@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/pack.h"
+#include "runtime/planner/pack/pack.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "runtime/planner/pack_eject.h"
-#include "runtime/planner/pack_search.h"
+#include "runtime/planner/pack/pack_eject.h"
+#include "runtime/planner/pack/pack_search.h"
 
 namespace plimsoll::planner {
 namespace {

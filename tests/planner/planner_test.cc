@@ -7,8 +7,8 @@
 #include <string>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/check.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -9,12 +9,12 @@
 #include "runtime/ir/interpreter.h"
 #include "runtime/ir/text.h"
 #include "runtime/ir/verifier.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/module_planner.h"
-#include "tools/remat_pass.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/ladder/module_planner.h"
 #include "tests/cases/random_module.h"
 #include "tests/planner/graphs.h"
-#include "runtime/planner/check.h"
+#include "tools/remat_pass.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/planner/recorded_plan.h"
-#include "runtime/planner/recorded_step.h"
+#include "benchmarks/recorded/recorded_plan.h"
+#include "benchmarks/recorded/recorded_step.h"
 #include "tests/planner/recorded_graphs.h"
 
 namespace plimsoll::planner {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/codec_choice.h"
+#include "runtime/planner/facts/codec_choice.h"
 #include "runtime/planner/options.h"
 
 namespace plimsoll::planner {

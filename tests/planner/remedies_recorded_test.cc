@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/planner/recorded_swap.h"
+#include "benchmarks/recorded/recorded_swap.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/remedies.h"
+#include "runtime/planner/remedies/remedies.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/module_planner.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/ladder/module_planner.h"
 #include "runtime/planner/planner.h"
+#include "runtime/planner/remedies/remedies_find.h"
 #include "tests/planner/graphs.h"
-#include "runtime/planner/check.h"
-#include "runtime/planner/remedies_find.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/search.h"
+#include "runtime/planner/remat/search.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/planner/recorded_step.h"
-#include "runtime/planner/remat.h"
-#include "runtime/planner/schedule_editor.h"
-#include "runtime/planner/search_orders.h"
+#include "benchmarks/recorded/recorded_step.h"
+#include "runtime/planner/order/search_orders.h"
+#include "runtime/planner/remat/remat.h"
+#include "runtime/planner/remat/schedule_editor.h"
 #include "tests/planner/recorded_graphs.h"
 
 namespace plimsoll::planner {

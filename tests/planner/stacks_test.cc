@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/stacks.h"
+#include "runtime/planner/facts/stacks.h"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "runtime/ir/text.h"
-#include "runtime/planner/cost_model.h"
-#include "runtime/planner/loop_counters.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/facts/induction_variables.h"
 #include "runtime/planner/planner.h"
-#include "runtime/planner/problem.h"
-#include "runtime/planner/timeline.h"
+#include "runtime/planner/problem/problem.h"
+#include "runtime/planner/problem/timeline.h"
 #include "tests/cases/gru_step.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/table_costs.h"
+#include "runtime/planner/cost/builtin_costs.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "runtime/planner/module_planner.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/ladder/module_planner.h"
 #include "tests/planner/graphs.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {

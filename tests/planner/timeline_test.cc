@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/timeline.h"
+#include "runtime/planner/problem/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 
 #include "runtime/ir/interpreter.h"
 #include "runtime/ir/verifier.h"
-#include "runtime/planner/cost_model.h"
+#include "runtime/planner/check/check.h"
+#include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"
 #include "tests/cases/compare.h"
-#include "runtime/planner/check.h"
 
 namespace plimsoll::planner {
 namespace {

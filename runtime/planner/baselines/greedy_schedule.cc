@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/baselines/greedy_schedule.h"
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/planner/baselines/greedy_walk.h"
+#include "runtime/planner/remat/improve.h"
+
+namespace plimsoll::planner {
+namespace {
+
+// The pass's order of instructions as ops. Copies and uploads, which it knows nothing about, keep
+// their places among the ops around them.
+class Translation {
+ public:
+  explicit Translation(const Problem& problem) : problem_(problem), done_(problem.ops.size(), 0) {}
+
+  void run(OpId op) {
+    for (OpId added = next_; added < op; ++added) {
+      if (!done_[at(added)] && is_added(added) && is_ready(added)) push(added);
+    }
+    while (next_ < op && done_[at(next_)]) ++next_;
+    for (const ValueId v : problem_.reads[op]) {
+      const OpId producer = problem_.values[at(v)].producer;
+      if (producer >= 0 && !done_[at(producer)] && is_added(producer)) push(producer);
+    }
+    push(op);
+  }
+
+  Schedule finish() {
+    for (OpId op = 0; op < problem_.op_count(); ++op) {
+      if (!done_[at(op)]) push(op);
+    }
+    return std::move(schedule_);
+  }
+
+ private:
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+  bool is_added(OpId op) const {
+    const StepKind kind = problem_.ops[at(op)].kind;
+    return kind == StepKind::copy || kind == StepKind::upload;
+  }
+  bool is_ready(OpId op) const {
+    for (const ValueId v : problem_.reads[op]) {
+      const OpId producer = problem_.values[at(v)].producer;
+      if (producer >= 0 && !done_[at(producer)]) return false;
+    }
+    return true;
+  }
+  void push(OpId op) {
+    schedule_.push_back(op);
+    done_[at(op)] = 1;
+  }
+
+  const Problem& problem_;
+  std::vector<char> done_;
+  OpId next_ = 0;
+  Schedule schedule_;
+};
+
+}  // namespace
+
+std::optional<Schedule> greedy_schedule(const Problem& problem, std::int64_t arena_limit,
+                                        std::int64_t min_bytes) {
+  const ir::Computation& original = *problem.graph->computation;
+  const std::unique_ptr<ir::Module> module = original.module()->clone();
+  ir::Computation* copy = module->find(original.name());
+  if (copy == nullptr) return std::nullopt;
+  std::unordered_map<std::string, OpId> op_of;
+  for (OpId op = 0; op < problem.op_count(); ++op) {
+    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+    if (what.kind != StepKind::copy && what.kind != StepKind::upload) {
+      op_of.emplace(what.instruction->name(), op);
+    }
+  }
+  GreedyOptions options;
+  options.limit_bytes = arena_limit;
+  options.min_bytes = min_bytes;
+  GreedyWalk walk(*module, options);
+  walk.rematerialize(*copy, arena_limit, false);
+  Translation translation(problem);
+  for (const auto& instruction : copy->instructions()) {
+    const auto origin = walk.origins().find(instruction.get());
+    const ir::Instruction* source =
+        origin == walk.origins().end() ? instruction.get() : origin->second;
+    const auto op = op_of.find(source->name());
+    if (op != op_of.end()) translation.run(op->second);
+  }
+  Schedule schedule = translation.finish();
+  drop_unread(problem, schedule);
+  if (!is_valid(problem, schedule)) return std::nullopt;
+  if (evaluate(problem, schedule).arena_peak > arena_limit) return std::nullopt;
+  return schedule;
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/planner/problem/problem.h"
+
+namespace plimsoll::planner {
+
+// Another place or form for a value between two touches than its bytes in the arena: what stays in
+// the arena at least, and the time it takes at least, once for the value and for each gap.
+struct Substitute {
+  ValueId value = -1;
+  std::int64_t bytes = 0;
+  double seconds_once = 0, seconds_each = 0;
+  OpId first_return = 0;     // only gaps before this read or a later one
+  std::vector<OpId> direct;  // rising: touches of no more than `bytes`, before which no gap costs
+                             // seconds_each
+  bool is_direct(OpId op) const { return std::binary_search(direct.begin(), direct.end(), op); }
+};
+
+// What must happen for a storage's bytes to be back: its ops run again, with what they read.
+struct Remake {
+  ValueId storage = -1;
+  std::int32_t claim = -1;       // whose part of the seconds this is: index into BoundModel::claims
+  double seconds = 0;            // of all runs; infinite when an op may not run again
+  OpId latest = kNever;          // the last stage in which they may run
+  std::int32_t free_until = -1;  // the last moment of the gap at which the storage is touched
+  double paths = 0;              // ways from the gap's own remake to this one: each counts a part
+  std::int32_t first_need = 0, needs = 0;  // row of BoundModel::needs: of the gap's remakes
+};
+
+// Bytes between two consecutive touches (made, read, wanted at the end) of a storage. Moment t is
+// the first run of op t; the bytes lie in the arena at moments first..last if they are kept. If
+// they are not, they are made again in some stage s (between moments s-1 and s), s <= last + 1.
+struct Gap {
+  ValueId storage = -1;
+  std::int32_t first = 0, last = -1;
+  std::int64_t bytes = 0;
+  // The first makes the storage itself, each other one is read by one before it.
+  std::int32_t first_remake = 0, remakes = 0;
+  std::int32_t first_substitute = 0, substitutes = 0;  // of BoundModel::substitutes
+};
+
+struct GapSubstitute {
+  std::int64_t bytes = 0;
+  double seconds = 0;
+};
+
+// What a gap's remakes may count of another storage's runs and bytes, a fraction of them; nothing
+// is counted twice. Of a dead storage, after its last touch: all gaps of storage `root` share a
+// claim, and the fractions of one dead storage add up to at most 1. Of a living one, within `gap`
+// of it, at moments first..last and the stages around them: what is left there is the gap's own.
+struct Claim {
+  ValueId storage = -1, root = -1;
+  double fraction = 0;
+  std::int32_t gap = -1;  // of a living storage
+  std::int32_t first = 0, last = -1;
+};
+
+// A problem as its gaps: everything that every schedule with these first executions pays for.
+struct BoundModel {
+  int moments = 0;
+  double base_seconds = 0;  // every op once
+  // Bytes that lie in the arena at each moment whatever is given up: what the op reads and makes,
+  // less what it may write in place, and what cannot be made again.
+  std::vector<std::int64_t> need;
+  std::vector<Gap> gaps;  // of what may be given up
+  std::vector<Remake> remakes;
+  std::vector<std::int32_t> needs;
+  std::vector<Claim> claims;
+  Rows claims_on;  // per gap, the claims of others on it
+  std::vector<GapSubstitute> substitutes;
+  // Per storage: its bytes, and what it needs at least to be there in some form.
+  std::vector<std::int64_t> bytes, least_bytes;
+};
+
+// `most_remakes`: per gap, counting its own.
+BoundModel make_bound_model(const Problem& problem, int most_remakes,
+                            std::span<const Substitute> substitutes = {});
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/bound/bound_pricing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace plimsoll::planner {
+namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+TightMoments find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most) {
+  std::vector<std::int64_t> excess(model.need.size() + 1, 0);
+  for (const Gap& gap : model.gaps) {
+    excess[at(gap.first)] += gap.bytes;
+    excess[at(gap.last + 1)] -= gap.bytes;
+  }
+  std::int64_t live = 0;
+  std::size_t count = 0;
+  for (std::int32_t t = 0; t < model.moments; ++t) {
+    live += excess[at(t)];
+    excess[at(t)] = live + model.need[at(t)] - arena_limit;
+    if (excess[at(t)] > 0) ++count;
+  }
+  const std::size_t stride = count <= most ? 1 : (count + most - 1) / most;
+  TightMoments tight;
+  tight.rank.assign(model.need.size() + 1, 0);
+  std::vector<char> taken(model.need.size(), 0);
+  std::int32_t tightest = -1;
+  std::size_t seen = 0;
+  for (std::int32_t t = 0; t < model.moments; ++t) {
+    if (excess[at(t)] <= 0) continue;
+    if (tightest < 0 || excess[at(t)] > excess[at(tightest)]) tightest = t;
+    if (++seen % stride == 0 || seen == count) {
+      taken[at(tightest)] = 1;
+      tightest = -1;
+    }
+  }
+  for (std::int32_t t = 0; t < model.moments; ++t) {
+    tight.rank[at(t)] = static_cast<std::int32_t>(tight.moments.size());
+    if (!taken[at(t)]) continue;
+    tight.moments.push_back(t);
+    tight.room.push_back(arena_limit - model.need[at(t)]);
+  }
+  tight.rank[model.need.size()] = static_cast<std::int32_t>(tight.moments.size());
+  return tight;
+}
+
+BoundPricing::BoundPricing(const BoundModel& model, const TightMoments& tight)
+    : model_(model), tight_(tight) {
+  fraction_.reserve(model.claims.size());
+  for (const Claim& c : model.claims) fraction_.push_back(c.fraction);
+  gain_.assign(model.claims.size(), 0);
+  loss_.assign(model.claims.size(), 0);
+  most_gain_.assign(model.bytes.size(), 0);
+  sum_.assign(model.bytes.size(), 0);
+  drop_.assign(model.gaps.size(), kInfinite);
+  fate_.assign(model.gaps.size(), Fate::open);
+}
+
+double BoundPricing::fraction(const Remake& r) const {
+  return r.claim < 0 ? 1 : fraction_[at(r.claim)] / r.paths;
+}
+
+double BoundPricing::most_remake(const Gap& gap) const {
+  double cost = model_.remakes[at(gap.first_remake)].seconds;
+  for (std::int32_t i = 1; i < gap.remakes; ++i) {
+    const Remake& r = model_.remakes[at(gap.first_remake + i)];
+    if (r.seconds < kInfinite) cost += r.seconds * fraction(r);
+  }
+  return cost;
+}
+
+double BoundPricing::most_drop(std::size_t gap) const {
+  return std::min(most_remake(model_.gaps[gap]), substitute_cost(model_.gaps[gap], 0));
+}
+
+double BoundPricing::substitute_cost(const Gap& gap, double rent_per_byte) const {
+  double cost = kInfinite;
+  for (std::int32_t i = 0; i < gap.substitutes; ++i) {
+    const GapSubstitute& s = model_.substitutes[at(gap.first_substitute + i)];
+    cost = std::min(cost, s.seconds + static_cast<double>(s.bytes) * rent_per_byte);
+  }
+  return cost;
+}
+
+double BoundPricing::evaluate(std::span<const double> prices) {
+  paid_.clear();
+  paid_rank_.assign(prices.size() + 1, 0);
+  double sum = 0, paid_back = 0;
+  for (std::size_t i = 0; i < prices.size(); ++i) {
+    paid_rank_[i] = static_cast<std::int32_t>(paid_.size());
+    if (prices[i] <= 0) continue;
+    paid_.push_back({tight_.moments[i], prices[i], sum});
+    sum += prices[i];
+    paid_back += prices[i] * static_cast<double>(tight_.room[i]);
+  }
+  paid_rank_[prices.size()] = static_cast<std::int32_t>(paid_.size());
+  paid_.push_back({model_.moments, 0, sum});
+  std::fill(gain_.begin(), gain_.end(), 0);
+  std::fill(loss_.begin(), loss_.end(), 0);
+  load_.assign(prices.size() + 1, 0);
+  double total = 0;
+  for (std::size_t g = 0; g < model_.gaps.size(); ++g) {
+    const Gap& gap = model_.gaps[g];
+    drop_[g] = kInfinite;
+    const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+    if (begin == end && fate_[g] == Fate::open) {
+      count_load(g, true);
+      continue;
+    }
+    find_own_part(g);
+    const double full = static_cast<double>(gap.bytes) * (prefix(end) - prefix(begin));
+    const double keep = static_cast<double>(gap.bytes) * own_prefix_.back();
+    drop_[g] = drop_cost(gap, fate_[g] == Fate::given_up ? kInfinite : keep);
+    const double other = substitute_cost(gap, own_prefix_.back());
+    const bool kept =
+        fate_[g] == Fate::kept || (fate_[g] == Fate::open && keep <= std::min(drop_[g], other));
+    if (!kept && drop_[g] <= other && gap.remakes > 1) count_gains(gap);
+    if (!model_.claims_on[static_cast<std::int32_t>(g)].empty()) count_losses(g, kept);
+    if (kept || drop_[g] <= other) count_load(g, kept);
+    drop_[g] = std::min(drop_[g], other);
+    total += kept ? keep : drop_[g];
+    // As if all of the rent were its own.
+    drop_[g] += full - keep;
+  }
+  spent_ += static_cast<std::int64_t>(prices.size() + 4 * model_.gaps.size());
+  return total - paid_back;
+}
+
+void BoundPricing::find_own_part(std::size_t g) {
+  const Gap& gap = model_.gaps[g];
+  const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+  own_prefix_.resize(at(end - begin + 1));
+  own_runs_.clear();
+  const auto claims = model_.claims_on[static_cast<std::int32_t>(g)];
+  if (claims.empty()) {
+    for (std::int32_t k = begin; k <= end; ++k) {
+      own_prefix_[at(k - begin)] = prefix(k) - prefix(begin);
+    }
+    return;
+  }
+  // Differences of what others claim: of moments, then of stages.
+  own_prefix_.assign(at(end - begin + 1), 0);
+  own_runs_.assign(at(end - begin + 2), 0);
+  for (const std::int32_t c : claims) {
+    const std::int32_t from = std::max(0, paid_before(model_.claims[at(c)].first) - begin);
+    const std::int32_t to = paid_before(model_.claims[at(c)].last + 1) - begin;
+    own_prefix_[at(from)] += fraction_[at(c)];
+    own_prefix_[at(to)] -= fraction_[at(c)];
+    own_runs_[at(from)] += fraction_[at(c)];
+    own_runs_[at(to + 1)] -= fraction_[at(c)];
+  }
+  double moments = 0, stages = 0, sum = 0;
+  for (std::int32_t k = begin; k <= end; ++k) {
+    stages += own_runs_[at(k - begin)];
+    own_runs_[at(k - begin)] = std::max(0.0, 1 - stages);
+    moments += own_prefix_[at(k - begin)];
+    own_prefix_[at(k - begin)] = sum;
+    if (k < end) sum += paid_[at(k)].price * std::max(0.0, 1 - moments);
+  }
+  own_runs_.pop_back();
+  spent_ += 2 * static_cast<std::int64_t>(end - begin) + static_cast<std::int64_t>(claims.size());
+}
+
+void BoundPricing::add_load(std::int32_t first, std::int32_t end, double bytes) {
+  load_[at(first)] += bytes;
+  load_[at(end)] -= bytes;
+}
+
+void BoundPricing::count_load(std::size_t g, bool kept) {
+  const Gap& gap = model_.gaps[g];
+  const std::int32_t end = tight_.rank[at(gap.last + 1)];
+  std::int32_t first = tight_.rank[at(gap.first)];
+  if (!kept) first = std::min(end, tight_.rank[at(paid_[at(best_stage_)].moment)]);
+  const auto bytes = static_cast<double>(gap.bytes);
+  add_load(first, end, bytes);
+  for (const std::int32_t c : model_.claims_on[static_cast<std::int32_t>(g)]) {
+    const Claim& claim = model_.claims[at(c)];
+    const std::int32_t to = tight_.rank[at(claim.last + 1)];
+    const std::int32_t from = std::max(first, tight_.rank[at(claim.first)]);
+    if (from < to) add_load(from, to, -fraction_[at(c)] * bytes);
+  }
+}
+
+std::vector<double> BoundPricing::excess() const {
+  std::vector<double> excess(tight_.room.size());
+  double load = 0;
+  for (std::size_t t = 0; t < excess.size(); ++t) {
+    load += load_[t];
+    excess[t] = load - static_cast<double>(tight_.room[t]);
+  }
+  return excess;
+}
+
+// What each claim on the gap takes from it.
+void BoundPricing::count_losses(std::size_t g, bool kept) {
+  const Gap& gap = model_.gaps[g];
+  const std::int32_t begin = paid_before(gap.first);
+  const double seconds = model_.remakes[at(gap.first_remake)].seconds;
+  for (const std::int32_t c : model_.claims_on[static_cast<std::int32_t>(g)]) {
+    const std::int32_t from = std::max(begin, paid_before(model_.claims[at(c)].first));
+    const std::int32_t to = paid_before(model_.claims[at(c)].last + 1);
+    const std::int32_t lives_from = kept ? from : std::max(from, best_stage_);
+    double loss = 0;
+    if (lives_from < to) loss = static_cast<double>(gap.bytes) * (prefix(to) - prefix(lives_from));
+    if (!kept && from <= best_stage_ && best_stage_ <= to) loss += seconds;
+    loss_[at(c)] = loss;
+  }
+}
+
+// The cheapest stage in which to make the gap's storage again: its runs, its bytes from then on,
+// and for all dead storages that are read, their runs or their bytes since their death. Stage k is
+// the one after k moments with a price: between those nothing changes but for the worse.
+double BoundPricing::drop_cost(const Gap& gap, double keep) {
+  const Remake* remakes = &model_.remakes[at(gap.first_remake)];
+  const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+  best_stage_ = end;
+  if (gap.remakes == 1 && own_runs_.empty()) return remakes[0].seconds;
+  // What is needed later costs nothing less: no use in looking closer.
+  if (remakes[0].seconds >= keep && own_runs_.empty()) return most_remake(gap);
+  spent_ += static_cast<std::int64_t>(end - begin + 1) * gap.remakes;
+  cost_.assign(at(gap.remakes), 0);
+  ran_again_.assign(at(gap.remakes) * at(end - begin + 1), 0);
+  double best = kInfinite;
+  for (std::int32_t k = begin; k <= end; ++k) {
+    for (std::int32_t i = gap.remakes - 1; i >= 1 && k > begin; --i) {
+      const Remake& r = remakes[i];
+      const Paid& before = paid_[at(k - 1)];
+      // Alive still, or kept for no more than its life: nothing is paid.
+      if (before.moment <= r.free_until) continue;
+      const double part = fraction(r);
+      double again = kInfinite;
+      if (before.moment < r.latest && r.seconds < kInfinite) {
+        again = r.seconds * part;
+        for (std::int32_t n = 0; n < r.needs; ++n) {
+          again += cost_[at(model_.needs[at(r.first_need + n)])];
+        }
+      }
+      const double kept = cost_[at(i)] + part * before.price *
+                                             static_cast<double>(model_.least_bytes[at(r.storage)]);
+      if (again < kept) ran_again_[at(k - begin) * at(gap.remakes) + at(i)] = 1;
+      cost_[at(i)] = std::min(kept, again);
+    }
+    double total =
+        remakes[0].seconds * (own_runs_.empty() ? 1 : own_runs_[at(k - begin)]) +
+        static_cast<double>(gap.bytes) * (own_prefix_.back() - own_prefix_[at(k - begin)]);
+    for (std::int32_t n = 0; n < remakes[0].needs; ++n) {
+      total += cost_[at(model_.needs[at(remakes[0].first_need + n)])];
+    }
+    if (total < best) {
+      best = total;
+      best_stage_ = k;
+    }
+  }
+  return best;
+}
+
+// What each claim of a gap that is given up would count more at a larger fraction.
+void BoundPricing::count_gains(const Gap& gap) {
+  const Remake* remakes = &model_.remakes[at(gap.first_remake)];
+  const std::int32_t begin = paid_before(gap.first);
+  const auto visit_needs = [&](const Remake& r, std::int32_t k) {
+    for (std::int32_t n = 0; n < r.needs; ++n) {
+      visits_.emplace_back(model_.needs[at(r.first_need + n)], k);
+    }
+  };
+  visits_.clear();
+  visit_needs(remakes[0], best_stage_);
+  while (!visits_.empty()) {
+    auto [i, k] = visits_.back();
+    visits_.pop_back();
+    const Remake& r = remakes[i];
+    const double part = 1.0 / r.paths;
+    double gain = 0;
+    for (; k > begin; --k) {
+      ++spent_;
+      const Paid& before = paid_[at(k - 1)];
+      if (before.moment <= r.free_until) break;
+      if (ran_again_[at(k - begin) * at(gap.remakes) + at(i)]) {
+        gain += r.seconds * part;
+        visit_needs(r, k);
+        break;
+      }
+      const auto bytes = static_cast<double>(model_.least_bytes[at(r.storage)]);
+      gain += part * before.price * bytes;
+      const std::int32_t moment = tight_.rank[at(before.moment)];
+      add_load(moment, moment + 1, fraction(r) * bytes);
+    }
+    gain_[at(r.claim)] += gain;
+  }
+}
+
+void BoundPricing::share_again(double rate) {
+  constexpr double kLeast = 1e-6;
+  const auto dead = [&](std::size_t c) { return model_.claims[c].gap < 0; };
+  for (std::size_t c = 0; c < gain_.size(); ++c) {
+    double& most = most_gain_[at(model_.claims[c].storage)];
+    if (dead(c)) most = std::max(most, gain_[c]);
+  }
+  for (std::size_t c = 0; c < gain_.size(); ++c) {
+    if (!dead(c)) continue;
+    const std::size_t storage = at(model_.claims[c].storage);
+    const double most = most_gain_[storage];
+    if (most > 0) fraction_[c] *= std::exp(rate * (gain_[c] / most - 1));
+    fraction_[c] = std::max(fraction_[c], kLeast);
+    sum_[storage] += fraction_[c];
+  }
+  // A little less than all of it, so that rounding never counts anything twice.
+  for (std::size_t c = 0; c < gain_.size(); ++c) {
+    if (dead(c)) fraction_[c] /= sum_[at(model_.claims[c].storage)] * (1 + 1e-12);
+  }
+  for (const Claim& c : model_.claims) sum_[at(c.storage)] = most_gain_[at(c.storage)] = 0;
+  share_living(rate);
+  spent_ += static_cast<std::int64_t>(6 * gain_.size());
+}
+
+void BoundPricing::share_living(double rate) {
+  constexpr double kLeast = 1e-5, kMost = 1 - 1e-9;
+  for (std::int32_t g = 0; g < model_.claims_on.size(); ++g) {
+    double sum = 0;
+    for (const std::int32_t c : model_.claims_on[g]) {
+      const double gain = gain_[at(c)], loss = loss_[at(c)];
+      double& fraction = fraction_[at(c)];
+      if (gain + loss > 0) fraction *= std::exp(rate * (gain - loss) / (gain + loss));
+      fraction = std::max(fraction, kLeast);
+      sum += fraction;
+    }
+    if (sum <= kMost) continue;
+    for (const std::int32_t c : model_.claims_on[g]) fraction_[at(c)] *= kMost / sum;
+  }
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/planner/bound/bound_model.h"
+
+namespace plimsoll::planner {
+
+// The moments at which keeping everything is too much; only these have a price.
+struct TightMoments {
+  std::vector<std::int32_t> moments;
+  std::vector<std::int32_t> rank;  // per moment, and one past: how many tight ones come before it
+  std::vector<std::int64_t> room;  // per tight moment
+};
+
+// At most `most` of them: the tightest of each stretch of the order.
+TightMoments find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most);
+
+// What the limit costs at given prices per byte and moment, by weak duality: every gap takes the
+// cheaper of its bytes' rent and of being made again, and the room's rent is paid back. Any prices
+// and any fractions of the claims give a bound.
+class BoundPricing {
+ public:
+  BoundPricing(const BoundModel& model, const TightMoments& tight);
+
+  // Extra seconds that every schedule within the limit takes. One price per tight moment.
+  double evaluate(std::span<const double> prices);
+
+  // Of the last evaluation: what giving the gap up costs; infinite where keeping it is free.
+  double drop(std::size_t gap) const { return drop_[gap]; }
+  // The same if nothing dead is kept for it.
+  double most_drop(std::size_t gap) const;
+
+  // Of the last evaluation: bytes at each tight moment beyond its room, where the cheapest choices
+  // put them. A direction in which the prices rise: a subgradient.
+  std::vector<double> excess() const;
+
+  // From now on gap `gap` is assumed to be kept, or given up, or either.
+  enum class Fate : std::uint8_t { open, kept, given_up };
+  void set_fate(std::size_t gap, Fate fate) { fate_[gap] = fate; }
+
+  // Moves the fractions of claims towards the gaps that were given up in the last evaluation and
+  // could have counted more.
+  void share_again(double rate);
+
+  const std::vector<double>& fractions() const { return fraction_; }
+  void set_fractions(const std::vector<double>& fractions) { fraction_ = fractions; }
+
+  std::int64_t steps_spent() const { return spent_; }
+
+ private:
+  struct Paid {
+    std::int32_t moment;
+    double price, prefix;  // prefix: of the prices before it
+  };
+
+  std::int32_t paid_before(std::int32_t moment) const {
+    return paid_rank_[static_cast<std::size_t>(tight_.rank[static_cast<std::size_t>(moment)])];
+  }
+  double prefix(std::int32_t k) const { return paid_[static_cast<std::size_t>(k)].prefix; }
+  double fraction(const Remake& r) const;
+  double most_remake(const Gap& gap) const;
+  double substitute_cost(const Gap& gap, double rent_per_byte) const;
+  void find_own_part(std::size_t gap);
+  double drop_cost(const Gap& gap, double keep);
+  void count_gains(const Gap& gap);
+  void count_losses(std::size_t gap, bool kept);
+  void share_living(double rate);
+  void add_load(std::int32_t first, std::int32_t end, double bytes);
+  void count_load(std::size_t gap, bool kept);
+
+  const BoundModel& model_;
+  const TightMoments& tight_;
+  std::vector<double> fraction_;  // per claim
+  std::vector<double> gain_;      // per claim, of the last evaluation
+  std::vector<double> loss_;      // per claim of a living storage: what its gap counted less
+  std::vector<double> most_gain_, sum_;
+  std::vector<Fate> fate_;  // per gap
+  std::vector<double> drop_;
+  std::vector<double> load_;             // per tight moment, as differences
+  std::vector<Paid> paid_;               // the moments with a price, and one past
+  std::vector<std::int32_t> paid_rank_;  // per tight moment, and one past
+  // Scratch of one gap: the cost of each remake's storage, who was made again at which stage, and
+  // the best stage.
+  std::vector<double> cost_;
+  std::vector<char> ran_again_;
+  std::int32_t best_stage_ = 0;
+  // Of a gap that others have claims on, counted from its first moment with a price: the sums of
+  // its own parts of the prices, and its own part of the runs in each stage.
+  std::vector<double> own_prefix_, own_runs_;
+  std::vector<std::pair<std::int32_t, std::int32_t>> visits_;
+  std::int64_t spent_ = 0;
+};
+
+// Prices and fractions, and the extra seconds that they prove.
+struct BoundProof {
+  double value = 0;
+  std::vector<double> prices, fractions;
+};
+
+}  // namespace plimsoll::planner

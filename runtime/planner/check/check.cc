@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/check/check.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "runtime/planner/check/plan_checker.h"
+#include "runtime/planner/problem/views.h"
+
+namespace plimsoll::planner {
+
+using ir::Instruction;
+using ir::Opcode;
+
+Status PlanChecker::run() {
+  if (plan_.computation == nullptr) return fail("no computation");
+  resolve_views();
+  PLIMSOLL_RETURN_IF_ERROR(check_buffers());
+  PLIMSOLL_RETURN_IF_ERROR(check_addresses());
+  PLIMSOLL_RETURN_IF_ERROR(execute());
+  PLIMSOLL_RETURN_IF_ERROR(check_pinned());
+  return check_results();
+}
+
+Status PlanChecker::fail(const std::string& what) const {
+  std::string where = "plan of computation '";
+  where += plan_.computation == nullptr ? "?" : plan_.computation->name();
+  where += "'";
+  if (step_ >= 0) {
+    where += " at step " + std::to_string(step_);
+    const Instruction* instruction = plan_.steps[static_cast<std::size_t>(step_)].instruction;
+    if (instruction != nullptr) where += " (" + instruction->name() + ")";
+  }
+  return internal_error(where + ": " + what);
+}
+
+Status PlanChecker::execute() {
+  std::unordered_set<const Instruction*> done;
+  for (step_ = 0; step_ < static_cast<std::int32_t>(plan_.steps.size()); ++step_) {
+    const Step& step = plan_.steps[static_cast<std::size_t>(step_)];
+    for (const auto* list : {&step.inputs, &step.outputs}) {
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        const BufferId id = (*list)[i];
+        if (id == -1) continue;
+        if (!is_buffer(id)) return fail("no such buffer");
+        const std::string name = "buffer " + std::to_string(id);
+        if (!is_alive(id)) return fail(name + " used outside its life");
+        // Others may read what a swap_out reads, and loops pass it on.
+        const bool runs = step.kind == StepKind::compute || step.kind == StepKind::recompute;
+        const bool reads =
+            list == &step.inputs || (runs && step.instruction != nullptr &&
+                                     passes_through(*step.instruction, static_cast<int>(i)));
+        const std::int32_t transfer = in_transfer_[static_cast<std::size_t>(id)];
+        const bool shares =
+            transfer >= 0 && reads && !is_tier(buffer(id)) && step.kind != StepKind::free &&
+            step.kind != StepKind::swap_out &&
+            plan_.steps[static_cast<std::size_t>(transfer)].kind == StepKind::swap_out;
+        if (step.kind != StepKind::swap_wait && transfer >= 0 && !shares) {
+          return fail(name + " is in a transfer that nobody has waited for");
+        }
+        const bool moves = step.kind == StepKind::swap_out || step.kind == StepKind::swap_in ||
+                           step.kind == StepKind::swap_wait || step.kind == StepKind::free;
+        if (is_tier(buffer(id)) && !moves && !is_sliced(step, *list, id)) {
+          return fail(name + " is only for transfers");
+        }
+      }
+    }
+    PLIMSOLL_RETURN_IF_ERROR(execute(step, done));
+  }
+  step_ = -1;
+  for (const auto& instruction : plan_.computation->instructions()) {
+    if (!is_view(*instruction) && instruction->has_side_effect() &&
+        !done.contains(instruction.get())) {
+      return fail("'" + instruction->name() + "' has a side effect and never runs");
+    }
+  }
+  return ok_status();
+}
+
+bool PlanChecker::is_sliced(const Step& step, const std::vector<BufferId>& list, BufferId id) {
+  for (std::size_t leaf = 0; leaf < list.size(); ++leaf) {
+    if (list[leaf] == id && sliced_state(step, leaf) == nullptr) return false;
+  }
+  return true;
+}
+
+Status PlanChecker::execute(const Step& step, std::unordered_set<const Instruction*>& done) {
+  switch (step.kind) {
+    case StepKind::free:
+      for (const BufferId id : step.inputs) {
+        if (id >= 0 && (buffer(id).placement == Placement::arena || is_tier(buffer(id)))) {
+          content(id) = {};
+        }
+      }
+      return ok_status();
+    case StepKind::copy:
+    case StepKind::upload:
+      return move(step);
+    case StepKind::encode:
+    case StepKind::decode:
+      return code(step);
+    case StepKind::swap_out:
+    case StepKind::swap_in:
+      return start_transfer(step);
+    case StepKind::swap_wait:
+      return end_transfer(step);
+    default:
+      return compute(step, done);
+  }
+}
+
+Status PlanChecker::check_results() {
+  const auto& wanted = leaves_of(*plan_.computation->root());
+  const std::vector<const ir::Shape*> shapes = ir::leaves(plan_.computation->root()->shape());
+  if (plan_.results.size() != wanted.size()) return fail("wrong number of results");
+  std::int64_t outputs = 0;
+  std::unordered_set<BufferId> returned;
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    const BufferId id = plan_.results[k];
+    if (!shapes[k]->is_array()) continue;
+    const std::string name = "result " + std::to_string(k);
+    if (!is_buffer(id)) return fail(name + " has no buffer");
+    const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
+    if (content(id).value != wanted[k] || !content(id).is_value()) {
+      return fail(name + " does not hold '" + wanted[k].first->name() + "'");
+    }
+    const bool fits =
+        loop_body_ ? (b.placement == Placement::arena || b.placement == Placement::constant ||
+                      (b.placement == Placement::parameter && b.index == static_cast<int>(k)))
+                   : ((b.placement == Placement::output && b.index == static_cast<int>(k)) ||
+                      b.placement == Placement::parameter);
+    if (!fits) return fail(name + " is in a buffer where it may not be");
+    if (!loop_body_ && !returned.insert(id).second) return fail(name + " shares its buffer");
+    if (b.placement == Placement::output) outputs += b.bytes;
+    if (b.placement == Placement::arena && !plan_.steps.empty() &&
+        b.last_step != static_cast<std::int32_t>(plan_.steps.size()) - 1) {
+      return fail(name + " does not live to the end");
+    }
+  }
+  return check_peak(outputs);
+}
+
+Status PlanChecker::check_peak(std::int64_t outputs) {
+  std::int64_t parameters = 0;
+  for (const Buffer& b : plan_.buffers) {
+    if (b.placement == Placement::parameter && !b.host) parameters += b.bytes;
+  }
+  const std::int64_t fixed = parameters + outputs + plan_.by_cause.constants;
+  if (plan_.peak_bytes != fixed + plan_.arena_bytes) return fail("the peak is not what it says");
+  if (plan_.live_bytes != fixed + live_arena_) return fail("live_bytes is not what it says");
+  if (plan_.peak_bytes > plan_.limit_bytes) return fail("the peak is above the limit");
+  return ok_status();
+}
+
+namespace {
+
+std::int64_t module_constant_bytes(const ir::Computation& computation,
+                                   std::unordered_set<const ir::Computation*>& seen) {
+  if (!seen.insert(&computation).second) return 0;
+  std::int64_t bytes = 0;
+  for (const auto& instruction : computation.instructions()) {
+    if (instruction->opcode() == Opcode::constant) {
+      for (const ir::Shape* shape : ir::leaves(instruction->shape())) {
+        bytes += aligned_bytes(shape->byte_size());
+      }
+    }
+    if (ir::op_info(instruction->opcode()).op_class != ir::OpClass::control) continue;
+    for (const ir::Computation* callee : instruction->called_computations()) {
+      bytes += module_constant_bytes(*callee, seen);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+PlanProof prove_plan(const ir::Module& module, const Plan& plan) {
+  if (plan.computation != module.entry()) {
+    return {internal_error("the plan is not one of the entry computation"), 0};
+  }
+  std::unordered_set<const ir::Computation*> seen;
+  if (plan.by_cause.constants != module_constant_bytes(*module.entry(), seen)) {
+    return {internal_error("the plan counts the constants wrong"), 0};
+  }
+  PlanChecker::Visited visited{{&plan, PlanChecker::Kind::entry}};
+  Status status = PlanChecker(plan, PlanChecker::Kind::entry, visited).run();
+  return {std::move(status), static_cast<std::int64_t>(visited.size())};
+}
+
+Status check_plan(const ir::Module& module, const Plan& plan) {
+  return prove_plan(module, plan).status;
+}
+
+}  // namespace plimsoll::planner

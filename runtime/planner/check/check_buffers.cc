@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/check/check_packing.h"
+#include "runtime/planner/check/plan_checker.h"
+#include "runtime/planner/problem/views.h"
+
+namespace plimsoll::planner {
+
+using ir::Instruction;
+using ir::Opcode;
+
+void PlanChecker::resolve_views() {
+  leaves_.reserve(static_cast<std::size_t>(plan_.computation->instruction_count()));
+  for (const auto& owned : plan_.computation->instructions()) {
+    const Instruction& instruction = *owned;
+    std::vector<Leaf> leaves;
+    if (instruction.opcode() == Opcode::parameter || !is_view(instruction)) {
+      const int count = ir::leaf_count(instruction.shape());
+      for (int leaf = 0; leaf < count; ++leaf) {
+        if (passes_through(instruction, leaf)) {
+          leaves.push_back(leaves_of(*instruction.operand(0))[static_cast<std::size_t>(leaf)]);
+        } else {
+          leaves.emplace_back(&instruction, leaf);
+        }
+      }
+    } else if (instruction.opcode() == Opcode::after_all) {
+      leaves.emplace_back(&instruction, 0);
+    } else if (instruction.opcode() == Opcode::tuple) {
+      for (const Instruction* operand : instruction.operands()) {
+        const auto& part = leaves_of(*operand);
+        leaves.insert(leaves.end(), part.begin(), part.end());
+      }
+    } else if (instruction.opcode() == Opcode::get_tuple_element) {
+      const auto& all = leaves_of(*instruction.operand(0));
+      const int first = ir::leaf_offset(instruction.operand(0)->shape(),
+                                        static_cast<int>(instruction.attributes().tuple_index));
+      const int count = ir::leaf_count(instruction.shape());
+      leaves.assign(all.begin() + first, all.begin() + first + count);
+    } else {
+      leaves = leaves_of(*instruction.operand(0));
+    }
+    leaves_.emplace(&instruction, std::move(leaves));
+  }
+}
+
+Status PlanChecker::check_buffers() {
+  std::vector<const ir::Shape*> parameter_leaves;
+  for (const Instruction* parameter : plan_.computation->parameters()) {
+    if (parameter == nullptr) continue;
+    int leaf = 0;
+    for (const ir::Shape* shape : ir::leaves(parameter->shape())) {
+      parameter_leaves.push_back(shape);
+      parameter_contents_.emplace_back(parameter, leaf++);
+    }
+  }
+  contents_.assign(plan_.buffers.size(), {});
+  in_transfer_.assign(plan_.buffers.size(), -1);
+  needs_pin_.assign(plan_.buffers.size(), 0);
+  const std::vector<const ir::Shape*> result_leaves =
+      ir::leaves(plan_.computation->root()->shape());
+  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+    const Buffer& b = plan_.buffers[i];
+    const std::string name = "buffer " + std::to_string(i);
+    const auto index = static_cast<std::size_t>(b.index);
+    if (b.bytes < 0 || b.bytes != aligned_bytes(b.bytes)) return fail(name + " has odd bytes");
+    switch (b.placement) {
+      case Placement::arena:
+        if (b.offset < 0 || b.offset % kBufferAlignment != 0 ||
+            b.offset + b.bytes > plan_.arena_bytes) {
+          return fail(name + " lies outside the arena or is not aligned");
+        }
+        break;
+      case Placement::parameter:
+        if (index >= parameter_leaves.size() ||
+            b.bytes != aligned_bytes(parameter_leaves[index]->byte_size())) {
+          return fail(name + " does not match parameter leaf " + std::to_string(index));
+        }
+        // A callee's parameters are its caller's values; a loop body's are the state.
+        if (kind_ != Kind::entry && b.donated != loop_body_) {
+          return fail(name + ": only a loop body's parameters are its own to write");
+        }
+        contents_[i].value = parameter_contents_[index];
+        break;
+      case Placement::output:
+        if (index >= result_leaves.size() ||
+            b.bytes != aligned_bytes(result_leaves[index]->byte_size())) {
+          return fail(name + " does not match result leaf " + std::to_string(index));
+        }
+        break;
+      case Placement::constant:
+        if (b.source == nullptr || b.source->opcode() != Opcode::constant) {
+          return fail(name + " is a constant without source");
+        }
+        contents_[i].value = {b.source, b.leaf};
+        break;
+      case Placement::host:
+      case Placement::disk:
+        if (b.offset < 0 || b.offset % kBufferAlignment != 0 ||
+            b.offset + b.bytes >
+                (b.placement == Placement::host ? plan_.host_bytes : plan_.disk_bytes)) {
+          return fail(name + " lies outside its tier's block or is not aligned");
+        }
+        break;
+    }
+  }
+  return ok_status();
+}
+
+Status PlanChecker::check_addresses() {
+  auto arena = check_overlaps(plan_, Placement::arena);
+  if (!arena.ok()) return fail(arena.status().message());
+  live_arena_ = arena->live;
+  for (const Placement tier : {Placement::host, Placement::disk}) {
+    auto placed = check_overlaps(plan_, tier);
+    if (!placed.ok()) return fail(placed.status().message());
+    if (placed->end != (tier == Placement::host ? plan_.host_bytes : plan_.disk_bytes)) {
+      return fail("the bytes of a tier are not what it says");
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/check/check_sliced.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runtime/planner/facts/stacks.h"
+
+namespace plimsoll::planner {
+namespace {
+
+bool is_state(const Plan& plan, BufferId id, int leaf) {
+  if (id < 0 || static_cast<std::size_t>(id) >= plan.buffers.size()) return false;
+  const Buffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
+  return buffer.placement == Placement::parameter && buffer.index == leaf;
+}
+
+bool touches(const Plan& plan, const std::vector<BufferId>& list, int leaf) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](BufferId id) { return is_state(plan, id, leaf); });
+}
+
+bool body_keeps_to(const Plan& body, int leaf, const StackAccess& access) {
+  for (const Step& step : body.steps) {
+    const bool writes = touches(body, step.outputs, leaf);
+    if (step.kind == StepKind::free || (!writes && !touches(body, step.inputs, leaf))) continue;
+    const bool runs =
+        step.kind == StepKind::compute || (step.kind == StepKind::recompute && !access.writes);
+    const bool known =
+        std::find(access.by.begin(), access.by.end(), step.instruction) != access.by.end();
+    if (!runs || !known || writes != access.writes) return false;
+  }
+  return static_cast<std::size_t>(leaf) < body.results.size() &&
+         is_state(body, body.results[static_cast<std::size_t>(leaf)], leaf);
+}
+
+}  // namespace
+
+Status check_stacks(const Step& step) {
+  for (std::size_t i = 0; i < step.sliced.size(); ++i) {
+    const SlicedState& state = step.sliced[i];
+    const std::string name = "leaf " + std::to_string(state.leaf);
+    if (step.instruction == nullptr || step.instruction->opcode() != ir::Opcode::while_ ||
+        step.callees.size() != 2 || state.leaf < 0 ||
+        static_cast<std::size_t>(state.leaf) >= step.outputs.size() ||
+        step.outputs.size() != step.inputs.size()) {
+      return internal_error(name + " is not of a loop's state");
+    }
+    for (std::size_t k = 0; k < i; ++k) {
+      if (step.sliced[k].leaf == state.leaf) return internal_error(name + " is sliced twice");
+    }
+    const auto access = find_stack_access(*step.instruction, state.leaf);
+    if (!access || access->writes != state.writes || access->slices != state.slices ||
+        access->slice_bytes != state.slice_bytes || access->rounds != state.rounds ||
+        access->first != state.first || access->step != state.step) {
+      return internal_error(name + " is not used as the stack that the step says");
+    }
+    for (const Step& test : step.callees[0]->steps) {
+      if (touches(*step.callees[0], test.inputs, state.leaf)) {
+        return internal_error("the condition reads the stack " + name);
+      }
+    }
+    if (!body_keeps_to(*step.callees[1], state.leaf, *access)) {
+      return internal_error("the body uses " + name + " otherwise than slice by slice");
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/cost/builtin_costs.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/planner/cost/cache_misses.h"
+#include "runtime/planner/cost/trip_count.h"
+#include "runtime/planner/problem/timeline.h"
+
+namespace plimsoll::planner {
+namespace {
+
+class Pricer {
+ public:
+  Pricer(const CostModel& model, const PlanOptions& options) : model_(model), options_(options) {}
+
+  void price(Plan& plan, double cache_bytes = 0) {
+    const std::vector<double> missed =
+        cache_bytes > 0 ? missed_bytes(plan, cache_bytes) : std::vector<double>();
+    std::array<double, kEngines> free{};
+    std::vector<double> end(plan.steps.size(), 0);
+    double now = 0, once = 0;
+    for (std::size_t t = 0; t < plan.steps.size(); ++t) {
+      Step& step = plan.steps[t];
+      if (step.kind == StepKind::swap_out || step.kind == StepKind::swap_in) {
+        const bool out = step.kind == StepKind::swap_out;
+        const auto at = [&](BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; };
+        const Buffer stored = at(out ? step.outputs.front() : step.inputs.front());
+        const bool disk = stored.placement == Placement::disk;
+        const Tier& tier = disk ? options_.disk : options_.host;
+        double& engine = free[static_cast<std::size_t>(disk  ? (out ? kDiskOut : kDiskIn)
+                                                       : out ? kHostOut
+                                                             : kHostIn)];
+        const double seconds = transfer_seconds(
+            tier, stored.bytes, out ? tier.out_bytes_per_second : tier.in_bytes_per_second);
+        engine = std::max(now, engine) + seconds;
+        end[t] = engine;
+        now += tier.compute_share * seconds;
+        continue;
+      }
+      if (step.kind == StepKind::swap_wait) {
+        now = std::max(now, end[static_cast<std::size_t>(step.transfer)]);
+        continue;
+      }
+      Times times = of_step(plan, step, missed.empty() ? nullptr : &missed[t]);
+      if (!step.sliced.empty()) times.predicted += sliced_loss(plan, step);
+      now += times.predicted;
+      if (step.kind != StepKind::recompute && step.codec.kind == CodecKind::none) {
+        once += times.unlimited;
+      }
+    }
+    plan.predicted_seconds = now;
+    // Sums of the same numbers in another order.
+    plan.unlimited_seconds = plan.lower_bound_seconds = std::min(once, now);
+  }
+
+ private:
+  struct Times {
+    double predicted = 0, unlimited = 0;
+  };
+
+  Times of_step(const Plan& plan, Step& step, const double* missed) {
+    double own = 0;
+    switch (step.kind) {
+      case StepKind::copy:
+      case StepKind::upload:
+        own = copy_seconds(plan.buffers[static_cast<std::size_t>(step.outputs.front())].bytes);
+        break;
+      case StepKind::encode:
+      case StepKind::decode: {
+        const ir::Shape& shape =
+            *ir::leaves(step.instruction->shape())[static_cast<std::size_t>(step.leaf)];
+        own = model_.codec_seconds(step.codec, shape, step.kind == StepKind::encode);
+        break;
+      }
+      case StepKind::free:
+        break;
+      default:
+        own = missed == nullptr ? model_.seconds(*step.instruction)
+                                : model_.seconds_with(*step.instruction, *missed);
+    }
+    Times sum{own, own};
+    if (step.callees.empty()) return sum;
+    const bool loop = step.instruction->opcode() == ir::Opcode::while_;
+    const double trips = loop ? trip_count(*step.instruction) : 1;
+    Times most;
+    for (std::size_t i = 0; i < step.callees.size(); ++i) {
+      auto& callee = step.callees[i];
+      auto& priced = callees_[callee.get()];
+      if (priced == nullptr) {
+        auto copy = std::make_shared<Plan>(*callee);
+        price(*copy);
+        priced = std::move(copy);
+      }
+      callee = priced;
+      const double times = i == 0 ? trips + 1 : trips;
+      if (loop) {
+        most.predicted += times * callee->predicted_seconds;
+        most.unlimited += times * callee->unlimited_seconds;
+      } else {
+        most.predicted = std::max(most.predicted, callee->predicted_seconds);
+        most.unlimited = std::max(most.unlimited, callee->unlimited_seconds);
+      }
+    }
+    sum.predicted += most.predicted;
+    sum.unlimited += most.unlimited;
+    return sum;
+  }
+
+  // What the transfers of a loop's stacks add to its callees' time.
+  double sliced_loss(const Plan& plan, const Step& step) const {
+    SlicedLoop loop;
+    for (const SlicedState& state : step.sliced) {
+      const BufferId home = step.outputs[static_cast<std::size_t>(state.leaf)];
+      const bool disk = plan.buffers[static_cast<std::size_t>(home)].placement == Placement::disk;
+      add_transfers(loop, state, disk ? options_.disk : options_.host, disk);
+    }
+    const double trips = trip_count(*step.instruction);
+    const double callees = (trips + 1) * step.callees[0]->predicted_seconds +
+                           trips * step.callees[1]->predicted_seconds;
+    return sliced_seconds(loop, callees) - callees;
+  }
+
+  const CostModel& model_;
+  const PlanOptions& options_;
+  // Several steps may share a callee's plan: they go on to.
+  std::unordered_map<const Plan*, std::shared_ptr<const Plan>> callees_;
+};
+
+void set_table_link(Tier& tier) {
+  const Tier table;
+  tier.out_bytes_per_second = table.out_bytes_per_second;
+  tier.in_bytes_per_second = table.in_bytes_per_second;
+  tier.latency_seconds = table.latency_seconds;
+  tier.compute_share = table.compute_share;
+}
+
+}  // namespace
+
+PlanOptions table_options(const PlanOptions& options) {
+  PlanOptions table = options;
+  set_table_link(table.host);
+  set_table_link(table.disk);
+  table.planning_seconds = 0;
+  return table;
+}
+
+bool is_table(const ir::Module& module, const CostModel& model) {
+  const RooflineCostModel table;
+  const std::array<Codec, 7> codecs{{{.kind = CodecKind::bit_mask},
+                                     {.kind = CodecKind::compare_mask},
+                                     {.kind = CodecKind::narrow, .stored = ir::DType::bf16},
+                                     {.kind = CodecKind::bfloat16},
+                                     {.kind = CodecKind::float16},
+                                     {.kind = CodecKind::int8},
+                                     {.kind = CodecKind::int4}}};
+  const ir::Shape shape(ir::DType::f32, {1 << 20});
+  for (const Codec& codec : codecs) {
+    for (const bool encode : {true, false}) {
+      if (model.codec_seconds(codec, shape, encode) != table.codec_seconds(codec, shape, encode)) {
+        return false;
+      }
+    }
+  }
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (model.seconds(*instruction) != table.seconds(*instruction)) return false;
+    }
+  }
+  return true;
+}
+
+void price_plan(Plan& plan, const CostModel& model, const PlanOptions& options,
+                double cache_bytes) {
+  Pricer(model, options).price(plan, cache_bytes);
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/cost/cache_misses.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+namespace plimsoll::planner {
+namespace {
+
+// Blocks in the order of their last touch: a ring through a sentinel, most recent first.
+class RecentBlocks {
+ public:
+  RecentBlocks(std::size_t blocks, std::size_t room)
+      : before_(blocks + 1), after_(blocks + 1), kept_(blocks, false), room_(room) {
+    before_[blocks] = after_[blocks] = static_cast<std::uint32_t>(blocks);
+  }
+  // True when it was kept.
+  bool touch(std::uint32_t block) {
+    const bool hit = kept_[block];
+    if (hit) {
+      unlink(block);
+    } else {
+      kept_[block] = true;
+      if (++used_ > room_) drop_oldest();
+    }
+    const auto end = static_cast<std::uint32_t>(kept_.size());
+    before_[block] = end;
+    after_[block] = after_[end];
+    before_[after_[end]] = block;
+    after_[end] = block;
+    return hit;
+  }
+
+ private:
+  void unlink(std::uint32_t block) {
+    after_[before_[block]] = after_[block];
+    before_[after_[block]] = before_[block];
+  }
+  void drop_oldest() {
+    const std::uint32_t oldest = before_[kept_.size()];
+    unlink(oldest);
+    kept_[oldest] = false;
+    --used_;
+  }
+
+  std::vector<std::uint32_t> before_, after_;
+  std::vector<bool> kept_;
+  const std::size_t room_;
+  std::size_t used_ = 0;
+};
+
+// Where each buffer lies in one line of addresses: the arena, then every other buffer by itself.
+class Addresses {
+ public:
+  explicit Addresses(const Plan& plan) : first_(plan.buffers.size(), 0) {
+    std::int64_t end = plan.arena_bytes;
+    std::map<std::tuple<Placement, int, const ir::Instruction*, int>, std::int64_t> known;
+    std::int64_t host = -1, disk = -1;
+    for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+      const Buffer& buffer = plan.buffers[b];
+      const auto within = [&](std::int64_t& base, std::int64_t bytes) {
+        if (base < 0) {
+          base = end;
+          end += bytes;
+        }
+        return base + buffer.offset;
+      };
+      switch (buffer.placement) {
+        case Placement::arena:
+          first_[b] = buffer.offset;
+          break;
+        case Placement::host:
+          first_[b] = within(host, plan.host_bytes);
+          break;
+        case Placement::disk:
+          first_[b] = within(disk, plan.disk_bytes);
+          break;
+        default: {
+          const bool constant = buffer.placement == Placement::constant;
+          const auto [it, inserted] =
+              known.try_emplace({buffer.placement, constant ? 0 : buffer.index,
+                                 constant ? buffer.source : nullptr, constant ? buffer.leaf : 0},
+                                end);
+          if (inserted) end += buffer.bytes;
+          first_[b] = it->second;
+        }
+      }
+    }
+    end_ = end;
+  }
+  std::int64_t first(std::size_t buffer) const { return first_[buffer]; }
+  std::int64_t end() const { return end_; }
+
+ private:
+  std::vector<std::int64_t> first_;
+  std::int64_t end_ = 0;
+};
+
+}  // namespace
+
+std::vector<double> missed_bytes(const Plan& plan, double cache_bytes) {
+  std::vector<double> missed(plan.steps.size(), 0);
+  constexpr double kBlocks = 1024;
+  if (!(cache_bytes >= kBlocks)) return missed;
+  const auto block_bytes =
+      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(cache_bytes / kBlocks)));
+  const Addresses addresses(plan);
+  const auto blocks = static_cast<std::size_t>(addresses.end() / block_bytes + 2);
+  RecentBlocks cache(blocks,
+                     static_cast<std::size_t>(cache_bytes) / static_cast<std::size_t>(block_bytes));
+  const auto touch = [&](BufferId id) {
+    if (id < 0) return 0.0;
+    const auto b = static_cast<std::size_t>(id);
+    const std::int64_t first = addresses.first(b), end = first + plan.buffers[b].bytes;
+    std::int64_t bytes = 0;
+    for (std::int64_t block = first / block_bytes; block * block_bytes < end; ++block) {
+      const std::int64_t from = std::max(first, block * block_bytes);
+      const std::int64_t to = std::min(end, (block + 1) * block_bytes);
+      if (!cache.touch(static_cast<std::uint32_t>(block))) bytes += to - from;
+    }
+    return static_cast<double>(bytes);
+  };
+  for (const bool counts : {false, true}) {
+    for (std::size_t t = 0; t < plan.steps.size(); ++t) {
+      const Step& step = plan.steps[t];
+      if (step.kind == StepKind::free) continue;
+      double bytes = 0;
+      for (const BufferId id : step.inputs) bytes += touch(id);
+      for (const BufferId id : step.outputs) bytes += touch(id);
+      bytes += touch(step.workspace);
+      if (counts) missed[t] = bytes;
+    }
+  }
+  return missed;
+}
+
+}  // namespace plimsoll::planner

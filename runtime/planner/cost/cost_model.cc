@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/cost/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/ir/op_work.h"
+
+namespace plimsoll::planner {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+double elements(const ir::Shape& shape) {
+  if (shape.is_array()) return static_cast<double>(shape.element_count());
+  double sum = 0;
+  for (const ir::Shape& element : shape.elements()) sum += elements(element);
+  return sum;
+}
+
+double computation_flops(const ir::Computation& computation);
+
+double flops_of(const Instruction& instruction) {
+  const double results = elements(instruction.shape());
+  switch (instruction.opcode()) {
+    case Opcode::dot: {
+      double depth = 1;
+      if (instruction.attributes().dot != nullptr) {
+        for (const std::int64_t d : instruction.attributes().dot->lhs_contracting) {
+          depth *= static_cast<double>(instruction.operand(0)->shape().dim(static_cast<int>(d)));
+        }
+      }
+      return 2 * results * depth;
+    }
+    case Opcode::convolution: {
+      const ir::Shape& kernel = instruction.operand(1)->shape();
+      double depth = elements(kernel);
+      if (instruction.attributes().convolution != nullptr) {
+        const int out =
+            static_cast<int>(instruction.attributes().convolution->kernel_output_feature);
+        depth /= std::max(1.0, static_cast<double>(kernel.dim(out)));
+      }
+      return 2 * results * depth;
+    }
+    case Opcode::reduce: {
+      double sum = 0;
+      for (int i = 0; i < instruction.operand_count() / 2; ++i) {
+        sum += elements(instruction.operand(i)->shape());
+      }
+      return sum;
+    }
+    case Opcode::reduce_window:
+    case Opcode::select_and_scatter: {
+      double window = 1;
+      for (const auto& d : instruction.attributes().window) window *= static_cast<double>(d.size);
+      return results * window;
+    }
+    case Opcode::sort: {
+      const double n = elements(instruction.operand(0)->shape());
+      return n * std::max(1.0, std::log2(std::max(2.0, n)));
+    }
+    case Opcode::rng_bit_generator:
+      return 10 * results;
+    case Opcode::fusion:
+    case Opcode::map:
+      return computation_flops(*instruction.to_apply()) *
+             (instruction.opcode() == Opcode::map ? results : 1);
+    default:
+      break;
+  }
+  switch (ir::op_info(instruction.opcode()).op_class) {
+    case ir::OpClass::unary:
+    case ir::OpClass::binary:
+    case ir::OpClass::ternary:
+      return results * ir::op_work(instruction.opcode());
+    case ir::OpClass::structure:
+    case ir::OpClass::control:
+    case ir::OpClass::creation:
+    case ir::OpClass::movement:
+      return 0;
+    default:
+      return results;
+  }
+}
+
+double computation_flops(const ir::Computation& computation) {
+  double sum = 0;
+  for (const auto& instruction : computation.instructions()) sum += flops_of(*instruction);
+  return sum;
+}
+
+// The dearest class among the instructions of a fusion.
+CostClass class_of(const ir::Computation& computation) {
+  CostClass found = CostClass::elementwise;
+  for (const auto& inner : computation.instructions()) {
+    const CostClass one = cost_class(*inner);
+    if (one == CostClass::contraction || one == CostClass::convolution) return one;
+    if (one != CostClass::elementwise) found = one;
+  }
+  return found;
+}
+
+bool takes_part(Opcode opcode) {
+  return opcode == Opcode::slice || opcode == Opcode::dynamic_slice || opcode == Opcode::gather;
+}
+
+// What a fusion reads of a parameter: no more than the parts that it takes of it.
+double bytes_read(const Instruction& parameter) {
+  const auto all = static_cast<double>(parameter.shape().byte_size());
+  double parts = 0;
+  for (const Instruction* user : parameter.users()) {
+    if (!takes_part(user->opcode()) || user->operand(0) != &parameter) return all;
+    parts += static_cast<double>(user->shape().byte_size());
+  }
+  return parameter.is_root() ? all : std::min(all, parts);
+}
+
+// What a slice-like operation touches of its first operand is what it returns or writes.
+double bytes_of(const Instruction& instruction) {
+  const auto result = static_cast<double>(instruction.shape().byte_size());
+  switch (instruction.opcode()) {
+    case Opcode::slice:
+    case Opcode::dynamic_slice:
+    case Opcode::gather:
+      return 2 * result;
+    case Opcode::call:
+    case Opcode::while_:
+    case Opcode::conditional:
+      return 0;
+    case Opcode::fusion: {
+      double sum = result;
+      for (const Instruction* parameter : instruction.to_apply()->parameters()) {
+        sum += bytes_read(*parameter);
+      }
+      return sum;
+    }
+    default:
+      break;
+  }
+  double sum = result;
+  for (const Instruction* operand : instruction.operands()) {
+    sum += static_cast<double>(operand->shape().byte_size());
+  }
+  return sum;
+}
+
+}  // namespace
+
+Work count_work(const Instruction& instruction) {
+  return {flops_of(instruction), bytes_of(instruction)};
+}
+
+CostClass cost_class(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::convolution:
+      return CostClass::convolution;
+    case Opcode::gather:
+    case Opcode::scatter:
+    case Opcode::sort:
+      return CostClass::irregular;
+    case Opcode::rng:
+    case Opcode::rng_bit_generator:
+      return CostClass::random;
+    case Opcode::fusion:
+    case Opcode::map:
+      return class_of(*instruction.to_apply());
+    default:
+      break;
+  }
+  switch (ir::op_info(instruction.opcode()).op_class) {
+    case ir::OpClass::contraction:
+      return CostClass::contraction;
+    case ir::OpClass::reduction:
+      return CostClass::reduction;
+    case ir::OpClass::collective:
+    case ir::OpClass::async:
+      return CostClass::collective;
+    default:
+      return CostClass::elementwise;
+  }
+}
+
+double RooflineCostModel::seconds(const Instruction& instruction) const {
+  const Work work = count_work(instruction);
+  double rate = roofline_.other_flops_per_second;
+  const CostClass kind = cost_class(instruction);
+  if (kind == CostClass::contraction) rate = roofline_.contraction_flops_per_second;
+  if (kind == CostClass::convolution) rate = roofline_.convolution_flops_per_second;
+  if (kind == CostClass::random) rate = roofline_.random_flops_per_second;
+  return std::max(work.flops / rate, work.bytes / roofline_.bytes_per_second) +
+         roofline_.launch_seconds;
+}
+
+// Both directions read one form and write the other.
+double RooflineCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape,
+                                        bool encode) const {
+  const auto bytes = static_cast<double>(shape.byte_size() + encoded_bytes(codec, shape));
+  const auto kind =
+      std::min<std::size_t>(static_cast<std::size_t>(codec.kind), roofline_.codecs.size() - 1);
+  const Roofline::CodecRate& rate = roofline_.codecs[kind];
+  const double work =
+      static_cast<double>(shape.element_count()) / (encode ? rate.encode : rate.decode);
+  return std::max(work, bytes / roofline_.bytes_per_second) + roofline_.launch_seconds;
+}
+
+}  // namespace plimsoll::planner

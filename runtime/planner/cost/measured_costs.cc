@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/cost/measured_costs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "runtime/planner/cost/builtin_costs.h"
+
+namespace plimsoll::planner {
+namespace {
+
+// Share of a new measurement in the running average: about the last five count.
+constexpr double kNewest = 0.3;
+
+// What a kernel takes at least, of its measured time, where its bytes are in caches.
+constexpr double kLeastWithoutMisses = 0.3;
+
+double ratio_of(double measured, double predicted, double otherwise) {
+  return predicted > 0 && measured > 0 ? measured / predicted : otherwise;
+}
+
+}  // namespace
+
+double MeasuredCostModel::seconds(const ir::Instruction& instruction) const {
+  const auto it = measurements_.times.find(&instruction);
+  if (it != measurements_.times.end()) return it->second.seconds;
+  return base_.seconds(instruction) *
+         measurements_.class_ratio[static_cast<std::size_t>(cost_class(instruction))];
+}
+
+double MeasuredCostModel::seconds_with(const ir::Instruction& instruction,
+                                       double missed_bytes) const {
+  const auto it = measurements_.times.find(&instruction);
+  if (it == measurements_.times.end()) return seconds(instruction);
+  const auto& time = it->second;
+  return std::max(time.seconds + time.missed_byte_seconds * (missed_bytes - time.missed_bytes),
+                  kLeastWithoutMisses * time.seconds);
+}
+
+double MeasuredCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape,
+                                        bool encode) const {
+  return base_.codec_seconds(codec, shape, encode) *
+         (encode ? measurements_.encode_ratio : measurements_.decode_ratio);
+}
+
+MeasuredCosts::MeasuredCosts(std::unique_ptr<const CostModel> base, const CacheSpeeds& cache)
+    : base_(std::move(base)), cache_(cache) {}
+
+// Of two the smaller: the first launch also pays for memory that was never touched.
+double MeasuredCosts::Entry::seconds() const {
+  std::array<double, kSamples> sorted = samples;
+  const auto used = std::min<std::ptrdiff_t>(count, kSamples);
+  const auto middle = sorted.begin() + (used - 1) / 2;
+  std::nth_element(sorted.begin(), middle, sorted.begin() + used);
+  return *middle + missed_bytes * missed_byte_seconds;
+}
+
+const CostModel& MeasuredCosts::model() const {
+  const std::lock_guard lock(mutex_);
+  return models_.empty() ? *base_ : *models_.back();
+}
+
+void MeasuredCosts::record(const ir::Instruction& instruction, double seconds,
+                           std::int64_t launches, double missed_bytes) {
+  if (!(seconds >= 0) || launches <= 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto [it, inserted] = index_.try_emplace(&instruction);
+  Entry& entry = it->second;
+  if (inserted) {
+    order_.push_back(&instruction);
+    entry.missed_byte_seconds = cache_.missed_byte_seconds(cost_class(instruction));
+  }
+  entry.samples[static_cast<std::size_t>(entry.count++) % Entry::kSamples] =
+      std::max(seconds - missed_bytes * entry.missed_byte_seconds, kLeastWithoutMisses * seconds);
+  // First and later executions of one run come one after the other.
+  const std::int64_t run = runs();
+  if (entry.run != run) entry.launches = 0;
+  const auto before = static_cast<double>(entry.run == run ? entry.launches : 0);
+  const auto more = static_cast<double>(launches);
+  entry.missed_bytes = (before * entry.missed_bytes + more * missed_bytes) / (before + more);
+  entry.launches += launches;
+  entry.run = run;
+}
+
+void MeasuredCosts::record_codec(const Codec& codec, const ir::Shape& shape, bool encode,
+                                 double seconds) {
+  if (!(seconds >= 0)) return;
+  const double predicted = base_->codec_seconds(codec, shape, encode);
+  const std::lock_guard lock(mutex_);
+  double& sum = encode ? encode_seconds_ : decode_seconds_;
+  double& total = encode ? encode_predicted_ : decode_predicted_;
+  sum += kNewest * (seconds - sum);
+  total += kNewest * (predicted - total);
+}
+
+void MeasuredCosts::record_transfer(Link link, double bytes, double seconds,
+                                    std::int64_t transfers) {
+  if (!(seconds > 0) || !(bytes > 0) || transfers <= 0) return;
+  const std::lock_guard lock(mutex_);
+  Transfers& sum = at(link);
+  if (sum.seconds == 0) {
+    sum.bytes = bytes;
+    sum.seconds = seconds;
+  } else {
+    sum.bytes += kNewest * (bytes - sum.bytes);
+    sum.seconds += kNewest * (seconds - sum.seconds);
+  }
+  sum.count = transfers;
+}
+
+void MeasuredCosts::assume_tiers(const Tier& host, const Tier& disk) {
+  const std::lock_guard lock(mutex_);
+  at(Link::host_out).assumed_rate = host.out_bytes_per_second;
+  at(Link::host_in).assumed_rate = host.in_bytes_per_second;
+  at(Link::disk_out).assumed_rate = disk.out_bytes_per_second;
+  at(Link::disk_in).assumed_rate = disk.in_bytes_per_second;
+}
+
+void MeasuredCosts::apply_links(PlanOptions& options) const {
+  const std::lock_guard lock(mutex_);
+  const auto apply = [&](Link link, double& rate) {
+    const double measured = links_[static_cast<std::size_t>(link)].published_rate;
+    if (measured > 0) rate = measured;
+  };
+  apply(Link::host_out, options.host.out_bytes_per_second);
+  apply(Link::host_in, options.host.in_bytes_per_second);
+  apply(Link::disk_out, options.disk.out_bytes_per_second);
+  apply(Link::disk_in, options.disk.in_bytes_per_second);
+}
+
+void MeasuredCosts::finish_run() { runs_.fetch_add(1, std::memory_order_release); }
+
+double MeasuredCosts::drift_locked() const {
+  const CostModel& model = models_.empty() ? *base_ : *models_.back();
+  double difference = 0, predicted = 0;
+  for (const ir::Instruction* instruction : order_) {
+    const Entry& entry = index_.at(instruction);
+    const double expected = model.seconds(*instruction);
+    const auto launches = static_cast<double>(entry.launches);
+    difference += launches * std::fabs(entry.seconds() - expected);
+    predicted += launches * expected;
+  }
+  for (const Transfers& link : links_) {
+    const double rate = link.published_rate > 0 ? link.published_rate : link.assumed_rate;
+    if (!(rate > 0) || link.count == 0) continue;
+    const auto count = static_cast<double>(link.count);
+    difference += count * std::fabs(link.seconds - link.bytes / rate);
+    predicted += count * link.bytes / rate;
+  }
+  return predicted > 0 ? difference / predicted : 0;
+}
+
+double MeasuredCosts::drift() const {
+  const std::lock_guard lock(mutex_);
+  return drift_locked();
+}
+
+MeasuredCostModel::Measurements MeasuredCosts::measurements_locked() const {
+  MeasuredCostModel::Measurements made;
+  std::array<double, kCostClasses> measured{}, predicted{};
+  double all_measured = 0, all_predicted = 0;
+  for (const ir::Instruction* instruction : order_) {
+    const Entry& entry = index_.at(instruction);
+    const double seconds = entry.seconds();
+    made.times[instruction] = {seconds, entry.missed_bytes, entry.missed_byte_seconds};
+    const auto kind = static_cast<std::size_t>(cost_class(*instruction));
+    const auto launches = static_cast<double>(entry.launches);
+    measured[kind] += launches * seconds;
+    predicted[kind] += launches * base_->seconds(*instruction);
+    all_measured += launches * seconds;
+    all_predicted += launches * base_->seconds(*instruction);
+  }
+  const double overall = ratio_of(all_measured, all_predicted, 1);
+  for (std::size_t kind = 0; kind < made.class_ratio.size(); ++kind) {
+    made.class_ratio[kind] = ratio_of(measured[kind], predicted[kind], overall);
+  }
+  made.encode_ratio = ratio_of(encode_seconds_, encode_predicted_, overall);
+  made.decode_ratio = ratio_of(decode_seconds_, decode_predicted_, overall);
+  return made;
+}
+
+double MeasuredCosts::seconds_of(const Plan& plan, const PlanOptions& options) const {
+  PlanOptions measured = options;
+  std::unique_ptr<const CostModel> model;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto apply = [&](Link link, double& rate) {
+      const Transfers& sum = links_[static_cast<std::size_t>(link)];
+      if (sum.seconds > 0) rate = sum.bytes / sum.seconds;
+    };
+    apply(Link::host_out, measured.host.out_bytes_per_second);
+    apply(Link::host_in, measured.host.in_bytes_per_second);
+    apply(Link::disk_out, measured.disk.out_bytes_per_second);
+    apply(Link::disk_in, measured.disk.in_bytes_per_second);
+    model = std::make_unique<MeasuredCostModel>(*base_, measurements_locked(), 0);
+  }
+  Plan priced = plan;
+  price_plan(priced, *model, measured, cache_.bytes);
+  return priced.predicted_seconds;
+}
+
+bool MeasuredCosts::update(double share) {
+  if (!(share > 0)) return false;
+  if (runs_.load(std::memory_order_acquire) < next_runs_.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  const std::int64_t runs = runs_.load(std::memory_order_acquire);
+  if (runs < next_runs_.load(std::memory_order_relaxed)) return false;
+  next_runs_.store(2 * runs, std::memory_order_relaxed);
+  if (!(drift_locked() > share)) return false;
+  for (Transfers& link : links_) {
+    if (link.seconds > 0) link.published_rate = link.bytes / link.seconds;
+  }
+  const std::uint64_t version = version_.load(std::memory_order_relaxed) + 1;
+  models_.push_back(std::make_unique<MeasuredCostModel>(*base_, measurements_locked(), version));
+  version_.store(version, std::memory_order_release);
+  return true;
+}
+
+}  // namespace plimsoll::planner

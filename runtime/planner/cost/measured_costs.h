@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/planner/cost/cost_model.h"
+#include "runtime/planner/planner.h"
+
+namespace plimsoll::planner {
+
+// Another model corrected by measurements: an instruction that was measured costs what it took, so
+// much more or less as caches missed more or less of its bytes than when it was measured; the
+// others what the base model says times the ratio (measured over predicted) of their cost class, or
+// of everything where nothing of their class was measured. Immutable.
+class MeasuredCostModel : public CostModel {
+ public:
+  struct Measurements {
+    struct Time {
+      double seconds = 0;              // of one execution, as measured
+      double missed_bytes = 0;         // then
+      double missed_byte_seconds = 0;  // what one more of them costs
+    };
+    std::unordered_map<const ir::Instruction*, Time> times;
+    std::array<double, kCostClasses> class_ratio;
+    double encode_ratio = 1, decode_ratio = 1;
+    Measurements() { class_ratio.fill(1); }
+  };
+  MeasuredCostModel(const CostModel& base, Measurements measurements, std::uint64_t version)
+      : base_(base), measurements_(std::move(measurements)), version_(version) {}
+
+  double seconds(const ir::Instruction& instruction) const override;
+  double seconds_with(const ir::Instruction& instruction, double missed_bytes) const override;
+  std::int64_t workspace_bytes(const ir::Instruction& instruction) const override {
+    return base_.workspace_bytes(instruction);
+  }
+  double codec_seconds(const Codec& codec, const ir::Shape& shape, bool encode) const override;
+  bool reads_encoded(const ir::Instruction& instruction, const EncodedInput& input) const override {
+    return base_.reads_encoded(instruction, input);
+  }
+  bool writes_encoded(const ir::Instruction& instruction,
+                      const EncodedOutput& output) const override {
+    return base_.writes_encoded(instruction, output);
+  }
+  std::uint64_t version() const override { return version_; }
+
+ private:
+  const CostModel& base_;
+  const Measurements measurements_;
+  const std::uint64_t version_;
+};
+
+// A direction of a link between device memory and another tier.
+enum class Link : std::uint8_t { host_out, host_in, disk_out, disk_in };
+inline constexpr int kLinks = 4;
+
+// Collects the measured times of one module's instructions, and publishes a new model when they
+// have drifted far enough from the one in force. Thread-safe.
+class MeasuredCosts {
+ public:
+  // Keeps `base` and what it returns by reference for as long as it lives.
+  explicit MeasuredCosts(std::unique_ptr<const CostModel> base, const CacheSpeeds& cache = {});
+
+  // The model in force. Models stay valid as long as this object: there are few, since the time
+  // between two of them at least doubles.
+  const CostModel& model() const;
+  std::uint64_t version() const { return version_.load(std::memory_order_acquire); }
+
+  // The caches that missed bytes are counted for.
+  const CacheSpeeds& cache() const { return cache_; }
+
+  // `seconds` is the time of one launch, averaged over the `launches` of one run, in which caches
+  // missed `missed_bytes` a launch. Of an instruction's latest times the median counts.
+  void record(const ir::Instruction& instruction, double seconds, std::int64_t launches = 1,
+              double missed_bytes = 0);
+  void record_codec(const Codec& codec, const ir::Shape& shape, bool encode, double seconds);
+  // `bytes` and `seconds` of one transfer, averaged over the `transfers` of one run.
+  void record_transfer(Link link, double bytes, double seconds, std::int64_t transfers = 1);
+  // The tiers that plans are made for: their speeds hold until transfers were measured.
+  void assume_tiers(const Tier& host, const Tier& disk);
+  // The speeds of the model in force: those of `options`' tiers, where they were measured.
+  void apply_links(PlanOptions& options) const;
+  // A measured run is complete.
+  void finish_run();
+  std::int64_t runs() const { return runs_.load(std::memory_order_acquire); }
+  // What `plan` takes by everything measured so far, which no model in force may know yet: kernels
+  // with the cache misses of their place in the plan, transfers at their measured speeds.
+  double seconds_of(const Plan& plan, const PlanOptions& options) const;
+
+  // Sum of |measured - predicted| over the instructions measured, each as often as it runs, by the
+  // sum of what the model in force predicts for them.
+  double drift() const;
+  // Publishes a model of what was measured when it has drifted by more than `share`, and enough
+  // measured runs have passed: two, then twice as many each time. True when it did. Cheap when
+  // there is nothing to do. A share of 0 never publishes.
+  bool update(double share);
+
+ private:
+  struct Entry {
+    static constexpr std::size_t kSamples = 9;
+    std::array<double, kSamples> samples{};  // the latest ones, as if nothing had been missed
+    std::int64_t count = 0;                  // of samples ever taken
+    std::int64_t launches = 0;               // of the last run
+    std::int64_t run = -1;                   // that one
+    double missed_bytes = 0;                 // a launch of that run
+    double missed_byte_seconds = 0;
+    double seconds() const;  // the samples' median with what was missed
+  };
+  struct Transfers {
+    double assumed_rate = 0, published_rate = 0;
+    double bytes = 0, seconds = 0;  // of one transfer: running averages
+    std::int64_t count = 0;         // of the last run
+  };
+  Transfers& at(Link link) { return links_[static_cast<std::size_t>(link)]; }
+  double drift_locked() const;
+  MeasuredCostModel::Measurements measurements_locked() const;
+
+  const std::unique_ptr<const CostModel> base_;
+  const CacheSpeeds cache_;
+  mutable std::mutex mutex_;
+  std::unordered_map<const ir::Instruction*, Entry> index_;
+  std::vector<const ir::Instruction*> order_;  // of first measurement: sums don't depend on hashes
+  std::array<Transfers, kLinks> links_;
+  double encode_seconds_ = 0, encode_predicted_ = 0, decode_seconds_ = 0, decode_predicted_ = 0;
+  std::atomic<std::int64_t> runs_{0};
+  std::atomic<std::int64_t> next_runs_{2};
+  std::atomic<std::uint64_t> version_{0};
+  std::vector<std::unique_ptr<const CostModel>> models_;  // published, oldest first
+};
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/facts/codec_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace plimsoll::planner {
+namespace {
+
+using ir::ComparisonDirection;
+using ir::DType;
+using ir::Instruction;
+using ir::Opcode;
+
+constexpr int kMostDepth = 16;
+
+// What a conversion to `to` leaves distinguishable, in order.
+bool widens(DType from, DType to) {
+  if (from == to) return true;
+  if (!ir::is_floating(to)) return false;
+  if (ir::is_floating(from)) return ir::dtype_bytes(to) > ir::dtype_bytes(from);
+  return ir::dtype_bytes(from) == 1 || (ir::dtype_bytes(from) == 2 && ir::dtype_bytes(to) >= 4) ||
+         (ir::dtype_bytes(from) == 4 && ir::dtype_bytes(to) == 8);
+}
+
+// The number that every element of `value` is.
+std::optional<double> constant_of(const Instruction& value, const Instruction* caller) {
+  const Instruction* at = &value;
+  for (int i = 0; i < kMostDepth; ++i) {
+    switch (at->opcode()) {
+      case Opcode::constant: {
+        if (!at->shape().is_array()) return std::nullopt;
+        const ir::Literal& literal = *at->attributes().literal;
+        if (literal.is_elided() || !literal.is_splat()) return std::nullopt;
+        const double number = literal.at(0);
+        if (!std::isfinite(number) || std::abs(number) > 9007199254740992.0) return std::nullopt;
+        return number;
+      }
+      case Opcode::broadcast:
+      case Opcode::reshape:
+      case Opcode::copy:
+        at = at->operand(0);
+        break;
+      case Opcode::parameter:
+        if (caller == nullptr || caller->to_apply() != at->parent()) return std::nullopt;
+        at = caller->operand(static_cast<int>(at->attributes().parameter_number));
+        caller = nullptr;
+        break;
+      default:
+        return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+class ReaderLook {
+ public:
+  ReaderLook(DType dtype, const Instruction* caller) : dtype_(dtype), caller_(caller) {}
+
+  // What `user` does with its operand `value`; false when it is more than the comparison so far.
+  bool look(const Instruction& user, const Instruction& value, int depth) {
+    if (depth > kMostDepth) return false;
+    switch (user.opcode()) {
+      case Opcode::compare:
+        return compare(user, value);
+      case Opcode::convert:
+        return widens(value.shape().dtype(), user.shape().dtype()) && follow(user, depth);
+      case Opcode::bitcast:
+        return value.shape().dtype() == user.shape().dtype() && follow(user, depth);
+      case Opcode::reshape:
+      case Opcode::broadcast:
+      case Opcode::transpose:
+      case Opcode::copy:
+      case Opcode::slice:
+      case Opcode::reverse:
+        return follow(user, depth);
+      default:
+        return false;
+    }
+  }
+
+  // All that reads `value` inside its computation.
+  bool follow(const Instruction& value, int depth) {
+    if (value.is_root() || value.users().empty()) return false;
+    for (const Instruction* user : value.users()) {
+      if (!look(*user, value, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  bool compare(const Instruction& user, const Instruction& value) {
+    const bool left = user.operand(0) == &value;
+    if (left && user.operand(1) == &value) return false;
+    if (user.attributes().comparison_order == ir::ComparisonOrder::total &&
+        ir::is_floating(value.shape().dtype())) {
+      return false;
+    }
+    const auto constant = constant_of(*user.operand(left ? 1 : 0), caller_);
+    if (!constant || !is_number(dtype_, *constant)) return false;
+    Codec codec;
+    codec.kind = CodecKind::compare_mask;
+    codec.direction = left ? user.attributes().comparison_direction
+                           : ir::mirrored(user.attributes().comparison_direction);
+    codec.constant = *constant == 0 ? 0 : *constant;
+    if (found.kind != CodecKind::none && !(found == codec)) return false;
+    found = codec;
+    return true;
+  }
+
+  Codec found;
+
+ private:
+  const DType dtype_;
+  const Instruction* const caller_;
+};
+
+// The instruction and leaf within it that operand leaf `leaf` is.
+std::pair<int, int> operand_of(const Instruction& instruction, int leaf) {
+  for (int i = 0; i < instruction.operand_count(); ++i) {
+    const int count = ir::leaf_count(instruction.operand(i)->shape());
+    if (leaf < count) return {i, leaf};
+    leaf -= count;
+  }
+  return {-1, 0};
+}
+
+}  // namespace
+
+Codec exact_codec(const ValueFacts& facts, DType dtype) {
+  if (dtype == DType::pred) return {CodecKind::bit_mask};
+  const int bytes = ir::dtype_bytes(dtype);
+  const auto narrow = [](DType stored) {
+    Codec codec{CodecKind::narrow};
+    codec.stored = stored;
+    return codec;
+  };
+  const auto in = [&](std::int64_t low, std::int64_t high) {
+    return facts.integral && facts.low >= low && facts.high <= high;
+  };
+  if (bytes > 1 && in(0, 255)) return narrow(DType::u8);
+  if (bytes > 1 && in(-128, 127)) return narrow(DType::s8);
+  if (bytes > 2 && in(0, 65535)) return narrow(DType::u16);
+  if (bytes > 2 && in(-32768, 32767)) return narrow(DType::s16);
+  if (bytes > 2 && ir::is_floating(dtype) && facts.bf16) return narrow(DType::bf16);
+  if (bytes > 2 && ir::is_floating(dtype) && facts.f16) return narrow(DType::f16);
+  if (bytes > 4 && in(0, 0xffffffffLL)) return narrow(DType::u32);
+  if (bytes > 4 && in(-0x80000000LL, 0x7fffffffLL)) return narrow(DType::s32);
+  return {};
+}
+
+Codec comparison_of(const Instruction& reader, int operand_leaf, DType dtype) {
+  const auto [operand, leaf] = operand_of(reader, operand_leaf);
+  if (operand < 0 || !reader.operand(operand)->shape().is_array()) return {};
+  if (reader.opcode() == Opcode::fusion) {
+    const Instruction* parameter =
+        reader.to_apply()->parameters()[static_cast<std::size_t>(operand)];
+    ReaderLook look(dtype, &reader);
+    if (parameter == nullptr || !look.follow(*parameter, 0)) return {};
+    return look.found;
+  }
+  ReaderLook look(dtype, nullptr);
+  if (reader.opcode() != Opcode::compare || !look.compare(reader, *reader.operand(operand)))
+    return {};
+  return look.found;
+}
+
+namespace {
+
+// Per value, the instructions that do no more with it than one comparison, and which that is.
+struct Reading {
+  Codec codec;
+  const Instruction* reader;
+};
+
+std::vector<std::vector<Reading>> find_readings(const Graph& graph) {
+  std::vector<std::vector<Reading>> readings(graph.values.size());
+  std::vector<ValueId> seen;
+  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    const Instruction& reader = *graph.ops[static_cast<std::size_t>(op)].instruction;
+    if (reader.opcode() != Opcode::fusion && reader.opcode() != Opcode::compare) continue;
+    const auto inputs = graph.inputs[op];
+    seen.clear();
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      const ValueId v = inputs[k];
+      if (v < 0 || std::find(seen.begin(), seen.end(), v) != seen.end()) continue;
+      seen.push_back(v);
+      const Value& value = graph.values[static_cast<std::size_t>(v)];
+      if (value.producer < 0) continue;
+      const DType dtype =
+          ir::leaves(value.source->shape())[static_cast<std::size_t>(value.leaf)]->dtype();
+      const Codec codec = comparison_of(reader, static_cast<int>(k), dtype);
+      bool same = codec.kind != CodecKind::none;
+      for (std::size_t other = k + 1; same && other < inputs.size(); ++other) {
+        same = inputs[other] != v || comparison_of(reader, static_cast<int>(other), dtype) == codec;
+      }
+      if (same) readings[static_cast<std::size_t>(v)].push_back({codec, &reader});
+    }
+  }
+  return readings;
+}
+
+// Per value, what reads it as it is, or as another shape of the same elements, and by which number.
+struct Read {
+  const Instruction* reader;
+  int input;
+};
+
+std::vector<std::vector<Read>> find_reads(const Graph& graph) {
+  std::vector<std::vector<Read>> reads(graph.values.size());
+  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    const auto inputs = graph.inputs[op];
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (inputs[k] < 0) continue;
+      reads[static_cast<std::size_t>(inputs[k])].push_back(
+          {graph.ops[static_cast<std::size_t>(op)].instruction, static_cast<int>(k)});
+    }
+  }
+  return reads;
+}
+
+// Whether the operand is of that shape, up to its dims: a view may be of another dtype.
+bool is_alike(const Read& read, const ir::Shape& shape) {
+  if (read.input >= read.reader->operand_count()) return false;
+  const ir::Shape& operand = read.reader->operand(read.input)->shape();
+  return operand.is_array() && operand.dtype() == shape.dtype() &&
+         operand.element_count() == shape.element_count();
+}
+
+// Of these reads of a value of `shape`, in order of ops: the instructions all of whose reads can be
+// of what the codec stores, sorted.
+std::vector<const Instruction*> direct_readers(std::span<const Read> reads, const ir::Shape& shape,
+                                               const CodecForm& form, const CostModel& cost_model) {
+  std::vector<const Instruction*> direct;
+  for (std::size_t i = 0; i < reads.size();) {
+    const Instruction* const reader = reads[i].reader;
+    bool all = form.codec.kind != CodecKind::compare_mask ||
+               std::find(form.readers.begin(), form.readers.end(), reader) != form.readers.end();
+    for (; i < reads.size() && reads[i].reader == reader; ++i) {
+      all = all && is_alike(reads[i], shape) &&
+            cost_model.reads_encoded(*reader, {reads[i].input, form.codec});
+    }
+    if (all) direct.push_back(reader);
+  }
+  std::sort(direct.begin(), direct.end());
+  return direct;
+}
+
+}  // namespace
+
+std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_model,
+                                   CodecKind lossy) {
+  const auto readings = find_readings(graph);
+  const auto reads = find_reads(graph);
+  FactFinder facts;
+  std::vector<CodecForm> forms;
+  for (ValueId v = 0; v < static_cast<ValueId>(graph.values.size()); ++v) {
+    const Value& value = graph.values[static_cast<std::size_t>(v)];
+    if (value.producer < 0 || value.home != Home::arena) continue;
+    const ir::Shape& shape =
+        *ir::leaves(value.source->shape())[static_cast<std::size_t>(value.leaf)];
+    const std::size_t first = forms.size();
+    const auto add = [&](const Codec& codec) {
+      CodecForm form;
+      form.value = v;
+      form.codec = codec;
+      form.bytes = aligned_bytes(encoded_bytes(codec, shape));
+      if (form.bytes >= value.bytes) return;
+      form.encode_seconds = cost_model.codec_seconds(codec, shape, true);
+      form.decode_seconds = cost_model.codec_seconds(codec, shape, false);
+      forms.push_back(std::move(form));
+    };
+    const Codec exact = exact_codec(facts.find(*value.source, value.leaf), shape.dtype());
+    if (exact.kind != CodecKind::none) add(exact);
+    for (const Reading& reading : readings[static_cast<std::size_t>(v)]) {
+      const auto same =
+          std::find_if(forms.begin() + static_cast<std::ptrdiff_t>(first), forms.end(),
+                       [&](const CodecForm& f) { return f.codec == reading.codec; });
+      if (same == forms.end()) add(reading.codec);
+      for (std::size_t i = first; i < forms.size(); ++i) {
+        if (forms[i].codec == reading.codec) forms[i].readers.push_back(reading.reader);
+      }
+    }
+    if (lossy != CodecKind::none && (shape.dtype() == DType::f32 || shape.dtype() == DType::f64)) {
+      Codec codec{lossy};
+      if (lossy == CodecKind::int8 || lossy == CodecKind::int4) {
+        codec.seed = static_cast<std::uint64_t>(v) + 1;
+      }
+      add(codec);
+    }
+    for (std::size_t i = first; i < forms.size(); ++i) {
+      std::sort(forms[i].readers.begin(), forms[i].readers.end());
+      forms[i].by_producer = cost_model.writes_encoded(*value.source, {value.leaf, forms[i].codec});
+      forms[i].direct =
+          direct_readers(reads[static_cast<std::size_t>(v)], shape, forms[i], cost_model);
+    }
+    std::stable_sort(forms.begin() + static_cast<std::ptrdiff_t>(first), forms.end(),
+                     [](const CodecForm& a, const CodecForm& b) { return a.bytes < b.bytes; });
+  }
+  return forms;
+}
+
+}  // namespace plimsoll::planner

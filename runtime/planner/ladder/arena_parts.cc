@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/ladder/arena_parts.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace plimsoll::planner {
+namespace {
+
+// What a buffer was made for, and for workspaces by which step.
+struct Purpose {
+  enum class Kind : std::uint8_t { value, workspace, encoded, staging } kind = Kind::value;
+  const Step* step = nullptr;
+};
+
+std::vector<Purpose> purposes(const Plan& plan) {
+  std::vector<Purpose> list(plan.buffers.size());
+  const auto mark = [&](BufferId id, Purpose::Kind kind, const Step& step) {
+    if (id >= 0) list[static_cast<std::size_t>(id)] = {kind, &step};
+  };
+  for (const Step& step : plan.steps) {
+    if (step.kind == StepKind::encode) mark(step.outputs.front(), Purpose::Kind::encoded, step);
+    for (std::size_t i = 0; i < step.coding.outputs.size(); ++i) {
+      mark(step.outputs[step.outputs.size() - 1 - i], Purpose::Kind::encoded, step);
+    }
+    if (step.kind == StepKind::upload) mark(step.outputs.front(), Purpose::Kind::staging, step);
+    mark(step.workspace, Purpose::Kind::workspace, step);
+    for (const SlicedState& state : step.sliced) mark(state.window, Purpose::Kind::staging, step);
+  }
+  return list;
+}
+
+// The first step at which the buffers of the arena are largest.
+std::int32_t peak_step(const Plan& plan) {
+  std::vector<std::int64_t> change(plan.steps.size() + 1, 0);
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.placement != Placement::arena) continue;
+    change[static_cast<std::size_t>(buffer.first_step)] += buffer.bytes;
+    change[static_cast<std::size_t>(buffer.last_step) + 1] -= buffer.bytes;
+  }
+  std::int64_t live = 0, most = -1;
+  std::int32_t at = 0;
+  for (std::size_t t = 0; t < plan.steps.size(); ++t) {
+    live += change[t];
+    if (live <= most) continue;
+    most = live;
+    at = static_cast<std::int32_t>(t);
+  }
+  return at;
+}
+
+}  // namespace
+
+ArenaBytes arena_at_peak(const Plan& plan) {
+  ArenaBytes sum;
+  if (plan.steps.empty()) return {plan.arena_bytes, 0, 0, 0};
+  const std::vector<Purpose> list = purposes(plan);
+  const std::int32_t at = peak_step(plan);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Buffer& buffer = plan.buffers[i];
+    if (buffer.placement != Placement::arena || buffer.first_step > at || buffer.last_step < at) {
+      continue;
+    }
+    switch (list[i].kind) {
+      case Purpose::Kind::value:
+        break;
+      case Purpose::Kind::encoded:
+        sum.encoded += buffer.bytes;
+        break;
+      case Purpose::Kind::staging:
+        sum.staging += buffer.bytes;
+        break;
+      case Purpose::Kind::workspace: {
+        const auto& callees = list[i].step->callees;
+        const auto largest = std::max_element(
+            callees.begin(), callees.end(),
+            [](const auto& a, const auto& b) { return a->arena_bytes < b->arena_bytes; });
+        if (largest == callees.end()) {
+          sum.workspaces += buffer.bytes;
+          break;
+        }
+        const ArenaBytes inside = arena_at_peak(**largest);
+        sum.workspaces += inside.workspaces;
+        sum.encoded += inside.encoded;
+        sum.staging += inside.staging;
+        break;
+      }
+    }
+  }
+  sum.activations = plan.arena_bytes - sum.workspaces - sum.encoded - sum.staging;
+  return sum;
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/ladder/emit.h"
+
+#include <algorithm>
+
+#include "runtime/base/alignment.h"
+#include "runtime/planner/pack/pack.h"
+#include "runtime/planner/problem/timeline.h"
+
+namespace plimsoll::planner {
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const Problem& problem, std::span<const OpId> schedule)
+      : problem_(problem), schedule_(schedule), liveness_(find_liveness(problem, schedule)) {
+    plan_.computation = problem.graph->computation;
+    holder_.assign(problem.values.size(), -1);
+    executed_.assign(problem.ops.size(), 0);
+    transfer_step_.assign(problem.ops.size(), -1);
+  }
+
+  Plan run(std::int64_t pack_target, int pack_effort) {
+    add_fixed_buffers();
+    plan_.steps.reserve(schedule_.size());
+    for (std::size_t t = 0; t < schedule_.size(); ++t) add_step(t);
+    add_results();
+    plan_.predicted_seconds = predicted_seconds(problem_, schedule_);
+    assign_addresses(pack_target, pack_effort);
+    assign_tier(Placement::host, plan_.host_bytes);
+    assign_tier(Placement::disk, plan_.disk_bytes);
+    mark_pinned();
+    sum_up();
+    return std::move(plan_);
+  }
+
+ private:
+  const Value& value(ValueId v) const { return problem_.values[static_cast<std::size_t>(v)]; }
+  BufferId& holder(ValueId v) { return holder_[static_cast<std::size_t>(v)]; }
+  Buffer& buffer(BufferId b) { return plan_.buffers[static_cast<std::size_t>(b)]; }
+
+  BufferId add_buffer(Placement placement, int index, std::int64_t bytes,
+                      const ir::Instruction* source, int leaf) {
+    Buffer b;
+    b.placement = placement;
+    b.index = index;
+    b.bytes = bytes;
+    b.source = source;
+    b.leaf = leaf;
+    b.first_step = -1;
+    plan_.buffers.push_back(b);
+    return static_cast<BufferId>(plan_.buffers.size()) - 1;
+  }
+
+  void touch(BufferId b, std::int32_t step) {
+    if (b < 0) return;
+    Buffer& it = buffer(b);
+    if (it.first_step < 0) it.first_step = step;
+    it.last_step = std::max(it.last_step, step);
+  }
+
+  // Every parameter leaf and result leaf has its buffer; constants get theirs when first used.
+  void add_fixed_buffers() {
+    const Graph& graph = *problem_.graph;
+    parameter_buffer_.assign(graph.parameters.size(), -1);
+    for (std::size_t p = 0; p < graph.parameters.size(); ++p) {
+      const ValueId v = graph.parameters[p];
+      if (v < 0) continue;
+      const Value& original = graph.values[static_cast<std::size_t>(v)];
+      const BufferId b = add_buffer(Placement::parameter, static_cast<int>(p), original.bytes,
+                                    original.source, original.leaf);
+      parameter_buffer_[p] = b;
+      buffer(b).donated = graph.residency[p] == ParameterResidency::donated;
+      if (graph.residency[p] == ParameterResidency::host) {
+        buffer(b).host = true;
+      } else {
+        holder(v) = b;
+      }
+    }
+    output_buffer_.assign(graph.results.size(), -1);
+    for (std::size_t k = 0; k < problem_.results.size(); ++k) {
+      const ValueId v = problem_.results[k];
+      if (v < 0 || value(v).home != Home::output) continue;
+      output_buffer_[k] = add_buffer(Placement::output, static_cast<int>(k), value(v).bytes,
+                                     value(v).source, value(v).leaf);
+    }
+  }
+
+  BufferId read(ValueId v) {
+    if (v < 0) return -1;
+    if (holder(v) < 0 && value(v).home == Home::constant) {
+      holder(v) =
+          add_buffer(Placement::constant, 0, value(v).bytes, value(v).source, value(v).leaf);
+    }
+    return holder(v);
+  }
+
+  // The end of a transfer: both its buffers are held until here. A value that was swapped in is
+  // read from the buffer it came to.
+  void add_wait(std::int32_t now, OpId op) {
+    const Op& what = problem_.ops[static_cast<std::size_t>(op)];
+    Step step;
+    step.kind = StepKind::swap_wait;
+    step.instruction = what.instruction;
+    step.leaf = what.leaf;
+    step.transfer = transfer_step_[static_cast<std::size_t>(what.transfer)];
+    const Step& transfer = plan_.steps[static_cast<std::size_t>(step.transfer)];
+    touch(transfer.inputs.front(), now);
+    touch(transfer.outputs.front(), now);
+    for (const ValueId v : problem_.outputs[op]) {
+      holder(v) = transfer.outputs.front();
+      touch(holder(v), last_use(now));
+    }
+    plan_.steps.push_back(std::move(step));
+  }
+
+  // The last step that reads the only output of step `now`.
+  std::int32_t last_use(std::int32_t now) const {
+    const auto slot = liveness_.first_output[static_cast<std::size_t>(now)];
+    return liveness_.last_use[static_cast<std::size_t>(slot)];
+  }
+
+  void add_step(std::size_t t) {
+    const auto now = static_cast<std::int32_t>(t);
+    const OpId op = schedule_[t];
+    const Op& what = problem_.ops[static_cast<std::size_t>(op)];
+    if (what.kind == StepKind::swap_wait) {
+      add_wait(now, op);
+      return;
+    }
+    if (what.engine >= 0) transfer_step_[static_cast<std::size_t>(op)] = now;
+    Step step;
+    step.kind = what.kind;
+    if (what.kind == StepKind::compute && executed_[static_cast<std::size_t>(op)]) {
+      step.kind = StepKind::recompute;
+    }
+    step.instruction = what.instruction;
+    if (what.codec.kind != CodecKind::none || what.engine >= 0) step.leaf = what.leaf;
+    step.codec = what.codec;
+    if (what.kind == StepKind::upload) {
+      step.inputs.push_back(parameter_buffer_[static_cast<std::size_t>(what.leaf)]);
+    }
+    for (const ValueId v : problem_.inputs[op]) step.inputs.push_back(read(v));
+    const std::span<const char> dies(
+        liveness_.dies.data() + liveness_.first_read[t],
+        static_cast<std::size_t>(liveness_.first_read[t + 1] - liveness_.first_read[t]));
+    match_in_place(problem_, op, dies, taken_);
+    std::int32_t slot = liveness_.first_output[t];
+    const bool is_loop = what.kind == StepKind::compute && what.instruction != nullptr &&
+                         what.instruction->opcode() == ir::Opcode::while_;
+    for (const ValueId v : problem_.outputs[op]) {
+      BufferId b = -1;
+      if (v >= 0) {
+        b = place_output(v);
+        const std::int32_t last = liveness_.last_use[static_cast<std::size_t>(slot)];
+        touch(b, now);
+        touch(b, last);
+        outputs_.emplace_back(v, b);
+      }
+      // What a loop does not change stays where it is read.
+      if (v < 0 && is_loop) b = step.inputs[step.outputs.size()];
+      step.outputs.push_back(b);
+      ++slot;
+    }
+    for (const BufferId b : step.inputs) touch(b, now);
+    for (const auto& [v, b] : outputs_) holder(v) = b;
+    outputs_.clear();
+    if (what.coding >= 0) {
+      step.coding = problem_.codings[static_cast<std::size_t>(what.coding)];
+    }
+    std::int64_t workspace = what.workspace;
+    if (const SlicedLoop* sliced = problem_.sliced_loop(op)) {
+      workspace -= sliced->window_bytes;
+      step.sliced = sliced->states;
+      for (SlicedState& state : step.sliced) {
+        state.window =
+            add_buffer(Placement::arena, 0, state.window_bytes(), what.instruction, state.leaf);
+        touch(state.window, now);
+      }
+    }
+    if (workspace > 0) {
+      step.workspace = add_buffer(Placement::arena, 0, workspace, what.instruction, 0);
+      touch(step.workspace, now);
+    }
+    if (what.variants >= 0) {
+      const auto& row = problem_.graph->variants[static_cast<std::size_t>(what.variants)];
+      const int choice = problem_.variant[static_cast<std::size_t>(op)];
+      step.callees = row[static_cast<std::size_t>(choice)].callees;
+    }
+    count(step, op);
+    executed_[static_cast<std::size_t>(op)] = 1;
+    plan_.steps.push_back(std::move(step));
+  }
+
+  BufferId place_output(ValueId v) {
+    const Value& made = value(v);
+    switch (made.home) {
+      case Home::output:
+        return output_buffer_[static_cast<std::size_t>(made.index)];
+      case Home::parameter:
+        return parameter_buffer_[static_cast<std::size_t>(made.index)];
+      case Home::host:
+        return add_buffer(Placement::host, 0, made.bytes, made.source, made.leaf);
+      case Home::disk:
+        return add_buffer(Placement::disk, 0, made.bytes, made.source, made.leaf);
+      default:
+        break;
+    }
+    for (const Reuse& r : taken_) {
+      if (r.output == v) return holder(r.input);
+    }
+    return add_buffer(Placement::arena, 0, made.bytes, made.source, made.leaf);
+  }
+
+  void count(const Step& step, OpId op) {
+    plan_.counts.fused_encode += static_cast<std::int64_t>(step.coding.outputs.size());
+    plan_.counts.fused_decode += static_cast<std::int64_t>(step.coding.inputs.size());
+    switch (step.kind) {
+      case StepKind::compute:
+        ++plan_.counts.compute;
+        break;
+      case StepKind::recompute:
+        ++plan_.counts.recompute;
+        break;
+      case StepKind::encode:
+        ++plan_.counts.encode;
+        if (!step.codec.lossless()) ++plan_.counts.lossy;
+        break;
+      case StepKind::decode:
+        ++plan_.counts.decode;
+        break;
+      case StepKind::swap_out:
+        ++plan_.counts.swap_out;
+        break;
+      case StepKind::swap_in:
+        ++plan_.counts.swap_in;
+        break;
+      case StepKind::collective_start:
+      case StepKind::collective_done:
+        ++plan_.counts.collective;
+        break;
+      default:
+        break;
+    }
+    if (executed_[static_cast<std::size_t>(op)] && step.codec.kind == CodecKind::none &&
+        step.kind != StepKind::swap_in) {
+      for (const BufferId b : step.outputs) {
+        if (b >= 0) plan_.recomputed_bytes += buffer(b).bytes;
+      }
+    }
+    for (const SlicedState& state : step.sliced) {
+      ++(state.writes ? plan_.counts.swap_out : plan_.counts.swap_in);
+    }
+    for (const auto& callee : step.callees) {
+      plan_.counts.compute += callee->counts.compute;
+      plan_.counts.recompute += callee->counts.recompute;
+      plan_.counts.collective += callee->counts.collective;
+      plan_.counts.encode += callee->counts.encode;
+      plan_.counts.decode += callee->counts.decode;
+      plan_.counts.fused_encode += callee->counts.fused_encode;
+      plan_.counts.fused_decode += callee->counts.fused_decode;
+      plan_.counts.lossy += callee->counts.lossy;
+      plan_.counts.swap_out += callee->counts.swap_out;
+      plan_.counts.swap_in += callee->counts.swap_in;
+      plan_.recomputed_bytes += callee->recomputed_bytes;
+    }
+  }
+
+  void add_results() {
+    for (const ValueId v : problem_.results) plan_.results.push_back(read(v));
+  }
+
+  void assign_addresses(std::int64_t pack_target, int pack_effort) {
+    const auto end = std::max<std::int32_t>(static_cast<std::int32_t>(schedule_.size()) - 1, 0);
+    std::vector<Lifetime> lifetimes;
+    std::vector<BufferId> ids;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      Buffer& b = plan_.buffers[i];
+      b.first_step = std::max(b.first_step, 0);
+      b.last_step = std::min(b.last_step, end);
+      if (b.placement != Placement::arena) continue;
+      lifetimes.push_back({b.first_step, b.last_step + 1, b.bytes});
+      ids.push_back(static_cast<BufferId>(i));
+    }
+    const Packing packing = pack(lifetimes, kBufferAlignment, pack_target, pack_effort);
+    for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
+    plan_.arena_bytes = packing.height;
+    plan_.live_bytes = packing.load;
+  }
+
+  // The blocks of the other tiers are packed as the arena is.
+  void assign_tier(Placement tier, std::int64_t& bytes) {
+    std::vector<Lifetime> lifetimes;
+    std::vector<BufferId> ids;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Buffer& b = plan_.buffers[i];
+      if (b.placement != tier) continue;
+      lifetimes.push_back({b.first_step, b.last_step + 1, b.bytes});
+      ids.push_back(static_cast<BufferId>(i));
+    }
+    if (ids.empty()) return;
+    const Packing packing = pack(lifetimes, kBufferAlignment, 0, 1);
+    for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
+    bytes = packing.height;
+  }
+
+  // The arena's side of transfers (the other side is pinned as a whole), and what goes to other
+  // devices.
+  void mark_pinned() {
+    for (const Step& step : plan_.steps) {
+      if (step.kind == StepKind::swap_out) buffer(step.inputs.front()).pinned = true;
+      if (step.kind == StepKind::swap_in) buffer(step.outputs.front()).pinned = true;
+      for (const SlicedState& state : step.sliced) buffer(state.window).pinned = true;
+    }
+    for (const Step& step : plan_.steps) {
+      if (step.instruction == nullptr || step.kind == StepKind::swap_wait) continue;
+      const ir::OpClass op_class = ir::op_info(step.instruction->opcode()).op_class;
+      const bool runs = step.kind == StepKind::compute || step.kind == StepKind::recompute ||
+                        step.kind == StepKind::collective_start ||
+                        step.kind == StepKind::collective_done;
+      const bool sends = op_class == ir::OpClass::collective || op_class == ir::OpClass::async;
+      if (!runs || !sends || is_local(step.instruction->opcode())) continue;
+      for (const auto* list : {&step.inputs, &step.outputs}) {
+        for (const BufferId b : *list) {
+          if (b >= 0) buffer(b).pinned = true;
+        }
+      }
+    }
+  }
+
+  // Asynchronous, yet on this device alone.
+  static bool is_local(ir::Opcode opcode) {
+    switch (opcode) {
+      case ir::Opcode::copy_start:
+      case ir::Opcode::copy_done:
+      case ir::Opcode::async_start:
+      case ir::Opcode::async_update:
+      case ir::Opcode::async_done:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Constants are the caller's to add: they are counted once per module.
+  void sum_up() {
+    plan_.by_cause.parameters = problem_.parameter_bytes;
+    plan_.by_cause.outputs = problem_.output_bytes;
+    std::int32_t at = 0;
+    std::vector<std::int64_t> delta(schedule_.size() + 1, 0), workspace(schedule_.size() + 1, 0);
+    std::vector<char> is_workspace(plan_.buffers.size(), 0);
+    for (const Step& step : plan_.steps) {
+      if (step.workspace >= 0) is_workspace[static_cast<std::size_t>(step.workspace)] = 1;
+      for (const SlicedState& state : step.sliced) {
+        is_workspace[static_cast<std::size_t>(state.window)] = 1;
+      }
+    }
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const Buffer& b = plan_.buffers[i];
+      if (b.placement != Placement::arena || schedule_.empty()) continue;
+      if (is_workspace[i]) workspace[static_cast<std::size_t>(b.first_step)] += b.bytes;
+      delta[static_cast<std::size_t>(b.first_step)] += b.bytes;
+      delta[static_cast<std::size_t>(b.last_step) + 1] -= b.bytes;
+    }
+    std::int64_t live = 0, most = -1;
+    for (std::size_t t = 0; t < schedule_.size(); ++t) {
+      live += delta[t];
+      if (live > most) {
+        most = live;
+        at = static_cast<std::int32_t>(t);
+      }
+    }
+    plan_.by_cause.workspaces = workspace[static_cast<std::size_t>(at)];
+    plan_.by_cause.temporaries = plan_.arena_bytes - plan_.by_cause.workspaces;
+    const std::int64_t fixed = problem_.parameter_bytes + problem_.output_bytes;
+    plan_.peak_bytes = fixed + plan_.arena_bytes;
+    plan_.live_bytes += fixed;
+  }
+
+  const Problem& problem_;
+  const std::span<const OpId> schedule_;
+  const Liveness liveness_;
+  Plan plan_;
+  std::vector<BufferId> holder_;  // per value, the buffer of its latest copy
+  std::vector<BufferId> parameter_buffer_, output_buffer_;
+  std::vector<char> executed_;
+  std::vector<std::int32_t> transfer_step_;  // per op, the step of its latest transfer
+  std::vector<Reuse> taken_;
+  std::vector<std::pair<ValueId, BufferId>> outputs_;
+};
+
+}  // namespace
+
+Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t pack_target,
+               int pack_effort) {
+  return Emitter(problem, schedule).run(pack_target, pack_effort);
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/ladder/ladder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "runtime/planner/bound/bound.h"
+#include "runtime/planner/ladder/emit.h"
+#include "runtime/planner/ladder/order_trials.h"
+#include "runtime/planner/order/order.h"
+#include "runtime/planner/problem/arrange.h"
+#include "runtime/planner/problem/timeline.h"
+#include "runtime/planner/remat/improve.h"
+#include "runtime/planner/remedies/remedies_apply.h"
+#include "runtime/planner/remedies/remedies_find.h"
+#include "runtime/planner/remedies/remedies_plan.h"
+
+namespace plimsoll::planner {
+namespace {
+
+// What a proof may take where no time is given to plan in; some nanoseconds each.
+constexpr std::int64_t kLeastBoundSteps = 2'000'000, kMostBoundSteps = 60'000'000;
+constexpr std::int64_t kBoundStepsPerOp = 1'500;
+
+}  // namespace
+
+Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
+               std::int64_t constant_bytes)
+    : graph_(graph),
+      options_(options),
+      constant_bytes_(constant_bytes),
+      movable_(!fixed_order && options.policy == Policy::default_ && options.remedies.recompute),
+      problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
+  keep_hinted(problem_);
+  if (options_.policy == Policy::default_) {
+    const PlanOptions own = own_options();
+    forms_ = find_forms(problem_, own);
+    stacks_ = find_stacks(problem_, own);
+    for (std::size_t count = stacks_.size(); count > 0; count /= 2) {
+      add_sliced(std::span(stacks_).first(count));
+    }
+  }
+  Schedule once = each_once(problem_);
+  const std::int64_t peak = evaluate(problem_, once, &unlimited_profile_).arena_peak;
+  steps_.emplace_back();
+  steps_.back().rung = make_rung(peak, std::move(once));
+  works_ = peak;
+  set_targets();
+}
+
+Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule,
+                               std::shared_ptr<const Problem> problem) const {
+  Rung rung;
+  rung.problem = std::move(problem);
+  rung.target = target;
+  rung.live = evaluate(problem_of(rung), schedule).arena_peak;
+  rung.seconds = predicted_seconds(problem_of(rung), schedule);
+  rung.variants = problem_.variant;
+  rung.schedule = std::move(schedule);
+  return rung;
+}
+
+// The rung's plan, packed until its peak is at most `limit` or as well as can be.
+const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
+  if (rung.emitted && (rung.packed_fully || rung.plan.peak_bytes <= limit)) return rung.plan;
+  select_variants(rung.variants);
+  const std::int64_t target =
+      limit == kUnlimited ? 0 : std::max<std::int64_t>(0, limit - fixed_bytes());
+  rung.plan = emit_plan(problem_of(rung), rung.schedule, target, 1);
+  rung.plan.by_cause.constants = constant_bytes_;
+  rung.plan.peak_bytes += constant_bytes_;
+  rung.plan.live_bytes += constant_bytes_;
+  rung.plan.unlimited_seconds = steps_.front().rung.seconds;
+  rung.plan.lower_bound_seconds = steps_.front().rung.seconds;
+  rung.emitted = true;
+  rung.packed_fully = rung.plan.arena_bytes > target || target == 0;
+  return rung.plan;
+}
+
+bool Ladder::fits(Rung& rung, std::int64_t limit) {
+  return reach(rung) <= limit && emit(rung, limit).peak_bytes <= limit;
+}
+
+// No op can run in less than its operands, results and workspace.
+std::int64_t Ladder::least_arena(const Problem& problem) const {
+  std::int64_t most = 0;
+  for (OpId op = 0; op < problem.op_count(); ++op) {
+    std::int64_t bytes = 0, reused = 0;
+    for (const ValueId v : problem.reads[op]) {
+      if (problem.in_arena(v)) bytes += least_bytes_at(problem, forms_, op, v);
+    }
+    for (const ValueId v : problem.outputs[op]) {
+      if (v >= 0 && problem.in_arena(v)) bytes += least_bytes_at(problem, forms_, op, v);
+    }
+    for (const Reuse& r : problem.reuse[static_cast<std::size_t>(op)]) {
+      if (problem.in_arena(r.input) && problem.in_arena(r.output)) {
+        reused += problem.values[static_cast<std::size_t>(r.output)].bytes;
+      }
+    }
+    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+    const std::int64_t workspace =
+        what.variants < 0
+            ? what.workspace
+            : graph_.variants[static_cast<std::size_t>(what.variants)].back().arena_bytes;
+    const SlicedLoop* sliced = problem.sliced_loop(op);
+    const std::int64_t windows = sliced == nullptr ? 0 : sliced->window_bytes;
+    most = std::max(most, bytes - std::min(reused, bytes) + workspace + windows);
+  }
+  return most;
+}
+
+void Ladder::set_targets() {
+  if (options_.policy == Policy::none) return;
+  if (!options_.remedies.recompute && forms_.empty() && graph_.variants.empty()) return;
+  const std::int64_t top = steps_.front().rung.live;
+  std::int64_t least = least_arena(problem_);
+  if (!sliced_.empty()) least = std::min(least, least_arena(sliced_.front().problem));
+  const std::int64_t bottom = std::max({least, top / 512, std::int64_t{64}});
+  if (bottom >= top) return;
+  const int ops = problem_.op_count();
+  const int steps = ops <= 3'000 ? 14 : ops <= 30'000 ? 10 : 6;
+  const double ratio = static_cast<double>(top) / static_cast<double>(bottom);
+  for (int i = steps; i-- > 0;) {
+    const double scale = std::pow(ratio, static_cast<double>(i) / steps);
+    const auto target = static_cast<std::int64_t>(static_cast<double>(bottom) * scale) / 64 * 64;
+    if (targets_.empty() || target < targets_.back()) targets_.push_back(target);
+  }
+  halvings_ = ops <= 3'000 ? 6 : ops <= 30'000 ? 4 : 2;
+}
+
+// Adds what works at `target` to what is below the last step; false when nothing does. What is
+// faster than the last step can't be used: with more memory there would be a slower plan.
+bool Ladder::try_target(std::int64_t target) {
+  const double least_seconds = steps_.back().rung.seconds;
+  std::vector<Rung> rungs = make_rungs(target, least_seconds);
+  const bool works = !rungs.empty();
+  std::erase_if(rungs, [&](const Rung& rung) { return rung.seconds < least_seconds; });
+  const auto best = std::min_element(rungs.begin(), rungs.end(), [](const Rung& a, const Rung& b) {
+    return std::tie(a.seconds, a.live) < std::tie(b.seconds, b.live);
+  });
+  if (best != rungs.end()) below_.push_back(std::move(*best));
+  return works;
+}
+
+// Up to the target above, a step's schedule gets memory back in small portions: cheaper than
+// planning anew. Makes those that may serve `limit`.
+void Ladder::make_portions(Step& step, std::int64_t limit) {
+  if (options_.policy != Policy::default_ || step.portions_end <= step.rung.target) return;
+  constexpr int kPortions = 5;
+  for (; step.next_portion < kPortions; ++step.next_portion) {
+    const Rung& before = step.portions.empty() ? step.rung : step.portions.back();
+    if (before.seconds <= step.least_seconds) return;
+    const std::int64_t target =
+        step.rung.target + (step.portions_end - step.rung.target) * step.next_portion / kPortions;
+    if (portion_reach(target) > limit) return;
+    select_variants(before.variants);
+    Schedule schedule = before.schedule;
+    // A transfer's time does not count in full: what is too fast then is left out below.
+    keep_where_it_fits(problem_of(before), schedule, target,
+                       before.problem ? 0 : step.least_seconds);
+    if (schedule.size() == before.schedule.size()) continue;
+    if (before.problem && !keeps_transfers(*before.problem, schedule)) continue;
+    Rung portion = make_rung(target, std::move(schedule), before.problem);
+    if (portion.seconds < step.least_seconds || portion.seconds > before.seconds) continue;
+    step.portions.push_back(std::move(portion));
+  }
+}
+
+void Ladder::select_variants(const std::vector<int>& variants) {
+  for (OpId op = 0; op < problem_.op_count(); ++op) {
+    const int choice = variants[static_cast<std::size_t>(op)];
+    if (choice >= 0) choose_variant(problem_, op, choice);
+  }
+}
+
+// Tries what comes next below: the targets of the grid until two in a row fail, then some between
+// the lowest that works and the one that does not. False when there is nothing left to try.
+bool Ladder::try_next_target() {
+  if (next_target_ < targets_.size()) {
+    const std::int64_t target = targets_[next_target_++];
+    if (try_target(target)) {
+      works_ = target;
+      fails_ = 0;
+      failures_ = 0;
+    } else {
+      if (failures_ == 0) fails_ = target;
+      if (++failures_ == 2) next_target_ = targets_.size();
+    }
+    return true;
+  }
+  if (fails_ == 0 || halvings_ == 0 || works_ - fails_ <= 64) return false;
+  --halvings_;
+  const std::int64_t middle = (fails_ + works_) / 2 / 64 * 64;
+  if (try_target(middle)) {
+    works_ = middle;
+  } else {
+    fails_ = middle;
+  }
+  return true;
+}
+
+// Makes the next step: the highest target that works, served by the fastest plan of it and of some
+// targets below, so that a lucky find at a lower one is not lost.
+bool Ladder::extend() {
+  const std::size_t ahead = problem_.op_count() <= 500 ? 3 : 1;
+  while (below_.size() <= ahead && try_next_target()) {
+  }
+  if (below_.empty()) return false;
+  const double least_seconds = steps_.back().rung.seconds;
+  const Rung* best = nullptr;
+  for (const Rung& rung : below_) {
+    if (rung.seconds < least_seconds) continue;
+    if (best == nullptr ||
+        std::tie(rung.seconds, rung.live) < std::tie(best->seconds, best->live)) {
+      best = &rung;
+    }
+  }
+  if (best != nullptr) {
+    Step step;
+    step.rung = *best;
+    step.rung.target = below_.front().target;
+    step.portions_end = steps_.back().rung.target;
+    step.least_seconds = least_seconds;
+    steps_.push_back(std::move(step));
+  }
+  below_.pop_front();
+  return true;
+}
+
+const Plan* Ladder::best(std::int64_t limit) {
+  if (reach(steps_.front().rung) <= limit &&
+      emit(steps_.front().rung, kUnlimited).peak_bytes <= limit) {
+    return &steps_.front().rung.plan;
+  }
+  for (std::size_t i = 1;; ++i) {
+    while (i == steps_.size()) {
+      if (!extend()) return nullptr;
+    }
+    Step& step = steps_[i];
+    make_portions(step, limit);
+    for (std::size_t k = step.portions.size(); k-- > 0;) {
+      Rung& portion = step.portions[k];
+      if (portion_reach(portion.target) <= limit && fits(portion, limit)) return &portion.plan;
+    }
+    if (fits(step.rung, limit)) return &step.rung.plan;
+  }
+}
+
+std::int64_t Ladder::floor() {
+  while (extend()) {
+  }
+  std::int64_t best = kUnlimited;
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    Step& step = steps_[i];
+    if (reach(step.rung) < best) best = std::min(best, emit(step.rung, kUnlimited).peak_bytes);
+    make_portions(step, best - 1);
+    for (Rung& portion : step.portions) {
+      const std::int64_t reached = std::max(reach(portion), portion_reach(portion.target));
+      if (reached >= best) continue;
+      best = std::min(best, std::max(reached, emit(portion, kUnlimited).peak_bytes));
+    }
+  }
+  return best;
+}
+
+const Plan& Ladder::lowest() { return *best(floor()); }
+
+std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
+  while (extend()) {
+  }
+  std::vector<Rung*> rungs;
+  for (Step& step : steps_) {
+    make_portions(step, kUnlimited);
+    rungs.push_back(&step.rung);
+    for (Rung& portion : step.portions) rungs.push_back(&portion);
+  }
+  for (Rung* rung : rungs) emit(*rung, kUnlimited);
+  std::stable_sort(rungs.begin(), rungs.end(), [](const Rung* a, const Rung* b) {
+    return std::tie(a->seconds, a->plan.arena_bytes) < std::tie(b->seconds, b->plan.arena_bytes);
+  });
+  std::vector<const Rung*> front;
+  for (const Rung* rung : rungs) {
+    if (front.empty() || rung->plan.arena_bytes < front.back()->plan.arena_bytes) {
+      front.push_back(rung);
+    }
+  }
+  std::vector<std::shared_ptr<const Plan>> plans;
+  const std::size_t count = std::min(front.size(), static_cast<std::size_t>(most));
+  for (std::size_t k = 0; k < count; ++k) {
+    // Both ends, and what lies evenly between them.
+    const std::size_t i = count == 1 ? 0 : k * (front.size() - 1) / (count - 1);
+    plans.push_back(std::make_shared<const Plan>(front[i]->plan));
+  }
+  return plans;
+}
+
+const BoundModel& Ladder::bound_model() {
+  if (!bound_model_) {
+    bound_model_ = make_plan_bound_model(relax_stacks(problem_, stacks_), options_);
+  }
+  return *bound_model_;
+}
+
+std::int64_t Ladder::floor_lower_bound() {
+  std::int64_t least = least_arena_bytes(bound_model());
+  for (const Other& other : others_) {
+    least = std::min(least, least_arena_bytes(make_plan_bound_model(other.problem, options_)));
+  }
+  return fixed_bytes() + least;
+}
+
+// The ladder's own ops in the order in which the rung's schedule first runs them.
+std::vector<OpId> Ladder::order_of(const Rung& rung) const {
+  const Problem& problem = problem_of(rung);
+  std::map<std::tuple<const ir::Instruction*, StepKind, int>, OpId> own;
+  const auto name = [](const Op& op) { return std::tuple(op.instruction, op.kind, op.leaf); };
+  for (OpId op = 0; op < problem_.op_count(); ++op) {
+    own.emplace(name(problem_.ops[static_cast<std::size_t>(op)]), op);
+  }
+  std::vector<char> seen(problem.ops.size(), 0);
+  std::vector<OpId> order;
+  for (const OpId op : rung.schedule) {
+    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+    const bool moves = what.engine >= 0 || what.transfer >= 0;
+    if (moves || what.codec.kind != CodecKind::none) continue;
+    if (std::exchange(seen[static_cast<std::size_t>(op)], 1)) continue;
+    const auto found = own.find(name(what));
+    if (found != own.end()) order.push_back(found->second);
+  }
+  return order;
+}
+
+double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
+  // Everything once, which holds in every order.
+  const double once = steps_.front().rung.seconds;
+  if (reach(steps_.front().rung) <= limit) return once;
+  const Rung* planned = nullptr;
+  for (const Step& step : steps_) {
+    if (&step.rung.plan == &plan) planned = &step.rung;
+    for (const Rung& portion : step.portions) {
+      if (&portion.plan == &plan) planned = &portion;
+    }
+  }
+  if (planned == nullptr) return once;
+  const std::vector<OpId> order = order_of(*planned);
+  if (static_cast<int>(order.size()) != problem_.op_count()) return once;
+  BoundEffort effort;
+  if (options_.planning_seconds <= 0) {
+    effort.steps =
+        std::clamp(kBoundStepsPerOp * problem_.op_count(), kLeastBoundSteps, kMostBoundSteps);
+  }
+  if (!std::is_sorted(order.begin(), order.end())) {
+    const Problem relaxed = reordered(relax_stacks(problem_, stacks_), order);
+    const BoundModel model = make_plan_bound_model(relaxed, options_);
+    return lower_bound(model, limit - fixed_bytes(), effort).seconds;
+  }
+  return lower_bound(bound_model(), limit - fixed_bytes(), effort).seconds;
+}
+
+Result<Plan> Ladder::plan_with(const Chooser& choose) {
+  Rung& top = steps_.front().rung;
+  select_variants(top.variants);
+  const std::vector<Form> forms = find_forms(problem_, options_);
+  PLIMSOLL_ASSIGN_OR_RETURN(const Problem problem,
+                            apply_choices(problem_, choose(problem_, forms)));
+  Schedule once = each_once(problem);
+  Plan plan = emit_plan(problem, once, 0, 1);
+  plan.by_cause.constants = constant_bytes_;
+  plan.peak_bytes += constant_bytes_;
+  plan.live_bytes += constant_bytes_;
+  plan.unlimited_seconds = plan.lower_bound_seconds = top.seconds;
+  return plan;
+}
+
+}  // namespace plimsoll::planner

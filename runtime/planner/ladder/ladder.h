@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/planner/bound/bound_model.h"
+#include "runtime/planner/problem/problem.h"
+#include "runtime/planner/problem/schedule.h"
+#include "runtime/planner/remedies/remedies.h"
+#include "runtime/planner/remedies/slice_stacks.h"
+
+namespace plimsoll::planner {
+
+// The plans of one computation that are ever considered, whatever the limit: steps at falling
+// targets, each no faster than the one above it, and between two steps portions of memory given
+// back to the lower one, no faster than the upper. What a step is depends on the steps above it,
+// and a fixed number of targets below, and on no limit, so that a limit is answered from the top
+// down: the first plan that fits is the fastest that fits. That makes plans monotone in the limit,
+// and the lowest rung the floor, by construction, and the steps far below the answer are never
+// made.
+class Ladder {
+ public:
+  // `graph` must outlive the ladder; `constant_bytes` are added to every peak.
+  Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
+         std::int64_t constant_bytes);
+
+  // The fastest plan with peak_bytes <= limit; null when there is none.
+  const Plan* best(std::int64_t limit);
+  // The smallest limit for which best() gives a plan, and that plan.
+  std::int64_t floor();
+  const Plan& lowest();
+  // Plans that are faster than every one with a smaller arena, fastest first; `most` at most.
+  std::vector<std::shared_ptr<const Plan>> pareto(int most);
+  // Of `plan`, which best(limit) gave: no plan with its first executions and peak_bytes <= limit is
+  // faster (bound.h).
+  double lower_bound_seconds(std::int64_t limit, const Plan& plan);
+  // No limit below is kept by any plan of this computation in the orders planned in.
+  std::int64_t floor_lower_bound();
+  // Just these choices, and nothing recomputed (remedies.h).
+  Result<Plan> plan_with(const Chooser& choose);
+
+ private:
+  struct Rung {
+    std::int64_t target = 0;  // arena bytes that its schedule was made for
+    std::int64_t live = 0;    // arena bytes by liveness
+    double seconds = 0;
+    std::vector<int> variants;
+    std::shared_ptr<const Problem> problem;  // with choices taken; null: the ladder's own
+    Schedule schedule;
+    Plan plan;
+    bool emitted = false, packed_fully = false;
+  };
+  // What plans are made from.
+  struct Start {
+    Problem& problem;
+    const PlanOptions& options;  // what it leaves of the tiers
+    std::span<const Form> forms;
+    std::span<const std::int64_t> unlimited_profile;
+    bool own = true;  // the ladder's own problem
+  };
+  // The problem with some of its stacks on other tiers, slice by slice.
+  struct Sliced {
+    Problem problem;
+    PlanOptions options;
+    std::vector<Form> forms;
+    std::vector<std::int64_t> unlimited_profile;
+  };
+  // The same ops in an order that is better when memory is short.
+  struct Other {
+    Problem problem;
+    std::vector<Form> forms;
+    std::vector<std::int64_t> unlimited_profile;
+  };
+  struct Step {
+    Rung rung;
+    std::int64_t portions_end = 0;  // the target above
+    double least_seconds = 0;       // the step above
+    // Each for more memory than the one before; made up to the limits asked for.
+    std::vector<Rung> portions;
+    int next_portion = 1;
+  };
+
+  std::int64_t fixed_bytes() const {
+    return constant_bytes_ + problem_.parameter_bytes + problem_.output_bytes;
+  }
+  // The least limit that a step or a portion may serve. A portion does not serve less than its
+  // target, so that those above a limit need not be made.
+  std::int64_t reach(const Rung& rung) const { return fixed_bytes() + rung.live; }
+  std::int64_t portion_reach(std::int64_t target) const { return fixed_bytes() + target; }
+  Rung make_rung(std::int64_t target, Schedule schedule,
+                 std::shared_ptr<const Problem> problem = nullptr) const;
+  const Plan& emit(Rung& rung, std::int64_t limit);
+  bool fits(Rung& rung, std::int64_t limit);
+  std::vector<OpId> order_of(const Rung& rung) const;
+  void select_variants(const std::vector<int>& variants);
+  std::int64_t least_arena(const Problem& problem) const;
+  const BoundModel& bound_model();
+  void set_targets();
+  const Problem& problem_of(const Rung& rung) const {
+    return rung.problem ? *rung.problem : problem_;
+  }
+
+  // ladder_rungs.cc: what works at one target
+  static void keep_hinted(Problem& problem);
+  PlanOptions own_options() const;
+  void add_sliced(std::span<const Stack> stacks);
+  void find_others();
+  std::vector<Start> starts(std::int64_t target);
+  std::optional<Schedule> make_schedule(const Problem& problem, std::int64_t target,
+                                        double least_seconds) const;
+  std::optional<Schedule> search(const Problem& problem, std::int64_t target,
+                                 double least_seconds) const;
+  std::optional<Schedule> search_more(const Problem& problem, std::int64_t target,
+                                      double least_seconds) const;
+  std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
+  std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds) const;
+
+  bool try_target(std::int64_t target);
+  bool try_next_target();
+  bool extend();
+  void make_portions(Step& step, std::int64_t limit);
+
+  const Graph& graph_;
+  const PlanOptions options_;
+  const std::int64_t constant_bytes_;
+  const bool movable_;  // ops may run in another order than the textual one
+  Problem problem_;
+  std::optional<BoundModel> bound_model_;
+  std::vector<std::int64_t> unlimited_profile_;
+  std::vector<std::int64_t> targets_;  // falling
+  std::size_t next_target_ = 0;
+  std::int64_t works_ = 0, fails_ = 0;  // the lowest target that works, the next that failed
+  int failures_ = 0, halvings_ = 0;
+  std::vector<Form> forms_;
+  std::vector<Stack> stacks_;
+  std::vector<Sliced> sliced_;  // all stacks first, then fewer, the largest
+  bool looked_for_others_ = false;
+  std::vector<Other> others_;
+  std::deque<Rung> below_;   // of the targets below the last step that were tried
+  std::vector<Step> steps_;  // from the one that gives up nothing downwards
+};
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// What works at one target: in which orders and with which stacks sliced it is tried, and how.
+#include "runtime/planner/ladder/ladder.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "runtime/planner/baselines/greedy_schedule.h"
+#include "runtime/planner/ladder/order_trials.h"
+#include "runtime/planner/order/order.h"
+#include "runtime/planner/problem/callee_room.h"
+#include "runtime/planner/remat/remat.h"
+#include "runtime/planner/remat/search.h"
+#include "runtime/planner/remedies/remedies_find.h"
+#include "runtime/planner/remedies/remedies_plan.h"
+
+namespace plimsoll::planner {
+
+void Ladder::keep_hinted(Problem& problem) {
+  for (Value& value : problem.values) value.keep = value.keep || value.hint == Hint::keep;
+}
+
+// Other tiers are the entry's: what runs more than once has no bytes of its own there.
+PlanOptions Ladder::own_options() const {
+  PlanOptions own = options_;
+  own.remedies.swap = own.remedies.swap && graph_.role == Role::entry;
+  return own;
+}
+
+void Ladder::add_sliced(std::span<const Stack> stacks) {
+  Sliced sliced;
+  sliced.problem = slice_stacks(problem_, stacks, options_);
+  sliced.options = without_stacks(stacks, options_);
+  sliced.forms = find_forms(sliced.problem, sliced.options);
+  Schedule once = each_once(sliced.problem);
+  evaluate(sliced.problem, once, &sliced.unlimited_profile);
+  sliced_.push_back(std::move(sliced));
+}
+
+// What its author wants recomputed looks as if it took no time.
+std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64_t target,
+                                              double least_seconds) const {
+  const bool hinted = std::any_of(problem.values.begin(), problem.values.end(), [](const Value& v) {
+    return v.hint == Hint::recompute && v.producer >= 0;
+  });
+  if (!hinted || options_.policy != Policy::default_) {
+    return search(problem, target, least_seconds);
+  }
+  Problem wanted = problem;
+  for (const Value& v : problem.values) {
+    if (v.hint == Hint::recompute && v.producer >= 0) {
+      wanted.ops[static_cast<std::size_t>(v.producer)].seconds *= 1e-6;
+    }
+  }
+  return search(wanted, target, 0);
+}
+
+std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t target,
+                                       double least_seconds) const {
+  if (!options_.remedies.recompute) {
+    Schedule once = each_once(problem);
+    if (evaluate(problem, once).arena_peak > target) return std::nullopt;
+    return once;
+  }
+  switch (options_.policy) {
+    case Policy::greedy:
+      return greedy_schedule(problem, target, options_.min_bytes);
+    case Policy::sqrt:
+      return checkpoint_sqrt(problem, target);
+    default:
+      return search_more(problem, target, least_seconds);
+  }
+}
+
+// The walks' schedule, and a better one if there is time to look for it: the given time is divided
+// between the steps that a limit needs; without, the work is counted.
+std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t target,
+                                            double least_seconds) const {
+  // About as many rungs as a ladder may need share the time.
+  constexpr double kShare = 1.0 / 24, kScale = 0.01;
+  constexpr int kMostOps = 3'000;
+  std::optional<Schedule> walked =
+      rematerialize(problem, target, options_.min_bytes, least_seconds);
+  SearchEffort effort;
+  effort.scale = kScale;
+  effort.seconds = options_.planning_seconds * kShare;
+  if (!walked || (problem.op_count() > kMostOps && effort.seconds <= 0)) return walked;
+  auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*walked, 1});
+  // With less memory it may not be faster.
+  return better && total_seconds(problem, *better) >= least_seconds ? better : walked;
+}
+
+void Ladder::find_others() {
+  if (std::exchange(looked_for_others_, true) || !movable_ || !stacks_.empty()) return;
+  const PlanOptions own = own_options();
+  for (Problem& problem : arrange_others(graph_, problem_, steps_.front().rung.live)) {
+    keep_hinted(problem);
+    Other other{std::move(problem), {}, {}};
+    other.forms = find_forms(other.problem, own);
+    Schedule once = each_once(other.problem);
+    evaluate(other.problem, once, &other.unlimited_profile);
+    others_.push_back(std::move(other));
+  }
+}
+
+// The orders to plan in at `target`: the one that quick trials find fastest there; the own one as
+// well in small computations and where it is about as fast; all of them where no trial gets there.
+std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
+  constexpr double kShort = 0.9, kAboutAsFast = 1.03;
+  constexpr int kFewOps = 500;
+  // Not those that the last question left.
+  select_variants(steps_.front().rung.variants);
+  std::vector<Start> all{{problem_, options_, forms_, unlimited_profile_}};
+  if (static_cast<double>(target) > kShort * static_cast<double>(steps_.front().rung.live)) {
+    return all;
+  }
+  find_others();
+  if (others_.empty()) return all;
+  for (Other& other : others_) {
+    all.push_back({other.problem, options_, other.forms, other.unlimited_profile, false});
+  }
+  std::optional<double> least, own;
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::optional<double> seconds = trial_seconds(all[i].problem, target);
+    if (i == 0) own = seconds;
+    if (!seconds || (least && *seconds >= *least)) continue;
+    least = seconds;
+    best = i;
+  }
+  if (!least) return all;
+  std::vector<Start> chosen;
+  const bool close = own && *own <= kAboutAsFast * *least;
+  if (best != 0 && (close || problem_.op_count() <= kFewOps)) chosen.push_back(all[0]);
+  chosen.push_back(all[best]);
+  return chosen;
+}
+
+// What works at `target`. Stacks are sliced where it takes time to do without.
+std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_seconds) {
+  std::vector<Rung> rungs;
+  for (Start& start : starts(target)) {
+    std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
+    std::move(more.begin(), more.end(), std::back_inserter(rungs));
+  }
+  const double least = steps_.front().rung.seconds;
+  for (Sliced& sliced : sliced_) {
+    if (std::any_of(rungs.begin(), rungs.end(),
+                    [&](const Rung& r) { return r.seconds <= least; })) {
+      break;
+    }
+    Start start{sliced.problem, sliced.options, sliced.forms, sliced.unlimited_profile, false};
+    std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
+    std::move(more.begin(), more.end(), std::back_inserter(rungs));
+  }
+  return rungs;
+}
+
+std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t target,
+                                                double least_seconds) const {
+  std::vector<Rung> rungs;
+  Problem& problem = start.problem;
+  for (const CalleeRoom& room : callee_rooms(graph_)) {
+    choose_callees(problem, start.unlimited_profile, target, room);
+    std::optional<Schedule> schedule = make_schedule(problem, target, least_seconds);
+    const bool hinted = std::any_of(start.forms.begin(), start.forms.end(), [&](const Form& form) {
+      const Hint hint = problem.values[static_cast<std::size_t>(form.value)].hint;
+      return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
+    });
+    if (!start.forms.empty() && target < steps_.front().rung.live) {
+      const auto recompute = [&](const Problem& changed, std::int64_t limit) {
+        return make_schedule(changed, limit, 0);
+      };
+      auto plan = plan_remedies(problem, start.forms, start.options, target,
+                                steps_.front().rung.seconds, recompute);
+      if (plan) {
+        if (hinted) schedule.reset();
+        auto upgraded = std::make_shared<Problem>(*plan->problem);
+        if (use_room(*upgraded, plan->schedule, target)) plan->problem = std::move(upgraded);
+        rungs.push_back(make_rung(target, std::move(plan->schedule), std::move(plan->problem)));
+      }
+    }
+    if (!schedule) continue;
+    if (!start.own) {
+      auto upgraded = std::make_shared<Problem>(problem);
+      use_room(*upgraded, *schedule, target);
+      rungs.push_back(make_rung(target, std::move(*schedule), std::move(upgraded)));
+    } else {
+      use_room(problem, *schedule, target);
+      rungs.push_back(make_rung(target, std::move(*schedule)));
+    }
+  }
+  return rungs;
+}
+
+}  // namespace plimsoll::planner

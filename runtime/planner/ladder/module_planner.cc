@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/ladder/module_planner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <unordered_set>
+
+#include "runtime/planner/cost/builtin_costs.h"
+#include "runtime/planner/cost/trip_count.h"
+#include "runtime/planner/facts/codec_choice.h"
+#include "runtime/planner/problem/extract.h"
+#include "runtime/planner/residency.h"
+
+namespace plimsoll::planner {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+constexpr int kMostCalleePlans = 12;
+
+// Constants of a computation and of the computations it runs (not of fusions and reducers).
+std::int64_t count_constants(const ir::Computation& computation,
+                             std::unordered_set<const ir::Computation*>& seen) {
+  if (!seen.insert(&computation).second) return 0;
+  std::int64_t bytes = 0;
+  for (const auto& instruction : computation.instructions()) {
+    if (instruction->opcode() == Opcode::constant) {
+      for (const ir::Shape* leaf : ir::leaves(instruction->shape())) {
+        bytes += aligned_bytes(leaf->byte_size());
+      }
+    } else if (ir::op_info(instruction->opcode()).op_class == ir::OpClass::control) {
+      for (const ir::Computation* callee : instruction->called_computations()) {
+        bytes += count_constants(*callee, seen);
+      }
+    }
+  }
+  return bytes;
+}
+
+// The leaf of `shape` at a tuple path; -1 when the path leads elsewhere than to an array.
+int leaf_at(const ir::Shape& shape, std::span<const std::int64_t> path) {
+  const ir::Shape* at = &shape;
+  int leaf = 0;
+  for (const std::int64_t index : path) {
+    if (!at->is_tuple() || index < 0 || index >= static_cast<std::int64_t>(at->elements().size())) {
+      return -1;
+    }
+    leaf += ir::leaf_offset(*at, static_cast<int>(index));
+    at = &at->elements()[static_cast<std::size_t>(index)];
+  }
+  return at->is_array() ? leaf : -1;
+}
+
+// The first leaf of each parameter, and one past the last.
+std::vector<int> first_leaves(const ir::Computation& computation) {
+  std::vector<int> first{0};
+  for (const Instruction* parameter : computation.parameters()) {
+    first.push_back(first.back() + (parameter == nullptr ? 0 : ir::leaf_count(parameter->shape())));
+  }
+  return first;
+}
+
+// Of the elements of a tuple.
+std::vector<int> first_leaves(const ir::Shape& shape) {
+  std::vector<int> first{0};
+  if (!shape.is_tuple()) return first;
+  for (const ir::Shape& element : shape.elements()) {
+    first.push_back(first.back() + ir::leaf_count(element));
+  }
+  return first;
+}
+
+int parameter_leaf_count(const ir::Computation& computation) {
+  return first_leaves(computation).back();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& module,
+                                                             const CostModel& cost_model,
+                                                             const PlanOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  if (module.entry() == nullptr) return invalid_argument("make_plan: module without an entry");
+  std::unique_ptr<ModulePlanner> planner(new ModulePlanner(module, cost_model, options));
+  PLIMSOLL_RETURN_IF_ERROR(planner->choose_residency());
+  std::unordered_set<const ir::Computation*> seen;
+  planner->constant_bytes_ = count_constants(*module.entry(), seen);
+  planner->graph_ = planner->build_graph(*module.entry(), Role::entry, planner->residency_);
+  planner->choose_aliases();
+  planner->ladder_ = std::make_unique<Ladder>(planner->graph_, planner->options_,
+                                              module.is_scheduled, planner->constant_bytes_);
+  planner->create_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return planner;
+}
+
+Status ModulePlanner::choose_residency() {
+  const ir::Computation& entry = *module_.entry();
+  const auto count = static_cast<std::size_t>(parameter_leaf_count(entry));
+  if (!options_.parameters.empty()) {
+    if (options_.parameters.size() != count) {
+      return invalid_argument("make_plan: " + std::to_string(options_.parameters.size()) +
+                              " parameter residencies for " + std::to_string(count) +
+                              " parameter leaves");
+    }
+    residency_ = options_.parameters;
+    return ok_status();
+  }
+  residency_ = default_residency(module_);
+  return ok_status();
+}
+
+void ModulePlanner::choose_aliases() {
+  std::vector<char> given(graph_.parameters.size(), 0);
+  const ir::Shape& result = module_.entry()->root()->shape();
+  const std::vector<int> first_of_parameter = first_leaves(*module_.entry());
+  const std::vector<int> first_of_result = first_leaves(result);
+  const auto parameter_leaf = [&](std::int64_t number, std::span<const std::int64_t> path) {
+    const auto& parameters = module_.entry()->parameters();
+    if (number < 0 || number >= std::ssize(parameters)) return -1;
+    const auto at = static_cast<std::size_t>(number);
+    const int leaf = parameters[at] == nullptr ? -1 : leaf_at(parameters[at]->shape(), path);
+    return leaf < 0 ? -1 : first_of_parameter[at] + leaf;
+  };
+  const auto result_leaf = [&](std::span<const std::int64_t> path) {
+    if (!result.is_tuple() || path.empty()) return leaf_at(result, path);
+    if (path.front() < 0 || path.front() >= std::ssize(result.elements())) return -1;
+    const auto at = static_cast<std::size_t>(path.front());
+    const int leaf = leaf_at(result.elements()[at], path.subspan(1));
+    return leaf < 0 ? -1 : first_of_result[at] + leaf;
+  };
+  for (const auto& alias : module_.input_output_alias) {
+    const int p = parameter_leaf(alias.parameter_number, alias.parameter_index);
+    const int k = result_leaf(alias.output_index);
+    if (p < 0 || k < 0 || given[static_cast<std::size_t>(p)]) continue;
+    if (residency_[static_cast<std::size_t>(p)] != ParameterResidency::donated) continue;
+    graph_.alias[static_cast<std::size_t>(k)] = p;
+    given[static_cast<std::size_t>(p)] = 1;
+  }
+  alias_by_size();
+}
+
+// Donated parameters without an alias of the module's own: a result takes the parameter of equal
+// size that it is computed from most directly, then any of equal size.
+void ModulePlanner::alias_by_size() {
+  std::vector<char> taken(graph_.parameters.size(), 0);
+  std::vector<int>& alias = graph_.alias;
+  for (const int p : alias) {
+    if (p >= 0) taken[static_cast<std::size_t>(p)] = 1;
+  }
+  const auto value = [&](ValueId v) -> const Value& {
+    return graph_.values[static_cast<std::size_t>(v)];
+  };
+  const auto raw_bytes = [&](ValueId v) {
+    return ir::leaves(value(v).source->shape())[static_cast<std::size_t>(value(v).leaf)]
+        ->byte_size();
+  };
+  const auto is_free = [&](int p) {
+    return graph_.parameters[static_cast<std::size_t>(p)] >= 0 &&
+           residency_[static_cast<std::size_t>(p)] == ParameterResidency::donated &&
+           !taken[static_cast<std::size_t>(p)];
+  };
+  const auto take = [&](std::size_t k, int p) {
+    alias[k] = p;
+    taken[static_cast<std::size_t>(p)] = 1;
+  };
+  std::unordered_set<ValueId> claimed;
+  std::vector<std::size_t> open;
+  for (std::size_t k = 0; k < alias.size(); ++k) {
+    const ValueId v = graph_.results[k];
+    if (v < 0 || alias[k] >= 0) continue;
+    if (value(v).home == Home::parameter && is_free(value(v).index)) {
+      take(k, value(v).index);
+    } else if (value(v).producer >= 0 && claimed.insert(v).second) {
+      open.push_back(k);
+    }
+  }
+  constexpr int kMostDistance = 4;
+  for (int distance = 1; distance <= kMostDistance; ++distance) {
+    for (const std::size_t k : open) {
+      if (alias[k] >= 0) continue;
+      const ValueId result = graph_.results[k];
+      std::vector<ValueId> front{result};
+      for (int step = 0; step < distance && alias[k] < 0; ++step) {
+        std::vector<ValueId> next;
+        for (const ValueId v : front) {
+          if (value(v).producer < 0) continue;
+          const auto inputs = graph_.inputs[value(v).producer];
+          next.insert(next.end(), inputs.begin(), inputs.end());
+          if (next.size() > 256) break;
+        }
+        front = std::move(next);
+        std::erase(front, -1);
+        for (const ValueId v : front) {
+          if (alias[k] < 0 && value(v).home == Home::parameter && is_free(value(v).index) &&
+              raw_bytes(v) == raw_bytes(result)) {
+            take(k, value(v).index);
+          }
+        }
+      }
+    }
+  }
+  std::map<std::int64_t, std::vector<int>> left;
+  for (std::size_t p = graph_.parameters.size(); p-- > 0;) {
+    if (is_free(static_cast<int>(p))) {
+      left[raw_bytes(graph_.parameters[p])].push_back(static_cast<int>(p));
+    }
+  }
+  for (const std::size_t k : open) {
+    if (alias[k] >= 0) continue;
+    const auto it = left.find(raw_bytes(graph_.results[k]));
+    if (it == left.end() || it->second.empty()) continue;
+    take(k, it->second.back());
+    it->second.pop_back();
+  }
+}
+
+Graph ModulePlanner::build_graph(const ir::Computation& computation, Role role,
+                                 std::span<const ParameterResidency> residency) {
+  Graph graph = extract(computation, role, residency, cost_model_);
+  for (Op& op : graph.ops) {
+    if (ir::op_info(op.instruction->opcode()).op_class != ir::OpClass::control) continue;
+    op.variants = static_cast<std::int32_t>(graph.variants.size());
+    graph.variants.push_back(variants_of(*op.instruction));
+  }
+  if (options_.remedies.compress) {
+    graph.codecs =
+        find_codecs(graph, cost_model_,
+                    options_.remedies.lossy ? options_.remedies.lossy_codec : CodecKind::none);
+  }
+  return graph;
+}
+
+const std::vector<std::shared_ptr<const Plan>>& ModulePlanner::callee_plans(
+    const ir::Computation& computation, Role role) {
+  const auto key = std::pair(&computation, role);
+  const auto found = callee_plans_.find(key);
+  if (found != callee_plans_.end()) return found->second;
+  const std::vector<ParameterResidency> residency(
+      static_cast<std::size_t>(parameter_leaf_count(computation)),
+      role == Role::body ? ParameterResidency::donated : ParameterResidency::resident);
+  Graph graph = build_graph(computation, role, residency);
+  if (role == Role::body) {
+    // Leaf k of the state stays in its buffer.
+    for (std::size_t k = 0; k < graph.alias.size(); ++k) {
+      if (graph.results[k] >= 0) graph.alias[k] = static_cast<int>(k);
+    }
+  }
+  Ladder ladder(graph, options_, module_.is_scheduled, 0);
+  return callee_plans_.emplace(key, ladder.pareto(kMostCalleePlans)).first->second;
+}
+
+std::vector<Variant> ModulePlanner::variants_of(const Instruction& instruction) {
+  const bool loop = instruction.opcode() == Opcode::while_;
+  const double trips = loop ? trip_count(instruction) : 1;
+  std::vector<const std::vector<std::shared_ptr<const Plan>>*> lists;
+  std::vector<std::int64_t> arenas;
+  std::int64_t least = 0;
+  for (std::size_t i = 0; i < instruction.called_computations().size(); ++i) {
+    const Role role = !loop ? Role::callee : i == 0 ? Role::condition : Role::body;
+    lists.push_back(&callee_plans(*instruction.called_computations()[i], role));
+    for (const auto& plan : *lists.back()) arenas.push_back(plan->arena_bytes);
+    least = std::max(least, lists.back()->back()->arena_bytes);
+  }
+  std::sort(arenas.begin(), arenas.end(), std::greater<>());
+  arenas.erase(std::unique(arenas.begin(), arenas.end()), arenas.end());
+  std::vector<Variant> variants;
+  for (const std::int64_t arena : arenas) {
+    if (arena < least) break;
+    Variant variant;
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      const auto fits = std::find_if(lists[i]->begin(), lists[i]->end(),
+                                     [&](const auto& plan) { return plan->arena_bytes <= arena; });
+      variant.callees.push_back(*fits);
+      variant.arena_bytes = std::max(variant.arena_bytes, (*fits)->arena_bytes);
+      const double seconds = (*fits)->predicted_seconds;
+      if (!loop) {
+        variant.seconds = std::max(variant.seconds, seconds);
+      } else {
+        variant.seconds += seconds * (i == 0 ? trips + 1 : trips);
+      }
+    }
+    if (!variants.empty() && variant.seconds <= variants.back().seconds) variants.pop_back();
+    variants.push_back(std::move(variant));
+  }
+  return variants;
+}
+
+Result<Plan> plan_with_choices(const ir::Module& module, const CostModel& cost_model,
+                               const PlanOptions& options, const Chooser& choose) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::unique_ptr<ModulePlanner> planner,
+                            ModulePlanner::create(module, cost_model, options));
+  return planner->plan_with(choose);
+}
+
+// The planner by the table's costs: this one, where its own are the table's.
+Result<ModulePlanner*> ModulePlanner::table() {
+  if (!is_table_) {
+    is_table_ = table_options(options_) == options_ && planner::is_table(module_, cost_model_);
+  }
+  if (*is_table_) return this;
+  if (table_ == nullptr) {
+    table_costs_ = std::make_unique<TableCostModel>(cost_model_);
+    PLIMSOLL_ASSIGN_OR_RETURN(table_, create(module_, *table_costs_, table_options(options_)));
+    table_->is_table_ = true;
+  }
+  return table_.get();
+}
+
+Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
+  const auto start = std::chrono::steady_clock::now();
+  const Plan* best = ladder_->best(limit_bytes);
+  // The table's plan, priced, where there is no other, and wherever it is cheap to find: below the
+  // floor measured times may lead to a plan, which is refused, and above it to a slower one than
+  // less memory gets by the table.
+  constexpr std::size_t kFewOps = 1'000;
+  std::optional<Plan> by_table;
+  if (best == nullptr || (limit_bytes != kUnlimited && graph_.ops.size() <= kFewOps)) {
+    PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
+    const Plan* other = table == this ? best : table->ladder_->best(limit_bytes);
+    if (other == nullptr) {
+      const Floor floor = this->floor();
+      std::string message = "make_plan: no plan fits the limit of " + std::to_string(limit_bytes) +
+                            " bytes (the smallest that would do is " + std::to_string(floor.bytes) +
+                            "; " + floor.culprit + ")";
+      return Status::resource_exhausted(std::move(message),
+                                        {limit_bytes, floor.bytes, floor.culprit});
+    }
+    if (other != best) {
+      by_table = *other;
+      price_plan(*by_table, cost_model_, options_);
+    }
+  }
+  // One that seems faster than running everything once is not taken for it.
+  const bool is_better =
+      by_table && (best == nullptr || (by_table->predicted_seconds < best->predicted_seconds &&
+                                       by_table->predicted_seconds >= best->unlimited_seconds));
+  Plan plan;
+  if (is_better) {
+    plan = std::move(*by_table);
+  } else {
+    plan = *best;
+    plan.lower_bound_seconds = ladder_->lower_bound_seconds(limit_bytes, *best);
+  }
+  plan.limit_bytes = limit_bytes;
+  plan.policy = to_string(options_.policy);
+  plan.planning_seconds =
+      create_seconds_ +
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
+}
+
+Floor ModulePlanner::floor() {
+  if (const auto table = this->table(); table.ok() && *table != this) return (*table)->floor();
+  Floor floor;
+  floor.bytes = ladder_->floor();
+  // A plan may move first executions, too, and come out lower.
+  floor.lower_bound_bytes = std::min(ladder_->floor_lower_bound(), floor.bytes);
+  floor.culprit = culprit();
+  return floor;
+}
+
+// The step of the lowest plan that needs most, and the largest values that live there.
+std::string ModulePlanner::culprit() {
+  const Plan& plan = ladder_->lowest();
+  const std::size_t steps = plan.steps.size();
+  const std::int64_t fixed = plan.peak_bytes - plan.arena_bytes;
+  if (steps == 0 || plan.arena_bytes == 0) {
+    return "parameters, constants and outputs alone are " + std::to_string(fixed) + " bytes";
+  }
+  std::vector<std::int64_t> delta(steps + 1, 0);
+  for (const Buffer& b : plan.buffers) {
+    if (b.placement != Placement::arena) continue;
+    delta[static_cast<std::size_t>(b.first_step)] += b.bytes;
+    delta[static_cast<std::size_t>(b.last_step) + 1] -= b.bytes;
+  }
+  std::size_t at = 0;
+  std::int64_t live = 0, most = -1;
+  for (std::size_t t = 0; t < steps; ++t) {
+    live += delta[t];
+    if (live > most) {
+      most = live;
+      at = t;
+    }
+  }
+  std::vector<const Buffer*> largest;
+  for (const Buffer& b : plan.buffers) {
+    if (b.placement == Placement::arena && b.first_step <= static_cast<std::int32_t>(at) &&
+        static_cast<std::int32_t>(at) <= b.last_step) {
+      largest.push_back(&b);
+    }
+  }
+  std::stable_sort(largest.begin(), largest.end(),
+                   [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+  if (largest.size() > 4) largest.resize(4);
+  const Instruction* instruction = plan.steps[at].instruction;
+  std::string text = "'" + (instruction == nullptr ? "copy" : instruction->name()) + "' at step " +
+                     std::to_string(at) + ": needs " + std::to_string(most) + " bytes beside " +
+                     std::to_string(fixed) +
+                     " of parameters, constants and outputs; largest live values: ";
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += largest[i]->source->name() + " (" + std::to_string(largest[i]->bytes) + ")";
+  }
+  return text;
+}
+
+}  // namespace plimsoll::planner

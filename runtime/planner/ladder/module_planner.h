@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/planner/ladder/ladder.h"
+#include "runtime/planner/planner.h"
+
+namespace plimsoll::planner {
+
+// All plans of one module under one set of options but the limit: asking for several limits costs
+// little more than asking for one. Keeps references to the module and the cost model. Not
+// thread-safe.
+class ModulePlanner {
+ public:
+  // INVALID_ARGUMENT when the options do not match the module.
+  static Result<std::unique_ptr<ModulePlanner>> create(const ir::Module& module,
+                                                       const CostModel& cost_model,
+                                                       const PlanOptions& options);
+
+  // The fastest plan under the limit. Where measured costs lead to none, the one that the built-in
+  // table leads to, which is why the floor is the same whatever was measured.
+  // RESOURCE_EXHAUSTED with the floor and what pins it when no plan fits.
+  Result<Plan> plan(std::int64_t limit_bytes);
+  Floor floor();
+  Result<Plan> plan_with(const Chooser& choose) { return ladder_->plan_with(choose); }
+
+ private:
+  ModulePlanner(const ir::Module& module, const CostModel& cost_model, const PlanOptions& options)
+      : module_(module), cost_model_(cost_model), options_(options) {}
+
+  Status choose_residency();
+  void choose_aliases();
+  void alias_by_size();
+  Graph build_graph(const ir::Computation& computation, Role role,
+                    std::span<const ParameterResidency> residency);
+  std::vector<Variant> variants_of(const ir::Instruction& instruction);
+  const std::vector<std::shared_ptr<const Plan>>& callee_plans(const ir::Computation& computation,
+                                                               Role role);
+  std::string culprit();
+  Result<ModulePlanner*> table();
+
+  const ir::Module& module_;
+  const CostModel& cost_model_;
+  const PlanOptions options_;
+  std::vector<ParameterResidency> residency_;
+  std::int64_t constant_bytes_ = 0;
+  double create_seconds_ = 0;
+  Graph graph_;
+  std::unique_ptr<Ladder> ladder_;
+  std::optional<bool> is_table_;  // whether this one plans by the table
+  std::unique_ptr<const CostModel> table_costs_;
+  std::unique_ptr<ModulePlanner> table_;
+  std::map<std::pair<const ir::Computation*, Role>, std::vector<std::shared_ptr<const Plan>>>
+      callee_plans_;
+};
+
+// A plan of the entry computation that takes just the choices that `choose` makes for its problem
+// and recomputes nothing, whatever the limit: for tests of what runs plans. INVALID_ARGUMENT as
+// apply_choices.
+Result<Plan> plan_with_choices(const ir::Module& module, const CostModel& cost_model,
+                               const PlanOptions& options, const Chooser& choose);
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/pack/pack_eject.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace plimsoll::planner {
+namespace {
+
+constexpr double kScale = 1 << 20;
+// How far below the best the next packing shall be, as a part of what is above the floor: half of
+// it whenever the search got stuck.
+constexpr double kFirstStep = 0.05, kLeastStep = 0.001;
+constexpr std::int64_t kMovesUntilStuck = 5'000;
+constexpr std::int64_t kRemembered = 5;  // eighths of what weights gained
+constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+PackEjection::PackEjection(const PackInstance& instance, const PackSolution& start)
+    : instance_(instance),
+      best_(start),
+      step_(kFirstStep),
+      stuck_(kMovesUntilStuck),
+      offset_(instance.items.size(), -1) {
+  const std::size_t count = instance.items.size();
+  for (Order* order : {&by_bottom_, &by_top_}) {
+    order->begin.resize(count);
+    order->end.resize(count);
+    order->item.resize(count);
+    order->key.resize(count);
+  }
+  low_.resize(count);
+  high_.resize(count);
+  pool_.reserve(count);
+  std::int64_t worth = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& item = instance.items[i];
+    const double size = static_cast<double>(item.size) / static_cast<double>(instance.max_load);
+    const double share = static_cast<double>(item.end - item.begin) / instance.sections();
+    worth = static_cast<std::int64_t>(std::sqrt(size * std::sqrt(share)) * kScale) + 1;
+    worth_.push_back(worth);
+    weight_.push_back(worth);
+    place(static_cast<std::int32_t>(i), start.offsets[i]);
+  }
+}
+
+void PackEjection::Order::insert(const PackInstance::Item& of, std::int32_t id,
+                                 std::int64_t value) {
+  const auto last = static_cast<std::ptrdiff_t>(count);
+  const auto k = std::upper_bound(key.begin(), key.begin() + last, value) - key.begin();
+  const auto put = [&](auto& array, auto entry) {
+    std::copy_backward(array.begin() + k, array.begin() + last, array.begin() + last + 1);
+    array[static_cast<std::size_t>(k)] = entry;
+  };
+  put(begin, of.begin);
+  put(end, of.end);
+  put(item, id);
+  put(key, value);
+  ++count;
+}
+
+void PackEjection::Order::erase(std::int32_t id, std::int64_t value) {
+  const auto last = static_cast<std::ptrdiff_t>(count);
+  auto k = std::lower_bound(key.begin(), key.begin() + last, value) - key.begin();
+  while (item[static_cast<std::size_t>(k)] != id) ++k;
+  const auto cut = [&](auto& array) {
+    std::copy(array.begin() + k + 1, array.begin() + last, array.begin() + k);
+  };
+  cut(begin);
+  cut(end);
+  cut(item);
+  cut(key);
+  --count;
+}
+
+std::size_t PackEjection::Order::find_neighbours(const PackInstance::Item& of,
+                                                 std::int32_t* ids) const {
+  // The comparisons by themselves are a loop that compilers turn into vectors.
+  constexpr std::size_t kChunk = 512;
+  std::array<std::uint8_t, kChunk> meets;
+  std::size_t found = 0;
+  for (std::size_t first = 0; first < count; first += kChunk) {
+    const std::size_t size = std::min(count - first, kChunk);
+    for (std::size_t k = 0; k < size; ++k) {
+      meets[k] =
+          static_cast<std::uint8_t>((begin[first + k] < of.end) & (end[first + k] > of.begin));
+    }
+    for (std::size_t k = 0; k < size; ++k) {
+      ids[found] = item[first + k];
+      found += meets[k];
+    }
+  }
+  return found;
+}
+
+void PackEjection::place(std::int32_t id, std::int64_t offset) {
+  const auto& item = instance_.item(id);
+  offset_[at(id)] = offset;
+  by_bottom_.insert(item, id, offset);
+  by_top_.insert(item, id, offset + item.size);
+}
+
+void PackEjection::eject(std::int32_t id) {
+  by_bottom_.erase(id, offset_[at(id)]);
+  by_top_.erase(id, offset_[at(id)] + instance_.item(id).size);
+  offset_[at(id)] = -1;
+  pool_.push_back(id);
+  std::push_heap(pool_.begin(), pool_.end(), lighter());
+}
+
+// splitmix64 (Steele, Lea and Flood, 2014).
+std::uint64_t PackEjection::random() {
+  std::uint64_t x = random_ += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// A neighbour is met at all offsets between its bottom less the item's size, and its top, both
+// exclusive. So the least weight is met on the ground, on a top, or right below a bottom. Of free
+// room, the least that will do, at either end of it.
+std::int64_t PackEjection::cheapest_offset(const PackInstance::Item& item) {
+  neighbours_ = by_bottom_.find_neighbours(item, low_.data());
+  by_top_.find_neighbours(item, high_.data());
+  work_ += static_cast<std::int64_t>(by_bottom_.count * 2 + neighbours_ * 8);
+  const std::int64_t last = height_ - item.size;
+  std::int64_t met = 0, least = kFar, least_room = kFar, chosen = 0;
+  std::uint64_t ties = 0;
+  std::size_t in = 0, out = 0;
+  // The first offset that meets one more than those counted in.
+  const auto under = [&] { return in < neighbours_ ? offset_[at(low_[in])] - item.size : kFar; };
+  const auto consider = [&](std::int64_t offset) {
+    if (met > least) return;
+    const std::int64_t room =
+        met == 0 ? std::max<std::int64_t>(std::min(under(), last) - offset, 0) : 0;
+    if (met == least && room > least_room) return;
+    ties = met < least || room < least_room ? 1 : ties + 1;
+    least = met;
+    least_room = room;
+    const std::uint64_t draw = random();
+    if (ties == 1 || draw / 2 % ties == 0) chosen = draw % 2 == 0 ? offset : offset + room;
+  };
+  for (; under() < 0; ++in) met += weight_[at(low_[in])];
+  consider(0);
+  while (out < neighbours_) {
+    const std::int64_t top = offset_[at(high_[out])] + instance_.item(high_[out]).size;
+    const std::int64_t offset = std::min(top, under());
+    if (offset > last) break;
+    for (; out < neighbours_; ++out) {
+      const std::int32_t id = high_[out];
+      if (offset_[at(id)] + instance_.item(id).size > offset) break;
+      met -= weight_[at(id)];
+    }
+    consider(offset);
+    for (; under() <= offset; ++in) met += weight_[at(low_[in])];
+  }
+  has_room_ = least == 0;
+  return chosen;
+}
+
+void PackEjection::move(std::int32_t id) {
+  const auto& item = instance_.item(id);
+  const std::int64_t offset = cheapest_offset(item);
+  ++moves_;
+  if (!has_room_) weight_[at(id)] += worth_[at(id)];
+  for (std::size_t k = 0; k < neighbours_ && !has_room_; ++k) {
+    const std::int32_t other = low_[k];
+    const std::int64_t bottom = offset_[at(other)];
+    if (bottom < offset + item.size && bottom + instance_.item(other).size > offset) eject(other);
+  }
+  place(id, offset);
+}
+
+bool PackEjection::reach(std::int64_t height, std::int64_t end, PackBudget& budget) {
+  height_ = height;
+  while (by_top_.count > 0 && by_top_.key[by_top_.count - 1] > height) {
+    eject(by_top_.item[by_top_.count - 1]);
+  }
+  while (!pool_.empty()) {
+    if (moves_ >= end || budget.over()) return false;
+    std::pop_heap(pool_.begin(), pool_.end(), lighter());
+    const std::int32_t id = pool_.back();
+    pool_.pop_back();
+    work_ = 0;
+    move(id);
+    budget.spend(work_);
+  }
+  return true;
+}
+
+void PackEjection::forget() {
+  for (std::size_t i = 0; i < weight_.size(); ++i) {
+    weight_[i] = worth_[i] + (weight_[i] - worth_[i]) * kRemembered / 8;
+  }
+}
+
+void PackEjection::run(std::int64_t floor, std::int64_t moves, PackBudget& budget) {
+  for (const std::int64_t end = moves_ + moves; best_.height > floor;) {
+    if (moves_ >= end || budget.over()) return;
+    const double above = static_cast<double>(best_.height - floor);
+    const auto by = std::max<std::int64_t>(static_cast<std::int64_t>(above * step_), 1);
+    if (reach(best_.height - by, std::min(end, stuck_), budget)) {
+      best_ = {offset_, by_top_.key[by_top_.count - 1]};
+      stuck_ = moves_ + kMovesUntilStuck;
+    } else if (moves_ >= stuck_) {
+      forget();
+      step_ = std::max(step_ / 2, kLeastStep);
+      stuck_ = moves_ + kMovesUntilStuck;
+    }
+  }
+}
+
+}  // namespace plimsoll::planner

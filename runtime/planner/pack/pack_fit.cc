@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/pack/pack_fit.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace plimsoll::planner {
+namespace {
+
+// A span is this many mean lives long, so that few buffers lie in more than one.
+constexpr std::int64_t kMeanLivesPerSpan = 64;
+constexpr std::int64_t kItemsPerSpan = 4'096;
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+PackFit::PackFit(const PackInstance& instance) : instance_(instance) {
+  while (leaves_ < instance.load.size()) leaves_ *= 2;
+  std::int64_t lived = 0;
+  for (const auto& item : instance.items) lived += item.end - item.begin;
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(instance.items.size(), 1));
+  const std::int64_t sections = instance.sections();
+  const std::int64_t least = sections * kItemsPerSpan / count;
+  width_ = static_cast<std::int32_t>(
+      std::max({lived / count * kMeanLivesPerSpan, least, sections / 4'096, std::int64_t{1}}));
+  clear();
+}
+
+void PackFit::clear() {
+  offsets_.assign(instance_.items.size(), -1);
+  tree_.assign(leaves_ * 2, 0);
+  lazy_.assign(leaves_ * 2, 0);
+  spans_.clear();
+  spans_.resize(at(instance_.sections() / width_ + 1));
+  for (Span& span : spans_) span.push_back(std::make_unique<Block>());
+  height_ = 0;
+}
+
+// Tops only rise, so `lazy` is a value that the whole range has at least.
+std::int64_t PackFit::top(std::int32_t begin, std::int32_t end) const {
+  std::int64_t most = 0;
+  const std::size_t l = at(begin) + leaves_, r = at(end) + leaves_;
+  for (std::size_t node = l; node > 0; node /= 2) most = std::max(most, lazy_[node]);
+  for (std::size_t node = r - 1; node > 0; node /= 2) most = std::max(most, lazy_[node]);
+  for (std::size_t a = l, b = r; a < b; a /= 2, b /= 2) {
+    if (a & 1) most = std::max(most, tree_[a++]);
+    if (b & 1) most = std::max(most, tree_[--b]);
+    // What covers a parent of one of the nodes between covers the end that is in that parent too.
+  }
+  return most;
+}
+
+void PackFit::raise_top(std::int32_t begin, std::int32_t end, std::int64_t value) {
+  const auto touch = [&](std::size_t node) {
+    tree_[node] = std::max(tree_[node], value);
+    lazy_[node] = std::max(lazy_[node], value);
+  };
+  const std::size_t l = at(begin) + leaves_, r = at(end) + leaves_;
+  for (std::size_t a = l, b = r; a < b; a /= 2, b /= 2) {
+    if (a & 1) touch(a++);
+    if (b & 1) touch(--b);
+  }
+  for (std::size_t node = l / 2; node > 0; node /= 2) tree_[node] = std::max(tree_[node], value);
+  for (std::size_t node = (r - 1) / 2; node > 0; node /= 2) {
+    tree_[node] = std::max(tree_[node], value);
+  }
+}
+
+void PackFit::insert(Span& span, const PackInstance::Item& item, std::int64_t offset) {
+  const auto behind =
+      std::upper_bound(span.begin() + 1, span.end(), offset,
+                       [](std::int64_t bytes, const auto& block) { return bytes < block->least; });
+  auto where = behind - 1;
+  if ((*where)->count == kBlock) {
+    auto upper = std::make_unique<Block>();
+    Block& lower = **where;
+    constexpr std::size_t kHalf = kBlock / 2;
+    const auto move = [&](auto& from, auto& to) {
+      std::copy(from.begin() + kHalf, from.end(), to.begin());
+    };
+    move(lower.begin, upper->begin);
+    move(lower.end, upper->end);
+    move(lower.bottom, upper->bottom);
+    move(lower.top, upper->top);
+    lower.count = upper->count = kHalf;
+    upper->least = upper->bottom[0];
+    where = span.insert(where + 1, std::move(upper));
+    if (offset < (*where)->least) --where;
+  }
+  Block& block = **where;
+  const auto k = static_cast<std::ptrdiff_t>(
+      std::upper_bound(block.bottom.begin(),
+                       block.bottom.begin() + static_cast<std::ptrdiff_t>(block.count), offset) -
+      block.bottom.begin());
+  const auto put = [&](auto& array, auto value) {
+    const auto last = array.begin() + static_cast<std::ptrdiff_t>(block.count);
+    std::copy_backward(array.begin() + k, last, last + 1);
+    array[static_cast<std::size_t>(k)] = value;
+  };
+  put(block.begin, item.begin);
+  put(block.end, item.end);
+  put(block.bottom, offset);
+  put(block.top, offset + item.size);
+  ++block.count;
+  block.least = block.bottom[0];
+}
+
+template <typename F>
+void PackFit::each_neighbour(const Span& span, const PackInstance::Item& item, const F& visit) {
+  // One byte each says who lives at the same time: a loop that compilers turn into vectors.
+  alignas(64) std::array<std::uint8_t, kBlock> meets;
+  for (const auto& block : span) {
+    const std::size_t count = (block->count + 7) / 8 * 8;
+    std::fill(meets.begin() + static_cast<std::ptrdiff_t>(block->count),
+              meets.begin() + static_cast<std::ptrdiff_t>(count), std::uint8_t{0});
+    for (std::size_t k = 0; k < block->count; ++k) {
+      meets[k] =
+          static_cast<std::uint8_t>((block->begin[k] < item.end) & (block->end[k] > item.begin));
+    }
+    work_ += static_cast<std::int64_t>(count);
+    for (std::size_t group = 0; group < count; group += 8) {
+      std::uint64_t eight;
+      std::memcpy(&eight, &meets[group], sizeof eight);
+      if (eight == 0) continue;
+      for (std::size_t k = group; k < group + 8; ++k) {
+        if (!meets[k]) continue;
+        ++work_;
+        if (!visit(block->bottom[k], block->top[k])) return;
+      }
+    }
+  }
+}
+
+std::int64_t PackFit::find_hole(const PackInstance::Item& item, Hole hole) {
+  std::int64_t best = std::numeric_limits<std::int64_t>::max(), chosen = -1, end = 0;
+  const auto visit = [&](std::int64_t bottom, std::int64_t top) {
+    const std::int64_t gap = bottom - end;
+    if (gap >= item.size && gap < best) {
+      best = gap;
+      chosen = end;
+      if (hole == Hole::lowest) return false;
+    }
+    end = std::max(end, top);
+    return true;
+  };
+  const auto first = at(item.begin / width_), last = at((item.end - 1) / width_);
+  if (first == last) {
+    each_neighbour(spans_[first], item, visit);
+  } else {
+    taken_.clear();
+    for (auto span = first; span <= last; ++span) {
+      each_neighbour(spans_[span], item, [&](std::int64_t bottom, std::int64_t top) {
+        taken_.emplace_back(bottom, top);
+        return true;
+      });
+    }
+    std::sort(taken_.begin(), taken_.end());
+    work_ += static_cast<std::int64_t>(taken_.size()) * 20;
+    for (const auto& [bottom, top] : taken_) {
+      if (!visit(bottom, top)) break;
+    }
+  }
+  return chosen >= 0 ? chosen : end;
+}
+
+void PackFit::place_at(std::int32_t id, std::int64_t offset) {
+  const auto& item = instance_.item(id);
+  offsets_[at(id)] = offset;
+  const auto last = at((item.end - 1) / width_);
+  for (auto span = at(item.begin / width_); span <= last; ++span) {
+    insert(spans_[span], item, offset);
+  }
+  raise_top(item.begin, item.end, offset + item.size);
+  height_ = std::max(height_, offset + item.size);
+}
+
+std::int64_t PackFit::place(std::int32_t id, Hole hole, std::int64_t skyline) {
+  const auto& item = instance_.item(id);
+  work_ += 300;
+  const std::int64_t over = top(item.begin, item.end);
+  const bool takes_top = over == 0 || over + item.size <= skyline;
+  const std::int64_t offset = takes_top ? over : find_hole(item, hole);
+  place_at(id, offset);
+  return offset;
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/problem/schedule.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace plimsoll::planner {
+
+Schedule each_once(const Problem& problem) {
+  Schedule once(problem.ops.size());
+  std::iota(once.begin(), once.end(), 0);
+  return once;
+}
+
+Rows list_views(const Problem& problem) {
+  Rows views;
+  if (problem.view_of.empty()) return views;
+  views.begin.assign(problem.values.size() + 1, 0);
+  for (const ValueId of : problem.view_of) {
+    if (of >= 0) ++views.begin[static_cast<std::size_t>(of) + 1];
+  }
+  for (std::size_t v = 0; v < problem.values.size(); ++v) views.begin[v + 1] += views.begin[v];
+  views.items.resize(static_cast<std::size_t>(views.begin.back()));
+  std::vector<std::int32_t> fill(views.begin.begin(), views.begin.end() - 1);
+  for (std::size_t v = 0; v < problem.values.size(); ++v) {
+    const ValueId of = problem.view_of[v];
+    if (of < 0) continue;
+    views.items[static_cast<std::size_t>(fill[static_cast<std::size_t>(of)]++)] =
+        static_cast<ValueId>(v);
+  }
+  return views;
+}
+
+Liveness find_liveness(const Problem& problem, std::span<const OpId> schedule) {
+  const auto n = static_cast<std::int32_t>(schedule.size());
+  Liveness liveness;
+  liveness.first_output.resize(schedule.size() + 1, 0);
+  liveness.first_read.resize(schedule.size() + 1, 0);
+  for (std::size_t t = 0; t < schedule.size(); ++t) {
+    liveness.first_output[t + 1] =
+        liveness.first_output[t] + static_cast<std::int32_t>(problem.outputs[schedule[t]].size());
+    liveness.first_read[t + 1] =
+        liveness.first_read[t] + static_cast<std::int32_t>(problem.reads[schedule[t]].size());
+  }
+  liveness.last_use.assign(static_cast<std::size_t>(liveness.first_output[schedule.size()]), -1);
+  liveness.dies.assign(static_cast<std::size_t>(liveness.first_read[schedule.size()]), 0);
+  // The last read of each value before its producer runs again; -1: none seen yet.
+  std::vector<std::int32_t> last(problem.values.size(), -1);
+  for (std::size_t v = 0; v < problem.values.size(); ++v) {
+    if (problem.values[v].live_out) last[v] = n;
+  }
+  for (std::int32_t t = n - 1; t >= 0; --t) {
+    const OpId op = schedule[static_cast<std::size_t>(t)];
+    std::int32_t slot = liveness.first_output[static_cast<std::size_t>(t)];
+    for (const ValueId v : problem.outputs[op]) {
+      if (v >= 0) {
+        auto& l = last[static_cast<std::size_t>(v)];
+        liveness.last_use[static_cast<std::size_t>(slot)] = l < 0 ? t : l;
+        l = -1;
+      }
+      ++slot;
+    }
+    std::int32_t read = liveness.first_read[static_cast<std::size_t>(t)];
+    for (const ValueId v : problem.reads[op]) {
+      auto& l = last[static_cast<std::size_t>(v)];
+      if (l < 0) {
+        l = t;
+        liveness.dies[static_cast<std::size_t>(read)] = 1;
+      }
+      ++read;
+    }
+  }
+  return liveness;
+}
+
+std::vector<ValueId> dead_after(const Problem& problem, std::span<const OpId> schedule,
+                                const Liveness& liveness, std::size_t t) {
+  std::vector<ValueId> dead;
+  auto read = static_cast<std::size_t>(liveness.first_read[t]);
+  for (const ValueId v : problem.reads[schedule[t]]) {
+    if (liveness.dies[read++]) dead.push_back(v);
+  }
+  auto slot = static_cast<std::size_t>(liveness.first_output[t]);
+  for (const ValueId v : problem.outputs[schedule[t]]) {
+    if (liveness.last_use[slot++] == static_cast<std::int32_t>(t)) dead.push_back(v);
+  }
+  return dead;
+}
+
+void match_in_place(const Problem& problem, OpId op, std::span<const char> dies,
+                    std::vector<Reuse>& taken) {
+  taken.clear();
+  const auto reads = problem.reads[op];
+  for (const Reuse& r : problem.reuse[static_cast<std::size_t>(op)]) {
+    if (!problem.in_arena(r.input) || !problem.in_arena(r.output)) continue;
+    const auto it = std::find(reads.begin(), reads.end(), r.input);
+    if (it == reads.end() || !dies[static_cast<std::size_t>(it - reads.begin())]) continue;
+    const bool used = std::any_of(taken.begin(), taken.end(), [&](const Reuse& t) {
+      return t.input == r.input || t.output == r.output;
+    });
+    if (!used) taken.push_back(r);
+  }
+}
+
+double total_seconds(const Problem& problem, std::span<const OpId> schedule) {
+  std::vector<std::int32_t> runs(problem.ops.size(), 0);
+  for (const OpId op : schedule) ++runs[static_cast<std::size_t>(op)];
+  double seconds = 0;
+  for (std::size_t op = 0; op < runs.size(); ++op) seconds += runs[op] * problem.ops[op].seconds;
+  return seconds;
+}
+
+Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
+                    std::vector<std::int64_t>* profile) {
+  const Liveness liveness = find_liveness(problem, schedule);
+  Evaluation result;
+  if (profile != nullptr) profile->assign(schedule.size(), 0);
+  std::int64_t live = 0;
+  std::vector<Reuse> taken;
+  for (std::size_t t = 0; t < schedule.size(); ++t) {
+    const OpId op = schedule[t];
+    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+    const auto reads = problem.reads[op];
+    const std::span<const char> dies(
+        liveness.dies.data() + liveness.first_read[t],
+        static_cast<std::size_t>(liveness.first_read[t + 1] - liveness.first_read[t]));
+    std::int64_t dead = 0;
+    std::int64_t saved = 0;
+    std::int32_t slot = liveness.first_output[t];
+    for (const ValueId v : problem.outputs[op]) {
+      if (v >= 0 && problem.in_arena(v)) {
+        const std::int64_t bytes = problem.values[static_cast<std::size_t>(v)].bytes;
+        live += bytes;
+        if (liveness.last_use[static_cast<std::size_t>(slot)] == static_cast<std::int32_t>(t)) {
+          dead += bytes;
+        }
+      }
+      ++slot;
+    }
+    for (std::size_t k = 0; k < reads.size(); ++k) {
+      if (dies[k] && problem.in_arena(reads[k])) {
+        dead += problem.values[static_cast<std::size_t>(reads[k])].bytes;
+      }
+    }
+    if (dead > 0 && !problem.reuse[static_cast<std::size_t>(op)].empty()) {
+      match_in_place(problem, op, dies, taken);
+      for (const Reuse& r : taken)
+        saved += problem.values[static_cast<std::size_t>(r.output)].bytes;
+    }
+    const std::int64_t here = live + what.workspace - saved;
+    if (profile != nullptr) (*profile)[t] = here;
+    if (here > result.arena_peak) {
+      result.arena_peak = here;
+      result.peak_position = static_cast<std::int32_t>(t);
+    }
+    live -= dead;
+  }
+  result.seconds = total_seconds(problem, schedule);
+  return result;
+}
+
+bool is_valid(const Problem& problem, std::span<const OpId> schedule) {
+  std::vector<char> done(problem.ops.size(), 0);
+  std::vector<std::int32_t> made(problem.view_of.empty() ? 0 : problem.values.size(), -1);
+  for (std::size_t t = 0; t < schedule.size(); ++t) {
+    const OpId op = schedule[t];
+    if (!made.empty()) {
+      for (const ValueId v : problem.reads[op]) {
+        const ValueId of = problem.view_of[static_cast<std::size_t>(v)];
+        if (of < 0) continue;
+        if (made[static_cast<std::size_t>(v)] < made[static_cast<std::size_t>(of)]) return false;
+      }
+      for (const ValueId v : problem.outputs[op]) {
+        if (v >= 0) made[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(t);
+      }
+    }
+    for (const ValueId v : problem.reads[op]) {
+      const Value& value = problem.values[static_cast<std::size_t>(v)];
+      if (value.producer >= 0 && !done[static_cast<std::size_t>(value.producer)]) return false;
+      if (value.overwritten != kNever && done[static_cast<std::size_t>(value.overwritten)]) {
+        return false;
+      }
+    }
+    auto& again = done[static_cast<std::size_t>(op)];
+    if (again && !problem.ops[static_cast<std::size_t>(op)].recomputable) return false;
+    again = 1;
+  }
+  return std::all_of(done.begin(), done.end(), [](char d) { return d != 0; });
+}
+
+}  // namespace plimsoll::planner

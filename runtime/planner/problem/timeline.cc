@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/problem/timeline.h"
+
+#include <algorithm>
+#include <array>
+
+namespace plimsoll::planner {
+
+double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second) {
+  return tier.latency_seconds + static_cast<double>(bytes) / bytes_per_second;
+}
+
+// A pipeline of equal jobs: each part once, and the longest again for every round but one.
+double sliced_seconds(const SlicedLoop& loop, double callee_seconds) {
+  const auto rounds = static_cast<double>(loop.rounds);
+  const double round = callee_seconds / rounds + loop.taken_seconds;
+  double once = round, longest = round;
+  for (const double seconds : loop.engine_seconds) {
+    once += seconds;
+    longest = std::max(longest, seconds);
+  }
+  return once + (rounds - 1) * longest + loop.lost_seconds;
+}
+
+void add_transfers(SlicedLoop& loop, const SlicedState& state, const Tier& tier, bool disk) {
+  const double seconds = transfer_seconds(
+      tier, state.slice_bytes, state.writes ? tier.out_bytes_per_second : tier.in_bytes_per_second);
+  const int engine = disk ? (state.writes ? kDiskOut : kDiskIn) : state.writes ? kHostOut : kHostIn;
+  loop.engine_seconds[static_cast<std::size_t>(engine)] += seconds;
+  loop.taken_seconds += tier.compute_share * seconds;
+  loop.rounds = std::max(loop.rounds, state.rounds);
+}
+
+Timeline simulate(const Problem& problem, std::span<const OpId> schedule) {
+  Timeline line;
+  line.start.assign(schedule.size(), 0);
+  line.transfer_end.assign(schedule.size(), 0);
+  line.stall.assign(schedule.size(), 0);
+  std::array<double, kEngines> free{};
+  std::vector<double> end(problem.ops.size(), 0);  // of the latest transfer an op started
+  double now = 0;
+  for (std::size_t t = 0; t < schedule.size(); ++t) {
+    const auto op = static_cast<std::size_t>(schedule[t]);
+    const Op& what = problem.ops[op];
+    line.start[t] = now;
+    if (what.engine >= 0) {
+      double& engine = free[static_cast<std::size_t>(what.engine)];
+      engine = std::max(now, engine) + what.seconds;
+      end[op] = engine;
+      line.transfer_end[t] = engine;
+      now += what.taken_seconds;
+    } else if (what.transfer >= 0) {
+      line.stall[t] = std::max(0.0, end[static_cast<std::size_t>(what.transfer)] - now);
+      line.stalled += line.stall[t];
+      now += line.stall[t];
+    } else {
+      now += what.seconds;
+    }
+  }
+  line.seconds = now;
+  return line;
+}
+
+double predicted_seconds(const Problem& problem, std::span<const OpId> schedule) {
+  std::vector<std::int32_t> runs(problem.ops.size(), 0);
+  bool transfers = false;
+  for (const OpId op : schedule) ++runs[static_cast<std::size_t>(op)];
+  double seconds = 0;
+  for (std::size_t op = 0; op < runs.size(); ++op) {
+    if (problem.ops[op].engine >= 0) {
+      transfers = true;
+      seconds += runs[op] * problem.ops[op].taken_seconds;
+    } else {
+      seconds += runs[op] * problem.ops[op].seconds;
+    }
+  }
+  return transfers ? seconds + simulate(problem, schedule).stalled : seconds;
+}
+
+}  // namespace plimsoll::planner

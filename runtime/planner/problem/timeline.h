@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/planner/problem/problem.h"
+#include "runtime/planner/problem/schedule.h"
+
+namespace plimsoll::planner {
+
+// The transfer engines: each does one transfer at a time, in the order in which they are started,
+// beside the compute steps.
+inline constexpr int kHostOut = 0, kHostIn = 1, kDiskOut = 2, kDiskIn = 3, kEngines = 4;
+
+// How long a transfer keeps its engine.
+double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second);
+
+// How long a loop takes whose rounds wait for slices of its stacks: what `callee_seconds` is all
+// its rounds' work, copies in and out go on beside it, a round ahead and behind.
+double sliced_seconds(const SlicedLoop& loop, double callee_seconds);
+// Adds the transfers of one more stack to each round.
+void add_transfers(SlicedLoop& loop, const SlicedState& state, const Tier& tier, bool disk);
+
+// When everything happens if every step takes its predicted time. Steps run one after another;
+// starting a transfer takes of their time only what it will slow them down by, a swap_wait lasts
+// until its transfer is over.
+struct Timeline {
+  double seconds = 0;  // of the whole schedule
+  double stalled = 0;  // of that, in swap_waits
+  // Per position: when it starts; for a transfer, when that ends; for the wait, how long it lasts.
+  std::vector<double> start, transfer_end, stall;
+};
+Timeline simulate(const Problem& problem, std::span<const OpId> schedule);
+
+// The predicted time of a schedule: its compute steps, added up in an order that does not depend on
+// the schedule's, and its stalls.
+double predicted_seconds(const Problem& problem, std::span<const OpId> schedule);
+
+}  // namespace plimsoll::planner

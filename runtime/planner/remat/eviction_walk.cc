@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/remat/eviction_walk.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plimsoll::planner {
+namespace {
+
+// Ancestors looked at to price one value exactly; beyond that the estimate of earlier prices does.
+constexpr int kMostAncestors = 48;
+
+// Of one_by_one: how far it goes back, and how often it begins again for one op.
+constexpr int kMostDepth = 2'000;
+constexpr int kMostTries = 24;
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+Walk::Walk(const Problem& problem, std::int64_t min_bytes)
+    : problem_(problem), min_bytes_(min_bytes) {
+  const std::size_t values = problem.values.size();
+  arena_.resize(values);
+  can_evict_.resize(values);
+  for (std::size_t v = 0; v < values; ++v) {
+    const Value& value = problem.values[v];
+    arena_[v] = value.home == Home::arena;
+    can_evict_[v] = arena_[v] && !value.live_out && !value.keep && value.producer >= 0 &&
+                    value.bytes > 0 && value.bytes >= min_bytes &&
+                    problem.ops[at(value.producer)].recomputable;
+  }
+  if (!problem.view_of.empty()) views_ = list_views(problem);
+  prefix_seconds_.resize(problem.ops.size());
+  double sum = 0;
+  for (std::size_t op = 0; op < problem.ops.size(); ++op) {
+    sum += problem.ops[op].seconds;
+    prefix_seconds_[op] = sum;
+  }
+  stamp_.assign(problem.ops.size(), 0);
+  value_stamp_.assign(values, 0);
+}
+
+void Walk::set_profile(const std::vector<std::int64_t>& profile, std::int64_t arena_limit) {
+  weight_.assign(profile.size() + 1, 0);
+  for (std::size_t t = 0; t < profile.size(); ++t) {
+    const double excess = static_cast<double>(std::max<std::int64_t>(0, profile[t] - arena_limit));
+    weight_[t + 1] =
+        weight_[t] + excess / static_cast<double>(std::max<std::int64_t>(1, profile[t])) + 1e-3;
+  }
+}
+
+void Walk::set_prices(std::span<const double> prices) {
+  double sum = 0;
+  for (const double price : prices) sum += price;
+  // Gaps have a length where bytes are free, too.
+  const double least = 1e-3 * sum / static_cast<double>(std::max<std::size_t>(1, prices.size()));
+  weight_.assign(prices.size() + 1, 0);
+  for (std::size_t t = 0; t < prices.size(); ++t) weight_[t + 1] = weight_[t] + prices[t] + least;
+}
+
+// The first use in the order after the op being run.
+OpId Walk::next_use(ValueId v) {
+  const auto uses = problem_.uses[v];
+  auto& next = next_[at(v)];
+  while (next < static_cast<std::int32_t>(uses.size()) && uses[at(next)] <= now_) ++next;
+  return next < static_cast<std::int32_t>(uses.size()) ? uses[at(next)] : kNever;
+}
+
+// When a value will be wanted again: its next use, or for a value without one the next use of
+// something made from it (kNever: not at all).
+OpId Walk::wanted_at(ValueId v) {
+  const OpId next = next_use(v);
+  if (next != kNever || !style_.keep_dead) return next;
+  OpId soonest = kNever;
+  int looked = 0;
+  for (const OpId user : problem_.uses[v]) {
+    for (const ValueId o : problem_.outputs[user]) {
+      if (o >= 0 && arena(o)) soonest = std::min(soonest, next_use(o));
+    }
+    if (++looked == 8) break;
+  }
+  return soonest;
+}
+
+// Seconds to make `v` again at op `at_op`, by what will be there then.
+double Walk::recompute_seconds(ValueId v, OpId at_op) {
+  ++value_round_;
+  search_.clear();
+  search_.push_back(v);
+  value_stamp_[at(v)] = value_round_;
+  double seconds = 0;
+  const OpId own = problem_.values[at(v)].producer;
+  for (std::size_t i = 0; i < search_.size(); ++i) {
+    const ValueId missing = search_[i];
+    const OpId producer = problem_.values[at(missing)].producer;
+    if (i >= kMostAncestors) {
+      seconds += chain_seconds_[at(missing)];
+      continue;
+    }
+    // A value that was never read since it was made is only moved.
+    if (!(i == 0 && fresh_[at(v)])) seconds += problem_.ops[at(producer)].seconds;
+    for (const ValueId r : problem_.reads[producer]) {
+      if (!arena(r) || value_stamp_[at(r)] == value_round_) continue;
+      if (resident_[at(r)]) {
+        if (style_.keep_dead) continue;
+        const auto uses = problem_.uses[r];
+        if (!uses.empty() && uses.back() >= at_op) continue;
+      }
+      if (problem_.values[at(r)].producer < 0) continue;
+      value_stamp_[at(r)] = value_round_;
+      search_.push_back(r);
+    }
+  }
+  return std::min(seconds, prefix_seconds_[at(own)]);
+}
+
+bool Walk::evictable(ValueId v) {
+  return can_evict_[at(v)] && resident_[at(v)] && need_[at(v)] == 0 &&
+         problem_.values[at(v)].kept_until <= now_;
+}
+
+double Walk::score(ValueId v) {
+  const OpId wanted = wanted_at(v);
+  if (wanted == kNever) return -1;
+  const double bytes = static_cast<double>(problem_.values[at(v)].bytes);
+  double gap = static_cast<double>(wanted - now_);
+  if (style_.weighted_gap) gap = weight_[at(wanted)] - weight_[at(now_)];
+  double cost = recompute_seconds(v, wanted);
+  if (style_.cost_power != 1) cost = std::pow(cost, style_.cost_power);
+  if (style_.gap_power != 1) gap = style_.gap_power == 0 ? 1 : std::pow(gap, style_.gap_power);
+  double result = cost / (bytes * gap);
+  if (next_use(v) == kNever) result *= 0.5;
+  if (!style_.weight.empty()) result *= style_.weight[at(v)];
+  if (!style_.keep.empty() && style_.keep[at(v)]) result *= 1e9;
+  return result;
+}
+
+void Walk::offer(ValueId v) {
+  if (!evictable(v)) return;
+  const OpId next = next_use(v);
+  // Recomputing it later would read a donated parameter that is overwritten by then.
+  if (next != kNever && next > problem_.deadline[at(v)]) return;
+  heap_.push_back({score(v), v, ++version_[at(v)]});
+  std::push_heap(heap_.begin(), heap_.end());
+}
+
+void Walk::leave(ValueId v) {
+  chain_seconds_[at(v)] = recompute_seconds(v, now_);
+  resident_[at(v)] = 0;
+  used_ -= problem_.values[at(v)].bytes;
+  undefine_views(v);
+}
+
+void Walk::undefine_views(ValueId v) {
+  if (views_.size() == 0) return;
+  for (const ValueId view : views_[v]) resident_[at(view)] = 0;
+}
+
+// What the ops of closure_ make again although it is still there loses its views. True when there
+// were some.
+bool Walk::lose_remade_views() {
+  bool lost = false;
+  if (views_.size() == 0) return lost;
+  for (const OpId c : closure_) {
+    for (const ValueId v : problem_.outputs[c]) {
+      if (v < 0) continue;
+      for (const ValueId view : views_[v]) {
+        lost = lost || resident_[at(view)] != 0;
+        resident_[at(view)] = 0;
+      }
+    }
+  }
+  return lost;
+}
+
+// After its pending reads are done: gone when nothing will want it, else up for eviction.
+void Walk::settle(ValueId v) {
+  if (!arena(v) || !resident_[at(v)] || need_[at(v)] > 0 || problem_.values[at(v)].live_out) return;
+  const bool gone = can_evict_[at(v)] ? wanted_at(v) == kNever : next_use(v) == kNever;
+  if (gone) {
+    leave(v);
+  } else {
+    offer(v);
+  }
+}
+
+bool Walk::make_room(std::int64_t bytes) {
+  while (used_ + bytes > limit_) {
+    if (heap_.empty()) return false;
+    std::pop_heap(heap_.begin(), heap_.end());
+    const Entry top = heap_.back();
+    heap_.pop_back();
+    if (top.version != version_[at(top.value)] || !evictable(top.value)) continue;
+    // Scores rise while a value waits: take it only if it is still the lowest.
+    const double current = score(top.value);
+    if (current > top.score * (1 + 1e-9) && !heap_.empty() && current > heap_.front().score) {
+      heap_.push_back({current, top.value, top.version});
+      std::push_heap(heap_.begin(), heap_.end());
+      continue;
+    }
+    leave(top.value);
+  }
+  return true;
+}
+
+// Adds to closure_ the ops that must run again before `op`; false when one may not.
+bool Walk::visit_missing(OpId op) {
+  stack_.clear();
+  stack_.emplace_back(op, 0);
+  while (!stack_.empty()) {
+    const OpId current = stack_.back().first;
+    const auto reads = problem_.reads[current];
+    if (stack_.back().second == reads.size()) {
+      if (current != op) closure_.push_back(current);
+      stack_.pop_back();
+      continue;
+    }
+    const ValueId v = reads[stack_.back().second++];
+    if (there(v)) continue;
+    const Value& value = problem_.values[at(v)];
+    if (value.producer < 0 || stamp_[at(value.producer)] == round_) continue;
+    if (!problem_.ops[at(value.producer)].recomputable || problem_.deadline[at(v)] < now_) {
+      return false;
+    }
+    stamp_[at(value.producer)] = round_;
+    stack_.emplace_back(value.producer, 0);
+  }
+  return true;
+}
+
+bool Walk::collect(OpId op) {
+  bool remade = false;
+  do {
+    closure_.clear();
+    ++round_;
+    if (!visit_missing(op)) return false;
+  } while (lose_remade_views() && (remade = true));
+  if (!style_.depth_first || remade) std::sort(closure_.begin(), closure_.end());
+  closure_.push_back(op);
+  for (const OpId c : closure_) {
+    for (const ValueId v : problem_.reads[c]) ++need_[at(v)];
+  }
+  return true;
+}
+
+bool Walk::execute(OpId op) {
+  const Op& what = problem_.ops[at(op)];
+  std::int64_t bytes = what.workspace, made = 0, saved = 0;
+  for (const ValueId v : problem_.outputs[op]) {
+    if (v >= 0 && arena(v) && !resident_[at(v)]) made += problem_.values[at(v)].bytes;
+  }
+  ValueId taken_input[8];
+  ValueId taken_output[8];
+  int taken = 0;
+  for (const Reuse& r : problem_.reuse[at(op)]) {
+    if (taken == 8) break;
+    if (!arena(r.input) || !arena(r.output) || resident_[at(r.output)]) continue;
+    if (!resident_[at(r.input)] || need_[at(r.input)] != 1 || next_use(r.input) != kNever ||
+        problem_.values[at(r.input)].live_out) {
+      continue;
+    }
+    bool used = false;
+    for (int i = 0; i < taken; ++i) {
+      used = used || taken_input[i] == r.input || taken_output[i] == r.output;
+    }
+    if (used) continue;
+    taken_input[taken] = r.input;
+    taken_output[taken++] = r.output;
+    saved += problem_.values[at(r.output)].bytes;
+  }
+  bytes += made - saved;
+  if (!make_room(bytes)) return false;
+  schedule_.push_back(op);
+  for (const ValueId v : problem_.reads[op]) {
+    --need_[at(v)];
+    fresh_[at(v)] = 0;
+  }
+  for (int i = 0; i < taken; ++i) leave(taken_input[i]);
+  for (const ValueId v : problem_.outputs[op]) {
+    if (v < 0) continue;
+    fresh_[at(v)] = 1;
+    if (!arena(v) || resident_[at(v)]) continue;
+    resident_[at(v)] = 1;
+    used_ += problem_.values[at(v)].bytes;
+  }
+  for (const ValueId v : problem_.outputs[op]) {
+    if (v >= 0) settle(v);
+  }
+  for (const ValueId v : problem_.reads[op]) settle(v);
+  return true;
+}
+
+// Runs `op` once all it reads is there, which is made depth first; only what ops on the way to here
+// are waiting for is held.
+bool Walk::make_one_by_one(OpId op, int depth) {
+  if (depth > kMostDepth) return false;
+  std::vector<ValueId> held;
+  const auto hold = [&](ValueId v) {
+    if (std::find(held.begin(), held.end(), v) != held.end()) return;
+    held.push_back(v);
+    ++need_[at(v)];
+  };
+  bool works = true;
+  for (int tries = 0; works; ++tries) {
+    ValueId missing = -1;
+    for (const ValueId v : problem_.reads[op]) {
+      if (there(v)) {
+        // What is there may give way to what is missing, but not for ever.
+        if (tries > 0) hold(v);
+      } else if (missing < 0) {
+        missing = v;
+      }
+    }
+    if (missing < 0) break;
+    const Value& value = problem_.values[at(missing)];
+    hold(missing);
+    if (views_.size() != 0 && problem_.view_of[at(missing)] >= 0) {
+      hold(problem_.view_of[at(missing)]);
+    }
+    works = tries < kMostTries && value.producer >= 0 &&
+            problem_.ops[at(value.producer)].recomputable &&
+            problem_.deadline[at(missing)] >= now_ && make_one_by_one(value.producer, depth + 1);
+  }
+  for (const ValueId v : problem_.reads[op]) hold(v);
+  if (works && views_.size() != 0) {
+    for (const ValueId v : problem_.outputs[op]) {
+      if (v >= 0) undefine_views(v);
+    }
+  }
+  works = works && schedule_.size() < most_executions_ && execute(op);
+  return works;
+}
+
+std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& style,
+                                  std::size_t most_executions, double most_seconds) {
+  const std::size_t values = problem_.values.size();
+  style_ = style;
+  limit_ = arena_limit;
+  most_executions_ = most_executions;
+  used_ = 0;
+  resident_.assign(values, 0);
+  fresh_.assign(values, 0);
+  next_.assign(values, 0);
+  need_.assign(values, 0);
+  version_.assign(values, 0);
+  chain_seconds_.assign(values, 0);
+  heap_.clear();
+  schedule_.clear();
+  double seconds = 0;
+  for (OpId op = 0; op < problem_.op_count(); ++op) {
+    now_ = op;
+    if (style.one_by_one) {
+      const std::size_t before = schedule_.size();
+      if (!make_one_by_one(op, 0)) return std::nullopt;
+      for (std::size_t i = before; i < schedule_.size(); ++i) {
+        seconds += problem_.ops[at(schedule_[i])].seconds;
+      }
+      if (seconds > most_seconds) return std::nullopt;
+      continue;
+    }
+    if (!collect(op)) return std::nullopt;
+    if (schedule_.size() + closure_.size() > most_executions) return std::nullopt;
+    for (const OpId c : closure_) seconds += problem_.ops[at(c)].seconds;
+    if (seconds > most_seconds) return std::nullopt;
+    for (std::size_t i = 0; i < closure_.size(); ++i) {
+      if (!execute(closure_[i])) return std::nullopt;
+    }
+  }
+  return schedule_;
+}
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/remat/remat.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "runtime/planner/remat/chain.h"
+#include "runtime/planner/remat/eviction_walk.h"
+#include "runtime/planner/remat/improve.h"
+
+namespace plimsoll::planner {
+namespace {
+
+// Walks that need more than this are thrashing, or take longer to plan than they are worth.
+std::size_t execution_bound(const Problem& problem) {
+  const int n = problem.op_count();
+  const std::size_t factor = n <= 3'000 ? 12 : n <= 30'000 ? 6 : 3;
+  return static_cast<std::size_t>(n) * factor + 64;
+}
+
+struct Best {
+  std::optional<Schedule> schedule;
+  double seconds = 0;
+  std::int64_t peak = 0;
+  std::optional<Schedule> too_cheap;
+
+  void offer(const Problem& problem, Schedule candidate, std::int64_t arena_limit,
+             double least_seconds) {
+    drop_unread(problem, candidate);
+    const Evaluation before = evaluate(problem, candidate);
+    if (before.arena_peak > arena_limit) return;
+    if (before.seconds < least_seconds) {
+      too_cheap = std::move(candidate);
+      return;
+    }
+    keep_where_it_fits(problem, candidate, arena_limit, least_seconds);
+    const Evaluation e = evaluate(problem, candidate);
+    if (schedule && std::tuple(e.seconds, e.arena_peak) >= std::tuple(seconds, peak)) return;
+    schedule = std::move(candidate);
+    seconds = e.seconds;
+    peak = e.arena_peak;
+  }
+};
+
+// Per value, whether it is one of about sqrt(n) of the order that are to be kept.
+std::vector<char> sqrt_checkpoints(const Problem& problem) {
+  const int n = problem.op_count();
+  const int stride = std::max(1, static_cast<int>(std::lround(std::sqrt(n))));
+  std::vector<char> keep(problem.values.size(), 0);
+  for (OpId op = 0; op < n; op += stride) {
+    for (const ValueId v : problem.outputs[op]) {
+      if (v >= 0) keep[static_cast<std::size_t>(v)] = 1;
+    }
+  }
+  return keep;
+}
+
+}  // namespace
+
+std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena_limit,
+                                      std::int64_t min_bytes, double least_seconds) {
+  Schedule once = each_once(problem);
+  std::vector<std::int64_t> profile;
+  if (evaluate(problem, once, &profile).arena_peak <= arena_limit) return once;
+
+  Walk walk(problem, min_bytes);
+  walk.set_profile(profile, arena_limit);
+  const std::size_t bound = execution_bound(problem);
+  Best best;
+  // A walk's time falls a little when it is improved; beyond this it cannot win any more.
+  const auto most_seconds = [&] {
+    return best.schedule ? best.seconds * 1.3 : std::numeric_limits<double>::infinity();
+  };
+  constexpr std::int64_t kChainEffort = 1'000'000;
+  if (min_bytes == 0) {
+    if (auto schedule = chain_schedule(problem, arena_limit, kChainEffort)) {
+      best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
+    }
+  }
+  std::vector<WalkStyle> styles(5);
+  styles[1].gap_power = 0.5;
+  styles[2].gap_power = 0;
+  styles[2].keep_dead = true;
+  styles[3].weighted_gap = true;
+  styles[4].cost_power = 0.5;
+  const std::size_t tried = problem.op_count() <= 3'000    ? styles.size()
+                            : problem.op_count() <= 30'000 ? 3
+                                                           : 1;
+  for (std::size_t i = 0; i < tried; ++i) {
+    if (best.schedule && best.seconds <= least_seconds) break;
+    if (auto schedule = walk.run(arena_limit, styles[i], bound, most_seconds())) {
+      best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
+    }
+  }
+  // What fails with ops in order may work depth first, and with the farthest next use going first.
+  for (int last = 0; last < 2 && !best.schedule && !best.too_cheap; ++last) {
+    WalkStyle style;
+    style.depth_first = true;
+    style.cost_power = last == 0 ? 1 : 0;
+    if (auto schedule = walk.run(arena_limit, style, bound, most_seconds())) {
+      best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
+    }
+  }
+  return best.schedule ? std::move(best.schedule) : std::move(best.too_cheap);
+}
+
+std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t arena_limit) {
+  Walk walk(problem, 0);
+  WalkStyle style;
+  style.keep = sqrt_checkpoints(problem);
+  style.cost_power = 0;
+  auto schedule = walk.run(arena_limit, style, execution_bound(problem),
+                           std::numeric_limits<double>::infinity());
+  if (!schedule) return std::nullopt;
+  drop_unread(problem, *schedule);
+  if (evaluate(problem, *schedule).arena_peak > arena_limit) return std::nullopt;
+  return schedule;
+}
+
+}  // namespace plimsoll::planner

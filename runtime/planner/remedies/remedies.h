@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/ir/codec/codec.h"
+#include "runtime/planner/problem/problem.h"
+#include "runtime/planner/problem/schedule.h"
+
+namespace plimsoll::planner {
+
+// Where the bytes of a value may be while nobody reads it.
+enum class RemedyKind : std::uint8_t { compress, swap_host, swap_disk };
+
+// One copy of a value that comes back: the decoding runs right before the first read from `ready`
+// on that can't be of what is stored, or not at all where there is none until the next return; a
+// swap_in is
+// started right before op `start` and waited for right before op `ready`. `ready` reads the value.
+struct Return {
+  OpId start = 0, ready = 0;
+};
+
+// A value whose arena bytes are given up between some of its reads. Op numbers are those of the
+// problem without choices. The encoding runs, or the swap_out is started, right before op `leave`;
+// a swap_out is waited for right before op `left`. Reads before the first return are of the value
+// itself, reads from a return on are of that return's copy.
+struct Choice {
+  ValueId value = -1;
+  RemedyKind kind = RemedyKind::compress;
+  Codec codec;             // compress
+  std::int64_t bytes = 0;  // of the stored form, aligned
+  double out_seconds = 0, in_seconds = 0;
+  double compute_share = 0;  // of the tier
+  OpId leave = 0, left = 0;
+  std::vector<Return> returns;                     // rising
+  std::span<const ir::Instruction* const> direct;  // as in Form
+  bool by_producer = false;                        // `leave` says nothing then
+};
+
+// One way to store a value elsewhere.
+struct Form {
+  ValueId value = -1;
+  RemedyKind kind = RemedyKind::compress;
+  Codec codec;
+  std::int64_t bytes = 0;
+  double out_seconds = 0, in_seconds = 0;
+  double compute_share = 0;  // of the tier
+  OpId first_return = 0;     // it may come back right before this read of it or a later one
+  // Compress: the instructions that can read it as it is stored, sorted; of the problem's graph.
+  std::span<const ir::Instruction* const> direct;
+  bool by_producer = false;  // compress: what makes it can encode it
+};
+
+// Finds schedules by recomputation: of a problem, under an arena limit.
+using Recomputer =
+    std::function<std::optional<Schedule>(const Problem& problem, std::int64_t arena_limit)>;
+
+// Picks the choices of a plan, for tests of what runs plans.
+using Chooser =
+    std::function<std::vector<Choice>(const Problem& problem, std::span<const Form> forms)>;
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/remedies/remedies_find.h"
+
+#include <algorithm>
+
+#include "runtime/planner/problem/timeline.h"
+#include "runtime/planner/remedies/remedies.h"
+
+namespace plimsoll::planner {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+// Values that may be given up at all, by other means than recomputation.
+std::vector<char> movable_values(const Problem& problem, const PlanOptions& options) {
+  std::vector<char> movable(problem.values.size(), 0);
+  for (std::size_t v = 0; v < movable.size(); ++v) {
+    const Value& value = problem.values[v];
+    movable[v] = value.home == Home::arena && value.producer >= 0 && !value.live_out &&
+                 !value.keep && value.hint != Hint::keep && value.bytes > 0 &&
+                 value.bytes >= options.min_bytes &&
+                 problem.ops[at(value.producer)].kind != StepKind::upload &&
+                 problem.uses[static_cast<ValueId>(v)].size() > 0;
+  }
+  if (problem.graph != nullptr) {
+    for (const ValueId v : problem.graph->held.items) movable[at(v)] = 0;
+  }
+  return movable;
+}
+
+Form swap_form(const Problem& problem, ValueId v, RemedyKind kind, const Tier& tier) {
+  const Value& value = problem.values[at(v)];
+  Form form;
+  form.value = v;
+  form.kind = kind;
+  form.bytes = value.bytes;
+  form.out_seconds = transfer_seconds(tier, value.bytes, tier.out_bytes_per_second);
+  form.in_seconds = transfer_seconds(tier, value.bytes, tier.in_bytes_per_second);
+  form.compute_share = tier.compute_share;
+  return form;
+}
+
+// The first read from which on only `readers` read the value; kNever when the last one is another.
+OpId first_of_tail(const Problem& problem, ValueId v,
+                   const std::vector<const ir::Instruction*>& readers) {
+  OpId first = kNever;
+  const auto uses = problem.uses[v];
+  for (std::size_t i = uses.size(); i-- > 0;) {
+    const Op& op = problem.ops[at(uses[i])];
+    if (op.kind != StepKind::compute ||
+        !std::binary_search(readers.begin(), readers.end(), op.instruction)) {
+      break;
+    }
+    first = uses[i];
+  }
+  return first;
+}
+
+}  // namespace
+
+std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options) {
+  const std::vector<char> movable = movable_values(problem, options);
+  std::vector<Form> forms;
+  std::span<const CodecForm> codecs;
+  if (problem.graph != nullptr) codecs = problem.graph->codecs;
+  auto codec = codecs.begin();
+  for (ValueId v = 0; v < static_cast<ValueId>(movable.size()); ++v) {
+    while (codec != codecs.end() && codec->value < v) ++codec;
+    if (!movable[at(v)]) continue;
+    for (; options.remedies.compress && codec != codecs.end() && codec->value == v; ++codec) {
+      if (!codec->codec.lossless() && !options.remedies.lossy) continue;
+      Form form;
+      form.value = v;
+      form.codec = codec->codec;
+      form.bytes = codec->bytes;
+      form.out_seconds = codec->encode_seconds;
+      form.in_seconds = codec->decode_seconds;
+      form.direct = codec->direct;
+      form.by_producer = codec->by_producer;
+      form.first_return = codec->readers.empty() ? 0 : first_of_tail(problem, v, codec->readers);
+      if (form.first_return != kNever) forms.push_back(form);
+    }
+    if (!options.remedies.swap) continue;
+    if (options.host.bytes > 0) {
+      forms.push_back(swap_form(problem, v, RemedyKind::swap_host, options.host));
+    }
+    if (options.disk.bytes > 0) {
+      forms.push_back(swap_form(problem, v, RemedyKind::swap_disk, options.disk));
+    }
+  }
+  return forms;
+}
+
+bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct) {
+  return op.kind == StepKind::compute &&
+         std::binary_search(direct.begin(), direct.end(), op.instruction);
+}
+
+std::int64_t least_bytes_at(const Problem& problem, std::span<const Form> forms, OpId op,
+                            ValueId value) {
+  std::int64_t least = problem.values[at(value)].bytes;
+  const auto before = [](const Form& form, ValueId v) { return form.value < v; };
+  for (auto form = std::lower_bound(forms.begin(), forms.end(), value, before);
+       form != forms.end() && form->value == value; ++form) {
+    const bool made = op == problem.values[at(value)].producer && form->by_producer;
+    const bool read = op >= form->first_return && reads_directly(problem.ops[at(op)], form->direct);
+    if (made || read) least = std::min(least, form->bytes);
+  }
+  return least;
+}
+
+Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
+  Choice choice;
+  choice.value = form.value;
+  choice.kind = form.kind;
+  choice.codec = form.codec;
+  choice.bytes = form.bytes;
+  choice.out_seconds = form.out_seconds;
+  choice.in_seconds = form.in_seconds;
+  choice.compute_share = form.compute_share;
+  choice.direct = form.direct;
+  choice.by_producer = form.by_producer;
+  OpId before = problem.values[at(form.value)].producer;
+  for (const OpId use : problem.uses[form.value]) {
+    if (use >= ready) break;
+    before = use;
+  }
+  choice.leave = choice.left = before + 1;
+  choice.returns.push_back({ready, ready});
+  return choice;
+}
+
+}  // namespace plimsoll::planner

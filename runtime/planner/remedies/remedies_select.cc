@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/remedies/remedies_select.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "runtime/planner/flow/line_flow.h"
+#include "runtime/planner/problem/timeline.h"
+#include "runtime/planner/remedies/engine_slots.h"
+#include "runtime/planner/remedies/remedies_find.h"
+
+namespace plimsoll::planner {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Ancestors that the price of recomputing one value looks at.
+constexpr std::size_t kMostAncestors = 24;
+// What is asked for goes first.
+constexpr double kHinted = 1e-6;
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+RemedySelector::RemedySelector(const Problem& problem, std::span<const Form> forms,
+                               const PlanOptions& options)
+    : problem_(problem), forms_(forms), options_(options) {
+  Schedule once = each_once(problem);
+  evaluate(problem, once, &profile_);
+  own_.resize(once.size());
+  for (OpId op = 0; op < problem.op_count(); ++op) {
+    own_[at(op)] = problem.ops[at(op)].workspace;
+    for (const ValueId v : problem.reads[op]) {
+      if (problem.in_arena(v)) own_[at(op)] += problem.values[at(v)].bytes;
+    }
+    for (const ValueId v : problem.outputs[op]) {
+      if (v >= 0 && problem.in_arena(v)) own_[at(op)] += problem.values[at(v)].bytes;
+    }
+  }
+  start_.resize(once.size() + 1, 0);
+  for (std::size_t op = 0; op < once.size(); ++op) {
+    start_[op + 1] = start_[op] + problem.ops[op].seconds;
+  }
+  stamp_.assign(problem.values.size(), 0);
+  first_form_.assign(problem.values.size() + 1, 0);
+  for (const Form& form : forms) ++first_form_[at(form.value) + 1];
+  for (std::size_t v = 0; v < problem.values.size(); ++v) first_form_[v + 1] += first_form_[v];
+  list_gaps();
+}
+
+void RemedySelector::list_gaps() {
+  first_gap_.push_back(0);
+  for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
+    const Value& value = problem_.values[at(v)];
+    if (value.home == Home::arena && value.producer >= 0 && !value.live_out && !value.keep &&
+        value.bytes > 0 && value.bytes >= options_.min_bytes) {
+      OpId before = value.producer;
+      for (const OpId use : problem_.uses[v]) {
+        if (use > before + 1) {
+          gaps_.push_back({v, before + 1, use - 1, use, closure_seconds(v, use)});
+        }
+        before = use;
+      }
+    }
+    first_gap_.push_back(static_cast<std::int32_t>(gaps_.size()));
+  }
+}
+
+// What it takes to make `v` again at op `ready` when everything is there that is read after it.
+double RemedySelector::closure_seconds(ValueId v, OpId ready) {
+  if (problem_.deadline[at(v)] < ready) return kInfinity;
+  ++round_;
+  search_.assign(1, v);
+  stamp_[at(v)] = round_;
+  double seconds = 0;
+  for (std::size_t i = 0; i < search_.size() && i < kMostAncestors; ++i) {
+    const OpId producer = problem_.values[at(search_[i])].producer;
+    if (!problem_.ops[at(producer)].recomputable) return kInfinity;
+    seconds += problem_.ops[at(producer)].seconds;
+    for (const ValueId r : problem_.reads[producer]) {
+      const Value& input = problem_.values[at(r)];
+      if (input.home != Home::arena || input.producer < 0 || input.live_out) continue;
+      if (stamp_[at(r)] == round_ || problem_.uses[r].back() >= ready) continue;
+      stamp_[at(r)] = round_;
+      search_.push_back(r);
+    }
+  }
+  return problem_.values[at(v)].hint == Hint::recompute ? seconds * kHinted : seconds;
+}
+
+std::vector<double> RemedySelector::seconds_again() const {
+  std::vector<double> seconds(problem_.values.size(), 0);
+  for (const Gap& gap : gaps_) {
+    auto& most = seconds[at(gap.value)];
+    most = std::max(most, gap.recompute_seconds);
+  }
+  return seconds;
+}
+
+// One selection: what is left of the memory, the engines' time and the tiers as choices are made.
+class Selection {
+ public:
+  using Gap = RemedySelector::Gap;
+
+  Selection(const RemedySelector& selector, std::int64_t limit, const SelectionStyle& style)
+      : of_(selector), problem_(selector.problem_), limit_(limit), style_(style) {
+    profile_ = of_.profile_;
+    taken_.assign(of_.gaps_.size(), 0);
+    waiting_.assign(profile_.size(), 0);
+  }
+
+  std::vector<Choice> run() {
+    find_prices();
+    if (style_.compress) compress_hinted();
+    if (style_.host || style_.disk) swap();
+    if (style_.compress) compress();
+    std::sort(choices_.begin(), choices_.end(),
+              [](const Choice& a, const Choice& b) { return a.value < b.value; });
+    return std::move(choices_);
+  }
+
+ private:
+  const Value& value(ValueId v) const { return problem_.values[at(v)]; }
+  std::span<const Form> forms(ValueId v) const {
+    return of_.forms_.subspan(at(of_.first_form_[at(v)]),
+                              at(of_.first_form_[at(v) + 1] - of_.first_form_[at(v)]));
+  }
+  bool allowed(const Form& form) const {
+    switch (form.kind) {
+      case RemedyKind::compress:
+        return style_.compress && (style_.lossy || form.codec.lossless());
+      case RemedyKind::swap_host:
+        return style_.host;
+      case RemedyKind::swap_disk:
+        return style_.disk;
+    }
+    return false;
+  }
+  static bool is_hinted(const Value& value, RemedyKind kind) {
+    return value.hint == (kind == RemedyKind::compress ? Hint::compress : Hint::swap);
+  }
+
+  // The least that giving up a gap costs, and by what: null for recomputing.
+  struct Way {
+    double seconds = kInfinity;
+    std::int64_t bytes = 0;  // freed
+    const Form* form = nullptr;
+    OpId last = -1;  // until this op has run
+  };
+  Choice choose(const Form& form, OpId ready) const {
+    Choice choice = choose_form(problem_, form, ready);
+    if (!style_.inside) {
+      choice.direct = {};
+      choice.by_producer = false;
+    }
+    return choice;
+  }
+
+  // Whether a read between the gap's end and the value's next gap needs the value itself.
+  bool is_decoded_after(const Gap& gap, const Form& form) const {
+    const Gap* const next = &gap + 1;
+    const bool more = next < of_.gaps_.data() + of_.gaps_.size() && next->value == gap.value;
+    const OpId end = more ? next->ready : kNever;
+    const auto uses = problem_.uses[gap.value];
+    return std::any_of(uses.begin(), uses.end(), [&](OpId use) {
+      return use > gap.ready && use < end && !reads_directly(problem_.ops[at(use)], form.direct);
+    });
+  }
+
+  Way cheapest(const Gap& gap, bool swaps) const {
+    Way best;
+    const Value& v = value(gap.value);
+    if (style_.recompute && v.hint != Hint::keep) {
+      best.seconds = gap.recompute_seconds;
+      if (v.hint != Hint::recompute) best.seconds *= style_.recompute_factor;
+      best.bytes = v.bytes;
+      best.last = gap.last;
+    }
+    for (const Form& form : forms(gap.value)) {
+      if (!allowed(form) || gap.ready < form.first_return) continue;
+      if (form.kind != RemedyKind::compress && !swaps) continue;
+      const bool direct = style_.inside && reads_directly(problem_.ops[at(gap.ready)], form.direct);
+      const bool decodes = !direct || is_decoded_after(gap, form);
+      const double out = style_.inside && form.by_producer ? 0 : form.out_seconds;
+      Way way{out + (decodes ? form.in_seconds : 0), v.bytes, &form, direct ? gap.ready : gap.last};
+      if (form.kind == RemedyKind::compress) way.bytes -= form.bytes;
+      if (is_hinted(v, form.kind)) way.seconds *= kHinted;
+      if (way.bytes <= 0) continue;
+      // Compared by byte.
+      if (way.seconds * static_cast<double>(std::max<std::int64_t>(1, best.bytes)) <
+              best.seconds * static_cast<double>(way.bytes) ||
+          best.seconds == kInfinity) {
+        best = way;
+      }
+    }
+    return best;
+  }
+
+  // Divides the memory between all gaps that may be given up, and prices the moments.
+  void divide(bool swaps, std::vector<Way>& ways, std::vector<std::int32_t>& stretch_of,
+              std::vector<std::int64_t>& kept) {
+    ways.assign(of_.gaps_.size(), {});
+    stretch_of.assign(of_.gaps_.size(), -1);
+    std::vector<std::int64_t> room(profile_.size(), 0), covered(profile_.size() + 1, 0);
+    std::vector<Stretch> stretches;
+    for (std::size_t g = 0; g < of_.gaps_.size(); ++g) {
+      const Gap& gap = of_.gaps_[g];
+      if (taken_[g]) continue;
+      ways[g] = cheapest(gap, swaps);
+      if (ways[g].seconds == kInfinity) continue;
+      stretch_of[g] = static_cast<std::int32_t>(stretches.size());
+      stretches.push_back({gap.first, ways[g].last, ways[g].bytes, ways[g].seconds});
+      covered[at(gap.first)] += ways[g].bytes;
+      covered[at(ways[g].last) + 1] -= ways[g].bytes;
+    }
+    std::int64_t sum = 0;
+    for (std::size_t t = 0; t < room.size(); ++t) {
+      sum += covered[t];
+      room[t] = std::max<std::int64_t>(0, limit_ - (profile_[t] - sum));
+    }
+    const auto count = static_cast<std::int64_t>(room.size() + stretches.size());
+    LinePrices line(room, std::move(stretches));
+    line.solve(200'000 + 200 * count);
+    prices_ = line.prices();
+    kept.assign(of_.gaps_.size(), kUnlimited);
+    for (std::size_t g = 0; g < kept.size(); ++g) {
+      if (stretch_of[g] >= 0) kept[g] = line.kept(stretch_of[g]);
+    }
+  }
+
+  void find_prices() {
+    std::vector<Way> ways;
+    std::vector<std::int32_t> stretch_of;
+    std::vector<std::int64_t> kept;
+    divide(true, ways, stretch_of, kept);
+    // Where nothing may be bought the price says nothing: there every byte over the limit counts.
+    double most = 0;
+    for (const double price : prices_) most = std::max(most, price);
+    if (most == 0) most = 1;
+    for (std::size_t t = 0; t < prices_.size(); ++t) {
+      if (profile_[t] > limit_) prices_[t] = std::max(prices_[t], 1e-3 * most);
+    }
+  }
+
+  // Worth of `bytes` from op `first` to op `last`, where they are still needed.
+  double worth(OpId first, OpId last, std::int64_t bytes) const {
+    double sum = 0;
+    for (OpId t = first; t <= last; ++t) {
+      const std::int64_t over = profile_[at(t)] - limit_;
+      if (over > 0) sum += prices_[at(t)] * static_cast<double>(std::min(over, bytes));
+    }
+    return sum;
+  }
+
+  // What not having a gap's bytes at all saves, when keeping them costs `kept`: that, or what
+  // recomputing them would.
+  double saving(const Gap& gap, double kept) const {
+    return style_.recompute ? std::min(kept, gap.recompute_seconds) : kept;
+  }
+
+  void compress_hinted() {
+    for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
+      if (value(v).hint != Hint::compress) continue;
+      const auto all = forms(v);
+      const auto form = std::find_if(all.begin(), all.end(), [&](const Form& f) {
+        return f.kind == RemedyKind::compress && allowed(f);
+      });
+      if (form == all.end()) continue;
+      Choice choice;
+      const std::int64_t freed = value(v).bytes - form->bytes;
+      for (std::int32_t g = of_.first_gap_[at(v)]; g < of_.first_gap_[at(v) + 1]; ++g) {
+        const Gap& gap = of_.gaps_[at(g)];
+        if (gap.ready < form->first_return || worth(gap.first, gap.last, freed) <= 0) continue;
+        if (choice.returns.empty()) {
+          choice = choose(*form, gap.ready);
+        } else {
+          choice.returns.push_back({gap.ready, gap.ready});
+        }
+        taken_[at(g)] = 1;
+        for (OpId t = gap.first; t <= gap.last; ++t) profile_[at(t)] -= freed;
+      }
+      if (!choice.returns.empty()) choices_.push_back(std::move(choice));
+    }
+  }
+
+  void swap() {
+    std::vector<char> has_choice(problem_.values.size(), 0);
+    for (const Choice& choice : choices_) has_choice[at(choice.value)] = 1;
+    struct Unit {
+      double score;
+      ValueId value;
+    };
+    std::vector<Unit> units;
+    for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
+      if (has_choice[at(v)] || (style_.recompute && value(v).hint == Hint::recompute)) continue;
+      const auto all = forms(v);
+      const auto form = std::find_if(all.begin(), all.end(), [&](const Form& f) {
+        return f.kind != RemedyKind::compress && allowed(f);
+      });
+      if (form == all.end()) continue;
+      double sum = 0;
+      int gaps = 0;
+      for (std::int32_t g = of_.first_gap_[at(v)]; g < of_.first_gap_[at(v) + 1]; ++g) {
+        const Gap& gap = of_.gaps_[at(g)];
+        const double w = saving(gap, worth(gap.first, gap.last, value(v).bytes));
+        if (w <= 0) continue;
+        sum += w;
+        ++gaps;
+      }
+      if (gaps == 0) continue;
+      double score = sum / (form->out_seconds + gaps * form->in_seconds);
+      if (value(v).hint == Hint::swap) score /= kHinted;
+      units.push_back({score, v});
+    }
+    std::stable_sort(units.begin(), units.end(),
+                     [](const Unit& a, const Unit& b) { return a.score > b.score; });
+    for (auto& tier : used_) tier.assign(profile_.size() + 1, 0);
+    for (const Unit& unit : units) swap_value(unit.value);
+  }
+
+  double time(OpId op) const { return of_.start_[at(op)] * style_.stretch; }
+  // The last op that starts by then.
+  OpId op_by(double seconds) const {
+    const auto it = std::upper_bound(of_.start_.begin(), of_.start_.end() - 1,
+                                     seconds / style_.stretch + 1e-12);
+    return std::max<OpId>(0, static_cast<OpId>(it - of_.start_.begin()) - 1);
+  }
+  // The first op that starts then or later; the end if none does.
+  OpId op_from(double seconds) const {
+    const auto it = std::lower_bound(of_.start_.begin(), of_.start_.end() - 1,
+                                     seconds / style_.stretch - 1e-12);
+    return static_cast<OpId>(it - of_.start_.begin());
+  }
+
+  void swap_value(ValueId v) {
+    for (const Form& form : forms(v)) {
+      if (form.kind == RemedyKind::compress || !allowed(form)) continue;
+      if (swap_by(form)) return;
+    }
+  }
+
+  bool tier_has_room(const Form& form, OpId from, OpId to) const {
+    const bool host = form.kind == RemedyKind::swap_host;
+    const auto& used = used_[host ? 0 : 1];
+    const std::int64_t size = host ? of_.options_.host.bytes : of_.options_.disk.bytes;
+    for (OpId t = from; t <= to; ++t) {
+      if (used[at(t)] + form.bytes > size) return false;
+    }
+    return true;
+  }
+
+  // Whether a value may stay in the arena for its transfers from op `first` to op `last`.
+  bool may_wait(OpId first, OpId last, std::int64_t bytes) const {
+    if (!style_.recompute) return true;
+    for (OpId t = first; t <= last; ++t) {
+      const auto room = static_cast<double>(limit_ - of_.own_[at(t)]) * style_.waiting_share;
+      if (static_cast<double>(waiting_[at(t)] + bytes) > room) return false;
+    }
+    return true;
+  }
+
+  bool swap_by(const Form& form) {
+    const bool host = form.kind == RemedyKind::swap_host;
+    EngineSlots& out = slots_[host ? kHostOut : kDiskOut];
+    EngineSlots& in = slots_[host ? kHostIn : kDiskIn];
+    const Value& v = value(form.value);
+    Choice choice = choose_form(problem_, form, problem_.uses[form.value].back());
+    choice.returns.clear();
+    struct Freed {
+      std::int32_t gap;
+      OpId first, last;
+      double in_start;
+    };
+    std::vector<Freed> freed;
+    const double out_start = out.first_fit(time(v.producer + 1), form.out_seconds);
+    choice.leave = std::max(v.producer + 1, op_by(out_start));
+    OpId left = op_from(out_start + form.out_seconds);
+    for (std::int32_t g = of_.first_gap_[at(form.value)]; g < of_.first_gap_[at(form.value) + 1];
+         ++g) {
+      const Gap& gap = of_.gaps_[at(g)];
+      if (taken_[at(g)]) continue;
+      const OpId first = freed.empty() ? std::max(gap.first, left) : gap.first;
+      if (first > gap.last) continue;
+      const double in_start = in.last_fit(time(first), time(gap.ready), form.in_seconds);
+      if (in_start == -kInfinity) continue;
+      const OpId start = std::max(first, op_by(in_start));
+      if (start <= first) continue;
+      // While its transfers wait and last the value takes memory, which recomputing it would not.
+      const double all = worth(gap.first, gap.last, v.bytes);
+      const double some = worth(first, start - 1, v.bytes);
+      if (some <= 0 || saving(gap, all) <= all - some) continue;
+      if (!may_wait(gap.first, first - 1, v.bytes) || !may_wait(start, gap.last, v.bytes)) continue;
+      freed.push_back({g, first, start - 1, in_start});
+      if (freed.size() == 1) choice.left = first;
+      choice.returns.push_back({start, gap.ready});
+      in.take(in_start, form.in_seconds);
+    }
+    const bool fits =
+        !freed.empty() && tier_has_room(form, choice.leave, choice.returns.back().ready);
+    if (!fits) {
+      for (const Freed& f : freed) in.give_back(f.in_start);
+      return false;
+    }
+    out.take(out_start, form.out_seconds);
+    auto& used = used_[host ? 0 : 1];
+    for (OpId t = choice.leave; t <= choice.returns.back().ready; ++t) used[at(t)] += form.bytes;
+    for (const Freed& f : freed) {
+      taken_[at(f.gap)] = 1;
+      for (OpId t = f.first; t <= f.last; ++t) profile_[at(t)] -= v.bytes;
+      const Gap& gap = of_.gaps_[at(f.gap)];
+      for (OpId t = gap.first; t < f.first; ++t) waiting_[at(t)] += v.bytes;
+      for (OpId t = f.last + 1; t <= gap.last; ++t) waiting_[at(t)] += v.bytes;
+    }
+    choices_.push_back(std::move(choice));
+    return true;
+  }
+
+  void compress() {
+    std::vector<char> has_choice(problem_.values.size(), 0);
+    for (const Choice& choice : choices_) has_choice[at(choice.value)] = 1;
+    std::vector<Way> ways;
+    std::vector<std::int32_t> stretch_of;
+    std::vector<std::int64_t> kept;
+    divide(false, ways, stretch_of, kept);
+    for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
+      if (has_choice[at(v)]) continue;
+      // The form that the first of the given-up gaps wants, for all of them where it may be.
+      const Form* form = nullptr;
+      Choice choice;
+      for (std::int32_t g = of_.first_gap_[at(v)]; g < of_.first_gap_[at(v) + 1]; ++g) {
+        const Way& way = ways[at(g)];
+        if (stretch_of[at(g)] < 0 || way.form == nullptr || kept[at(g)] >= way.bytes) continue;
+        const Gap& gap = of_.gaps_[at(g)];
+        if (form == nullptr) {
+          form = way.form;
+          choice = choose(*form, gap.ready);
+        } else if (gap.ready >= form->first_return) {
+          choice.returns.push_back({gap.ready, gap.ready});
+        }
+      }
+      if (form != nullptr) choices_.push_back(std::move(choice));
+    }
+  }
+
+  const RemedySelector& of_;
+  const Problem& problem_;
+  const std::int64_t limit_;
+  const SelectionStyle style_;
+  std::vector<std::int64_t> profile_;  // what is left in the arena
+  std::vector<std::int64_t> waiting_;  // bytes of values in transfer
+  std::vector<double> prices_;
+  std::vector<char> taken_;  // per gap
+  std::array<EngineSlots, kEngines> slots_;
+  std::array<std::vector<std::int64_t>, 2> used_;  // of host and disk, per op
+  std::vector<Choice> choices_;
+};
+
+std::vector<Choice> RemedySelector::select(std::int64_t arena_limit,
+                                           const SelectionStyle& style) const {
+  return Selection(*this, arena_limit, style).run();
+}
+
+}  // namespace plimsoll::planner

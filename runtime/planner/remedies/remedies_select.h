@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/planner/problem/problem.h"
+#include "runtime/planner/remedies/remedies.h"
+
+namespace plimsoll::planner {
+
+// What one selection may use, and how it sees the alternatives.
+struct SelectionStyle {
+  bool recompute = true, compress = true, lossy = false, host = false, disk = false;
+  bool inside = true;  // values are encoded and decoded inside kernels where these can
+  // Recomputing is taken to cost so many times what its own closure takes.
+  double recompute_factor = 1;
+  // Transfers may take so many times the time of the compute steps they are to hide behind.
+  double stretch = 1;
+  // With recomputing: the part of the memory beside an op's own operands and results that values
+  // may take while their transfers wait and last. What is left is there to recompute in.
+  double waiting_share = 0.5;
+};
+
+// Choices that bring the problem near `arena_limit` at the lowest cost, going by prices per byte
+// and moment that compare them with recomputing. Swaps come first: they are free while they hide
+// behind compute, one transfer at a time on each engine; what is left over is divided between
+// compressing and, if allowed, recomputing, for which nothing is chosen here. The other tiers'
+// sizes are kept.
+class RemedySelector {
+ public:
+  RemedySelector(const Problem& problem, std::span<const Form> forms, const PlanOptions& options);
+  std::vector<Choice> select(std::int64_t arena_limit, const SelectionStyle& style) const;
+  // Per value, what recomputing it for some read takes when all that is read later is there:
+  // infinite where it can't be.
+  std::vector<double> seconds_again() const;
+
+ private:
+  friend class Selection;
+  // Between two touches of a value: free from `first` to `last`, read again by `ready`.
+  struct Gap {
+    ValueId value = -1;
+    OpId first = 0, last = -1, ready = 0;
+    double recompute_seconds = 0;  // infinite: it can't be
+  };
+
+  void list_gaps();
+  double closure_seconds(ValueId v, OpId ready);
+
+  const Problem& problem_;
+  const std::span<const Form> forms_;
+  const PlanOptions& options_;
+  std::vector<std::int64_t> profile_;                 // of keeping everything
+  std::vector<std::int64_t> own_;                     // of each op: operands, results and workspace
+  std::vector<double> start_;                         // of each op, when everything is kept
+  std::vector<Gap> gaps_;                             // by value, then by time
+  std::vector<std::int32_t> first_gap_, first_form_;  // per value, one more at the end
+  std::vector<std::uint32_t> stamp_;
+  std::uint32_t round_ = 0;
+  std::vector<ValueId> search_;
+};
+
+}  // namespace plimsoll::planner

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/planner/remedies/slice_stacks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/planner/problem/arrange.h"
+#include "runtime/planner/problem/timeline.h"
+
+namespace plimsoll::planner {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+SlicedState state_of(const Stack::Use& use) {
+  SlicedState state;
+  state.leaf = use.leaf;
+  state.writes = use.access.writes;
+  state.slices = use.access.slices;
+  state.slice_bytes = use.access.slice_bytes;
+  state.rounds = use.access.rounds;
+  state.first = use.access.first;
+  state.step = use.access.step;
+  return state;
+}
+
+std::int64_t stored_bytes(const Stack& stack) { return state_of(stack.uses[0]).stored_bytes(); }
+
+// The place of `v` in a row, the only one; -1: it is there more than once, or not at all.
+int only_place(std::span<const ValueId> row, ValueId v) {
+  const auto first = std::find(row.begin(), row.end(), v);
+  if (first == row.end() || std::find(first + 1, row.end(), v) != row.end()) return -1;
+  return static_cast<int>(first - row.begin());
+}
+
+bool is_loop(const Problem& problem, OpId op) {
+  const Op& what = problem.ops[at(op)];
+  return what.kind == StepKind::compute && what.instruction != nullptr &&
+         what.instruction->opcode() == ir::Opcode::while_ && what.variants >= 0;
+}
+
+bool add_use(const Problem& problem, Stack& stack, OpId op, int leaf, bool writes) {
+  if (leaf < 0 || !is_loop(problem, op)) return false;
+  auto access = find_stack_access(*problem.ops[at(op)].instruction, leaf);
+  if (!access || access->writes != writes) return false;
+  if (!stack.uses.empty() && (access->slices != stack.uses[0].access.slices ||
+                              access->slice_bytes != stack.uses[0].access.slice_bytes)) {
+    return false;
+  }
+  stack.uses.push_back({op, leaf, std::move(*access)});
+  return true;
+}
+
+// Values in transit or asked for stay as they are, results are wanted as a whole.
+bool may_go(const Problem& problem, const PlanOptions& options, ValueId v) {
+  const Value& value = problem.values[at(v)];
+  return value.home == Home::arena && value.producer >= 0 && !value.live_out && !value.keep &&
+         value.hint != Hint::keep && value.hint != Hint::recompute &&
+         value.bytes >= std::max<std::int64_t>(options.min_bytes, 1) && !problem.uses[v].empty() &&
+         is_loop(problem, value.producer);
+}
+
+// Rebuilds a problem without some of its ops.
+class Slicer {
+ public:
+  Slicer(const Problem& base, std::span<const Stack> stacks, const PlanOptions& options)
+      : base_(base), stacks_(stacks), options_(options) {}
+
+  Problem run() {
+    out_ = base_;
+    for (const Stack& stack : stacks_) slice(stack);
+    forget_contents();
+    drop_dead_ops();
+    return std::move(out_);
+  }
+
+ private:
+  SlicedLoop& loop_of(OpId op) {
+    std::int32_t& row = out_.ops[at(op)].sliced;
+    if (row < 0) {
+      row = static_cast<std::int32_t>(out_.sliced.size());
+      out_.sliced.emplace_back();
+    }
+    return out_.sliced[at(row)];
+  }
+
+  void slice(const Stack& stack) {
+    const bool host = stack.tier == Home::host;
+    const Tier& tier = host ? options_.host : options_.disk;
+    Value& value = out_.values[at(stack.value)];
+    value.home = stack.tier;
+    value.bytes = stored_bytes(stack);
+    for (const Stack::Use& use : stack.uses) {
+      SlicedLoop& loop = loop_of(use.op);
+      const SlicedState state = state_of(use);
+      add_transfers(loop, state, tier, !host);
+      loop.window_bytes += state.window_bytes();
+      loop.states.push_back(state);
+    }
+  }
+
+  // What a stack holds before it is written is not read.
+  void forget_contents() {
+    Rows inputs, reads;
+    for (OpId op = 0; op < base_.op_count(); ++op) {
+      const SlicedLoop* loop = out_.sliced_loop(op);
+      std::vector<ValueId> row(base_.inputs[op].begin(), base_.inputs[op].end());
+      std::vector<ValueId> read(base_.reads[op].begin(), base_.reads[op].end());
+      for (std::size_t s = 0; loop != nullptr && s < loop->states.size(); ++s) {
+        if (!loop->states[s].writes) continue;
+        const ValueId old = std::exchange(row[at(loop->states[s].leaf)], -1);
+        if (std::find(row.begin(), row.end(), old) == row.end()) std::erase(read, old);
+        const ValueId made = base_.outputs[op][at(loop->states[s].leaf)];
+        std::erase_if(out_.reuse[at(op)], [&](const Reuse& r) { return r.output == made; });
+      }
+      for (const ValueId v : row) inputs.push(v);
+      for (const ValueId v : read) reads.push(v);
+      inputs.close();
+      reads.close();
+    }
+    out_.inputs = std::move(inputs);
+    out_.reads = std::move(reads);
+  }
+
+  // Ops whose results nobody reads any more. Their time stays with the first loop, so that no plan
+  // comes out faster than the one that keeps everything.
+  void drop_dead_ops() {
+    std::vector<std::int32_t> readers(out_.values.size(), 0), before(out_.values.size(), 0);
+    for (const ValueId v : out_.reads.items) ++readers[at(v)];
+    for (const ValueId v : base_.reads.items) ++before[at(v)];
+    for (const ValueId v : out_.results) {
+      if (v >= 0) ++readers[at(v)];
+    }
+    std::vector<char> dead(out_.ops.size(), 0);
+    for (OpId op = out_.op_count(); op-- > 0;) {
+      const auto outputs = out_.outputs[op];
+      const bool wanted = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) {
+        if (v < 0) return false;
+        const Value& value = out_.values[at(v)];
+        return readers[at(v)] > 0 || before[at(v)] == 0 || value.live_out ||
+               value.home != Home::arena;
+      });
+      if (wanted || outputs.empty() || !out_.ops[at(op)].recomputable) continue;
+      dead[at(op)] = 1;
+      for (const ValueId v : out_.reads[op]) --readers[at(v)];
+    }
+    double lost = 0;
+    std::vector<OpId> place(out_.ops.size(), -1);
+    Problem kept = out_;
+    kept.ops.clear();
+    kept.variant.clear();
+    kept.reuse.clear();
+    kept.inputs = kept.outputs = kept.reads = Rows();
+    const auto take = [](const Rows& from, OpId op, Rows& to) {
+      for (const std::int32_t item : from[op]) to.push(item);
+      to.close();
+    };
+    for (OpId op = 0; op < out_.op_count(); ++op) {
+      if (dead[at(op)]) {
+        lost += out_.ops[at(op)].seconds;
+        for (const ValueId v : out_.outputs[op]) {
+          if (v < 0) continue;
+          kept.values[at(v)].producer = -1;
+          kept.values[at(v)].bytes = 0;
+        }
+        continue;
+      }
+      place[at(op)] = kept.op_count();
+      kept.ops.push_back(out_.ops[at(op)]);
+      kept.variant.push_back(out_.variant[at(op)]);
+      kept.reuse.push_back(out_.reuse[at(op)]);
+      take(out_.inputs, op, kept.inputs);
+      take(out_.outputs, op, kept.outputs);
+      take(out_.reads, op, kept.reads);
+    }
+    for (Value& value : kept.values) {
+      if (value.producer >= 0) value.producer = place[at(value.producer)];
+      if (value.overwritten != kNever) value.overwritten = place[at(value.overwritten)];
+    }
+    if (!kept.sliced.empty()) kept.sliced.front().lost_seconds = lost;
+    for (OpId op = 0; op < kept.op_count(); ++op) {
+      if (kept.sliced_loop(op) == nullptr) continue;
+      // As if no callee were chosen yet.
+      const auto& row = kept.graph->variants[at(kept.ops[at(op)].variants)];
+      const int choice = std::exchange(kept.variant[at(op)], -1);
+      kept.ops[at(op)].seconds -= row[at(choice)].seconds;
+      choose_variant(kept, op, choice);
+    }
+    kept.uses = find_uses(kept.reads, kept.values.size());
+    kept.deadline = find_deadlines(kept);
+    out_ = std::move(kept);
+  }
+
+  const Problem& base_;
+  const std::span<const Stack> stacks_;
+  const PlanOptions& options_;
+  Problem out_;
+};
+
+}  // namespace
+
+std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& options) {
+  std::vector<Stack> stacks;
+  if (!options.remedies.swap || options.host.bytes + options.disk.bytes == 0) return stacks;
+  for (ValueId v = 0; v < static_cast<ValueId>(problem.values.size()); ++v) {
+    if (!may_go(problem, options, v)) continue;
+    const auto& held = problem.graph->held.items;
+    if (std::find(held.begin(), held.end(), v) != held.end() ||
+        std::find(problem.results.begin(), problem.results.end(), v) != problem.results.end()) {
+      continue;
+    }
+    Stack stack;
+    stack.value = v;
+    const OpId writer = problem.values[at(v)].producer;
+    bool fits = add_use(problem, stack, writer, only_place(problem.outputs[writer], v), true);
+    for (const OpId reader : problem.uses[v]) {
+      fits = fits && add_use(problem, stack, reader, only_place(problem.inputs[reader], v), false);
+    }
+    if (fits && state_of(stack.uses[0]).window_bytes() < problem.values[at(v)].bytes) {
+      stacks.push_back(std::move(stack));
+    }
+  }
+  std::stable_sort(stacks.begin(), stacks.end(), [&](const Stack& a, const Stack& b) {
+    return problem.values[at(a.value)].bytes > problem.values[at(b.value)].bytes;
+  });
+  std::int64_t host = options.host.bytes, disk = options.disk.bytes;
+  std::erase_if(stacks, [&](Stack& stack) {
+    const std::int64_t bytes = stored_bytes(stack);
+    stack.tier = bytes <= host ? Home::host : Home::disk;
+    std::int64_t& room = stack.tier == Home::host ? host : disk;
+    if (bytes > room) return true;
+    room -= bytes;
+    return false;
+  });
+  return stacks;
+}
+
+Problem slice_stacks(const Problem& problem, std::span<const Stack> stacks,
+                     const PlanOptions& options) {
+  return Slicer(problem, stacks, options).run();
+}
+
+PlanOptions without_stacks(std::span<const Stack> stacks, const PlanOptions& options) {
+  PlanOptions rest = options;
+  for (const Stack& stack : stacks) {
+    (stack.tier == Home::host ? rest.host : rest.disk).bytes -= stored_bytes(stack);
+  }
+  return rest;
+}
+
+Problem relax_stacks(const Problem& problem, std::span<const Stack> stacks) {
+  Problem relaxed = problem;
+  for (const Stack& stack : stacks) {
+    Value& value = relaxed.values[at(stack.value)];
+    // What its loop starts from need not be there either.
+    const ValueId old = problem.inputs[stack.uses[0].op][at(stack.uses[0].leaf)];
+    value.bytes = 0;
+    if (old >= 0) relaxed.values[at(old)].bytes = 0;
+  }
+  return relaxed;
+}
+
+}  // namespace plimsoll::planner

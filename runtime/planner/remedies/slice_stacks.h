@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/planner/facts/stacks.h"
+#include "runtime/planner/problem/problem.h"
+
+namespace plimsoll::planner {
+
+// A value that one loop makes slice by slice and others read slice by slice, and nothing else
+// touches: it may lie on another tier and never in the arena as a whole.
+struct Stack {
+  struct Use {
+    OpId op = -1;
+    int leaf = 0;
+    StackAccess access;
+  };
+  ValueId value = -1;
+  Home tier = Home::host;
+  std::vector<Use> uses;  // the loop that writes it first
+};
+
+// The problem's stacks that are worth it, those with most bytes first, each on the tier that has
+// room for it beside those before; empty when the options allow no swaps.
+std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& options);
+
+// The problem in which these stacks lie on their tiers: their values cost no arena bytes, their
+// loops have windows as a part of their workspaces, and transfers in their seconds. What made only
+// a stack's content before its loop is left out, its time still counted. Values keep their numbers,
+// ops do not.
+Problem slice_stacks(const Problem& problem, std::span<const Stack> stacks,
+                     const PlanOptions& options);
+
+// `options` with what `stacks` leave of the tiers.
+PlanOptions without_stacks(std::span<const Stack> stacks, const PlanOptions& options);
+
+// The problem without the bytes of its stacks and without the time of any transfer: no plan of the
+// problem, with or without sliced stacks, is better than the best of this one.
+Problem relax_stacks(const Problem& problem, std::span<const Stack> stacks);
+
+}  // namespace plimsoll::planner
