@@ -17,7 +17,7 @@
 #include "runtime/base/alignment.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/coding_kernels.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace {
 

@@ -22,7 +22,7 @@
 #include "jit/jit.h"
 #include "runtime/base/file.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 
 namespace {

@@ -27,7 +27,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/literal.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 
 namespace {

@@ -17,7 +17,7 @@
 #include "runtime/base/float16.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/device.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace {
 

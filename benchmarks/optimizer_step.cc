@@ -21,7 +21,7 @@
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/resolved_plan.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/memory/budget.h"
 #include "runtime/passes/passes.h"
 

@@ -20,7 +20,7 @@
 #include "benchmarks/arguments.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace {
 

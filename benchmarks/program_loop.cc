@@ -25,7 +25,7 @@
 #include "runtime/executor/calibration.h"
 #include "runtime/executor/executable.h"
 #include "runtime/import/npy.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/memory/budget.h"
 #include "runtime/planner/options.h"
 

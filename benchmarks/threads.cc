@@ -22,7 +22,7 @@
 #include "kernels/cpu/openmp.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include "jit/structural_key.h"
 #include "jit/text_cache.h"
 #include "runtime/base/log.h"
-#include "runtime/ir/horizontal_fusion.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
 
 namespace plimsoll::jit {
 namespace {

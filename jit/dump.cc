@@ -5,7 +5,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace plimsoll::jit {
 

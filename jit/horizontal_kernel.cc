@@ -6,7 +6,7 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/device/cpu/joint_launch.h"
-#include "runtime/ir/horizontal_fusion.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
 
 namespace plimsoll::jit {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "jit/elementwise.h"
 #include "jit/reduction_order.h"
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::jit {
 namespace {

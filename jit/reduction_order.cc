@@ -4,8 +4,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/ir/builder.h"
-#include "runtime/ir/interpreter.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::jit {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::jit {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/log.h"
-#include "runtime/ir/horizontal_fusion.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/baselines/greedy.h"
 #include "runtime/planner/cost/cost_model.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "runtime/base/file.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace plimsoll::tools {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/shapes/verifier.h"
 
 namespace plimsoll::tools {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "benchmarks/eviction/recorded_log.h"
 #include "runtime/base/status.h"
-#include "runtime/import/recorded_log.h"
 
 namespace plimsoll::eviction_benchmark {
 

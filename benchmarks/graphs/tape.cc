@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::graphs {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "runtime/ir/dtype.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace plimsoll::benchmarks {
 

@@ -3,7 +3,7 @@
 
 #include "kernels/cpu/attention_products.h"
 #include "kernels/cpu/kernel_base.h"
-#include "runtime/ir/attention.h"
+#include "runtime/ir/fusions/attention.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::kernels {

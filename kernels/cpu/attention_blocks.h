@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/cpu/attention_loops.h"
-#include "runtime/ir/attention.h"
+#include "runtime/ir/fusions/attention.h"
 #include "runtime/ir/shape.h"
 
 // What both passes of attention need of arrays in memory: their blocks as f32, and what is to be

@@ -11,8 +11,8 @@
 #include "runtime/base/math/float64.h"
 #include "runtime/base/philox.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/ir/interpreter_elementwise.h"
-#include "runtime/ir/shape_inference.h"
+#include "runtime/ir/interpreter/interpreter_elementwise.h"
+#include "runtime/ir/shapes/shape_inference.h"
 
 namespace plimsoll::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::kernels {
 namespace {

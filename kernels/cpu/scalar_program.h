@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/ir/interpreter_elementwise.h"
+#include "runtime/ir/interpreter/interpreter_elementwise.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::kernels {

@@ -7,7 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/ir/interpreter_elementwise.h"
+#include "runtime/ir/interpreter/interpreter_elementwise.h"
 
 namespace plimsoll::kernels {
 namespace {

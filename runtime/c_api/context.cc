@@ -4,7 +4,7 @@
 #include "runtime/autograd/gradient.h"
 #include "runtime/base/environment.h"
 #include "runtime/c_api/handles.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/options.h"
 
 namespace plimsoll::c_api {

@@ -5,7 +5,7 @@
 #include "runtime/base/file.h"
 #include "runtime/c_api/executable.h"
 #include "runtime/executor/calibration.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 using namespace plimsoll;
 using c_api::Bound;

@@ -7,7 +7,7 @@
 
 #include "runtime/executor/decode_inside.h"
 #include "runtime/executor/encode_inside.h"
-#include "runtime/ir/horizontal_fusion.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
 
 namespace plimsoll::executor {
 namespace {

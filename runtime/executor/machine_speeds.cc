@@ -13,7 +13,7 @@
 #include "kernels/kernels.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/calibration.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace plimsoll::executor {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "runtime/base/environment.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/shapes/verifier.h"
 #include "runtime/passes/passes.h"
 
 namespace plimsoll::passes {

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "runtime/ir/literal.h"
-#include "runtime/ir/shape_inference.h"
+#include "runtime/ir/shapes/shape_inference.h"
 
 namespace plimsoll::trace {
 

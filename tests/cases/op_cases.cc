@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "runtime/ir/text.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/op_case_groups.h"
 
 namespace plimsoll::cases {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 #include "tests/cases/random.h"
 
 namespace plimsoll::cases {

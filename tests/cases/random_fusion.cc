@@ -6,7 +6,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 #include "tests/cases/random_graph.h"
 
 namespace plimsoll::cases {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 #include "tests/cases/random.h"
 
 // How random modules are put together; only random_*.cc include this.

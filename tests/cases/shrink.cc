@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/shapes/verifier.h"
 #include "tests/cases/random_graph.h"
 #include "tests/cases/random_module.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention through the whole stack: near the interpreter, and the same bits at every limit.
-#include "runtime/ir/attention.h"
+#include "runtime/ir/fusions/attention.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <iterator>
 
 #include "jit/jit.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "tests/cases/programs.h"

@@ -12,7 +12,7 @@
 #include "runtime/base/alignment.h"
 #include "runtime/executor/decode_inside.h"
 #include "runtime/executor/encode_inside.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/facts/codec_choice.h"
 #include "tests/cases/random_module.h"

@@ -7,8 +7,8 @@
 #include "jit/jit.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "tests/executor/limit_check.h"
 #include "tests/executor/test_compiler.h"
 

@@ -8,7 +8,7 @@
 
 #include "jit/jit.h"
 #include "runtime/executor/host_run.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/programs.h"
 
 namespace plimsoll::executor {

@@ -15,8 +15,8 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/resolved_plan.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/test_compiler.h"
 

@@ -16,8 +16,8 @@
 #include "jit/jit.h"
 #include "runtime/base/file.h"
 #include "runtime/base/sha256.h"
-#include "runtime/ir/horizontal_fusion.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "tests/cases/op_cases.h"
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "tests/executor/launch_check.h"
 
 namespace plimsoll::executor {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "jit/jit.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_convolutions.h"
 #include "tests/executor/limit_check.h"

@@ -6,10 +6,10 @@
 #include "jit/jit.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
+#include "runtime/planner/residency.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"
-#include "runtime/planner/residency.h"
 
 namespace plimsoll::executor {
 namespace {

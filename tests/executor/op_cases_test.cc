@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "jit/jit.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 
 namespace plimsoll {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "runtime/executor/host_run.h"
-#include "runtime/ir/text.h"
-#include "tests/executor/test_compiler.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/residency.h"
+#include "tests/executor/test_compiler.h"
 
 namespace plimsoll::executor {
 namespace {

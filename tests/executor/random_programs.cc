@@ -6,8 +6,8 @@
 #include <string>
 
 #include "jit/jit.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/random_program_check.h"

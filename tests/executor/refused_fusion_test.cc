@@ -4,7 +4,7 @@
 
 #include "jit/jit.h"
 #include "runtime/executor/executable.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/fused_entry.h"
 #include "tests/cases/op_cases.h"

@@ -7,7 +7,7 @@
 
 #include "jit/jit.h"
 #include "runtime/executor/host_run.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/nested_loops.h"
 
 namespace plimsoll::executor {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "jit/jit.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "tests/cases/random_rows.h"
 

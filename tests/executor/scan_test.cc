@@ -12,7 +12,7 @@
 #include "jit/jit.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/gru_step.h"

@@ -10,7 +10,7 @@
 #include "jit/jit.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/facts/value_ranges.h"
 #include "runtime/planner/residency.h"

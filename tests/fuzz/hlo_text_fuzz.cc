@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 // Whatever the bytes: no crash, an error that names a place, or a module that survives its own
 // text.

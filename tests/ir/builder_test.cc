@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 
 #include <gtest/gtest.h>
 

@@ -5,9 +5,9 @@
 #include <limits>
 #include <set>
 
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/op_cases.h"
 
 namespace plimsoll::ir {

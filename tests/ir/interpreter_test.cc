@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/ir/interpreter.h"
+#include "runtime/ir/interpreter/interpreter.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 
 namespace plimsoll::ir {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/ir/shape_inference.h"
+#include "runtime/ir/shapes/shape_inference.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/ir/builder.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::ir {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace plimsoll::ir {
 namespace {

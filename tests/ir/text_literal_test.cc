@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace plimsoll::ir {
 namespace {

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "jit/flat_form.h"
-#include "runtime/ir/horizontal_fusion.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {

@@ -13,9 +13,9 @@
 #include "jit/jit.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/device.h"
-#include "runtime/ir/interpreter.h"
+#include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/module.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 
 namespace plimsoll::jit::testing {
 

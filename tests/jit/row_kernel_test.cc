@@ -3,7 +3,7 @@
 // instruction.
 #include <map>
 
-#include "runtime/ir/in_place.h"
+#include "runtime/ir/fusions/in_place.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {

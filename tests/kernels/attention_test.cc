@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/ir/attention.h"
+#include "runtime/ir/fusions/attention.h"
 
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "kernels/cpu/attention.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/kernels/kernel_harness.h"
 

@@ -10,7 +10,7 @@
 
 #include "runtime/base/float16.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/ir/interpreter_elementwise.h"
+#include "runtime/ir/interpreter/interpreter_elementwise.h"
 #include "runtime/ir/literal.h"
 #include "tests/cases/compare.h"
 

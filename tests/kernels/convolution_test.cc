@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "runtime/ir/shape_inference.h"
+#include "runtime/ir/shapes/shape_inference.h"
 #include "tests/kernels/kernel_harness.h"
 
 namespace plimsoll::kernels {

@@ -12,9 +12,9 @@
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/device.h"
-#include "runtime/ir/builder.h"
 #include "runtime/ir/literal.h"
 #include "runtime/ir/module.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::kernels {
 

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <thread>
 
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/kernels/kernel_harness.h"
 

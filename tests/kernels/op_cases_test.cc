@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unordered_map>
 
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/op_cases.h"
 #include "tests/kernels/kernel_harness.h"
 

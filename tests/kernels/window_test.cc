@@ -2,8 +2,8 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/ir/builder.h"
-#include "runtime/ir/interpreter.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/builder.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random.h"
 #include "tests/kernels/kernel_harness.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/ir/attention.h"
+#include "runtime/ir/fusions/attention.h"
 
 #include <fstream>
 #include <iterator>
 
-#include "runtime/ir/interpreter.h"
-#include "runtime/passes/attention_gradient.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/passes/attention/attention_gradient.h"
 #include "tests/cases/compare.h"
 #include "tests/passes/expression.h"
 

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <string>
 
-#include "runtime/ir/text.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 
 namespace plimsoll::passes {

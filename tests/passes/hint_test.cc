@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/ir/hint.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 
 namespace plimsoll::passes {

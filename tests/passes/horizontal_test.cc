@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ir/horizontal_fusion.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/passes/live_bytes.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/passes/fusion/live_bytes.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
 #include "tests/passes/expression.h"

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_convolutions.h"

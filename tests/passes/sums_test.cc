@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/passes/sums.h"
+#include "runtime/passes/fusion/sums.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "tests/cases/compare.h"
 #include "tests/passes/expression.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/bound/bound.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/cost/trip_count.h"

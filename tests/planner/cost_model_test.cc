@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/cost/trip_count.h"
 
 namespace plimsoll::planner {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/ir/builder.h"
 #include "runtime/ir/module.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::planner {
 

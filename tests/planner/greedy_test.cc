@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"
 #include "tests/cases/compare.h"

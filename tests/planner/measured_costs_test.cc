@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/plan_cache.h"
 #include "tests/cases/programs.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/facts/codec_choice.h"
 #include "runtime/planner/options.h"
 

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/ladder/module_planner.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/facts/induction_variables.h"

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/verifier.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "jit/jit.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/trace/execution.h"
 #include "tests/trace/gated_tier.h"
 

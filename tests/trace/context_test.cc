@@ -7,8 +7,8 @@
 #include <string>
 
 #include "runtime/autograd/gradient.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/op_cases.h"
 #include "tests/trace/lab.h"
 #include "tests/trace/replay.h"

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "runtime/autograd/rules.h"
-#include "runtime/ir/interpreter.h"
-#include "runtime/ir/text.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/text/text.h"
 #include "tests/cases/op_cases.h"
 #include "tests/trace/replay.h"
 

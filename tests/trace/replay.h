@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/ir/builder.h"
 #include "runtime/ir/module.h"
+#include "runtime/ir/shapes/builder.h"
 #include "runtime/trace/context.h"
 
 namespace plimsoll::trace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/ir/in_place.h"
+#include "runtime/ir/fusions/in_place.h"
 #include "runtime/planner/facts/induction_variables.h"
 #include "runtime/planner/problem/views.h"
 

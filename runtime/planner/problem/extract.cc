@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "runtime/base/alignment.h"
-#include "runtime/ir/horizontal_fusion.h"
-#include "runtime/ir/in_place.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
+#include "runtime/ir/fusions/in_place.h"
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/views.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/problem/views.h"
 
-#include "runtime/ir/in_place.h"
+#include "runtime/ir/fusions/in_place.h"
 
 namespace plimsoll::planner {
 namespace {

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/ir/interpreter/interpreter.h"
+
+// The parts of the interpreter; only interpreter*.cc include this. Everything takes verified
+// instructions: operand shapes, attributes and called computations are as shape inference wants.
+namespace plimsoll::ir::interpreter {
+
+using Operands = std::span<const Literal* const>;
+
+// What a computation needs to be evaluated many times.
+struct Prepared {
+  std::unordered_map<const Instruction*, std::size_t> position;
+  // Per instruction, the last instruction that reads it (itself when nothing does).
+  std::vector<std::size_t> last_use;
+};
+
+// The state of one call of `interpret`.
+struct Context {
+  // Draws made so far by `rng` and `rng-get-and-update-state`: draw n of a call always gives the
+  // same numbers.
+  std::uint64_t draws = 0;
+  std::unordered_map<const Computation*, std::unique_ptr<Prepared>> prepared;
+};
+
+Result<Literal> evaluate(Context& context, const Computation& computation, Operands arguments);
+Result<Literal> evaluate(Context& context, const Instruction& instruction, Operands operands);
+
+// By op class, one file each.
+Result<Literal> elementwise(const Instruction& instruction, Operands operands);
+Result<Literal> creation(const Instruction& instruction);
+Result<Literal> movement(const Instruction& instruction, Operands operands);
+Result<Literal> contraction(const Instruction& instruction, Operands operands);
+Result<Literal> reduction(Context& context, const Instruction& instruction, Operands operands);
+Result<Literal> irregular(Context& context, const Instruction& instruction, Operands operands);
+Result<Literal> random(Context& context, const Instruction& instruction, Operands operands);
+Result<Literal> control(Context& context, const Instruction& instruction, Operands operands);
+Result<Literal> collective(Context& context, const Instruction& instruction, Operands operands);
+
+// UNIMPLEMENTED `opcode 'name': what`.
+Status unsupported(const Instruction& instruction, std::string_view what);
+
+// The integer at `index`, u64 values beyond int64 saturated.
+std::int64_t integer_at(const Literal& literal, std::int64_t index);
+
+// Steps a row-major multi-index; false after the last one. Indices of an empty dims list have one
+// position; of dims with a zero, none: check element counts first.
+template <typename Index, typename Sizes>
+bool next_index(Index& index, const Sizes& sizes) {
+  for (int i = static_cast<int>(std::size(sizes)) - 1; i >= 0; --i) {
+    if (++*(std::begin(index) + i) < *(std::begin(sizes) + i)) return true;
+    *(std::begin(index) + i) = 0;
+  }
+  return false;
+}
+
+}  // namespace plimsoll::ir::interpreter

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/passes/cleanup/structure.h"
+#include "runtime/passes/passes.h"
+#include "runtime/passes/rewriter.h"
+
+namespace plimsoll::passes {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::OpClass;
+using ir::Opcode;
+
+namespace {
+
+bool may_merge(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::parameter:
+    case Opcode::opt_barrier:
+    case Opcode::add_dependency:
+    case Opcode::after_all:
+    case Opcode::domain:
+      return false;
+    default:
+      break;
+  }
+  const OpClass op_class = op_info(instruction.opcode()).op_class;
+  return op_class != OpClass::collective && op_class != OpClass::async &&
+         instruction.control_predecessors().empty() && instruction.control_successors().empty() &&
+         !instruction.has_side_effect();
+}
+
+bool is_reducer_call(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::call:
+    case Opcode::while_:
+    case Opcode::conditional:
+    case Opcode::fusion:
+    case Opcode::async_start:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Computations on elements are shared; those that passes and plans specialise stay one per call.
+bool share_reducers(ir::Module& module, const ComputationClasses& classes) {
+  bool changed = false;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (instruction->called_computations().empty() || !is_reducer_call(*instruction)) continue;
+      std::vector<Computation*> shared;
+      for (const Computation* callee : instruction->called_computations()) {
+        shared.push_back(classes.representative(classes[callee]));
+      }
+      if (shared == instruction->called_computations()) continue;
+      instruction->set_called_computations(std::move(shared));
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+Result<bool> merge_equal_instructions(Computation& computation, const ComputationClasses& classes) {
+  std::unordered_map<std::size_t, std::vector<Instruction*>> known;
+  Rewriter rewriter(computation);
+  const auto rule = [&](Rewriter&, Instruction& at) -> Instruction* {
+    if (!may_merge(at)) return nullptr;
+    std::size_t hash = classes.hash_operation(at);
+    for (const Instruction* operand : at.operands()) {
+      hash = hash * 31 + std::hash<const void*>()(operand);
+    }
+    std::vector<Instruction*>& bucket = known[hash];
+    for (Instruction* earlier : bucket) {
+      if (earlier->operands() == at.operands() && classes.same_operation(*earlier, at)) {
+        return earlier;
+      }
+    }
+    bucket.push_back(&at);
+    return nullptr;
+  };
+  return rewriter.sweep(rule);
+}
+
+}  // namespace
+
+Result<bool> eliminate_common_subexpressions(ir::Module& module) {
+  const ComputationClasses classes(module);
+  bool changed = share_reducers(module, classes);
+  const auto fixed = kernel_bodies(module);
+  for (const auto& computation : module.computations()) {
+    if (fixed.contains(computation.get())) continue;
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool merged, merge_equal_instructions(*computation, classes));
+    changed = changed || merged;
+  }
+  if (changed) module.remove_unreachable();
+  return changed;
+}
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "runtime/ir/hint.h"
+#include "runtime/passes/fusion/fused_body.h"
+#include "runtime/passes/fusion/fusion_rules.h"
+#include "runtime/passes/fusion/sums.h"
+#include "runtime/passes/passes.h"
+#include "runtime/passes/rewriter.h"
+
+namespace plimsoll::passes {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+// Vertical fusion of one computation. Going from users to operands, an instruction joins the groups
+// of all its users, or starts a group of its own. All users of a group's members but the root's are
+// in the group (copies included), so a group can't be part of a cycle.
+class VerticalFusion {
+ public:
+  explicit VerticalFusion(Computation& computation)
+      : computation_(computation), accumulations_(accumulations(computation)) {}
+
+  bool run() {
+    const auto& instructions = computation_.instructions();
+    for (auto it = instructions.rbegin(); it != instructions.rend(); ++it) {
+      Instruction& instruction = **it;
+      if (is_fusible(instruction) && (instruction.is_root() || !instruction.users().empty())) {
+        place(instruction);
+      }
+    }
+    return emit();
+  }
+
+ private:
+  struct Group {
+    std::vector<Instruction*> members;  // users before operands; the root first
+    double seconds = 0;                 // as one kernel
+    Instruction* root() const { return members[0]; }
+  };
+
+  void place(Instruction& instruction) {
+    if (ir::must_materialize(instruction) || accumulations_.contains(&instruction) ||
+        is_start_of_slice(instruction)) {
+      return start(instruction);
+    }
+    bool outside = instruction.is_root();
+    std::vector<int> groups;
+    for (const Instruction* user : instruction.users()) {
+      const auto it = groups_of_.find(user);
+      if (it == groups_of_.end()) {
+        outside = true;
+        continue;
+      }
+      for (int group : it->second) {
+        if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+      }
+    }
+    if (copies_freely(instruction, outside)) {
+      for (int group : groups) {
+        if (const auto with = profile_with({&instruction}, group)) {
+          join(instruction, group, with->seconds);
+        } else {
+          outside = true;
+        }
+      }
+    } else if (outside || !joins_all(instruction, groups)) {
+      outside = true;
+    }
+    if (outside) start(instruction);
+  }
+
+  // What costs nothing goes wherever it is used. A view of something computed here is an exception
+  // where it has to be stored anyway: the others read what is stored.
+  bool copies_freely(const Instruction& instruction, bool outside) const {
+    if (!is_free(instruction)) return false;
+    switch (instruction.opcode()) {
+      case Opcode::reshape:
+      case Opcode::bitcast:
+      case Opcode::slice:
+        return !outside || !is_fusible(*instruction.operand(0));
+      default:
+        return true;
+    }
+  }
+
+  // Counters of loops stay readable where slices of stacks are taken.
+  static bool is_start_of_slice(const Instruction& instruction) {
+    return instruction.shape().is_scalar() && !is_free(instruction) &&
+           std::any_of(instruction.users().begin(), instruction.users().end(),
+                       [](const auto* u) { return u->opcode() == Opcode::dynamic_slice; });
+  }
+
+  // Joins all groups, if a rule allows it and it takes less time than a kernel of its own.
+  bool joins_all(Instruction& instruction, const std::vector<int>& groups) {
+    if (instruction.opcode() == Opcode::dynamic_update_slice || !instruction.shape().is_array()) {
+      return false;
+    }
+    constexpr double kOnce = 1 + 1e-6;
+    std::vector<double> seconds;
+    double evaluations = 0;
+    for (int group : groups) {
+      const auto with = profile_with({&instruction}, group);
+      if (!with) return false;
+      evaluations += with->evaluations.back();
+      seconds.push_back(with->seconds);
+    }
+    if (evaluations > kOnce || groups.size() > 1) {
+      if (groups.size() > 1 && !may_be_copied(instruction)) return false;
+      if (!pays_to_repeat(instruction, groups)) return false;
+    }
+    for (std::size_t i = 0; i < groups.size(); ++i) join(instruction, groups[i], seconds[i]);
+    return true;
+  }
+
+  // A copy makes its group read (and memory hold) the operand instead of the result, so there must
+  // be one at most, no larger, or one that is there throughout.
+  static bool may_be_copied(const Instruction& instruction) {
+    constexpr std::int64_t kNothing = 4 << 10;
+    std::int64_t bytes = 0;
+    for (const Instruction* operand : large_operands(instruction)) {
+      if (operand->opcode() == Opcode::parameter && instruction.opcode() == Opcode::gather)
+        continue;
+      bytes += operand->shape().byte_size();
+    }
+    return bytes <= std::max(kNothing, instruction.shape().byte_size());
+  }
+
+  // What `instruction` would be a kernel with if it stood alone: what feeds it and nothing else.
+  static std::vector<Instruction*> chain_of(Instruction& instruction) {
+    constexpr std::size_t kLongest = 4;
+    std::vector<Instruction*> chain = {&instruction};
+    while (chain.size() < kLongest) {
+      const std::vector<Instruction*> large = large_operands(*chain.back());
+      if (large.size() != 1) break;
+      Instruction& next = *large[0];
+      if (!is_fusible(next) || next.is_root() || next.users().size() != 1 ||
+          ir::must_materialize(next)) {
+        break;
+      }
+      chain.push_back(&next);
+    }
+    return chain;
+  }
+
+  // Whether computing `instruction` in all of `groups`, more than once in all, takes less time than
+  // a kernel that stores it. The kernel may begin further up the chain that feeds it, and so may
+  // what is computed in the groups.
+  bool pays_to_repeat(Instruction& instruction, const std::vector<int>& groups) const {
+    const std::vector<Instruction*> chain = chain_of(instruction);
+    const double apart = kernel_seconds(chain);
+    double together = -1;
+    for (std::size_t n = 1; n <= chain.size(); ++n) {
+      const std::span<Instruction* const> inside = std::span(chain).first(n);
+      double sum = n < chain.size() ? kernel_seconds(std::span(chain).subspan(n)) : 0;
+      bool fits = true;
+      for (int group : groups) {
+        const auto with = profile_with(inside, group);
+        fits = fits && with.has_value();
+        if (with) sum += with->seconds - groups_[static_cast<std::size_t>(group)].seconds;
+      }
+      if (!fits) break;
+      if (together < 0 || sum < together) together = sum;
+    }
+    return together >= 0 && together < apart;
+  }
+
+  // As one kernel with the first as its result, or as several where it can't be one.
+  static double kernel_seconds(std::span<Instruction* const> members) {
+    const auto profile = examine_fusion(members, members.first(1));
+    if (profile) return profile->seconds;
+    double sum = 0;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const auto one = examine_fusion(members.subspan(i, 1), members.subspan(i, 1));
+      if (one) sum += one->seconds;
+    }
+    return sum;
+  }
+
+  // The group with `added` as further members; nothing when they can't be.
+  std::optional<FusionProfile> profile_with(std::span<Instruction* const> added, int group) const {
+    std::vector<Instruction*> members = groups_[static_cast<std::size_t>(group)].members;
+    if (members.size() + added.size() > static_cast<std::size_t>(kMaxFusedInstructions)) return {};
+    members.insert(members.end(), added.begin(), added.end());
+    auto profile = examine_fusion(members, std::span(members).first(1));
+    if (!profile || profile->input_count > kMaxFusionInputs) return {};
+    return profile;
+  }
+  std::optional<FusionProfile> profile_with(std::initializer_list<Instruction*> added,
+                                            int group) const {
+    return profile_with(std::span(added.begin(), added.size()), group);
+  }
+
+  void join(Instruction& instruction, int group, double seconds) {
+    Group& joined = groups_[static_cast<std::size_t>(group)];
+    joined.members.push_back(&instruction);
+    joined.seconds = seconds;
+    groups_of_[&instruction].push_back(group);
+  }
+
+  void start(Instruction& instruction) {
+    groups_of_[&instruction].push_back(static_cast<int>(groups_.size()));
+    Instruction* const alone[] = {&instruction};
+    groups_.push_back({{&instruction}, kernel_seconds(alone)});
+  }
+
+  static bool is_worth_it(const Group& group) {
+    if (group.members.size() < 2) return false;
+    // Loop counters stay readable: trip counts are found by looking at them.
+    return !std::all_of(group.members.begin(), group.members.end(), [](const Instruction* m) {
+      return m->shape().is_scalar() && !is_floating(m->shape().dtype());
+    });
+  }
+
+  Instruction* add_fusion(const Group& group,
+                          const std::unordered_map<const Instruction*, Instruction*>& fusions) {
+    FusedBody body(*computation_.module());
+    for (auto it = group.members.rbegin(); it != group.members.rend(); ++it) body.add(**it);
+    Instruction* result = body.value(group.root());
+    std::vector<Instruction*> results = {result};
+    if (result->shape().is_tuple()) {
+      results.clear();
+      for (std::size_t i = 0; i < result->shape().elements().size(); ++i) {
+        results.push_back(
+            body.computation()->add_get_tuple_element(result, static_cast<std::int64_t>(i)));
+      }
+    }
+    body.finish(results);
+
+    std::vector<Instruction*> operands;
+    for (Instruction* input : body.inputs()) {
+      const auto it = fusions.find(input);
+      operands.push_back(it == fusions.end() ? input : it->second);
+    }
+    ir::Attributes attributes;
+    const bool reduces =
+        std::any_of(group.members.begin(), group.members.end(),
+                    [](const Instruction* member) { return member->opcode() == Opcode::reduce; });
+    attributes.fusion_kind = reduces ? ir::FusionKind::input : ir::FusionKind::loop;
+    for (const auto& [name, text] : group.root()->attributes().extra) {
+      if (name == "metadata") attributes.extra.emplace_back(name, text);
+    }
+    ir::set_hint(attributes, ir::hint_of(*group.root()));
+    Instruction* root = computation_.root();
+    Instruction* fusion =
+        computation_.add(Opcode::fusion, group.root()->shape(), std::move(operands),
+                         fusion_name(*body.computation()), std::move(attributes));
+    fusion->set_called_computations({body.computation()});
+    computation_.set_root(root);
+    return fusion;
+  }
+
+  bool emit() {
+    std::unordered_map<const Instruction*, const Group*> group_with_root;
+    for (const Group& group : groups_) {
+      if (is_worth_it(group)) group_with_root.emplace(group.root(), &group);
+    }
+    if (group_with_root.empty()) return false;
+    std::vector<Instruction*> before, order;
+    for (const auto& instruction : computation_.instructions()) before.push_back(instruction.get());
+    std::unordered_map<const Instruction*, Instruction*> fusions;
+    for (Instruction* instruction : before) {
+      order.push_back(instruction);
+      const auto it = group_with_root.find(instruction);
+      if (it == group_with_root.end()) continue;
+      Instruction* fusion = add_fusion(*it->second, fusions);
+      fusions.emplace(instruction, fusion);
+      order.push_back(fusion);
+    }
+    for (Instruction* instruction : before) {
+      const auto it = fusions.find(instruction);
+      if (it != fusions.end()) instruction->replace_all_uses_with(it->second);
+    }
+    computation_.set_order(order);
+    computation_.remove_dead();
+    return true;
+  }
+
+  Computation& computation_;
+  const std::unordered_set<const Instruction*> accumulations_;
+  std::vector<Group> groups_;
+  std::unordered_map<const Instruction*, std::vector<int>> groups_of_;
+};
+
+}  // namespace
+
+Result<bool> fuse(ir::Module& module) {
+  bool changed = false;
+  for (Computation* computation : programs_of(module)) {
+    if (VerticalFusion(*computation).run()) changed = true;
+  }
+  if (changed) module.remove_unreachable();
+  return changed;
+}
+
+}  // namespace plimsoll::passes

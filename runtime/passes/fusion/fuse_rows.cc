@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "runtime/ir/hint.h"
+#include "runtime/passes/fusion/fused_body.h"
+#include "runtime/passes/fusion/fusion_rules.h"
+#include "runtime/passes/fusion/merged_kernel.h"
+#include "runtime/passes/fusion/row_rules.h"
+#include "runtime/passes/passes.h"
+#include "runtime/passes/rewriter.h"
+
+namespace plimsoll::passes {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+// How far apart in the schedule two kernels may stand: what is put together is read and written at
+// one time.
+constexpr std::size_t kWindow = 64;
+
+bool contains(const std::vector<Instruction*>& list, const Instruction* value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+// A fusion or a lone instruction that may become part of a row fusion.
+struct Kernel {
+  std::vector<Instruction*> outputs;  // itself, or its get-tuple-elements
+  std::optional<Rows> rows;           // where it reduces some
+  std::int64_t elements = 0;          // of the reduced array, else of the results
+};
+
+std::optional<Kernel> kernel_of(Instruction& instruction) {
+  if (!instruction.control_predecessors().empty() || !instruction.control_successors().empty()) {
+    return std::nullopt;
+  }
+  Kernel kernel;
+  std::vector<Instruction*> members = {&instruction};
+  if (instruction.opcode() == Opcode::fusion) {
+    if (instruction.attributes().fusion_kind != ir::FusionKind::loop &&
+        instruction.attributes().fusion_kind != ir::FusionKind::input) {
+      return std::nullopt;
+    }
+    members = kernel_members(*instruction.to_apply());
+    if (members.empty()) return std::nullopt;
+  } else if (!is_fusible(instruction) || !instruction.shape().is_array() || is_free(instruction)) {
+    return std::nullopt;
+  }
+  for (const Instruction* member : members) {
+    if (member->opcode() != Opcode::reduce) continue;
+    const auto rows = rows_of(*member);
+    if (!rows || (kernel.rows && !(*kernel.rows == *rows))) return std::nullopt;
+    kernel.rows = rows;
+  }
+  kernel.elements = kernel.rows ? kernel.rows->rows * kernel.rows->minor
+                                : ir::leaves(instruction.shape())[0]->element_count();
+  auto outputs = kernel_outputs(instruction);
+  if (!outputs) return std::nullopt;
+  kernel.outputs = std::move(*outputs);
+  return kernel;
+}
+
+class RowFusion {
+ public:
+  explicit RowFusion(Computation& computation) : computation_(computation) {}
+
+  bool run() {
+    const auto& instructions = computation_.instructions();
+    for (auto it = instructions.rbegin(); it != instructions.rend(); ++it) {
+      ahead_.push_back({it->get(), kernel_of(**it)});
+    }
+    bool changed = false;
+    while (!ahead_.empty()) {
+      // What stands here after a merge is looked at again.
+      if (ahead_.back().kernel && merge_next()) {
+        changed = true;
+        continue;
+      }
+      is_done_.insert(ahead_.back().instruction);
+      done_.push_back(std::move(ahead_.back()));
+      ahead_.pop_back();
+    }
+    if (!changed) return false;
+    computation_.remove_dead();
+    std::unordered_set<const Instruction*> live;
+    for (const auto& instruction : computation_.instructions()) live.insert(instruction.get());
+    std::vector<Instruction*> order;
+    for (const Slot& slot : done_) {
+      if (live.contains(slot.instruction)) order.push_back(slot.instruction);
+    }
+    computation_.set_order(order);
+    return true;
+  }
+
+ private:
+  struct Slot {
+    Instruction* instruction;
+    std::optional<Kernel> kernel;
+  };
+  using Set = std::unordered_set<const Instruction*>;
+
+  // Merges an earlier kernel, the nearest first, into the next one.
+  bool merge_next() {
+    const std::size_t first = done_.size() > kWindow ? done_.size() - kWindow : 0;
+    for (std::size_t k = done_.size(); k-- > first;) {
+      if (done_[k].kernel && may_fit(*done_[k].kernel, *ahead_.back().kernel) && merge(k)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // A cheap look before the merged body is built and examined.
+  static bool may_fit(const Kernel& a, const Kernel& b) {
+    if (!a.rows && !b.rows) return false;
+    if (a.rows && b.rows && !(*a.rows == *b.rows)) return false;
+    const Rows& rows = a.rows ? *a.rows : *b.rows;
+    const auto fits = [&](const Kernel& kernel) {
+      return kernel.elements == rows.rows * rows.minor || kernel.elements == rows.rows;
+    };
+    return fits(a) && fits(b);
+  }
+
+  static bool is_part_of(const Instruction& instruction, const Instruction& kernel) {
+    return &instruction == &kernel ||
+           (instruction.opcode() == Opcode::get_tuple_element && instruction.operand(0) == &kernel);
+  }
+
+  // What is done and depends on the kernel at `first`, other than its outputs; nothing where the
+  // next kernel needs that.
+  std::optional<Set> dependents(std::size_t first) const {
+    const Instruction& kernel = *done_[first].instruction;
+    Set after;
+    const auto needs_after = [&](const Instruction& instruction) {
+      const auto is_after = [&](const Instruction* before) { return after.contains(before); };
+      return std::any_of(instruction.operands().begin(), instruction.operands().end(), is_after) ||
+             std::any_of(instruction.control_predecessors().begin(),
+                         instruction.control_predecessors().end(), is_after);
+    };
+    for (std::size_t k = first + 1; k < done_.size(); ++k) {
+      const Instruction& instruction = *done_[k].instruction;
+      if (is_part_of(instruction, kernel)) continue;
+      const auto is_part = [&](const Instruction* before) { return is_part_of(*before, kernel); };
+      if (needs_after(instruction) ||
+          std::any_of(instruction.operands().begin(), instruction.operands().end(), is_part) ||
+          std::any_of(instruction.control_predecessors().begin(),
+                      instruction.control_predecessors().end(), is_part)) {
+        after.insert(&instruction);
+      }
+    }
+    if (needs_after(*ahead_.back().instruction)) return std::nullopt;
+    return after;
+  }
+
+  // Only the next kernel reads it.
+  bool is_internal(const Instruction& output) const {
+    return !output.is_root() &&
+           std::all_of(output.users().begin(), output.users().end(), [&](const Instruction* user) {
+             return user == ahead_.back().instruction || dead_.contains(user);
+           });
+  }
+
+  bool lives_on(const Instruction& value) const {
+    return value.opcode() == Opcode::parameter || value.is_root() ||
+           std::any_of(value.users().begin(), value.users().end(), [&](const Instruction* user) {
+             return user != ahead_.back().instruction && !is_done_.contains(user) &&
+                    !dead_.contains(user);
+           });
+  }
+
+  // One kernel reads less than two: they share an array. A kernel of one value a row costs a launch
+  // more than its bytes.
+  bool saves_traffic(const Kernel& a, const Instruction& first) const {
+    const Slot& next = ahead_.back();
+    const Rows& rows = a.rows ? *a.rows : *next.kernel->rows;
+    const std::int64_t elements = rows.rows * rows.minor;
+    const bool is_small = a.elements < elements || next.kernel->elements < elements;
+    const auto& reads = next.instruction->operands();
+    const auto is_large = [&](const Instruction* value) {
+      return value->shape().is_array() && value->shape().element_count() == elements;
+    };
+    return std::any_of(a.outputs.begin(), a.outputs.end(),
+                       [&](const Instruction* output) {
+                         return contains(reads, output) && (is_small || is_large(output));
+                       }) ||
+           std::any_of(
+               first.operands().begin(), first.operands().end(),
+               [&](const Instruction* input) { return is_large(input) && contains(reads, input); });
+  }
+
+  // Bytes in memory while a kernel reads `inputs` and writes `outputs`; where an input is not
+  // needed any more, an output of its size takes its place.
+  std::int64_t bytes_at(const Set& inputs, const std::vector<Instruction*>& outputs,
+                        const Set& needed) const {
+    std::int64_t bytes = 0;
+    std::vector<std::int64_t> free;
+    for (const Instruction* input : inputs) {
+      bytes += input->shape().byte_size();
+      if (!needed.contains(input)) free.push_back(input->shape().byte_size());
+    }
+    for (const Instruction* output : outputs) {
+      const auto place = std::find(free.begin(), free.end(), output->shape().byte_size());
+      if (place == free.end()) {
+        bytes += output->shape().byte_size();
+      } else {
+        free.erase(place);
+      }
+    }
+    return bytes;
+  }
+
+  // The merged kernel runs where the next one stands. It holds no more than one of the two does,
+  // and what waits for it until then is no more than what the first one leaves there.
+  bool keeps_peak(std::size_t first, const std::vector<Instruction*>& outputs,
+                  const Set& after) const {
+    const Slot& a = done_[first];
+    const Slot& b = ahead_.back();
+    const auto& made = a.kernel->outputs;
+    Set inputs_of_a, inputs_of_b, merged, around_a, around_b, needed, needed_by_b;
+    for (const Instruction* input : a.instruction->operands()) inputs_of_a.insert(input);
+    for (const Instruction* input : b.instruction->operands()) inputs_of_b.insert(input);
+    Set since;
+    for (std::size_t k = first + 1; k < done_.size(); ++k) since.insert(done_[k].instruction);
+    merged = inputs_of_a;
+    around_a = inputs_of_a;
+    around_b = inputs_of_b;
+    for (const Instruction* input : inputs_of_b) {
+      if (contains(made, input)) continue;
+      merged.insert(input);
+      if (!since.contains(input)) around_a.insert(input);
+    }
+    for (const Instruction* value : made) {
+      if (!is_internal(*value)) {
+        around_b.insert(value);
+        needed.insert(value);
+      }
+    }
+    std::int64_t waits = 0, leaves = 0;
+    for (const Instruction* input : merged) {
+      if (lives_on(*input)) {
+        needed.insert(input);
+        around_b.insert(input);
+      } else if (!inputs_of_b.contains(input)) {
+        waits += input->shape().byte_size();
+      }
+    }
+    needed_by_b = needed;
+    needed_by_b.insert(inputs_of_b.begin(), inputs_of_b.end());
+    for (const Instruction* value : made) leaves += value->shape().byte_size();
+    const bool apart = std::any_of(
+        done_.begin() + static_cast<std::ptrdiff_t>(first) + 1, done_.end(), [&](const Slot& slot) {
+          return slot.instruction->opcode() != Opcode::get_tuple_element &&
+                 slot.instruction->opcode() != Opcode::constant &&
+                 !after.contains(slot.instruction) && !dead_.contains(slot.instruction);
+        });
+    if (apart && waits > leaves) return false;
+    return bytes_at(merged, outputs, needed) <=
+           std::max(bytes_at(around_a, made, needed_by_b),
+                    bytes_at(around_b, b.kernel->outputs, needed));
+  }
+
+  bool merge(std::size_t first) {
+    const Slot& a = done_[first];
+    const Slot& b = ahead_.back();
+    std::vector<Instruction*> outputs;
+    for (Instruction* output : a.kernel->outputs) {
+      if (contains(b.instruction->operands(), output) && ir::must_materialize(*output)) {
+        return false;
+      }
+      if (!is_internal(*output)) outputs.push_back(output);
+    }
+    outputs.insert(outputs.end(), b.kernel->outputs.begin(), b.kernel->outputs.end());
+    if (outputs.empty() || outputs.size() > static_cast<std::size_t>(kMaxFusionOutputs)) {
+      return false;
+    }
+    if (!saves_traffic(*a.kernel, *a.instruction)) return false;
+    const std::optional<Set> after = dependents(first);
+    if (!after || !keeps_peak(first, outputs, *after)) return false;
+
+    FusedBody body(*computation_.module());
+    body.add(*a.instruction);
+    body.add(*b.instruction);
+    std::vector<Instruction*> results;
+    for (Instruction* output : outputs) results.push_back(body.value(output));
+    body.finish(results);
+    if (!is_good(*body.computation(), results)) return false;
+    replace(first, *after, outputs, body, a.kernel->rows ? *a.kernel->rows : *b.kernel->rows);
+    return true;
+  }
+
+  // A row fusion; or a reduction with an epilogue, on the way to one.
+  static bool is_good(const Computation& body, const std::vector<Instruction*>& results) {
+    const std::vector<Instruction*> members = kernel_members(body);
+    if (members.empty() || members.size() > 2 * static_cast<std::size_t>(kMaxFusedInstructions)) {
+      return false;
+    }
+    if (const auto rows = examine_row_fusion(members, results)) {
+      return rows->input_count <= kMaxFusionInputs && pays_off(*rows);
+    }
+    const auto plain = examine_fusion(members, results);
+    return plain && plain->is_reduction && plain->input_count <= kMaxFusionInputs;
+  }
+
+  // The merged kernel is the next one: behind what does not depend on the first of the two, and
+  // before what does.
+  void replace(std::size_t first, const Set& after, const std::vector<Instruction*>& outputs,
+               const FusedBody& body, const Rows& rows) {
+    Instruction& a = *done_[first].instruction;
+    Instruction& b = *ahead_.back().instruction;
+    auto [fusion, results] = add_merged_kernel(computation_, body, ir::FusionKind::input, outputs);
+    Kernel kernel{std::move(results), rows, rows.rows * rows.minor};
+    dead_.insert(&a);
+    dead_.insert(&b);
+
+    // What is dead stays in the lists until the end.
+    ahead_.pop_back();
+    std::vector<Slot> behind;
+    std::size_t kept = first;
+    for (std::size_t k = first; k < done_.size(); ++k) {
+      if (after.contains(done_[k].instruction)) {
+        is_done_.erase(done_[k].instruction);
+        behind.push_back(std::move(done_[k]));
+      } else if (done_[k].instruction != &a) {
+        done_[kept++] = std::move(done_[k]);
+      }
+    }
+    done_.resize(kept);
+    for (auto it = behind.rbegin(); it != behind.rend(); ++it) ahead_.push_back(std::move(*it));
+    for (auto it = kernel.outputs.rbegin(); it != kernel.outputs.rend(); ++it) {
+      if (*it != fusion) ahead_.push_back({*it, std::nullopt});
+    }
+    ahead_.push_back({fusion, std::move(kernel)});
+  }
+
+  Computation& computation_;
+  std::vector<Slot> done_;   // in the new order
+  std::vector<Slot> ahead_;  // in the old order, the next one last
+  Set is_done_, dead_;
+};
+
+}  // namespace
+
+Result<bool> fuse_rows(ir::Module& module) {
+  bool changed = false;
+  for (Computation* computation : programs_of(module)) {
+    if (RowFusion(*computation).run()) changed = true;
+  }
+  module.remove_unreachable();
+  return changed;
+}
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/passes/fusion/fusion_price.h"
+
+#include <algorithm>
+
+#include "runtime/ir/op_work.h"
+
+namespace plimsoll::passes {
+namespace {
+
+using ir::Opcode;
+
+// Two cores with vectors of 64 bytes.
+constexpr double kAdditionsPerSecond = 32e9;
+constexpr double kBytesPerSecond = 32e9;  // from and to memory
+constexpr double kLaunchSeconds = 0.4e-6;
+// What the kernel before has just written is still there when the next one reads it.
+constexpr double kCachedBytes = 512 << 10;
+constexpr double kCacheSpeedup = 4;
+// Cache lines that are used in part.
+constexpr double kStridedFactor = 2;
+// A gather whose neighbours come from different places reads them one by one.
+constexpr double kScatteredReadWork = 8;
+
+double bytes_per_second(const ir::Shape& shape) {
+  const bool cached = static_cast<double>(shape.byte_size()) <= kCachedBytes;
+  return kBytesPerSecond * (cached ? kCacheSpeedup : 1);
+}
+
+// Neighbours in the result are neighbours in the gathered array.
+bool gathers_rows(const ir::Instruction& gather) {
+  const auto& offsets = gather.attributes().gather->offset_dims;
+  return std::find(offsets.begin(), offsets.end(), gather.shape().rank() - 1) != offsets.end();
+}
+
+}  // namespace
+
+void KernelPrice::compute(const ir::Instruction& member, double evaluations) {
+  double each = ir::op_work(member.opcode());
+  if (member.opcode() == Opcode::gather && !gathers_rows(member)) each = kScatteredReadWork;
+  if (member.opcode() == Opcode::reduce) {
+    each = static_cast<double>(member.to_apply()->instruction_count());
+  }
+  work_ += evaluations * each / kAdditionsPerSecond;
+}
+
+void KernelPrice::read(const ir::Shape& shape, double elements, bool strided) {
+  const double size =
+      static_cast<double>(dtype_bytes(shape.dtype())) * (strided ? kStridedFactor : 1);
+  const double first = std::min(elements, static_cast<double>(shape.element_count()));
+  traffic_ += first * size / bytes_per_second(shape);
+  // What is read again is in the cache.
+  traffic_ += (elements - first) * size / (kCacheSpeedup * kBytesPerSecond);
+}
+
+void KernelPrice::write(const ir::Shape& shape) {
+  traffic_ += static_cast<double>(shape.byte_size()) / bytes_per_second(shape);
+}
+
+double KernelPrice::seconds() const { return std::max(work_, traffic_) + kLaunchSeconds; }
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/passes/fusion/fusion_rules.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "runtime/passes/fusion/fusion_price.h"
+
+namespace plimsoll::passes {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+using ir::Shape;
+
+namespace {
+
+std::int64_t element_count(const Instruction& instruction) {
+  return ir::leaves(instruction.shape())[0]->element_count();
+}
+
+bool is_simple_reducer(const Computation& reducer) {
+  return std::all_of(reducer.instructions().begin(), reducer.instructions().end(),
+                     [&](const auto& i) {
+                       return i->opcode() == Opcode::parameter || i->opcode() == Opcode::constant ||
+                              is_elementwise(i->opcode()) ||
+                              (i->opcode() == Opcode::tuple && i.get() == reducer.root());
+                     });
+}
+
+bool is_fusible_opcode(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::constant: {
+      const auto& literal = instruction.attributes().literal;
+      return literal != nullptr && !literal->is_elided() &&
+             (instruction.shape().is_scalar() || literal->is_splat());
+    }
+    case Opcode::iota:
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::transpose:
+    case Opcode::slice:
+    case Opcode::dynamic_slice:
+    case Opcode::dynamic_update_slice:
+    case Opcode::pad:
+    case Opcode::concatenate:
+    case Opcode::reverse:
+      return true;
+    case Opcode::gather:
+      return instruction.attributes().gather != nullptr;
+    case Opcode::bitcast:
+      return instruction.shape().layout() == nullptr &&
+             instruction.operand(0)->shape().layout() == nullptr &&
+             instruction.shape().dtype() == instruction.operand(0)->shape().dtype();
+    case Opcode::bitcast_convert:
+      return dtype_bytes(instruction.shape().dtype()) ==
+             dtype_bytes(instruction.operand(0)->shape().dtype());
+    case Opcode::reduce:
+      return is_simple_reducer(*instruction.to_apply());
+    default:
+      return is_elementwise(instruction.opcode());
+  }
+}
+
+// One result element from the operands' elements at the same row-major position.
+bool keeps_position(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::reshape:
+    case Opcode::bitcast:
+      return true;
+    case Opcode::broadcast: {
+      const auto& dimensions = instruction.attributes().dimensions;
+      return std::is_sorted(dimensions.begin(), dimensions.end()) &&
+             element_count(instruction) == element_count(*instruction.operand(0));
+    }
+    default:
+      return is_elementwise(instruction.opcode());
+  }
+}
+
+bool is_epilogue_operation(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::constant:
+    case Opcode::iota:
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::bitcast:
+      return true;
+    default:
+      return is_elementwise(instruction.opcode());
+  }
+}
+
+// Reading a transposed array jumps through memory; more than one such array at a time is dearer
+// than writing the value once and reading that.
+bool reads_many_arrays(const Instruction& instruction) {
+  return large_operands(instruction).size() > 1;
+}
+
+// The last dimension along which there is more than one element; -1 where there is one element.
+int innermost(const ir::Dims& dims) {
+  int last = dims.size() - 1;
+  while (last >= 0 && dims[last] == 1) --last;
+  return last;
+}
+
+// The result is the same all along its innermost dimension.
+bool repeats_along_rows(const Instruction& broadcast) {
+  const int last = innermost(broadcast.shape().dims());
+  const auto& dimensions = broadcast.attributes().dimensions;
+  const ir::Dims& dims = broadcast.operand(0)->shape().dims();
+  for (int i = 0; i < dims.size(); ++i) {
+    if (dimensions[static_cast<std::size_t>(i)] == last && dims[i] != 1) return false;
+  }
+  return last >= 0;
+}
+
+class Examiner {
+ public:
+  Examiner(std::span<Instruction* const> members, std::span<Instruction* const> roots)
+      : members_(members), roots_(roots), uses_(members.size()) {
+    for (std::size_t i = 0; i < members.size(); ++i) index_.emplace(members[i], i);
+  }
+
+  std::optional<FusionProfile> run() {
+    if (!place_roots()) return std::nullopt;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (uses_[i].empty() || !visit(*members_[i], uses_[i])) return std::nullopt;
+    }
+    profile_.input_count = static_cast<int>(inputs_.size());
+    profile_.seconds = price_.seconds();
+    return std::move(profile_);
+  }
+
+ private:
+  // One way of indexing values. Values that are read in the same way are computed once.
+  struct Indexing {
+    bool epilogue = false;    // per reduced element
+    bool transposed = false;  // strided
+    bool lanes = true;        // the value's last dimension is the innermost loop
+  };
+  struct Use {
+    int indexing;
+    double evaluations;
+  };
+  static constexpr int kResults = 0;  // the position where the kernel stands, or reduces to
+  static constexpr int kReduced = 1;  // the position in the reduced array
+  static constexpr std::size_t kMaxUses = 6;
+
+  bool place_roots() {
+    for (const Instruction* member : members_) {
+      if (member->opcode() == Opcode::reduce) {
+        first_reduce_ = member;
+        break;
+      }
+    }
+    profile_.is_reduction = first_reduce_ != nullptr;
+    indexings_.push_back(
+        {.epilogue = profile_.is_reduction, .transposed = false, .lanes = !profile_.is_reduction});
+    indexings_.push_back({});
+    const Instruction& first = profile_.is_reduction ? *first_reduce_ : *roots_[0];
+    profile_.result_count = element_count(first);
+    profile_.loop_dims =
+        profile_.is_reduction ? first.operand(0)->shape().dims() : first.shape().dims();
+    for (const Instruction* root : roots_) {
+      const Shape& shape = *ir::leaves(root->shape())[0];
+      const std::int64_t count = shape.element_count();
+      for (const Shape* leaf : ir::leaves(root->shape())) price_.write(*leaf);
+      if (profile_.is_reduction && shape.dims() == profile_.loop_dims) {
+        use(*root, kReduced, static_cast<double>(count));
+      } else if (profile_.is_reduction ? count == profile_.result_count
+                                       : shape.dims() == profile_.loop_dims) {
+        use(*root, kResults, static_cast<double>(count));
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool visit(const Instruction& member, const std::vector<Use>& uses) {
+    if (uses.size() > kMaxUses) return false;
+    double evaluations = 0;
+    bool epilogue = false, transposed = false;
+    for (const Use& u : uses) {
+      evaluations += u.evaluations;
+      epilogue = epilogue || indexings_[static_cast<std::size_t>(u.indexing)].epilogue;
+      transposed = transposed || indexings_[static_cast<std::size_t>(u.indexing)].transposed;
+    }
+    price_.compute(member, member.opcode() == Opcode::reduce
+                               ? static_cast<double>(element_count(*member.operand(0)))
+                               : evaluations);
+    evaluations /= static_cast<double>(element_count(member));
+    profile_.evaluations.push_back(evaluations);
+    if (evaluations > kMaxEvaluations && !is_free(member)) return false;
+
+    if (member.opcode() == Opcode::reduce) return visit_reduce(member, uses);
+    if (epilogue && !is_epilogue_operation(member)) return false;
+    if (transposed && is_elementwise(member.opcode()) && reads_many_arrays(member)) return false;
+    if (member.opcode() == Opcode::dynamic_update_slice) return visit_update(member);
+    // `use` may add indexings and uses of operands, never of this member.
+    for (const Use& u : uses) pass_on(member, u);
+    return true;
+  }
+
+  bool visit_reduce(const Instruction& reduce, const std::vector<Use>& uses) {
+    const auto sorted = [](std::vector<std::int64_t> values) {
+      std::sort(values.begin(), values.end());
+      return values;
+    };
+    if (uses.size() != 1 || uses[0].indexing != kResults ||
+        !(reduce.operand(0)->shape().dims() == profile_.loop_dims) ||
+        sorted(reduce.attributes().dimensions) != sorted(first_reduce_->attributes().dimensions)) {
+      return false;
+    }
+    const int arrays = reduce.operand_count() / 2;
+    for (int i = 0; i < reduce.operand_count(); ++i) {
+      if (i < arrays) {
+        use(*reduce.operand(i), kReduced, static_cast<double>(element_count(*reduce.operand(i))));
+      } else {
+        use(*reduce.operand(i), add_indexing({.lanes = false}), 1);
+      }
+    }
+    return true;
+  }
+
+  bool visit_update(const Instruction& update) {
+    if (roots_.size() != 1 || roots_[0] != &update || index_.contains(update.operand(0))) {
+      return false;
+    }
+    for (int i = 0; i < update.operand_count(); ++i) {
+      use(*update.operand(i), add_indexing({}),
+          static_cast<double>(element_count(*update.operand(i))));
+    }
+    return true;
+  }
+
+  void pass_on(const Instruction& member, const Use& u) {
+    const double count = static_cast<double>(element_count(member));
+    const Indexing mine = indexings_[static_cast<std::size_t>(u.indexing)];
+    for (int i = 0; i < member.operand_count(); ++i) {
+      const Instruction& operand = *member.operand(i);
+      const double operand_count = static_cast<double>(element_count(operand));
+      if (keeps_position(member) && operand_count == count) {
+        use(operand, u.indexing, u.evaluations);
+        continue;
+      }
+      Indexing other = mine;
+      double evaluations = u.evaluations;
+      switch (member.opcode()) {
+        case Opcode::transpose:
+          other.transposed =
+              mine.transposed || member.attributes().dimensions.back() != member.shape().rank() - 1;
+          other.lanes = mine.lanes && !other.transposed;
+          break;
+        case Opcode::broadcast:
+          if (operand_count == 1) {
+            other.lanes = false;
+            evaluations = 1;  // before all loops
+          } else if (mine.lanes && repeats_along_rows(member)) {
+            const ir::Dims& dims = member.shape().dims();
+            other.lanes = false;
+            evaluations /= static_cast<double>(dims[innermost(dims)]);
+          }
+          break;
+        case Opcode::gather:
+          if (i == 1) {
+            // An index is read once a row where the rows are slices.
+            const auto& offsets = member.attributes().gather->offset_dims;
+            const int last = innermost(member.shape().dims());
+            const bool rows =
+                mine.lanes && std::find(offsets.begin(), offsets.end(), last) != offsets.end();
+            const double vectors = rows ? static_cast<double>(member.shape().dim(last)) : 1;
+            const auto& map = member.attributes().gather->start_index_map;
+            evaluations *= static_cast<double>(map.size()) / vectors;
+            other.lanes = other.lanes && !rows;
+          }
+          break;
+        case Opcode::dynamic_slice:
+          if (i > 0) {
+            other.lanes = false;
+            evaluations = 1;
+          }
+          break;
+        case Opcode::concatenate:
+          evaluations *= operand_count / count;
+          break;
+        case Opcode::pad:
+          if (i == 0) evaluations *= std::min(1.0, operand_count / count);
+          break;
+        default:
+          break;
+      }
+      use(operand, add_indexing(other), evaluations);
+    }
+  }
+
+  int add_indexing(Indexing indexing) {
+    indexings_.push_back(indexing);
+    return static_cast<int>(indexings_.size()) - 1;
+  }
+
+  void use(const Instruction& value, int indexing, double evaluations) {
+    const auto it = index_.find(&value);
+    if (it == index_.end()) {
+      // Constants come along.
+      if (value.opcode() == Opcode::constant) return;
+      inputs_.insert(&value);
+      for (const int known : reads_[&value]) {
+        if (known == indexing) return;
+      }
+      reads_[&value].push_back(indexing);
+      price_.read(value.shape(), evaluations,
+                  indexings_[static_cast<std::size_t>(indexing)].transposed);
+      return;
+    }
+    for (const Use& known : uses_[it->second]) {
+      if (known.indexing == indexing) return;
+    }
+    uses_[it->second].push_back({indexing, evaluations});
+  }
+
+  std::span<Instruction* const> members_;
+  std::span<Instruction* const> roots_;
+  std::unordered_map<const Instruction*, std::size_t> index_;
+  std::unordered_set<const Instruction*> inputs_;
+  std::unordered_map<const Instruction*, std::vector<int>> reads_;  // of inputs, by indexing
+  KernelPrice price_;
+  std::vector<std::vector<Use>> uses_;
+  std::vector<Indexing> indexings_;
+  const Instruction* first_reduce_ = nullptr;
+  FusionProfile profile_;
+};
+
+}  // namespace
+
+bool is_fusible(const Instruction& instruction) {
+  if (!instruction.control_predecessors().empty() || !instruction.control_successors().empty()) {
+    return false;
+  }
+  const bool variadic = instruction.opcode() == Opcode::reduce && instruction.shape().is_tuple();
+  if (!instruction.shape().is_array() && !variadic) return false;
+  if (element_count(instruction) == 0) return false;
+  for (const Instruction* operand : instruction.operands()) {
+    if (!operand->shape().is_array() || operand->shape().element_count() == 0) return false;
+  }
+  return is_fusible_opcode(instruction);
+}
+
+bool is_free(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::constant:
+    case Opcode::iota:
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::bitcast:
+    case Opcode::slice:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::vector<Instruction*> large_operands(const Instruction& instruction) {
+  std::vector<Instruction*> large;
+  for (Instruction* operand : instruction.operands()) {
+    if (operand->opcode() == Opcode::broadcast || operand->opcode() == Opcode::iota ||
+        operand->opcode() == Opcode::constant || !operand->shape().is_array()) {
+      continue;
+    }
+    if (operand->shape().element_count() >= element_count(instruction) &&
+        std::find(large.begin(), large.end(), operand) == large.end()) {
+      large.push_back(operand);
+    }
+  }
+  return large;
+}
+
+std::optional<FusionProfile> examine_fusion(std::span<Instruction* const> members,
+                                            std::span<Instruction* const> roots) {
+  return Examiner(members, roots).run();
+}
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/passes/fusion/live_bytes.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "runtime/base/alignment.h"
+#include "runtime/ir/fusions/in_place.h"
+
+namespace plimsoll::passes {
+
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+bool is_view(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::parameter:
+    case Opcode::tuple:
+    case Opcode::get_tuple_element:
+    case Opcode::domain:
+    case Opcode::opt_barrier:
+    case Opcode::after_all:
+    case Opcode::add_dependency:
+    case Opcode::reshape:
+    case Opcode::bitcast:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void add_once(std::vector<int>& list, int value) {
+  if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+}
+
+}  // namespace
+
+LiveBytes::LiveBytes(const ir::Computation& computation) {
+  std::unordered_map<const Instruction*, std::vector<int>> leaves_of;
+  leaves_of.reserve(computation.instructions().size());
+  accesses_.resize(computation.instructions().size());
+  for (std::size_t i = 0; i < accesses_.size(); ++i) {
+    const Instruction& instruction = *computation.instructions()[i];
+    std::vector<int>& own = leaves_of[&instruction];
+    const auto leaves = ir::leaves(instruction.shape());
+    switch (instruction.opcode()) {
+      case Opcode::parameter:
+      case Opcode::constant:
+        own.assign(leaves.size(), -1);
+        continue;
+      case Opcode::tuple:
+        for (const Instruction* operand : instruction.operands()) {
+          const auto& part = leaves_of.at(operand);
+          own.insert(own.end(), part.begin(), part.end());
+        }
+        continue;
+      case Opcode::get_tuple_element: {
+        const Instruction& tuple = *instruction.operand(0);
+        const auto first =
+            leaves_of.at(&tuple).begin() +
+            ir::leaf_offset(tuple.shape(), static_cast<int>(instruction.attributes().tuple_index));
+        own.assign(first, first + static_cast<std::ptrdiff_t>(leaves.size()));
+        continue;
+      }
+      default:
+        break;
+    }
+    if (is_view(instruction.opcode())) {
+      if (instruction.operand_count() > 0) own = leaves_of.at(instruction.operand(0));
+      own.resize(leaves.size(), -1);
+      continue;
+    }
+    Access& access = accesses_[i];
+    std::vector<int> operands;
+    for (const Instruction* operand : instruction.operands()) {
+      const auto& part = leaves_of.at(operand);
+      operands.insert(operands.end(), part.begin(), part.end());
+    }
+    for (const int buffer : operands) {
+      if (buffer >= 0) add_once(access.reads, buffer);
+    }
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      if (!leaves[leaf]->is_array()) {
+        own.push_back(-1);
+        continue;
+      }
+      const int buffer = static_cast<int>(bytes_.size());
+      own.push_back(buffer);
+      access.writes.push_back(buffer);
+      bytes_.push_back(aligned_bytes(leaves[leaf]->byte_size()));
+      constexpr int kMostQueries = 16;
+      int queries = 0;
+      for (std::size_t k = 0; k < operands.size() && queries < kMostQueries; ++k) {
+        if (operands[k] < 0 || bytes_[static_cast<std::size_t>(operands[k])] != bytes_.back()) {
+          continue;
+        }
+        ++queries;
+        if (ir::may_reuse_operand(instruction, static_cast<int>(k), static_cast<int>(leaf))) {
+          access.reuse.push_back({operands[k], buffer});
+        }
+      }
+    }
+  }
+  pending_.assign(bytes_.size(), 0);
+  for (const Access& access : accesses_) {
+    for (const int buffer : access.reads) ++pending_[static_cast<std::size_t>(buffer)];
+  }
+  const bool is_entry = computation.module()->entry() == &computation;
+  for (const int buffer : leaves_of.at(computation.root())) {
+    if (buffer < 0) continue;
+    ++pending_[static_cast<std::size_t>(buffer)];
+    if (is_entry) bytes_[static_cast<std::size_t>(buffer)] = 0;
+    kept_ += bytes_[static_cast<std::size_t>(buffer)];
+  }
+}
+
+std::int64_t LiveBytes::fresh_bytes(const Access& access) const {
+  std::int64_t sum = 0;
+  std::vector<int> taken;
+  for (const int buffer : access.writes) {
+    bool reuses = false;
+    for (const Reuse& reuse : access.reuse) {
+      // The last read is this one.
+      if (reuse.result != buffer || pending_[static_cast<std::size_t>(reuse.operand)] != 1 ||
+          std::find(taken.begin(), taken.end(), reuse.operand) != taken.end()) {
+        continue;
+      }
+      taken.push_back(reuse.operand);
+      reuses = true;
+      break;
+    }
+    if (!reuses) sum += bytes_[static_cast<std::size_t>(buffer)];
+  }
+  return sum;
+}
+
+LiveBytes::Needs LiveBytes::needs(int instruction) const {
+  const Access& access = accesses_[static_cast<std::size_t>(instruction)];
+  Needs needs;
+  needs.results = fresh_bytes(access);
+  for (const int buffer : access.reads) {
+    needs.operands += bytes_[static_cast<std::size_t>(buffer)];
+    if (pending_[static_cast<std::size_t>(buffer)] == 1) {
+      needs.freed += bytes_[static_cast<std::size_t>(buffer)];
+    }
+  }
+  return needs;
+}
+
+std::int64_t LiveBytes::run(std::span<const int> together) {
+  std::int64_t during = live_;
+  for (const int i : together) during += fresh_bytes(accesses_[static_cast<std::size_t>(i)]);
+  for (const int i : together) {
+    const Access& access = accesses_[static_cast<std::size_t>(i)];
+    for (const int buffer : access.writes) {
+      const auto b = static_cast<std::size_t>(buffer);
+      if (pending_[b] > 0) live_ += bytes_[b];
+    }
+    for (const int buffer : access.reads) {
+      const auto b = static_cast<std::size_t>(buffer);
+      if (--pending_[b] == 0) live_ -= bytes_[b];
+      reads_.push_back(buffer);
+    }
+  }
+  return during;
+}
+
+void LiveBytes::undo(const Mark& to) {
+  for (; reads_.size() > to.reads; reads_.pop_back()) {
+    ++pending_[static_cast<std::size_t>(reads_.back())];
+  }
+  live_ = to.live;
+}
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/passes/fusion/row_rules.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "runtime/ir/op_work.h"
+#include "runtime/ir/shapes/builder.h"
+#include "runtime/passes/fusion/fusion_rules.h"
+
+namespace plimsoll::passes {
+
+using ir::Dims;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+std::optional<Rows> cut(const Dims& dims, const std::vector<std::int64_t>& reduced) {
+  Rows result{1, 1};
+  for (int d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    if (std::find(reduced.begin(), reduced.end(), d) != reduced.end()) {
+      result.minor *= dims[d];
+    } else if (result.minor > 1) {
+      return std::nullopt;
+    } else {
+      result.rows *= dims[d];
+    }
+  }
+  if (result.minor < 2 || result.rows < 1) return std::nullopt;
+  return result;
+}
+
+class RowExaminer {
+ public:
+  RowExaminer(std::span<Instruction* const> members, std::span<Instruction* const> roots)
+      : members_(members), roots_(roots) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      known_.emplace(members[i], State{});
+    }
+  }
+
+  std::optional<RowProfile> run() {
+    if (!find_rows() || !measure_depths() || !is_chained_) return std::nullopt;
+    for (Instruction* root : roots_) {
+      if (!root->shape().is_array()) return std::nullopt;
+      const std::int64_t count = root->shape().element_count();
+      if (count != full_ && count != profile_.rows.rows) return std::nullopt;
+      use(*root, true);
+      if (count == full_) add_bytes(*root);
+    }
+    for (Instruction* member : members_) {
+      if (!visit(*member)) return std::nullopt;
+    }
+    profile_.input_count = static_cast<int>(inputs_.size());
+    return profile_;
+  }
+
+ private:
+  struct State {
+    int depth = 0;  // reduces on the longest way to an input
+    bool used = false;
+    bool elsewhere = false;  // read at another place than the row's own
+  };
+
+  bool find_rows() {
+    for (const Instruction* member : members_) {
+      if (member->opcode() != Opcode::reduce) continue;
+      const auto rows = rows_of(*member);
+      if (!rows || (full_ > 0 && !(*rows == profile_.rows))) return false;
+      profile_.rows = *rows;
+      full_ = rows->rows * rows->minor;
+    }
+    return full_ > 0;
+  }
+
+  bool measure_depths() {
+    for (auto it = members_.rbegin(); it != members_.rend(); ++it) {
+      const Instruction& member = **it;
+      State& state = known_.at(&member);
+      for (const Instruction* operand : member.operands()) {
+        const auto found = known_.find(operand);
+        if (found != known_.end()) state.depth = std::max(state.depth, found->second.depth);
+      }
+      const bool reduces = member.opcode() == Opcode::reduce;
+      if (state.depth > 0 && (reduces || is_full(member))) is_chained_ = true;
+      if (reduces) {
+        const auto initial = known_.find(member.operand(1));
+        if (initial != known_.end() && initial->second.depth > 0) return false;
+        ++state.depth;
+      }
+    }
+    return true;
+  }
+
+  bool is_full(const Instruction& value) const {
+    return value.shape().is_array() && value.shape().element_count() == full_;
+  }
+  bool is_row_sized(const Instruction& value) const {
+    return value.shape().is_array() && value.shape().element_count() == profile_.rows.rows;
+  }
+
+  // A row's value for all its elements.
+  bool spreads_rows(const Instruction& broadcast) const {
+    const auto& mapped = broadcast.attributes().dimensions;
+    if (!std::is_sorted(mapped.begin(), mapped.end()) || !is_full(broadcast)) return false;
+    std::vector<std::int64_t> others;
+    for (int d = 0; d < broadcast.shape().rank(); ++d) {
+      if (std::find(mapped.begin(), mapped.end(), d) == mapped.end()) others.push_back(d);
+    }
+    const auto rows = cut(broadcast.shape().dims(), others);
+    return rows && *rows == profile_.rows;
+  }
+
+  // Elements come from the operands' at the same place of a row, or from the row's own value.
+  bool keeps_place(const Instruction& member) const {
+    switch (member.opcode()) {
+      case Opcode::reshape:
+      case Opcode::bitcast:
+        return true;
+      case Opcode::broadcast: {
+        const auto& mapped = member.attributes().dimensions;
+        return (member.shape().element_count() == member.operand(0)->shape().element_count() &&
+                std::is_sorted(mapped.begin(), mapped.end())) ||
+               (is_row_sized(*member.operand(0)) && spreads_rows(member));
+      }
+      default:
+        return is_elementwise(member.opcode());
+    }
+  }
+
+  // Movements whose rows run along the operand's.
+  static bool reads_along_rows(const Instruction& member) {
+    switch (member.opcode()) {
+      case Opcode::constant:
+      case Opcode::iota:
+      case Opcode::broadcast:
+      case Opcode::slice:
+      case Opcode::dynamic_slice:
+        return true;
+      case Opcode::transpose:
+        return member.attributes().dimensions.empty() ||
+               member.attributes().dimensions.back() == member.shape().rank() - 1;
+      default:
+        return false;
+    }
+  }
+
+  bool visit(Instruction& member) {
+    const State state = known_.at(&member);
+    if (!state.used) return false;
+    if (member.opcode() == Opcode::reduce) {
+      if (state.elsewhere) return false;
+      use(*member.operand(0), true);
+      use(*member.operand(1), false);
+      return true;
+    }
+    const bool stays = keeps_place(member);
+    if (!stays && !reads_along_rows(member)) return false;
+    const bool sized = is_full(member) || is_row_sized(member);
+    if (state.depth > 0 && (!stays || !sized || state.elsewhere)) return false;
+    // At another place, or with fewer elements than there are rows, it is computed again and again.
+    constexpr double kLittleWork = 1;
+    const bool once = sized && !state.elsewhere;
+    if (!once && !is_free(member) && ir::op_work(member.opcode()) > kLittleWork) return false;
+    for (Instruction* operand : member.operands()) use(*operand, once && stays);
+    return true;
+  }
+
+  void use(Instruction& value, bool in_place) {
+    const auto it = known_.find(&value);
+    if (it != known_.end()) {
+      it->second.used = true;
+      it->second.elsewhere = it->second.elsewhere || !in_place;
+      return;
+    }
+    if (value.opcode() == Opcode::constant || !inputs_.insert(&value).second) return;
+    if (is_full(value)) add_bytes(value);
+  }
+
+  void add_bytes(const Instruction& value) {
+    profile_.row_bytes += profile_.rows.minor * dtype_bytes(value.shape().dtype());
+  }
+
+  std::span<Instruction* const> members_;
+  std::span<Instruction* const> roots_;
+  std::unordered_map<const Instruction*, State> known_;
+  std::unordered_set<const Instruction*> inputs_;
+  std::int64_t full_ = 0;
+  bool is_chained_ = false;
+  RowProfile profile_;
+};
+
+}  // namespace
+
+std::optional<Rows> rows_of(const Instruction& reduce) {
+  if (reduce.opcode() != Opcode::reduce || reduce.operand_count() != 2) return std::nullopt;
+  const auto applies = [&](Opcode opcode) {
+    return ir::is_binary_computation(*reduce.to_apply(), opcode);
+  };
+  if (!applies(Opcode::add) && !applies(Opcode::multiply) && !applies(Opcode::maximum) &&
+      !applies(Opcode::minimum) && !applies(Opcode::and_) && !applies(Opcode::or_) &&
+      !applies(Opcode::xor_)) {
+    return std::nullopt;
+  }
+  return cut(reduce.operand(0)->shape().dims(), reduce.attributes().dimensions);
+}
+
+std::optional<RowProfile> examine_row_fusion(std::span<Instruction* const> members,
+                                             std::span<Instruction* const> roots) {
+  return RowExaminer(members, roots).run();
+}
+
+bool pays_off(const RowProfile& profile) {
+  constexpr std::int64_t kCacheBytes = std::int64_t{512} << 10;
+  constexpr std::int64_t kFewRows = 16, kFewElements = 32768;
+  if (profile.row_bytes > kCacheBytes) return false;
+  return profile.rows.rows >= kFewRows || profile.rows.rows * profile.rows.minor <= kFewElements;
+}
+
+}  // namespace plimsoll::passes
