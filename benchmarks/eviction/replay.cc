@@ -6,9 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "benchmarks/eviction/published_evictor.h"
+#include "benchmarks/eviction/range_evictor.h"
 #include "runtime/memory/evictor.h"
 #include "runtime/memory/lineage.h"
-#include "runtime/memory/published_evictor.h"
 
 namespace plimsoll::eviction_benchmark {
 
@@ -25,11 +26,12 @@ constexpr double kNanosecond = 1e-9;
 Result<std::unique_ptr<memory::OnlineEvictor>> make_evictor(Lineage& lineage, std::int64_t limit,
                                                             std::string_view policy) {
   std::unique_ptr<memory::OnlineEvictor> evictor;
-  if (policy == kDefault || policy == kContiguous || policy == kScattered) {
-    auto made = std::make_unique<memory::Evictor>(lineage, limit);
-    if (policy == kContiguous) made->use_range(memory::Evictor::Holes::windows);
-    if (policy == kScattered) made->use_range(memory::Evictor::Holes::scattered);
-    evictor = std::move(made);
+  using Holes = memory::RangeEvictor::Holes;
+  if (policy == kDefault) {
+    evictor = std::make_unique<memory::Evictor>(lineage, limit);
+  } else if (policy == kContiguous || policy == kScattered) {
+    evictor = std::make_unique<memory::RangeEvictor>(
+        lineage, limit, policy == kContiguous ? Holes::windows : Holes::scattered);
   } else if (const auto heuristic = memory::parse_heuristic(policy)) {
     evictor = std::make_unique<memory::PublishedEvictor>(lineage, limit, *heuristic);
   } else {

@@ -28,7 +28,7 @@ Status exhausted(std::string message) {
 
 void Evictor::drop(StorageId id) {
   lineage_.drop(id);
-  if (range_ != nullptr) range_->give_back(id);
+  gone(id);
 }
 
 void Evictor::give_up(StorageId id) {
@@ -213,7 +213,7 @@ Status Evictor::execute(OperationId id, bool again) {
   Status status = make_room_for(id, again);
   if (status.ok()) {
     lineage_.ran(id);
-    if (range_ != nullptr) leave_spare(id);
+    placed(id);
     if (again) {
       if (sink_ != nullptr) sink_->run_again(id);
       if (++runs_ > most_runs()) status = pushes_itself_out();
@@ -242,7 +242,6 @@ Status Evictor::execute(OperationId id, bool again) {
 }
 
 Status Evictor::make_room_for(OperationId id, bool again) {
-  if (range_ != nullptr) return place_outputs(id);
   const Lineage::Operation& operation = lineage_.operation(id);
   Status status = make_room(operation.bytes + operation.workspace_bytes);
   if (status.ok() || !again || sink_ == nullptr) return status;

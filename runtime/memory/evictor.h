@@ -6,11 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "runtime/memory/address_range.h"
 #include "runtime/memory/online_evictor.h"
 
 namespace plimsoll::memory {
@@ -87,13 +85,6 @@ class Evictor : public OnlineEvictor {
   // The storage is resident and one of these.
   bool is_fixed(StorageId id);
   void set_limit(std::int64_t limit_bytes) { limit_bytes_ = limit_bytes; }
-  // For devices that give out one range of addresses, as large as the limit, in which nothing
-  // moves: room is room side by side. `windows`: what goes are neighbours; `scattered`: as without
-  // a range, until there is a hole that is large enough by chance. Precondition: nothing is there
-  // yet, the limit stays, the sink keeps no copies. A request may look at all blocks.
-  enum class Holes : std::uint8_t { windows, scattered };
-  void use_range(Holes holes);
-  const AddressRange* range() const { return range_.get(); }  // null without
   std::int64_t limit() const { return limit_bytes_; }
 
   // For callers that run operations themselves: brings the tensors back and keeps them there until
@@ -119,6 +110,41 @@ class Evictor : public OnlineEvictor {
   // What has become of the storage after something has failed.
   void put_right(StorageId id, bool resident, bool stored, std::int64_t kept_bytes);
 
+ protected:
+  // For evictors that also say where bytes lie. Each is called by the evictor itself.
+  // Room for what the operation makes, and for its workspace; `again`: it has run before.
+  virtual Status make_room_for(OperationId id, bool again);
+  // The operation that room was made for has run.
+  virtual void placed(OperationId) {}
+  // The storage's bytes are given up.
+  virtual void gone(StorageId) {}
+
+  // Time to bring a storage back, by either way, and the bytes that are free until then.
+  struct Cost {
+    double run_again = 0, copy = 0;
+    std::int64_t bytes = 0, kept_bytes = 0;
+    double weight = 1;  // less: goes before others
+    double of_copy() const { return copy / static_cast<double>(bytes - kept_bytes); }
+    double per_byte() const {
+      return weight * std::min(run_again / static_cast<double>(bytes), of_copy());
+    }
+    bool by_copy() const { return of_copy() < run_again / static_cast<double>(bytes); }
+    double seconds() const { return by_copy() ? copy : run_again; }
+    std::int64_t freed_bytes() const { return by_copy() ? bytes - kept_bytes : bytes; }
+    bool is_finite() const { return std::isfinite(run_again) || std::isfinite(copy); }
+  };
+  // `gone`: gets the number of storages that would have to be brought back before, where not null.
+  Cost cost_to_bring_back(StorageId id, int* gone = nullptr);
+  // Time of a storage's idleness, as it weighs.
+  double staleness(StorageId id) const;
+  // Operations that are about to run read it.
+  bool is_awaited(StorageId id) { return place(id).awaited > 0; }
+  // The storage that costs least; of those that are awaited, the one needed last; -1: none may go.
+  StorageId pick();
+  StorageId pick_awaited();
+  void give_up(StorageId id);
+  const Lineage& lineage() const { return lineage_; }
+
  private:
   // Where a storage stands in the queues.
   struct Place {
@@ -143,47 +169,18 @@ class Evictor : public OnlineEvictor {
   // Of what a storage needs that is gone, so much is looked at: beyond, its cost is a lower bound.
   static constexpr int kMostVisited = 64;
 
-  // Time to bring a storage back, by either way, and the bytes that are free until then.
-  struct Cost {
-    double run_again = 0, copy = 0;
-    std::int64_t bytes = 0, kept_bytes = 0;
-    double weight = 1;  // less: goes before others
-    double of_copy() const { return copy / static_cast<double>(bytes - kept_bytes); }
-    double per_byte() const {
-      return weight * std::min(run_again / static_cast<double>(bytes), of_copy());
-    }
-    bool by_copy() const { return of_copy() < run_again / static_cast<double>(bytes); }
-    double seconds() const { return by_copy() ? copy : run_again; }
-    std::int64_t freed_bytes() const { return by_copy() ? bytes - kept_bytes : bytes; }
-    bool is_finite() const { return std::isfinite(run_again) || std::isfinite(copy); }
-  };
-
-  // Time of a storage's idleness, as it weighs.
-  double staleness(StorageId id) const;
-  bool clear_window(std::int64_t bytes, bool awaited);
-  bool give_up_any();
-  Status take(AddressRange::Owner owner, std::int64_t bytes, AddressRange::End end);
-  AddressRange::End end_for(OperationId id, StorageId storage);
-  Status place_outputs(OperationId id);
-  void leave_spare(OperationId id);
   void drop(StorageId id);
   std::int64_t most_runs() const;
   Status pushes_itself_out() const;
   // Brings back what is gone of them, and locks all; none when it fails.
   Status hold_all(std::span<const TensorId> arguments);
   Status execute(OperationId id, bool again);
-  Status make_room_for(OperationId id, bool again);
   void lock(TensorId id);
   void unlock(TensorId id);
   Status restore(std::span<const TensorId> tensors);
   Status load(StorageId id);
-  StorageId pick();
-  StorageId pick_awaited();
   // A copy in device memory that need not be, as what it holds can be made again.
   StorageId pick_copy() const;
-  void give_up(StorageId id);
-  // `gone`: gets the number of storages that would have to be brought back before, where not null.
-  Cost cost_to_bring_back(StorageId id, int* gone = nullptr);
   void grant_wish(StorageId id, Cost& cost) const;
   // Nothing that is gone needs `id`: what is there and was made of it directly, or of what is gone
   // in between, is appended to `made`.
@@ -214,9 +211,6 @@ class Evictor : public OnlineEvictor {
   std::vector<StorageId> awaited_;  // scratch of pick_awaited
   std::vector<bool> wanted_;        // scratch of restore, by operation
   std::int64_t runs_ = 0;           // again, for this request
-  std::unique_ptr<AddressRange> range_;
-  Holes holes_ = Holes::windows;
-  double usual_cost_ = 0;  // per byte, its logarithm
 };
 
 }  // namespace plimsoll::memory

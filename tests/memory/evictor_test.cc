@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "benchmarks/eviction/chains.h"
-#include "runtime/memory/published_evictor.h"
+#include "benchmarks/eviction/published_evictor.h"
 #include "tests/memory/evictor_lab.h"
 
 namespace plimsoll::memory {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an Evictor makes room in one range of addresses in which nothing moves.
+#include "benchmarks/eviction/range_evictor.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "runtime/base/byte_size.h"
-#include "runtime/memory/evictor.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -20,16 +20,11 @@ constexpr std::int64_t kUseful = 2;
 
 }  // namespace
 
-void Evictor::use_range(Holes holes) {
-  range_ = std::make_unique<AddressRange>(limit_bytes_);
-  holes_ = holes;
-}
-
 // Of all runs of neighbouring blocks that together have room, and of which each is a hole or may
 // go, those of the run go that costs least per byte of it, as far as the bytes may be of use: one
 // walk with two ends, as Coop's (Zhang et al., "Coop: Memory is not a Commodity", NeurIPS 2023),
 // which takes the run of the least cost and leaves small holes behind.
-bool Evictor::clear_window(std::int64_t bytes, bool awaited) {
+bool RangeEvictor::clear_window(std::int64_t bytes, bool awaited) {
   struct Candidate {
     StorageId storage;
     std::int64_t bytes;
@@ -39,12 +34,12 @@ bool Evictor::clear_window(std::int64_t bytes, bool awaited) {
   std::size_t first = 0;
   std::int64_t room = 0;
   double score = 0, least = std::numeric_limits<double>::infinity();
-  for (const auto& [offset, block] : range_->blocks()) {
+  for (const auto& [offset, block] : range_.blocks()) {
     Candidate candidate{block.owner, block.bytes, 0};
     if (block.owner != AddressRange::kNobody) {
-      const bool may_go = block.owner >= 0 && lineage_.storage(block.owner).resident &&
-                          lineage_.storage(block.owner).locks == 0 &&
-                          (awaited || place(block.owner).awaited == 0);
+      const bool may_go = block.owner >= 0 && lineage().storage(block.owner).resident &&
+                          lineage().storage(block.owner).locks == 0 &&
+                          (awaited || !is_awaited(block.owner));
       candidate.score = may_go ? cost_to_bring_back(block.owner).seconds() / staleness(block.owner)
                                : std::numeric_limits<double>::infinity();
     }
@@ -74,31 +69,31 @@ bool Evictor::clear_window(std::int64_t bytes, bool awaited) {
   return !best.empty();
 }
 
-bool Evictor::give_up_any() {
+bool RangeEvictor::give_up_any() {
   StorageId victim = pick();
   if (victim < 0) victim = pick_awaited();
   if (victim >= 0) give_up(victim);
   return victim >= 0;
 }
 
-Status Evictor::take(AddressRange::Owner owner, std::int64_t bytes, AddressRange::End end) {
-  while (!range_->take(owner, bytes, end)) {
+Status RangeEvictor::take(AddressRange::Owner owner, std::int64_t bytes, AddressRange::End end) {
+  while (!range_.take(owner, bytes, end)) {
     const bool more = holes_ == Holes::windows
                           ? clear_window(bytes, false) || clear_window(bytes, true)
                           : give_up_any();
     if (more) continue;
     return Status(StatusCode::resource_exhausted,
                   "no room for " + format_bytes(bytes) + " side by side between " +
-                      format_bytes(lineage_.used_bytes()) + " that can't be given up (limit " +
-                      format_bytes(limit_bytes_) + ")");
+                      format_bytes(lineage().used_bytes()) + " that can't be given up (limit " +
+                      format_bytes(limit()) + ")");
   }
   return ok_status();
 }
 
 // What is dear to bring back goes to one end, what is cheap to the other, so that cheap blocks have
 // cheap neighbours.
-AddressRange::End Evictor::end_for(OperationId id, StorageId storage) {
-  if (lineage_.operation(id).arguments.empty()) return AddressRange::End::low;
+AddressRange::End RangeEvictor::end_for(OperationId id, StorageId storage) {
+  if (lineage().operation(id).arguments.empty()) return AddressRange::End::low;
   const double cost = std::log2(std::max(cost_to_bring_back(storage).per_byte(), 1e-30));
   const AddressRange::End end =
       cost < usual_cost_ ? AddressRange::End::high : AddressRange::End::low;
@@ -106,39 +101,39 @@ AddressRange::End Evictor::end_for(OperationId id, StorageId storage) {
   return end;
 }
 
-Status Evictor::place_outputs(OperationId id) {
-  const Lineage::Operation& operation = lineage_.operation(id);
+Status RangeEvictor::make_room_for(OperationId id, bool) {
+  const Lineage::Operation& operation = lineage().operation(id);
   Status status;
   if (operation.workspace_bytes > 0) {
     status = take(kWorkspace, operation.workspace_bytes, AddressRange::End::high);
   }
   for (std::int32_t i = 0; i < operation.output_count && status.ok(); ++i) {
-    const Lineage::Tensor& tensor = lineage_.tensor(operation.first_output + i);
+    const Lineage::Tensor& tensor = lineage().tensor(operation.first_output + i);
     if (tensor.bytes == 0) continue;
-    const bool there = lineage_.storage(tensor.storage).resident;
+    const bool there = lineage().storage(tensor.storage).resident;
     status =
         take(there ? kFirstSpare - i : tensor.storage, tensor.bytes, end_for(id, tensor.storage));
   }
   if (status.ok()) return status;
   for (std::int32_t i = 0; i < operation.output_count; ++i) {
-    const StorageId storage = lineage_.tensor(operation.first_output + i).storage;
-    if (!lineage_.storage(storage).resident) range_->give_back(storage);
+    const StorageId storage = lineage().tensor(operation.first_output + i).storage;
+    if (!lineage().storage(storage).resident) range_.give_back(storage);
   }
-  leave_spare(id);
+  placed(id);
   return status;
 }
 
-void Evictor::leave_spare(OperationId id) {
-  range_->give_back(kWorkspace);
-  const Lineage::Operation& operation = lineage_.operation(id);
+void RangeEvictor::placed(OperationId id) {
+  range_.give_back(kWorkspace);
+  const Lineage::Operation& operation = lineage().operation(id);
   for (std::int32_t i = 0; i < operation.output_count; ++i) {
-    if (!range_->has(kFirstSpare - i)) continue;
-    const StorageId storage = lineage_.tensor(operation.first_output + i).storage;
+    if (!range_.has(kFirstSpare - i)) continue;
+    const StorageId storage = lineage().tensor(operation.first_output + i).storage;
     // It may have gone to make room for another.
-    if (lineage_.storage(storage).resident && !range_->has(storage)) {
-      range_->pass_on(kFirstSpare - i, storage);
+    if (lineage().storage(storage).resident && !range_.has(storage)) {
+      range_.pass_on(kFirstSpare - i, storage);
     } else {
-      range_->give_back(kFirstSpare - i);
+      range_.give_back(kFirstSpare - i);
     }
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/address_range.h"
+#include "benchmarks/eviction/address_range.h"
 
 #include <algorithm>
 #include <iterator>

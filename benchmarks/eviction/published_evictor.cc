@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/published_evictor.h"
+#include "benchmarks/eviction/published_evictor.h"
 
 #include <algorithm>
 #include <array>

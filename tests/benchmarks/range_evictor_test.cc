@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/memory/address_range.h"
-#include "runtime/memory/evictor.h"
+#include "benchmarks/eviction/range_evictor.h"
 #include "tests/memory/evictor_lab.h"
 
 namespace plimsoll::memory {
@@ -78,16 +77,15 @@ TEST(AddressRange, HolesGrowTogether) {
 // Every other block is cheap: two of these make no room, one and its neighbour do.
 TEST(EvictorRange, GivesUpNeighbours) {
   std::int64_t evictions[2] = {};
-  for (const auto holes : {Evictor::Holes::windows, Evictor::Holes::scattered}) {
+  for (const auto holes : {RangeEvictor::Holes::windows, RangeEvictor::Holes::scattered}) {
     Lineage lineage;
-    Evictor evictor(lineage, 800);
-    evictor.use_range(holes);
+    RangeEvictor evictor(lineage, 800, holes);
     // Without arguments all are placed from the low end.
     for (int i = 0; i < 8; ++i) add_run(lineage, evictor, i % 2 == 0 ? 1 : 2, {}, 100);
     EXPECT_EQ(evictor.statistics().evictions, 0);
     add_run(lineage, evictor, 1, {}, 200);
     EXPECT_LE(lineage.used_bytes(), 800);
-    evictions[holes == Evictor::Holes::scattered] = evictor.statistics().evictions;
+    evictions[holes == RangeEvictor::Holes::scattered] = evictor.statistics().evictions;
   }
   EXPECT_EQ(evictions[0], 2);
   EXPECT_GT(evictions[1], 2);
@@ -95,8 +93,7 @@ TEST(EvictorRange, GivesUpNeighbours) {
 
 TEST(EvictorRange, WhatIsPinnedStaysWhereItIs) {
   Lineage lineage;
-  Evictor evictor(lineage, 500);
-  evictor.use_range(Evictor::Holes::windows);
+  RangeEvictor evictor(lineage, 500, RangeEvictor::Holes::windows);
   std::vector<TensorId> made;
   for (int i = 0; i < 5; ++i) made.push_back(add_run(lineage, evictor, 1, {}, 100));
   evictor.pin(made[2]);
@@ -117,8 +114,9 @@ TEST(EvictorRange, RunsRandomProgramsUnderTheLimit) {
     Lineage lineage;
     const std::int64_t limit = 700 + static_cast<std::int64_t>(seed % 8) * 150;
     Device device(lineage, limit);
-    Evictor evictor(lineage, limit, &device);
-    evictor.use_range(seed % 2 == 0 ? Evictor::Holes::windows : Evictor::Holes::scattered);
+    RangeEvictor evictor(
+        lineage, limit,
+        seed % 2 == 0 ? RangeEvictor::Holes::windows : RangeEvictor::Holes::scattered, &device);
     for (int step = 0; step < 120; ++step) {
       const OperationId id = program.add(lineage);
       const Status status = evictor.run(id);
@@ -129,7 +127,7 @@ TEST(EvictorRange, RunsRandomProgramsUnderTheLimit) {
       ASSERT_EQ(lineage.used_bytes(), device.used()) << "seed " << seed << " step " << step;
       // All that is there has its addresses, and nothing else has.
       std::int64_t placed = 0;
-      for (const auto& [offset, block] : evictor.range()->blocks()) {
+      for (const auto& [offset, block] : evictor.range().blocks()) {
         if (block.owner == AddressRange::kNobody) continue;
         ASSERT_GE(block.owner, 0);
         ASSERT_TRUE(lineage.storage(block.owner).resident);
