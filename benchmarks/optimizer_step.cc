@@ -22,7 +22,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/ir/text/text.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 #include "runtime/passes/passes.h"
 
 namespace {

@@ -26,7 +26,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/import/npy.h"
 #include "runtime/ir/text/text.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 #include "runtime/planner/options.h"
 
 namespace plimsoll {

@@ -8,7 +8,7 @@
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/device.h"
 #include "runtime/ir/opcode.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 #include "runtime/memory/tiers.h"
 #include "tools/command.h"
 

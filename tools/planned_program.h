@@ -9,7 +9,7 @@
 #include "jit/jit.h"
 #include "runtime/executor/executable.h"
 #include "runtime/ir/module.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
 #include "tools/command.h"

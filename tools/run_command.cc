@@ -13,7 +13,7 @@
 #include "runtime/executor/current_executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/import/npy.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 #include "tools/inputs.h"
 #include "tools/planned_program.h"
 #include "tools/program_file.h"

@@ -5,8 +5,8 @@
 #include <random>
 #include <vector>
 
-#include "runtime/memory/evictor.h"
-#include "runtime/memory/lineage.h"
+#include "runtime/memory/evictor/evictor.h"
+#include "runtime/memory/evictor/lineage.h"
 
 namespace plimsoll::eviction_benchmark {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/memory/online_evictor.h"
+#include "runtime/memory/evictor/online_evictor.h"
 
 namespace plimsoll::memory {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "benchmarks/eviction/address_range.h"
-#include "runtime/memory/evictor.h"
+#include "runtime/memory/evictor/evictor.h"
 
 namespace plimsoll::memory {
 

@@ -8,8 +8,8 @@
 
 #include "benchmarks/eviction/published_evictor.h"
 #include "benchmarks/eviction/range_evictor.h"
-#include "runtime/memory/evictor.h"
-#include "runtime/memory/lineage.h"
+#include "runtime/memory/evictor/evictor.h"
+#include "runtime/memory/evictor/lineage.h"
 
 namespace plimsoll::eviction_benchmark {
 

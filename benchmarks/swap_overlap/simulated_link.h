@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "runtime/memory/host_tier.h"
+#include "runtime/memory/tiers/host_tier.h"
 
 namespace plimsoll::benchmarks {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/executor/current_executable.h"
-#include "runtime/memory/admission.h"
+#include "runtime/memory/budget/admission.h"
 
 namespace plimsoll::executor {
 

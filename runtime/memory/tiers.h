@@ -6,8 +6,8 @@
 #include <string>
 
 #include "runtime/base/status.h"
-#include "runtime/memory/host_tier.h"
-#include "runtime/memory/spill_file.h"
+#include "runtime/memory/spill/spill_file.h"
+#include "runtime/memory/tiers/host_tier.h"
 
 namespace plimsoll::memory {
 

@@ -15,7 +15,7 @@
 #include "jit/jit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
 #include "runtime/trace/cut.h"
 #include "runtime/trace/execution.h"

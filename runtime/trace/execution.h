@@ -15,8 +15,8 @@
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executable.h"
-#include "runtime/memory/admission.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/admission.h"
+#include "runtime/memory/budget/budget.h"
 #include "runtime/trace/encoded_form.h"
 #include "runtime/trace/value.h"
 

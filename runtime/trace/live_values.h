@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/memory/evictor.h"
+#include "runtime/memory/evictor/evictor.h"
 #include "runtime/trace/execution.h"
 #include "runtime/trace/value.h"
 

@@ -8,7 +8,7 @@
 
 #include "kernels/spill_codec.h"
 #include "runtime/base/status.h"
-#include "runtime/memory/tier.h"
+#include "runtime/memory/tiers/tier.h"
 
 namespace plimsoll::trace {
 

@@ -10,8 +10,8 @@
 #include "kernels/codec.h"
 #include "runtime/base/status.h"
 #include "runtime/ir/hint.h"
-#include "runtime/memory/budget.h"
-#include "runtime/memory/lineage.h"
+#include "runtime/memory/budget/budget.h"
+#include "runtime/memory/evictor/lineage.h"
 #include "runtime/trace/tier_copy.h"
 
 namespace plimsoll::trace {

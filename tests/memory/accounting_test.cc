@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "runtime/memory/admission.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/admission.h"
+#include "runtime/memory/budget/budget.h"
 
 namespace plimsoll::memory {
 namespace {

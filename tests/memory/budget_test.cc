@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "runtime/memory/evictor.h"
+#include "runtime/memory/evictor/evictor.h"
 
 namespace plimsoll::memory {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/spill_file.h"
+#include "runtime/memory/spill/spill_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

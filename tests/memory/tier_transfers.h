@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/memory/spill_file.h"
-#include "runtime/memory/tier.h"
+#include "runtime/memory/spill/spill_file.h"
+#include "runtime/memory/tiers/tier.h"
 
 namespace plimsoll::memory {
 

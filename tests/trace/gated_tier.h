@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/memory/tier.h"
+#include "runtime/memory/tiers/tier.h"
 
 namespace plimsoll::trace {
 

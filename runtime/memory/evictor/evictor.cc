@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/evictor.h"
+#include "runtime/memory/evictor/evictor.h"
 
 #include <algorithm>
 #include <bit>

@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/memory/file_faults.h"
-#include "runtime/memory/file_queue.h"
-#include "runtime/memory/nameless_file.h"
-#include "runtime/memory/tier.h"
+#include "runtime/memory/spill/file_faults.h"
+#include "runtime/memory/spill/file_queue.h"
+#include "runtime/memory/spill/nameless_file.h"
+#include "runtime/memory/tiers/tier.h"
 
 namespace plimsoll::memory {
 

@@ -5,7 +5,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
-#include "runtime/memory/file_queue.h"
+#include "runtime/memory/spill/file_queue.h"
 
 namespace plimsoll::memory {
 

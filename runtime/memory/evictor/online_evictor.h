@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "runtime/base/status.h"
-#include "runtime/memory/lineage.h"
+#include "runtime/memory/evictor/lineage.h"
 
 namespace plimsoll::memory {
 

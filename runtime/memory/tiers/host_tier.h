@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "runtime/memory/tier.h"
+#include "runtime/memory/tiers/tier.h"
 
 namespace plimsoll::memory {
 

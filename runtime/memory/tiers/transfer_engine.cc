@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/transfer_engine.h"
+#include "runtime/memory/tiers/transfer_engine.h"
 
 #include <chrono>
 #include <utility>

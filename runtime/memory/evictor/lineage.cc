@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/lineage.h"
+#include "runtime/memory/evictor/lineage.h"
 
 #include <algorithm>
 #include <utility>

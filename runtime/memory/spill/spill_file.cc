@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/spill_file.h"
+#include "runtime/memory/spill/spill_file.h"
 
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
 #include <utility>
 
-#include "runtime/memory/file_range.h"
+#include "runtime/memory/spill/file_range.h"
 
 namespace plimsoll::memory {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/nameless_file.h"
+#include "runtime/memory/spill/nameless_file.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -8,8 +8,8 @@
 
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
-#include "runtime/memory/file_io.h"
-#include "runtime/memory/nameless_file.h"
+#include "runtime/memory/spill/file_io.h"
+#include "runtime/memory/spill/nameless_file.h"
 
 namespace plimsoll::memory {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/host_tier.h"
+#include "runtime/memory/tiers/host_tier.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/tier.h"
+#include "runtime/memory/tiers/tier.h"
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
-#include "runtime/memory/transfer_engine.h"
+#include "runtime/memory/tiers/transfer_engine.h"
 
 namespace plimsoll::memory {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/memory/online_evictor.h"
+#include "runtime/memory/evictor/online_evictor.h"
 
 namespace plimsoll::memory {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "runtime/base/alignment.h"
-#include "runtime/memory/admission.h"
+#include "runtime/memory/budget/admission.h"
 
 namespace plimsoll::memory {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/file_io.h"
+#include "runtime/memory/spill/file_io.h"
 
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "runtime/memory/evictor.h"
+#include "runtime/memory/evictor/evictor.h"
 
 namespace plimsoll::memory {
 

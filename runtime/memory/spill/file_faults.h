@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "runtime/memory/file_io.h"
+#include "runtime/memory/spill/file_io.h"
 
 namespace plimsoll::memory {
 

@@ -10,7 +10,7 @@
 
 #include "runtime/base/cancellation.h"
 #include "runtime/base/status.h"
-#include "runtime/memory/budget.h"
+#include "runtime/memory/budget/budget.h"
 
 namespace plimsoll::memory {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "runtime/memory/evictor.h"
+#include "runtime/memory/evictor/evictor.h"
 
 namespace plimsoll::memory {
 namespace {

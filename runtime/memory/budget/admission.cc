@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/memory/admission.h"
+#include "runtime/memory/budget/admission.h"
 
 #include <algorithm>
 #include <string>
