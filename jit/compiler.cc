@@ -18,6 +18,7 @@
 #include "jit/native_code.h"
 #include "jit/structural_key.h"
 #include "jit/text_cache.h"
+#include "jit/write_kernel.h"
 #include "runtime/base/log.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
 

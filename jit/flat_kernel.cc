@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jit/flat_kernel.h"
+
 #include <vector>
 
 #include "jit/avx512.h"
 #include "jit/flat_form.h"
 #include "jit/kernel_code.h"
+#include "jit/kernel_traits.h"
 #include "jit/value_emitter.h"
 
 namespace plimsoll::jit {

@@ -35,32 +35,4 @@ struct KernelCode {
   std::int64_t workspace_bytes = 0;
 };
 
-// Loop kernels compute each root element from its index; reduction kernels are in reduction.h's
-// terms, row kernels in row_plan.h's. Preconditions: no reduce in `graph`; at least one, and no row
-// fusion; a row fusion.
-Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine);
-Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& machine);
-Result<KernelCode> write_row_kernel(const Graph& graph, const Machine& machine);
-// Of the fusion of a FlatForm (flat_form.h). One phase without units of its own: its function takes
-// elements [begin, end) of any extent.
-Result<KernelCode> write_flat_kernel(const Graph& graph, const Machine& machine);
-
-// Lanes of a loop kernel's vectors, when rows are long enough: so many of its widest dtype.
-int vector_lanes(const Graph& graph, const Machine& machine);
-
-// True when nothing is computed, only moved; when all floats are bf16, and there are some.
-bool only_moves(const Graph& graph);
-bool computes_bf16(const Graph& graph);
-
-// Kernels of one form have one text: that of a flat kernel says nothing of the extent.
-enum class KernelForm { plain, flat };
-
-// One of these, by `form` and what is in `graph`. `id` names the module, and begins the names of
-// its functions.
-Result<KernelCode> write_kernel(const Graph& graph, KernelForm form, const std::string& id,
-                                const Machine& machine);
-
-// Rough seconds to compute one element of everything in the graph, on one thread.
-double seconds_per_element(const Graph& graph);
-
 }  // namespace plimsoll::jit

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jit/kernel_traits.h"
+
 // What a graph's kernel is like, whichever writer makes it.
 #include <algorithm>
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "jit/elementwise.h"
+#include "jit/kernel_traits.h"
 #include "jit/row_writer.h"
 
 namespace plimsoll::jit {

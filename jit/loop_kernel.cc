@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jit/loop_kernel.h"
+
 #include <algorithm>
 #include <bit>
 
 #include "jit/avx512.h"
 #include "jit/elementwise.h"
 #include "jit/kernel_code.h"
+#include "jit/kernel_traits.h"
 #include "jit/loop_nest.h"
 #include "jit/placed_roots.h"
 #include "jit/transpose_tile.h"

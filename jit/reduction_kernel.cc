@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jit/reduction_kernel.h"
+
 #include <algorithm>
 #include <bit>
 
 #include "jit/avx512.h"
 #include "jit/elementwise.h"
 #include "jit/kernel_code.h"
+#include "jit/kernel_traits.h"
 #include "jit/reduction_plan.h"
 #include "jit/reduction_sweep.h"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "jit/row_kernel.h"
+
 #include <algorithm>
 
 #include "jit/avx512.h"

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "jit/elementwise.h"
+#include "jit/kernel_traits.h"
 #include "jit/row_writer.h"
 
 namespace plimsoll::jit {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jit/kernel_code.h"
+#include "jit/write_kernel.h"
 
 #include <llvm/Support/raw_ostream.h>
 
 #include "jit/canonical.h"
 #include "jit/flat_form.h"
+#include "jit/flat_kernel.h"
 #include "jit/jit.h"
+#include "jit/loop_kernel.h"
+#include "jit/reduction_kernel.h"
+#include "jit/row_kernel.h"
 
 namespace plimsoll::jit {
 

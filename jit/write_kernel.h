@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "jit/graph.h"
+#include "jit/kernel_code.h"
+#include "runtime/base/status.h"
+
+namespace plimsoll::jit {
+
+// Kernels of one form have one text: that of a flat kernel says nothing of the extent.
+enum class KernelForm : std::uint8_t { plain, flat };
+
+// A loop, reduction, row or flat kernel, by `form` and what is in `graph`. `id` names the module,
+// and begins the names of its functions.
+Result<KernelCode> write_kernel(const Graph& graph, KernelForm form, const std::string& id,
+                                const Machine& machine);
+
+}  // namespace plimsoll::jit
