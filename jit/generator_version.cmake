@@ -11,7 +11,7 @@ endforeach()
 string(SHA256 version "${all}")
 set(text "// SPDX-License-Identifier: Apache-2.0
 // Made by jit/generator_version.cmake.
-#include \"jit/generator_version.h\"
+#include \"jit/native/generator_version.h\"
 
 namespace plimsoll::jit {
 const char* generator_version() { return \"${version}\"; }

@@ -3,13 +3,13 @@
 
 #include <llvm/Support/raw_ostream.h>
 
-#include "jit/canonical.h"
-#include "jit/flat_form.h"
-#include "jit/flat_kernel.h"
 #include "jit/jit.h"
-#include "jit/loop_kernel.h"
-#include "jit/reduction_kernel.h"
-#include "jit/row_kernel.h"
+#include "jit/keys/canonical.h"
+#include "jit/loops/flat_form.h"
+#include "jit/loops/flat_kernel.h"
+#include "jit/loops/loop_kernel.h"
+#include "jit/reductions/reduction_kernel.h"
+#include "jit/reductions/row_kernel.h"
 
 namespace plimsoll::jit {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "jit/graph.h"
-#include "jit/kernel_code.h"
+#include "jit/emit/kernel_code.h"
+#include "jit/graph/graph.h"
 #include "runtime/base/status.h"
 
 namespace plimsoll::jit {

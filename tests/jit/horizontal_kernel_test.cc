@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
-#include "jit/flat_form.h"
+#include "jit/loops/flat_form.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
 #include "tests/jit/jit_harness.h"
 

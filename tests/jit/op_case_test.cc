@@ -5,9 +5,9 @@
 #include <map>
 #include <string>
 
-#include "jit/canonical.h"
-#include "jit/graph.h"
-#include "jit/structural_key.h"
+#include "jit/graph/graph.h"
+#include "jit/keys/canonical.h"
+#include "jit/keys/structural_key.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/fused_entry.h"
 #include "tests/jit/jit_harness.h"

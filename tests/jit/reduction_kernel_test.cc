@@ -52,7 +52,7 @@ TEST(ReductionKernel, SumsAgreeWithTheInterpreter) {
   }
 }
 
-// Sums of columns as jit/reduction_shape.h orders them, one column at a time.
+// Sums of columns as jit/graph/reduction_shape.h orders them, one column at a time.
 std::vector<float> column_sums(const ir::Literal& operand, float initial, bool squared) {
   constexpr std::int64_t kBlock = 256, kLanes = 4;
   const std::int64_t rows = operand.shape().dims()[0], columns = operand.shape().dims()[1];

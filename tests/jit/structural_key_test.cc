@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jit/structural_key.h"
+#include "jit/keys/structural_key.h"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "jit/text_cache.h"
+#include "jit/keys/text_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -187,7 +187,7 @@ inline ScalarF32 times_power(ScalarF32 a, ScalarF32 n) { return times_two_powers
 inline ScalarF32 lookup(const float (&table)[16], ScalarI32 i) { return {table[i.value & 15]}; }
 
 // A function for the few lanes that vector code does not reach. Generated code calls it by its
-// symbol, which is in the compiler's list (jit/elementwise.cc).
+// symbol, which is in the compiler's list (jit/emit/elementwise.cc).
 struct LaneFunction {
   const char* symbol;
   double (*function)(double);

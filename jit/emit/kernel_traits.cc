@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/emit/kernel_traits.h"
+
+// What a graph's kernel is like, whichever writer makes it.
+#include <algorithm>
+
+#include "jit/emit/avx512.h"
+#include "jit/emit/kernel_code.h"
+
+namespace plimsoll::jit {
+
+using ir::Opcode;
+
+bool only_moves(const Graph& graph) {
+  const auto& all = graph.instructions();
+  return std::all_of(all.begin(), all.end(), [](const ir::Instruction* instruction) {
+    switch (instruction->opcode()) {
+      case Opcode::broadcast:
+      case Opcode::reshape:
+      case Opcode::bitcast:
+      case Opcode::transpose:
+      case Opcode::slice:
+      case Opcode::concatenate:
+      case Opcode::pad:
+      case Opcode::reverse:
+      case Opcode::dynamic_slice:
+      case Opcode::dynamic_update_slice:
+        return true;
+      default:
+        return instruction->operand_count() == 0;
+    }
+  });
+}
+
+bool computes_bf16(const Graph& graph) {
+  bool found = false, others = false;
+  const auto consider = [&](ir::DType dtype) {
+    (dtype == ir::DType::bf16 ? found : others) |= ir::is_floating(dtype);
+  };
+  for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    if (instruction->shape().is_array()) consider(instruction->shape().dtype());
+  }
+  return found && !others;
+}
+
+double seconds_per_element(const Graph& graph) {
+  double nanoseconds = 0.1 * static_cast<double>(graph.inputs().size() + graph.roots().size());
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    switch (instruction->opcode()) {
+      case Opcode::exponential:
+      case Opcode::exponential_minus_one:
+      case Opcode::log:
+      case Opcode::log_plus_one:
+      case Opcode::logistic:
+      case Opcode::tanh:
+      case Opcode::erf:
+      case Opcode::rsqrt:
+      case Opcode::sqrt:
+      case Opcode::divide:
+        nanoseconds += 0.5;
+        break;
+      case Opcode::sine:
+      case Opcode::cosine:
+      case Opcode::tan:
+      case Opcode::power:
+      case Opcode::atan2:
+      case Opcode::cbrt:
+      case Opcode::remainder:
+        nanoseconds += 2;
+        break;
+      case Opcode::transpose:
+      case Opcode::reverse:
+      case Opcode::concatenate:
+      case Opcode::pad:
+        nanoseconds += 0.5;
+        break;
+      default:
+        nanoseconds += 0.03;
+        break;
+    }
+    if (instruction->shape().is_array() && instruction->shape().dtype() == ir::DType::f64) {
+      nanoseconds += 0.2;
+    }
+  }
+  return nanoseconds * 1e-9;
+}
+
+// Functions that are computed in f32 alone, and nothing longer.
+bool has_polynomial(const Graph& graph) {
+  bool found = false;
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    switch (instruction->opcode()) {
+      case Opcode::exponential:
+      case Opcode::exponential_minus_one:
+      case Opcode::log:
+      case Opcode::log_plus_one:
+      case Opcode::logistic:
+      case Opcode::tanh:
+      case Opcode::erf:
+      case Opcode::cbrt:
+        found = true;
+        break;
+      case Opcode::sine:
+      case Opcode::cosine:
+      case Opcode::tan:
+      case Opcode::power:
+      case Opcode::atan2:
+        return false;
+      default:
+        break;
+    }
+  }
+  return found;
+}
+
+int vector_lanes(const Graph& graph, const Machine& machine) {
+  // Small floats are computed in f32; what is only moved stays as it is, and so does bf16 where it
+  // is computed as two vectors.
+  int widest = only_moves(graph) || (machine.avx512 && computes_bf16(graph)) ? 2 : 4;
+  const auto consider = [&](ir::DType dtype) { widest = std::max(widest, ir::dtype_bytes(dtype)); };
+  for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    consider(instruction->shape().dtype());
+  }
+  // A polynomial waits for itself at every step: two vectors at a time fill the gaps, more than the
+  // machine finds by looking ahead.
+  const int together = machine.avx512 && widest == 4 && has_polynomial(graph) ? 2 : 1;
+  return std::max(together * machine.vector_bytes / widest, 2);
+}
+
+}  // namespace plimsoll::jit

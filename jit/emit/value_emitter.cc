@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/emit/value_emitter.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "jit/emit/elementwise.h"
+
+namespace plimsoll::jit {
+
+using ir::DType;
+using ir::Opcode;
+using llvm::Value;
+
+ValueEmitter::ValueEmitter(const Graph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
+                           PhaseFunction& function, int lane_level)
+    : graph_(graph),
+      space_(space),
+      builder_(builder),
+      function_(function),
+      lane_level_(lane_level),
+      levels_(static_cast<std::size_t>(lane_level) + 1) {
+  anchor(0, function.entry_anchor);
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    selects_ = selects_ || instruction->opcode() == Opcode::select;
+  }
+}
+
+void ValueEmitter::anchor(int level, llvm::Instruction* anchor) {
+  Level& state = levels_[static_cast<std::size_t>(level)];
+  state.builder = std::make_unique<llvm::IRBuilder<>>(anchor);
+}
+
+void ValueEmitter::open_lanes(int width, int active) {
+  width_ = width;
+  active_ = active;
+  mask_ = nullptr;
+  Level& lanes = levels_[static_cast<std::size_t>(lane_level_)];
+  lanes.values.clear();
+  lanes.symbols.clear();
+  staged_.clear();
+}
+
+void ValueEmitter::open_masked_lanes(int width, Value* mask) {
+  open_lanes(width, 0);
+  mask_ = mask;
+}
+
+void ValueEmitter::bind(const Affine& loop, Value* value, bool aligned) {
+  if (loop.is_constant()) return;
+  const int id = loop.terms[0].first;
+  levels_[static_cast<std::size_t>(space_.symbol(id).level)].symbols[id] = {value, 0, nullptr,
+                                                                            aligned};
+}
+
+void ValueEmitter::bind_lane(const Affine& loop, Value* value) {
+  if (loop.is_constant()) return;
+  const int id = loop.terms[0].first;
+  levels_[static_cast<std::size_t>(lane_level_)].symbols[id] = {value, width_ > 1 ? 1 : 0, nullptr,
+                                                                true};
+}
+
+void ValueEmitter::bind_lanes(const Affine& loop, Value* lanes) {
+  if (loop.is_constant()) return;
+  const int id = loop.terms[0].first;
+  levels_[static_cast<std::size_t>(lane_level_)].symbols[id] = {nullptr, 0, lanes, false};
+}
+
+void ValueEmitter::bind_reduce(const ir::Instruction* reduce, int component, Index index,
+                               Value* value) {
+  reduces_[{reduce, component}] = {std::move(index), value};
+}
+
+llvm::IRBuilder<>& ValueEmitter::at(int level) {
+  Level& state = levels_[static_cast<std::size_t>(level)];
+  return state.builder != nullptr ? *state.builder : builder_;
+}
+
+Value* ValueEmitter::fail(Status status, DType dtype) {
+  if (status_.ok()) status_ = std::move(status);
+  return llvm::PoisonValue::get(register_type(builder_.getContext(), dtype, 1));
+}
+
+Value* ValueEmitter::widen(Value* value) {
+  if (width_ == 1 || value->getType()->isVectorTy()) return value;
+  return builder_.CreateVectorSplat(static_cast<unsigned>(width_), value);
+}
+
+Value* ValueEmitter::active_mask() const {
+  if (mask_ != nullptr) return mask_;
+  std::vector<llvm::Constant*> bits;
+  auto* type = llvm::Type::getInt1Ty(builder_.getContext());
+  for (int i = 0; i < width_; ++i) bits.push_back(llvm::ConstantInt::get(type, i < active_));
+  return llvm::ConstantVector::get(bits);
+}
+
+Value* ValueEmitter::select(llvm::IRBuilder<>& b, Value* condition, Value* yes, Value* no) {
+  const bool vector = condition->getType()->isVectorTy() || yes->getType()->isVectorTy() ||
+                      no->getType()->isVectorTy();
+  const auto wide = [&](Value* v) {
+    return v->getType()->isVectorTy() ? v : b.CreateVectorSplat(static_cast<unsigned>(width_), v);
+  };
+  if (!vector) return b.CreateSelect(condition, yes, no);
+  if (condition->getType()->isVectorTy()) return b.CreateSelect(condition, wide(yes), wide(no));
+  return b.CreateSelect(condition, wide(yes), wide(no));
+}
+
+Value* ValueEmitter::test(const std::vector<Condition>& conditions, llvm::IRBuilder<>& b) {
+  Value* all = nullptr;
+  const auto require = [&](Value* one) {
+    if (all == nullptr) {
+      all = one;
+      return;
+    }
+    if (all->getType() != one->getType()) {
+      const auto count = static_cast<unsigned>(width_);
+      if (!all->getType()->isVectorTy()) all = b.CreateVectorSplat(count, all);
+      if (!one->getType()->isVectorTy()) one = b.CreateVectorSplat(count, one);
+    }
+    all = b.CreateAnd(all, one);
+  };
+  for (const Condition& condition : conditions) {
+    const Range bounds = space_.range(condition.x);
+    const LaneIndex index = evaluate(condition.x);
+    Value* x = index.is_uniform() ? index.base : lanes_of(index, bounds, b);
+    const auto number = [&](std::int64_t n) {
+      return llvm::ConstantInt::getSigned(x->getType(), n);
+    };
+    if (bounds.lowest < condition.allowed.lowest) {
+      require(b.CreateICmpSGE(x, number(condition.allowed.lowest)));
+    }
+    if (bounds.highest > condition.allowed.highest) {
+      require(b.CreateICmpSLE(x, number(condition.allowed.highest)));
+    }
+  }
+  return all;
+}
+
+// Operations that take each element from one of several operands.
+Value* ValueEmitter::chosen(const ir::Instruction& instruction, const Index& index,
+                            llvm::IRBuilder<>& b) {
+  const auto operand_value = [&](int i) {
+    return value(graph_.operand(instruction, i),
+                 operand_index(space_, graph_, instruction, i, index));
+  };
+  const auto is_empty = [&](int i) {
+    return graph_.operand(instruction, i).shape->element_count() == 0;
+  };
+  const auto choose = [&](int i, Value* otherwise) {
+    const auto conditions = operand_conditions(space_, graph_, instruction, i, index);
+    if (conditions.empty()) return operand_value(i);
+    return select(b, test(conditions, b), operand_value(i), otherwise);
+  };
+  switch (instruction.opcode()) {
+    case Opcode::concatenate: {
+      Value* result = nullptr;
+      for (int i = 0; i < instruction.operand_count(); ++i) {
+        if (is_empty(i)) continue;
+        result = result == nullptr ? operand_value(i) : choose(i, result);
+      }
+      return result;
+    }
+    case Opcode::pad:
+      return is_empty(0) ? operand_value(1) : choose(0, operand_value(1));
+    default:  // dynamic-update-slice
+      return is_empty(1) ? operand_value(0) : choose(1, operand_value(0));
+  }
+}
+
+Value* ValueEmitter::iota(const ir::Instruction& instruction, const Index& index,
+                          llvm::IRBuilder<>& b) {
+  const Affine& x = index[static_cast<std::size_t>(instruction.attributes().dimensions[0])];
+  const LaneIndex lanes = evaluate(x);
+  Value* number = lanes.is_uniform() ? lanes.base : lanes_of(lanes, space_.range(x), b);
+  const bool narrow = number->getType()->getScalarSizeInBits() == 32;
+  return emit_convert(b, number, narrow ? DType::s32 : DType::s64, instruction.shape().dtype());
+}
+
+// Between element sizes, the lowest bits first.
+Value* ValueEmitter::resize(const ir::Instruction& instruction, const Index& index,
+                            llvm::IRBuilder<>& b) {
+  const Node operand = graph_.operand(instruction, 0);
+  const DType from = operand.dtype();
+  const DType to = instruction.shape().dtype();
+  const int from_bits = 8 * ir::dtype_bytes(from);
+  const int to_bits = 8 * ir::dtype_bytes(to);
+  const Index place = operand_index(space_, graph_, instruction, 0, index);
+  const auto integer = [&](Value* x, int bits) {
+    llvm::Type* element = b.getIntNTy(static_cast<unsigned>(bits));
+    const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+    return vector == nullptr ? element
+                             : llvm::FixedVectorType::get(element, vector->getNumElements());
+  };
+  const auto bits_of = [&](Value* x) {
+    x = to_memory(b, x, from);
+    return b.CreateBitCast(x, integer(x, from_bits));
+  };
+  Value* result = nullptr;
+  if (from_bits > to_bits) {
+    const LaneIndex part = evaluate(index.back());
+    Value* shift = part.is_uniform() ? part.base : lanes_of(part, space_.range(index.back()), b);
+    Value* bits = bits_of(value(operand, place));
+    if (shift->getType()->isVectorTy() && !bits->getType()->isVectorTy()) {
+      bits = b.CreateVectorSplat(static_cast<unsigned>(width_), bits);
+    }
+    if (!shift->getType()->isVectorTy() && bits->getType()->isVectorTy()) {
+      shift = b.CreateVectorSplat(static_cast<unsigned>(width_), shift);
+    }
+    shift = b.CreateIntCast(shift, bits->getType(), false);
+    shift = b.CreateMul(
+        shift, llvm::ConstantInt::get(shift->getType(), static_cast<std::uint64_t>(to_bits)));
+    // Idle lanes may count past the parts.
+    shift = b.CreateAnd(
+        shift, llvm::ConstantInt::get(shift->getType(), static_cast<std::uint64_t>(from_bits - 1)));
+    result = b.CreateTrunc(b.CreateLShr(bits, shift), integer(bits, to_bits));
+  } else {
+    for (int part = 0; part < to_bits / from_bits; ++part) {
+      Index at_part = place;
+      at_part.back().constant = part;
+      Value* bits = bits_of(value(operand, at_part));
+      bits = b.CreateZExt(bits, integer(bits, to_bits));
+      bits = b.CreateShl(bits, llvm::ConstantInt::get(
+                                   bits->getType(), static_cast<std::uint64_t>(part * from_bits)));
+      result = result == nullptr ? bits : b.CreateOr(result, bits);
+    }
+  }
+  llvm::Type* stored = memory_type(b.getContext(), to, 1);
+  if (const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(result->getType())) {
+    stored = llvm::FixedVectorType::get(stored, vector->getNumElements());
+  }
+  return to_register(b, b.CreateBitCast(result, stored), to);
+}
+
+void ValueEmitter::assume(const Node& node, const Index& index, Value* value) {
+  levels_[static_cast<std::size_t>(lane_level_)].values.insert_or_assign(key_of(node, index),
+                                                                         value);
+}
+
+Value* ValueEmitter::value(const Node& node, const Index& index) {
+  if (!status_.ok()) return fail(status_, node.dtype());
+  if (++emitted_ > kMaxEmittedValues) {
+    return fail(unimplemented("compile '" + graph_.instruction().name() + "': its code computes " +
+                              "more than " + std::to_string(kMaxEmittedValues) +
+                              " values; make it several fusions"),
+                node.dtype());
+  }
+  const Key key = key_of(node, index);
+  const int level = graph_.follows_reduce(node) ? lane_level_ : space_.level(index);
+  auto& known = levels_[static_cast<std::size_t>(level)].values;
+  if (const auto it = known.find(key); it != known.end()) return it->second;
+  Value* result = nullptr;
+  if (node.is_input()) {
+    const Affine position = space_.linearize(index, node.dims());
+    if (const auto it = staged_.find({node.input, position}); it != staged_.end()) {
+      llvm::Type* type = memory_type(builder_.getContext(), node.dtype(), width_);
+      result = to_register(builder_, builder_.CreateLoad(type, it->second), node.dtype());
+    } else {
+      result = load(function_.input(node.input), position, node.dtype());
+    }
+  } else {
+    result = compute(node, index, at(level));
+  }
+  if (result == nullptr) {
+    result = fail(unimplemented("compile '" + node.instruction->name() +
+                                "': " + std::string(ir::to_string(node.instruction->opcode())) +
+                                " of " + std::string(ir::to_string(node.dtype()))),
+                  node.dtype());
+  }
+  known.emplace(key, result);
+  return result;
+}
+
+Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuilder<>& b) {
+  const ir::Instruction& instruction = *node.instruction;
+  switch (instruction.opcode()) {
+    case Opcode::reduce: {
+      const auto it = reduces_.find({&instruction, node.component});
+      if (it == reduces_.end() || it->second.first != index) {
+        return fail(refuse(instruction,
+                           "has a result that its fusion reads at another index; make what reads "
+                           "it a fusion of its own"),
+                    node.dtype());
+      }
+      return it->second.second;
+    }
+    case Opcode::constant:
+      return literal_element(b.getContext(), *instruction.attributes().literal, 0);
+    case Opcode::iota:
+      return iota(instruction, index, b);
+    case Opcode::concatenate:
+    case Opcode::pad:
+    case Opcode::dynamic_update_slice:
+      return chosen(instruction, index, b);
+    case Opcode::bitcast_convert:
+      if (graph_.operand(instruction, 0).dims().size() != node.dims().size()) {
+        return resize(instruction, index, b);
+      }
+      break;
+    case Opcode::broadcast:
+    case Opcode::reshape:
+    case Opcode::bitcast:
+    case Opcode::transpose:
+    case Opcode::slice:
+    case Opcode::dynamic_slice:
+    case Opcode::gather:
+    case Opcode::reverse:
+      return value(graph_.operand(instruction, 0),
+                   operand_index(space_, graph_, instruction, 0, index));
+    default:
+      break;
+  }
+  std::vector<Value*> operands;
+  std::vector<DType> dtypes;
+  bool vector = false;
+  for (int i = 0; i < instruction.operand_count(); ++i) {
+    const Node operand = graph_.operand(instruction, i);
+    operands.push_back(value(operand, operand_index(space_, graph_, instruction, i, index)));
+    dtypes.push_back(operand.dtype());
+    vector = vector || operands.back()->getType()->isVectorTy();
+  }
+  if (!status_.ok()) return fail(status_, node.dtype());
+  if (vector) {
+    for (Value*& operand : operands) {
+      if (!operand->getType()->isVectorTy()) {
+        operand = b.CreateVectorSplat(static_cast<unsigned>(width_), operand);
+      }
+    }
+  }
+  return emit_elementwise(b, instruction, std::move(operands), std::move(dtypes));
+}
+
+std::vector<Value*> ValueEmitter::apply(const ir::Computation& computation,
+                                        const std::vector<Value*>& arguments) {
+  std::unordered_map<const ir::Instruction*, Value*> values;
+  std::vector<Value*> results;
+  for (const auto& owned : computation.instructions()) {
+    const ir::Instruction& instruction = *owned;
+    if (instruction.opcode() == Opcode::tuple) continue;
+    Value* result = nullptr;
+    if (instruction.opcode() == Opcode::parameter) {
+      result = arguments[static_cast<std::size_t>(instruction.attributes().parameter_number)];
+    } else if (instruction.opcode() == Opcode::constant) {
+      if (instruction.attributes().literal == nullptr ||
+          instruction.attributes().literal->is_elided()) {
+        fail(
+            failed_precondition("compile '" + instruction.name() + "': the constant has no values"),
+            instruction.shape().dtype());
+        return arguments;
+      }
+      result = literal_element(builder_.getContext(), *instruction.attributes().literal, 0);
+    } else {
+      std::vector<Value*> operands;
+      std::vector<DType> dtypes;
+      bool vector = false;
+      for (const ir::Instruction* operand : instruction.operands()) {
+        operands.push_back(values.at(operand));
+        dtypes.push_back(operand->shape().dtype());
+        vector = vector || operands.back()->getType()->isVectorTy();
+      }
+      if (vector) {
+        const auto* type = llvm::cast<llvm::FixedVectorType>(
+            (*std::find_if(operands.begin(), operands.end(), [](Value* v) {
+              return v->getType()->isVectorTy();
+            }))->getType());
+        for (Value*& operand : operands) {
+          if (!operand->getType()->isVectorTy()) {
+            operand = builder_.CreateVectorSplat(type->getNumElements(), operand);
+          }
+        }
+      }
+      result = emit_elementwise(builder_, instruction, std::move(operands), std::move(dtypes));
+    }
+    if (result == nullptr) {
+      fail(unimplemented("compile '" + instruction.name() +
+                         "': " + std::string(ir::to_string(instruction.opcode())) + " of " +
+                         std::string(ir::to_string(instruction.shape().dtype()))),
+           instruction.shape().dtype());
+      return arguments;
+    }
+    values.emplace(&instruction, result);
+  }
+  const ir::Instruction& root = *computation.root();
+  if (root.opcode() == Opcode::tuple) {
+    for (const ir::Instruction* element : root.operands()) results.push_back(values.at(element));
+  } else {
+    results.push_back(values.at(&root));
+  }
+  return results;
+}
+
+}  // namespace plimsoll::jit

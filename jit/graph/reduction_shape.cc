@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/graph/reduction_shape.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace plimsoll::jit {
+namespace {
+
+constexpr std::int64_t kBlockElements = 4096;  // rows
+constexpr std::int64_t kBlockRows = 256;       // columns
+constexpr std::int64_t kLongRow = 256;
+constexpr std::int64_t kInterleave = 4;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+ReductionShape ReductionShape::of(const ir::Dims& dims,
+                                  const std::vector<std::int64_t>& reduced_dims, bool in_order) {
+  ReductionShape shape;
+  shape.dims = dims;
+  const ir::Dims strides = ir::row_major_strides(dims);
+  bool previous_reduced = false;
+  bool any = false;
+  for (int d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    const bool reduced =
+        std::find(reduced_dims.begin(), reduced_dims.end(), d) != reduced_dims.end();
+    auto& extents = reduced ? shape.reduced_extents : shape.kept_extents;
+    auto& group_strides = reduced ? shape.reduced_strides : shape.kept_strides;
+    if (any && reduced == previous_reduced) {
+      extents.back() *= dims[d];
+      group_strides.back() = strides[d];
+    } else {
+      extents.push_back(dims[d]);
+      group_strides.push_back(strides[d]);
+    }
+    (reduced ? shape.reduced : shape.kept) *= dims[d];
+    previous_reduced = reduced;
+    any = true;
+  }
+  shape.rows = !any || previous_reduced;
+  if (any) shape.minor = (shape.rows ? shape.reduced_extents : shape.kept_extents).back();
+  if (shape.rows) {
+    const std::int64_t count = shape.minor == 0 ? 0 : shape.reduced / shape.minor;
+    const auto wide = static_cast<std::uint64_t>(std::clamp<std::int64_t>(shape.minor, 1, 16));
+    shape.lanes = shape.minor >= kLongRow ? 64 : static_cast<std::int64_t>(std::bit_ceil(wide));
+    shape.block_minor = std::min(std::max<std::int64_t>(shape.minor, 1), kBlockElements);
+    shape.minor_blocks = divide_up(shape.minor, shape.block_minor);
+    shape.block_rows = shape.minor_blocks > 1 ? 1 : kBlockElements / shape.block_minor;
+    shape.row_blocks = divide_up(count, shape.block_rows);
+  } else {
+    shape.lanes = std::clamp<std::int64_t>(shape.reduced, 1, kInterleave);
+    shape.block_rows = kBlockRows;
+    shape.row_blocks = divide_up(shape.reduced, kBlockRows);
+  }
+  if (in_order) {
+    shape.lanes = shape.row_blocks = shape.minor_blocks = 1;
+    shape.block_minor = std::max<std::int64_t>(shape.minor, 1);
+    shape.block_rows = std::max<std::int64_t>(shape.row_count(), 1);
+    if (shape.reduced == 0) shape.row_blocks = 0;
+  }
+  return shape;
+}
+
+Index ReductionShape::operand_index(IndexSpace& space, const Affine& kept_position,
+                                    const Affine& reduced_position) const {
+  Affine position;
+  const auto add = [&](const Affine& part, const std::vector<std::int64_t>& extents,
+                       const std::vector<std::int64_t>& strides) {
+    Affine rest = part;
+    for (std::size_t i = extents.size(); i-- > 0;) {
+      Affine group = rest;
+      if (i > 0) {
+        auto [high, low] = space.divide(rest, extents[i]);
+        group = std::move(low);
+        rest = std::move(high);
+      }
+      position = space.add(position, space.scale(group, strides[i]));
+    }
+  };
+  add(kept_position, kept_extents, kept_strides);
+  add(reduced_position, reduced_extents, reduced_strides);
+  return space.delinearize(position, dims);
+}
+
+}  // namespace plimsoll::jit

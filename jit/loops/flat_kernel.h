@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "jit/emit/kernel_code.h"
+#include "jit/graph/graph.h"
+#include "runtime/base/status.h"
+
+namespace plimsoll::jit {
+
+// Of the fusion of a FlatForm (flat_form.h). One phase without units of its own: its function takes
+// elements [begin, end) of any extent.
+Result<KernelCode> write_flat_kernel(const Graph& graph, const Machine& machine);
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/loops/loop_nest.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <tuple>
+
+namespace plimsoll::jit {
+namespace {
+
+using ir::Opcode;
+
+// Collects the affine expressions that a nest's code will evaluate.
+class AccessCollector {
+ public:
+  AccessCollector(IndexSpace& space, const Graph& graph) : space_(space), graph_(graph) {}
+
+  void visit(const Node& node, const Index& index) {
+    if (visited_.size() > kMaxEmittedValues) return;
+    const auto* id = node.is_input() ? nullptr : node.instruction;
+    if (!visited_.insert({id, node.is_input() ? node.input : node.component, index}).second) return;
+    if (node.is_input()) {
+      const Affine position = space_.linearize(index, node.dims());
+      record(position);
+      loads_.insert({node.input, node.dtype(), position});
+      return;
+    }
+    const ir::Instruction& instruction = *node.instruction;
+    if (instruction.opcode() == Opcode::iota) {
+      record(index[static_cast<std::size_t>(instruction.attributes().dimensions[0])]);
+      return;
+    }
+    // Start indices come up in the expressions that they are part of.
+    int count = instruction.operand_count();
+    if (instruction.opcode() == Opcode::dynamic_slice || instruction.opcode() == Opcode::gather) {
+      count = 1;
+    }
+    if (instruction.opcode() == Opcode::dynamic_update_slice) count = 2;
+    for (int i = 0; i < count; ++i) {
+      if (graph_.operand(instruction, i).shape->element_count() == 0) continue;
+      for (const Condition& condition : operand_conditions(space_, graph_, instruction, i, index)) {
+        record(condition.x);
+      }
+      visit(graph_.operand(instruction, i), operand_index(space_, graph_, instruction, i, index));
+    }
+  }
+
+  void record(const Affine& x) {
+    if (!accesses_.insert(x).second) return;
+    for (const auto& [id, factor] : x.terms) {
+      const Symbol symbol = space_.symbol(id);
+      if (symbol.kind == SymbolKind::runtime) {
+        visit(graph_.operand(*symbol.source, symbol.operand), symbol.at);
+      } else if (symbol.kind != SymbolKind::loop) {
+        record(symbol.argument);
+      }
+    }
+  }
+
+  // Everything evaluated, and of it the positions read in inputs.
+  const std::set<Affine>& accesses() const { return accesses_; }
+  const std::set<Load>& loads() const { return loads_; }
+
+ private:
+  IndexSpace& space_;
+  const Graph& graph_;
+  std::set<std::tuple<const ir::Instruction*, int, Index>> visited_;
+  std::set<Affine> accesses_;
+  std::set<Load> loads_;
+};
+
+// The symbols of loops of `extents` (-1 for extent 1), and the position they make.
+struct Loops {
+  std::vector<int> symbols;
+  Affine position;
+};
+
+Loops add_loops(IndexSpace& space, const std::vector<std::int64_t>& extents) {
+  Loops loops;
+  for (const std::int64_t extent : extents) {
+    const Affine loop = space.add_loop(extent, static_cast<int>(loops.symbols.size()) + 1);
+    loops.symbols.push_back(loop.is_constant() ? -1 : loop.terms[0].first);
+    loops.position = space.add(space.scale(loops.position, extent), loop);
+  }
+  return loops;
+}
+
+AccessCollector collect_accesses(IndexSpace& space, const Graph& graph, const LoopNest& nest,
+                                 const Affine& position) {
+  AccessCollector collector(space, graph);
+  const Index index = space.delinearize(position, nest.dims);
+  for (const Store& store : nest.stores) {
+    collector.record(store_position(space, graph, store, index));
+    collector.visit(store.value, space.delinearize(position, store.value.dims()));
+  }
+  return collector;
+}
+
+void add_cuts(std::set<std::int64_t>& cuts, const ir::Dims& dims) {
+  std::int64_t suffix = 1;
+  for (int i = dims.size() - 1; i > 0; --i) {
+    suffix *= dims[i];
+    const auto above = cuts.lower_bound(suffix);
+    if (above == cuts.end() || *above % suffix != 0) continue;
+    if (above != cuts.begin() && suffix % *std::prev(above) != 0) continue;
+    cuts.insert(suffix);
+  }
+}
+
+}  // namespace
+
+Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
+                      const Index& index) {
+  if (store.placement == nullptr) return space.linearize(index, store.value.dims());
+  const ir::Instruction& placement = *store.placement;
+  const ir::Dims& dims = placement.shape().dims();
+  Index target = index;
+  switch (placement.opcode()) {
+    case Opcode::concatenate: {
+      const auto axis = static_cast<std::size_t>(placement.attributes().dimensions[0]);
+      for (int i = 0; i < store.operand; ++i) {
+        target[axis] =
+            space.add(target[axis], graph.operand(placement, i).dims()[static_cast<int>(axis)]);
+      }
+      break;
+    }
+    case Opcode::pad:
+      if (store.operand == 1) {
+        for (std::size_t d = 0; d < target.size(); ++d) {
+          target[d] = space.add(target[d], store.begin[d]);
+        }
+        break;
+      }
+      for (std::size_t d = 0; d < target.size(); ++d) {
+        const ir::PaddingDimension& padding = placement.attributes().padding[d];
+        target[d] = space.add(space.scale(target[d], padding.interior + 1), padding.low);
+      }
+      break;
+    default:  // dynamic-update-slice
+      for (std::size_t d = 0; d < target.size(); ++d) {
+        target[d] =
+            space.add(target[d], dynamic_start(space, placement, static_cast<int>(d), dims));
+      }
+      break;
+  }
+  return space.linearize(target, dims);
+}
+
+std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nest) {
+  std::int64_t total = 1;
+  for (const std::int64_t extent : nest.dims) total *= extent;
+  // Suffix products at which the iteration space is cut; each divides the next.
+  std::set<std::int64_t> cuts{1, total};
+  add_cuts(cuts, nest.dims);
+  for (const ir::Instruction* instruction : graph.instructions()) {
+    if (instruction->opcode() != Opcode::reshape && instruction->opcode() != Opcode::bitcast) {
+      continue;
+    }
+    if (instruction->shape().element_count() != total) continue;
+    add_cuts(cuts, instruction->shape().dims());
+    add_cuts(cuts, graph.operand(*instruction, 0).dims());
+  }
+  std::vector<std::int64_t> extents;
+  for (auto it = std::next(cuts.begin()); it != cuts.end(); ++it) {
+    extents.insert(extents.begin(), *it / *std::prev(it));
+  }
+  if (extents.size() <= 1) return {total};
+
+  IndexSpace space;
+  const Loops loops = add_loops(space, extents);
+  const auto& symbols = loops.symbols;
+  const AccessCollector collector = collect_accesses(space, graph, nest, loops.position);
+  std::vector<std::int64_t> merged{extents.back()};
+  int minor = symbols.back();
+  for (std::size_t i = extents.size() - 1; i-- > 0;) {
+    const int major = symbols[i];
+    bool together = true;
+    for (const Affine& access : collector.accesses()) {
+      if (access.coefficient(major) != access.coefficient(minor) * merged.front()) {
+        together = false;
+        break;
+      }
+    }
+    if (together) {
+      merged.front() *= extents[i];
+    } else {
+      merged.insert(merged.begin(), extents[i]);
+      minor = major;
+    }
+  }
+  return merged;
+}
+
+std::vector<Load> collect_loads(IndexSpace& space, const Graph& graph, const LoopNest& nest,
+                                const Affine& position) {
+  const AccessCollector collector = collect_accesses(space, graph, nest, position);
+  return {collector.loads().begin(), collector.loads().end()};
+}
+
+int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
+                      const std::vector<std::int64_t>& extents) {
+  constexpr std::int64_t kFarApart = 16;
+  constexpr std::int64_t kWorthwhile = 4;
+  if (extents.size() < 2 || extents.back() < kWorthwhile) return -1;
+  IndexSpace space;
+  const Loops loops = add_loops(space, extents);
+  const AccessCollector collector = collect_accesses(space, graph, nest, loops.position);
+  for (const Load& load : collector.loads()) {
+    if (std::abs(load.position.coefficient(loops.symbols.back())) < kFarApart) continue;
+    for (std::size_t i = 0; i + 1 < extents.size(); ++i) {
+      if (load.position.coefficient(loops.symbols[i]) == 1 && extents[i] >= kWorthwhile) {
+        return static_cast<int>(i);
+      }
+    }
+  }
+  return -1;
+}
+
+int choose_group_loop(const Graph& graph, const LoopNest& nest,
+                      const std::vector<std::int64_t>& extents) {
+  IndexSpace space;
+  const Loops loops = add_loops(space, extents);
+  const AccessCollector collector = collect_accesses(space, graph, nest, loops.position);
+  const int next = static_cast<int>(extents.size()) - 2;
+  for (int i = next; i >= 0; --i) {
+    for (const Load& load : collector.loads()) {
+      if (load.position.coefficient(loops.symbols.back()) == 1 &&
+          load.position.coefficient(loops.symbols[static_cast<std::size_t>(i)]) == extents.back()) {
+        return i;
+      }
+    }
+  }
+  return next;
+}
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "jit/emit/kernel_code.h"
+#include "jit/graph/graph.h"
+#include "runtime/base/status.h"
+
+namespace plimsoll::jit {
+
+// In row_plan.h's terms. Precondition: `graph` is a row fusion.
+Result<KernelCode> write_row_kernel(const Graph& graph, const Machine& machine);
+
+}  // namespace plimsoll::jit
