@@ -21,7 +21,7 @@
 
 #include "benchmarks/arguments.h"
 #include "jit/jit.h"
-#include "kernels/cpu/openmp.h"
+#include "kernels/cpu/contraction/openmp.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/executor/executable.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "benchmarks/arguments.h"
-#include "kernels/cpu/openmp.h"
+#include "kernels/cpu/contraction/openmp.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/text/text.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "kernels/cpu/codecs.h"
+#include "kernels/cpu/codecs/codecs.h"
 
 namespace plimsoll::kernels {
 namespace {

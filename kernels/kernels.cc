@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernels.h"
 
-#include "kernels/cpu/attention.h"
-#include "kernels/cpu/contraction.h"
-#include "kernels/cpu/indexing.h"
-#include "kernels/cpu/map.h"
+#include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/contraction/contraction.h"
+#include "kernels/cpu/custom_call.h"
+#include "kernels/cpu/indexing/indexing.h"
+#include "kernels/cpu/indexing/sort.h"
+#include "kernels/cpu/loopback_collectives.h"
 #include "kernels/cpu/random.h"
-#include "kernels/cpu/single_participant.h"
-#include "kernels/cpu/sort.h"
-#include "kernels/cpu/window.h"
-#include "kernels/custom_call.h"
+#include "kernels/cpu/scalar/map.h"
+#include "kernels/cpu/window/window.h"
 
 namespace plimsoll::kernels {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "kernels/cpu/spill_codecs.h"
+#include "kernels/cpu/codecs/spill_codecs.h"
 
 namespace plimsoll::kernels {
 

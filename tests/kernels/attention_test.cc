@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/attention.h"
+#include "kernels/cpu/attention/attention.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/shapes/verifier.h"
 #include "runtime/ir/text/text.h"

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/contraction/convolution_shape.h"
+#include "kernels/cpu/contraction/onednn.h"
+#include "kernels/cpu/kernel_base.h"
+
+namespace plimsoll::kernels {
+
+// One direction of a convolution in oneDNN. The batch (for a small batch also the rows of a forward
+// convolution) is cut into pieces by shape alone; pieces are dealt to slots, and each slot is a
+// task with memory of its own. Weights change their layout once per launch. Activations that are
+// not channels-last are staged piece by piece. Filter gradients are added over the pieces in order.
+class OnednnConvolution final : public KernelBase {
+ public:
+  explicit OnednnConvolution(LibraryConvolution convolution);
+
+  // False: the library has no fast code for this convolution.
+  bool prepare();
+
+  Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override;
+
+ private:
+  using Desc = dnnl::memory::desc;
+
+  // Part of the batch, and of the outermost spatial dimension of src and dst.
+  struct Piece {
+    std::int64_t n = 0, n_count = 0;
+    std::int64_t src_row = 0, src_rows = 0;
+    std::int64_t dst_row = 0, dst_rows = 0;
+    std::int64_t padding_low = 0, padding_high = 0;  // of the outermost spatial dimension
+    std::size_t variant = 0;
+  };
+  // What pieces of the same shape share.
+  struct Variant {
+    Piece shape;
+    Desc src, dst, scratch;   // channels-last
+    Desc user_src, user_dst;  // as they lie in the arguments
+    dnnl::primitive primitive;
+    std::optional<dnnl::reorder> stage_src, stage_dst;
+  };
+
+  bool supported_dtypes() const;
+  double flops() const;
+  void cut(bool finely);
+  bool cut_rows(std::int64_t parts);
+  bool lies_as_blocked() const;
+  bool add_variant(Piece& piece);
+  bool add_variants(bool finely);
+  void lay_out_workspace();
+  Desc activation_desc(const ActivationView& view, std::int64_t n, std::int64_t rows,
+                       bool dense) const;
+  bool writes_weights() const { return c_.mode == ConvolutionMode::filter_gradient; }
+
+  const void* prepare_weights(const void* user, void* workspace) const;
+  void run_slot(std::int64_t slot, const void* src, const void* weights, const void* dst,
+                void* workspace) const;
+  Status finish_weights(void* out, void* workspace) const;
+
+  LibraryConvolution c_;
+  bool stage_src_, stage_dst_;
+  bool blocked_ = false;  // activations are described in the library's blocked layout
+  std::vector<Piece> pieces_;
+  std::vector<Variant> variants_;
+  std::int64_t slots_ = 1;
+
+  Desc user_weights_, weights_;  // after a flip; as the primitives want them
+  std::optional<dnnl::reorder> weights_reorder_;
+  Desc reorder_scratch_;
+  std::vector<std::int64_t> flip_dims_, flip_strides_;  // empty: no flip
+  std::int64_t flip_start_ = 0;
+
+  std::int64_t weights_at_ = 0, flip_at_ = 0, reorder_scratch_at_ = 0;
+  std::int64_t slot_at_ = 0, slot_bytes_ = 0;
+  std::int64_t scratch_bytes_ = 0, src_stage_bytes_ = 0, dst_stage_bytes_ = 0;
+  std::int64_t partial_bytes_ = 0;
+};
+
+}  // namespace plimsoll::kernels
