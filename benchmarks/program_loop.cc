@@ -28,6 +28,7 @@
 #include "runtime/ir/text/text.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/options.h"
+#include "runtime/executor/program.h"
 
 namespace plimsoll {
 namespace {

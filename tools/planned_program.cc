@@ -14,6 +14,7 @@
 #include "runtime/planner/ladder/arena_parts.h"
 #include "runtime/planner/ladder/lossy_uses.h"
 #include "runtime/planner/residency.h"
+#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::tools {
 

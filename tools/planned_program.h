@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "jit/jit.h"
-#include "runtime/executor/executable.h"
+#include "runtime/executor/program.h"
 #include "runtime/ir/module.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/plan_cache.h"

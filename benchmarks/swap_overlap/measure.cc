@@ -12,6 +12,7 @@
 #include "runtime/base/sha256.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/executor/current_executable.h"
+#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::benchmarks {
 namespace {

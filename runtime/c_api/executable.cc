@@ -6,6 +6,7 @@
 #include "runtime/c_api/executable.h"
 #include "runtime/executor/calibration.h"
 #include "runtime/ir/text/text.h"
+#include "runtime/executor/complete_options.h"
 
 using namespace plimsoll;
 using c_api::Bound;

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "runtime/executor/complete_options.h"
+
 namespace plimsoll::executor {
 
 namespace {

@@ -8,13 +8,13 @@
 #include <unordered_map>
 
 #include "runtime/base/environment.h"
+#include "runtime/executor/complete_options.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cache_misses.h"
 #include "runtime/planner/ladder/arena_parts.h"
-#include "runtime/planner/residency.h"
 
 namespace plimsoll::executor {
 
@@ -123,38 +123,6 @@ void record_costs(const Program& program, const Resolution& resolution,
 }
 
 }  // namespace
-
-planner::Tier describe(memory::Tier& tier) {
-  planner::Tier described;
-  described.bytes = tier.statistics().limit_bytes;
-  // One that can't be measured stays usable: at the speed of the built-in table.
-  if (const auto speed = tier.speed(); speed.ok()) {
-    described.out_bytes_per_second = speed->out_bytes_per_second;
-    described.in_bytes_per_second = speed->in_bytes_per_second;
-    described.latency_seconds = speed->latency_seconds;
-    described.compute_share = speed->compute_share;
-  }
-  return described;
-}
-
-planner::PlanOptions complete_options(const planner::PlanOptions& options, const Program& program,
-                                      const memory::Budget& budget) {
-  planner::PlanOptions complete = complete_places(options, program, budget);
-  complete.limit_bytes = std::min(options.limit_bytes, budget.limit());
-  return complete;
-}
-
-planner::PlanOptions complete_places(const planner::PlanOptions& options, const Program& program,
-                                     const memory::Budget& budget) {
-  planner::PlanOptions complete = options;
-  if (complete.parameters.empty()) {
-    complete.parameters = planner::default_residency(program.module());
-  }
-  const memory::Tiers& tiers = budget.tiers();
-  if (complete.host.bytes == 0 && tiers.host != nullptr) complete.host = describe(*tiers.host);
-  if (complete.disk.bytes == 0 && tiers.disk != nullptr) complete.disk = describe(*tiers.disk);
-  return complete;
-}
 
 Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<const Program> program,
                                                              const planner::PlanOptions& options,

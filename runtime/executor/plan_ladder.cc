@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/executor/complete_options.h"
+
 namespace plimsoll::executor {
 namespace {
 

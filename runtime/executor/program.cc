@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/program.h"
+
 #include <algorithm>
 #include <string>
 #include <unordered_set>
@@ -9,7 +11,6 @@
 #include "runtime/executor/coding_kernels.h"
 #include "runtime/executor/decode_inside.h"
 #include "runtime/executor/encode_inside.h"
-#include "runtime/executor/executable.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
 

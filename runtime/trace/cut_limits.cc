@@ -6,6 +6,7 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/trace/context.h"
 #include "runtime/trace/cut_values.h"
+#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::trace {
 

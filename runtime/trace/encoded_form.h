@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/executor/executable.h"
+#include "runtime/executor/program.h"
 #include "runtime/ir/codec/codec.h"
 #include "runtime/ir/shape.h"
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/trace/live_values.h"
+#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::trace {
 

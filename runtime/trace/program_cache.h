@@ -16,6 +16,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/trace/cut.h"
 #include "runtime/trace/encoded_form.h"
+#include "runtime/executor/program.h"
 
 namespace plimsoll::trace {
 

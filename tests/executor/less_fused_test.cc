@@ -10,6 +10,7 @@
 #include "runtime/planner/residency.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"
+#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::executor {
 namespace {

@@ -13,6 +13,7 @@
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/planner/check/check.h"
 #include "tests/executor/launch_check.h"
+#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::testing {
 namespace {

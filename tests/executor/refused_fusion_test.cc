@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "jit/jit.h"
-#include "runtime/executor/executable.h"
+#include "runtime/executor/program.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/fused_entry.h"

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/executor/complete_options.h"
+
+#include <algorithm>
+
+#include "runtime/planner/residency.h"
+
+namespace plimsoll::executor {
+
+planner::Tier describe(memory::Tier& tier) {
+  planner::Tier described;
+  described.bytes = tier.statistics().limit_bytes;
+  // One that can't be measured stays usable: at the speed of the built-in table.
+  if (const auto speed = tier.speed(); speed.ok()) {
+    described.out_bytes_per_second = speed->out_bytes_per_second;
+    described.in_bytes_per_second = speed->in_bytes_per_second;
+    described.latency_seconds = speed->latency_seconds;
+    described.compute_share = speed->compute_share;
+  }
+  return described;
+}
+
+planner::PlanOptions complete_options(const planner::PlanOptions& options, const Program& program,
+                                      const memory::Budget& budget) {
+  planner::PlanOptions complete = complete_places(options, program, budget);
+  complete.limit_bytes = std::min(options.limit_bytes, budget.limit());
+  return complete;
+}
+
+planner::PlanOptions complete_places(const planner::PlanOptions& options, const Program& program,
+                                     const memory::Budget& budget) {
+  planner::PlanOptions complete = options;
+  if (complete.parameters.empty()) {
+    complete.parameters = planner::default_residency(program.module());
+  }
+  const memory::Tiers& tiers = budget.tiers();
+  if (complete.host.bytes == 0 && tiers.host != nullptr) complete.host = describe(*tiers.host);
+  if (complete.disk.bytes == 0 && tiers.disk != nullptr) complete.disk = describe(*tiers.disk);
+  return complete;
+}
+
+}  // namespace plimsoll::executor
