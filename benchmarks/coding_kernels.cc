@@ -16,8 +16,8 @@
 #include "kernels/codec.h"
 #include "runtime/base/alignment.h"
 #include "runtime/device/device.h"
-#include "runtime/executor/coding_kernels.h"
 #include "runtime/ir/text/text.h"
+#include "runtime/program/coding_kernels.h"
 
 namespace {
 

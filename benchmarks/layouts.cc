@@ -29,7 +29,7 @@
 #include "runtime/ir/literal.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
-#include "runtime/executor/program.h"
+#include "runtime/program/program.h"
 
 namespace {
 

@@ -24,7 +24,7 @@
 #include "runtime/ir/text/text.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/passes/passes.h"
-#include "runtime/executor/program.h"
+#include "runtime/program/program.h"
 
 namespace {
 

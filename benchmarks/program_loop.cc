@@ -22,13 +22,13 @@
 #include <vector>
 
 #include "jit/jit.h"
-#include "runtime/executor/calibration.h"
 #include "runtime/executor/executable.h"
 #include "runtime/import/npy.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/options.h"
-#include "runtime/executor/program.h"
+#include "runtime/program/calibration.h"
+#include "runtime/program/program.h"
 
 namespace plimsoll {
 namespace {

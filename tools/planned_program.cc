@@ -7,14 +7,14 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/device/device.h"
-#include "runtime/executor/calibration.h"
 #include "runtime/ir/codec/codec.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/ladder/arena_parts.h"
 #include "runtime/planner/ladder/lossy_uses.h"
 #include "runtime/planner/residency.h"
-#include "runtime/executor/complete_options.h"
+#include "runtime/program/calibration.h"
+#include "runtime/program/complete_options.h"
 
 namespace plimsoll::tools {
 

@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "jit/jit.h"
-#include "runtime/executor/program.h"
 #include "runtime/ir/module.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
+#include "runtime/program/program.h"
 #include "tools/command.h"
 #include "tools/plan_flags.h"
 

@@ -11,8 +11,8 @@
 
 #include "runtime/base/sha256.h"
 #include "runtime/c_api/handles.h"
-#include "runtime/executor/current_executable.h"
-#include "runtime/executor/complete_options.h"
+#include "runtime/program/complete_options.h"
+#include "runtime/serve/current_executable.h"
 
 namespace plimsoll::benchmarks {
 namespace {

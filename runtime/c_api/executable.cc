@@ -4,9 +4,9 @@
 
 #include "runtime/base/file.h"
 #include "runtime/c_api/executable.h"
-#include "runtime/executor/calibration.h"
 #include "runtime/ir/text/text.h"
-#include "runtime/executor/complete_options.h"
+#include "runtime/program/calibration.h"
+#include "runtime/program/complete_options.h"
 
 using namespace plimsoll;
 using c_api::Bound;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/c_api/handles.h"
-#include "runtime/executor/plan_ladder.h"
+#include "runtime/serve/plan_ladder.h"
 
 namespace plimsoll::c_api {
 

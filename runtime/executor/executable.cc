@@ -8,13 +8,13 @@
 #include <unordered_map>
 
 #include "runtime/base/environment.h"
-#include "runtime/executor/complete_options.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cache_misses.h"
 #include "runtime/planner/ladder/arena_parts.h"
+#include "runtime/program/complete_options.h"
 
 namespace plimsoll::executor {
 

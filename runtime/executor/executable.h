@@ -10,10 +10,10 @@
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/profile.h"
-#include "runtime/executor/program.h"
 #include "runtime/memory/budget/admission.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
+#include "runtime/program/program.h"
 
 namespace plimsoll::executor {
 

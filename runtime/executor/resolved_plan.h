@@ -7,7 +7,7 @@
 
 #include "runtime/device/cpu/joint_launch.h"
 #include "runtime/executor/executable.h"
-#include "runtime/executor/program.h"
+#include "runtime/program/program.h"
 
 namespace plimsoll::executor {
 

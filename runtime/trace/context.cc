@@ -7,7 +7,7 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
-#include "runtime/executor/calibration.h"
+#include "runtime/program/calibration.h"
 
 namespace plimsoll::trace {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "runtime/base/byte_size.h"
+#include "runtime/program/complete_options.h"
 #include "runtime/trace/context.h"
 #include "runtime/trace/cut_values.h"
-#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::trace {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/executor/program.h"
 #include "runtime/ir/codec/codec.h"
 #include "runtime/ir/shape.h"
+#include "runtime/program/program.h"
 
 namespace plimsoll::trace {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "runtime/base/alignment.h"
-#include "runtime/executor/calibration.h"
+#include "runtime/program/calibration.h"
 #include "runtime/trace/context.h"
 #include "runtime/trace/cut_values.h"
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/program/complete_options.h"
 #include "runtime/trace/live_values.h"
-#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::trace {
 

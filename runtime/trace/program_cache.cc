@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "runtime/executor/calibration.h"
+#include "runtime/program/calibration.h"
 
 namespace plimsoll::trace {
 namespace {

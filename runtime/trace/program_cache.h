@@ -12,11 +12,11 @@
 
 #include "jit/jit.h"
 #include "runtime/base/status.h"
-#include "runtime/executor/current_executable.h"
 #include "runtime/executor/executable.h"
+#include "runtime/program/program.h"
+#include "runtime/serve/current_executable.h"
 #include "runtime/trace/cut.h"
 #include "runtime/trace/encoded_form.h"
-#include "runtime/executor/program.h"
 
 namespace plimsoll::trace {
 

@@ -7,7 +7,7 @@
 
 #include "jit/jit.h"
 #include "runtime/base/status.h"
-#include "runtime/executor/program.h"
+#include "runtime/program/program.h"
 #include "runtime/trace/program_cache.h"
 
 namespace plimsoll::trace {

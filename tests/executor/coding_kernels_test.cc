@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/coding_kernels.h"
+#include "runtime/program/coding_kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 
 #include "kernels/codec.h"
 #include "runtime/base/alignment.h"
-#include "runtime/executor/decode_inside.h"
-#include "runtime/executor/encode_inside.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/facts/codec_choice.h"
+#include "runtime/program/decode_inside.h"
+#include "runtime/program/encode_inside.h"
 #include "tests/cases/random_module.h"
 #include "tests/jit/jit_harness.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/current_executable.h"
+#include "runtime/serve/current_executable.h"
 
 #include <gtest/gtest.h>
 

@@ -8,9 +8,9 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/residency.h"
+#include "runtime/program/complete_options.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"
-#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::executor {
 namespace {

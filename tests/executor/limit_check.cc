@@ -12,8 +12,8 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/planner/check/check.h"
+#include "runtime/program/complete_options.h"
 #include "tests/executor/launch_check.h"
-#include "runtime/executor/complete_options.h"
 
 namespace plimsoll::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/plan_ladder.h"
+#include "runtime/serve/plan_ladder.h"
 
 #include <gtest/gtest.h>
 

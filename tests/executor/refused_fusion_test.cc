@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "jit/jit.h"
-#include "runtime/executor/program.h"
 #include "runtime/ir/text/text.h"
+#include "runtime/program/program.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/fused_entry.h"
 #include "tests/cases/op_cases.h"

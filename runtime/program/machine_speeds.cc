@@ -12,8 +12,8 @@
 #include "kernels/codec.h"
 #include "kernels/kernels.h"
 #include "runtime/device/device.h"
-#include "runtime/executor/calibration.h"
 #include "runtime/ir/text/text.h"
+#include "runtime/program/calibration.h"
 
 namespace plimsoll::executor {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runtime/executor/program.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/memory/tiers/tier.h"
 #include "runtime/planner/planner.h"
+#include "runtime/program/program.h"
 
 namespace plimsoll::executor {
 

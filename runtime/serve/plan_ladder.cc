@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/plan_ladder.h"
+#include "runtime/serve/plan_ladder.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "runtime/executor/complete_options.h"
+#include "runtime/program/complete_options.h"
 
 namespace plimsoll::executor {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/calibration.h"
+#include "runtime/program/calibration.h"
 
 #include <fstream>
 #include <mutex>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/program.h"
+#include "runtime/program/program.h"
 
 #include <algorithm>
 #include <string>
@@ -8,11 +8,11 @@
 
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/executor/coding_kernels.h"
-#include "runtime/executor/decode_inside.h"
-#include "runtime/executor/encode_inside.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
+#include "runtime/program/coding_kernels.h"
+#include "runtime/program/decode_inside.h"
+#include "runtime/program/encode_inside.h"
 
 namespace plimsoll::executor {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/current_executable.h"
+#include "runtime/serve/current_executable.h"
 
 #include <utility>
 
-#include "runtime/executor/complete_options.h"
+#include "runtime/program/complete_options.h"
 
 namespace plimsoll::executor {
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/executor/current_executable.h"
 #include "runtime/memory/budget/admission.h"
+#include "runtime/serve/current_executable.h"
 
 namespace plimsoll::executor {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/coding_kernels.h"
+#include "runtime/program/coding_kernels.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "runtime/executor/decode_inside.h"
-#include "runtime/executor/encode_inside.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
+#include "runtime/program/decode_inside.h"
+#include "runtime/program/encode_inside.h"
 
 namespace plimsoll::executor {
 namespace {

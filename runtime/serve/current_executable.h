@@ -6,9 +6,9 @@
 #include <memory>
 #include <mutex>
 
-#include "runtime/executor/complete_options.h"
 #include "runtime/executor/executable.h"
-#include "runtime/executor/program.h"
+#include "runtime/program/complete_options.h"
+#include "runtime/program/program.h"
 
 namespace plimsoll::executor {
 

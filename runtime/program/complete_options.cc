@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/complete_options.h"
+#include "runtime/program/complete_options.h"
 
 #include <algorithm>
 

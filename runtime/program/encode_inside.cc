@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/encode_inside.h"
+#include "runtime/program/encode_inside.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "runtime/executor/coding_kernels.h"
+#include "runtime/program/coding_kernels.h"
 
 namespace plimsoll::executor {
 namespace {
