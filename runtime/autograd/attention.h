@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/base/status.h"
-#include "runtime/trace/recorder.h"
+#include "runtime/trace/record/recorder.h"
 
 namespace plimsoll::autograd {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/trace/recorder.h"
+#include "runtime/trace/record/recorder.h"
 
 namespace plimsoll::autograd {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/autograd/expression.h"
-#include "runtime/trace/attribute_words.h"
+#include "runtime/trace/record/attribute_words.h"
 
 namespace plimsoll::autograd {
 

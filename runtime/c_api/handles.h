@@ -10,7 +10,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/include/plimsoll/plimsoll.h"
-#include "runtime/trace/context.h"
+#include "runtime/trace/context/context.h"
 
 // The ABI's opaque types are the library's own: the casts are here and nowhere else.
 namespace plimsoll::c_api {

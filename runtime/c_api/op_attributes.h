@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/c_api/handles.h"
-#include "runtime/trace/attribute_words.h"
+#include "runtime/trace/record/attribute_words.h"
 
 namespace plimsoll::c_api {
 

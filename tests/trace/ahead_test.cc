@@ -7,7 +7,7 @@
 
 #include "jit/jit.h"
 #include "runtime/ir/text/text.h"
-#include "runtime/trace/execution.h"
+#include "runtime/residency/execution.h"
 #include "tests/trace/gated_tier.h"
 
 namespace plimsoll::trace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/context.h"
+#include "runtime/trace/context/context.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/trace/context.h"
+#include "runtime/trace/context/context.h"
 
 namespace plimsoll::trace {
 

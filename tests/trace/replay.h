@@ -8,7 +8,7 @@
 
 #include "runtime/ir/module.h"
 #include "runtime/ir/shapes/builder.h"
-#include "runtime/trace/context.h"
+#include "runtime/trace/context/context.h"
 
 namespace plimsoll::trace {
 

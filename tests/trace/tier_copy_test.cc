@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies in tiers that take fewer bytes than their values.
-#include "runtime/trace/tier_copy.h"
+#include "runtime/residency/tier_copy.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "runtime/ir/module.h"
 #include "runtime/planner/planner.h"
-#include "runtime/trace/node.h"
+#include "runtime/trace/record/node.h"
 
 namespace plimsoll::trace {
 

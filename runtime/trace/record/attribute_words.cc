@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/attribute_words.h"
+#include "runtime/trace/record/attribute_words.h"
 
 #include <algorithm>
 #include <string>

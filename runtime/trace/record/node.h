@@ -12,7 +12,7 @@
 #include "runtime/ir/hint.h"
 #include "runtime/ir/opcode.h"
 #include "runtime/ir/shape.h"
-#include "runtime/trace/value.h"
+#include "runtime/residency/value.h"
 
 namespace plimsoll::trace {
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "runtime/trace/cut.h"
-#include "runtime/trace/program_cache.h"
-#include "runtime/trace/value.h"
+#include "runtime/residency/value.h"
+#include "runtime/trace/cut/cut.h"
+#include "runtime/trace/cut/program_cache.h"
 
 namespace plimsoll::trace {
 

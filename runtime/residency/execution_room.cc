@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/alignment.h"
-#include "runtime/trace/execution.h"
+#include "runtime/residency/execution.h"
 
 namespace plimsoll::trace {
 

@@ -9,8 +9,8 @@
 
 #include "runtime/base/status.h"
 #include "runtime/memory/evictor/evictor.h"
-#include "runtime/trace/execution.h"
-#include "runtime/trace/value.h"
+#include "runtime/residency/execution.h"
+#include "runtime/residency/value.h"
 
 namespace plimsoll::trace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/node.h"
+#include "runtime/trace/record/node.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,7 +8,7 @@
 #include "jit/jit.h"
 #include "runtime/base/status.h"
 #include "runtime/program/program.h"
-#include "runtime/trace/program_cache.h"
+#include "runtime/trace/cut/program_cache.h"
 
 namespace plimsoll::trace {
 

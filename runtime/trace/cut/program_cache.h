@@ -14,9 +14,9 @@
 #include "runtime/base/status.h"
 #include "runtime/executor/executable.h"
 #include "runtime/program/program.h"
+#include "runtime/residency/encoded_form.h"
 #include "runtime/serve/current_executable.h"
-#include "runtime/trace/cut.h"
-#include "runtime/trace/encoded_form.h"
+#include "runtime/trace/cut/cut.h"
 
 namespace plimsoll::trace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/tier_copy.h"
+#include "runtime/residency/tier_copy.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/encoded_form.h"
+#include "runtime/residency/encoded_form.h"
 
 #include <utility>
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runtime/base/alignment.h"
-#include "runtime/trace/execution.h"
+#include "runtime/residency/execution.h"
 
 namespace plimsoll::trace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/live_values.h"
+#include "runtime/residency/live_values.h"
 
 #include <algorithm>
 #include <iterator>

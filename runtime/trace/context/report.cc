@@ -4,7 +4,7 @@
 
 #include "runtime/planner/ladder/arena_parts.h"
 #include "runtime/planner/ladder/lossy_uses.h"
-#include "runtime/trace/context.h"
+#include "runtime/trace/context/context.h"
 
 namespace plimsoll::trace {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/segments.h"
+#include "runtime/trace/cut/segments.h"
 
 #include <algorithm>
 #include <string>

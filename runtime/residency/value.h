@@ -12,7 +12,7 @@
 #include "runtime/ir/hint.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/memory/evictor/lineage.h"
-#include "runtime/trace/tier_copy.h"
+#include "runtime/residency/tier_copy.h"
 
 namespace plimsoll::trace {
 

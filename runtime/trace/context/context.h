@@ -17,13 +17,13 @@
 #include "runtime/base/status.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
-#include "runtime/trace/cut.h"
-#include "runtime/trace/execution.h"
-#include "runtime/trace/live_values.h"
-#include "runtime/trace/node.h"
-#include "runtime/trace/program_cache.h"
-#include "runtime/trace/recorder.h"
-#include "runtime/trace/segments.h"
+#include "runtime/residency/execution.h"
+#include "runtime/residency/live_values.h"
+#include "runtime/trace/cut/cut.h"
+#include "runtime/trace/cut/program_cache.h"
+#include "runtime/trace/cut/segments.h"
+#include "runtime/trace/record/node.h"
+#include "runtime/trace/record/recorder.h"
 
 namespace plimsoll::trace {
 

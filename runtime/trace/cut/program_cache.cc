@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/program_cache.h"
+#include "runtime/trace/cut/program_cache.h"
 
 #include <algorithm>
 #include <chrono>

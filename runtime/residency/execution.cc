@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/execution.h"
+#include "runtime/residency/execution.h"
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "runtime/program/complete_options.h"
-#include "runtime/trace/live_values.h"
+#include "runtime/residency/live_values.h"
 
 namespace plimsoll::trace {
 

@@ -5,8 +5,8 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/program/complete_options.h"
-#include "runtime/trace/context.h"
-#include "runtime/trace/cut_values.h"
+#include "runtime/trace/context/context.h"
+#include "runtime/trace/cut/cut_values.h"
 
 namespace plimsoll::trace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/recorder.h"
+#include "runtime/trace/record/recorder.h"
 
 #include <algorithm>
 #include <cmath>

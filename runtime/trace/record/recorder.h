@@ -8,8 +8,8 @@
 
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
-#include "runtime/trace/attribute_words.h"
-#include "runtime/trace/node.h"
+#include "runtime/trace/record/attribute_words.h"
+#include "runtime/trace/record/node.h"
 
 namespace plimsoll::trace {
 

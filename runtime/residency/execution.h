@@ -17,8 +17,8 @@
 #include "runtime/executor/executable.h"
 #include "runtime/memory/budget/admission.h"
 #include "runtime/memory/budget/budget.h"
-#include "runtime/trace/encoded_form.h"
-#include "runtime/trace/value.h"
+#include "runtime/residency/encoded_form.h"
+#include "runtime/residency/value.h"
 
 namespace plimsoll::trace {
 

@@ -8,8 +8,8 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/program/calibration.h"
-#include "runtime/trace/context.h"
-#include "runtime/trace/cut_values.h"
+#include "runtime/trace/context/context.h"
+#include "runtime/trace/cut/cut_values.h"
 
 namespace plimsoll::trace {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/trace/cut.h"
+#include "runtime/trace/cut/cut.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/trace/attribute_words.h"
+#include "runtime/trace/record/attribute_words.h"
 
 namespace plimsoll::trace {
 namespace {

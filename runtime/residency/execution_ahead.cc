@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "runtime/trace/execution.h"
+#include "runtime/residency/execution.h"
 
 namespace plimsoll::trace {
 namespace {
