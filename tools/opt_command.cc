@@ -12,9 +12,9 @@
 #include "runtime/planner/baselines/greedy.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "tools/names.h"
-#include "tools/planned_program.h"
+#include "tools/plan/planned_program.h"
+#include "tools/plan/remat_pass.h"
 #include "tools/program_file.h"
-#include "tools/remat_pass.h"
 
 namespace plimsoll::tools {
 namespace {

@@ -6,12 +6,12 @@
 
 #include "benchmarks/recorded/recorded_step.h"
 #include "runtime/base/log.h"
-#include "tools/plan_explain.h"
-#include "tools/plan_frontier.h"
-#include "tools/plan_report.h"
-#include "tools/planned_program.h"
+#include "tools/plan/plan_explain.h"
+#include "tools/plan/plan_frontier.h"
+#include "tools/plan/plan_report.h"
+#include "tools/plan/planned_program.h"
+#include "tools/plan/recorded_plan.h"
 #include "tools/program_file.h"
-#include "tools/recorded_plan.h"
 
 namespace plimsoll::tools {
 namespace {

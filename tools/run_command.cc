@@ -15,7 +15,7 @@
 #include "runtime/memory/budget/budget.h"
 #include "runtime/serve/current_executable.h"
 #include "tools/inputs.h"
-#include "tools/planned_program.h"
+#include "tools/plan/planned_program.h"
 #include "tools/program_file.h"
 
 namespace plimsoll::tools {

@@ -13,7 +13,7 @@
 #include "runtime/executor/transfers.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cache_misses.h"
-#include "runtime/planner/ladder/arena_parts.h"
+#include "runtime/planner/plan_summary.h"
 #include "runtime/program/complete_options.h"
 
 namespace plimsoll::executor {

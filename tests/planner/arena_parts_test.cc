@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/ladder/arena_parts.h"
+#include "runtime/planner/plan_summary.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "runtime/planner/ladder/module_planner.h"
 #include "tests/cases/random_module.h"
 #include "tests/planner/graphs.h"
-#include "tools/remat_pass.h"
+#include "tools/plan/remat_pass.h"
 
 namespace plimsoll::planner {
 namespace {

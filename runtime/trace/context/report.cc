@@ -2,8 +2,7 @@
 #include <charconv>
 #include <string>
 
-#include "runtime/planner/ladder/arena_parts.h"
-#include "runtime/planner/ladder/lossy_uses.h"
+#include "runtime/planner/plan_summary.h"
 #include "runtime/trace/context/context.h"
 
 namespace plimsoll::trace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tools/planned_program.h"
+#include "tools/plan/planned_program.h"
 
 namespace plimsoll::tools {
 

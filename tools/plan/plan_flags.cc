@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan_flags.h"
+#include "tools/plan/plan_flags.h"
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"

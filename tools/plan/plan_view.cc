@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan_view.h"
+#include "tools/plan/plan_view.h"
 
 #include <algorithm>
 #include <numeric>

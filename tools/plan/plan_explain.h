@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/planner/plan.h"
-#include "tools/planned_program.h"
+#include "tools/plan/planned_program.h"
 
 namespace plimsoll::tools {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/planned_program.h"
+#include "tools/plan/planned_program.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,8 +10,7 @@
 #include "runtime/ir/codec/codec.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
-#include "runtime/planner/ladder/arena_parts.h"
-#include "runtime/planner/ladder/lossy_uses.h"
+#include "runtime/planner/plan_summary.h"
 #include "runtime/planner/residency.h"
 #include "runtime/program/calibration.h"
 #include "runtime/program/complete_options.h"

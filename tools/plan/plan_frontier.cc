@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan_frontier.h"
+#include "tools/plan/plan_frontier.h"
 
 #include <algorithm>
 #include <cstdio>

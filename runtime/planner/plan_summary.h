@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "runtime/planner/plan.h"
 
@@ -16,5 +17,12 @@ struct ArenaBytes {
   std::int64_t staging = 0;      // uploaded parameters; windows of stacks that lie on other tiers
 };
 ArenaBytes arena_at_peak(const Plan& plan);
+
+struct LossyUse {
+  CodecKind codec = CodecKind::none;
+  std::int64_t encodes = 0;  // steps; those of callees once per call site
+};
+// How often a plan uses each codec that changes bits, in the order of CodecKind; only those in use.
+std::vector<LossyUse> lossy_uses(const Plan& plan);
 
 }  // namespace plimsoll::planner

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/ladder/arena_parts.h"
+#include "runtime/planner/plan_summary.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 namespace plimsoll::planner {
@@ -89,6 +90,25 @@ ArenaBytes arena_at_peak(const Plan& plan) {
   }
   sum.activations = plan.arena_bytes - sum.workspaces - sum.encoded - sum.staging;
   return sum;
+}
+
+namespace {
+
+void count(const Plan& plan, std::map<CodecKind, std::int64_t>& counts) {
+  for (const Step& step : plan.steps) {
+    if (step.kind == StepKind::encode && !step.codec.lossless()) ++counts[step.codec.kind];
+    for (const auto& callee : step.callees) count(*callee, counts);
+  }
+}
+
+}  // namespace
+
+std::vector<LossyUse> lossy_uses(const Plan& plan) {
+  std::map<CodecKind, std::int64_t> counts;
+  if (plan.counts.lossy > 0) count(plan, counts);
+  std::vector<LossyUse> uses;
+  for (const auto& [codec, encodes] : counts) uses.push_back({codec, encodes});
+  return uses;
 }
 
 }  // namespace plimsoll::planner

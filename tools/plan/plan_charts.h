@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "runtime/planner/plan.h"
-#include "tools/plan_frontier.h"
+#include "tools/plan/plan_frontier.h"
 
 namespace plimsoll::tools {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan_charts.h"
+#include "tools/plan/plan_charts.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/ir/module.h"
-#include "tools/plan_view.h"
+#include "tools/plan/plan_view.h"
 
 namespace plimsoll::tools {
 namespace {

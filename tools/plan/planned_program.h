@@ -13,7 +13,7 @@
 #include "runtime/planner/planner.h"
 #include "runtime/program/program.h"
 #include "tools/command.h"
-#include "tools/plan_flags.h"
+#include "tools/plan/plan_flags.h"
 
 namespace plimsoll::tools {
 

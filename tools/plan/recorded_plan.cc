@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/recorded_plan.h"
+#include "tools/plan/recorded_plan.h"
 
 #include <algorithm>
 #include <cstdio>

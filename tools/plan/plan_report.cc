@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan_report.h"
+#include "tools/plan/plan_report.h"
 
 #include <algorithm>
 #include <string>
@@ -7,8 +7,8 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/ir/module.h"
-#include "tools/plan_charts.h"
-#include "tools/plan_view.h"
+#include "tools/plan/plan_charts.h"
+#include "tools/plan/plan_view.h"
 
 namespace plimsoll::tools {
 namespace {

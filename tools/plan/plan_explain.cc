@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/plan_explain.h"
+#include "tools/plan/plan_explain.h"
 
 #include <cstdio>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/planner/ladder/module_planner.h"
 #include "runtime/planner/remedies/remedies.h"
-#include "tools/plan_view.h"
+#include "tools/plan/plan_view.h"
 
 namespace plimsoll::tools {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "runtime/planner/planner.h"
-#include "tools/plan_frontier.h"
+#include "tools/plan/plan_frontier.h"
 
 namespace plimsoll::tools {
 

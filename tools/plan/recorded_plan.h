@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tools/command.h"
-#include "tools/planned_program.h"
+#include "tools/plan/planned_program.h"
 #include "tools/program_file.h"
 
 namespace plimsoll::tools {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/remat_pass.h"
+#include "tools/plan/remat_pass.h"
 
 #include <string>
 #include <unordered_map>
