@@ -3,6 +3,8 @@
 
 #include <random>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::exact {
 namespace {
 
@@ -10,8 +12,6 @@ using planner::Op;
 using planner::Problem;
 using planner::Value;
 using planner::ValueId;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Records a forward network and appends its backward one.
 class Network {

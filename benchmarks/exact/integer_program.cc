@@ -7,14 +7,14 @@
 #include <sstream>
 #include <vector>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::exact {
 namespace {
 
 using planner::OpId;
 using planner::Problem;
 using planner::ValueId;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 std::string name(char kind, int t, int a) {
   return std::string(1, kind) + std::to_string(t) + "_" + std::to_string(a);

@@ -20,16 +20,16 @@ constexpr double kRounding = 0.001;
 // Of the link in the plans that may also copy to host memory.
 constexpr std::int64_t kLinkBytesPerSecond = 25'000'000'000;
 
-struct Instance {
+struct RecordedInstance {
   std::string name;
   replayer::Model model;
   planner::RecordedStep step;
 };
 
-Result<Instance> read_instance(const std::string& data, const std::string& name) {
+Result<RecordedInstance> read_recorded_instance(const std::string& data, const std::string& name) {
   const std::string path = data + "/dtr-simrd/static/" + name + ".txt";
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  Instance instance;
+  RecordedInstance instance;
   instance.name = name;
   PLIMSOLL_ASSIGN_OR_RETURN(instance.model, replayer::parse_model(text, path));
   PLIMSOLL_ASSIGN_OR_RETURN(instance.step, planner::parse_recorded_step(text, path));
@@ -67,7 +67,8 @@ class RecordedTable {
                                                 name) == options_.models.end()) {
         continue;
       }
-      PLIMSOLL_ASSIGN_OR_RETURN(const Instance instance, read_instance(options_.data, name));
+      PLIMSOLL_ASSIGN_OR_RETURN(const RecordedInstance instance,
+                                read_recorded_instance(options_.data, name));
       run_instance(instance);
     }
     certificate_means();
@@ -93,7 +94,7 @@ class RecordedTable {
                     "quick %", "quick s", "address %", "link %", "bound %", "link s"));
   }
 
-  void run_instance(const Instance& instance) {
+  void run_instance(const RecordedInstance& instance) {
     std::vector<Row> rows;
     // Every plan is one for larger limits, too.
     std::vector<planner::Schedule> smaller;
@@ -125,8 +126,9 @@ class RecordedTable {
     }
   }
 
-  Checked plan(const Instance& instance, std::int64_t limit, const planner::SearchEffort& effort,
-               const Cell& cell, std::vector<planner::Schedule>* smaller = nullptr) {
+  Checked plan(const RecordedInstance& instance, std::int64_t limit,
+               const planner::SearchEffort& effort, const Cell& cell,
+               std::vector<planner::Schedule>* smaller = nullptr) {
     Checked checked;
     const Stopwatch watch;
     const auto plan = planner::plan_recorded_step(
@@ -153,8 +155,8 @@ class RecordedTable {
     return checked;
   }
 
-  Checked place(const Instance& instance, std::int64_t limit, const planner::SearchEffort& effort,
-                const Cell& cell) {
+  Checked place(const RecordedInstance& instance, std::int64_t limit,
+                const planner::SearchEffort& effort, const Cell& cell) {
     Checked checked;
     const Stopwatch watch;
     const auto placed = planner::plan_recorded_step_in_addresses(instance.step, limit, effort);
@@ -165,8 +167,8 @@ class RecordedTable {
     return checked;
   }
 
-  Checked swap(const Instance& instance, std::int64_t limit, const planner::SearchEffort& effort,
-               const Cell& cell) {
+  Checked swap(const RecordedInstance& instance, std::int64_t limit,
+               const planner::SearchEffort& effort, const Cell& cell) {
     Checked checked;
     planner::Tier host;
     host.bytes = planner::kUnlimited;
@@ -183,7 +185,7 @@ class RecordedTable {
     return checked;
   }
 
-  void check(const Instance& instance, const std::string& schedule,
+  void check(const RecordedInstance& instance, const std::string& schedule,
              const replayer::ReplayOptions& options, double claimed, const Cell& cell,
              Checked& checked) {
     const auto replay = replayer::replay(instance.model, schedule, options);
@@ -212,7 +214,7 @@ class RecordedTable {
         format("%s at %.3f: ", row.cell.first.c_str(), row.cell.second * 1e-3) + what);
   }
 
-  void judge(const Instance& instance, const Row& row, const std::vector<Row>& smaller) {
+  void judge(const RecordedInstance& instance, const Row& row, const std::vector<Row>& smaller) {
     const auto& ours = row.thorough.percent;
     if (row.thorough.bound && row.best_known && *row.thorough.bound > *row.best_known + kRounding) {
       section_.broken.push_back(format("%s at %.3f: bound %.4f %% above the best known %.4f %%",
@@ -283,7 +285,7 @@ class RecordedTable {
     }
   }
 
-  void judge_quick(const Instance& instance, const Row& row) {
+  void judge_quick(const RecordedInstance& instance, const Row& row) {
     const std::size_t ops = instance.model.operations.size();
     const double most_seconds = ops <= 1000 ? 0.02 : ops <= 10000 ? 0.3 : 4;
     if (row.quick.seconds > most_seconds) {

@@ -7,12 +7,12 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
 constexpr std::int64_t kMostItems = std::int64_t{1} << 26;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/remat/random_bits.h"
 #include "runtime/planner/remedies/engine_slots.h"
 
@@ -15,8 +16,6 @@ namespace plimsoll::planner {
 namespace {
 
 constexpr double kNowhere = std::numeric_limits<double>::infinity();
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Tiers of so many bytes are never full.
 constexpr std::int64_t kPlenty = std::int64_t{1} << 60;

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 class CopyPlayer {
  public:

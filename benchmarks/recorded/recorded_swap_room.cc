@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // The values that hold bytes, by what each op has to do before it: let go of some, take others.
 class RoomMaker {

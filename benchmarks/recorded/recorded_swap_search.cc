@@ -8,18 +8,17 @@
 #include <vector>
 
 #include "benchmarks/recorded/recorded_swap_room.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::planner {
 namespace {
 
 constexpr int kLevels = 64;
 // How often a room is cut, how many are searched for long, and how often the best is enlarged.
-constexpr int kCuts = 3, kQuickRounds = 8, kRounds = 1;
+constexpr int kCuts = 3, kQuickRounds = 8, kSearchRounds = 1;
 constexpr std::size_t kGood = 2;
 // Ways to cover each schedule: fewer where that takes long.
 constexpr int kLeastTries = 2, kMostTries = 8, kTriesTimesOps = 4'000;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 using Room = std::vector<std::int64_t>;  // per op
 
@@ -131,7 +130,7 @@ class CopySearch {
     }
     SearchEffort some = effort_;
     some.scale *= 0.3;
-    enlarge(some, kRounds);
+    enlarge(some, kSearchRounds);
   }
 
   void enlarge(const SearchEffort& effort, int rounds) {

@@ -12,12 +12,6 @@ using ir::Opcode;
 using llvm::Value;
 using Builder = llvm::IRBuilderBase;
 
-unsigned bits_of_type(Value* value) { return value->getType()->getScalarSizeInBits(); }
-
-Value* number(Value* like, std::int64_t n) {
-  return llvm::ConstantInt::getSigned(like->getType(), n);
-}
-
 Value* float_bits(Builder& b, Value* value) {
   llvm::Type* type = b.getIntNTy(bits_of_type(value));
   return b.CreateBitCast(value, Emitted{nullptr, value}.as_wide(type));

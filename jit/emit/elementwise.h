@@ -4,6 +4,7 @@
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/IRBuilder.h>
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,12 @@
 #include "runtime/ir/module.h"
 
 namespace plimsoll::jit {
+
+// Of the value's elements; an integer as a value of the type of `like`.
+inline unsigned bits_of_type(llvm::Value* value) { return value->getType()->getScalarSizeInBits(); }
+inline llvm::Value* number(llvm::Value* like, std::int64_t n) {
+  return llvm::ConstantInt::getSigned(like->getType(), n);
+}
 
 // How elements stand in LLVM values: pred as i1 (one byte in memory), f16 and bf16 as their 16
 // bits, all others as themselves; `width` lanes, or a scalar when it is 1.

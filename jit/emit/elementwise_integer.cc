@@ -11,12 +11,6 @@ using Builder = llvm::IRBuilderBase;
 
 namespace {
 
-unsigned bits_of_type(Value* value) { return value->getType()->getScalarSizeInBits(); }
-
-Value* number(Value* like, std::int64_t n) {
-  return llvm::ConstantInt::getSigned(like->getType(), n);
-}
-
 // Quotient and remainder without traps: x / 0 is all ones, x % 0 is x, and the one overflowing
 // quotient wraps.
 Value* integer_divide(Builder& b, Value* x, Value* y, bool is_signed, bool want_remainder) {

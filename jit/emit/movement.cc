@@ -2,14 +2,13 @@
 #include <algorithm>
 
 #include "jit/graph/graph.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
 
 using ir::Instruction;
 using ir::Opcode;
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // The dims in the order a layout puts them in memory, and where each dimension stands there.
 struct Physical {

@@ -12,8 +12,6 @@ constexpr std::int64_t kBlockRows = 256;       // columns
 constexpr std::int64_t kLongRow = 256;
 constexpr std::int64_t kInterleave = 4;
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 }  // namespace
 
 ReductionShape ReductionShape::of(const ir::Dims& dims,

@@ -9,6 +9,8 @@
 
 namespace plimsoll::jit {
 
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 // How a reduction is cut and combined. Everything here follows from the operand's dims and the
 // reduced dimensions alone, so that neither fusion, nor threads, nor the machine's vectors change a
 // bit.

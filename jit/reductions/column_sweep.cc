@@ -9,7 +9,7 @@
 namespace plimsoll::jit {
 namespace {
 
-constexpr std::int64_t kWidth = 16;
+constexpr std::int64_t kColumnWidth = 16;
 // Accumulators of a unit stay in the first-level cache beside what is read.
 constexpr std::int64_t kAccumulatorBytes = 16 << 10;
 // Units are made narrower than that, but not below kFewColumns, until there are kManyUnits.
@@ -21,9 +21,6 @@ constexpr std::int64_t kManyUnits = 16;
 // fastest with.
 constexpr std::int64_t kWideRow = 512, kWideRows = 16, kNarrowRows = 8;
 constexpr std::size_t kShortCode = 8;
-constexpr std::int64_t kAheadBytes = 4096;
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 class ColumnSweep final : public SweepWriter {
  public:
@@ -31,7 +28,7 @@ class ColumnSweep final : public SweepWriter {
               const std::string& name)
       : SweepWriter(plan, machine, module, name) {
     width_ = static_cast<int>(std::bit_ceil(
-        static_cast<std::uint64_t>(std::clamp<std::int64_t>(shape_.minor, 1, kWidth))));
+        static_cast<std::uint64_t>(std::clamp<std::int64_t>(shape_.minor, 1, kColumnWidth))));
     choose_chunk();
     vectors_ = divide_up(chunk_, width_);
     make_slots(shape_.lanes * vectors_, false);
@@ -57,11 +54,12 @@ class ColumnSweep final : public SweepWriter {
     std::int64_t bytes = 0;  // of the accumulators of a column
     for (const ir::DType dtype : plan_.accumulators) bytes += ir::dtype_bytes(dtype);
     bytes *= shape_.lanes;
-    const std::int64_t most = std::max(kFewColumns, kAccumulatorBytes / bytes / kWidth * kWidth);
+    const std::int64_t most =
+        std::max(kFewColumns, kAccumulatorBytes / bytes / kColumnWidth * kColumnWidth);
     chunk_ = std::min(shape_.minor, most);
     const std::int64_t others = shape_.blocks() * (shape_.kept / shape_.minor);
     while (chunk_ >= 2 * kFewColumns && others * divide_up(shape_.minor, chunk_) < kManyUnits) {
-      chunk_ = divide_up(chunk_ / 2, kWidth) * kWidth;
+      chunk_ = divide_up(chunk_ / 2, kColumnWidth) * kColumnWidth;
     }
     chunks_ = divide_up(shape_.minor, chunk_);
   }

@@ -19,8 +19,6 @@ using Values = std::vector<llvm::Value*>;
 constexpr int kWidth = 16;
 constexpr std::int64_t kFinalColumns = 64;  // of one unit
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // The phase that combines the blocks' results in order.
 Status write_final_phase(const ReductionPlan& plan, llvm::Module& module, const std::string& name) {
   llvm::IRBuilder<> b(module.getContext());

@@ -8,16 +8,14 @@
 namespace plimsoll::jit {
 namespace {
 
-constexpr std::int64_t kWidth = 16;
-// Bytes of a row that are asked for ahead of their use.
-constexpr std::int64_t kAheadBytes = 4096;
+constexpr std::int64_t kRowWidth = 16;
 
 class RowSweep final : public SweepWriter {
  public:
   RowSweep(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,
            const std::string& name)
       : SweepWriter(plan, machine, module, name) {
-    width_ = static_cast<int>(std::min(shape_.lanes, kWidth));
+    width_ = static_cast<int>(std::min(shape_.lanes, kRowWidth));
     slots_ = shape_.lanes / width_;
     make_slots(slots_, true);
   }

@@ -14,7 +14,7 @@ namespace {
 using Values = std::vector<llvm::Value*>;
 
 // Vectors computed together, sweep by sweep: what waits in one of them leaves time for another.
-constexpr int kVectorsTogether = 4;
+constexpr int kShortVectorsTogether = 4;
 
 // What writes the code of one vector.
 struct VectorCode {
@@ -50,14 +50,14 @@ class ShortRows {
     llvm::Value* end =
         b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, function_.end, number(whole));
     llvm::Value* begin = function_.begin;
-    if (whole >= kVectorsTogether) {
+    if (whole >= kShortVectorsTogether) {
       // No less than none: `end` lies before `begin` where only the rest is asked for.
       llvm::Value* count =
           b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(end, begin), number(0));
-      llvm::Value* together =
-          b_.CreateAdd(begin, b_.CreateSub(count, b_.CreateURem(count, number(kVectorsTogether))));
-      Loop groups = Loop::open(b_, begin, together, kVectorsTogether);
-      PLIMSOLL_RETURN_IF_ERROR(write_vectors(groups.variable, kVectorsTogether, rows_));
+      llvm::Value* together = b_.CreateAdd(
+          begin, b_.CreateSub(count, b_.CreateURem(count, number(kShortVectorsTogether))));
+      Loop groups = Loop::open(b_, begin, together, kShortVectorsTogether);
+      PLIMSOLL_RETURN_IF_ERROR(write_vectors(groups.variable, kShortVectorsTogether, rows_));
       groups.close(b_);
       begin = together;
     }

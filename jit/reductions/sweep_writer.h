@@ -12,6 +12,9 @@
 
 namespace plimsoll::jit {
 
+// Bytes of a row that are asked for ahead of their use.
+inline constexpr std::int64_t kAheadBytes = 4096;
+
 // What the sweeps over rows and over columns share: a function of units, in each of which elements
 // are combined into accumulators, vectors of `width_` in memory.
 class SweepWriter {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "runtime/autograd/rules.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::autograd {
 
@@ -81,8 +82,6 @@ void dot_rule(const RuleCall& call) {
 }
 
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Splits dim `from` of size n into (groups, n / groups) and merges the groups, as the major part,
 // into dim `into`.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
@@ -10,6 +12,9 @@ namespace plimsoll::executor {
 
 // Larger fusions are near the limits of what is compiled as one kernel, and code nothing.
 inline constexpr int kMostCodingInstructions = 256;
+
+// A mask is stored as words of so many elements.
+inline constexpr std::int64_t kWordBits = 32;
 
 // The instruction as a fusion that decodes and encodes itself what `coding` says: the root of the
 // module's entry. Its operands are the instruction's, but in the form that is stored, and its

@@ -18,13 +18,6 @@ using ir::Shape;
 using planner::Codec;
 using planner::CodecKind;
 
-// Of a mask, bits that are read at a time.
-constexpr std::int64_t kWordBits = 32;
-
-bool is_mask(const Codec& codec) {
-  return codec.kind == CodecKind::bit_mask || codec.kind == CodecKind::compare_mask;
-}
-
 // Whether all that reads the value, or an elementwise result of it, is elementwise, a reduction, or
 // the root.
 bool is_read_in_place(const Instruction& value) {
@@ -66,7 +59,7 @@ class Decoder {
   }
 
   Instruction* decode(Instruction* stored) {
-    if (!is_mask(codec_)) return computation_.add(Opcode::convert, shape_, {stored});
+    if (!codec_.is_mask()) return computation_.add(Opcode::convert, shape_, {stored});
     Instruction* const bit = bits(stored);
     if (codec_.kind == CodecKind::bit_mask) return bit;
     const planner::Outcomes values = planner::representatives(codec_, shape_.dtype());
@@ -149,7 +142,7 @@ bool can_decode_inside(const Instruction& instruction, const planner::EncodedInp
                                                  std::count(root.operands().begin(),
                                                             root.operands().end(), &parameter) > 0);
   if (is_result || is_updated(parameter)) return false;
-  return !is_mask(input.codec) || is_read_in_place(parameter);
+  return !input.codec.is_mask() || is_read_in_place(parameter);
 }
 
 }  // namespace plimsoll::executor

@@ -19,12 +19,6 @@ using ir::Shape;
 using planner::Codec;
 using planner::CodecKind;
 
-constexpr std::int64_t kWordBits = 32;
-
-bool is_mask(const Codec& codec) {
-  return codec.kind == CodecKind::bit_mask || codec.kind == CodecKind::compare_mask;
-}
-
 std::vector<Instruction*> results_of(const Computation& body) {
   if (body.root()->opcode() == Opcode::tuple) return body.root()->operands();
   return {body.root()};
@@ -160,11 +154,11 @@ Instruction* bits_of(Computation& body, const Codec& codec, Instruction* value,
 
 bool can_encode_inside(const Instruction& instruction, const planner::EncodedOutput& output) {
   if (!can_code(instruction)) return false;
-  if (output.codec.kind != CodecKind::narrow && !is_mask(output.codec)) return false;
+  if (output.codec.kind != CodecKind::narrow && !output.codec.is_mask()) return false;
   if (instruction.opcode() != Opcode::fusion) {
     // Its operands are whole, or scalars.
     const std::int64_t count = instruction.shape().element_count();
-    return !is_mask(output.codec) || (count > 0 && count % kWordBits == 0);
+    return !output.codec.is_mask() || (count > 0 && count % kWordBits == 0);
   }
   const Computation& body = *instruction.to_apply();
   const std::vector<Instruction*> results = results_of(body);
@@ -177,7 +171,7 @@ bool can_encode_inside(const Instruction& instruction, const planner::EncodedOut
         return inner->opcode() == Opcode::reduce || inner->opcode() == Opcode::dynamic_update_slice;
       });
   if (reduces) return false;
-  return !is_mask(output.codec) || Words::fit(body).has_value();
+  return !output.codec.is_mask() || Words::fit(body).has_value();
 }
 
 std::vector<Instruction*> encode_inside(Computation& body,
@@ -185,7 +179,7 @@ std::vector<Instruction*> encode_inside(Computation& body,
   Instruction* const root = body.root();
   Computation* either = nullptr;
   const bool masks = std::any_of(outputs.begin(), outputs.end(),
-                                 [](const auto& output) { return is_mask(output.codec); });
+                                 [](const auto& output) { return output.codec.is_mask(); });
   if (masks) {
     either = or_of_words(*body.module());
     Words::fit(body)->apply(body);
@@ -195,7 +189,7 @@ std::vector<Instruction*> encode_inside(Computation& body,
   std::vector<Instruction*> codes;
   for (const planner::EncodedOutput& output : outputs) {
     Instruction* const value = results[static_cast<std::size_t>(output.output)];
-    codes.push_back(is_mask(output.codec)
+    codes.push_back(output.codec.is_mask()
                         ? bits_of(body, output.codec, value, either)
                         : body.add(Opcode::convert,
                                    Shape(output.codec.stored, value->shape().dims()), {value}));

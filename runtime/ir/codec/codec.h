@@ -35,6 +35,7 @@ struct Codec {
       ir::ComparisonDirection::gt;  // compare_mask: value <direction>
   double constant = 0;              //   constant
   std::uint64_t seed = 0;           // int8, int4: with an element's index, decides its rounding
+  bool is_mask() const { return kind == CodecKind::bit_mask || kind == CodecKind::compare_mask; }
   bool lossless() const { return kind < CodecKind::bfloat16; }
   bool operator==(const Codec&) const = default;
 };

@@ -14,13 +14,6 @@ bool contains(const Index& values, std::int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-std::int64_t offset_of(const Dims& strides, const Index& index) {
-  std::int64_t offset = 0;
-  for (int i = 0; i < strides.size(); ++i)
-    offset += strides[i] * index[static_cast<std::size_t>(i)];
-  return offset;
-}
-
 // Reads the index vectors of gather and scatter.
 class StartIndices {
  public:

@@ -12,13 +12,6 @@ namespace {
 
 using Index = std::vector<std::int64_t>;
 
-std::int64_t offset_of(const Dims& strides, const Index& index) {
-  std::int64_t offset = 0;
-  for (int i = 0; i < strides.size(); ++i)
-    offset += strides[i] * index[static_cast<std::size_t>(i)];
-  return offset;
-}
-
 // result[index] = operand[from(index)] for every index of the result.
 template <typename F>
 Literal gathered(const Shape& shape, const Literal& operand, F from) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter.h"
 
 // The parts of the interpreter; only interpreter*.cc include this. Everything takes verified
@@ -50,6 +51,13 @@ Status unsupported(const Instruction& instruction, std::string_view what);
 
 // The integer at `index`, u64 values beyond int64 saturated.
 std::int64_t integer_at(const Literal& literal, std::int64_t index);
+
+// Where `index` lies in an array of these strides, in elements.
+inline std::int64_t offset_of(const Dims& strides, std::span<const std::int64_t> index) {
+  std::int64_t offset = 0;
+  for (int i = 0; i < strides.size(); ++i) offset += strides[i] * index[at(i)];
+  return offset;
+}
 
 // Steps a row-major multi-index; false after the last one. Indices of an empty dims list have one
 // position; of dims with a zero, none: check element counts first.

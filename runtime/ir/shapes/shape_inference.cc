@@ -12,6 +12,16 @@ Status Request::error(std::string_view what) const {
   return invalid_argument(std::string(to_string(opcode)) + ": " + std::string(what));
 }
 
+Status Request::require_given() const {
+  return given != nullptr ? ok_status() : error("the result shape must be given");
+}
+
+Status Request::require_given_array() const {
+  PLIMSOLL_RETURN_IF_ERROR(require_given());
+  if (given->is_array()) return ok_status();
+  return error("the result " + given->to_string() + " must be an array");
+}
+
 Status Request::require_arrays(int first, int last) const {
   for (int i = first; i < last; ++i) {
     if (!operand(i).is_array()) {

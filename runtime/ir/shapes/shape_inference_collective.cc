@@ -11,11 +11,6 @@ Shape as_tuple_unless_one(const Request& request) {
   return Shape::tuple(std::move(shapes));
 }
 
-Status require_given(const Request& request) {
-  if (request.given != nullptr) return ok_status();
-  return request.error("the result shape must be given");
-}
-
 // all-gather and reduce-scatter: `small` becomes `large` (or back) along one dimension.
 Status check_scaled(const Request& request, const Shape& small, const Shape& large) {
   const auto& dimensions = request.attributes.dimensions;
@@ -36,7 +31,7 @@ Status check_scaled(const Request& request, const Shape& small, const Shape& lar
 }
 
 Result<Shape> scaled(const Request& request) {
-  PLIMSOLL_RETURN_IF_ERROR(require_given(request));
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given());
   const Shape& given = *request.given;
   const bool single = request.operand_count() == 1 && !given.is_tuple();
   if (!single && (!given.is_tuple() ||
@@ -112,7 +107,7 @@ Result<Shape> collective(const Request& request) {
     case Opcode::copy_done:
       return done(request, 0);
     default:
-      PLIMSOLL_RETURN_IF_ERROR(require_given(request));
+      PLIMSOLL_RETURN_IF_ERROR(request.require_given());
       return *request.given;
   }
 }

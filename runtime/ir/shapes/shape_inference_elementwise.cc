@@ -86,16 +86,8 @@ Status differ(const Request& request, int a, int b, std::string_view in) {
                        " differ in " + std::string(in));
 }
 
-Status require_given(const Request& request) {
-  if (request.given == nullptr) return request.error("the result shape must be given");
-  if (!request.given->is_array()) {
-    return request.error("the result " + request.given->to_string() + " must be an array");
-  }
-  return ok_status();
-}
-
 Result<Shape> bitcast_convert(const Request& request) {
-  PLIMSOLL_RETURN_IF_ERROR(require_given(request));
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given_array());
   const Shape& from = request.operand(0);
   const DType to = request.given->dtype();
   const int from_bytes = dtype_bytes(from.dtype());
@@ -167,7 +159,7 @@ Result<Shape> elementwise(const Request& request) {
     case Opcode::bitcast_convert:
       return bitcast_convert(request);
     case Opcode::convert:
-      PLIMSOLL_RETURN_IF_ERROR(require_given(request));
+      PLIMSOLL_RETURN_IF_ERROR(request.require_given_array());
       return Shape(request.given->dtype(), first.dims());
     case Opcode::copy:
       return Shape(first.dtype(), first.dims());

@@ -6,14 +6,6 @@
 namespace plimsoll::ir::shape_rules {
 namespace {
 
-Status require_given_array(const Request& request) {
-  if (request.given == nullptr) return request.error("the result shape must be given");
-  if (!request.given->is_array()) {
-    return request.error("the result " + request.given->to_string() + " must be an array");
-  }
-  return ok_status();
-}
-
 Status same_dtype(const Request& request, int a, int b) {
   if (request.operand(a).dtype() == request.operand(b).dtype()) return ok_status();
   return request.error(request.operand(a).to_string() + " and " + request.operand(b).to_string() +
@@ -28,7 +20,7 @@ Status one_value_per_dimension(const Request& request, std::size_t count, std::s
 }
 
 Result<Shape> iota(const Request& request) {
-  PLIMSOLL_RETURN_IF_ERROR(require_given_array(request));
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given_array());
   const auto& dimensions = request.attributes.dimensions;
   if (request.given->dtype() == DType::pred) return request.error("pred cannot be counted");
   if (dimensions.size() != 1) return request.error("needs one iota_dimension");
@@ -44,7 +36,7 @@ Result<Shape> constant(const Request& request) {
 }
 
 Result<Shape> bitcast(const Request& request) {
-  PLIMSOLL_RETURN_IF_ERROR(require_given_array(request));
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given_array());
   const Shape& from = request.operand(0);
   if (from.byte_size() != request.given->byte_size()) {
     return request.error(from.to_string() + " and " + request.given->to_string() +
@@ -54,7 +46,7 @@ Result<Shape> bitcast(const Request& request) {
 }
 
 Result<Shape> broadcast(const Request& request) {
-  PLIMSOLL_RETURN_IF_ERROR(require_given_array(request));
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given_array());
   const Shape& from = request.operand(0);
   const Shape& to = *request.given;
   const auto& dimensions = request.attributes.dimensions;
@@ -70,7 +62,7 @@ Result<Shape> broadcast(const Request& request) {
 }
 
 Result<Shape> reshape(const Request& request) {
-  PLIMSOLL_RETURN_IF_ERROR(require_given_array(request));
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given_array());
   const Shape& from = request.operand(0);
   if (from.element_count() != request.given->element_count()) {
     return request.error(from.to_string() + " and " + request.given->to_string() +

@@ -27,6 +27,9 @@ struct Request {
   // Every operand in [first, last) is an array.
   Status require_arrays(int first, int last) const;
   Status require_arrays() const { return require_arrays(0, operand_count()); }
+  // The result shape is given; and is an array.
+  Status require_given() const;
+  Status require_given_array() const;
   // Exactly `count` called computations, complete ones.
   Status require_called(std::size_t count) const;
 };

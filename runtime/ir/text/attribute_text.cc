@@ -21,8 +21,6 @@ struct AttributeRules {
     Read read;
   };
 
-  static constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
-
   static Attributes& attributes(Reader& r) { return r.instruction_.attributes; }
 
   static Status list(Reader& r, std::vector<std::int64_t>& out, std::string_view what,

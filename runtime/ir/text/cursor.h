@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "runtime/base/status.h"
 
 namespace plimsoll::ir {
+
+// The largest integer that is read.
+inline constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 
 // A place in HLO text. Every reading function first skips blanks and comments (`//`, `/* */`).
 // HLO's tokens depend on where they stand (`3x3`, `b01f_01io`, `all-reduce`), so the grammar reads

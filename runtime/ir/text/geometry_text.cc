@@ -10,7 +10,6 @@
 namespace plimsoll::ir {
 namespace {
 
-constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 // Above any size a dimension can have, and far enough from overflow to be added and multiplied.
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;
 

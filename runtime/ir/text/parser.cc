@@ -17,7 +17,6 @@ namespace {
 // Of operands and computations written in place.
 constexpr int kMaxDepth = 64;
 constexpr std::int64_t kMaxSplatBytes = std::int64_t{256} << 20;
-constexpr std::int64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kMaxIndex = 1 << 30;
 
 constexpr std::array<std::pair<std::string_view, CallRole>, 10> kCallAttributes = {{

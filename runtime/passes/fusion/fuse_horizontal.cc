@@ -23,7 +23,7 @@ namespace {
 // nothing.
 constexpr std::int64_t kMostBytes = 2 << 20;
 // How far behind the last part found another one is looked for.
-constexpr int kWindow = 512;
+constexpr int kLaunchWindow = 512;
 // How many instructions may be put off behind a launch because they need one of its results.
 constexpr std::size_t kMostBehind = 64;
 
@@ -288,7 +288,7 @@ class HorizontalFusion {
     std::int64_t most_before = 0;
     set_after(first);
     int gap = 0;
-    for (std::size_t k = ahead_.size() - 1; k-- > 0 && gap < kWindow; ++gap) {
+    for (std::size_t k = ahead_.size() - 1; k-- > 0 && gap < kLaunchWindow; ++gap) {
       const int u = ahead_[k];
       bool depends = false;
       visit_before(u, [&](int other) { depends = depends || is_after(other); });

@@ -24,7 +24,7 @@ namespace {
 
 // Only kernels this close in the schedule are merged: the results of a kernel are born together,
 // and one that was to be born much later would take memory for nothing.
-constexpr int kWindow = 64;
+constexpr int kOutputWindow = 64;
 
 // What a fusion or a lone instruction looks like as a kernel.
 struct Kernel {
@@ -67,10 +67,6 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
   if (!outputs) return std::nullopt;
   kernel.outputs = std::move(*outputs);
   return kernel;
-}
-
-bool contains(const std::vector<Instruction*>& list, const Instruction* value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
 }
 
 class MultiOutputFusion {
@@ -119,8 +115,8 @@ class MultiOutputFusion {
     own.insert(ahead(0).kernel->outputs.begin(), ahead(0).kernel->outputs.end());
     Set after;
     int kernels = 0, attempts = 0;
-    const std::size_t end = std::min<std::size_t>(ahead_.size(), 8 * kWindow);
-    for (std::size_t k = 1; k < end && kernels < kWindow && attempts < kMaxAttempts; ++k) {
+    const std::size_t end = std::min<std::size_t>(ahead_.size(), 8 * kOutputWindow);
+    for (std::size_t k = 1; k < end && kernels < kOutputWindow && attempts < kMaxAttempts; ++k) {
       const Instruction& candidate = *ahead(k).instruction;
       if (own.contains(&candidate)) continue;
       bool depends = false, indirectly = false;

@@ -23,24 +23,20 @@ namespace {
 
 // How far apart in the schedule two kernels may stand: what is put together is read and written at
 // one time.
-constexpr std::size_t kWindow = 64;
-
-bool contains(const std::vector<Instruction*>& list, const Instruction* value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
+constexpr std::size_t kRowWindow = 64;
 
 // A fusion or a lone instruction that may become part of a row fusion.
-struct Kernel {
+struct RowKernel {
   std::vector<Instruction*> outputs;  // itself, or its get-tuple-elements
   std::optional<Rows> rows;           // where it reduces some
   std::int64_t elements = 0;          // of the reduced array, else of the results
 };
 
-std::optional<Kernel> kernel_of(Instruction& instruction) {
+std::optional<RowKernel> row_kernel_of(Instruction& instruction) {
   if (!instruction.control_predecessors().empty() || !instruction.control_successors().empty()) {
     return std::nullopt;
   }
-  Kernel kernel;
+  RowKernel kernel;
   std::vector<Instruction*> members = {&instruction};
   if (instruction.opcode() == Opcode::fusion) {
     if (instruction.attributes().fusion_kind != ir::FusionKind::loop &&
@@ -73,7 +69,7 @@ class RowFusion {
   bool run() {
     const auto& instructions = computation_.instructions();
     for (auto it = instructions.rbegin(); it != instructions.rend(); ++it) {
-      ahead_.push_back({it->get(), kernel_of(**it)});
+      ahead_.push_back({it->get(), row_kernel_of(**it)});
     }
     bool changed = false;
     while (!ahead_.empty()) {
@@ -101,13 +97,13 @@ class RowFusion {
  private:
   struct Slot {
     Instruction* instruction;
-    std::optional<Kernel> kernel;
+    std::optional<RowKernel> kernel;
   };
   using Set = std::unordered_set<const Instruction*>;
 
   // Merges an earlier kernel, the nearest first, into the next one.
   bool merge_next() {
-    const std::size_t first = done_.size() > kWindow ? done_.size() - kWindow : 0;
+    const std::size_t first = done_.size() > kRowWindow ? done_.size() - kRowWindow : 0;
     for (std::size_t k = done_.size(); k-- > first;) {
       if (done_[k].kernel && may_fit(*done_[k].kernel, *ahead_.back().kernel) && merge(k)) {
         return true;
@@ -117,11 +113,11 @@ class RowFusion {
   }
 
   // A cheap look before the merged body is built and examined.
-  static bool may_fit(const Kernel& a, const Kernel& b) {
+  static bool may_fit(const RowKernel& a, const RowKernel& b) {
     if (!a.rows && !b.rows) return false;
     if (a.rows && b.rows && !(*a.rows == *b.rows)) return false;
     const Rows& rows = a.rows ? *a.rows : *b.rows;
-    const auto fits = [&](const Kernel& kernel) {
+    const auto fits = [&](const RowKernel& kernel) {
       return kernel.elements == rows.rows * rows.minor || kernel.elements == rows.rows;
     };
     return fits(a) && fits(b);
@@ -176,7 +172,7 @@ class RowFusion {
 
   // One kernel reads less than two: they share an array. A kernel of one value a row costs a launch
   // more than its bytes.
-  bool saves_traffic(const Kernel& a, const Instruction& first) const {
+  bool saves_traffic(const RowKernel& a, const Instruction& first) const {
     const Slot& next = ahead_.back();
     const Rows& rows = a.rows ? *a.rows : *next.kernel->rows;
     const std::int64_t elements = rows.rows * rows.minor;
@@ -314,7 +310,7 @@ class RowFusion {
     Instruction& a = *done_[first].instruction;
     Instruction& b = *ahead_.back().instruction;
     auto [fusion, results] = add_merged_kernel(computation_, body, ir::FusionKind::input, outputs);
-    Kernel kernel{std::move(results), rows, rows.rows * rows.minor};
+    RowKernel kernel{std::move(results), rows, rows.rows * rows.minor};
     dead_.insert(&a);
     dead_.insert(&b);
 

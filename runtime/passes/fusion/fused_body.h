@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -8,6 +9,11 @@
 #include "runtime/ir/module.h"
 
 namespace plimsoll::passes {
+
+// Whether the list holds the instruction.
+inline bool contains(const std::vector<ir::Instruction*>& list, const ir::Instruction* value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
 
 // A fused computation while it is put together from instructions and fusions of one computation.
 class FusedBody {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/bound/bound_branch.h"
 #include "runtime/planner/bound/bound_pricing.h"
 #include "runtime/planner/flow/line_flow.h"
@@ -15,9 +16,6 @@ namespace plimsoll::planner {
 namespace {
 
 constexpr int kMostRemakes = 16;
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Prices along the excess, fractions along the gains, in ever smaller steps (Polyak; Camerini,
 // Fratta and Maffioli's deflection).

@@ -12,8 +12,6 @@ namespace {
 
 using Fate = BoundPricing::Fate;
 
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
 struct Node {
   BoundProof proof;
   std::vector<std::pair<std::int32_t, Fate>> fates;  // of stretches

@@ -5,14 +5,11 @@
 #include <limits>
 #include <unordered_map>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/remedies/remedies_find.h"
 
 namespace plimsoll::planner {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 class Builder {
  public:

@@ -5,14 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
-namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
+namespace {}  // namespace
 
 TightMoments find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most) {
   std::vector<std::int64_t> excess(model.need.size() + 1, 0);

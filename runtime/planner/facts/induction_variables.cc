@@ -17,7 +17,7 @@ using ir::DType;
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr int kMostVisits = 4'096;              // while a program is made
+constexpr int kMostCounterVisits = 4'096;       // while a program is made
 constexpr std::int64_t kMostSteps = 8'000'000;  // while it runs
 constexpr std::int64_t kMostRounds = 1'000'000;
 
@@ -61,7 +61,7 @@ class Scalars {
 
   // The node that computes leaf `leaf` of `value`; -1: there is none.
   int add(const Instruction& value, int leaf, const Frame* frame) {
-    if (++visits_ > kMostVisits) return -1;
+    if (++visits_ > kMostCounterVisits) return -1;
     const auto key = std::tuple(&value, leaf, frame);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
     const int node = make(value, leaf, frame);

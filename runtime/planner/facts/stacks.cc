@@ -14,7 +14,7 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr int kMostVisits = 1'000;
+constexpr int kMostStackVisits = 1'000;
 
 bool is_row_major(const ir::Shape& shape) {
   return shape.layout() == nullptr || std::is_sorted(shape.layout()->minor_to_major.rbegin(),
@@ -58,7 +58,7 @@ class Finder {
   // The users of leaf `leaf` of `value` only hand it on, or touch it as a stack.
   bool follow(const Instruction& value, int leaf, bool body) {
     for (const Instruction* user : value.users()) {
-      if (++visits_ > kMostVisits) return false;
+      if (++visits_ > kMostStackVisits) return false;
       switch (user->opcode()) {
         case Opcode::get_tuple_element: {
           const int first =
@@ -137,7 +137,7 @@ class Finder {
       const Instruction& inner = *user.to_apply()->parameters()[static_cast<std::size_t>(i)];
       if (inner.users().empty() || inner.is_root()) return false;
       for (const Instruction* reader : inner.users()) {
-        if (++visits_ > kMostVisits || !reads_slice(*reader, inner)) return false;
+        if (++visits_ > kMostStackVisits || !reads_slice(*reader, inner)) return false;
       }
     }
     fusions_.pop_back();

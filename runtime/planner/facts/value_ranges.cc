@@ -19,7 +19,7 @@ using ir::DType;
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr int kMostVisits = 256;
+constexpr int kMostRangeVisits = 256;
 constexpr int kMostElements = 4096;  // of a constant that is looked through
 
 struct Range {
@@ -115,7 +115,7 @@ class Look {
       const auto found = known_.find({&instruction, leaf});
       if (found != known_.end()) return found->second;
     }
-    if (++visits_ > kMostVisits) return fallback(instruction, leaf);
+    if (++visits_ > kMostRangeVisits) return fallback(instruction, leaf);
     const ValueFacts facts = completed(look(instruction, leaf));
     if (outside) known_.emplace(std::pair(&instruction, leaf), facts);
     return facts;

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
 constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max() / 4;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <queue>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // A list schedule of the graph or, `reverse`, of the graph with all edges turned round: there a
 // value appears with its first reader in that direction and goes with its producer. Runs what has a

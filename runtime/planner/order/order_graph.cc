@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Row r of the result lists the rows of `rows` that hold r.
 Rows inverse(const Rows& rows, std::size_t count) {

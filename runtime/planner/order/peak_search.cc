@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -14,8 +16,6 @@ constexpr std::size_t kMostMoved = 64;
 constexpr std::int32_t kReach = 512;
 // Values tried per peak.
 constexpr std::size_t kMostTried = 24;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // The highest of a row of numbers that change one by one.
 class Highest {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -15,9 +17,6 @@ constexpr double kScale = 1 << 20;
 constexpr double kFirstStep = 0.05, kLeastStep = 0.001;
 constexpr std::int64_t kMovesUntilStuck = 5'000;
 constexpr std::int64_t kRemembered = 5;  // eighths of what weights gained
-constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

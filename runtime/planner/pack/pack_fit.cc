@@ -5,14 +5,14 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
 // A span is this many mean lives long, so that few buffers lie in more than one.
 constexpr std::int64_t kMeanLivesPerSpan = 64;
 constexpr std::int64_t kItemsPerSpan = 4'096;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "runtime/planner/pack/pack.h"
 
 namespace plimsoll::planner {
+
+// Behind every address and every time.
+inline constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
 
 // A packing problem as the algorithms in pack_*.cc see it: only buffers that take bytes, sizes
 // rounded up to the alignment, and time cut down to its *sections*, the moments between a birth

@@ -9,12 +9,12 @@
 namespace plimsoll::planner {
 namespace {
 
-constexpr std::size_t kMostItems = 8'000;
+constexpr std::size_t kMostSearched = 8'000;
 constexpr std::int64_t kMostEntries = 8'000'000;  // items times sections they live in
 // Buffers below a part of the load are left out and filled in later, as long as all of them
 // together need no more than this part.
 constexpr double kSmallTogether = 0.003;
-constexpr std::size_t kManyItems = 1'000;
+constexpr std::size_t kManySearched = 1'000;
 constexpr std::ptrdiff_t kFirstForMany = 12,
                          kLastForMany = 18;  // guides that only they take, first
 // Moves of an ejection per failure allowed to the search next to it; of few buffers and many.
@@ -62,7 +62,7 @@ std::vector<PackGuide> all_guides() {
 }  // namespace
 
 bool PackPortfolio::takes(const PackInstance& instance) {
-  if (instance.items.size() > kMostItems) return false;
+  if (instance.items.size() > kMostSearched) return false;
   std::int64_t entries = 0;
   for (const auto& item : instance.items) entries += item.end - item.begin;
   return entries <= kMostEntries;
@@ -78,7 +78,7 @@ PackPortfolio::PackPortfolio(const PackInstance& instance, std::int64_t goal, Pa
   levels_.push_back(std::unique_ptr<Level>(
       new Level{&instance_, nullptr, {}, {}, PackSearch(instance_), all_guides()}));
   const std::size_t guides = levels_[0]->guides.size();
-  is_large_ = instance.items.size() > kManyItems;
+  is_large_ = instance.items.size() > kManySearched;
   for (std::size_t g = 0; g < guides; ++g) {
     const bool is_for_many =
         std::cmp_greater_equal(g, kFirstForMany) && std::cmp_less(g, kLastForMany);

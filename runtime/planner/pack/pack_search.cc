@@ -5,18 +5,17 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
-constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
 // How far the failures of earlier calls may lift a section's load in the ranking, as a part of the
 // maximum load.
 constexpr double kPressure = 0.3;
 constexpr double kFading = 0.9;
 // Why a section has to be looked at.
 constexpr char kLost = 1, kRaised = 2;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

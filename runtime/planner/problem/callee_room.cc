@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/problem/arrange.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 const std::vector<Variant>& variants_of(const Problem& problem, OpId op) {
   return problem.graph->variants[at(problem.ops[at(op)].variants)];

@@ -3,13 +3,9 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
-namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
-
-}  // namespace
-
 double copy_seconds(std::int64_t bytes) {
   // Only the order of magnitude matters to decisions.
   constexpr double kSecondsPerByte = 1.0 / 8e9, kLaunchSeconds = 2e-6;

@@ -16,6 +16,8 @@ namespace plimsoll::planner {
 
 using OpId = std::int32_t;
 using ValueId = std::int32_t;
+// The time of what can't be done.
+inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
 inline constexpr OpId kNever = std::numeric_limits<OpId>::max();
 
 // Lists of small integers, one per row, stored back to back.

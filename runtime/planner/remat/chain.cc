@@ -6,12 +6,10 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Least seconds, and the schedule, of running a part of the chain backward. All sizes in slots.
 //

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/remat/chain.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 class ChainFinder {
  public:

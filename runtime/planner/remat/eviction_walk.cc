@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -13,8 +15,6 @@ constexpr int kMostAncestors = 48;
 // Of one_by_one: how far it goes back, and how often it begins again for one op.
 constexpr int kMostDepth = 2'000;
 constexpr int kMostTries = 24;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

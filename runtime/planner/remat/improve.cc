@@ -5,12 +5,11 @@
 #include <cmath>
 #include <numeric>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/remat/profile_tree.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // The schedule as linked lists, one per arena value, of its makings and reads in order. Taking an
 // execution out relinks them; putting it back in reverse order restores them.

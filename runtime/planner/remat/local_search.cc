@@ -7,6 +7,8 @@
 #include <iterator>
 #include <limits>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -30,10 +32,6 @@ constexpr double kOrderShare = 0.4;  // of changes move a first execution, if th
 constexpr std::int64_t kWorkUnit = 40;
 constexpr std::int64_t kFitWorkPerOp = 100'000;
 constexpr std::size_t kMostClosure = 256;
-
-constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

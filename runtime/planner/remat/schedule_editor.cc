@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
 // Empty slots after each execution.
 constexpr std::int32_t kUsualRoom = 3;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

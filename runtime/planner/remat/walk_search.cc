@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/remat/improve.h"
 
 namespace plimsoll::planner {
@@ -22,9 +23,7 @@ constexpr int kFirstStyles = 16;
 constexpr std::int64_t kLeastShare = 10'000;
 constexpr int kFew = 16;
 // As long as more is computed again than this, many factors are wrong and change together.
-constexpr double kMuchAgain = 1.25;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+constexpr double kMuchAgainForWalks = 1.25;
 
 }  // namespace
 
@@ -98,7 +97,7 @@ void WalkSearch::change_weights(std::vector<double>& weight) {
   if (weight.empty()) weight.assign(problem_.values.size(), 1);
   const auto factor = [&] { return std::exp(kAmplitude * (random_.unit() + random_.unit() - 1)); };
   const double what = random_.unit();
-  const bool few = current_seconds_ < kMuchAgain * once_seconds_ && !candidates_.empty();
+  const bool few = current_seconds_ < kMuchAgainForWalks * once_seconds_ && !candidates_.empty();
   if (what < 0.6 && few && random_.unit() < few_share_) {
     const auto count = static_cast<std::int32_t>(candidates_.size());
     for (int left = random_.below(1 + random_.below(kFew)); left >= 0; --left) {

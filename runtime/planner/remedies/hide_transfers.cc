@@ -5,14 +5,13 @@
 #include <array>
 #include <limits>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/problem/timeline.h"
 #include "runtime/planner/remedies/remedies.h"
 #include "runtime/planner/remedies/remedies_apply.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // One pass over the waits that last, in order of time. Times and bytes are those of the schedule at
 // the start of the pass, bytes kept up to date as things are moved.

@@ -6,14 +6,13 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/problem/timeline.h"
 #include "runtime/planner/remedies/remedies.h"
 #include "runtime/planner/remedies/remedies_find.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // What is put in before one op, in this order: what frees memory first, what needs it last.
 enum class Part : std::uint8_t {

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/problem/timeline.h"
 #include "runtime/planner/remedies/remedies.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 // Values that may be given up at all, by other means than recomputation.
 std::vector<char> movable_values(const Problem& problem, const PlanOptions& options) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/flow/line_flow.h"
 #include "runtime/planner/problem/timeline.h"
 #include "runtime/planner/remedies/engine_slots.h"
@@ -18,8 +19,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kMostAncestors = 24;
 // What is asked for goes first.
 constexpr double kHinted = 1e-6;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

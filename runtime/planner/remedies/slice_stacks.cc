@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/problem/arrange.h"
 #include "runtime/planner/problem/timeline.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 SlicedState state_of(const Stack::Use& use) {
   SlicedState state;

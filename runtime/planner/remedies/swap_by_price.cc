@@ -6,14 +6,13 @@
 #include <numeric>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/problem/timeline.h"
 #include "runtime/planner/remedies/hide_transfers.h"
 #include "runtime/planner/remedies/remedies_apply.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 class PriceSwapper {
  public:
