@@ -15,6 +15,9 @@ namespace plimsoll::cases {
 std::string module_text(const std::vector<std::string>& parameters, std::string_view body,
                         std::string_view computations = {});
 
+// The text with every `T[` as `dtype[`.
+std::string with_dtype(std::string text, const std::string& dtype);
+
 // "add" -> a computation `add_f32` of `opcode` on two scalars.
 std::string reducer(std::string_view opcode, std::string_view dtype);
 std::string reducer_name(std::string_view opcode, std::string_view dtype);

@@ -24,6 +24,13 @@ std::string module_text(const std::vector<std::string>& parameters, std::string_
   return text + "}\n";
 }
 
+std::string with_dtype(std::string text, const std::string& dtype) {
+  for (std::size_t at = 0; (at = text.find("T[", at)) != std::string::npos; at += dtype.size()) {
+    text.replace(at, 1, dtype);
+  }
+  return text;
+}
+
 std::string reducer_name(std::string_view opcode, std::string_view dtype) {
   return std::string(opcode) + "_" + std::string(dtype);
 }

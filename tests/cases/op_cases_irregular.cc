@@ -11,13 +11,6 @@ struct Indexed {
   InputRange indices;
 };
 
-std::string with_dtype(std::string text, const std::string& dtype) {
-  for (std::size_t at = 0; (at = text.find("T[", at)) != std::string::npos; at += dtype.size()) {
-    text.replace(at, 1, dtype);
-  }
-  return text;
-}
-
 const std::vector<Indexed>& gathers() {
   static const std::vector<Indexed> all = {
       {"rows",

@@ -12,13 +12,6 @@ struct Movement {
   std::vector<InputRange> ranges;
 };
 
-std::string with_dtype(std::string text, const std::string& dtype) {
-  for (std::size_t at = 0; (at = text.find("T[", at)) != std::string::npos; at += dtype.size()) {
-    text.replace(at, 1, dtype);
-  }
-  return text;
-}
-
 const std::vector<Movement>& movements() {
   static const InputRange any{-2, 2}, near{-4, 9};
   static const std::vector<Movement> all = {
