@@ -97,7 +97,7 @@ TEST(JointLaunches, AdamOfTwoHundredParametersTakesFew) {
 }
 
 // Two scans of a loop's body that do not depend on each other, and sums of what they make.
-const char* const kLoop = R"(
+const char* const kLaunchLoop = R"(
 HloModule loop
 sum { x = f32[] parameter(0)
   y = f32[] parameter(1)
@@ -142,7 +142,7 @@ ENTRY main {
   ROOT out = (f32[300], f32[], f32[300], f32[20,30]) tuple(e, t, g, q) })";
 
 TEST(JointLaunches, BodiesOfLoopsHaveThemToo) {
-  const Prepared made = prepare(kLoop);
+  const Prepared made = prepare(kLaunchLoop);
   const auto resolution = executor::resolve(made.executable->program(), made.executable->plan());
   ASSERT_TRUE(resolution.ok()) << resolution.status().to_string();
   bool in_body = false;
@@ -166,7 +166,7 @@ TEST(JointLaunches, BodiesOfLoopsHaveThemToo) {
 
 // The hook counts kernels, whether they share a launch or not.
 TEST(JointLaunches, EveryKernelThatFailsIsAnErrorAndTheNextRunIsRight) {
-  for (const std::string& text : {graphs::adam_update(mixed_dims(12)), std::string(kLoop)}) {
+  for (const std::string& text : {graphs::adam_update(mixed_dims(12)), std::string(kLaunchLoop)}) {
     const Prepared made = prepare(text);
     const ir::Literal expected = made.run();
     ASSERT_LT(made.executable->launches().launches, made.executable->launches().kernels);

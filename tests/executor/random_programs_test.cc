@@ -9,7 +9,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr int kShards = 8;
+constexpr int kProgramShards = 8;
 constexpr int kSeedsPerShard = 3;
 
 class RandomPrograms : public ::testing::TestWithParam<int> {};
@@ -28,7 +28,7 @@ TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
   EXPECT_GT(totals.joint_launches, totals.limits);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0, kShards));
+INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0, kProgramShards));
 
 }  // namespace
 }  // namespace plimsoll

@@ -117,7 +117,7 @@ std::string program(std::initializer_list<std::string_view> shapes, std::string_
   return text + "  ROOT result = " + std::string(line) + "\n}\n";
 }
 
-constexpr std::string_view kSum =
+constexpr std::string_view kSumText =
     "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n";
 constexpr std::string_view kLess =
     "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = pred[] compare(a, b), "
@@ -181,7 +181,7 @@ TEST(HloText, TakesTheLastComputationWithoutEntry) {
 
 TEST(HloText, KeepsTheNamesOfTheEntryWhenOthersClash) {
   const auto module = expect_round_trip(
-      std::string(kSum) +
+      std::string(kSumText) +
       "ENTRY main { a = f32[4] parameter(0) b = f32[] constant(0) ROOT s = reduce(a, b), "
       "dimensions={0}, to_apply=sum }");
   ASSERT_NE(module, nullptr);
@@ -248,15 +248,15 @@ TEST(HloText, KeepsEveryOperationsAttributes) {
                             "dim_labels=b01f_01io->b01f, feature_group_count=2"));
   expect_round_trip(program({"f32[4,4]", "f32[]"},
                             "reduce-window(p0, p1), window={size=2x2 stride=2x2}, to_apply=sum",
-                            kSum));
+                            kSumText));
   expect_round_trip(program({"f32[4,4]", "f32[2,2]", "f32[]"},
                             "select-and-scatter(p0, p1, p2), window={size=2x2 stride=2x2}, "
                             "select=less, scatter=sum",
-                            std::string(kSum) + std::string(kLess)));
+                            std::string(kSumText) + std::string(kLess)));
   expect_round_trip(
       program({"f32[4,4]"}, "sort(p0), dimensions={1}, is_stable=true, to_apply=less", kLess));
   expect_round_trip(
-      program({"f32[4]", "f32[4]"}, "map(p0, p1), dimensions={0}, to_apply=sum", kSum));
+      program({"f32[4]", "f32[4]"}, "map(p0, p1), dimensions={0}, to_apply=sum", kSumText));
   expect_round_trip(program({"f32[8,3]", "s32[5,1]"},
                             "gather(p0, p1), offset_dims={1}, collapsed_slice_dims={0}, "
                             "start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}, "
@@ -265,7 +265,7 @@ TEST(HloText, KeepsEveryOperationsAttributes) {
                             "scatter(p0, p1, p2), update_window_dims={1}, inserted_window_dims={0},"
                             " scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
                             "unique_indices=true, to_apply=sum",
-                            kSum));
+                            kSumText));
   expect_round_trip(program({"f32[]", "f32[]"}, "f32[4] rng(p0, p1), distribution=rng_normal"));
   expect_round_trip(
       program({"u64[2]"}, "(u64[2], u32[4]) rng-bit-generator(p0), algorithm=rng_philox"));
@@ -273,7 +273,7 @@ TEST(HloText, KeepsEveryOperationsAttributes) {
                             "f32[4] custom-call(p0), custom_call_target=\"a\\\"b\\n\", "
                             "custom_call_has_side_effect=true, api_version=API_VERSION_TYPED_FFI, "
                             "called_computations={sum}",
-                            kSum));
+                            kSumText));
   expect_round_trip(program({"f32[4]"}, "opt-barrier(p0)"));
   expect_round_trip(program({"f32[4]"}, "add-dependency(p0, after-all())"));
 }
@@ -312,7 +312,7 @@ TEST(HloText, KeepsCollectives) {
       expect_round_trip(program({"f32[4]"},
                                 "all-reduce(p0), channel_id=3, replica_groups={{0,1},{2,3}}, "
                                 "use_global_device_ids=true, to_apply=sum",
-                                kSum));
+                                kSumText));
   ASSERT_NE(module, nullptr);
   EXPECT_EQ(module->entry()->root()->attributes().collective->channel_id, 3);
   module = expect_round_trip(program(
@@ -323,7 +323,7 @@ TEST(HloText, KeepsCollectives) {
   expect_round_trip(program({"f32[4]"},
                             "f32[2] reduce-scatter(p0), dimensions={0}, "
                             "replica_groups={{0,1}}, to_apply=sum",
-                            kSum));
+                            kSumText));
   expect_round_trip(
       program({"f32[4]"}, "f32[4] collective-permute(p0), source_target_pairs={{0,1},{1,0}}"));
   expect_round_trip(program(
@@ -351,7 +351,7 @@ TEST(HloText, TakesStartIndicesAsOneVector) {
 }
 
 TEST(HloText, KeepsAsynchronousPairs) {
-  expect_round_trip(std::string(kSum) +
+  expect_round_trip(std::string(kSumText) +
                     "ENTRY main { p = f32[4] parameter(0)\n s = f32[4] all-reduce-start(p), "
                     "to_apply=sum\n ROOT d = f32[4] all-reduce-done(s) }");
   expect_round_trip(
@@ -377,10 +377,10 @@ TEST(HloText, KeepsLayouts) {
 }
 
 TEST(HloText, TakesScalarsWhereArraysAreUsual) {
-  expect_round_trip(program({"f32[]", "f32[]"}, "reduce-window(p0, p1), to_apply=sum", kSum));
+  expect_round_trip(program({"f32[]", "f32[]"}, "reduce-window(p0, p1), to_apply=sum", kSumText));
   expect_round_trip(program({"f32[]", "f32[]", "f32[]"},
                             "select-and-scatter(p0, p1, p2), select=less, scatter=sum",
-                            std::string(kSum) + std::string(kLess)));
+                            std::string(kSumText) + std::string(kLess)));
   expect_round_trip(program({"s32[]"}, "s32[] slice(p0), slice={}"));
   expect_round_trip(program({"f32[]"}, "f32[4,2] broadcast(p0)"));
   expect_round_trip(program({}, "() tuple()"));

@@ -14,7 +14,7 @@ void check_on(const std::string& text, const std::vector<ir::Literal>& arguments
 }
 
 // All 65,536 values of a 16-bit float.
-ir::Literal every(ir::DType dtype) {
+ir::Literal every_rounded(ir::DType dtype) {
   std::vector<std::uint16_t> bits(1 << 16);
   for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(i);
   return ir::Literal::from_bytes(ir::Shape(dtype, {1 << 16}), std::as_bytes(std::span(bits)));
@@ -24,7 +24,7 @@ TEST(Rounding, RoundsArithmeticOnSmallFloats) {
   for (const auto& [name, dtype] :
        {std::pair{"f16", ir::DType::f16}, std::pair{"bf16", ir::DType::bf16}}) {
     const std::string d = name;
-    ir::Literal all = every(dtype);
+    ir::Literal all = every_rounded(dtype);
     check_on("ENTRY e { p = " + d + "[65536] parameter(0)\n ROOT r = " + d + "[65536] sqrt(p) }",
              {all});
     for (const char* op : {"add", "subtract", "multiply", "divide", "maximum", "minimum"}) {

@@ -34,15 +34,15 @@ constexpr DType kNumbers[] = {DType::s8,  DType::s16,  DType::s32, DType::s64,
                               DType::u8,  DType::u16,  DType::u32, DType::u64,
                               DType::f16, DType::bf16, DType::f32, DType::f64};
 
-struct Encoded {
+struct EncodedOnce {
   Status status;
   std::vector<std::byte> bytes;
 };
 
-Encoded encode(const CodecKernels& kernels, const Codec& codec, const Literal& value) {
+EncodedOnce encode(const CodecKernels& kernels, const Codec& codec, const Literal& value) {
   const auto stream = device::cpu_device()->create_stream();
   // A guard byte behind the end shows a write past it.
-  Encoded result;
+  EncodedOnce result;
   const auto size = static_cast<std::size_t>(planner::encoded_bytes(codec, value.shape()));
   result.bytes.assign(size + 1, std::byte{0xa5});
   const void* input = value.bytes().data();
@@ -52,7 +52,7 @@ Encoded encode(const CodecKernels& kernels, const Codec& codec, const Literal& v
   return result;
 }
 
-Literal decode(const CodecKernels& kernels, const Encoded& encoded, const Shape& shape) {
+Literal decode(const CodecKernels& kernels, const EncodedOnce& encoded, const Shape& shape) {
   const auto stream = device::cpu_device()->create_stream();
   Literal result(shape);
   const void* input = encoded.bytes.data();
@@ -65,7 +65,7 @@ Literal round_trip(const Codec& codec, const Literal& value) {
   const auto kernels = make_codec(codec, value.shape());
   EXPECT_TRUE(kernels.ok()) << kernels.status().to_string();
   if (!kernels.ok()) return {};
-  const Encoded encoded = encode(*kernels, codec, value);
+  const EncodedOnce encoded = encode(*kernels, codec, value);
   EXPECT_TRUE(encoded.status.ok()) << encoded.status.to_string();
   return decode(*kernels, encoded, value.shape());
 }
@@ -233,9 +233,9 @@ TEST(Codecs, GiveTheSameBytesAtEveryThreadCount) {
   ASSERT_TRUE(kernels.ok());
   const int threads = device::thread_count();
   device::set_thread_count(1);
-  const Encoded one = encode(*kernels, codec, value);
+  const EncodedOnce one = encode(*kernels, codec, value);
   device::set_thread_count(4);
-  const Encoded four = encode(*kernels, codec, value);
+  const EncodedOnce four = encode(*kernels, codec, value);
   device::set_thread_count(threads);
   EXPECT_EQ(one.bytes, four.bytes);
 }

@@ -20,9 +20,9 @@ constexpr SpillCodecKind kKinds[] = {SpillCodecKind::sparse, SpillCodecKind::byt
 constexpr int kSizes[] = {1, 2, 4, 8};
 
 // Elements around vectors, words of the mask, pieces of work and blocks.
-constexpr std::int64_t kCounts[] = {0,     1,     7,     8,      9,      15,     16,     17,
-                                    63,    64,    65,    4095,   4096,   4097,   32767,  32769,
-                                    65535, 65536, 65537, 131071, 131073, 262143, 262145, 300007};
+constexpr std::int64_t kSpillCounts[] = {
+    0,    1,    7,     8,     9,     15,    16,    17,     63,     64,     65,     4095,
+    4096, 4097, 32767, 32769, 65535, 65536, 65537, 131071, 131073, 262143, 262145, 300007};
 
 std::unique_ptr<const SpillCodec> make(SpillCodecKind kind, int element_bytes) {
   auto codec = make_spill_codec(kind, element_bytes);
@@ -93,7 +93,7 @@ TEST(SpillCodecs, GiveEveryByteBack) {
   for (const SpillCodecKind kind : kKinds) {
     for (const int size : kSizes) {
       const auto codec = make(kind, size);
-      for (const std::int64_t count : kCounts) {
+      for (const std::int64_t count : kSpillCounts) {
         if (count > 70000 && size == 8 && count % 2 == 0) continue;
         const auto seed = static_cast<unsigned>(count);
         const double share = count % 3 == 0 ? 0.1 : 0.6;

@@ -47,14 +47,14 @@ Pooling random_pooling(cases::Random& random) {
 }
 
 // The operand, and the result that a window makes of it; nothing where no window fits.
-struct Program {
+struct WindowProgram {
   std::unique_ptr<ir::Module> module = std::make_unique<ir::Module>("m");
   ir::Instruction* operand = nullptr;
   ir::Instruction* pooled = nullptr;
 };
 
-Program pool(const Pooling& p, ir::Opcode fold) {
-  Program program;
+WindowProgram pool(const Pooling& p, ir::Opcode fold) {
+  WindowProgram program;
   ir::Computation* entry = program.module->add_computation("e");
   program.module->set_entry(entry);
   const ir::Dims dims = p.channels_last ? ir::Dims{2, p.height, p.width, p.channels}
@@ -104,7 +104,7 @@ TEST(WindowKernels, PoolingIsTheInterpretersAtEverySizeAroundVectorEdges) {
     cases::Random random(seed);
     const Pooling p = random_pooling(random);
     const bool sum = random.chance(0.5);
-    const Program program = pool(p, sum ? ir::Opcode::add : ir::Opcode::maximum);
+    const WindowProgram program = pool(p, sum ? ir::Opcode::add : ir::Opcode::maximum);
     if (program.pooled == nullptr) continue;
     ++pooled;
     SCOPED_TRACE("seed " + std::to_string(seed) + " " + program.operand->shape().to_string());
@@ -125,7 +125,7 @@ TEST(WindowKernels, AMaximumOfZerosIsPositiveWhereOneOfThemIs) {
     p.channels = channels;
     p.height = p.width = 4;
     p.rows.size = p.columns.size = p.rows.stride = p.columns.stride = 2;
-    const Program program = pool(p, ir::Opcode::maximum);
+    const WindowProgram program = pool(p, ir::Opcode::maximum);
     ASSERT_NE(program.pooled, nullptr);
     ir::Literal zeros(program.operand->shape());
     cases::Random random(static_cast<std::uint64_t>(channels));
@@ -153,7 +153,7 @@ TEST(WindowKernels, MaxPoolingsGradientIsTheInterpretersAtEverySizeAroundVectorE
       p.height *= p.rows.size;
       p.width *= p.columns.size;
     }
-    Program program = pool(p, ir::Opcode::maximum);
+    WindowProgram program = pool(p, ir::Opcode::maximum);
     if (program.pooled == nullptr || program.pooled->shape().element_count() == 0) continue;
     ++routed;
     SCOPED_TRACE("seed " + std::to_string(seed) + " " + program.operand->shape().to_string());

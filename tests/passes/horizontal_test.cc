@@ -13,7 +13,7 @@
 namespace plimsoll::passes {
 namespace {
 
-const char* const kSum =
+const char* const kSumOfLaunches =
     "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT r = f32[] add(x, y) }\n";
 
 std::string horizontal(const std::string& lines) { return entry_after(fuse_horizontal, lines); }
@@ -188,7 +188,7 @@ TEST(FuseHorizontal, LeavesEffectsCountersUpdatesAndLargeKernels) {
 }
 
 TEST(FuseHorizontal, TakesReductionsTogetherAndLoopsTogether) {
-  EXPECT_EQ(launches_after(std::string("HloModule m\n") + kSum +
+  EXPECT_EQ(launches_after(std::string("HloModule m\n") + kSumOfLaunches +
                            "ENTRY e { a = f32[10,64] parameter(0)\n b = f32[7,33] parameter(1)\n"
                            "z = f32[] constant(0)\n c = f32[5] parameter(2)\n"
                            "x = f32[10] reduce(a, z), dimensions={1}, to_apply=sum\n"
@@ -257,8 +257,8 @@ std::string blocks(int count, int elements) {
     root += (i > 0 ? ", u" : "u") + n;
     shapes += i > 0 ? ", f32[]" : "f32[]";
   }
-  return "HloModule m\n" + std::string(kSum) + "ENTRY e {\n" + lines + "ROOT r = (" + shapes +
-         ") tuple(" + root + ") }";
+  return "HloModule m\n" + std::string(kSumOfLaunches) + "ENTRY e {\n" + lines + "ROOT r = (" +
+         shapes + ") tuple(" + root + ") }";
 }
 
 std::int64_t schedule_peak(const ir::Computation& computation) {

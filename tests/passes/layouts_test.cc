@@ -19,7 +19,7 @@ std::unique_ptr<ir::Module> parse(const std::string& text) {
   return std::move(module).value();
 }
 
-std::string entry_after(const std::string& text) {
+std::string entry_after_layouts(const std::string& text) {
   const auto module = parse(text);
   const Result<bool> changed = assign_layouts(*module);
   EXPECT_TRUE(changed.ok()) << changed.status().to_string();
@@ -42,7 +42,7 @@ add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
 
 TEST(AssignLayouts, AChannelsFirstChainBecomesChannelsLast) {
   EXPECT_EQ(
-      entry_after(std::string(kHead) + R"(
+      entry_after_layouts(std::string(kHead) + R"(
 ENTRY e {
   x = f32[8,3,16,16] parameter(0)
   w = f32[16,3,3,3] parameter(1)
@@ -75,7 +75,7 @@ ENTRY e {
 }
 
 TEST(AssignLayouts, AFiltersGradientTakesItsBatchOutermostAndItsFeaturesInnermost) {
-  const std::string after = entry_after(R"(HloModule m
+  const std::string after = entry_after_layouts(R"(HloModule m
 ENTRY e {
   x = f32[8,16,14,14] parameter(0)
   g = f32[8,32,14,14] parameter(1)

@@ -18,11 +18,11 @@ namespace {
 
 using ir::Opcode;
 
-// `count` products d0, d1, ... of two matrices, large when `size` is, then `sum`.
-std::string products(int count, int size, const std::string& sum) {
+// `count_in_entry` products d0, d1, ... of two matrices, large when `size` is, then `sum`.
+std::string products(int count_in_entry, int size, const std::string& sum) {
   const std::string matrix = "f32[" + std::to_string(size) + "," + std::to_string(size) + "]";
   std::string text = "HloModule m\nENTRY e {\n  x = " + matrix + " parameter(0)\n";
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count_in_entry; ++i) {
     const std::string n = std::to_string(i);
     text += "  y" + n + " = " + matrix + " parameter(" + std::to_string(i + 1) + ")\n  d" + n +
             " = " + matrix + " dot(x, y" + n +
@@ -35,17 +35,17 @@ std::string products(int count, int size, const std::string& sum) {
   return text + lines + "}\n";
 }
 
-std::string chain(int count) {
+std::string chain(int count_in_entry) {
   std::string text = "  s1 = # add(d0, d1)\n";
-  for (int i = 2; i < count; ++i) {
-    const std::string root = i + 1 == count ? "  ROOT s" : "  s";
+  for (int i = 2; i < count_in_entry; ++i) {
+    const std::string root = i + 1 == count_in_entry ? "  ROOT s" : "  s";
     text += root + std::to_string(i) + " = # add(s" + std::to_string(i - 1) + ", d" +
             std::to_string(i) + ")\n";
   }
   return text;
 }
 
-int count(const ir::Module& module, Opcode opcode) {
+int count_in_entry(const ir::Module& module, Opcode opcode) {
   int found = 0;
   for (const auto& i : module.entry()->instructions()) found += i->opcode() == opcode;
   return found;
@@ -79,16 +79,16 @@ TEST(Sums, AValueThatIsUsedElsewhereEndsASum) {
 TEST(Sums, LongOnesOfWaitingProductsAccumulateInsteadOfFusing) {
   const auto module = parse(products(8, 128, chain(8)));
   ASSERT_TRUE(optimize(*module).ok());
-  EXPECT_EQ(count(*module, Opcode::add), 7);
-  EXPECT_EQ(count(*module, Opcode::fusion), 0);
+  EXPECT_EQ(count_in_entry(*module, Opcode::add), 7);
+  EXPECT_EQ(count_in_entry(*module, Opcode::fusion), 0);
 }
 
 TEST(Sums, ShortOrSmallOnesAreOneKernel) {
   for (const auto& text : {products(3, 128, chain(3)), products(8, 8, chain(8))}) {
     const auto module = parse(text);
     ASSERT_TRUE(optimize(*module).ok());
-    EXPECT_EQ(count(*module, Opcode::add), 0);
-    EXPECT_EQ(count(*module, Opcode::fusion), 1);
+    EXPECT_EQ(count_in_entry(*module, Opcode::add), 0);
+    EXPECT_EQ(count_in_entry(*module, Opcode::fusion), 1);
   }
 }
 
@@ -101,7 +101,7 @@ TEST(Sums, OnesOfValuesThatAreThereAnywayAreOneKernel) {
               "f32[128,128], f32[128,128]) tuple(s5, d0, d1, d2, d3, d4, d5)\n");
   const auto module = parse(text);
   ASSERT_TRUE(optimize(*module).ok());
-  EXPECT_EQ(count(*module, Opcode::fusion), 1);
+  EXPECT_EQ(count_in_entry(*module, Opcode::fusion), 1);
 }
 
 TEST(ScheduleSums, AddsInTheOrderInWhichAddendsAreMade) {

@@ -18,17 +18,12 @@
 #include "runtime/planner/remedies/remedies.h"
 #include "runtime/planner/remedies/remedies_find.h"
 #include "runtime/planner/residency.h"
+#include "tests/planner/parsed.h"
 
 namespace plimsoll::planner {
 namespace {
 
 const RooflineCostModel kCostModel;
-
-std::unique_ptr<ir::Module> parse(const std::string& text) {
-  auto module = ir::parse_module(text);
-  EXPECT_TRUE(module.ok()) << module.status().to_string();
-  return std::move(*module);
-}
 
 const Step* step_of(const Plan& plan, std::string_view name) {
   for (const Step& step : plan.steps) {

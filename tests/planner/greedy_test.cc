@@ -13,17 +13,12 @@
 #include "runtime/planner/planner.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
+#include "tests/planner/parsed.h"
 
 namespace plimsoll::planner {
 namespace {
 
 constexpr std::int64_t kKiB = 1024;
-
-std::unique_ptr<ir::Module> parse(const std::string& text) {
-  auto module = ir::parse_module(text);
-  EXPECT_TRUE(module.ok()) << module.status().to_string();
-  return module.ok() ? std::move(*module) : nullptr;
-}
 
 GreedyReport run(ir::Module& module, const GreedyOptions& options) {
   auto report = rematerialize_greedy(module, options);

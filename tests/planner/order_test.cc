@@ -27,10 +27,10 @@ using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;
 
-const RooflineCostModel kCostModel;
+const RooflineCostModel kOrderCosts;
 
 Graph graph_of(const ir::Module& module) {
-  Graph graph = extract(*module.entry(), Role::entry, default_residency(module), kCostModel);
+  Graph graph = extract(*module.entry(), Role::entry, default_residency(module), kOrderCosts);
   for (const ir::InputOutputAlias& alias : module.input_output_alias) {
     graph.alias[static_cast<std::size_t>(alias.output_index[0])] =
         static_cast<int>(alias.parameter_number);
@@ -216,7 +216,7 @@ TEST(Order, ASumOfProductsAccumulatesInOneBuffer) {
       sum = make(c, Opcode::add, {sum, terms[static_cast<std::size_t>(i)]});
     }
     make(c, Opcode::negate, {sum});
-    const Result<Plan> plan = make_plan(module, kCostModel, {});
+    const Result<Plan> plan = make_plan(module, kOrderCosts, {});
     ASSERT_TRUE(plan.ok());
     EXPECT_TRUE(check_plan(module, *plan).ok());
     EXPECT_EQ(plan->arena_bytes, 2 * 64 * 64 * 4);

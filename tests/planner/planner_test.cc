@@ -9,15 +9,10 @@
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
+#include "tests/planner/parsed.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::unique_ptr<ir::Module> parse(const std::string& text) {
-  auto module = ir::parse_module(text);
-  EXPECT_TRUE(module.ok()) << module.status().to_string();
-  return module.ok() ? std::move(*module) : nullptr;
-}
 
 Result<Plan> checked_plan(const ir::Module& module, const PlanOptions& options = {}) {
   Result<Plan> plan = make_plan(module, RooflineCostModel(), options);

@@ -10,7 +10,7 @@
 namespace plimsoll::planner {
 namespace {
 
-std::unique_ptr<ir::Module> parse(const std::string& body, const std::string& before = "") {
+std::unique_ptr<ir::Module> parse_body(const std::string& body, const std::string& before = "") {
   auto module = ir::parse_module("HloModule m\n" + before + "\nENTRY e {\n" + body + "\n}", "test");
   EXPECT_TRUE(module.ok()) << module.status().to_string();
   return module.ok() ? std::move(*module) : nullptr;
@@ -19,7 +19,7 @@ std::unique_ptr<ir::Module> parse(const std::string& body, const std::string& be
 // The codec that the facts about `name` allow, as text.
 std::string exact(const std::string& body, const std::string& name = "r", int leaf = 0,
                   const std::string& before = "") {
-  const auto module = parse(body, before);
+  const auto module = parse_body(body, before);
   if (module == nullptr) return "unparsed";
   const ir::Instruction* instruction = module->entry()->find(name);
   if (instruction == nullptr) return "no such instruction";
@@ -113,7 +113,7 @@ TEST(CodecChoice, LooksThroughFusions) {
 
 std::string comparison(const std::string& body, const std::string& reader, int operand,
                        const std::string& before = "") {
-  const auto module = parse(body, before);
+  const auto module = parse_body(body, before);
   if (module == nullptr) return "unparsed";
   const ir::Instruction* instruction = module->entry()->find(reader);
   const ir::Shape& shape = instruction->operand(operand)->shape();

@@ -18,15 +18,10 @@
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/timeline.h"
 #include "tests/cases/gru_step.h"
+#include "tests/planner/parsed.h"
 
 namespace plimsoll::planner {
 namespace {
-
-std::unique_ptr<ir::Module> parse(const std::string& text) {
-  auto module = ir::parse_module(text);
-  EXPECT_TRUE(module.ok()) << module.status().to_string();
-  return std::move(*module);
-}
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
