@@ -28,10 +28,10 @@ constexpr std::size_t kShortCode = 8;
 // (`chunk_`) as have room in the first-level cache for all of them.
 //
 // Example: 4,096 rows of 300 columns, 4 lanes, f32: 16 bytes of accumulators a column, so that a
-// chunk may take the whole row. Rows 0..3 go to the accumulators 0..3, rows 4..7 to the same again. Taken
-// one row at a time, a column's accumulator is loaded and stored for every row; taken 8 rows at a
-// time (`together_`), it is loaded once, adds rows l and l + 4, and is stored once. At the end the
-// 4 accumulators are combined in order, 0 + 1 + 2 + 3.
+// chunk may take the whole row. Rows 0..3 go to the accumulators 0..3, rows 4..7 to the same again.
+// Taken one row at a time, a column's accumulator is loaded and stored for every row; taken 8 rows
+// at a time (`together_`), it is loaded once, adds rows l and l + 4, and is stored once. At the end
+// the 4 accumulators are combined in order, 0 + 1 + 2 + 3.
 class ColumnSweep final : public SweepWriter {
  public:
   ColumnSweep(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,

@@ -11,10 +11,10 @@
 #define PLIMSOLL_INLINE inline __attribute__((always_inline))
 
 // The loops are written once, in plain C++ over vectors of kLanes, and compiled for several
-// instruction sets (clones.h); tiles of c stay in registers over the whole depth, so that a product
-// reads its operands once per tile. All versions sum in the order of the depth. Fused multiply-adds
-// round once where others round twice: that is why results of attention may differ between machines
-// with and without them, and never between runs on one.
+// instruction sets; tiles of c stay in registers over the whole depth, so that a product reads its
+// operands once per tile. All versions sum in the order of the depth. Fused multiply-adds round
+// once where others round twice: that is why results of attention may differ between machines with
+// and without them, and never between runs on one.
 
 namespace plimsoll::kernels {
 namespace {
