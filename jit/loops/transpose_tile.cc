@@ -10,6 +10,9 @@ using Values = std::vector<llvm::Value*>;
 
 constexpr unsigned kLaneBits = 128;
 
+// Of every lane of `lane` elements the lower (or upper) halves of `x` and `y`, `run` elements of
+// one and then of the other.
+//
 // Example: 4 rows of 4 f32, one 128-bit lane each. Round 1 (run = 1) interleaves rows 0 and 1, and
 // rows 2 and 3:
 //   a0 a1 a2 a3     a0 b0 a1 b1
@@ -21,8 +24,6 @@ constexpr unsigned kLaneBits = 128;
 // same with its own columns, and gather_lanes() brings the lanes of one column together at the end.
 // n rows take n log2(n) shuffles, each of which x86 has as one instruction (unpack, shuffle of
 // whole lanes).
-// Of every lane of `lane` elements the lower (or upper) halves of `x` and `y`, `run` elements of
-// one and then of the other.
 std::vector<int> interleaved(int width, int lane, int run, bool upper) {
   std::vector<int> mask;
   for (int first = upper ? lane / 2 : 0; first < width; first += lane) {

@@ -155,10 +155,11 @@ class LongRows {
     return b_.CreateSelect(emitter.active_mask(), value, nothing);
   }
 
+  // Of one block of the row, by halves.
+  //
   // Slots first, then lanes, each taking in the one half the number further: the order of
   // graph/reduction_shape.h. Slots that took no element are left out; lanes that took none hold the
   // identity.
-  // Of one block of the row, by halves.
   llvm::Value* fold(RowStages& stages, int reduce, Values slots) {
     for (std::size_t half = slots.size() / 2; half > 0; half /= 2) {
       for (std::size_t i = 0; i < half; ++i) {

@@ -104,10 +104,11 @@ class RowSweep final : public SweepWriter {
     });
   }
 
+  // Lane i takes in lane i + n/2 while n > 1; lanes at and past `length` are empty.
+  //
   // A reducer without an identity (a maximum that keeps NaNs with their payload, a user's function)
   // has no value for a lane that took no element. Such a lane must not be combined: `keep` takes
   // the old value instead wherever the upper lane's number is not below the length.
-  // Lane i takes in lane i + n/2 while n > 1; lanes at and past `length` are empty.
   Values fold_lanes(const Reducer& reducer, std::vector<Values> slots, llvm::Value* length) {
     const auto keep = [&](const Values& sum, const Values& old, std::int64_t first, int count) {
       if (reducer.starts_full()) return sum;

@@ -109,11 +109,12 @@ Result<std::unique_ptr<TierCopy>> TierCopy::create(memory::Tier& tier, std::int6
       new TierCopy(tier, std::move(room), bytes, element_bytes, fail_in));
 }
 
+// A look may be wrong: that costs the time of the pieces that are tried.
+//
 // A code pays if encoding and decoding take less than the transfer that it saves: (1 - share) *
 // transfer > encode + decode, per byte. On a fast link it never does; on a slow disk it does from
 // small shares on. Where the tier fills up, the sparse code is used even at a loss of time, since
 // bytes are what is short there.
-// A look may be wrong: that costs the time of the pieces that are tried.
 Status TierCopy::choose_codec(const std::byte* from) {
   codec_ = nullptr;
   const bool sized =

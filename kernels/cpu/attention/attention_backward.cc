@@ -10,6 +10,10 @@
 namespace plimsoll::kernels {
 namespace {
 
+// Recomputes the probabilities block by block from maxima and sums. A task is one head, or, where
+// heads are few, a share of the query blocks of one head: shares have sums of their own for the
+// keys' and values' gradients, added up in order afterwards. The cut depends on shapes alone.
+//
 // Derivation. With p = softmax(s), o = p v, and do the output's gradient:
 //   dv   = p^T do
 //   dp_j = do . v_j                          (the slope)
@@ -19,9 +23,6 @@ namespace {
 // p_j = exp(s_j - m) / l, used for dv, turned into ds, used for dq and dk, and forgotten (Dao et
 // al., 2022). Five products of blocks instead of the forward pass' two; no array of the scores'
 // size.
-// Recomputes the probabilities block by block from maxima and sums. A task is one head, or, where
-// heads are few, a share of the query blocks of one head: shares have sums of their own for the
-// keys' and values' gradients, added up in order afterwards. The cut depends on shapes alone.
 class AttentionBackward final : public KernelBase {
  public:
   AttentionBackward(const ir::Instruction& instruction, const ir::AttentionForm& form,

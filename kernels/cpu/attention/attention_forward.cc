@@ -10,6 +10,10 @@
 namespace plimsoll::kernels {
 namespace {
 
+// Softmax over blocks of keys with running maxima and sums (Milakov and Gimelshein, 2018; Dao et
+// al., 2022). A task is one block of queries of one head; tasks are dealt to slots, each with
+// scratch memory of its own. The cut depends on shapes alone.
+//
 // Derivation. Wanted per query: o = (sum over keys j of exp(s_j - m) v_j) / l with m the maximum of
 // all scores s_j and l = sum of exp(s_j - m). Keys come in blocks. After some of them let m, l and
 // o' = sum of exp(s_j - m) v_j be those of the keys so far. A new block with maximum m_b makes
@@ -25,9 +29,6 @@ namespace {
 //
 // A block of scores is [keys][queries], a column per query, so that maxima, sums and corrections
 // are vectors along the queries and nothing is folded within a vector.
-// Softmax over blocks of keys with running maxima and sums (Milakov and Gimelshein, 2018; Dao et
-// al., 2022). A task is one block of queries of one head; tasks are dealt to slots, each with
-// scratch memory of its own. The cut depends on shapes alone.
 class AttentionForward final : public KernelBase {
  public:
   AttentionForward(const ir::Instruction& instruction, const ir::AttentionForm& form,

@@ -17,6 +17,9 @@ namespace {
 
 constexpr int kMostRemakes = 16;
 
+// Prices along the excess, fractions along the gains, in ever smaller steps (Polyak; Camerini,
+// Fratta and Maffioli's deflection).
+//
 // The bound is the value of a concave function of the prices (bound_pricing.cc), so that climbing
 // it along a subgradient ends at its maximum. The subgradient at prices p is, per tight moment,
 // what the cheapest choices at p put there beyond the room: where too much lies the price must
@@ -24,8 +27,6 @@ constexpr int kMostRemakes = 16;
 // more as the aim, since the maximum itself is not known; `direction` remembers 0.4 of the one
 // before, which cuts off the zigzag of plain subgradients. After six rounds without a better value,
 // aim and rate are halved and the climb begins at the best prices again.
-// Prices along the excess, fractions along the gains, in ever smaller steps (Polyak; Camerini,
-// Fratta and Maffioli's deflection).
 void polish(BoundPricing& pricing, BoundProof& best, int rounds, std::int64_t steps) {
   std::vector<double> prices = best.prices, direction(prices.size(), 0);
   pricing.set_fractions(best.fractions);

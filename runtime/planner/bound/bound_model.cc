@@ -292,10 +292,11 @@ class Builder {
     return result;
   }
 
+  // One run brings all of an op's results back: each storage answers for a part of it.
+  //
   // Two results of 30 and 10 bytes of an op of 4 s answer for 3 s and 1 s. If both are made again,
   // one run serves both and 4 s are counted; if one alone is, less than its run is counted. Either
   // way no schedule takes less.
-  // One run brings all of an op's results back: each storage answers for a part of it.
   double share(OpId op, ValueId s) const {
     if (output_storages_[at(op)] <= 1) return 1;
     if (output_bytes_[at(op)] == 0) return 1.0 / output_storages_[at(op)];

@@ -260,6 +260,10 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
   }
 }
 
+// The cheapest stage in which to make the gap's storage again: its runs, its bytes from then on,
+// and for all dead storages that are read, their runs or their bytes since their death. Stage k is
+// the one after k moments with a price: between those nothing changes but for the worse.
+//
 // A recurrence over stages. Let c_i(k) be the least that having dead storage i at hand in stage k
 // costs: it was there in stage k - 1 and its bytes stayed for one more paid moment, or it is made
 // again now, from what that needs:
@@ -274,9 +278,6 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
 // Making v at once (k = 0) costs 2 + 10 * 0.45 = 6.5; making it at the end costs 2 for v and the
 // cheaper of d's rent, 4 * 0.45 = 1.8, and its run, 1: 3 s. So drop_cost is 3, d was run again, and
 // the gap is given up.
-// The cheapest stage in which to make the gap's storage again: its runs, its bytes from then on,
-// and for all dead storages that are read, their runs or their bytes since their death. Stage k is
-// the one after k moments with a price: between those nothing changes but for the worse.
 double BoundPricing::drop_cost(const Gap& gap, double keep) {
   const Remake* remakes = &model_.remakes[at(gap.first_remake)];
   const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
@@ -321,10 +322,11 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
   return best;
 }
 
+// What each claim of a gap that is given up would count more at a larger fraction.
+//
 // Follows the choices of the last drop_cost() backwards from the best stage: along each way the
 // storage was rented moment by moment until the stage in which it ran again, and from there its own
 // needs go on. The sum of what was paid, at a whole fraction, is the claim's gain.
-// What each claim of a gap that is given up would count more at a larger fraction.
 void BoundPricing::count_gains(const Gap& gap) {
   const Remake* remakes = &model_.remakes[at(gap.first_remake)];
   const std::int32_t begin = paid_before(gap.first);

@@ -235,10 +235,11 @@ bool is_alike(const Read& read, const ir::Shape& shape) {
          operand.element_count() == shape.element_count();
 }
 
-// An instruction may read a value through several operands; it counts as a direct reader only if
-// all of them can be of the code, as there is no decoded copy then.
 // Of these reads of a value of `shape`, in order of ops: the instructions all of whose reads can be
 // of what the codec stores, sorted.
+//
+// An instruction may read a value through several operands; it counts as a direct reader only if
+// all of them can be of the code, as there is no decoded copy then.
 std::vector<const Instruction*> direct_readers(std::span<const Read> reads, const ir::Shape& shape,
                                                const CodecForm& form, const CostModel& cost_model) {
   std::vector<const Instruction*> direct;

@@ -53,6 +53,9 @@ struct Frame {
   const Frame* outer = nullptr;
 };
 
+// Straight-line code on scalars. Reads of the state become counters, by leaf, where `state` is
+// allowed.
+//
 // Example: a scan's body updates stack[i] and returns i + 1, its condition is i < n, and n is a
 // constant behind three tuples. What the index is in each round is found by running just the
 // scalars it depends on: nodes for i (a counter), the constant, the add and the compare; from the
@@ -62,8 +65,6 @@ struct Frame {
 //
 // Node numbers rise with dependence, so that running is one pass over an array. Everything is
 // worked out in 64 bits and wrapped to the node's dtype after each step, as the machine does.
-// Straight-line code on scalars. Reads of the state become counters, by leaf, where `state` is
-// allowed.
 class Scalars {
  public:
   explicit Scalars(bool state) : state_(state) {}

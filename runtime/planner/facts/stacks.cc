@@ -187,10 +187,11 @@ class Finder {
            std::count(holder->operands().begin(), holder->operands().end(), value) == 1;
   }
 
+  // Every index lies in the stack and is an affine function of the round.
+  //
   // HLO clamps indices, so that an index outside would touch another slice than it says. A loop
   // that writes must write every slice: what it left out would be what the array held before, which
   // lies nowhere once the stack is sliced.
-  // Every index lies in the stack and is an affine function of the round.
   bool covers() {
     const std::vector<std::int64_t>& index = *indices_;
     found_.rounds = static_cast<std::int64_t>(index.size());

@@ -412,9 +412,10 @@ class Look {
     return facts;
   }
 
+  // What a loop leaves alone is what it was; a stack is made of the slices that are put there.
+  //
   // A stacked scan residual is written slice by slice, every slice once, so that what holds for the
   // slices holds for the whole, whatever it was before the loop.
-  // What a loop leaves alone is what it was; a stack is made of the slices that are put there.
   ValueFacts look_at_loop(const Instruction& loop, int leaf) {
     if (passes_through(loop, leaf)) return find(*loop.operand(0), leaf);
     const auto access = find_stack_access(loop, leaf);

@@ -216,10 +216,11 @@ bool Ladder::try_next_target() {
   return true;
 }
 
-// Looking a few targets ahead makes the example in the head of this file come out: the plan at 60
-// MB is known when the step at 80 MB is made.
 // Makes the next step: the highest target that works, served by the fastest plan of it and of some
 // targets below, so that a lucky find at a lower one is not lost.
+//
+// Looking a few targets ahead makes the example in the head of this file come out: the plan at 60
+// MB is known when the step at 80 MB is made.
 bool Ladder::extend() {
   const std::size_t ahead = problem_.op_count() <= 500 ? 3 : 1;
   while (below_.size() <= ahead && try_next_target()) {

@@ -10,14 +10,15 @@
 namespace plimsoll::planner {
 namespace {
 
-// A list schedule always runs the best op of those that are ready. An op's gain is the bytes that
-// it frees less those that it makes. A gain changes only when one of the op's operands is down to
-// its last reader, so that the queue is updated there and nowhere else; entries with an old gain
-// are skipped when they come up.
 // A list schedule of the graph or, `reverse`, of the graph with all edges turned round: there a
 // value appears with its first reader in that direction and goes with its producer. Runs what has a
 // gain of at least `eager` first, largest gain first, and otherwise what `fallback` has next
 // (without one: the largest gain).
+//
+// A list schedule always runs the best op of those that are ready. An op's gain is the bytes that
+// it frees less those that it makes. A gain changes only when one of the op's operands is down to
+// its last reader, so that the queue is updated there and nowhere else; entries with an old gain
+// are skipped when they come up.
 class ListSchedule {
  public:
   ListSchedule(const OrderGraph& graph, bool reverse)

@@ -20,6 +20,7 @@ constexpr double kScale = 1 << 20;
 // then finds no free room, its weight grows by its worth each time, until throwing R out again
 // costs more than throwing out P and Q: that is how the search leaves a cycle in which two buffers
 // push each other out for ever.
+
 // How far below the best the next packing shall be, as a part of what is above the floor: half of
 // it whenever the search got stuck.
 constexpr double kFirstStep = 0.05, kLeastStep = 0.001;

@@ -51,11 +51,12 @@ void PackFit::clear() {
   height_ = 0;
 }
 
+// Tops only rise, so `lazy` is a value that the whole range has at least.
+//
 // A max-tree without pushing down: the maximum over a range is that of the nodes that cover it, and
 // of what was raised over any of their ancestors. Example of eight sections: raising [2, 6) to 9
 // marks the nodes of [2, 4) and [4, 6). A query of [3, 5) visits the leaves 3 and 4, and finds the
 // 9 on their ancestors, [2, 4) and [4, 6).
-// Tops only rise, so `lazy` is a value that the whole range has at least.
 std::int64_t PackFit::top(std::int32_t begin, std::int32_t end) const {
   std::int64_t most = 0;
   const std::size_t l = at(begin) + leaves_, r = at(end) + leaves_;

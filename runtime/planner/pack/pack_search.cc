@@ -207,10 +207,11 @@ bool PackSearch::propagate() {
   return fits;
 }
 
+// Raises the lowest offset of an item; false when it would stand out above the height then.
+//
 // A section's floor can only change if the item that was lifted was as low as the floor. `witness_`
 // names an item that is: as long as the witness is still there, unplaced and as low, another item's
 // lift changes nothing, and the section is not looked at. Most lifts end here.
-// Raises the lowest offset of an item; false when it would stand out above the height then.
 bool PackSearch::lift(std::int32_t id, std::int64_t lowest) {
   const auto i = at(id);
   const std::int64_t old = lowest_[i];
@@ -307,11 +308,12 @@ bool PackSearch::has_something_above(std::int32_t id) const {
   return false;
 }
 
+// Pushes a frame with the items that may come next in a part.
+//
 // Canonical packings are built by rising offsets. Whatever comes next therefore lies at its lowest
 // offset, and an item whose lowest offset is at or above the `lid` (the lowest top that some
 // unplaced item could have) cannot come next: that other item would fit wholly below it, so that
 // some canonical packing places it first.
-// Pushes a frame with the items that may come next in a part.
 void PackSearch::open(std::int32_t index) {
   const Part part = parts_[at(index)];
   Frame frame{part, trail_.size(), members_.size(), parts_.size(), 0, 0, -1};
@@ -343,10 +345,11 @@ void PackSearch::open(std::int32_t index) {
   frames_.push_back(frame);
 }
 
+// The parts that placing `id` leaves of its frame's part; the first of them, or what comes next.
+//
 // Where no unplaced item crosses from one section to the next, the two sides have nothing to do
 // with each other any more: a packing of the left is right for every packing of the right.
 // Searching them one by one makes the work a sum instead of a product.
-// The parts that placing `id` leaves of its frame's part; the first of them, or what comes next.
 std::int32_t PackSearch::split(std::int32_t id, std::int32_t frame_index) {
   const Part part = frames_[at(frame_index)].part;
   const auto& item = items_[at(id)];
@@ -396,11 +399,12 @@ std::int32_t PackSearch::split(std::int32_t id, std::int32_t frame_index) {
   return next;
 }
 
+// Takes the next decision of the youngest frame that can still change what failed. False when no
+// frame can.
+//
 // Backjumping: when all candidates of a frame have failed, the reason lies in decisions that share
 // sections with its part, so the search goes back to the frame that made the part (`parent`), past
 // those that only solved its siblings.
-// Takes the next decision of the youngest frame that can still change what failed. False when no
-// frame can.
 bool PackSearch::advance(std::int32_t& next_part) {
   while (!frames_.empty()) {
     const auto index = static_cast<std::int32_t>(frames_.size()) - 1;

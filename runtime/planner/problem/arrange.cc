@@ -77,11 +77,12 @@ class Arranger {
     return last == except ? before : last;
   }
 
+  // An update of a donated parameter that comes before the parameter's last reader would need a
+  // copy: where nothing reads the new value until then, it runs later instead.
+  //
   // Example: w' = w - g is written into w's donated buffer, and a later op still reads w. Run in
   // the order written, w' would need a buffer of its own and a copy behind the last reader. If
   // nothing reads w' until then, running the update behind that reader costs nothing.
-  // An update of a donated parameter that comes before the parameter's last reader would need a
-  // copy: where nothing reads the new value until then, it runs later instead.
   void sink_updates() {
     std::vector<std::pair<std::int32_t, OpId>> moved;
     std::vector<std::int32_t> target(order_.size(), -1);

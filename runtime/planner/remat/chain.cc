@@ -11,6 +11,11 @@
 namespace plimsoll::planner {
 namespace {
 
+// Least seconds, and the schedule, of running a part of the chain backward. All sizes in slots.
+//
+// part(s, t, m): the result of op s - 1 is there, stages t .. s are to run backward in m slots
+// besides it. With `held` the result of op t is there too, also besides them.
+//
 // Dynamic programming over parts of a chain: ops 0 .. n - 1 forward, each reading only the one
 // before, then stages n - 1 .. 0 backward, stage i reading results of ops i and i - 1.
 //
@@ -27,10 +32,6 @@ namespace {
 // again (1 s) for stage 0. 5 s instead of the 4 s that 4 slots take. For equal ops the optimum is
 // the binomial schedule of Griewank and Walther (2000); for others the recurrence is that of
 // Beaumont et al. (2019), with what a stage keeps besides the result (`side_bytes`).
-// Least seconds, and the schedule, of running a part of the chain backward. All sizes in slots.
-//
-// part(s, t, m): the result of op s - 1 is there, stages t .. s are to run backward in m slots
-// besides it. With `held` the result of op t is there too, also besides them.
 class ChainSolver {
  public:
   ChainSolver(const Chain& chain, std::int64_t slots, std::int64_t slot_bytes, std::int64_t work)

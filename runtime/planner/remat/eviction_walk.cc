@@ -87,11 +87,12 @@ OpId Walk::next_use(ValueId v) {
   return next < static_cast<std::int32_t>(uses.size()) ? uses[at(next)] : kNever;
 }
 
+// When a value will be wanted again: its next use, or for a value without one the next use of
+// something made from it (kNever: not at all).
+//
 // A value without a next use may still be worth keeping: it may be what a recomputation needs.
 // Example: b = g(a), a is dead, b is wanted at op 50 and was evicted. With a at hand b costs g;
 // without it, f and g. `keep_dead` styles hold a until memory is short, with half its score.
-// When a value will be wanted again: its next use, or for a value without one the next use of
-// something made from it (kNever: not at all).
 OpId Walk::wanted_at(ValueId v) {
   const OpId next = next_use(v);
   if (next != kNever || !style_.keep_dead) return next;
@@ -106,10 +107,11 @@ OpId Walk::wanted_at(ValueId v) {
   return soonest;
 }
 
+// Seconds to make `v` again at op `at_op`, by what will be there then.
+//
 // Counts the producers of all missing ancestors. Beyond kMostAncestors the estimate that the
 // ancestor had when it was evicted stands for the rest, so that long chains don't make every score
 // linear in their length. It can't be more than running everything up to the value once.
-// Seconds to make `v` again at op `at_op`, by what will be there then.
 double Walk::recompute_seconds(ValueId v, OpId at_op) {
   ++value_round_;
   search_.clear();
@@ -200,10 +202,11 @@ bool Walk::lose_remade_views() {
   return lost;
 }
 
+// After its pending reads are done: gone when nothing will want it, else up for eviction.
+//
 // A value that can be made again is a candidate only as long as making it again will still be
 // possible: past `Problem::deadline` a donated parameter that it comes from has been overwritten,
 // so offer() leaves out what is wanted after that.
-// After its pending reads are done: gone when nothing will want it, else up for eviction.
 void Walk::settle(ValueId v) {
   if (!arena(v) || !resident_[at(v)] || need_[at(v)] > 0 || problem_.values[at(v)].live_out) return;
   const bool gone = can_evict_[at(v)] ? wanted_at(v) == kNever : next_use(v) == kNever;
@@ -320,13 +323,14 @@ bool Walk::execute(OpId op) {
   return true;
 }
 
+// Runs `op` once all it reads is there, which is made depth first; only what ops on the way to here
+// are waiting for is held.
+//
 // The last resort for long chains under little memory. collect() brings back the whole closure of
 // an op in order, holding each result until it is read; where that does not fit, this makes one
 // operand after the other, each right before it is wanted, and lets those already made be evicted
 // again meanwhile. Operands may push each other out: from the second try on what is there is held,
 // and after kMostTries the walk gives up.
-// Runs `op` once all it reads is there, which is made depth first; only what ops on the way to here
-// are waiting for is held.
 bool Walk::make_one_by_one(OpId op, int depth) {
   if (depth > kMostDepth) return false;
   std::vector<ValueId> held;

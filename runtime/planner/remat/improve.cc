@@ -11,6 +11,9 @@
 namespace plimsoll::planner {
 namespace {
 
+// The schedule as linked lists, one per arena value, of its makings and reads in order. Taking an
+// execution out relinks them; putting it back in reverse order restores them.
+//
 // Keeping back. A walk decides without seeing what its later decisions make unnecessary, so that
 // its schedule may recompute what would have fitted after all.
 //
@@ -23,8 +26,6 @@ namespace {
 // Candidates are taken in order of their price: seconds won per byte and position that keeping
 // costs, dearest first. A candidate after which the peak is too high is put back by undoing the
 // same steps in reverse. Every try is a handful of range additions to the profile tree.
-// The schedule as linked lists, one per arena value, of its makings and reads in order. Taking an
-// execution out relinks them; putting it back in reverse order restores them.
 class Editor {
  public:
   Editor(const Problem& problem, Schedule& schedule, std::int64_t arena_limit, double least_seconds)

@@ -75,10 +75,11 @@ LocalSearch::LocalSearch(const Problem& problem, std::int64_t min_bytes, bool ma
   list_spans();
 }
 
-// Per block of ops, the values that may live there: drop_at() draws from the block of the peak
-// instead of from all values.
 // A value may be there from its making to its last use, or to the last use of what is made from it,
 // when that is made again.
+//
+// Per block of ops, the values that may live there: drop_at() draws from the block of the peak
+// instead of from all values.
 void LocalSearch::list_spans() {
   const int ops = problem_.op_count();
   block_ = std::max(8, ops / 256);
@@ -131,12 +132,13 @@ void LocalSearch::begin_closure(double most_seconds) {
   most_closure_seconds_ = most_seconds;
 }
 
+// Sees to it that `v` can be read right before `slot` once closure_ is placed there.
+//
 // A closure is what must run for one value to be back. A value that it reads may be there, or be
 // kept a little longer where the profile has the bytes for it, or must be made again, which adds
 // its producer to the closure and asks the same of the producer's operands. Values are asked once
 // per closure (`status`). A view is right only for the copy that it was made of: making the value
 // again means making its later views again, too.
-// Sees to it that `v` can be read right before `slot` once closure_ is placed there.
 bool LocalSearch::need(ValueId v, std::int32_t slot) {
   if (!editor_.tracked(v) || status(v) != Status::unknown) return true;
   const Value& value = problem_.values[at(v)];
@@ -245,10 +247,11 @@ void LocalSearch::remove_cascade(std::int32_t slot) {
   }
 }
 
+// What giving up `v` around `slot` costs per byte that this frees where there are too many.
+//
 // The score is seconds of the closure, over the bytes freed where they are too many: at most
 // `over`, and in the share of the stretch over_from_ .. over_to_ that the value would be gone for.
 // A random factor of up to 1 + kNoise lets equal tries end differently.
-// What giving up `v` around `slot` costs per byte that this frees where there are too many.
 bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& drop) {
   ++work_;
   const ScheduleEditor::Copy copy = editor_.copy_before(v, slot);

@@ -287,11 +287,12 @@ void ScheduleEditor::take(std::int32_t slot) {
   leave(slot, op);
 }
 
+// In the order in which no read is ever without a making before it.
+//
 // A first execution may move as long as its operands are made before and its results read after.
 // Moving earlier, the results are made at the new slot before the old makings go; moving later, the
 // reads move first. Between two steps the profile may count both copies; it is right again at the
 // end.
-// In the order in which no read is ever without a making before it.
 void ScheduleEditor::shift_first(OpId op, std::int32_t slot) {
   const std::int32_t from = first_slot(op);
   for (const ValueId v : problem_.outputs[op]) {

@@ -59,8 +59,9 @@ WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int6
   }
   list_candidates(profile);
   once_seconds_ = total_seconds(problem, once);
-  // Hence kinds go by the logarithm of the time, in quarters of a doubling.
   // Times that were measured differ a little for equal work.
+  //
+  // Hence kinds go by the logarithm of the time, in quarters of a doubling.
   std::vector<std::tuple<std::int64_t, int, ValueId>> keys;
   for (std::size_t v = 0; v < problem.values.size(); ++v) {
     const Value& value = problem.values[v];

@@ -14,11 +14,12 @@
 namespace plimsoll::planner {
 namespace {
 
+// What is put in before one op, in this order: what frees memory first, what needs it last.
+//
 // Several choices may put something before the same op. Example: before op 7 the value a has left
 // (its copy out is waited for), b is encoded, and c is decoded for op 7: first a's bytes become
 // free, then b's code is made and b may die, and c's bytes are taken last. Any other order would
 // raise the peak between ops.
-// What is put in before one op, in this order: what frees memory first, what needs it last.
 enum class Part : std::uint8_t {
   wait_left_earlier,
   encode,

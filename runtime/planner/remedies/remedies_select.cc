@@ -166,9 +166,10 @@ class Selection {
     return value.hint == (kind == RemedyKind::compress ? Hint::compress : Hint::swap);
   }
 
+  // The least that giving up a gap costs, and by what: null for recomputing.
+  //
   // Ways are compared per byte that they free, since that is what the moments lack: compressing 100
   // bytes to 25 for 3 s frees 75 at 0.04 s each, recomputing all 100 for 5 s at 0.05 s.
-  // The least that giving up a gap costs, and by what: null for recomputing.
   struct Way {
     double seconds = kInfinity;
     std::int64_t bytes = 0;  // freed
@@ -377,10 +378,11 @@ class Selection {
     return true;
   }
 
+  // Whether a value may stay in the arena for its transfers from op `first` to op `last`.
+  //
   // A value that waits for its engine, or is on its way, takes bytes that recomputing it would not.
   // With recomputation at hand, no more than `waiting_share` of what an op leaves free may go to
   // such values: the rest is where recomputation happens.
-  // Whether a value may stay in the arena for its transfers from op `first` to op `last`.
   bool may_wait(OpId first, OpId last, std::int64_t bytes) const {
     if (!style_.recompute) return true;
     for (OpId t = first; t <= last; ++t) {

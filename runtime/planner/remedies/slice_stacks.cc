@@ -59,6 +59,8 @@ bool may_go(const Problem& problem, const PlanOptions& options, ValueId v) {
          is_loop(problem, value.producer);
 }
 
+// Rebuilds a problem without some of its ops.
+//
 // Example: a scan of 100 rounds forward writes one slice of 1 MB a round into a stacked scan
 // residual s, another loop backward reads them from the last to the first. Kept, s takes 100 MB
 // from the first round forward to the last one backward. Sliced, s lies on the host, and each loop
@@ -66,7 +68,6 @@ bool may_go(const Problem& problem, const PlanOptions& options, ValueId v) {
 // 1 is copied out of the other; backward, the slice of the next round is copied in while this one
 // is read. The loops' time is the longer of their rounds' work and their copies, round by round
 // (timeline.h, sliced_seconds).
-// Rebuilds a problem without some of its ops.
 class Slicer {
  public:
   Slicer(const Problem& base, std::span<const Stack> stacks, const PlanOptions& options)
@@ -128,10 +129,11 @@ class Slicer {
     out_.reads = std::move(reads);
   }
 
-  // A stack begins as a broadcast of zeros that its loop overwrites slice by slice. Sliced, the
-  // zeros are read by nobody, and their op goes.
   // Ops whose results nobody reads any more. Their time stays with the first loop, so that no plan
   // comes out faster than the one that keeps everything.
+  //
+  // A stack begins as a broadcast of zeros that its loop overwrites slice by slice. Sliced, the
+  // zeros are read by nobody, and their op goes.
   void drop_dead_ops() {
     std::vector<std::int32_t> readers(out_.values.size(), 0), before(out_.values.size(), 0);
     for (const ValueId v : out_.reads.items) ++readers[at(v)];

@@ -59,9 +59,10 @@ class PriceSwapper {
   }
 
  private:
+  // The values with the most to win by the engines' time, as far as the tiers hold them.
+  //
   // The score is seconds of recomputation per second of transfer. Those above the price are
   // candidates; when a selection was made before (`chosen`), just its values are.
-  // The values with the most to win by the engines' time, as far as the tiers hold them.
   void choose(std::span<const Form> forms, const PlanOptions& options,
               std::span<const double> seconds_again) {
     struct Candidate {
