@@ -28,6 +28,17 @@ namespace {
 using KernelResult = Result<std::shared_ptr<const CompiledKernel>>;
 using AnyKernel = std::shared_ptr<const device::Kernel>;
 
+// Three caches, each asked before the next:
+// - by structural key (structural_key.h), a few hundred bytes written straight from the
+//   instruction: hits take microseconds, and this is what a program that is traced again and again
+//   sees;
+// - by canonical text, after a graph has been built: finds kernels that were written differently
+//   (names, order of instructions);
+// - on disk, by the same text and the compiler's and machine's identity: finds what another process
+//   has compiled.
+//
+// Two threads that want the same kernel: the first puts a future into the table and compiles, the
+// second waits for it. A failure is taken out again, so that it is not remembered for ever.
 class CachingCompiler final : public Compiler {
  public:
   CachingCompiler(const Options& options, std::unique_ptr<NativeCompiler> native)

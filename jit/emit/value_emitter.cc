@@ -12,6 +12,19 @@ using ir::DType;
 using ir::Opcode;
 using llvm::Value;
 
+// Code of values by demand. value(node, index) returns what computes that node's element at that
+// index, writing the code of operands first, and remembers it: a pair of node and index is computed
+// once.
+//
+// Where the code goes is decided by the *level* of the index, the deepest loop whose counter occurs
+// in it. Level 0 is the function's entry, 1 is a unit, 2 is a vector of lanes. What does not depend
+// on the lane is written to an anchor before the inner loop. So hoisting needs no analysis: a
+// broadcast of exp(b[row]) has an index without the lane, is at level 1, and is computed once a
+// row. What was known of the lanes is forgotten when a new loop over lanes begins (open_lanes),
+// what was known of outer levels is not.
+//
+// What follows a reduction is at the deepest level whatever its index says: its operand exists only
+// there.
 ValueEmitter::ValueEmitter(const Graph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
                            PhaseFunction& function, int lane_level)
     : graph_(graph),

@@ -3,6 +3,26 @@
 
 #include <algorithm>
 
+// Where a value's element is read, as a formula.
+//
+// Every movement (reshape, transpose, slice, broadcast, pad, ...) is a map from an index of its
+// result to an index of its operand. A fused body chains many, and what the code finally computes
+// is the position in an input as a function of the loops' counters. Here such functions are sums c0
+// + c1 * s1 + c2 * s2 + ..., with symbols s for what is not a sum: counters themselves, quotients
+// and remainders (reshapes), clamped values, and numbers read at run time (dynamic-slice).
+//
+// Two things keep them simple:
+// - ranges. Each symbol knows its least and greatest value, so a division can often be proved away.
+//   Example: counters i in [0, 8), j in [0, 16); position 16 i + j, reshaped to [8,16]: 16 i is
+//   divisible by 16, and j in [0, 16) is the remainder. Quotient i, remainder j, no division in the
+//   code.
+// - recombination. Where a division can't be avoided (x / 6 and x % 6 as symbols q and r), add()
+//   recognizes 6 q + r and puts x back. So a reshape there and another back cancel out, as does
+//   everything between that was linear.
+//
+// A symbol equal to one that exists is the same symbol, so that equal formulas compare equal: that
+// is what lets the emitter compute each value once.
+
 namespace plimsoll::jit {
 namespace {
 
@@ -107,6 +127,14 @@ Affine IndexSpace::add(const Affine& a, const Affine& b) const {
   return sum;
 }
 
+// x = divisor * whole + rest, with `whole` collecting the terms that are divisible. If rest lies in
+// [0, divisor) by its range, these are quotient and remainder: proved, and the only case without
+// code. If rest can be larger, it is divided at run time, and the quotient is whole + rest /
+// divisor. If rest can be negative, a machine's division would round the wrong way; then x as a
+// whole is divided, which is never negative: it is a position.
+//
+// Example with divisor 16: x = 32 i + 4 j + 3, j in [0, 3): whole = 2 i, rest = 4 j + 3 in [3, 11]:
+// done. With j in [0, 8): rest in [3, 31]: quotient 2 i + (4 j + 3) / 16.
 std::pair<Affine, Affine> IndexSpace::divide(const Affine& x, std::int64_t divisor) {
   if (divisor <= 1) return {x, constant(0)};
   Affine whole, rest;

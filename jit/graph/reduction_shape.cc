@@ -14,6 +14,22 @@ constexpr std::int64_t kInterleave = 4;
 
 }  // namespace
 
+// How a reduction is cut into units, which workers compute in any order, and whose results are
+// combined in a fixed one. The cut depends on the shape alone, never on the number of workers: so a
+// sum has the same bits on every machine and with every limit.
+//
+// Neighbouring dims that are both reduced or both kept are one: f32[2,3,4,5] over dims 2 and 3 is
+// [6,20] over its rows. If the innermost is reduced, rows are walked; else columns.
+// - Rows: units of 4096 elements, several short rows or a part of a long one. 64 sums run side by
+//   side in a row of 256 elements or more (four vectors of 16: the latency of an addition is
+//   hidden), and as many as the next power of two, at most 16, in a short one.
+// - Columns: units of 256 rows; four rows are added side by side.
+//
+// Example: f32[100,10000] over dim 1: block_minor 4096, so 3 units a row (the last has 1808
+// elements), and 300 units; then 3 partial sums a row are added from left to right.
+//
+// `in_order` is for reducers that are not associative enough to be cut (reduction_order.cc): one
+// unit, one lane, as the text says.
 ReductionShape ReductionShape::of(const ir::Dims& dims,
                                   const std::vector<std::int64_t>& reduced_dims, bool in_order) {
   ReductionShape shape;

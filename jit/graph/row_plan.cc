@@ -35,6 +35,16 @@ bool keeps_place(const Instruction& instruction) {
 }
 
 // Follows every value from the roots and reduces to the inputs, at the index where it is read.
+//
+// The compiler's half of row_rules.cc (passes/fusion): that one decides whether bodies are joined,
+// this one lays the joined body out, and refuses what it can't, whoever made it. Sweep number s
+// holds the reduces of depth s (reduces on the longest way to an input); after it, the values of
+// depth s + 1 that have one element a row (`row_values`) are known and computed once; the last
+// sweep stores.
+//
+// Example, softmax: sweep 0 takes the maximum of a row; row_values[0] is empty. Sweep 1 sums exp(x
+// - max). The last sweep stores exp(x - max) / sum: exp is computed again, which is cheaper than to
+// keep a row of it.
 class RowTracer {
  public:
   explicit RowTracer(RowPlan& plan) : plan_(plan), graph_(plan.graph) {}

@@ -55,6 +55,10 @@ std::string computation_text(const ir::Computation& computation) {
 
 }  // namespace
 
+// The key under which a kernel is kept, in memory and on disk: everything that its code depends on
+// and nothing else. Names are left out, values are numbered in the order of the walk from the
+// roots, inputs are shapes only. So layer 1 and layer 2 of a model share their kernels. The text is
+// compared as a whole: a hash names files and is never taken as proof.
 std::string canonical_text(const Graph& graph) {
   std::string text;
   for (const ir::Shape* input : graph.inputs()) append_shape(text, *input, true);

@@ -25,6 +25,19 @@ constexpr std::int64_t kAhead = 1024;
 // operands are read there, too, a unit is a square block.
 constexpr std::int64_t kTileRun = 2048, kTileElements = 32768, kTileBlock = 128;
 
+// The code of one nest: a function f(inputs, outputs, begin, end) over units, which the executor
+// cuts among workers as it likes.
+//
+//   for unit in begin .. end                    units are rows, or chunks of long rows
+//     the outer counters, by division of `unit` once a unit, level 1
+//     for lane = first .. last step width       vectors, level 2
+//       value of each root at (counters, lane)  ValueEmitter
+//       store
+//     the rest of the row, masked               the same code with fewer active lanes
+//
+// With a tiled loop there is a loop over tiles between, and reads that lie side by side along it
+// are transposed into a buffer on the stack first (fill_buffers): then the code of the values finds
+// them as if they were side by side along the lanes.
 class LoopWriter {
  public:
   LoopWriter(const Graph& graph, const LoopNest& nest, int max_width, const Machine& machine,

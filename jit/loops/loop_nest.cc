@@ -147,6 +147,16 @@ Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
   return space.linearize(target, dims);
 }
 
+// Which loops walk the iteration space. One loop over all elements would need divisions for every
+// index that is not plain; a loop per dim of the result would make inner loops as short as the last
+// dim. In between are the *cuts*: products of the last dims, of the result and of every reshape on
+// the way. Between cuts nothing ever divides. Then neighbouring loops are merged again if every
+// position moves evenly over both: coefficient(major) = coefficient(minor) * extent(minor).
+//
+// Example: result [8,4,16], f(x) + broadcast(b), b one number a row of the middle dim. Cuts 1, 16,
+// 64, 512: loops 8, 4, 16. x is read at 64 i + 16 j + k, b at j. i and j do not merge (b: 0 is not
+// 1 * 4), j and k do not (b: 1 is not 0 * 16). Without b all three merge to a loop of 512. With b
+// read at k only, i and j merge: 32 rows of 16.
 std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nest) {
   std::int64_t total = 1;
   for (const std::int64_t extent : nest.dims) total *= extent;
@@ -198,6 +208,12 @@ std::vector<Load> collect_loads(IndexSpace& space, const Graph& graph, const Loo
   return {collector.loads().begin(), collector.loads().end()};
 }
 
+// A transposing read: along the innermost loop it jumps (coefficient 16 or more), along another
+// loop it walks element by element. Those two loops are walked in tiles, which are transposed in
+// registers (transpose_tile.cc), so that both reading and writing touch whole lines.
+//
+// Example: f32[1000,1000] transposed: read at i + 1000 j with j innermost. One element of each line
+// of 16 would be used before the line is replaced; in tiles of 16 x 16 all are.
 int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
                       const std::vector<std::int64_t>& extents) {
   constexpr std::int64_t kFarApart = 16;
@@ -217,6 +233,9 @@ int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
   return -1;
 }
 
+// Where the innermost loop is short, a unit of work takes several turns of a loop around it. The
+// best such loop is one along which some input goes on where the innermost loop has left off
+// (coefficient = extent): then a unit reads one long run.
 int choose_group_loop(const Graph& graph, const LoopNest& nest,
                       const std::vector<std::int64_t>& extents) {
   IndexSpace space;

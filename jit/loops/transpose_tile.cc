@@ -12,6 +12,18 @@ constexpr unsigned kLaneBits = 128;
 
 // Of every lane of `lane` elements the lower (or upper) halves of `x` and `y`, `run` elements of
 // one and then of the other.
+//
+// Example: 4 rows of 4 f32, one 128-bit lane each. Round 1 (run = 1) interleaves rows 0 and 1, and
+// rows 2 and 3:
+//   a0 a1 a2 a3     a0 b0 a1 b1
+//   b0 b1 b2 b3  -> a2 b2 a3 b3
+//   c0 c1 c2 c3     c0 d0 c1 d1
+//   d0 d1 d2 d3     c2 d2 c3 d3
+// Round 2 (run = 2) interleaves pairs of the first and third, and of the second and fourth: a0 b0
+// c0 d0, a1 b1 c1 d1, a2 b2 c2 d2, a3 b3 c3 d3. With vectors of several lanes each lane does the
+// same with its own columns, and gather_lanes() brings the lanes of one column together at the end.
+// n rows take n log2(n) shuffles, each of which x86 has as one instruction (unpack, shuffle of
+// whole lanes).
 std::vector<int> interleaved(int width, int lane, int run, bool upper) {
   std::vector<int> mask;
   for (int first = upper ? lane / 2 : 0; first < width; first += lane) {

@@ -22,6 +22,16 @@ constexpr std::int64_t kManyUnits = 16;
 constexpr std::int64_t kWideRow = 512, kWideRows = 16, kNarrowRows = 8;
 constexpr std::size_t kShortCode = 8;
 
+// Summing columns of a row-major array: the vectors lie along the row, each lane another result, so
+// that there is nothing to fold within a vector. Lane l of the *reduction* takes rows l, l + lanes,
+// ...: there are `lanes` accumulators per column, in memory, and a unit takes as many columns
+// (`chunk_`) as have room in the first-level cache for all of them.
+//
+// Example: 4,096 rows of 300 columns, 4 lanes, f32: 16 bytes of accumulators a column, so that a
+// chunk may take the whole row. Rows 0..3 go to the accumulators 0..3, rows 4..7 to the same again.
+// Taken one row at a time, a column's accumulator is loaded and stored for every row; taken 8 rows
+// at a time (`together_`), it is loaded once, adds rows l and l + 4, and is stored once. At the end
+// the 4 accumulators are combined in order, 0 + 1 + 2 + 3.
 class ColumnSweep final : public SweepWriter {
  public:
   ColumnSweep(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,
@@ -50,6 +60,8 @@ class ColumnSweep final : public SweepWriter {
   }
 
  private:
+  // Narrow chunks give more units to share out to threads, wide ones longer runs of memory: from
+  // the widest that the cache allows, halved until there are kManyUnits.
   void choose_chunk() {
     std::int64_t bytes = 0;  // of the accumulators of a column
     for (const ir::DType dtype : plan_.accumulators) bytes += ir::dtype_bytes(dtype);

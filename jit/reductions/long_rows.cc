@@ -49,6 +49,15 @@ struct RowCode {
   std::vector<std::unique_ptr<ValueEmitter>> lanes;
 };
 
+// Example: softmax over rows of 100. Sweep 0 takes the maximum of the row, sweep 1 the sum of exp(x
+// - max), sweep 2 stores exp(x - max) / sum. Rows of at most kRowVectors vectors stay in registers:
+// each of the 7 vectors has an emitter of its own, which remembers exp(x - max) from sweep 1 for
+// sweep 2. Longer rows are loops over the row, once per sweep; what is worth it is kept in memory
+// from sweep to sweep (row_sweeps.cc).
+//
+// The last steps of a reduction are a chain of dependent shuffles. Several short rows are therefore
+// written side by side, sweep by sweep: while one waits, the others' instructions fill the
+// pipeline.
 class LongRows {
  public:
   LongRows(RowPlan& plan, const Machine& machine, llvm::Module& module, const std::string& name)
@@ -147,6 +156,10 @@ class LongRows {
   }
 
   // Of one block of the row, by halves.
+  //
+  // Slots first, then lanes, each taking in the one half the number further: the order of
+  // graph/reduction_shape.h. Slots that took no element are left out; lanes that took none hold the
+  // identity.
   llvm::Value* fold(RowStages& stages, int reduce, Values slots) {
     for (std::size_t half = slots.size() / 2; half > 0; half /= 2) {
       for (std::size_t i = 0; i < half; ++i) {

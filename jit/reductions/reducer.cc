@@ -22,6 +22,11 @@ llvm::Constant* float_constant(llvm::LLVMContext& context, DType dtype, double v
 }
 
 // The neutral element of a plain binary operation, or null.
+//
+// An identity lets lanes start full and lets masked lanes take part, with no test per element. It
+// must change no bit: for float sums it is -0, not 0, as 0 + -0 is 0. Maxima start from minus
+// infinity. Where there is none, accumulators start empty, and the first element is taken as it is
+// (Reducer::starts_full).
 llvm::Constant* neutral(llvm::LLVMContext& context, const ir::Computation& computation,
                         DType dtype) {
   const bool is_float = ir::is_floating(dtype);

@@ -20,6 +20,11 @@ constexpr int kWidth = 16;
 constexpr std::int64_t kFinalColumns = 64;  // of one unit
 
 // The phase that combines the blocks' results in order.
+//
+// A long reduction is cut into blocks that depend on shapes alone, each of which leaves its result
+// in the workspace: [component][block][result]. This phase goes over the results, a vector of them
+// at a time, and adds block 0, 1, 2, ... to the initial value. The order does not depend on which
+// thread ran which block.
 Status write_final_phase(const ReductionPlan& plan, llvm::Module& module, const std::string& name) {
   llvm::IRBuilder<> b(module.getContext());
   PhaseFunction function = PhaseFunction::create(module, name, b);

@@ -10,6 +10,12 @@ namespace {
 
 constexpr std::int64_t kRowWidth = 16;
 
+// Example: rows of 70 elements, 32 lanes, vectors of 16: two slots. Elements 0..15 go to slot 0,
+// 16..31 to slot 1, 32..47 to slot 0 and so on; two whole turns take 64 elements, the last 6 are
+// the first lanes of a vector of slot 0, the others of which stay as they are. Lane l has then
+// taken elements l, l + 32, l + 64. The lanes are folded by halves: slot 0 takes in slot 1, lane i
+// lane i + 8, i + 4, i + 2, i + 1. That is the order of graph/reduction_shape.h; a machine with
+// vectors of 8 runs the same code in twice as many instructions, with the same bits.
 class RowSweep final : public SweepWriter {
  public:
   RowSweep(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,
@@ -99,6 +105,10 @@ class RowSweep final : public SweepWriter {
   }
 
   // Lane i takes in lane i + n/2 while n > 1; lanes at and past `length` are empty.
+  //
+  // A reducer without an identity (a maximum that keeps NaNs with their payload, a user's function)
+  // has no value for a lane that took no element. Such a lane must not be combined: `keep` takes
+  // the old value instead wherever the upper lane's number is not below the length.
   Values fold_lanes(const Reducer& reducer, std::vector<Values> slots, llvm::Value* length) {
     const auto keep = [&](const Values& sum, const Values& old, std::int64_t first, int count) {
       if (reducer.starts_full()) return sum;

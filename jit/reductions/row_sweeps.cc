@@ -54,6 +54,22 @@ double operation_cost(const Instruction& instruction) {
   }
 }
 
+// What to keep between sweeps, by price.
+//
+// Every sweep after the first may need what an earlier one has computed. It can be computed again
+// from the inputs, which are in the cache, or be kept, which costs a store, a load, and cache.
+// Example: softmax. exp(x - max) is made in sweep 1 for the sum and in sweep 2 for the result.
+// Again it costs a load, a subtraction and an exponential, 1 + 0.3 + 6, more than kKeep = 4: it is
+// kept. x - max alone would cost 1.3 and is computed again.
+//
+// Where to keep it: in the row of an output that is not yet written or that it belongs in anyway,
+// else in scratch memory of the stack. In the example the result's own row takes it: sweep 2 reads,
+// divides, and writes to the same place. An output may be the buffer of an input (in place), which
+// no later sweep may read after that (may_write).
+//
+// Choices depend on one another: a value that is kept makes what it was made of unneeded, and one
+// that finds no place must be made again. So the sweeps are walked anew until everything has a
+// place; each round forbids at least one thing more (late_, never_), so that it ends.
 class SweepPlanner {
  public:
   explicit SweepPlanner(RowPlan& plan)

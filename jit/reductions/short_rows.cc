@@ -29,6 +29,14 @@ struct VectorCode {
   llvm::Value* first_row;
 };
 
+// Example: rows of 3 elements, whose reduction has 4 lanes. A vector of 16 lanes holds 4 rows, each
+// in a segment of 4 lanes, the last of which repeats an element and counts for nothing:
+//   lanes    0  1  2  3   4  5  6  7   8  9 10 11  12 13 14 15
+//   row      r  r  r  r  +1 +1 +1 +1  +2 +2 +2 +2  +3 +3 +3 +3
+//   element  0  1  2  -   0  1  2  -   0  1  2  -   0  1  2  -
+// In memory the 12 elements lie side by side: one masked load, and a shuffle that spreads them. A
+// reduction folds within segments (lane l takes in lane l + 2, then l + 1), and one shuffle copies
+// the result to all lanes of its segment, where whatever follows finds it at its own place.
 class ShortRows {
  public:
   ShortRows(RowPlan& plan, llvm::Module& module, const std::string& name)

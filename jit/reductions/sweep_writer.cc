@@ -146,6 +146,9 @@ SweepWriter::Values SweepWriter::sweep(const Index& index) {
   return values;
 }
 
+// Three cases of an accumulator and one element: it holds something (combine), it is empty (take
+// the element: only where there is no identity), or the lane does not exist (keep it as it is). All
+// are selects, so that the code has no branch inside the innermost loop.
 SweepWriter::Values SweepWriter::accumulated(const Values& old, const Values& values,
                                              llvm::Value* is_first) {
   Values results;

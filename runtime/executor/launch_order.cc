@@ -166,6 +166,16 @@ class Orderer {
   // Goes over the units in their order and puts each that joins others into the earliest launch
   // that comes after all that it must come after and is not too far away. The same serves
   // backwards: what must be apart, and in order, is the same seen from the end.
+  //
+  // Example: steps a, B, c, d, where a, c and d are small and B is large; c reads what a wrote, d
+  // reads nothing of theirs. Forwards: d may go into a's launch, unless B's bytes are too many to
+  // pass: then what d shares with its neighbours would have left the cache. c must come after a.
+  // Steps that update parameters wait for one another only by what they read, so that late ones
+  // gather first (the pass backwards), then early ones.
+  //
+  // What a step must come after is found by addresses, not by values: two values that the plan put
+  // at one place are as dependent as a value and its reader. A Space holds, per range of bytes, the
+  // last launch that wrote it and the last that read it.
   void join() {
     std::map<std::int64_t, Space> spaces;
     std::vector<Unit> launches;

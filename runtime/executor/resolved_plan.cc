@@ -35,6 +35,10 @@ double bytes_touched(const planner::Step& step, const ResolvedPlan& plan) {
   return bytes;
 }
 
+// A plan speaks of instructions and buffers; what runs should look nothing up. Each step gets its
+// kernel, its buffers as numbers in one flat list, the offsets of constants, the number under which
+// its time is recorded, and, for steps that may share a launch, the group that they belong to
+// (launch_order.h). Plans of callees are resolved once, however many steps call them.
 class Resolver {
  public:
   explicit Resolver(const Program& program) : program_(program) {}

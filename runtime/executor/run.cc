@@ -109,6 +109,9 @@ Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, con
   return ok_status();
 }
 
+// A kernel that runs beside a transfer takes longer than alone, on a host whose copies take a
+// processor. The time that they overlapped is kept with the kernel's, and taken off what the cost
+// model learns.
 const std::vector<MeasuredTime>& Run::measured() {
   std::sort(copies_.begin(), copies_.end(),
             [](const Ran& a, const Ran& b) { return a.start < b.start; });

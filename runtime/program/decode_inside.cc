@@ -40,6 +40,17 @@ bool is_updated(const Instruction& value) {
 }
 
 // Writes the decoding of one input.
+// Decoding within the kernel that reads: the parameter becomes the stored form and the value is
+// computed from it where it is read. The whole value is never in memory, which is what makes a mask
+// worth 1/32 of the bytes at the peak as well.
+//
+// Example: relu's gradient select(y > 0, dy, 0) reads y only for the comparison. y is stored as a
+// mask; inside, y is put together again from two representatives, one for which the comparison
+// holds and one for which it doesn't: select(bit, 1, 0). The comparison of that with 0 is what it
+// was.
+//
+// A value that is read at other places than its own (a dot's operand, a slice) would be decoded
+// many times; masks are therefore decoded only for what reads in place.
 class Decoder {
  public:
   Decoder(Computation& computation, const Codec& codec, const Shape& shape)

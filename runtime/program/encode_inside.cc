@@ -28,6 +28,17 @@ bool is_scalar(const Instruction& value) { return value.shape().element_count() 
 
 // Another view of all values of the dims of a computation's results, whose last dimension is a
 // word's bits.
+// A mask has one bit per element, 32 to a word. To write it in the kernel that makes the value, the
+// word must be a reduction in that kernel: or over the last dim of [.., 32], of bit << place. So
+// the body is seen with its last dim cut in two.
+//
+// Example: y = maximum(x, 0) over f32[6,64], stored as the mask y > 0. The body becomes maximum
+// over [6,2,32], and a second result u32[6,2]: or-reduce(convert(y > 0) << iota). One kernel writes
+// y and the mask, or the mask alone where y is needed no more; there is no pass over y for the
+// encoding.
+//
+// If the last dim is not a multiple of 32 the array is seen flat, [n/32,32]; then broadcasts along
+// single dims have no counterpart, and the body is refused (`spreads`).
 class Words {
  public:
   // None where something of that size is not computed element by element, or words don't fit.

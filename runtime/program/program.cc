@@ -235,6 +235,12 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
   return kernel.get();
 }
 
+// Fusion saves time and may cost memory: a fused kernel needs all its inputs at once and bears all
+// its results at once. A program is therefore kept in two forms, fully fused and less so. Where the
+// full one costs no time, or has room to spare, that is it. Where it does not fit, or pays for
+// memory within a tenth of its floor, the other form is planned as well, and the faster plan wins.
+// Planning both always would double the planning time for limits at which memory is not what
+// decides.
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
                                 const planner::PlanOptions& options) {
   auto plan = program->plan(options);

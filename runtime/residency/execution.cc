@@ -7,6 +7,30 @@
 #include <system_error>
 #include <utility>
 
+// The worker, seen from a value.
+//
+// A value's bytes are in device memory, or a copy is kept (in a tier, or encoded in device memory),
+// or both while one is on its way, or neither. The recording thread decides and submits movements;
+// the worker carries them out in the order of submission:
+//   submit(run)     ready -> running -> ready | failed (dormant: it may be tried again)
+//   drop            device bytes are free
+//   store           a transfer out begins; the device bytes are free when somebody needs them
+//   load            ready -> running, a transfer in begins -> ready | failed
+//   encode, decode  as store and load, by a kernel
+//   discard_copy    the copy is free
+// The recording thread is ahead of the worker: its books (live_values.h) say where everything will
+// be when all that was submitted has been done. So it never waits, except for results.
+//
+// What makes this hard is failure in the background. A store that fails leaves the bytes where they
+// were; a load that fails leaves the copy; a run that fails for lack of memory has touched nothing
+// and becomes *dormant*: it keeps its parameters, what its outputs are read by fails in turn, and
+// it is submitted again before anything new is (revive). Drops of what a dormant run reads are
+// deferred until it has run or was given up. LiveValues::recover() reconciles the books with what
+// is really there.
+//
+// A transfer is *due* when its turn in the queue has come. One that was begun ahead of its turn is
+// not: its device bytes can be taken back (give_back_load), since nothing relies on it yet.
+
 namespace plimsoll::trace {
 
 Worker::~Worker() {
@@ -209,6 +233,8 @@ void Worker::loop() {
   }
 }
 
+// An execution may be tried again as long as it has overwritten nothing: it failed before its first
+// step, or it was given no buffer to overwrite.
 void Worker::finish(const std::shared_ptr<Execution>& execution) {
   std::vector<std::shared_ptr<Value>> outputs;
   bool untouched = true;

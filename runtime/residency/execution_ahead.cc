@@ -46,6 +46,15 @@ void Worker::mark_uses(const Work& work) {
 // Only what changes nothing for what comes before: that finds the same values, and no less room
 // than it needs. The front one is left alone, and while an execution may have to run again, all is
 // done in turn.
+//
+// Example: the queue holds run A, store x, load y, run B (reads y). While A runs, the store may
+// begin (A does not write x) and so may the load, if y fits beside all that A and whatever stands
+// before it still take. When the load's turn comes the bytes are there, and B starts at once.
+//
+// The walk goes over the queue from the front and marks on each value what has been done with it so
+// far (`walk`, `use`). A work may be done ahead if the works before it leave its value alone; for
+// stores reading it is no obstacle. Marks carry the number of the walk, so that none has to be
+// cleared.
 void Worker::look_ahead() {
   if (waiting_transfers_ == 0) return;
   ++walk_;
@@ -119,6 +128,9 @@ bool Worker::can_load_ahead(Work& work) {
 }
 
 // Each for which there is room from now on, beside all that comes before it.
+//
+// `room` follows what is free after each work, `least` the minimum so far: a load that takes its
+// bytes now takes them from every moment until its turn.
 void Worker::begin_loads() {
   std::int64_t room = budget_->available();
   for (const auto& open : storing_) {

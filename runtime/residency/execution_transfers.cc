@@ -345,6 +345,11 @@ Result<memory::Allocation> Worker::allocate(std::int64_t bytes, memory::Tag tag,
 
 // Runs of other threads share the budget, and are waited for; but not while loads that are not due
 // keep room that somebody else may be waiting for.
+//
+// Waiting for bytes while holding bytes that others may be waiting for is how deadlocks are made.
+// So before the worker waits for other threads' runs, it waits for its own stores (their bytes
+// become free by themselves) and gives back loads that were begun ahead of their turn. Only when it
+// holds nothing of that kind may it wait.
 Result<memory::Admitted> Worker::admit(std::int64_t bytes, std::string_view what) {
   // While it waits for more than stores, and once something was given back for it, none begins.
   struct Hold {

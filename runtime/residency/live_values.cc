@@ -83,6 +83,9 @@ void LiveValues::add_source(const std::shared_ptr<Value>& value) {
 
 // Host values live as long as their users hold them, and longer for what may be made of them again:
 // at most as much as the device may hold.
+// A recipe holds its host parameters: a batch that the user has long forgotten may be needed to
+// make an activation again. What such recipes keep is bounded by the device's limit; an execution
+// beyond that makes sources instead.
 bool LiveValues::keep_inputs(const Execution& execution) {
   if (worker_ == nullptr) return true;
   std::int64_t more = 0;
@@ -247,6 +250,15 @@ std::vector<std::shared_ptr<Execution>> LiveValues::abandon_what_can_be_made_aga
   return tried_again;
 }
 
+// Reconciling after a failure:
+// 1. Nothing may run, so that what is where can be seen (take_failures waits for that).
+// 2. Stores that failed: their place gets nothing for a while.
+// 3. Executions that failed: one that can be repeated from the lineage is abandoned, and will be
+// run again when somebody wants its results. The others, which overwrite something or which nothing
+// else remembers, must be tried again, in their order.
+// 4. The books are made to say what is there (put_right), value by value.
+// 5. What the executions to be tried again read is brought back and held, bytes are freed for them,
+// and they are submitted before anything new.
 Status LiveValues::recover() {
   if (!worker_->has_failures()) return ok_status();
   const Failures failures = worker_->take_failures();

@@ -84,6 +84,9 @@ LiveValues::Wish LiveValues::wish(StorageId id) const {
 }
 
 // The cheapest per byte that is free then, of those that its user asks for if there are such.
+//
+// Example: 16 MB; the host takes 3 ms both ways, an encoding to a quarter 2 ms. Per byte freed: the
+// host 3 / 16 = 0.19 ms per MB, the encoding 2 / 12 = 0.17. The value is encoded.
 std::int8_t LiveValues::place_for(StorageId id, std::int64_t bytes) const {
   const ir::Hint hint = hint_of(id);
   if (hint == ir::Hint::compress && std::isfinite(price_at(kEncoded, id, bytes).store_seconds)) {

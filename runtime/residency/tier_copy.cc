@@ -110,6 +110,11 @@ Result<std::unique_ptr<TierCopy>> TierCopy::create(memory::Tier& tier, std::int6
 }
 
 // A look may be wrong: that costs the time of the pieces that are tried.
+//
+// A code pays if encoding and decoding take less than the transfer that it saves: (1 - share) *
+// transfer > encode + decode, per byte. On a fast link it never does; on a slow disk it does from
+// small shares on. Where the tier fills up, the sparse code is used even at a loss of time, since
+// bytes are what is short there.
 Status TierCopy::choose_codec(const std::byte* from) {
   codec_ = nullptr;
   const bool sized =

@@ -85,6 +85,10 @@ class PlanLadder::Run final : public memory::Applicant {
   std::shared_ptr<const Executable> chosen_;
 };
 
+// Example: steps at 100, 83, 69 MB and so on down to the floor of 40; 75 MB are free. The first
+// step whose plan's peak is at most 75 is the answer. If that step was not planned yet, planning it
+// comes first: outside of all locks, since it takes time, and asked for by `missing`. A run that
+// nobody needs to wait for never makes more plans than it looks at.
 PlanLadder::Answer PlanLadder::find(const memory::Room& free) const noexcept {
   Answer answer;
   const std::int64_t limit = std::min(free.device, options_.limit_bytes);

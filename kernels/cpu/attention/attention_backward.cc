@@ -13,6 +13,16 @@ namespace {
 // Recomputes the probabilities block by block from maxima and sums. A task is one head, or, where
 // heads are few, a share of the query blocks of one head: shares have sums of their own for the
 // keys' and values' gradients, added up in order afterwards. The cut depends on shapes alone.
+//
+// Derivation. With p = softmax(s), o = p v, and do the output's gradient:
+//   dv   = p^T do
+//   dp_j = do . v_j                          (the slope)
+//   ds_j = p_j (dp_j - sum over i of p_i dp_i)
+// and the sum is do . o, as o = sum of p_i v_i: one number per query (`delta`), known before any
+// block. So each block of p can be made again from the scores, the saved maximum and the saved sum,
+// p_j = exp(s_j - m) / l, used for dv, turned into ds, used for dq and dk, and forgotten (Dao et
+// al., 2022). Five products of blocks instead of the forward pass' two; no array of the scores'
+// size.
 class AttentionBackward final : public KernelBase {
  public:
   AttentionBackward(const ir::Instruction& instruction, const ir::AttentionForm& form,
@@ -286,6 +296,9 @@ class AttentionBackward final : public KernelBase {
     }
   }
 
+  // Shares of one head each have a sum of their own for the keys' and values' gradients; they are
+  // added in the order of their numbers, so that the bits depend on how many shares the shapes ask
+  // for, never on the threads.
   void add_shares(std::int64_t head, std::int64_t key_block,
                   const device::KernelArguments& arguments) const {
     const std::int64_t key = key_block * kKeyBlock;

@@ -42,6 +42,11 @@ std::uint32_t pair_in_row(const Source& from, std::int64_t r, std::int64_t c) {
 }
 
 // to[k * stride + r]: pair k of row r, rows up to `stride` zero.
+//
+// The instruction multiplies pairs: c += a_2k * b_2k + a_2k+1 * b_2k+1. Both operands must
+// therefore hold two neighbours along the contracted dim in 4 bytes. Where the contracted dim is a
+// row's, pairs lie as they are; where it is a column's, two rows are interleaved. A last odd
+// element is paired with zero, which adds nothing.
 void transpose_pairs(const Source& from, std::uint32_t* to, std::int64_t stride) {
   const std::int64_t pairs = pair_count(from.columns);
   std::int64_t whole_rows = 0, whole_pairs = 0;

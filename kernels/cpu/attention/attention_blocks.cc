@@ -105,6 +105,8 @@ void write_columns(const float* from, std::int64_t stride, To* to, std::int64_t 
 
 }  // namespace
 
+// Scratch memory per slot, and as many slots as the work is worth, by shapes alone: the workspace
+// must be known when the plan is made, whatever number of threads will run it.
 std::int64_t slots_for(const ir::AttentionSizes& sizes, std::int64_t heads, int products) {
   constexpr double kFlopsPerSlot = 4e6, kMaxSlots = 16;
   const double flops = 2.0 * products * static_cast<double>(heads) *
@@ -271,6 +273,9 @@ std::int64_t ScoreRules::seen_blocks(std::int64_t query, std::int64_t queries) c
   return block_count(keys, kKeyBlock);
 }
 
+// Keys that no query of a block sees have the score `fill`. If every query's maximum is more than
+// 87.3 above it, their powers are zero exactly, and leaving the blocks out changes no bit. A row
+// that sees no key at all has `fill` itself as its maximum: there nothing may be skipped.
 bool ScoreRules::skips_unseen(const float* greatest, std::int64_t queries) const {
   for (std::int64_t q = 0; q < queries; ++q) {
     if (!(form_.fill - greatest[q] < kZeroPower)) return false;

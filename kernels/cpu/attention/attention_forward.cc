@@ -13,6 +13,22 @@ namespace {
 // Softmax over blocks of keys with running maxima and sums (Milakov and Gimelshein, 2018; Dao et
 // al., 2022). A task is one block of queries of one head; tasks are dealt to slots, each with
 // scratch memory of its own. The cut depends on shapes alone.
+//
+// Derivation. Wanted per query: o = (sum over keys j of exp(s_j - m) v_j) / l with m the maximum of
+// all scores s_j and l = sum of exp(s_j - m). Keys come in blocks. After some of them let m, l and
+// o' = sum of exp(s_j - m) v_j be those of the keys so far. A new block with maximum m_b makes
+//   m* = max(m, m_b),  c = exp(m - m*)
+//   l* = c l + sum over the block of exp(s_j - m*)
+//   o* = c o' + sum over the block of exp(s_j - m*) v_j
+// as exp(s - m*) = c exp(s - m). At the end o' / l is the output. Only one block of scores exists
+// at a time.
+//
+// Example: scores 1, 3 | 2, 5 in two blocks. After the first m = 3, l = e^-2 + 1 = 1.135. The
+// second has m_b = 5: c = e^-2 = 0.135, l = 0.135 * 1.135 + e^-3 + 1 = 1.203, which is e^-4 + e^-2
+// + e^-3 + 1.
+//
+// A block of scores is [keys][queries], a column per query, so that maxima, sums and corrections
+// are vectors along the queries and nothing is folded within a vector.
 class AttentionForward final : public KernelBase {
  public:
   AttentionForward(const ir::Instruction& instruction, const ir::AttentionForm& form,

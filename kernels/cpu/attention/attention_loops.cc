@@ -10,6 +10,12 @@
 // Compiled with contraction: a * b + c on vectors is one rounding where the machine has it.
 #define PLIMSOLL_INLINE inline __attribute__((always_inline))
 
+// The loops are written once, in plain C++ over vectors of kLanes, and compiled for several
+// instruction sets; tiles of c stay in registers over the whole depth, so that a product reads its
+// operands once per tile. All versions sum in the order of the depth. Fused multiply-adds round
+// once where others round twice: that is why results of attention may differ between machines with
+// and without them, and never between runs on one.
+
 namespace plimsoll::kernels {
 namespace {
 

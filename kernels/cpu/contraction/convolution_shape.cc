@@ -74,6 +74,31 @@ bool ActivationView::is_channels_last() const {
   return check(0) && ok;
 }
 
+// The text has one convolution, the library has three: forward, the input's gradient and the
+// filter's gradient. The text writes gradients as convolutions with dilations, reversed windows and
+// exchanged labels; computed as written, most products would be with zeros. Here each is recognized
+// by its index arithmetic, one spatial dim at a time. Let the library's source position be i, the
+// result's o, the window's k, with stride S, dilation D, padding P:
+//     forward:  y[o] += x[o S + k D - P] w[k]        (1)
+// The text's convolution reads its (dilated) input at q = o s + k d - p, with an element of it at
+// every B-th place.
+// - Forward: B = 1, so S = s, D = d, P = p.
+// - Input's gradient: dx[i] is the sum over all o and k with i = o S + k D - P. The text has the
+//   gradient dy as its input, dilated by B, and s = 1: it reads dy[o] at B o = i + k d - p, that is
+//   i = o B - k d + p. With the window walked backwards, k' = K - 1 - k: i = o B + k' d - ((K - 1)
+//   d - p). Hence S = B, D = d, P = (K - 1) d - p, and the filter is to be reversed unless the text
+//   has done so.
+// - Filter's gradient: dw[k] is the sum over o of x[o S + k D - P] dy[o]. In the text dw is the
+//   result and dy the window, so the text's o is k here and its k is o: S = d, D = s, P = p. Batch
+//   and feature change places in all labels.
+//
+// Example: a forward convolution of x[32] with a window of 3, stride 2, padding 1 on both sides
+// gives y[16]. Its input's gradient is written as dy[16] dilated by 2 (31 positions), window 3
+// reversed, padding 1 and 2. S = 2, D = 1, P = 2 - 1 = 1: the forward one's numbers again.
+//
+// padding_high is not taken from the text but solved for, since it follows from the sizes. It may
+// be negative by less than a stride, where no window reaches the last positions; more than that is
+// no convolution of the library's.
 std::optional<LibraryConvolution> as_library_convolution(const ir::Instruction& instruction,
                                                          ConvolutionMode mode) {
   const ir::Attributes& attributes = instruction.attributes();
@@ -144,6 +169,8 @@ std::optional<LibraryConvolution> as_library_convolution(const ir::Instruction& 
   return c;
 }
 
+// Several readings may fit one text: with stride 1 and no dilation all three. They compute the same
+// sums in different loops, so the one is taken whose arrays lie as its kernel walks them.
 std::vector<LibraryConvolution> library_convolutions(const ir::Instruction& instruction) {
   std::vector<LibraryConvolution> result;
   for (const ConvolutionMode mode : {ConvolutionMode::forward, ConvolutionMode::input_gradient,

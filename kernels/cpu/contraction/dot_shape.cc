@@ -98,6 +98,18 @@ std::int64_t DotShape::batch_offset(const MatrixView& view, std::int64_t index) 
   return offset;
 }
 
+// A dot of any dims as batches of matrix products. Dims of an operand are of three kinds (batch,
+// free, contracting); those of a kind are walked as one if one stride does so: strides 12, 4 with
+// sizes 3, 3 do (12 = 3 * 4), with sizes 3, 2 they don't. If not, the operand is copied first.
+//
+// The contracting dims may be walked in any order, if both sides have the same. The order of the
+// left operand's own dims makes the left one contiguous, the right one's order the right; where
+// they disagree one side is copied: the smaller.
+//
+// Example: f32[8,16,32] and f32[32,16,64], contracting dims 1, 2 with 1, 0. In the left one's order
+// (16, 32) the left is [8,512] as it lies; the right would be read with dim 1 outside dim 0, so it
+// is copied (512 * 64 elements). In the right one's order (32, 16) the right is [512,64] as it
+// lies, and the left is copied, 8 * 512 elements: this is chosen.
 DotShape read_dot(const ir::Instruction& instruction) {
   const ir::DotDimensions none;
   const ir::DotDimensions& numbers =

@@ -24,6 +24,11 @@ constexpr std::int64_t kMaxTasks = 16;
 // taken apart and elements go one by one in the updates' order.
 class Scatter final : public KernelBase {
  public:
+  // Additions of floats must come in the order of the updates, for every element of the operand,
+  // whatever the number of workers. Tasks therefore share out the operand and not the updates:
+  // every task reads all indices and does the windows that start in its share. That needs windows
+  // which do not reach into another's share (disjoint), and windows large enough to be worth
+  // reading all indices again.
   Scatter(const ir::Instruction& instruction, std::optional<ScalarProgram> program)
       : KernelBase("scatter", device::KernelOrigin::own),
         starts_(indices_of(instruction).shape(), dims_of(instruction).index_vector_dim,

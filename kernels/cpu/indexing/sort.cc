@@ -19,6 +19,9 @@ constexpr std::int64_t kMaxSlots = 8;
 
 // A float as an integer that orders as totalOrder does; other types are themselves.
 template <typename T>
+// Bits of floats order as integers where the sign is not set. Where it is, larger bits are smaller
+// numbers: all bits but the sign are flipped. -0 becomes -1 and is before +0; NaNs come last, or
+// first with the sign set, as IEEE 754's totalOrder wants.
 auto total_order_key(T value) {
   if constexpr (kIsHalf<T>) {
     const auto bits = static_cast<std::int16_t>(value.bits);
@@ -45,6 +48,8 @@ auto natural_key(T value) {
 // Sorts `from`, of `count` entries, by merges of doubling width; `to` is as large. Returns which of
 // the two holds the result. `before(b, a)`: the later entry b must come before a.
 template <typename Entry, typename Before>
+// Bottom up, so that a stable sort needs no stack and every round is a loop of independent merges,
+// which can be shared out. Ties take the earlier entry: stable.
 Entry* merge_sort(Entry* from, Entry* to, std::int64_t count, bool parallel, Before before) {
   for (std::int64_t width = 1; width < count; width *= 2) {
     const std::int64_t pairs = (count + 2 * width - 1) / (2 * width);

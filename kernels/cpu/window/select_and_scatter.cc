@@ -127,6 +127,12 @@ class SelectAndScatter final : public KernelBase {
   }
 
   // Max pooling's gradient of f32: tables of the windows of a plane.
+  //
+  // The geometry of windows is the same for all planes and channels, so it is worked out once: for
+  // each source element, the offsets of its window's taps that lie in the operand. A launch then is
+  // two loops over the table, with channels in the vector's lanes. If no two windows share an
+  // element (stride at least the window), the result is stored and never read back; if they cover
+  // everything as well, it need not be filled before.
   void find_routes() {
     constexpr std::int64_t kMaxOffsets = std::int64_t{1} << 20;
     const bool is_maximum = comparison_.has_value() && combiner_ == Combiner::add &&

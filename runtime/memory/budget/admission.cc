@@ -66,6 +66,8 @@ Room Admission::free_room() const {
 }
 
 // Whether the ticket is no longer waiting.
+// An applicant that must plan before it can say what it needs is not asked to do so here, with
+// locks held: its own thread is woken to prepare, and the queue goes on without it meanwhile.
 bool Admission::try_ticket(Ticket& ticket) noexcept {
   for (;;) {
     const Room free = free_room();
@@ -104,6 +106,10 @@ bool Admission::try_ticket(Ticket& ticket) noexcept {
   }
 }
 
+// Order and overtaking. Tickets are asked oldest first; one for which there is no room is passed by
+// younger ones, at most kMostPasses times. Then nobody passes it any more, and what ends makes room
+// for it: no run starves. Example: 100 MB are free, A wants 150, B 60, C 60. B is let in (A was
+// passed once), C is not (40 left). When 200 are free again, A goes before C.
 void Admission::dispatch() noexcept {
   for (std::size_t i = 0; i < queue_.size();) {
     Ticket& ticket = *queue_[i];

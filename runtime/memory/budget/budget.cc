@@ -139,6 +139,11 @@ Status Budget::refusal(std::int64_t bytes, std::string_view what) const {
                                     {statistics_.limit_bytes, taken + bytes, std::string(what)});
 }
 
+// Giving pages back to the system and getting them again costs a page fault and zeroing for each,
+// which is more than most kernels take. So a few large blocks are kept for the next allocation of
+// exactly that size, which a program that runs again and again always finds. They never count
+// against anybody: whoever needs room gets theirs (trim), and used + cached stays within the limit,
+// so that the process does not outgrow it either.
 Result<void*> Budget::take_block(std::int64_t bytes) {
   const auto cached = std::find_if(cached_.rbegin(), cached_.rend(),
                                    [&](const Block& block) { return block.bytes == bytes; });
@@ -228,6 +233,12 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
   return allocation;
 }
 
+// Bytes of a reservation go back to it while its run goes on: the plan has promised to need them
+// again.
+//
+// Example: a limit of 100, a run that has reserved 60 and taken 40 of it. Others see 100 - 40 - 20
+// = 40 available, now and after it has given back 30: 10 are used, 50 reserved. When the run is
+// over, the reservation closes and 90 are there.
 bool Budget::release(const Allocation& allocation) {
   void* const data = allocation.data_;
   const std::int64_t bytes = allocation.bytes_;

@@ -10,6 +10,17 @@
 
 #include "runtime/base/byte_size.h"
 
+// Bringing back. restore() collects all operations that the wanted tensors need, backwards over
+// what is gone, and runs them in the order in which they were recorded: an order in which
+// everything worked once, so that no operation waits for a later one. Each may find its arguments
+// gone again, evicted for one in between; then it restores them first, inside. `frames_` are those
+// restorations inside each other; a limit on their number, and on runs in all, turns thrashing into
+// an error that names the limit.
+//
+// Example: a -> b -> c -> d, all but the source of a gone, d wanted, and bytes for two. a, b, c, d
+// run in this order; when c needs bytes, a goes (nobody awaits it any more: await() counts down as
+// operations run).
+
 namespace plimsoll::memory {
 namespace {
 
@@ -178,6 +189,9 @@ void Evictor::let_go(std::span<const TensorId> tensors) {
   }
 }
 
+// Arguments that push each other out: bringing back the second evicts the first, and so on. After
+// kMostRounds they are brought back one by one, each locked as soon as it is there, beginning with
+// each of them in turn: the order decides whether the last one's own needs still fit.
 Status Evictor::hold_all(std::span<const TensorId> arguments) {
   const auto is_gone = [&](TensorId id) { return !lineage_.tensor(id).defined; };
   for (int round = 0; round < kMostRounds; ++round) {
@@ -288,6 +302,9 @@ Status Evictor::hold(std::span<const TensorId> tensors) {
   return hold_all(tensors);
 }
 
+// An operation whose results would take more than kMostVisited storages to make again is not worth
+// remembering: its results become sources, which can only be copied, and what only they needed can
+// be forgotten. That bounds what every later decision looks at.
 void Evictor::ran(OperationId id) {
   lineage_.touch(id);
   lineage_.ran(id);

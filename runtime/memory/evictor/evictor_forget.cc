@@ -7,6 +7,10 @@
 
 namespace plimsoll::memory {
 
+// Whether anything that is gone would need `id` to come back. From `id` forwards over all that was
+// made of it: what is there (or has a copy) stops the walk, and would have to become a source if
+// `id` is lost; what is gone and held by somebody is the proof that `id` is needed; what is gone
+// and held by nobody is looked through.
 bool Evictor::is_dispensable(TensorId id, std::vector<TensorId>& made) const {
   std::vector<TensorId> open{id};
   std::unordered_set<OperationId> seen;

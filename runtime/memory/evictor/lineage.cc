@@ -77,6 +77,8 @@ TensorId Lineage::add_source(std::int64_t bytes) {
   return tensor;
 }
 
+// Readers are removed in constant time: the last of the list takes the place of the one that goes,
+// and is told its new place (`places`).
 void Lineage::let_arguments_go(OperationId id, std::vector<TensorId>& released) {
   Operation& operation = operations_[index(id)];
   for (std::size_t i = 0; i < operation.arguments.size(); ++i) {

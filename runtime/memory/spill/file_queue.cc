@@ -75,6 +75,12 @@ std::string FileQueue::place(const Slot& slot) const {
          std::to_string(slot.request.offset) + " of the spill file in " + file_.folder();
 }
 
+// What the system may answer: everything done; a part done, after which the rest is asked for;
+// "again", which is asked again up to a limit; an error, which becomes the slot's status. A part
+// must be continued at a multiple of the file's alignment, so what was moved past it is moved
+// twice.
+//
+// Example: 64 KiB asked at offset 0, 20000 bytes written, alignment 4096: it goes on at 16384.
 void FileQueue::handle(const FileCompletion& completion) {
   Slot& s = at(completion.tag);
   FileRequest& left = s.request;

@@ -19,6 +19,12 @@ struct Piece {
 };
 
 // Cuts what is left of a range: no two pieces share a unit.
+//
+// Past the system's cache, a disk reads and writes whole units (mostly 512 bytes or 4 KiB) at
+// multiples of them. Example with units of 4,096: a store of [1,000, 10,000) is the piece [1,000,
+// 4,096) within unit 0, which is read, changed and written whole; [4,096, 8,192) as it is; and
+// [8,192, 10,000) within unit 2, again read first. Two stores that share a unit must not run at
+// once: stores have one thread.
 Piece next_piece(const FileQueue& queue, std::int64_t begin, std::int64_t end) {
   const std::int64_t unit = queue.file().offset_alignment();
   const std::int64_t first = begin / unit * unit;

@@ -73,6 +73,10 @@ NamelessFile::~NamelessFile() {
   if (file_ >= 0) close(file_);
 }
 
+// Transfers past the page cache: a spilled tensor would fill the system's cache with what is read
+// once at most, and push out what others use; and the cache is memory, of which there is too
+// little. Whether a file system does that is known only by trying it: some refuse the flag, some
+// accept it and refuse the transfer, and older kernels do not tell the alignment.
 void NamelessFile::try_direct() {
   const int flags = fcntl(file_, F_GETFL);
   if (flags < 0 || fcntl(file_, F_SETFL, flags | O_DIRECT) != 0) return;
@@ -108,6 +112,9 @@ Result<std::int64_t> NamelessFile::free_bytes() const {
   return static_cast<std::int64_t>(system.f_bavail) * static_cast<std::int64_t>(system.f_frsize);
 }
 
+// The file has no name, so that nothing stays behind however the process ends. Room is taken in
+// advance and in full: the order is to check the process's own limit (beyond it a signal would
+// come), ask what is free, then have the file system promise it.
 Status NamelessFile::reserve(std::int64_t bytes) {
   if (bytes <= reserved_) return ok_status();
   const std::string what = "reserving " + std::to_string(bytes - reserved_) + " bytes of disk in " +

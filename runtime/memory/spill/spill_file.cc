@@ -45,6 +45,9 @@ class SpillFile::Block final : public TierBlock {
     return ok_status();
   }
 
+  // What comes back is compared with a checksum of what was stored, per stored range. A disk that
+  // returns other bytes would make wrong gradients, which nobody would notice; here it is an error
+  // with its place. It costs a pass over bytes that are in the cache at that moment.
   Status load(std::int64_t offset, void* to, std::int64_t bytes, device::Stream& stream) override {
     Stored stored;
     {
@@ -107,6 +110,10 @@ std::unique_ptr<FileIo> SpillFile::make_io() {
   return with_faults(std::move(io), faults_, file_.offset_alignment());
 }
 
+// First fit over free ranges in the order of their offsets, joined with their neighbours as they
+// come back; the file grows when nothing fits. The disk's bytes are reserved before they are
+// promised (NamelessFile::reserve): a plan that has been admitted must not fail on a full disk half
+// way.
 Result<std::unique_ptr<TierBlock>> SpillFile::allocate_block(std::int64_t bytes) {
   auto self = std::static_pointer_cast<SpillFile>(shared_from_this());
   for (const auto& [offset, size] : free_) {

@@ -23,6 +23,19 @@ struct Inside {
   std::vector<const Instruction*> masks;  // where these say unseen, the element is zero instead
 };
 
+// Recognition by polynomials. Whatever follows the exponential is, element by element, a polynomial
+// in e (the power), s (the slope, do v^T) and, per row, l = sum of e and r = sum of e s, with
+// integer exponents. Sums along the keys turn e into l and e s into r; products add exponents,
+// divisions by single terms subtract them.
+//
+// Example: the gradient of softmax as automatic differentiation writes it:
+//   p  = e / l                            e l^-1
+//   t  = s * p                            e s l^-1
+//   u  = reduce-add(t) over keys          r l^-1
+//   ds = (s - broadcast(u)) * p           e s l^-1 - e r l^-2
+// Another text may write p * s - p * broadcast(reduce-add(p * s)), or use the product of l's
+// square: the polynomial is the same, and it is what a backward kernel computes. A term that does
+// not fit, a reader from outside, more than kMostTerms terms: no attention.
 class UsesMatcher {
  public:
   explicit UsesMatcher(const AttentionScores& scores) : scores_(scores) {}

@@ -31,6 +31,10 @@ DimLabels before_transpose(const DimLabels& labels, const Instruction& transpose
   return result;
 }
 
+// From the exponential backwards: exp(x - max x) names the keys' dim (the one that the maximum runs
+// along); x leads through selects (masks), one addition (a bias) and scalings to a dot, in that
+// order; the dot's batch dims, and which of its sides the keys are on, name the others. Transposes
+// on the way only permute the names. What does not read so stays as it is.
 class ScoresMatcher {
  public:
   explicit ScoresMatcher(Instruction& exponential) { scores_.power = &exponential; }

@@ -88,6 +88,9 @@ ComparisonDirection opposite(ComparisonDirection direction) {
 
 }  // namespace
 
+// Example: compare(add(iota over queries, 0), iota over keys), direction=GE says i >= j: offset 0.
+// not(compare(j, i + 3, GT)) says j <= i + 3: offset 3. Both sides are reduced to "index along a
+// dim plus a constant"; a negation turns the direction round, swapped sides mirror it.
 std::optional<std::int64_t> causal_offset(const Instruction& predicate, bool seen_when,
                                           const Labels& labels, int query, int key) {
   const auto inside = [&](bool seen, const Labels& inner) {

@@ -125,6 +125,10 @@ bool same_attributes(const Attributes& a, const Attributes& b) {
 
 }  // namespace
 
+// Equal computations get one number, callees first, so that two calls are equal if their callees'
+// numbers are: comparing is then linear in the size of one body, never in what it calls. The walk
+// is a depth-first one with a stack of its own, for programs may nest deeper than a thread's stack
+// allows. A hash sorts out most pairs before anything is compared.
 ComputationClasses::ComputationClasses(const ir::Module& module) {
   // Callees first, whatever order the module has.
   for (const auto& start : module.computations()) {

@@ -69,6 +69,24 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
   return kernel;
 }
 
+// Kernels that walk the same elements become one with several results: siblings, which read the
+// same large input (it is read once), or a producer and its consumer where others want the
+// producer's result as well.
+//
+// Merging kernels needs care with the order. Let A be the next kernel of the schedule and B one
+// behind it in the window. The merged kernel runs at B's place or before, after everything B reads;
+// whatever depends on A must come behind it. So if anything between the two depends on A and B
+// depends on that, the merged kernel would need its own result: no merge (`indirectly`). Otherwise
+// the window is put in a new order: first all that does not depend on A, then A and B as one, then
+// what depended on A. The walk goes on at the front of that, so that the merged kernel itself is
+// offered to the next candidates.
+//
+// Example: A, C (reads A), D, B (reads A and D). B does not need C, so the new order is D, A+B, C.
+// Had B read C, nothing could be done.
+//
+// The window is short (kOutputWindow kernels), for a reason of memory: results of a merged kernel
+// are born together. Merging the first use of a large input with one a thousand steps later would
+// keep the second result for a thousand steps.
 class MultiOutputFusion {
  public:
   explicit MultiOutputFusion(Computation& computation) : computation_(computation) {}
@@ -173,6 +191,11 @@ class MultiOutputFusion {
 
   // Two steps of a sum that vertical fusion left apart (sums.h): together they would wait for the
   // addends of both.
+  //
+  // Example: s1 = a + b, s2 = s1 + c, s3 = s2 + d, with a ... d the results of dots. Step by step,
+  // one dot's result is there besides the sum. As one kernel all four wait for the last dot: 3
+  // arrays more at the peak, which is the moment of the backward pass that usually is the
+  // program's.
   static bool accumulate_apart(const Instruction& a, const Instruction& b) {
     const auto is_step = [](const Instruction& step) {
       const Instruction& last = step.opcode() == Opcode::fusion ? *step.to_apply()->root() : step;

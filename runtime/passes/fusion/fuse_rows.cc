@@ -62,6 +62,19 @@ std::optional<RowKernel> row_kernel_of(Instruction& instruction) {
   return kernel;
 }
 
+// Softmax, layer normalization and their gradients reduce rows and then use the result in the same
+// row again. Two kernels are needed if each walks the whole array, and the array is read twice from
+// memory. A row fusion walks row by row: the second sweep over a row finds it in the cache.
+//
+// Example: softmax over f32[8192,1024], 32 MiB. max, exp(x - max), sum and division as reductions
+// with epilogues: three sweeps that read 32 MiB each and two that write: 5 * 32 MiB. As a row
+// fusion: one read and one write, 2 * 32 MiB; a row is 4 KiB and stays in the first cache.
+//
+// As in fuse_multi_output.cc a merge moves things, but here backwards: an earlier kernel, done,
+// moves to the next one's place, and all between that depends on it moves behind (`dependents`).
+// What it read must be kept for so long. keeps_peak() compares what is there at the merged kernel
+// with what was there at the two, and refuses what is more: a pass must never raise the floor of a
+// program that has to run under a limit.
 class RowFusion {
  public:
   explicit RowFusion(Computation& computation) : computation_(computation) {}

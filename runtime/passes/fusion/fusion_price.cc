@@ -10,6 +10,18 @@ namespace {
 
 using ir::Opcode;
 
+// A roofline: a kernel takes as long as its arithmetic or its traffic, whichever is longer, and a
+// launch (S. Williams, A. Waterman and D. Patterson, "Roofline: an insightful visual performance
+// model for multicore architectures", 2009). Absolute times need not be right, only comparisons; so
+// the table is of one machine and the same everywhere, and a module fuses alike wherever it is
+// compiled.
+//
+// Example: y = a + b, z = y * c over f32[1024,1024]. An array is 4 MiB, 131 us; 2^20 operations of
+// work 1 are 33 us, hidden behind the traffic. Apart: (2 + 1) * 131 and the same again, with two
+// launches 787 us. Fused: 3 reads and a write, 525 us. Over f32[128,128] (64 KiB, in the cache, 0.5
+// us): 3.9 us apart and 2.4 us fused. So fusing saves traffic for large arrays and launches for
+// small ones, and costs something only where work is repeated.
+
 // Two cores with vectors of 64 bytes.
 constexpr double kAdditionsPerSecond = 32e9;
 constexpr double kBytesPerSecond = 32e9;  // from and to memory

@@ -37,6 +37,15 @@ void add_once(std::vector<int>& list, int value) {
 
 }  // namespace
 
+// A rough copy of the planner's memory model, cheap enough to be asked for every pair of kernels:
+// bytes alive in the order that is being built. Each array result is a buffer; views share their
+// operand's; parameters and constants count nothing (they are there anyway), and so do results of
+// the entry computation, which belong to the caller. A result may take the place of an operand of
+// its size that is read for the last time (fresh_bytes).
+//
+// `pending_` counts, per buffer, reads that are still to come: a buffer dies with the last. Nothing
+// else is kept, so that a step can be undone by counting its reads back up (undo): the grouping of
+// fuse_horizontal.cc tries a launch and takes it back where it holds too much.
 LiveBytes::LiveBytes(const ir::Computation& computation) {
   std::unordered_map<const Instruction*, std::vector<int>> leaves_of;
   leaves_of.reserve(computation.instructions().size());
@@ -149,6 +158,8 @@ LiveBytes::Needs LiveBytes::needs(int instruction) const {
   return needs;
 }
 
+// Returns the peak while the instructions run as one launch: all results are there before any
+// operand goes, except where a result takes the operand's place.
 std::int64_t LiveBytes::run(std::span<const int> together) {
   std::int64_t during = live_;
   for (const int i : together) during += fresh_bytes(accesses_[static_cast<std::size_t>(i)]);

@@ -33,6 +33,24 @@ std::optional<Rows> cut(const Dims& dims, const std::vector<std::int64_t>& reduc
   return result;
 }
 
+// Which bodies can run row by row, in several sweeps over each row.
+//
+// The depth of a value is the number of reductions on the longest way from it to an input: in x ->
+// max -> exp(x - max) -> sum -> exp / sum, x has depth 0, max and exp depth 1, sum and the quotient
+// depth 2. Sweep number d over a row can compute what has depth d, and the reductions of it. So
+// what must hold is:
+// - all reductions cut the same rows: equal numbers of rows, equal lengths (`cut`: the reduced dims
+//   are the innermost ones, leaving those of size one out of account);
+// - a value of depth > 0 is read at its own place of its own row only (keeps_place): element (r, i)
+//   of a result may need element (r, i) of it, or its row's value r, and never an element of
+//   another row, which a different worker may not have computed yet;
+// - a value of depth 0 may be read anywhere, for it can be computed from the inputs again; but not
+//   if that is more than a little work and happens for each reader (kLittleWork);
+// - some reduction feeds another or a full result (`is_chained_`): otherwise an ordinary reduction
+//   does.
+//
+// The sweeps pay if a row's arrays fit into the cache (row_bytes) and there are rows enough to
+// share out among the workers (pays_off).
 class RowExaminer {
  public:
   RowExaminer(std::span<Instruction* const> members, std::span<Instruction* const> roots)

@@ -56,6 +56,9 @@ std::vector<Sum> find_sums(const ir::Computation& computation) {
   return sums;
 }
 
+// Looks through what would be computed in the sum's own kernel (an element-wise chain with one
+// large operand) to what feeds it: if that is a kernel of its own, its result is stored and waits.
+// Parameters wait anyway.
 bool waits_for_sum(const Instruction& addend) {
   if (addend.shape().byte_size() < kLargeBytes) return false;
   const Instruction* at = &addend;
@@ -71,6 +74,12 @@ bool waits_for_sum(const Instruction& addend) {
   return false;
 }
 
+// Why a long sum is not fused. Fused, a sum of n arrays is read once and written once, n + 1 passes
+// over memory instead of 3 (n - 1); but all n addends must be there together. Where they are
+// results of kernels that cannot be part of the fusion (dots), each of them waits for the last. The
+// backward pass of a model with shared weights has such sums over all layers. Beyond kMostWaiting
+// addends memory is worth more than traffic: the additions are kept apart, and schedule_sums.cc
+// places each right behind its addend, so that one running sum and one addend are there at a time.
 std::unordered_set<const Instruction*> accumulations(const ir::Computation& computation) {
   std::unordered_set<const Instruction*> apart;
   for (const Sum& sum : find_sums(computation)) {

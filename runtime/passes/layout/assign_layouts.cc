@@ -70,6 +70,17 @@ std::vector<Wish> wishes_of(Instruction& convolution) {
 // Regions are values that must change their order together: an operation on one of them that has
 // corresponding dimensions makes another. A region changes to the order that most bytes of its
 // convolutions wish for, where that saves more bytes than have to be transposed at its edges.
+//
+// Example: NCHW in the text, NHWC in the kernels. x[8,64,56,56] -> convolution -> + bias -> maximum
+// -> convolution. Convolutions with the channel innermost read whole vectors of channels at each
+// position of the window. The first convolution's result, the sum, the maximum and the second one's
+// operand correspond dim by dim, so they are one region; both convolutions wish for the order (0,
+// 2, 3, 1) for it, with 6.4 MB each. Nothing enters but the bias, a broadcast, which is free in any
+// order; a convolution reads any order, so nothing is transposed where the region ends. 12.8 MB are
+// saved for nothing, and the region changes. x itself is a parameter, in no region: it stays as the
+// caller gave it.
+//
+// It is a local choice: each region is decided on its own, with its neighbours as written.
 class LayoutAssignment {
  public:
   explicit LayoutAssignment(Computation& computation) : computation_(computation) {}

@@ -85,6 +85,8 @@ DimensionOrder inverse(const DimensionOrder& order) {
   return result;
 }
 
+// Dims of size one may go anywhere without moving a byte: f32[8,1,1,64] is the same in NCHW and in
+// NHWC. What is left must be in its old order.
 bool keeps_bytes(const DimensionOrder& order, const ir::Dims& dims) {
   std::int64_t last = -1;
   for (const std::int64_t d : order) {
@@ -157,6 +159,11 @@ bool takes_any_order(const Instruction& instruction) {
   }
 }
 
+// A reduction should round as it is written. A window that reduces (reduce-window) adds its
+// elements in the order of the text's dims; if two windowed dims changed places, the sum would be
+// taken in another order. So windowed dims keep their relative order; others may go anywhere: (0,
+// 1, 2, 3) -> (0, 2, 3, 1) is allowed, since 2 and 3 stay in order. A convolution may take any
+// order: its kernel reads its dims by their roles and not by their places.
 bool allows_order(const Instruction& instruction, const DimensionOrder& order) {
   if (instruction.opcode() == Opcode::convolution) return true;
   std::vector<std::int64_t> windowed;
@@ -167,6 +174,8 @@ bool allows_order(const Instruction& instruction, const DimensionOrder& order) {
   return is_increasing(inverse(order), windowed);
 }
 
+// A reduction likewise: reduced dims in increasing places give the same order of sums, and kept
+// dims in increasing places give the same result array, so that no transpose follows.
 bool reads_any_order(const Instruction& instruction, int operand, const DimensionOrder& order) {
   if (!instruction.control_predecessors().empty() || !instruction.control_successors().empty())
     return false;

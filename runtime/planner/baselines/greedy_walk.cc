@@ -4,6 +4,19 @@
 #include <algorithm>
 #include <limits>
 
+// The baseline that is compared with: the greedy rematerialization of compilers such as XLA. It
+// walks the schedule once; where more is live than the limit, it picks a block of consecutive
+// earlier instructions, clones it behind the present one (before the first that needs it) and goes
+// on. What is done is never taken back, and what is cloned early may be missing later: this is why
+// it stops at limits far above the floor.
+//
+// The pick is the block with the most bytes saved. A block whose results nobody has read yet costs
+// nothing: it is only moved. Blocks of 1, 2, 4, ... instructions are tried, larger ones only where
+// no smaller one helps.
+//
+// What may loop for ever is cut off: an instruction that is moved twice in a row is denied from
+// then on, and no schedule grows beyond 8 times its length.
+
 namespace plimsoll::planner {
 namespace {
 

@@ -19,6 +19,14 @@ constexpr int kMostRemakes = 16;
 
 // Prices along the excess, fractions along the gains, in ever smaller steps (Polyak; Camerini,
 // Fratta and Maffioli's deflection).
+//
+// The bound is the value of a concave function of the prices (bound_pricing.cc), so that climbing
+// it along a subgradient ends at its maximum. The subgradient at prices p is, per tight moment,
+// what the cheapest choices at p put there beyond the room: where too much lies the price must
+// rise. The step is Polyak's, (aim - value) / |direction|^2, with the best value so far and `reach`
+// more as the aim, since the maximum itself is not known; `direction` remembers 0.4 of the one
+// before, which cuts off the zigzag of plain subgradients. After six rounds without a better value,
+// aim and rate are halved and the climb begins at the best prices again.
 void polish(BoundPricing& pricing, BoundProof& best, int rounds, std::int64_t steps) {
   std::vector<double> prices = best.prices, direction(prices.size(), 0);
   pricing.set_fractions(best.fractions);
@@ -90,6 +98,12 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
     gap_of.push_back(g);
   }
   LinePrices line(tight.room, stretches);
+  // Rounds of two steps that feed each other. The linear program over stretches takes for each gap
+  // what giving it up cost at the last prices, and gives the prices that divide the room best if
+  // gaps could be kept in part. The pricing takes those prices and finds what giving each gap up
+  // really costs: a whole gap, made again in the best stage, with what that needs. The linear
+  // program knows no stages and no needs; the pricing knows no other gaps. Together they converge
+  // in a few rounds, from which polish() climbs on.
   constexpr int kRoundsBeforeSharing = 2, kMostIdleRounds = 10;
   BoundProof best;
   int idle = 0;

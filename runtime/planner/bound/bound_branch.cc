@@ -7,6 +7,20 @@
 #include <utility>
 #include <vector>
 
+// Branch and bound on whole gaps.
+//
+// The bound at the best prices equals that of a relaxation in which gaps may be kept in part.
+// Example: room for 150 bytes at one moment; A has 100 bytes and takes 3 s to make again, B 100
+// bytes and 5 s. One of them must go: 3 s. The relaxation gives up half of A: 1.5 s. Deciding one
+// gap at a time closes this:
+//   A given up:              3 s, and B is kept in the 150 bytes
+//   A kept:                  50 bytes left for B: half of B given up, 2.5 s
+//   A kept, B given up:      5 s
+//   A kept, B kept:          no prices are too high: infinite, nothing fits
+// Every schedule is in one of the leaves, so the least of their bounds holds for all: 3 s. The
+// order is best first (the open node with the least bound is the one that holds the result down),
+// and whenever the search stops, the least open bound is a proof.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -72,6 +86,8 @@ class Brancher {
     for (const auto& [stretch, fate] : node.fates) pricing_.set_fate(gap(stretch), Fate::open);
   }
 
+  // The linear program has no fates of its own: a gap that is kept is made so dear to give up that
+  // it never is, one that is given up saves nothing by being kept.
   void set_seconds(const Node& node) {
     double sum = 0;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(gap_of_.size()); ++i) {

@@ -8,6 +8,26 @@
 #include "runtime/base/index.h"
 #include "runtime/planner/remedies/remedies_find.h"
 
+// From a problem to gaps.
+//
+// Example: ops 0: a = f(x), 1: b = g(a), 2: c = h(b), 3: d = k(c), 4: e = m(d, a), where x is a
+// parameter. Storage a is touched at 0, 1 and 4. Between 0 and 1 there is no moment; between 1 and
+// 4 lies a gap over the moments 2..3. Whoever does not keep a there runs op 0 again before op 4:
+// one remake, a itself, which reads nothing of the arena. need(2) is b and c, need(3) is c and d,
+// whatever is decided about a.
+//
+// If op 0 read another value w of the arena instead, whose last touch is op 1, w is dead in the
+// gap, and the gap has a second remake, w, which it may claim (bound_pricing.cc).
+//
+// What a gap may count is limited by what can happen in every schedule:
+// - An op of which an output may be written over an input that dies there needs that output's bytes
+//   only once; if the input is kept instead, its gap begins at the op itself (find_needs,
+//   gap_from_).
+// - A value that can't be made again after some moment (a donated parameter that it comes from is
+//   overwritten, `latest`) lies in the arena from there on: that is need, not choice (hold).
+// - A value that has a smaller form (a codec, a swap) has at least that form's bytes somewhere
+//   (least_bytes); the rest of the gap may give way (add_substitutes).
+
 namespace plimsoll::planner {
 namespace {
 
@@ -273,6 +293,10 @@ class Builder {
   }
 
   // One run brings all of an op's results back: each storage answers for a part of it.
+  //
+  // Two results of 30 and 10 bytes of an op of 4 s answer for 3 s and 1 s. If both are made again,
+  // one run serves both and 4 s are counted; if one alone is, less than its run is counted. Either
+  // way no schedule takes less.
   double share(OpId op, ValueId s) const {
     if (output_storages_[at(op)] <= 1) return 1;
     if (output_bytes_[at(op)] == 0) return 1.0 / output_storages_[at(op)];
@@ -280,6 +304,10 @@ class Builder {
     return static_cast<double>(model_.bytes[at(s)]) / static_cast<double>(output_bytes_[at(op)]);
   }
 
+  // A breadth-first walk from the gap's own remake over the storages that making needs and that may
+  // have to be made themselves, as far as `most_remakes`. Leaving some out only weakens the bound.
+  // The order in which they are stored (falling producers) is what lets drop_cost() and `paths` go
+  // through them once.
   void add_remakes(std::size_t g) {
     struct Node {
       Remake remake;

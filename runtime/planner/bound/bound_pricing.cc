@@ -7,6 +7,44 @@
 
 #include "runtime/base/index.h"
 
+// The Lagrangian bound.
+//
+// What is bounded. The order of first executions is fixed; moment t is the first run of op t.
+// Between two touches of a storage lies a gap g (a retention interval): b_g bytes over the moments
+// first..last. A schedule keeps the bytes there, or gives them up and makes them again (or brings
+// them back in another form) in time for the touch at the end. need(t) lies in the arena at t
+// whatever is done, so that limit - need(t) = room(t) is left for gaps. Wanted: the least extra
+// seconds, over all choices, such that the load of gaps at every moment is at most its room. That
+// is hard; a lower bound is not.
+//
+// Derivation. Give every moment a price p_t >= 0, in seconds per byte, and let a schedule pay p_t
+// (load_t - room_t) beside its seconds. For one that fits, load_t <= room_t, so that it pays no
+// more than its seconds: the least payment over *all* choices, those that do not fit included, is a
+// bound. Without the constraints that couple them, gaps choose for themselves:
+//   bound(p) = sum over g of min(keep_g, drop_g) - sum over t of p_t room_t
+//   keep_g   = b_g * (sum of p_t over the gap's moments)             the rent of its bytes
+//   drop_g   = the least that doing without costs at these prices      drop_cost(), substitutes
+// Any prices prove a bound (weak duality); good prices prove a good one. It is stronger than the
+// linear program over gaps, as drop_g is itself a minimum over the ways to be without.
+//
+// Example. Room for 100 bytes at one tight moment; A has 100 bytes and takes 3 s to make again, B
+// 100 bytes and 5 s. At p = 0.03: A pays min(3, 3), B pays min(3, 5), and 3 is paid back: the bound
+// is 3 + 3 - 3 = 3 s, which is what giving A up takes. At p = 0.01 it is 1 + 1 - 1 = 1 s, at p =
+// 0.05 it is 3 + 5 - 5 = 3 s.
+//
+// What is made again may need what is dead. To make g again its op reads other storages. One that
+// is dead by then (after its last touch) must be there, too: either its bytes stayed since its
+// death, which costs rent, or it is made again itself, which costs seconds and may need others in
+// turn. Many gaps may want the same dead storage, and one copy may serve them all, so that each may
+// count only a part of its cost: fractions f_c of claims c, which add up to at most 1 per dead
+// storage. Any such fractions prove a bound; share_again() moves them to the gaps that can use
+// them. Within one gap a storage may be wanted along several ways (`paths`); each way counts an
+// equal part.
+//
+// Living storages may be claimed as well: a gap that is itself given up around the moment at which
+// another wants its storage must be made earlier, or twice. What such claims take of a gap's bytes
+// and runs is no longer the gap's own (find_own_part), so that again nothing is counted twice.
+
 namespace plimsoll::planner {
 namespace {}  // namespace
 
@@ -63,6 +101,8 @@ double BoundPricing::fraction(const Remake& r) const {
   return r.claim < 0 ? 1 : fraction_[at(r.claim)] / r.paths;
 }
 
+// All that making the gap's storage again can cost when nothing dead was kept for it: its own runs,
+// and its part of those of everything dead that it needs. What drop_cost() gives is never more.
 double BoundPricing::most_remake(const Gap& gap) const {
   double cost = model_.remakes[at(gap.first_remake)].seconds;
   for (std::int32_t i = 1; i < gap.remakes; ++i) {
@@ -85,6 +125,12 @@ double BoundPricing::substitute_cost(const Gap& gap, double rent_per_byte) const
   return cost;
 }
 
+// Only moments with a price matter: `paid_` lists them with the sum of the prices before each, so
+// that the rent of a gap is one subtraction, whatever its length. With prices at 3 of 10,000
+// moments an evaluation takes time linear in the number of gaps.
+//
+// A gap with a fate (bound_branch.cc) pays what that costs even where the other way is cheaper:
+// that is what makes the bound of a branch rise.
 double BoundPricing::evaluate(std::span<const double> prices) {
   paid_.clear();
   paid_rank_.assign(prices.size() + 1, 0);
@@ -129,6 +175,10 @@ double BoundPricing::evaluate(std::span<const double> prices) {
   return total - paid_back;
 }
 
+// What others claim of a gap is taken off its own rent and runs. Example: a gap over the paid
+// moments 4, 5, 6 at prices 0.1, 0.2, 0.1; another gap has a claim of 0.25 on it over the moments
+// 5..6. Its own rent per byte is 0.1 + 0.75 * 0.2 + 0.75 * 0.1 = 0.325; a run in a stage of 5..6
+// counts 0.75 of its seconds here, and 0.25 with the other.
 void BoundPricing::find_own_part(std::size_t g) {
   const Gap& gap = model_.gaps[g];
   const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
@@ -213,6 +263,21 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
 // The cheapest stage in which to make the gap's storage again: its runs, its bytes from then on,
 // and for all dead storages that are read, their runs or their bytes since their death. Stage k is
 // the one after k moments with a price: between those nothing changes but for the worse.
+//
+// A recurrence over stages. Let c_i(k) be the least that having dead storage i at hand in stage k
+// costs: it was there in stage k - 1 and its bytes stayed for one more paid moment, or it is made
+// again now, from what that needs:
+//   c_i(k) = min(c_i(k - 1) + part_i * price_(k-1) * bytes_i,
+//                part_i * seconds_i + sum of c_n(k) over n in needs(i))
+// with c_i = 0 as long as the storage lives anyway (`free_until`). Needs stand behind what needs
+// them in the list, so going through it backwards finds them known. Then
+//   drop = min over k of
+//            seconds_0 + bytes_0 * (sum of prices from k on) + sum of c_n(k) over n in needs(0)
+// Example: v, 10 bytes, is made in 2 s from d, 4 bytes, dead since before the gap, itself made in 1
+// s from a parameter. The gap covers three paid moments at 0.15 each, so keeping v costs 4.5.
+// Making v at once (k = 0) costs 2 + 10 * 0.45 = 6.5; making it at the end costs 2 for v and the
+// cheaper of d's rent, 4 * 0.45 = 1.8, and its run, 1: 3 s. So drop_cost is 3, d was run again, and
+// the gap is given up.
 double BoundPricing::drop_cost(const Gap& gap, double keep) {
   const Remake* remakes = &model_.remakes[at(gap.first_remake)];
   const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
@@ -258,6 +323,10 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
 }
 
 // What each claim of a gap that is given up would count more at a larger fraction.
+//
+// Follows the choices of the last drop_cost() backwards from the best stage: along each way the
+// storage was rented moment by moment until the stage in which it ran again, and from there its own
+// needs go on. The sum of what was paid, at a whole fraction, is the claim's gain.
 void BoundPricing::count_gains(const Gap& gap) {
   const Remake* remakes = &model_.remakes[at(gap.first_remake)];
   const std::int32_t begin = paid_before(gap.first);
@@ -292,6 +361,10 @@ void BoundPricing::count_gains(const Gap& gap) {
   }
 }
 
+// Multiplicative weights: a claim's fraction is multiplied by exp(rate * (gain / greatest gain -
+// 1)), so that the claim that gains most keeps its fraction and the others lose some; then the
+// fractions of each dead storage are brought back to a sum of (a little less than) 1. A claim never
+// falls to zero, so that it can come back when prices change.
 void BoundPricing::share_again(double rate) {
   constexpr double kLeast = 1e-6;
   const auto dead = [&](std::size_t c) { return model_.claims[c].gap < 0; };

@@ -6,6 +6,16 @@
 #include "runtime/planner/check/plan_checker.h"
 #include "runtime/planner/problem/views.h"
 
+// The checker runs the plan on names. For each buffer it knows the one thing that it holds: leaf 0
+// of instruction `dot.3`, as it is or encoded by a codec; or nothing. A compute step must find in
+// its inputs exactly the values that its instruction's operands are, and leaves its own in its
+// outputs; a free, an overwrite or a transfer under way makes a buffer hold nothing. So a plan that
+// passes computes what the program says, whatever the search that made it did: planner bugs show as
+// errors here and not as wrong numbers there.
+//
+// What it shares with the planner is the smallest part possible: shapes, views and which operand a
+// result may overwrite. It does not look at the Problem or at the Schedule at all.
+
 namespace plimsoll::planner {
 
 using ir::Instruction;
@@ -109,6 +119,8 @@ const EncodedInput* PlanChecker::encoded_input(const Step& step, std::size_t inp
   return nullptr;
 }
 
+// An operation that has been started reads its buffers until its `done`: until then they may not be
+// freed or written (held_).
 Status PlanChecker::end_async(const Instruction& done) {
   const Instruction* start = async_start_of(done);
   if (start == nullptr) return ok_status();

@@ -10,6 +10,11 @@
 namespace plimsoll::planner {
 
 // Sweeps over the steps with the live buffers sorted by offset: neighbours may not touch.
+//
+// Looking at neighbours is enough. The live buffers do not overlap before the step (by induction),
+// so their ranges stand in a row; one that begins at or above the new offset can only be reached
+// through the next one above, and of those that begin below, the nearest ends last. With n buffers
+// that is O(n log n), where comparing all pairs would be O(n^2).
 Result<PlacedBytes> check_overlaps(const Plan& plan, Placement placement) {
   const auto steps = static_cast<std::int32_t>(plan.steps.size());
   std::vector<std::pair<std::int32_t, BufferId>> starts, ends;

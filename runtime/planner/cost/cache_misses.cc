@@ -7,6 +7,21 @@
 #include <map>
 #include <tuple>
 
+// How much of what a step touches has to come from memory. Plans of the same program differ in
+// that: where a plan recomputes, or reuses an address soon, bytes are still in the last cache; and
+// a kernel measured under one plan would be mispriced in another if its time were taken as it was.
+//
+// The model is one cache that forgets the least recently used, in blocks of a 1024th of its size (a
+// power of two). Every step touches its inputs, its outputs and its workspace, from first to last
+// byte. The plan is run twice and the second run counts: programs run again and again, and what the
+// end leaves in the cache is what the beginning finds.
+//
+// Example: a cache of 4 MB; three steps that write a (2 MB), read a and write b (2 MB), read b and
+// write c (2 MB) in a plan where c takes a's place. The whole plan touches 4 MB of addresses: after
+// the first run nothing misses. If c had an address of its own there were 6 MB in a ring, the worst
+// case of this rule: every touch but the re-reads of a and b misses, 6 MB a run. So packing tightly
+// is worth time as well.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -53,6 +68,9 @@ class RecentBlocks {
 };
 
 // Where each buffer lies in one line of addresses: the arena, then every other buffer by itself.
+// Only the plan's own offsets are known before it runs. Buffers of the caller (parameters, results,
+// constants) get addresses behind the arena, each its own; what is the same parameter or constant
+// is the same place.
 class Addresses {
  public:
   explicit Addresses(const Plan& plan) : first_(plan.buffers.size(), 0) {

@@ -55,6 +55,9 @@ std::int64_t state_element(const Instruction* instruction) {
   return reads_state ? instruction->attributes().tuple_index : -1;
 }
 
+// How often `while (state[k] < n)` runs, for a constant n, a constant start and steps of one: n -
+// start. Nothing is proved here (the body might add two): this is a factor in a price. What must be
+// exact is in facts/induction_variables.cc.
 std::optional<double> counted(const Instruction& loop) {
   const Instruction* test = loop.while_condition()->root();
   if (test->opcode() == Opcode::fusion) {

@@ -54,6 +54,12 @@ std::optional<double> constant_of(const Instruction& value, const Instruction* c
   return std::nullopt;
 }
 
+// Does a reader look at more than the outcome of one comparison? Example: relu's gradient selects
+// by x > 0 and reads x for nothing else: one bit an element will do. The path from the operand to
+// the comparison may move elements (transpose, slice, broadcast) and widen them, as widening keeps
+// order and equality with any number that the narrow dtype holds. It may not round, and every use
+// must come to the same comparison with the same constant, in the same direction up to its mirror
+// image: 0 < x is x > 0.
 class ReaderLook {
  public:
   ReaderLook(DType dtype, const Instruction* caller) : dtype_(dtype), caller_(caller) {}
@@ -127,6 +133,8 @@ std::pair<int, int> operand_of(const Instruction& instruction, int leaf) {
 
 }  // namespace
 
+// The smallest first: a bit for pred, then integers in 8 bits, in 16, floats in 16, integers in 32.
+// Signed and unsigned forms of a size cost the same; the first that holds the range is taken.
 Codec exact_codec(const ValueFacts& facts, DType dtype) {
   if (dtype == DType::pred) return {CodecKind::bit_mask};
   const int bytes = ir::dtype_bytes(dtype);
@@ -229,6 +237,9 @@ bool is_alike(const Read& read, const ir::Shape& shape) {
 
 // Of these reads of a value of `shape`, in order of ops: the instructions all of whose reads can be
 // of what the codec stores, sorted.
+//
+// An instruction may read a value through several operands; it counts as a direct reader only if
+// all of them can be of the code, as there is no decoded copy then.
 std::vector<const Instruction*> direct_readers(std::span<const Read> reads, const ir::Shape& shape,
                                                const CodecForm& form, const CostModel& cost_model) {
   std::vector<const Instruction*> direct;

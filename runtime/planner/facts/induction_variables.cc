@@ -55,6 +55,16 @@ struct Frame {
 
 // Straight-line code on scalars. Reads of the state become counters, by leaf, where `state` is
 // allowed.
+//
+// Example: a scan's body updates stack[i] and returns i + 1, its condition is i < n, and n is a
+// constant behind three tuples. What the index is in each round is found by running just the
+// scalars it depends on: nodes for i (a counter), the constant, the add and the compare; from the
+// counter's initial value, round by round, until the condition says no. Interpreting the program
+// beats matching patterns of it: i may count down, by twos, or through a select, and the code here
+// need not know.
+//
+// Node numbers rise with dependence, so that running is one pass over an array. Everything is
+// worked out in 64 bits and wrapped to the node's dtype after each step, as the machine does.
 class Scalars {
  public:
   explicit Scalars(bool state) : state_(state) {}
@@ -275,6 +285,7 @@ class Scalars {
   std::vector<int> leaves_;
 };
 
+// In front of the loop nothing but constants will do.
 std::optional<std::int64_t> initial_value(const Instruction& loop, int leaf) {
   Scalars scalars(/*state=*/false);
   const int node = scalars.add(*loop.operand(0), leaf, nullptr);

@@ -34,6 +34,17 @@ bool is_slice(const ir::Dims& slice, const ir::Dims& stack) {
   return true;
 }
 
+// What makes an array a stacked scan residual: the loop touches it one slice along the first
+// dimension a round, by an index that is an affine function of the round, and in no other way.
+// Example: the body of a forward scan holds
+//   s' = dynamic-update-slice(s, h, i, 0, 0)
+// with s f32[100, 64, 128], h f32[1, 64, 128], i the round: it writes slice i in round i, each
+// slice once, and s' comes out as the next state. The backward scan holds dynamic-slice(s, 99 - i,
+// 0, 0) and hands s on unchanged.
+//
+// Followed are all users of the leaf, in the condition (which must not look) and in the body:
+// tuples and their elements hand it on, fusions are looked into, views that keep the first
+// dimension count as the array. Whatever else reads it makes it an ordinary value.
 class Finder {
  public:
   Finder(const Instruction& loop, int leaf) : loop_(loop), leaf_(leaf) {}
@@ -177,6 +188,10 @@ class Finder {
   }
 
   // Every index lies in the stack and is an affine function of the round.
+  //
+  // HLO clamps indices, so that an index outside would touch another slice than it says. A loop
+  // that writes must write every slice: what it left out would be what the array held before, which
+  // lies nowhere once the stack is sliced.
   bool covers() {
     const std::vector<std::int64_t>& index = *indices_;
     found_.rounds = static_cast<std::int64_t>(index.size());

@@ -7,6 +7,32 @@
 
 #include "runtime/base/index.h"
 
+// Which bytes to keep, as a flow along the line of moments.
+//
+// The linear program. Stretch i has bytes b_i over the moments first_i .. last_i and saves s_i
+// seconds if all of it is kept; x_i in [0, b_i] bytes are kept. At every moment t the sum of x_i
+// over the stretches that cover t is at most room_t. Wanted: the greatest sum of x_i s_i / b_i.
+// Each column of the constraint matrix has consecutive ones, so taking differences of neighbouring
+// rows turns it into the incidence matrix of a graph: a node between any two moments, an arc from t
+// to t + 1 for the room that is left at moment t, and an arc from first_i to last_i + 1 for stretch
+// i, of capacity b_i and cost -s_i / b_i. What flows through the cut at moment t, kept bytes and
+// free room together, is room_t. A minimum-cost flow is the optimum, and the network simplex finds
+// it.
+//
+// Example: two moments with room for 60 bytes each. A covers both, 100 bytes, 3 s (0.03 per byte);
+// B covers the first, 40 bytes, 2 s (0.05 per byte). Optimum: all of B, and 20 bytes of A: 2.6 s.
+// The arc of free room at moment 0 is empty, that of moment 1 carries 40. One byte more at moment 0
+// would keep one more of A: its price is 0.03; one byte more at moment 1 is worth nothing: 0. The
+// prices are the reduced costs of the arcs of free room.
+//
+// The method. A basis is a spanning tree; at first it is the line itself (nothing is kept). An arc
+// whose reduced cost says that flow along it pays enters the tree and closes a cycle; flow is
+// pushed around it until an arc of the cycle is full or empty, which leaves. Potentials change by
+// the same amount in the part that was cut off (relabel). Choosing the leaving arc as pivot() does
+// keeps the tree strongly feasible (Cunningham, 1976), so that degenerate steps cannot go round for
+// ever. Arcs are looked at in blocks of about sqrt(arcs), and the best of a block enters. A changed
+// saving leaves the flow feasible: solving again starts from the last optimum and takes few steps.
+
 namespace plimsoll::planner {
 namespace {
 

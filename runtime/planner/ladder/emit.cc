@@ -10,6 +10,10 @@
 namespace plimsoll::planner {
 namespace {
 
+// From executions to buffers. A value's copy gets a buffer where it is made: a fixed one (output,
+// parameter), the dying input's where the op works in place, a new one in the arena else. Each
+// buffer remembers the first and the last step that touch it; that is its life in the packing. A
+// transfer touches both of its buffers until its wait: `touch` in add_wait.
 class Emitter {
  public:
   Emitter(const Problem& problem, std::span<const OpId> schedule)

@@ -18,6 +18,20 @@
 #include "runtime/planner/remedies/remedies_find.h"
 #include "runtime/planner/remedies/remedies_plan.h"
 
+// Why a ladder. Plans for different limits are made by heuristics, and a heuristic may find a
+// slower plan for more memory. That must not be: whoever gives more memory must not lose time. So
+// plans are not made per limit but at targets that no limit has a say in, from the top (everything
+// kept) down, each no faster than the one above it; a limit takes the first one, from the top, that
+// fits.
+//
+// Example: targets 100, 80, 60 MB, with plans of 10, 11 and 10.5 s found at them. The plan at 60 MB
+// is faster than that at 80: it also fits 80 MB, so a limit of 80 MB takes it. A limit of 100 MB
+// takes the one of 10 s, a limit of 70 MB the one of 10.5 s: more memory is never slower.
+//
+// Between two steps `portions` give a step's schedule some of the memory back up to the target
+// above: cheaper than planning anew. Nothing below the answer is ever made, so that a generous
+// limit costs next to nothing, and the floor, for which all must be made, costs most.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -204,6 +218,9 @@ bool Ladder::try_next_target() {
 
 // Makes the next step: the highest target that works, served by the fastest plan of it and of some
 // targets below, so that a lucky find at a lower one is not lost.
+//
+// Looking a few targets ahead makes the example in the head of this file come out: the plan at 60
+// MB is known when the step at 80 MB is made.
 bool Ladder::extend() {
   const std::size_t ahead = problem_.op_count() <= 500 ? 3 : 1;
   while (below_.size() <= ahead && try_next_target()) {

@@ -144,6 +144,9 @@ void ModulePlanner::choose_aliases() {
 
 // Donated parameters without an alias of the module's own: a result takes the parameter of equal
 // size that it is computed from most directly, then any of equal size.
+// Which donated parameter a result goes to matters only by bytes, but computing an update into its
+// own old value saves a copy where the op may work in place. Hence nearest first: a result that is
+// computed from a parameter in one op, then in two, up to four, and at last by size alone.
 void ModulePlanner::alias_by_size() {
   std::vector<char> taken(graph_.parameters.size(), 0);
   std::vector<int>& alias = graph_.alias;
@@ -252,6 +255,11 @@ const std::vector<std::shared_ptr<const Plan>>& ModulePlanner::callee_plans(
   return callee_plans_.emplace(key, ladder.pareto(kMostCalleePlans)).first->second;
 }
 
+// A loop's variants combine the plans of its condition and its body, which share the workspace of
+// the call site: at an arena of A bytes each takes its fastest plan of at most A. Example: the
+// condition has one plan of 1 KB; the body has plans of 80 and 50 MB. The arenas worth trying are
+// 80 MB, 50 MB and 1 KB; at 1 KB the body has no plan, so two variants are left, fastest first. A
+// variant that is no slower than one with a larger arena replaces it.
 std::vector<Variant> ModulePlanner::variants_of(const Instruction& instruction) {
   const bool loop = instruction.opcode() == Opcode::while_;
   const double trips = loop ? trip_count(instruction) : 1;

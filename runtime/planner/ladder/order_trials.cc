@@ -51,6 +51,8 @@ Arranged arranged(const Graph& graph, std::span<const OpId> order, bool movable)
 
 }  // namespace
 
+// A trial is one walk, or two where the first does not get through. It ranks orders, it does not
+// plan them: what a search would find is faster, but for all orders alike.
 std::optional<double> trial_seconds(const Problem& problem, std::int64_t arena_limit) {
   constexpr double kMost = 4;
   double once = 0;

@@ -14,6 +14,11 @@ namespace {
 // value appears with its first reader in that direction and goes with its producer. Runs what has a
 // gain of at least `eager` first, largest gain first, and otherwise what `fallback` has next
 // (without one: the largest gain).
+//
+// A list schedule always runs the best op of those that are ready. An op's gain is the bytes that
+// it frees less those that it makes. A gain changes only when one of the op's operands is down to
+// its last reader, so that the queue is updated there and nowhere else; entries with an old gain
+// are skipped when they come up.
 class ListSchedule {
  public:
   ListSchedule(const OrderGraph& graph, bool reverse)
@@ -140,6 +145,10 @@ std::vector<OpId> lazy_order(const OrderGraph& graph, std::span<const OpId> orde
   return ListSchedule(graph, true).run(backwards, 1);
 }
 
+// Sethi and Ullman (1970): of two subtrees, evaluating first the one that needs more *beyond what
+// it leaves behind* needs less in all. Example: left needs 10 and leaves 2, right needs 9 and
+// leaves 8. Left first: max(10, 2 + 9) = 11; right first: max(9, 8 + 10) = 18. On a DAG shared
+// subtrees are evaluated with the first that asks; the rule is then a good guess only.
 std::vector<OpId> depth_first_order(const OrderGraph& graph, bool by_size) {
   const OpId n = graph.size();
   std::vector<std::int64_t> made(at(n), 0), need(at(n), 0);

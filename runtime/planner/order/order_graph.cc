@@ -98,6 +98,9 @@ OrderGraph::OrderGraph(const Graph& of) : graph(of) {
   readers = inverse(reads, of.values.size());
 }
 
+// A liveness sweep: a value takes bytes from the position of its producer to that of its last
+// reader; what nobody reads takes them at its producer alone. Where an operand dies and the op may
+// work in place, the output's bytes are the operand's.
 std::vector<std::int64_t> profile_of(const OrderGraph& graph, std::span<const OpId> order) {
   std::vector<std::int32_t> last(graph.cost.size(), -1);
   for (std::size_t t = 0; t < order.size(); ++t) {

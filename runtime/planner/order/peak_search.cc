@@ -6,6 +6,27 @@
 
 #include "runtime/base/index.h"
 
+// Lowering the peak of an order by moves around it.
+//
+// At the highest position p, every value that lives across p adds its bytes. A value stops doing so
+// in two ways. Either it dies before p: all of its readers behind p, and what these need in turn,
+// are moved before p (hoist). Or it is made behind p: its producer, and everything before p that
+// depends on it, is moved behind p (sink). The group of ops that has to go along is found by
+// following edges; a move with too many ops, or one that would need the op at p itself to move, is
+// not tried.
+//
+// Example: order m1 (makes x, 10), m2 (makes y, 10), p (needs 50, reads neither), r1 (reads x,
+// makes 1), r2 (reads y, makes 1). At p there are 10 + 10 + 50. Hoisting r1 before p: x dies there,
+// and 1 + 10 + 50 are left. Hoisting r2 as well: 1 + 1 + 50. Had r1 needed p's result, hoisting
+// would have been impossible, and sinking m1 behind p (if nothing before p reads x) would have done
+// the same.
+//
+// A move changes only the positions between the group's old and new places, so that is all that is
+// measured again. It is taken if the highest place of that stretch falls, or, at an equal height,
+// the sum: plateaus are left in the direction of less. Where a group alone is not better, it takes
+// along what can follow it for free (follow_readers, follow_producers), as two ops that only help
+// together would otherwise never move.
+
 namespace plimsoll::planner {
 namespace {
 

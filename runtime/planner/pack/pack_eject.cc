@@ -12,6 +12,15 @@ namespace plimsoll::planner {
 namespace {
 
 constexpr double kScale = 1 << 20;
+// An ejection search minimises height as a routing heuristic minimises vehicles: it takes a lower
+// height as given, throws out what stands above it, and tries to put everything back. Placing a
+// buffer at an offset ejects those that it meets there; the offset is the one at which they weigh
+// least together. Example: X must be placed; at offset 0 it would meet P (weight 3) and Q (weight
+// 2), on top of P it would meet R (weight 4): it goes on top of P, and R goes to the pool. If R
+// then finds no free room, its weight grows by its worth each time, until throwing R out again
+// costs more than throwing out P and Q: that is how the search leaves a cycle in which two buffers
+// push each other out for ever.
+
 // How far below the best the next packing shall be, as a part of what is above the floor: half of
 // it whenever the search got stuck.
 constexpr double kFirstStep = 0.05, kLeastStep = 0.001;
@@ -41,6 +50,9 @@ PackEjection::PackEjection(const PackInstance& instance, const PackSolution& sta
     const auto& item = instance.items[i];
     const double size = static_cast<double>(item.size) / static_cast<double>(instance.max_load);
     const double share = static_cast<double>(item.end - item.begin) / instance.sections();
+    // Large and long buffers are hard to place again: worth grows with size and, more slowly, with
+    // the part of the sections that the buffer lives in. Roots keep the greatest from outweighing
+    // everything together.
     worth = static_cast<std::int64_t>(std::sqrt(size * std::sqrt(share)) * kScale) + 1;
     worth_.push_back(worth);
     weight_.push_back(worth);
@@ -192,6 +204,8 @@ bool PackEjection::reach(std::int64_t height, std::int64_t end, PackBudget& budg
   return true;
 }
 
+// When the search is stuck, weights keep 5/8 of what they have gained: what was hard before is
+// still known, but no longer decides everything.
 void PackEjection::forget() {
   for (std::size_t i = 0; i < weight_.size(); ++i) {
     weight_[i] = worth_[i] + (weight_[i] - worth_[i]) * kRemembered / 8;

@@ -7,6 +7,19 @@
 
 #include "runtime/base/index.h"
 
+// Best fit and lowest fit over lives.
+//
+// A buffer may lie at an offset if no buffer that was placed before and lives at the same time
+// overlaps it there. The neighbours of a buffer, by rising bottoms, leave holes between the highest
+// top so far (`end`) and the next bottom. Example: neighbours at [0, 4), [2, 6) and [10, 12), and a
+// buffer of 3 bytes: up to the third neighbour `end` is 6, so [6, 10) is a hole of 4 bytes, the
+// lowest one; above 12 there is always room.
+//
+// Two structures make this fast. Placed buffers stand in blocks of about equal numbers, by rising
+// offsets, in each *span* of time that they live in; a scan of one span's blocks, from the ground,
+// meets every neighbour in order. And a max-tree over sections says how high the neighbours reach
+// at all: a buffer that would end below the skyline when put on top of everything needs no scan.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -39,6 +52,11 @@ void PackFit::clear() {
 }
 
 // Tops only rise, so `lazy` is a value that the whole range has at least.
+//
+// A max-tree without pushing down: the maximum over a range is that of the nodes that cover it, and
+// of what was raised over any of their ancestors. Example of eight sections: raising [2, 6) to 9
+// marks the nodes of [2, 4) and [4, 6). A query of [3, 5) visits the leaves 3 and 4, and finds the
+// 9 on their ancestors, [2, 4) and [4, 6).
 std::int64_t PackFit::top(std::int32_t begin, std::int32_t end) const {
   std::int64_t most = 0;
   const std::size_t l = at(begin) + leaves_, r = at(end) + leaves_;

@@ -230,6 +230,10 @@ void PackPortfolio::eject(std::int64_t moves) {
 }
 
 // Halves what lies between the least height that may do and the best: any guide may get there.
+//
+// A bisection, but for one thing: that no guide reaches a height within `failures` is no proof that
+// there is no packing of it. Only an exhausted search is (`floor_` rises then), so that later
+// rounds, with more failures allowed, ask for the same heights again.
 void PackPortfolio::halve(std::int64_t failures) {
   const std::int64_t least_step = std::max<std::int64_t>(instance_.max_load / 1000, 1);
   std::int64_t lower = std::max(goal_, floor_);

@@ -9,6 +9,9 @@ namespace plimsoll::planner {
 
 std::vector<std::int64_t> fullest_sections(const PackInstance& instance) {
   // most[k][s]: over the 2^k sections from s on.
+  //
+  // A sparse table: the maximum over [begin, end) is that of two overlapping runs of a power of two
+  // sections, one from the beginning and one up to the end.
   std::vector<std::vector<std::int64_t>> most{instance.load};
   for (std::size_t step = 1; step * 2 <= instance.load.size(); step *= 2) {
     const auto& row = most.back();

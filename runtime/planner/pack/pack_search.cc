@@ -7,6 +7,29 @@
 
 #include "runtime/base/index.h"
 
+// Depth-first search over canonical packings, with propagation.
+//
+// Example, at height 8, with sections 0, 1, 2:
+//   A: sections 0..1, 4 bytes    B: sections 1..2, 3 bytes
+//   C: section 0, 2 bytes        D: section 2, 5 bytes
+// The loads are 6, 7 and 8, so no packing is lower than 8. All floors are 0, and `left_` (bytes
+// still to place) is the load. The fullest section is 2. Say D is placed first, at 0. Section 2 has
+// B unplaced, so its floor rises to 5, and with it B's lowest offset, 5 + 3 <= 8. In section 1 the
+// least of the lowest offsets is A's, 0: its floor stays, 0 + 7 <= 8. A is placed at 0: the floor
+// of section 0 rises to 4, which is C's lowest offset, and that of section 1 to the least of its
+// unplaced items, B at 5. C goes to 4, B to 5: height 8. Had D been larger by one byte, B's lowest
+// offset would have been 6, 6 + 3 > 8: the decision fails where it was made, not three decisions
+// later.
+//
+// Three kinds of numbers carry this, and each only rises along a branch:
+// - lowest_[i]: no offset of unplaced item i is lower, the highest floor over its sections;
+// - floor_[s]: nothing that is still to be placed in section s lies lower, the least lowest_ of its
+//   unplaced items;
+// - floor_[s] + left_[s] is what the section needs at least; above the height the branch is dead.
+// A rise in one section lifts items, which may be what held the floor of another section down, and
+// so on until nothing changes (propagate). `trail_` remembers every old value, so that going back
+// costs what going on did.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -19,6 +42,9 @@ constexpr char kLost = 1, kRaised = 2;
 
 }  // namespace
 
+// A decision that fails says which section was too full. Sections that failed often in earlier
+// calls count as fuller (`pressure`), so that what lives there is decided earlier: failing early is
+// cheap. This is what restarts learn from one another.
 void PackSearch::rank_items(const PackGuide& guide) {
   first_ = guide.first;
   double most = 0;
@@ -182,6 +208,10 @@ bool PackSearch::propagate() {
 }
 
 // Raises the lowest offset of an item; false when it would stand out above the height then.
+//
+// A section's floor can only change if the item that was lifted was as low as the floor. `witness_`
+// names an item that is: as long as the witness is still there, unplaced and as low, another item's
+// lift changes nothing, and the section is not looked at. Most lifts end here.
 bool PackSearch::lift(std::int32_t id, std::int64_t lowest) {
   const auto i = at(id);
   const std::int64_t old = lowest_[i];
@@ -279,6 +309,11 @@ bool PackSearch::has_something_above(std::int32_t id) const {
 }
 
 // Pushes a frame with the items that may come next in a part.
+//
+// Canonical packings are built by rising offsets. Whatever comes next therefore lies at its lowest
+// offset, and an item whose lowest offset is at or above the `lid` (the lowest top that some
+// unplaced item could have) cannot come next: that other item would fit wholly below it, so that
+// some canonical packing places it first.
 void PackSearch::open(std::int32_t index) {
   const Part part = parts_[at(index)];
   Frame frame{part, trail_.size(), members_.size(), parts_.size(), 0, 0, -1};
@@ -311,6 +346,10 @@ void PackSearch::open(std::int32_t index) {
 }
 
 // The parts that placing `id` leaves of its frame's part; the first of them, or what comes next.
+//
+// Where no unplaced item crosses from one section to the next, the two sides have nothing to do
+// with each other any more: a packing of the left is right for every packing of the right.
+// Searching them one by one makes the work a sum instead of a product.
 std::int32_t PackSearch::split(std::int32_t id, std::int32_t frame_index) {
   const Part part = frames_[at(frame_index)].part;
   const auto& item = items_[at(id)];
@@ -362,6 +401,10 @@ std::int32_t PackSearch::split(std::int32_t id, std::int32_t frame_index) {
 
 // Takes the next decision of the youngest frame that can still change what failed. False when no
 // frame can.
+//
+// Backjumping: when all candidates of a frame have failed, the reason lies in decisions that share
+// sections with its part, so the search goes back to the frame that made the part (`parent`), past
+// those that only solved its siblings.
 bool PackSearch::advance(std::int32_t& next_part) {
   while (!frames_.empty()) {
     const auto index = static_cast<std::int32_t>(frames_.size()) - 1;

@@ -62,6 +62,10 @@ class Holes {
 
 }  // namespace
 
+// Births and deaths in order of time over a list of free ranges, as an allocator that sees each
+// request when it comes. Those born in one section are taken largest first, since the small ones
+// fit into what the large ones leave. It is the first packing that the others must beat, and for
+// very many buffers often the only one.
 PackSolution pack_sweep(const PackInstance& instance, PackFit::Hole hole) {
   std::vector<std::int32_t> births(instance.items.size());
   std::iota(births.begin(), births.end(), 0);

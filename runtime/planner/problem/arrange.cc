@@ -79,6 +79,10 @@ class Arranger {
 
   // An update of a donated parameter that comes before the parameter's last reader would need a
   // copy: where nothing reads the new value until then, it runs later instead.
+  //
+  // Example: w' = w - g is written into w's donated buffer, and a later op still reads w. Run in
+  // the order written, w' would need a buffer of its own and a copy behind the last reader. If
+  // nothing reads w' until then, running the update behind that reader costs nothing.
   void sink_updates() {
     std::vector<std::pair<std::int32_t, OpId>> moved;
     std::vector<std::int32_t> target(order_.size(), -1);
@@ -332,6 +336,10 @@ class Arranger {
     }
   }
 
+  // A value that comes from a donated parameter can be computed again only before the parameter is
+  // overwritten. Example: a = f(w), b = g(a), w is overwritten at op 40. a can be made until op 40;
+  // b, too, unless a is sure to be there later (live out). The deadline of a value is the least of
+  // what it is made from.
   void find_deadlines() {
     problem_.deadline.assign(problem_.values.size(), kNever);
     for (std::size_t v = 0; v < problem_.values.size(); ++v) {

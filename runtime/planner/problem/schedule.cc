@@ -4,6 +4,12 @@
 #include <algorithm>
 #include <numeric>
 
+// Liveness of a schedule with recomputation. A value may have several copies, one per execution of
+// its producer; a read is served by the latest copy before it. Going backwards, the first read of a
+// value that is met is its copy's last use, and an execution of the producer begins that copy: what
+// is read before it belongs to the copy before. Everything else (peak, profile, validity) follows
+// from where copies begin and die.
+
 namespace plimsoll::planner {
 
 Schedule each_once(const Problem& problem) {

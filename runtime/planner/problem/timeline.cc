@@ -4,6 +4,12 @@
 #include <algorithm>
 #include <array>
 
+// The model of time: compute steps run one after another; each engine does one transfer at a time,
+// in the order in which they are started, beside the compute steps. Example: a copy out of 10 ms is
+// started at 2 ms and waited for at 9 ms. Its engine is free: it ends at 12 ms, and the wait stalls
+// 3 ms. Had another copy been under way on that engine until 5 ms, it would end at 15 ms and the
+// wait would stall 6 ms.
+
 namespace plimsoll::planner {
 
 double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second) {

@@ -15,6 +15,23 @@ namespace {
 //
 // part(s, t, m): the result of op s - 1 is there, stages t .. s are to run backward in m slots
 // besides it. With `held` the result of op t is there too, also besides them.
+//
+// Dynamic programming over parts of a chain: ops 0 .. n - 1 forward, each reading only the one
+// before, then stages n - 1 .. 0 backward, stage i reading results of ops i and i - 1.
+//
+// To run stages t .. s backward from the result of op s - 1 in m slots, either keep everything that
+// op s makes and do the rest in what is left, or run forward without keeping up to some op k, keep
+// k's result, run stages t .. k + 1 backward from it, let it go, and run the left part, stages k ..
+// s, backward from the result of s - 1, which was kept all along:
+//   part(s, t, m) = min( seconds_s + part(s + 1, t, m - bytes_s - side_s),
+//                        min over k of seconds(s..k) + part(k + 1, t, m - bytes_k)
+//                                      + part(s, k, m) )
+// Example: 4 equal ops of 1 s, results of one slot, each read by the stage of its op, and 3 slots;
+// backward values left aside. Keep op 1's result: ops 0 and 1 forward (2 s), then ops 2 and 3 in
+// the two slots that are left (2 s), stages 3, 2 and 1; op 0's result was not kept, so op 0 runs
+// again (1 s) for stage 0. 5 s instead of the 4 s that 4 slots take. For equal ops the optimum is
+// the binomial schedule of Griewank and Walther (2000); for others the recurrence is that of
+// Beaumont et al. (2019), with what a stage keeps besides the result (`side_bytes`).
 class ChainSolver {
  public:
   ChainSolver(const Chain& chain, std::int64_t slots, std::int64_t slot_bytes, std::int64_t work)

@@ -6,6 +6,26 @@
 
 #include "runtime/base/index.h"
 
+// An eviction simulation: the order of ops is run once on the books, and when an op does not fit,
+// resident values are evicted until it does. It is DTR (Kirisame et al., ICLR 2021) with the future
+// known: staleness is replaced by the time until the next use.
+//
+// Example: limit 100; a (40 bytes, 1 s, next used by op 9), b (40 bytes, 5 s, next used by op 5),
+// and op 3 needs 60 bytes for its result. Scores cost / (bytes * gap): a 1 / (40 * 6), b 5 / (40 *
+// 2). The lower one, a, is evicted: it is cheap and not wanted for long. 40 + 60 bytes fit. When op
+// 9 comes, a is missing: its producer, and whatever of the producer's operands is missing by then,
+// is run again right before op 9 (collect), with every operand of these locked until it was read
+// (`need_`).
+//
+// The heap is lazy. A score grows while a value waits, since its next use comes nearer, and changes
+// when a value it depends on goes or comes. Rather than keep all scores right, the lowest is taken,
+// scored anew, and put back if it is not the lowest any more; `version_` says which entries of a
+// value are old. A walk takes about n log n steps for n executions.
+//
+// One walk is rarely the best: what it evicts first may turn out to be wanted together with what it
+// kept. Hence a portfolio of styles, improvement of what comes out (improve.cc), and searches over
+// the scores (walk_search.cc) and over schedules (local_search.cc).
+
 namespace plimsoll::planner {
 namespace {
 
@@ -69,6 +89,10 @@ OpId Walk::next_use(ValueId v) {
 
 // When a value will be wanted again: its next use, or for a value without one the next use of
 // something made from it (kNever: not at all).
+//
+// A value without a next use may still be worth keeping: it may be what a recomputation needs.
+// Example: b = g(a), a is dead, b is wanted at op 50 and was evicted. With a at hand b costs g;
+// without it, f and g. `keep_dead` styles hold a until memory is short, with half its score.
 OpId Walk::wanted_at(ValueId v) {
   const OpId next = next_use(v);
   if (next != kNever || !style_.keep_dead) return next;
@@ -84,6 +108,10 @@ OpId Walk::wanted_at(ValueId v) {
 }
 
 // Seconds to make `v` again at op `at_op`, by what will be there then.
+//
+// Counts the producers of all missing ancestors. Beyond kMostAncestors the estimate that the
+// ancestor had when it was evicted stands for the rest, so that long chains don't make every score
+// linear in their length. It can't be more than running everything up to the value once.
 double Walk::recompute_seconds(ValueId v, OpId at_op) {
   ++value_round_;
   search_.clear();
@@ -175,6 +203,10 @@ bool Walk::lose_remade_views() {
 }
 
 // After its pending reads are done: gone when nothing will want it, else up for eviction.
+//
+// A value that can be made again is a candidate only as long as making it again will still be
+// possible: past `Problem::deadline` a donated parameter that it comes from has been overwritten,
+// so offer() leaves out what is wanted after that.
 void Walk::settle(ValueId v) {
   if (!arena(v) || !resident_[at(v)] || need_[at(v)] > 0 || problem_.values[at(v)].live_out) return;
   const bool gone = can_evict_[at(v)] ? wanted_at(v) == kNever : next_use(v) == kNever;
@@ -293,6 +325,12 @@ bool Walk::execute(OpId op) {
 
 // Runs `op` once all it reads is there, which is made depth first; only what ops on the way to here
 // are waiting for is held.
+//
+// The last resort for long chains under little memory. collect() brings back the whole closure of
+// an op in order, holding each result until it is read; where that does not fit, this makes one
+// operand after the other, each right before it is wanted, and lets those already made be evicted
+// again meanwhile. Operands may push each other out: from the second try on what is there is held,
+// and after kMostTries the walk gives up.
 bool Walk::make_one_by_one(OpId op, int depth) {
   if (depth > kMostDepth) return false;
   std::vector<ValueId> held;

@@ -9,6 +9,28 @@
 
 #include "runtime/base/index.h"
 
+// Simulated annealing over schedules.
+//
+// A change takes one recomputation out, sometimes a few near each other (remove_cascade: with those
+// that were for it alone), or moves a first execution. What that keeps longer may be too much; then
+// values that lie idle where the profile is highest are evicted, one after another, cheapest first,
+// each made again before its next read (drop_at), until the schedule fits again (repair).
+// Recomputations that the change has made unnecessary go as well (try_removals).
+//
+// Acceptance. A change may make the schedule slower by at most -T log(1 - u), u uniform in [0, 1):
+// the probability that this is at least d is exp(-d / T), which is Metropolis' rule, with the
+// random number drawn first. Drawn first, it is a limit in seconds that the repair may not pass, so
+// that hopeless changes are left early. T falls geometrically from a multiple of the mean
+// recomputation to a thousandth of it, in four cycles of different heights, each from the best
+// schedule so far.
+//
+// Example of a step: v (20 MB, recomputed at slot 90 in 3 ms) is kept instead; the peak, at slot
+// 60, is now 20 MB too high; of eight values that are there at 60 without being touched, w (24 MB,
+// 2 ms) is the cheapest per byte freed over the stretch that is too full. Making w again before its
+// next read at slot 75 costs 2 ms: the schedule is 1 ms faster.
+//
+// `tabu_round_` keeps what a change has just decided to keep from being evicted by its own repair.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -55,6 +77,9 @@ LocalSearch::LocalSearch(const Problem& problem, std::int64_t min_bytes, bool ma
 
 // A value may be there from its making to its last use, or to the last use of what is made from it,
 // when that is made again.
+//
+// Per block of ops, the values that may live there: drop_at() draws from the block of the peak
+// instead of from all values.
 void LocalSearch::list_spans() {
   const int ops = problem_.op_count();
   block_ = std::max(8, ops / 256);
@@ -108,6 +133,12 @@ void LocalSearch::begin_closure(double most_seconds) {
 }
 
 // Sees to it that `v` can be read right before `slot` once closure_ is placed there.
+//
+// A closure is what must run for one value to be back. A value that it reads may be there, or be
+// kept a little longer where the profile has the bytes for it, or must be made again, which adds
+// its producer to the closure and asks the same of the producer's operands. Values are asked once
+// per closure (`status`). A view is right only for the copy that it was made of: making the value
+// again means making its later views again, too.
 bool LocalSearch::need(ValueId v, std::int32_t slot) {
   if (!editor_.tracked(v) || status(v) != Status::unknown) return true;
   const Value& value = problem_.values[at(v)];
@@ -217,6 +248,10 @@ void LocalSearch::remove_cascade(std::int32_t slot) {
 }
 
 // What giving up `v` around `slot` costs per byte that this frees where there are too many.
+//
+// The score is seconds of the closure, over the bytes freed where they are too many: at most
+// `over`, and in the share of the stretch over_from_ .. over_to_ that the value would be gone for.
+// A random factor of up to 1 + kNoise lets equal tries end differently.
 bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& drop) {
   ++work_;
   const ScheduleEditor::Copy copy = editor_.copy_before(v, slot);

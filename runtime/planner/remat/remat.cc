@@ -79,6 +79,10 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
       best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
     }
   }
+  // The portfolio. 0: DTR's score with known next uses. 1: distance counts less (a value wanted
+  // soon may still be the cheapest). 2: distance does not count, and dead values stay while there
+  // is room. 3: distance is measured where bytes are short. 4: cost counts less (many small
+  // recomputations instead of a dear one). No style wins everywhere, and a walk is cheap.
   std::vector<WalkStyle> styles(5);
   styles[1].gap_power = 0.5;
   styles[2].gap_power = 0;

@@ -5,6 +5,26 @@
 
 #include "runtime/base/index.h"
 
+// A schedule under change, with its exact profile.
+//
+// Executions stand in slots, with some empty ones between them, so that most insertions move
+// nothing. Per tracked value two rising lists of slots are kept: where it is made and where it is
+// read. A *copy* begins at a making and lives to the last read before the next making; a making
+// that nobody reads lives at its own slot only. Every change of a list changes at most one or two
+// copies, each a range of the profile.
+//
+// Example: slots 0..20; v has 8 bytes, made at 3, read at 6 and 15. One copy, 3..15. Inserting
+// another execution of v's producer at 13 (add_make) cuts it in two: the last touch before 13 is
+// the read at 6, so the bytes go from 7..12, and the second copy is 13..15. Two things follow: at 6
+// v now dies, so the op there may write its result over it (touch(6): `saved_` is worked out anew),
+// and the producer's own operands are read at 13, which may lengthen their copies (add_read).
+// Taking the execution out again (remove_make) is the same in reverse: the copy of 3 is read at 15
+// again, and 8 bytes lie at 7..12.
+//
+// What must hold between changes: every read finds a making before it; `profile()` is what
+// evaluate() (problem/schedule.h) says of schedule(), slot by slot; `seconds()` is the sum of all
+// executions. Changes are logged, and undo() replays the log backwards.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -197,6 +217,9 @@ void ScheduleEditor::remove_make(ValueId v, std::int32_t slot) {
   }
 }
 
+// Which outputs an op may write over which dying inputs depends on who else reads them later, so a
+// change elsewhere may change it. Only slots where a copy now ends, or ended before, can be
+// concerned: these are collected in `touched_` while lists change and looked at once at the end.
 std::int64_t ScheduleEditor::in_place_bytes(std::int32_t slot) {
   const OpId op = op_at(slot);
   if (!reuses_ || op < 0 || problem_.reuse[at(op)].empty()) return 0;
@@ -265,6 +288,11 @@ void ScheduleEditor::take(std::int32_t slot) {
 }
 
 // In the order in which no read is ever without a making before it.
+//
+// A first execution may move as long as its operands are made before and its results read after.
+// Moving earlier, the results are made at the new slot before the old makings go; moving later, the
+// reads move first. Between two steps the profile may count both copies; it is right again at the
+// end.
 void ScheduleEditor::shift_first(OpId op, std::int32_t slot) {
   const std::int32_t from = first_slot(op);
   for (const ValueId v : problem_.outputs[op]) {

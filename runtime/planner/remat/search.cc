@@ -46,6 +46,10 @@ constexpr double kMuchAgain = 1.25;
 constexpr double kLittleAgain = 1.03, kOthersShare = 0.5;
 
 // Where no walk gets through: a schedule for more memory, with more given up until it fits.
+//
+// Near the floor no walk may get through although a schedule exists: a walk never takes back what
+// it has kept. A schedule for more memory is then lowered by steps of 3 % of the limit, each by
+// evicting at the peak (LocalSearch::fit) and shaking the schedule in between.
 std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
                                    std::int64_t arena_limit, std::int64_t min_bytes,
                                    std::span<const Schedule> starts, SearchClock& clock) {

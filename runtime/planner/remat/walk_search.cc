@@ -10,6 +10,21 @@
 #include "runtime/base/index.h"
 #include "runtime/planner/remat/improve.h"
 
+// A search in the space of walks instead of schedules.
+//
+// A walk turns scores into a schedule (eviction_walk.cc). Multiplying the score of single values by
+// factors gives other walks; the factors are what is searched: perturb some, walk, improve the
+// result (improve.cc), keep the factors if it is not slower. Where a value was evicted too early
+// its factor has to grow, which a random change finds in a few tries as only few values matter.
+//
+// Three kinds of changes: of single values; of all values of the same bytes and the same time (the
+// layers of a network are alike, what is right for one is right for all); of all values made in a
+// stretch of the order (a network's beginning and end differ). A factor is changed by e^(2 (u + v -
+// 1)), u and v uniform: mostly little, at most by e^2.
+//
+// Acceptance is that of threshold search: a little slower is taken now and then, by -kSlack *
+// left^2 * log(1 - u) of the time, where `left` is the part of the work that is still to come.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -45,6 +60,8 @@ WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int6
   list_candidates(profile);
   once_seconds_ = total_seconds(problem, once);
   // Times that were measured differ a little for equal work.
+  //
+  // Hence kinds go by the logarithm of the time, in quarters of a doubling.
   std::vector<std::tuple<std::int64_t, int, ValueId>> keys;
   for (std::size_t v = 0; v < problem.values.size(); ++v) {
     const Value& value = problem.values[v];

@@ -15,6 +15,12 @@ namespace {
 
 // One pass over the waits that last, in order of time. Times and bytes are those of the schedule at
 // the start of the pass, bytes kept up to date as things are moved.
+//
+// A swap_wait that stalls waits for a transfer that began too late, or that was held up by another
+// on its engine. Starting a copy in earlier takes its bytes earlier; waiting for a copy out later
+// gives its bytes back later. Both are done as far as the profile has the bytes and no op in
+// between touches what is moved. Every pass is checked as a whole (valid, fits, not slower) before
+// it counts.
 class Mover {
  public:
   Mover(const Problem& problem, Schedule& schedule, std::int64_t limit)

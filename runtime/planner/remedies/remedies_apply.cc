@@ -15,6 +15,11 @@ namespace plimsoll::planner {
 namespace {
 
 // What is put in before one op, in this order: what frees memory first, what needs it last.
+//
+// Several choices may put something before the same op. Example: before op 7 the value a has left
+// (its copy out is waited for), b is encoded, and c is decoded for op 7: first a's bytes become
+// free, then b's code is made and b may die, and c's bytes are taken last. Any other order would
+// raise the peak between ops.
 enum class Part : std::uint8_t {
   wait_left_earlier,
   encode,
@@ -37,6 +42,26 @@ struct Item {
   }
 };
 
+// Rewriting a problem, by an example. v is made by op 2 and read by ops 3 and 9; it is swapped to
+// the host between them, its copy in started before op 7:
+//   op 2                      v
+//   op 3                      reads v
+//   swap_out v -> stored      v is kept until the wait: the transfer reads its bytes
+//   swap_wait                 reads v and stored
+//   ops 4 .. 6
+//   swap_in stored -> transit takes v's bytes from here on
+//   ops 7, 8
+//   swap_wait transit -> v'   in place: v' is the value that reads from here on get
+//   op 9                      reads v' instead of v
+// `current_` holds, per value of the problem before, the copy that reads now get; every copy that
+// comes back is a value of its own, so that each value keeps having one producer. Its views come
+// back with it (bring_views). A swap_in may run again, as any op that makes a value: what was
+// copied out can be copied in more than once.
+//
+// Compressing is the same with an encode and a decode. Where an op can read the code itself, no
+// decode is put in for it, and its row of `codings` says which input is encoded; where the producer
+// can write the code, the code is one more result of it, and the value's own result is left out if
+// nobody reads it before it comes back (is_dropped).
 class Applier {
  public:
   Applier(const Problem& base, std::span<const Choice> choices)

@@ -60,6 +60,10 @@ class RemedyPlanner {
 
  private:
   // All subsets of what there is, each by itself: the largest first, as it is likely the best.
+  //
+  // Why subsets: a plan with more remedies at hand is promised never to be slower than one with
+  // fewer. The selection is a heuristic and may do worse with more; trying what would be tried with
+  // fewer makes the promise true by construction.
   void try_subsets(bool inside) {
     const bool compress = lossless_ || lossy_;
     for (int tiers = 3; tiers >= 0; --tiers) {

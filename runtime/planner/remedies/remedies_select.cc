@@ -11,6 +11,32 @@
 #include "runtime/planner/remedies/engine_slots.h"
 #include "runtime/planner/remedies/remedies_find.h"
 
+// Choosing what to swap and what to compress.
+//
+// Three ways compete for every gap of a value between two touches: recompute it (the seconds of its
+// closure), compress it (encode and decode seconds, its encoded bytes stay), swap it (nothing while
+// the transfers hide behind compute, but the engines do one transfer at a time). What they have in
+// common is bytes over moments, so they are compared by a price.
+//
+// 1. Prices. The cheapest way of each gap but keeping becomes a stretch of line_flow.h: its bytes,
+// and the seconds that keeping saves. The flow divides the memory as if parts of values could be
+// kept, and says what a byte is worth at every moment. Where memory suffices the price is zero, at
+// the peak it is the marginal remedy's.
+//
+// 2. Swaps, by worth. A value's worth is what its bytes earn at these prices over its gaps (but no
+// more than recomputing it would take), its score that worth per second of the engines it would
+// use. In falling order each value gets the first free stretch of its engine out and the last free
+// stretch in that ends before its read, if what is free in between still earns something. Example:
+// A, 100 MB, worth 8 ms, transfers of 10 ms each way: 0.4; B, 20 MB, worth 3 ms, 2 ms each way:
+// 0.75. B goes first; if the engine is busy until A's next read, A stays for the other ways.
+//
+// 3. The rest is divided again, now between recomputing and compressing. A gap of which the flow
+// keeps less than all of it, and whose cheapest way is a form, gets that form; a gap whose cheapest
+// way is to recompute needs no choice: whoever schedules the problem does that by itself.
+//
+// Hints come first: what its author wants compressed, swapped or recomputed counts as a millionth
+// of its cost (kHinted).
+
 namespace plimsoll::planner {
 namespace {
 
@@ -141,6 +167,9 @@ class Selection {
   }
 
   // The least that giving up a gap costs, and by what: null for recomputing.
+  //
+  // Ways are compared per byte that they free, since that is what the moments lack: compressing 100
+  // bytes to 25 for 3 s frees 75 at 0.04 s each, recomputing all 100 for 5 s at 0.05 s.
   struct Way {
     double seconds = kInfinity;
     std::int64_t bytes = 0;  // freed
@@ -350,6 +379,10 @@ class Selection {
   }
 
   // Whether a value may stay in the arena for its transfers from op `first` to op `last`.
+  //
+  // A value that waits for its engine, or is on its way, takes bytes that recomputing it would not.
+  // With recomputation at hand, no more than `waiting_share` of what an op leaves free may go to
+  // such values: the rest is where recomputation happens.
   bool may_wait(OpId first, OpId last, std::int64_t bytes) const {
     if (!style_.recompute) return true;
     for (OpId t = first; t <= last; ++t) {
@@ -359,6 +392,11 @@ class Selection {
     return true;
   }
 
+  // All gaps of a value share one copy out, and each has a copy in. The copy out takes the first
+  // free stretch of its engine after the value was made; until it is over, the bytes stay (`left`).
+  // A copy in takes the last free stretch that is over before the read, so that the bytes are free
+  // for as long as can be; they are booked from its start on. What is gained is the part of the gap
+  // between the two.
   bool swap_by(const Form& form) {
     const bool host = form.kind == RemedyKind::swap_host;
     EngineSlots& out = slots_[host ? kHostOut : kDiskOut];

@@ -60,6 +60,14 @@ bool may_go(const Problem& problem, const PlanOptions& options, ValueId v) {
 }
 
 // Rebuilds a problem without some of its ops.
+//
+// Example: a scan of 100 rounds forward writes one slice of 1 MB a round into a stacked scan
+// residual s, another loop backward reads them from the last to the first. Kept, s takes 100 MB
+// from the first round forward to the last one backward. Sliced, s lies on the host, and each loop
+// has a window of two slices, 2 MB: while round n writes its slice into one slot, that of round n -
+// 1 is copied out of the other; backward, the slice of the next round is copied in while this one
+// is read. The loops' time is the longer of their rounds' work and their copies, round by round
+// (timeline.h, sliced_seconds).
 class Slicer {
  public:
   Slicer(const Problem& base, std::span<const Stack> stacks, const PlanOptions& options)
@@ -123,6 +131,9 @@ class Slicer {
 
   // Ops whose results nobody reads any more. Their time stays with the first loop, so that no plan
   // comes out faster than the one that keeps everything.
+  //
+  // A stack begins as a broadcast of zeros that its loop overwrites slice by slice. Sliced, the
+  // zeros are read by nobody, and their op goes.
   void drop_dead_ops() {
     std::vector<std::int32_t> readers(out_.values.size(), 0), before(out_.values.size(), 0);
     for (const ValueId v : out_.reads.items) ++readers[at(v)];

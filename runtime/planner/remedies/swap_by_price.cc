@@ -11,6 +11,24 @@
 #include "runtime/planner/remedies/hide_transfers.h"
 #include "runtime/planner/remedies/remedies_apply.h"
 
+// Swapping as recomputation.
+//
+// What is searched is a problem in which a chosen value v has a second producer, a copy that needs
+// nothing and takes `engine_price` times its transfers:
+//   op 2        v, and a mark without bytes
+//   copy v      reads the mark, makes v "again" at once; the first copy out will begin here
+//   op 3        reads v
+//   op 9        reads v
+// A search that recomputes (remat/) may run `copy v` again before op 9: that will be a swap_in. So
+// it decides when to evict and restore v by the same means as for values that are computed, and may
+// restore it for another recomputation as well, which choices made beforehand (remedies_select.h)
+// cannot. The mark makes sure that the copy never comes before the value.
+//
+// What comes out is translated back: the first `copy v` becomes the start of v's copy out, each
+// later one a swap_in and its wait. The copy out is waited for where v was last touched before it
+// came back for the first time. How far the transfers really hide shows only now (hide_transfers):
+// the price of the engine's time was a guess, so several are tried.
+
 namespace plimsoll::planner {
 namespace {
 
@@ -42,6 +60,9 @@ class PriceSwapper {
 
  private:
   // The values with the most to win by the engines' time, as far as the tiers hold them.
+  //
+  // The score is seconds of recomputation per second of transfer. Those above the price are
+  // candidates; when a selection was made before (`chosen`), just its values are.
   void choose(std::span<const Form> forms, const PlanOptions& options,
               std::span<const double> seconds_again) {
     struct Candidate {

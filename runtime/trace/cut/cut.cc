@@ -38,6 +38,11 @@ std::int64_t leaf_header(const Node& leaf) {
 }
 
 // Marks what `wanted` needs and lists it, oldest first.
+//
+// Nodes stand in a list in the order of recording, so operands come before their users. A walk from
+// the newest backwards meets every user before its operands: one pass marks and lists everything,
+// without a stack, and stops as soon as nothing marked is left (`open`). Marks are epochs, so that
+// none has to be cleared.
 void collect(Graph& graph, std::span<Node* const> wanted, std::uint32_t epoch, Cut& cut) {
   std::size_t unseen = wanted.size();
   for (Node* node : wanted) node->epoch = epoch;
@@ -62,6 +67,10 @@ void collect(Graph& graph, std::span<Node* const> wanted, std::uint32_t epoch, C
   std::reverse(cut.nodes.begin(), cut.nodes.end());
 }
 
+// The cut as words, in a form that does not depend on names, on addresses or on what was recorded
+// besides: two evaluations of the same Python code have equal keys. Values of scalar constants are
+// left out (a learning rate changes); constants that shape the program (kStructural) are part of
+// it. The key is compared as a whole; the hash only finds the candidates.
 void encode(Cut& cut) {
   for (std::uint32_t i = 0; i < cut.nodes.size(); ++i) {
     Node& node = *cut.nodes[i];
@@ -94,6 +103,15 @@ void encode(Cut& cut) {
 
 // A leaf is donated when all its references come from nodes that this cut makes superfluous:
 // outputs (which become leaves themselves) and what only superfluous nodes use.
+//
+// Example: w2 = w - 0.1 * g is evaluated after Python has rebound the name w to w2. w is a leaf,
+// and the only reference to it comes from the difference. That is an output, which becomes a leaf
+// itself and forgets its operands. So all references to w are dropped: w is donated, and w2 may be
+// written into w's memory. If the user still holds w, its handle is one more reference, and w
+// stays.
+//
+// The walk goes from users to operands, since a node is superfluous only if all its users are:
+// `dropped` counts references that go, `refs` those that there are.
 void find_donations(Cut& cut, std::uint32_t epoch, std::span<Node* const> extra_references) {
   for (Node* leaf : extra_references) {
     if (leaf->epoch == epoch) ++leaf->dropped;

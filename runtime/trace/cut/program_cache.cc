@@ -55,6 +55,11 @@ std::string ProgramCache::explain(const Cut& cut) const {
          std::to_string(nearest->key_starts.size()) + " ops";
 }
 
+// Constants begin as constants, so that compilation can use their values: x * 1 is x. When a trace
+// comes that differs in a constant only, that constant is *lifted*: the program is compiled again
+// with it as an input, and replaces the old one. After that any value will do. So a learning rate
+// that decays costs one more compilation in all, and the number of compilations is at most one more
+// than the number of constants.
 Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
                                                   std::span<const std::string> names) {
   std::vector<std::int64_t> scalars = scalars_of(cut);
@@ -117,6 +122,11 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
   return answer;
 }
 
+// What there is room for differs from run to run, and planning takes seconds. A plan made for
+// another limit is used if it fits into what there is now, and if planning again would hardly help:
+// it pays nothing for memory anyway, or was made for a limit not much smaller. So plans are made
+// for limits about a tenth apart, at most kMostPlans of them, and what a program sees in a steady
+// state is a look-up.
 Result<PlanAnswer> ProgramCache::find_or_plan(
     CachedProgram& program, std::span<const planner::ParameterResidency> residency,
     std::int64_t available, const planner::PlanOptions& planning, double drift,
