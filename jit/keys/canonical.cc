@@ -18,6 +18,7 @@ class TextSink {
   explicit TextSink(std::string& text) : text_(text) {}
   void tag(char tag) { text_ += tag; }
   void number(std::int64_t value) { text_ += std::to_string(value) + ','; }
+  void length(std::size_t size) { number(static_cast<std::int64_t>(size)); }
   void bytes(const void* data, std::size_t size) {
     text_ += std::to_string(size) + ':';
     text_.append(static_cast<const char*>(data), size);

@@ -144,8 +144,9 @@ class KeyWriter {
   // What append_attributes writes to.
   void tag(char tag) { at_ = put_word(room(2), static_cast<std::uint8_t>(tag)); }
   void number(std::int64_t value) { at_ = put_number(room(kMostNumberBytes), value); }
+  void length(std::size_t size) { number(static_cast<std::int64_t>(size)); }
   void bytes(const void* data, std::size_t size) {
-    number(static_cast<std::int64_t>(size));
+    length(size);
     if (size == 0) return;
     At at = room(size);
     std::memcpy(at, data, size);

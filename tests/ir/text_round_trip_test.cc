@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/ir/attribute_fields.h"
 #include "runtime/ir/text/text.h"
 
 namespace plimsoll::ir {
@@ -33,39 +34,10 @@ void expect_equal(const Instruction& a, const Instruction& b) {
   for (std::size_t i = 0; i < a.control_predecessors().size(); ++i) {
     EXPECT_EQ(a.control_predecessors()[i]->name(), b.control_predecessors()[i]->name());
   }
-  const Attributes& x = a.attributes();
-  const Attributes& y = b.attributes();
-  const auto same = [](const auto& p, const auto& q) { return p && q ? *p == *q : !p && !q; };
-  EXPECT_EQ(x.dimensions, y.dimensions);
-  EXPECT_EQ(x.slice_starts, y.slice_starts);
-  EXPECT_EQ(x.slice_limits, y.slice_limits);
-  EXPECT_EQ(x.slice_strides, y.slice_strides);
-  EXPECT_EQ(x.slice_sizes, y.slice_sizes);
-  EXPECT_EQ(x.padding, y.padding);
-  EXPECT_EQ(x.window, y.window);
-  EXPECT_TRUE(same(x.literal, y.literal));
-  EXPECT_TRUE(same(x.dot, y.dot));
-  EXPECT_TRUE(same(x.convolution, y.convolution));
-  EXPECT_TRUE(same(x.gather, y.gather));
-  EXPECT_TRUE(same(x.scatter, y.scatter));
-  EXPECT_TRUE(same(x.collective, y.collective));
-  EXPECT_EQ(x.parameter_number, y.parameter_number);
-  EXPECT_EQ(x.tuple_index, y.tuple_index);
-  EXPECT_EQ(x.feature_group_count, y.feature_group_count);
-  EXPECT_EQ(x.batch_group_count, y.batch_group_count);
-  EXPECT_EQ(x.exponent_bits, y.exponent_bits);
-  EXPECT_EQ(x.mantissa_bits, y.mantissa_bits);
-  EXPECT_EQ(x.comparison_direction, y.comparison_direction);
-  EXPECT_EQ(x.comparison_order, y.comparison_order);
-  EXPECT_EQ(x.fusion_kind, y.fusion_kind);
-  EXPECT_EQ(x.rng_distribution, y.rng_distribution);
-  EXPECT_EQ(x.rng_algorithm, y.rng_algorithm);
-  EXPECT_EQ(x.indices_are_sorted, y.indices_are_sorted);
-  EXPECT_EQ(x.unique_indices, y.unique_indices);
-  EXPECT_EQ(x.is_stable, y.is_stable);
-  EXPECT_EQ(x.custom_call_has_side_effect, y.custom_call_has_side_effect);
-  EXPECT_EQ(x.custom_call_target, y.custom_call_target);
-  EXPECT_EQ(x.extra, y.extra);
+  all_fields(a.attributes(), b.attributes(), [](auto field, const auto& x, const auto& y) {
+    EXPECT_TRUE(same_value(x, y)) << field.name << " " << field.letter;
+    return true;
+  });
 }
 
 // Prints, reads back, and compares everything there is to compare.

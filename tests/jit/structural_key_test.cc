@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/keys/structural_key.h"
 
+#include <set>
 #include <string>
 
+#include "runtime/ir/text/text.h"
+#include "tests/cases/attribute_variants.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit {
@@ -81,6 +84,57 @@ TEST(StructuralKey, DiffersInEverythingThatMatters) {
       EXPECT_NE(keys[i], keys[j]) << texts[i] << "\nand\n" << texts[j];
     }
   }
+}
+
+// An operation of one operand with these attributes.
+class Single {
+ public:
+  Single(ir::Opcode opcode, const ir::Attributes& attributes) : module_("m") {
+    ir::Computation* computation = module_.add_computation("main");
+    const ir::Shape shape(ir::DType::f32, {8});
+    instruction_ =
+        computation->add(opcode, shape, {computation->add_parameter(0, shape)}, "y", attributes);
+  }
+  const ir::Instruction& operator*() const { return *instruction_; }
+  std::string key() const { return std::string(structural_key(*instruction_).value()); }
+
+ private:
+  ir::Module module_;
+  ir::Instruction* instruction_;
+};
+
+TEST(StructuralKey, HoldsEveryAttribute) {
+  const std::string usual = Single(ir::Opcode::custom_call, {}).key();
+  std::set<std::string> keys = {usual};
+  for (const cases::AttributeVariant& variant : cases::attribute_variants()) {
+    SCOPED_TRACE(variant.letter);
+    const std::string own = Single(ir::Opcode::custom_call, variant.attributes).key();
+    if (variant.is_extra || variant.is_collective) {
+      EXPECT_EQ(own, usual);
+    } else {
+      EXPECT_TRUE(keys.insert(own).second);
+    }
+  }
+}
+
+// Of most operations only some attributes are written down.
+TEST(StructuralKey, ShowsWhatTheTextOfAnOperationShows) {
+  int shown = 0;
+  for (int i = 0; i < ir::opcode_count(); ++i) {
+    const auto opcode = static_cast<ir::Opcode>(i);
+    const Single usual(opcode, {});
+    for (const cases::AttributeVariant& variant : cases::attribute_variants()) {
+      // What any operation's text shows, though few have it, and what no kernel has.
+      if (std::string_view("dIU").find(variant.letter) != std::string_view::npos) continue;
+      if (variant.is_extra || variant.is_collective) continue;
+      if (opcode == ir::Opcode::slice) continue;  // a start alone has no text
+      const Single other(opcode, variant.attributes);
+      if (to_text(*other) == to_text(*usual)) continue;
+      ++shown;
+      EXPECT_NE(other.key(), usual.key()) << to_text(*other);
+    }
+  }
+  EXPECT_GT(shown, 50);
 }
 
 TEST(StructuralKey, KnowsTheReducer) {

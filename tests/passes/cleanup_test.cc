@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <set>
+#include <vector>
+
+#include "runtime/passes/cleanup/structure.h"
+#include "tests/cases/attribute_variants.h"
 #include "tests/passes/expression.h"
 
 namespace plimsoll::passes {
@@ -23,6 +28,31 @@ TEST(CommonSubexpressions, KeepsEffectsAndElidedConstantsApart) {
       "ROOT r = (f32[9], f32[9], f32[9], f32[9]) tuple(x, y, c, d) }");
   EXPECT_FALSE(*eliminate_common_subexpressions(*module));
   EXPECT_EQ(module->entry()->instruction_count(), 7);
+}
+
+TEST(CommonSubexpressions, TellApartEveryAttribute) {
+  ir::Module module("m");
+  ir::Computation* computation = module.add_computation("e");
+  module.set_entry(computation);
+  const ir::Shape shape(ir::DType::f32, {4});
+  ir::Instruction* x = computation->add_parameter(0, shape, "x");
+  const auto add = [&](const ir::Attributes& attributes) {
+    return computation->add(ir::Opcode::negate, shape, {x}, {}, attributes);
+  };
+  std::vector<ir::Instruction*> ones = {add({})}, twins = {add({})};
+  for (const cases::AttributeVariant& variant : cases::attribute_variants()) {
+    ones.push_back(add(variant.attributes));
+    twins.push_back(add(variant.attributes));
+  }
+  const ComputationClasses classes(module);
+  std::set<std::size_t> hashes;
+  for (std::size_t i = 0; i < ones.size(); ++i) {
+    EXPECT_TRUE(hashes.insert(classes.hash_operation(*ones[i])).second) << i;
+    EXPECT_EQ(classes.hash_operation(*ones[i]), classes.hash_operation(*twins[i])) << i;
+    for (std::size_t j = 0; j < twins.size(); ++j) {
+      EXPECT_EQ(classes.same_operation(*ones[i], *twins[j]), i == j) << i << " " << j;
+    }
+  }
 }
 
 TEST(CommonSubexpressions, SharesReducersAndComparesThemByStructure) {

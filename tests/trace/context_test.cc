@@ -5,10 +5,12 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "runtime/autograd/gradient.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
+#include "tests/cases/attribute_variants.h"
 #include "tests/cases/op_cases.h"
 #include "tests/trace/lab.h"
 #include "tests/trace/replay.h"
@@ -69,6 +71,37 @@ TEST(Trace, AttributesSurviveTheWayThroughWords) {
           << test.name;
     }
   }
+}
+
+TEST(Trace, WordsHoldEveryAttribute) {
+  std::set<std::vector<std::int64_t>> seen;
+  for (const cases::AttributeVariant& variant : cases::attribute_variants()) {
+    if (variant.is_literal || variant.is_extra) continue;  // a node holds these itself
+    SCOPED_TRACE(variant.letter);
+    const auto words = AttributeWords::encode(Opcode::add, {variant.attributes, {}});
+    ASSERT_TRUE(words.ok()) << words.status().to_string();
+    EXPECT_TRUE(seen.insert({words->words().begin(), words->words().end()}).second);
+    EXPECT_TRUE(
+        ir::all_fields(decode_words(words->words()).attributes, variant.attributes,
+                       [](auto, const auto& a, const auto& b) { return ir::same_value(a, b); }));
+  }
+  EXPECT_FALSE(seen.contains({}));
+  OpAttributes op;
+  op.callee = {Callee::Kind::select_combine, Opcode::maximum, ir::ComparisonDirection::ge};
+  const auto words = AttributeWords::encode(Opcode::add, op);
+  ASSERT_TRUE(words.ok());
+  EXPECT_EQ(decode_words(words->words()).callee, op.callee);
+}
+
+TEST(Trace, RefusesAttributesThatDoNotFit) {
+  OpAttributes op;
+  op.attributes.dimensions.assign(ir::kMaxRank + 1, 0);
+  EXPECT_EQ(AttributeWords::encode(Opcode::reverse, op).status().message(),
+            "reverse: an attribute lists more than 10 dims");
+  op.attributes.dimensions.pop_back();
+  EXPECT_TRUE(AttributeWords::encode(Opcode::reverse, op).ok());
+  op.attributes.custom_call_target.assign(200, 'x');
+  EXPECT_FALSE(AttributeWords::encode(Opcode::custom_call, op).ok());
 }
 
 TEST(Trace, NamesTheOperationAndTheShapesOfAnError) {

@@ -2,280 +2,358 @@
 #include "runtime/ir/text/attribute_text.h"
 
 #include <algorithm>
-#include <limits>
-#include <unordered_map>
+#include <array>
+#include <type_traits>
 #include <utility>
 
+#include "runtime/ir/attribute_fields.h"
 #include "runtime/ir/text/geometry_text.h"
 #include "runtime/ir/text/replica_groups_text.h"
 
 namespace plimsoll::ir {
-
-// One reading function per attribute name.
-struct AttributeRules {
-  using Reader = AttributeReader;
-  using Read = Status (*)(Reader&);
-  using Applies = bool (*)(Opcode);
-  struct Rule {
-    Applies applies;
-    Read read;
-  };
-
-  static Attributes& attributes(Reader& r) { return r.instruction_.attributes; }
-
-  static Status list(Reader& r, std::vector<std::int64_t>& out, std::string_view what,
-                     std::int64_t most) {
-    PLIMSOLL_ASSIGN_OR_RETURN(out, r.cursor_.integer_list(what, 0, most));
-    return ok_status();
-  }
-  static Status dims(Reader& r, std::vector<std::int64_t>& out) {
-    return list(r, out, "a dimension number", kMaxRank - 1);
-  }
-  static Status integer(Reader& r, std::int64_t& out, std::string_view what,
-                        std::int64_t most = kMaxInteger) {
-    PLIMSOLL_ASSIGN_OR_RETURN(out, r.cursor_.integer(what, 0, most));
-    return ok_status();
-  }
-  static Status boolean(Reader& r, bool& out, std::string_view what) {
-    PLIMSOLL_ASSIGN_OR_RETURN(out, r.cursor_.boolean(what));
-    return ok_status();
-  }
-  template <typename E>
-  static Status choice(Reader& r, E& out,
-                       std::initializer_list<std::pair<std::string_view, E>> choices) {
-    const std::string_view word = r.cursor_.peek_word();
-    std::string names;
-    for (const auto& [name, value] : choices) {
-      if (name == word) {
-        out = value;
-        r.cursor_.take_word();
-        return ok_status();
-      }
-      names += (names.empty() ? "" : ", ") + std::string(name);
-    }
-    return r.cursor_.expected("one of " + names);
-  }
-
-  static Status iota_dimension(Reader& r) {
-    auto& out = attributes(r).dimensions;
-    out.assign(1, 0);
-    return integer(r, out[0], "a dimension number", kMaxRank - 1);
-  }
-
-  static Status compare_type(Reader& r) {
-    return choice(r, attributes(r).comparison_order,
-                  {{"FLOAT", ComparisonOrder::natural},
-                   {"TOTALORDER", ComparisonOrder::total},
-                   {"SIGNED", ComparisonOrder::natural},
-                   {"UNSIGNED", ComparisonOrder::natural}});
-  }
-
-  static bool is_start(Opcode opcode) {
-    return opcode == Opcode::all_gather_start || opcode == Opcode::all_reduce_start ||
-           opcode == Opcode::collective_permute_start;
-  }
-
-  static const std::unordered_map<std::string_view, Rule>& rules();
-};
-
-bool has_collective_attributes(Opcode opcode) {
-  return op_info(opcode).op_class == OpClass::collective || AttributeRules::is_start(opcode) ||
-         opcode == Opcode::send_done || opcode == Opcode::recv_done;
-}
-
-const std::unordered_map<std::string_view, AttributeRules::Rule>& AttributeRules::rules() {
-  using R = Reader;
-  constexpr auto any = [](Opcode) { return true; };
-  constexpr Applies collective = has_collective_attributes;
-#define PLIMSOLL_ONLY(opcode) [](Opcode o) { return o == Opcode::opcode; }
-  static const auto* const table = new std::unordered_map<std::string_view, Rule>{
-      {"dimensions", {any, [](R& r) { return dims(r, attributes(r).dimensions); }}},
-      {"iota_dimension", {PLIMSOLL_ONLY(iota), iota_dimension}},
-      {"slice", {PLIMSOLL_ONLY(slice), [](R& r) { return read_slice(r.cursor_, attributes(r)); }}},
-      {"dynamic_slice_sizes",
-       {PLIMSOLL_ONLY(dynamic_slice),
-        [](R& r) { return list(r, attributes(r).slice_sizes, "a slice size", kMaxInteger); }}},
-      {"slice_sizes",
-       {PLIMSOLL_ONLY(gather),
-        [](R& r) { return list(r, attributes(r).slice_sizes, "a slice size", kMaxInteger); }}},
-      {"padding",
-       {PLIMSOLL_ONLY(pad), [](R& r) { return read_padding(r.cursor_, attributes(r).padding); }}},
-      {"window",
-       {[](Opcode o) {
-          return o == Opcode::convolution || o == Opcode::reduce_window ||
-                 o == Opcode::select_and_scatter;
-        },
-        [](R& r) { return read_window(r.cursor_, attributes(r).window); }}},
-      {"dim_labels",
-       {PLIMSOLL_ONLY(convolution),
-        [](R& r) { return read_dim_labels(r.cursor_, r.convolution_); }}},
-      {"feature_group_count",
-       {PLIMSOLL_ONLY(convolution),
-        [](R& r) { return integer(r, attributes(r).feature_group_count, "a group count"); }}},
-      {"batch_group_count",
-       {PLIMSOLL_ONLY(convolution),
-        [](R& r) { return integer(r, attributes(r).batch_group_count, "a group count"); }}},
-      {"lhs_contracting_dims",
-       {PLIMSOLL_ONLY(dot), [](R& r) { return dims(r, r.dot_.lhs_contracting); }}},
-      {"rhs_contracting_dims",
-       {PLIMSOLL_ONLY(dot), [](R& r) { return dims(r, r.dot_.rhs_contracting); }}},
-      {"lhs_batch_dims", {PLIMSOLL_ONLY(dot), [](R& r) { return dims(r, r.dot_.lhs_batch); }}},
-      {"rhs_batch_dims", {PLIMSOLL_ONLY(dot), [](R& r) { return dims(r, r.dot_.rhs_batch); }}},
-      {"offset_dims", {PLIMSOLL_ONLY(gather), [](R& r) { return dims(r, r.gather_.offset_dims); }}},
-      {"collapsed_slice_dims",
-       {PLIMSOLL_ONLY(gather), [](R& r) { return dims(r, r.gather_.collapsed_slice_dims); }}},
-      {"start_index_map",
-       {PLIMSOLL_ONLY(gather), [](R& r) { return dims(r, r.gather_.start_index_map); }}},
-      {"operand_batching_dims",
-       {PLIMSOLL_ONLY(gather), [](R& r) { return dims(r, r.gather_.operand_batching_dims); }}},
-      {"start_indices_batching_dims",
-       {PLIMSOLL_ONLY(gather),
-        [](R& r) { return dims(r, r.gather_.start_indices_batching_dims); }}},
-      {"update_window_dims",
-       {PLIMSOLL_ONLY(scatter), [](R& r) { return dims(r, r.scatter_.update_window_dims); }}},
-      {"inserted_window_dims",
-       {PLIMSOLL_ONLY(scatter), [](R& r) { return dims(r, r.scatter_.inserted_window_dims); }}},
-      {"scatter_dims_to_operand_dims",
-       {PLIMSOLL_ONLY(scatter),
-        [](R& r) { return dims(r, r.scatter_.scatter_dims_to_operand_dims); }}},
-      {"input_batching_dims",
-       {PLIMSOLL_ONLY(scatter), [](R& r) { return dims(r, r.scatter_.input_batching_dims); }}},
-      {"scatter_indices_batching_dims",
-       {PLIMSOLL_ONLY(scatter),
-        [](R& r) { return dims(r, r.scatter_.scatter_indices_batching_dims); }}},
-      {"index_vector_dim",
-       {[](Opcode o) { return o == Opcode::gather || o == Opcode::scatter; },
-        [](R& r) {
-          return integer(r,
-                         r.instruction_.opcode == Opcode::gather ? r.gather_.index_vector_dim
-                                                                 : r.scatter_.index_vector_dim,
-                         "a dimension number", kMaxRank);
-        }}},
-      {"indices_are_sorted",
-       {[](Opcode o) { return o == Opcode::gather || o == Opcode::scatter; },
-        [](R& r) { return boolean(r, attributes(r).indices_are_sorted, "indices_are_sorted"); }}},
-      {"unique_indices",
-       {PLIMSOLL_ONLY(scatter),
-        [](R& r) { return boolean(r, attributes(r).unique_indices, "unique_indices"); }}},
-      {"direction",
-       {PLIMSOLL_ONLY(compare),
-        [](R& r) {
-          using enum ComparisonDirection;
-          return choice(r, attributes(r).comparison_direction,
-                        {{"EQ", eq}, {"NE", ne}, {"GE", ge}, {"GT", gt}, {"LE", le}, {"LT", lt}});
-        }}},
-      {"type", {PLIMSOLL_ONLY(compare), compare_type}},
-      {"index",
-       {PLIMSOLL_ONLY(get_tuple_element),
-        [](R& r) { return integer(r, attributes(r).tuple_index, "a tuple index", 1 << 30); }}},
-      {"exponent_bits",
-       {PLIMSOLL_ONLY(reduce_precision),
-        [](R& r) -> Status {
-          PLIMSOLL_ASSIGN_OR_RETURN(const auto bits, r.cursor_.integer("exponent_bits", 1, 64));
-          attributes(r).exponent_bits = static_cast<int>(bits);
-          return ok_status();
-        }}},
-      {"mantissa_bits",
-       {PLIMSOLL_ONLY(reduce_precision),
-        [](R& r) -> Status {
-          PLIMSOLL_ASSIGN_OR_RETURN(const auto bits, r.cursor_.integer("mantissa_bits", 0, 64));
-          attributes(r).mantissa_bits = static_cast<int>(bits);
-          return ok_status();
-        }}},
-      {"is_stable",
-       {PLIMSOLL_ONLY(sort),
-        [](R& r) { return boolean(r, attributes(r).is_stable, "is_stable"); }}},
-      {"kind",
-       {PLIMSOLL_ONLY(fusion),
-        [](R& r) {
-          return choice(r, attributes(r).fusion_kind,
-                        {{"kLoop", FusionKind::loop},
-                         {"kInput", FusionKind::input},
-                         {"kOutput", FusionKind::output},
-                         {"kCustom", FusionKind::custom}});
-        }}},
-      {"distribution",
-       {PLIMSOLL_ONLY(rng),
-        [](R& r) {
-          return choice(
-              r, attributes(r).rng_distribution,
-              {{"rng_uniform", RngDistribution::uniform}, {"rng_normal", RngDistribution::normal}});
-        }}},
-      {"algorithm",
-       {PLIMSOLL_ONLY(rng_bit_generator),
-        [](R& r) {
-          return choice(r, attributes(r).rng_algorithm,
-                        {{"rng_default", RngAlgorithm::default_},
-                         {"rng_three_fry", RngAlgorithm::three_fry},
-                         {"rng_philox", RngAlgorithm::philox}});
-        }}},
-      {"custom_call_target",
-       {PLIMSOLL_ONLY(custom_call),
-        [](R& r) -> Status {
-          PLIMSOLL_ASSIGN_OR_RETURN(attributes(r).custom_call_target,
-                                    r.cursor_.quoted("custom_call_target"));
-          return ok_status();
-        }}},
-      {"custom_call_has_side_effect",
-       {PLIMSOLL_ONLY(custom_call),
-        [](R& r) {
-          return boolean(r, attributes(r).custom_call_has_side_effect,
-                         "custom_call_has_side_effect");
-        }}},
-      {"replica_groups",
-       {collective, [](R& r) { return read_replica_groups(r.cursor_, r.collective_); }}},
-      {"channel_id",
-       {collective, [](R& r) { return integer(r, r.collective_.channel_id, "a channel id"); }}},
-      {"use_global_device_ids",
-       {collective,
-        [](R& r) {
-          return boolean(r, r.collective_.use_global_device_ids, "use_global_device_ids");
-        }}},
-      {"constrain_layout",
-       {collective,
-        [](R& r) { return boolean(r, r.collective_.constrain_layout, "constrain_layout"); }}},
-      {"is_host_transfer",
-       {collective,
-        [](R& r) { return boolean(r, r.collective_.is_host_transfer, "is_host_transfer"); }}},
-      {"source_target_pairs",
-       {collective, [](R& r) { return read_source_target_pairs(r.cursor_, r.collective_); }}},
-  };
-#undef PLIMSOLL_ONLY
-  return *table;
-}
-
 namespace {
 
-// Attributes without which an opcode makes no sense.
-std::string_view required_attribute(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::transpose:
-    case Opcode::reduce:
-    case Opcode::concatenate:
-    case Opcode::reverse:
-      return "dimensions";
-    case Opcode::slice:
-      return "slice";
-    case Opcode::pad:
-      return "padding";
-    case Opcode::compare:
-      return "direction";
-    case Opcode::get_tuple_element:
-      return "index";
-    case Opcode::convolution:
-      return "dim_labels";
-    case Opcode::gather:
-      return "slice_sizes";
-    case Opcode::dynamic_slice:
-      return "dynamic_slice_sizes";
-    case Opcode::custom_call:
-      return "custom_call_target";
-    default:
-      return {};
+// Of a number or of the numbers in a list: what an error calls it, and the bounds.
+struct Range {
+  std::string_view what = {};
+  std::int64_t least = 0;
+  std::int64_t most = kMaxInteger;
+};
+
+enum class Printed : std::uint8_t {
+  if_set,    // when it is not at its default
+  anywhere,  // when it is not at its default, by opcodes that do not read it, too
+  always,
+  and_required,  // always, and text without it is refused
+};
+
+// How one attribute of HLO text is read and printed. What the opcode has besides is verbatim text.
+struct AttributeRule {
+  std::string_view name;
+  bool (*applies)(Opcode);  // to what it is read for
+  Printed printed;
+  Range range;
+  Status (*read)(const AttributeRule&, Cursor&, Attributes&, AttributeGroups&);
+  // Appends `, name=value`.
+  void (*print)(const AttributeRule&, const Attributes&, std::string& text);
+};
+
+void append(std::string& text, std::string_view name, std::string_view value) {
+  text.append(", ").append(name).append("=").append(value);
+}
+
+// The words of enumerators, in their order.
+template <typename E>
+constexpr auto kWords = nullptr;
+template <>
+constexpr std::array<std::string_view, 6> kWords<ComparisonDirection> = {"EQ", "NE", "GE",
+                                                                         "GT", "LE", "LT"};
+// The last two mean what the first does.
+template <>
+constexpr std::array<std::string_view, 4> kWords<ComparisonOrder> = {"FLOAT", "TOTALORDER",
+                                                                     "SIGNED", "UNSIGNED"};
+template <>
+constexpr std::array<std::string_view, 4> kWords<FusionKind> = {"kLoop", "kInput", "kOutput",
+                                                                "kCustom"};
+template <>
+constexpr std::array<std::string_view, 2> kWords<RngDistribution> = {"rng_uniform", "rng_normal"};
+template <>
+constexpr std::array<std::string_view, 3> kWords<RngAlgorithm> = {"rng_default", "rng_three_fry",
+                                                                  "rng_philox"};
+
+// The value of a field as text.
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+std::string text_of(int value) { return std::to_string(value); }
+std::string text_of(const std::string& value) { return quote(value); }
+std::string text_of(const std::vector<PaddingDimension>& value) { return padding_text(value); }
+std::string text_of(const std::vector<WindowDimension>& value) { return window_text(value); }
+std::string text_of(const ConvolutionDimensions& value) { return dim_labels_text(value); }
+std::string text_of(const std::pair<std::int64_t, std::int64_t>& value) {
+  return "{" + text_of(value.first) + "," + text_of(value.second) + "}";
+}
+template <typename T>
+  requires std::is_enum_v<T>
+std::string text_of(T value) {
+  return std::string(kWords<T>[static_cast<std::size_t>(value)]);
+}
+template <typename T>
+std::string text_of(const std::vector<T>& values) {
+  std::string text = "{";
+  for (const T& value : values) {
+    if (text.size() > 1) text += ",";
+    text += text_of(value);
   }
+  return text + "}";
+}
+
+// Reads the value of a field.
+template <typename T>
+  requires std::is_enum_v<T>
+Status read_field(const AttributeRule&, Cursor& c, T& out) {
+  const std::string_view word = c.peek_word();
+  const auto found = std::find(kWords<T>.begin(), kWords<T>.end(), word);
+  if (found == kWords<T>.end()) {
+    std::string names;
+    for (const auto name : kWords<T>) names += (names.empty() ? "" : ", ") + std::string(name);
+    return c.expected("one of " + names);
+  }
+  c.take_word();
+  out = static_cast<T>(found - kWords<T>.begin());
+  if (std::is_same_v<T, ComparisonOrder> && word != "TOTALORDER") out = T();
+  return ok_status();
+}
+template <typename T>
+  requires std::is_integral_v<T>
+Status read_field(const AttributeRule& rule, Cursor& c, T& out) {
+  const auto& [what, least, most] = rule.range;
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t value, c.integer(what, least, most));
+  out = static_cast<T>(value);
+  return ok_status();
+}
+Status read_field(const AttributeRule& rule, Cursor& c, bool& out) {
+  PLIMSOLL_ASSIGN_OR_RETURN(out, c.boolean(rule.name));
+  return ok_status();
+}
+Status read_field(const AttributeRule& rule, Cursor& c, std::string& out) {
+  PLIMSOLL_ASSIGN_OR_RETURN(out, c.quoted(rule.name));
+  return ok_status();
+}
+Status read_field(const AttributeRule& rule, Cursor& c, std::vector<std::int64_t>& out) {
+  const auto& [what, least, most] = rule.range;
+  PLIMSOLL_ASSIGN_OR_RETURN(out, c.integer_list(what, least, most));
+  return ok_status();
+}
+Status read_field(const AttributeRule&, Cursor& c, std::vector<PaddingDimension>& out) {
+  return read_padding(c, out);
+}
+Status read_field(const AttributeRule&, Cursor& c, std::vector<WindowDimension>& out) {
+  return read_window(c, out);
+}
+Status read_field(const AttributeRule&, Cursor& c, ConvolutionDimensions& out) {
+  return read_dim_labels(c, out);
+}
+Status read_field(const AttributeRule&, Cursor& c,
+                  std::vector<std::pair<std::int64_t, std::int64_t>>& out) {
+  return read_source_target_pairs(c, out);
+}
+
+// What a field is a member of: Attributes or one of the groups, null where there is none.
+template <typename Object>
+const Object* find(const Attributes& attributes) {
+  const Object* found = nullptr;
+  if constexpr (std::is_same_v<Object, Attributes>) {
+    found = &attributes;
+  } else {
+    for_each_field(attributes, [&]<typename T>(auto, const T& value) {
+      if constexpr (std::is_same_v<T, std::shared_ptr<const Object>>) found = value.get();
+    });
+  }
+  return found;
+}
+
+template <typename Object, typename T>
+Object object_of(T Object::*);
+
+// The rule of a field; a group that is one attribute (dim_labels) is read and printed as a whole.
+template <auto Member>
+constexpr AttributeRule rule(bool (*applies)(Opcode), Printed printed, Range range = {}) {
+  using Object = decltype(object_of(Member));
+  using Value = std::remove_cvref_t<decltype(std::declval<Object>().*Member)>;
+  const auto read = [](const AttributeRule& rule, Cursor& c, Attributes& attributes,
+                       AttributeGroups& groups) {
+    if constexpr (fields::kIsShared<Value>) {
+      using Group = std::remove_const_t<typename Value::element_type>;
+      return read_field(rule, c, std::get<Group>(groups));
+    } else if constexpr (std::is_same_v<Object, Attributes>) {
+      return read_field(rule, c, attributes.*Member);
+    } else {
+      return read_field(rule, c, std::get<Object>(groups).*Member);
+    }
+  };
+  const auto print = [](const AttributeRule& rule, const Attributes& attributes,
+                        std::string& text) {
+    const Object* object = find<Object>(attributes);
+    if (object == nullptr) return;
+    const Value& value = object->*Member;
+    if constexpr (fields::kIsShared<Value>) {
+      if (value != nullptr) append(text, rule.name, text_of(*value));
+    } else {
+      static const Object kUsual;
+      const bool always = rule.printed == Printed::always || rule.printed == Printed::and_required;
+      if (always || value != kUsual.*Member) append(text, rule.name, text_of(value));
+    }
+  };
+  return {std::get<Field<Member>>(kFields<Object>).name, applies, printed, range, read, print};
+}
+
+constexpr AttributeRule named(std::string_view name, AttributeRule rule) {
+  rule.name = name;
+  return rule;
+}
+
+Status read_iota_dimension(const AttributeRule& rule, Cursor& c, Attributes& attributes,
+                           AttributeGroups&) {
+  attributes.dimensions.assign(1, 0);
+  return read_field(rule, c, attributes.dimensions[0]);
+}
+void print_iota_dimension(const AttributeRule&, const Attributes& attributes, std::string& text) {
+  const auto& dimensions = attributes.dimensions;
+  if (dimensions.size() == 1) {
+    append(text, "iota_dimension", text_of(dimensions[0]));
+  } else if (!dimensions.empty()) {
+    append(text, "dimensions", text_of(dimensions));
+  }
+}
+void print_nothing(const AttributeRule&, const Attributes&, std::string&) {}
+
+Status read_ranges(const AttributeRule&, Cursor& c, Attributes& attributes, AttributeGroups&) {
+  return read_slice(c, attributes);
+}
+void print_ranges(const AttributeRule& rule, const Attributes& attributes, std::string& text) {
+  append(text, rule.name, slice_text(attributes));
+}
+
+Status read_groups(const AttributeRule&, Cursor& c, Attributes&, AttributeGroups& groups) {
+  return read_replica_groups(c, std::get<CollectiveAttributes>(groups));
+}
+void print_groups(const AttributeRule& rule, const Attributes& attributes, std::string& text) {
+  const CollectiveAttributes* collective = attributes.collective.get();
+  if (collective == nullptr) return;
+  if (!collective->groups_text.empty()) {
+    append(text, rule.name, collective->groups_text);
+  } else if (!collective->replica_groups.empty()) {
+    append(text, rule.name, text_of(collective->replica_groups));
+  }
+}
+
+template <Opcode... Opcodes>
+constexpr bool only(Opcode opcode) {
+  return ((opcode == Opcodes) || ...);
+}
+template <Opcode... Opcodes>
+constexpr bool all_but(Opcode opcode) {
+  return !only<Opcodes...>(opcode);
+}
+
+constexpr auto make_rules() {
+  using enum Opcode;
+  using enum Printed;
+  using A = Attributes;
+  using D = DotDimensions;
+  using G = GatherDimensions;
+  using S = ScatterDimensions;
+  using C = CollectiveAttributes;
+  constexpr Range kDim = {"a dimension number", 0, kMaxRank - 1};
+  constexpr Range kVectorDim = {"a dimension number", 0, kMaxRank};
+  constexpr Range kSize = {"a slice size"};
+  constexpr Range kGroups = {"a group count"};
+  constexpr auto collective = has_collective_attributes;
+  // In the order in which they are printed.
+  return std::array{
+      rule<&A::dimensions>(only<transpose, reduce, concatenate, reverse>, and_required, kDim),
+      rule<&A::dimensions>(only<broadcast>, always, kDim),
+      rule<&A::dimensions>(all_but<transpose, reduce, concatenate, reverse, broadcast, iota>,
+                           if_set, kDim),
+      AttributeRule{"iota_dimension", only<iota>, if_set, kDim, read_iota_dimension,
+                    print_iota_dimension},
+      AttributeRule{"dimensions", only<iota>, if_set, kDim,
+                    rule<&A::dimensions>(only<iota>, if_set).read, print_nothing},
+      AttributeRule{"slice", only<slice>, and_required, {}, read_ranges, print_ranges},
+      named("dynamic_slice_sizes", rule<&A::slice_sizes>(only<dynamic_slice>, and_required, kSize)),
+      rule<&A::padding>(only<pad>, and_required),
+      rule<&A::window>(only<reduce_window, select_and_scatter>, always),
+      rule<&A::window>(only<convolution>, if_set),
+      rule<&D::lhs_batch>(only<dot>, if_set, kDim),
+      rule<&D::lhs_contracting>(only<dot>, always, kDim),
+      rule<&D::rhs_batch>(only<dot>, if_set, kDim),
+      rule<&D::rhs_contracting>(only<dot>, always, kDim),
+      rule<&A::convolution>(only<convolution>, and_required),
+      rule<&A::feature_group_count>(only<convolution>, if_set, kGroups),
+      rule<&A::batch_group_count>(only<convolution>, if_set, kGroups),
+      rule<&G::offset_dims>(only<gather>, always, kDim),
+      rule<&G::collapsed_slice_dims>(only<gather>, always, kDim),
+      rule<&G::start_index_map>(only<gather>, always, kDim),
+      rule<&G::operand_batching_dims>(only<gather>, if_set, kDim),
+      rule<&G::start_indices_batching_dims>(only<gather>, if_set, kDim),
+      rule<&G::index_vector_dim>(only<gather>, always, kVectorDim),
+      rule<&A::slice_sizes>(only<gather>, and_required, kSize),
+      rule<&S::update_window_dims>(only<scatter>, always, kDim),
+      rule<&S::inserted_window_dims>(only<scatter>, always, kDim),
+      rule<&S::scatter_dims_to_operand_dims>(only<scatter>, always, kDim),
+      rule<&S::input_batching_dims>(only<scatter>, if_set, kDim),
+      rule<&S::scatter_indices_batching_dims>(only<scatter>, if_set, kDim),
+      rule<&S::index_vector_dim>(only<scatter>, always, kVectorDim),
+      rule<&A::indices_are_sorted>(only<gather, scatter>, anywhere),
+      rule<&A::unique_indices>(only<scatter>, anywhere),
+      rule<&C::channel_id>(collective, if_set, {"a channel id"}),
+      AttributeRule{"replica_groups", collective, if_set, {}, read_groups, print_groups},
+      rule<&C::source_target_pairs>(collective, if_set),
+      rule<&C::use_global_device_ids>(collective, if_set),
+      rule<&C::constrain_layout>(collective, if_set),
+      rule<&C::is_host_transfer>(collective, if_set),
+      rule<&A::comparison_direction>(only<compare>, and_required),
+      rule<&A::comparison_order>(only<compare>, if_set),
+      rule<&A::tuple_index>(only<get_tuple_element>, and_required, {"a tuple index", 0, 1 << 30}),
+      rule<&A::exponent_bits>(only<reduce_precision>, always, {"exponent_bits", 1, 64}),
+      rule<&A::mantissa_bits>(only<reduce_precision>, always, {"mantissa_bits", 0, 64}),
+      rule<&A::is_stable>(only<sort>, if_set),
+      rule<&A::fusion_kind>(only<fusion>, always),
+      rule<&A::rng_distribution>(only<rng>, always),
+      rule<&A::rng_algorithm>(only<rng_bit_generator>, always),
+      rule<&A::custom_call_target>(only<custom_call>, and_required),
+      rule<&A::custom_call_has_side_effect>(only<custom_call>, if_set),
+  };
+}
+
+constexpr auto kRules = make_rules();
+
+template <typename T>
+constexpr bool kAreAllRead = std::apply(
+    [](auto... field) {
+      const auto is_read = [](std::string_view name) {
+        return std::any_of(kRules.begin(), kRules.end(),
+                           [&](const AttributeRule& rule) { return rule.name == name; });
+      };
+      return ((field.name.empty() || is_read(field.name)) && ...);
+    },
+    kFields<T>);
+static_assert(kAreAllRead<Attributes> && kAreAllRead<DotDimensions> &&
+                  kAreAllRead<GatherDimensions> && kAreAllRead<ScatterDimensions> &&
+                  kAreAllRead<CollectiveAttributes>,
+              "a field that has a name has no rule");
+
+// Those that are read or printed for an opcode.
+const std::vector<const AttributeRule*>& rules_of(Opcode opcode) {
+  static const auto* const table = [] {
+    auto* made = new std::vector<std::vector<const AttributeRule*>>;
+    for (int i = 0; i < opcode_count(); ++i) {
+      auto& rules = made->emplace_back();
+      for (const AttributeRule& rule : kRules) {
+        if (rule.printed == Printed::anywhere || rule.applies(static_cast<Opcode>(i))) {
+          rules.push_back(&rule);
+        }
+      }
+    }
+    return made;
+  }();
+  return (*table)[static_cast<std::size_t>(opcode)];
 }
 
 }  // namespace
+
+bool has_collective_attributes(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::all_gather_start:
+    case Opcode::all_reduce_start:
+    case Opcode::collective_permute_start:
+    case Opcode::send_done:
+    case Opcode::recv_done:
+      return true;
+    default:
+      return op_info(opcode).op_class == OpClass::collective;
+  }
+}
 
 Status AttributeReader::note(std::string_view name, std::size_t offset) {
   if (std::find(seen_.begin(), seen_.end(), name) != seen_.end()) {
@@ -288,10 +366,9 @@ Status AttributeReader::note(std::string_view name, std::size_t offset) {
 Status AttributeReader::read(std::string_view name, std::size_t offset) {
   if (name == "all_reduce_id") name = "channel_id";
   PLIMSOLL_RETURN_IF_ERROR(note(name, offset));
-  const auto& rules = AttributeRules::rules();
-  const auto rule = rules.find(name);
-  if (rule != rules.end() && rule->second.applies(instruction_.opcode)) {
-    return rule->second.read(*this);
+  for (const AttributeRule* rule : rules_of(instruction_.opcode)) {
+    if (rule->name != name || !rule->applies(instruction_.opcode)) continue;
+    return rule->read(*rule, cursor_, instruction_.attributes, groups_);
   }
   const std::string what = "the value of " + std::string(name);
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view value, cursor_.verbatim(what));
@@ -306,27 +383,31 @@ Status AttributeReader::read(std::string_view name, std::size_t offset) {
 
 Status AttributeReader::finish() {
   const Opcode opcode = instruction_.opcode;
-  const std::string_view required = required_attribute(opcode);
-  if (!required.empty() && std::find(seen_.begin(), seen_.end(), required) == seen_.end()) {
-    return cursor_.error_at(instruction_.offset, "expected attribute '" + std::string(required) +
+  for (const AttributeRule* rule : rules_of(opcode)) {
+    if (rule->printed != Printed::and_required) continue;
+    if (std::find(seen_.begin(), seen_.end(), rule->name) != seen_.end()) continue;
+    return cursor_.error_at(instruction_.offset, "expected attribute '" + std::string(rule->name) +
                                                      "' of " + std::string(to_string(opcode)));
   }
   Attributes& attributes = instruction_.attributes;
   if (opcode == Opcode::iota && attributes.dimensions.empty()) attributes.dimensions.push_back(0);
-  if (opcode == Opcode::dot) attributes.dot = std::make_shared<const DotDimensions>(dot_);
-  if (opcode == Opcode::convolution) {
-    attributes.convolution = std::make_shared<const ConvolutionDimensions>(convolution_);
-  }
-  if (opcode == Opcode::gather) {
-    attributes.gather = std::make_shared<const GatherDimensions>(gather_);
-  }
-  if (opcode == Opcode::scatter) {
-    attributes.scatter = std::make_shared<const ScatterDimensions>(scatter_);
-  }
-  if (has_collective_attributes(opcode)) {
-    attributes.collective = std::make_shared<const CollectiveAttributes>(collective_);
-  }
+  const auto complete = [&]<typename Group>(std::shared_ptr<const Group>& group, bool has) {
+    if (has) group = std::make_shared<const Group>(std::get<Group>(groups_));
+  };
+  complete(attributes.dot, opcode == Opcode::dot);
+  complete(attributes.convolution, opcode == Opcode::convolution);
+  complete(attributes.gather, opcode == Opcode::gather);
+  complete(attributes.scatter, opcode == Opcode::scatter);
+  complete(attributes.collective, has_collective_attributes(opcode));
   return ok_status();
+}
+
+std::string attributes_text(const Instruction& instruction) {
+  std::string text;
+  for (const AttributeRule* rule : rules_of(instruction.opcode())) {
+    rule->print(*rule, instruction.attributes(), text);
+  }
+  return text;
 }
 
 }  // namespace plimsoll::ir

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -12,6 +13,10 @@
 #include "runtime/ir/text/syntax.h"
 
 namespace plimsoll::ir {
+
+// The groups of Attributes while they are being read.
+using AttributeGroups = std::tuple<DotDimensions, ConvolutionDimensions, GatherDimensions,
+                                   ScatterDimensions, CollectiveAttributes>;
 
 // Reads the `name=value` attributes of one instruction into its Attributes, but for those that name
 // computations or instructions.
@@ -29,16 +34,10 @@ class AttributeReader {
   Status note(std::string_view name, std::size_t offset);
 
  private:
-  friend struct AttributeRules;
-
   Cursor& cursor_;
   InstructionSyntax& instruction_;
   std::vector<std::string_view> seen_;
-  DotDimensions dot_;
-  ConvolutionDimensions convolution_;
-  GatherDimensions gather_;
-  ScatterDimensions scatter_;
-  CollectiveAttributes collective_;
+  AttributeGroups groups_;
 };
 
 // The attributes as text, each behind `, `; those that name computations or instructions and the

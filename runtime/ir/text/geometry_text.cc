@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/text/geometry_text.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
+#include "runtime/ir/attribute_fields.h"
 #include "runtime/ir/shape.h"
 
 namespace plimsoll::ir {
@@ -38,6 +41,17 @@ Status labels(Cursor& c, std::string_view word, char first, char second, std::in
                                std::string(word) + "'");
 }
 
+std::string labels_text(std::int64_t first_at, char first, std::int64_t second_at, char second,
+                        const std::vector<std::int64_t>& spatial) {
+  std::string text(spatial.size() + 2, '?');
+  text[static_cast<std::size_t>(first_at)] = first;
+  text[static_cast<std::size_t>(second_at)] = second;
+  for (std::size_t i = 0; i < spatial.size(); ++i) {
+    text[static_cast<std::size_t>(spatial[i])] = static_cast<char>('0' + i);
+  }
+  return text;
+}
+
 }  // namespace
 
 Status read_slice(Cursor& c, Attributes& a) {
@@ -60,6 +74,18 @@ Status read_slice(Cursor& c, Attributes& a) {
   return c.expect('}', "after the slice's ranges");
 }
 
+std::string slice_text(const Attributes& a) {
+  std::string text = "{";
+  for (std::size_t i = 0; i < a.slice_starts.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += "[" + std::to_string(a.slice_starts[i]) + ":" + std::to_string(a.slice_limits[i]);
+    const std::int64_t stride = i < a.slice_strides.size() ? a.slice_strides[i] : 1;
+    if (stride != 1) text += ":" + std::to_string(stride);
+    text += "]";
+  }
+  return text + "}";
+}
+
 Status read_padding(Cursor& c, std::vector<PaddingDimension>& padding) {
   const char next = c.peek();
   if (next != '-' && (next < '0' || next > '9')) return ok_status();  // `padding=` of a scalar
@@ -74,6 +100,16 @@ Status read_padding(Cursor& c, std::vector<PaddingDimension>& padding) {
     padding.push_back(dimension);
   } while (c.take('x'));
   return ok_status();
+}
+
+std::string padding_text(const std::vector<PaddingDimension>& padding) {
+  std::string text;
+  for (const PaddingDimension& dimension : padding) {
+    if (!text.empty()) text += "x";
+    text += std::to_string(dimension.low) + "_" + std::to_string(dimension.high);
+    if (dimension.interior != 0) text += "_" + std::to_string(dimension.interior);
+  }
+  return text;
 }
 
 Status read_window(Cursor& c, std::vector<WindowDimension>& window) {
@@ -129,6 +165,27 @@ Status read_window(Cursor& c, std::vector<WindowDimension>& window) {
   return ok_status();
 }
 
+std::string window_text(const std::vector<WindowDimension>& window) {
+  std::string text = "{";
+  const WindowDimension usual;
+  for_each_field(usual, [&]<typename F>(F field, const auto&) {
+    const auto value = [](const WindowDimension& d) {
+      if constexpr (std::is_same_v<F, Field<&WindowDimension::padding_low>>) {
+        return std::to_string(d.padding_low) + "_" + std::to_string(d.padding_high);
+      }
+      return std::to_string(static_cast<std::int64_t>(d.*F::member));
+    };
+    const bool says_nothing = field.name != "size" &&
+                              std::all_of(window.begin(), window.end(),
+                                          [&](const auto& d) { return value(d) == value(usual); });
+    if (field.name.empty() || window.empty() || says_nothing) return;
+    if (text.size() > 1) text += " ";
+    text.append(field.name).append("=");
+    for (const WindowDimension& d : window) text += (&d == &window[0] ? "" : "x") + value(d);
+  });
+  return text + "}";
+}
+
 Status read_dim_labels(Cursor& c, ConvolutionDimensions& d) {
   const std::size_t start = c.position();
   const std::string_view operands = c.take_word();
@@ -148,6 +205,12 @@ Status read_dim_labels(Cursor& c, ConvolutionDimensions& d) {
     return c.error_at(start, "expected dim_labels with the same rank in all three parts");
   }
   return ok_status();
+}
+
+std::string dim_labels_text(const ConvolutionDimensions& d) {
+  return labels_text(d.input_batch, 'b', d.input_feature, 'f', d.input_spatial) + "_" +
+         labels_text(d.kernel_input_feature, 'i', d.kernel_output_feature, 'o', d.kernel_spatial) +
+         "->" + labels_text(d.output_batch, 'b', d.output_feature, 'f', d.output_spatial);
 }
 
 }  // namespace plimsoll::ir

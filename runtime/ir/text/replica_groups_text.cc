@@ -104,7 +104,8 @@ Status read_replica_groups(Cursor& cursor, CollectiveAttributes& collective) {
   return cursor.expect('}', "after the replica groups");
 }
 
-Status read_source_target_pairs(Cursor& c, CollectiveAttributes& collective) {
+Status read_source_target_pairs(Cursor& c,
+                                std::vector<std::pair<std::int64_t, std::int64_t>>& pairs) {
   PLIMSOLL_RETURN_IF_ERROR(c.expect('{', "before the source-target pairs"));
   if (c.take('}')) return ok_status();
   do {
@@ -114,7 +115,7 @@ Status read_source_target_pairs(Cursor& c, CollectiveAttributes& collective) {
     PLIMSOLL_RETURN_IF_ERROR(c.expect(',', "between source and target"));
     PLIMSOLL_ASSIGN_OR_RETURN(pair.second, c.integer("a target", 0, kMaxId));
     PLIMSOLL_RETURN_IF_ERROR(c.expect('}', "after a source-target pair"));
-    collective.source_target_pairs.push_back(pair);
+    pairs.push_back(pair);
   } while (c.take(','));
   return c.expect('}', "after the source-target pairs");
 }

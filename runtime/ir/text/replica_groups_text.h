@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "runtime/base/status.h"
 #include "runtime/ir/attributes.h"
 #include "runtime/ir/text/cursor.h"
@@ -10,6 +14,7 @@ namespace plimsoll::ir {
 // `{{0,1},{2,3}}`, `{}` or `[2,4]<=[8]T(1,0)`; fills replica_groups and groups_text.
 Status read_replica_groups(Cursor& cursor, CollectiveAttributes& collective);
 // `{{0,1},{1,0}}`
-Status read_source_target_pairs(Cursor& cursor, CollectiveAttributes& collective);
+Status read_source_target_pairs(Cursor& cursor,
+                                std::vector<std::pair<std::int64_t, std::int64_t>>& pairs);
 
 }  // namespace plimsoll::ir

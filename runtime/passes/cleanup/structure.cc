@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/ir/attribute_fields.h"
 #include "runtime/ir/hint.h"
 
 namespace plimsoll::passes {
@@ -22,12 +23,6 @@ namespace {
 
 void mix(std::size_t& hash, std::size_t value) {
   hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-}
-
-template <typename Range>
-void mix_all(std::size_t& hash, const Range& values) {
-  mix(hash, values.size());
-  for (const auto& value : values) mix(hash, static_cast<std::size_t>(value));
 }
 
 void mix_shape(std::size_t& hash, const Shape& shape) {
@@ -57,71 +52,72 @@ bool same_layout(const Shape& a, const Shape& b) {
   return *a.layout() == *b.layout();
 }
 
-template <typename T>
-bool same_pointee(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
-  return a == b || (a != nullptr && b != nullptr && *a == *b);
-}
-
 bool has_elided_values(const Literal& literal) {
   return literal.is_elided() ||
          std::any_of(literal.elements().begin(), literal.elements().end(), has_elided_values);
 }
 
-bool same_literal(const std::shared_ptr<const Literal>& a,
-                  const std::shared_ptr<const Literal>& b) {
+using LiteralPointer = std::shared_ptr<const Literal>;
+bool same_literal(const LiteralPointer& a, const LiteralPointer& b) {
   if (a == nullptr || b == nullptr) return a == b;
   if (has_elided_values(*a) || has_elided_values(*b)) return false;
   return a == b || *a == *b;
 }
 
-// A hint says what to do with a value, not what it is: instructions that differ in it alone are
-// equal.
-std::string without_hint(const std::pair<std::string, std::string>& row) {
-  if (row.second.find(ir::kHintAttribute) == std::string::npos) return row.second;
-  Attributes only;
-  only.extra = {row};
-  ir::set_hint(only, ir::Hint::none);
-  return only.extra.empty() ? "" : only.extra[0].second;
-}
-
-// Metadata says where an operation came from, not what it does.
-bool same_extra(const Attributes& a, const Attributes& b) {
-  const auto means_nothing = [](const std::pair<std::string, std::string>& row) {
-    return row.first == "metadata" ||
-           (row.first == "frontend_attributes" && without_hint(row).empty());
-  };
-  const auto next = [&](const Attributes& x, std::size_t& i) {
-    while (i < x.extra.size() && means_nothing(x.extra[i])) ++i;
-    return i < x.extra.size();
-  };
-  std::size_t i = 0, j = 0;
-  for (;; ++i, ++j) {
-    const bool more_a = next(a, i), more_b = next(b, j);
-    if (!more_a || !more_b) return more_a == more_b;
-    if (a.extra[i] == b.extra[j]) continue;
-    if (a.extra[i].first != b.extra[j].first) return false;
-    if (without_hint(a.extra[i]) != without_hint(b.extra[j])) return false;
+// Rows of `extra` that say what an operation does. Metadata says where it came from, and a hint
+// what to do with its value: instructions that differ in these alone are equal.
+using Extra = std::vector<std::pair<std::string, std::string>>;
+Extra meaning_of(const Extra& extra) {
+  Extra rows;
+  for (const auto& row : extra) {
+    if (row.first == "metadata") continue;
+    Attributes only;
+    only.extra = {row};
+    if (row.second.find(ir::kHintAttribute) != std::string::npos) {
+      ir::set_hint(only, ir::Hint::none);
+    }
+    const std::string text = only.extra.empty() ? "" : std::move(only.extra[0].second);
+    if (row.first != "frontend_attributes" || !text.empty()) rows.emplace_back(row.first, text);
   }
+  return rows;
 }
 
-bool same_attributes(const Attributes& a, const Attributes& b) {
-  return a.dimensions == b.dimensions && a.slice_starts == b.slice_starts &&
-         a.slice_limits == b.slice_limits && a.slice_strides == b.slice_strides &&
-         a.slice_sizes == b.slice_sizes && a.padding == b.padding && a.window == b.window &&
-         same_literal(a.literal, b.literal) && same_pointee(a.dot, b.dot) &&
-         same_pointee(a.convolution, b.convolution) && same_pointee(a.gather, b.gather) &&
-         same_pointee(a.scatter, b.scatter) && same_pointee(a.collective, b.collective) &&
-         a.parameter_number == b.parameter_number && a.tuple_index == b.tuple_index &&
-         a.feature_group_count == b.feature_group_count &&
-         a.batch_group_count == b.batch_group_count && a.exponent_bits == b.exponent_bits &&
-         a.mantissa_bits == b.mantissa_bits && a.comparison_direction == b.comparison_direction &&
-         a.comparison_order == b.comparison_order && a.fusion_kind == b.fusion_kind &&
-         a.rng_distribution == b.rng_distribution && a.rng_algorithm == b.rng_algorithm &&
-         a.indices_are_sorted == b.indices_are_sorted && a.unique_indices == b.unique_indices &&
-         a.is_stable == b.is_stable &&
-         a.custom_call_has_side_effect == b.custom_call_has_side_effect &&
-         a.custom_call_target == b.custom_call_target && same_extra(a, b);
-}
+struct SameField {
+  bool operator()(ir::Field<&Attributes::literal>, const LiteralPointer& a,
+                  const LiteralPointer& b) const {
+    return same_literal(a, b);
+  }
+  bool operator()(ir::Field<&Attributes::extra>, const Extra& a, const Extra& b) const {
+    return a == b || meaning_of(a) == meaning_of(b);
+  }
+  template <auto Member, typename T>
+  bool operator()(ir::Field<Member>, const T& a, const T& b) const {
+    return ir::same_value(a, b);
+  }
+};
+
+// Mixes the fields that are not at their defaults into `hash`.
+struct HashFields {
+  void operator()(ir::Field<&Attributes::literal>, const LiteralPointer& literal) {
+    mix_literal(hash, *literal);
+  }
+  void operator()(ir::Field<&Attributes::extra>, const Extra& extra) {
+    for (const auto& row : meaning_of(extra)) ir::write_value(row, *this);
+  }
+  template <auto Member, typename T>
+  void operator()(ir::Field<Member> field, const T& value) {
+    number(field.letter);
+    ir::write_value(value, *this);
+  }
+
+  void number(std::int64_t value) { mix(hash, static_cast<std::size_t>(value)); }
+  void length(std::size_t size) { mix(hash, size); }
+  void bytes(const char* data, std::size_t size) {
+    mix(hash, std::hash<std::string_view>()({data, size}));
+  }
+
+  std::size_t& hash;
+};
 
 }  // namespace
 
@@ -197,20 +193,13 @@ bool ComputationClasses::same_operation(const Instruction& a, const Instruction&
   for (std::size_t i = 0; i < a.called_computations().size(); ++i) {
     if ((*this)[a.called_computations()[i]] != (*this)[b.called_computations()[i]]) return false;
   }
-  return same_attributes(a.attributes(), b.attributes());
+  return ir::all_fields(a.attributes(), b.attributes(), SameField());
 }
 
 std::size_t ComputationClasses::hash_operation(const Instruction& instruction) const {
   std::size_t hash = static_cast<std::size_t>(instruction.opcode());
-  const Attributes& a = instruction.attributes();
   mix_shape(hash, instruction.shape());
-  mix_all(hash, a.dimensions);
-  mix_all(hash, a.slice_starts);
-  mix_all(hash, a.slice_limits);
-  mix(hash, static_cast<std::size_t>(a.tuple_index));
-  mix(hash, static_cast<std::size_t>(a.parameter_number));
-  mix(hash, static_cast<std::size_t>(a.comparison_direction));
-  if (a.literal != nullptr) mix_literal(hash, *a.literal);
+  ir::for_each_set_field(instruction.attributes(), HashFields{hash});
   for (const Computation* callee : instruction.called_computations()) {
     mix(hash, static_cast<std::size_t>((*this)[callee]));
   }

@@ -3,42 +3,77 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "runtime/ir/attribute_fields.h"
+
+namespace plimsoll {
+
+template <>
+inline constexpr auto ir::kFields<trace::Callee> =
+    std::tuple<ir::Field<&trace::Callee::kind>, ir::Field<&trace::Callee::combiner>,
+               ir::Field<&trace::Callee::direction>>();
+
+}  // namespace plimsoll
 
 namespace plimsoll::trace {
 namespace {
 
 using ir::Attributes;
 
-// One bit per group of attributes that differs from its default.
-enum Group : std::int64_t {
-  kDimensions = 1 << 0,
-  kSlice = 1 << 1,
-  kSliceSizes = 1 << 2,
-  kPadding = 1 << 3,
-  kWindow = 1 << 4,
-  kDot = 1 << 5,
-  kConvolution = 1 << 6,
-  kGather = 1 << 7,
-  kScatter = 1 << 8,
-  kGroups = 1 << 9,
-  kPrecision = 1 << 10,
-  kComparison = 1 << 11,
-  kFlags = 1 << 12,
-  kTupleIndex = 1 << 13,
-  kCallee = 1 << 14,
+template <typename Field>
+constexpr bool kHasWords = !std::is_same_v<Field, ir::Field<&Attributes::literal>> &&
+                           !std::is_same_v<Field, ir::Field<&Attributes::extra>>;
+
+// The first word has a bit for each field that is not at its default; these follow in order, and
+// the callee behind them.
+template <typename Field>
+constexpr std::int64_t kBit = std::apply(
+    [](auto... field) {
+      std::int64_t bit = 1;
+      static_cast<void>(((!std::is_same_v<decltype(field), Field> && (bit <<= 1)) && ...));
+      return bit;
+    },
+    ir::kFields<Attributes>);
+constexpr std::int64_t kCallee = kBit<Callee>;  // behind all fields
+
+// What ir::write_value writes to; counts on when the words are full.
+class WordWriter {
+ public:
+  explicit WordWriter(std::span<std::int64_t> words) : words_(words) {}
+  void number(std::int64_t word) {
+    if (size_ < words_.size()) words_[size_] = word;
+    ++size_;
+  }
+  void length(std::size_t size) {
+    longest_ = std::max(longest_, size);
+    number(static_cast<std::int64_t>(size));
+  }
+  void bytes(const char* data, std::size_t size) {
+    number(static_cast<std::int64_t>(size));
+    for (std::size_t i = 0; i < size; ++i) number(data[i]);
+  }
+  std::size_t size() const { return size_; }
+  bool fits() const {
+    return size_ <= words_.size() && longest_ <= static_cast<std::size_t>(ir::kMaxRank);
+  }
+
+ private:
+  std::span<std::int64_t> words_;
+  std::size_t size_ = 0;
+  std::size_t longest_ = 0;
 };
 
-// Reads what encode wrote.
-class Reader {
+class WordReader {
  public:
-  explicit Reader(std::span<const std::int64_t> words) : words_(words) {}
-  std::int64_t next() { return words_[at_++]; }
-  std::vector<std::int64_t> list() {
-    const auto size = static_cast<std::size_t>(next());
-    std::vector<std::int64_t> result(words_.begin() + static_cast<std::ptrdiff_t>(at_),
-                                     words_.begin() + static_cast<std::ptrdiff_t>(at_ + size));
-    at_ += size;
-    return result;
+  explicit WordReader(std::span<const std::int64_t> words) : words_(words) {}
+  std::int64_t number() { return words_[at_++]; }
+  std::size_t length() { return static_cast<std::size_t>(number()); }
+  std::string bytes() {
+    std::string text(length(), '\0');
+    for (char& c : text) c = static_cast<char>(number());
+    return text;
   }
 
  private:
@@ -46,257 +81,43 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-template <typename T>
-std::size_t longest(std::initializer_list<const std::vector<T>*> lists) {
-  std::size_t size = 0;
-  for (const auto* list : lists) size = std::max(size, list->size());
-  return size;
-}
-
-// Padding, window and dimension-number groups of one operation never come together beyond this.
-bool fits(const Attributes& a) {
-  std::size_t size = longest<std::int64_t>(
-      {&a.dimensions, &a.slice_starts, &a.slice_limits, &a.slice_strides, &a.slice_sizes});
-  size = std::max({size, a.padding.size(), a.window.size()});
-  if (a.dot != nullptr) {
-    size = std::max(size, longest<std::int64_t>({&a.dot->lhs_contracting, &a.dot->rhs_contracting,
-                                                 &a.dot->lhs_batch, &a.dot->rhs_batch}));
-  }
-  if (a.convolution != nullptr) {
-    size = std::max(
-        size, longest<std::int64_t>({&a.convolution->input_spatial, &a.convolution->kernel_spatial,
-                                     &a.convolution->output_spatial}));
-  }
-  if (a.gather != nullptr) {
-    size = std::max(
-        size, longest<std::int64_t>({&a.gather->offset_dims, &a.gather->collapsed_slice_dims,
-                                     &a.gather->start_index_map, &a.gather->operand_batching_dims,
-                                     &a.gather->start_indices_batching_dims}));
-  }
-  if (a.scatter != nullptr) {
-    size = std::max(size,
-                    longest<std::int64_t>(
-                        {&a.scatter->update_window_dims, &a.scatter->inserted_window_dims,
-                         &a.scatter->scatter_dims_to_operand_dims, &a.scatter->input_batching_dims,
-                         &a.scatter->scatter_indices_batching_dims}));
-  }
-  return size <= static_cast<std::size_t>(ir::kMaxRank);
-}
-
 }  // namespace
 
-void AttributeWords::push_list(std::span<const std::int64_t> list) {
-  push(static_cast<std::int64_t>(list.size()));
-  for (const std::int64_t value : list) push(value);
-}
-
 Result<AttributeWords> AttributeWords::encode(ir::Opcode opcode, const OpAttributes& op) {
-  const Attributes& a = op.attributes;
-  if (!fits(a)) {
+  AttributeWords out;
+  WordWriter to(out.words_);
+  to.number(0);
+  std::int64_t present = 0;
+  ir::for_each_set_field(op.attributes, [&]<typename Field>(Field, const auto& value) {
+    if constexpr (kHasWords<Field>) {
+      present |= kBit<Field>;
+      ir::write_value(value, to);
+    }
+  });
+  if (op.callee.kind != Callee::Kind::none) {
+    present |= kCallee;
+    ir::write_value(op.callee, to);
+  }
+  if (!to.fits()) {
     return invalid_argument(std::string(ir::to_string(opcode)) + ": an attribute lists more than " +
                             std::to_string(ir::kMaxRank) + " dims");
   }
-  AttributeWords out;
-  const std::int64_t comparison = static_cast<std::int64_t>(a.comparison_direction) |
-                                  static_cast<std::int64_t>(a.comparison_order) << 8;
-  const std::int64_t flags = std::int64_t{a.indices_are_sorted} |
-                             std::int64_t{a.unique_indices} << 1 | std::int64_t{a.is_stable} << 2 |
-                             static_cast<std::int64_t>(a.rng_algorithm) << 8;
-  std::int64_t groups = 0;
-  if (!a.dimensions.empty()) groups |= kDimensions;
-  if (!a.slice_starts.empty()) groups |= kSlice;
-  if (!a.slice_sizes.empty()) groups |= kSliceSizes;
-  if (!a.padding.empty()) groups |= kPadding;
-  if (!a.window.empty()) groups |= kWindow;
-  if (a.dot != nullptr) groups |= kDot;
-  if (a.convolution != nullptr) groups |= kConvolution;
-  if (a.gather != nullptr) groups |= kGather;
-  if (a.scatter != nullptr) groups |= kScatter;
-  if (a.feature_group_count != 1 || a.batch_group_count != 1) groups |= kGroups;
-  if (a.exponent_bits != 8 || a.mantissa_bits != 23) groups |= kPrecision;
-  if (comparison != 0) groups |= kComparison;
-  if (flags != 0) groups |= kFlags;
-  if (a.tuple_index != 0) groups |= kTupleIndex;
-  if (op.callee.kind != Callee::Kind::none) groups |= kCallee;
-  if (groups == 0) return out;
-
-  out.push(groups);
-  if (groups & kDimensions) out.push_list(a.dimensions);
-  if (groups & kSlice) {
-    out.push_list(a.slice_starts);
-    out.push_list(a.slice_limits);
-    out.push_list(a.slice_strides);
-  }
-  if (groups & kSliceSizes) out.push_list(a.slice_sizes);
-  if (groups & kPadding) {
-    out.push(static_cast<std::int64_t>(a.padding.size()));
-    for (const ir::PaddingDimension& p : a.padding) {
-      for (const std::int64_t word : {p.low, p.high, p.interior}) out.push(word);
-    }
-  }
-  if (groups & kWindow) {
-    out.push(static_cast<std::int64_t>(a.window.size()));
-    for (const ir::WindowDimension& w : a.window) {
-      for (const std::int64_t word :
-           {w.size, w.stride, w.padding_low, w.padding_high, w.base_dilation, w.window_dilation,
-            std::int64_t{w.reversal}}) {
-        out.push(word);
-      }
-    }
-  }
-  if (groups & kDot) {
-    for (const auto* list :
-         {&a.dot->lhs_contracting, &a.dot->rhs_contracting, &a.dot->lhs_batch, &a.dot->rhs_batch}) {
-      out.push_list(*list);
-    }
-  }
-  if (groups & kConvolution) {
-    const ir::ConvolutionDimensions& c = *a.convolution;
-    for (const std::int64_t word : {c.input_batch, c.input_feature, c.kernel_input_feature,
-                                    c.kernel_output_feature, c.output_batch, c.output_feature}) {
-      out.push(word);
-    }
-    for (const auto* list : {&c.input_spatial, &c.kernel_spatial, &c.output_spatial}) {
-      out.push_list(*list);
-    }
-  }
-  if (groups & kGather) {
-    const ir::GatherDimensions& g = *a.gather;
-    for (const auto* list : {&g.offset_dims, &g.collapsed_slice_dims, &g.start_index_map,
-                             &g.operand_batching_dims, &g.start_indices_batching_dims}) {
-      out.push_list(*list);
-    }
-    out.push(g.index_vector_dim);
-  }
-  if (groups & kScatter) {
-    const ir::ScatterDimensions& s = *a.scatter;
-    for (const auto* list :
-         {&s.update_window_dims, &s.inserted_window_dims, &s.scatter_dims_to_operand_dims,
-          &s.input_batching_dims, &s.scatter_indices_batching_dims}) {
-      out.push_list(*list);
-    }
-    out.push(s.index_vector_dim);
-  }
-  if (groups & kGroups) {
-    out.push(a.feature_group_count);
-    out.push(a.batch_group_count);
-  }
-  if (groups & kPrecision) {
-    out.push(a.exponent_bits);
-    out.push(a.mantissa_bits);
-  }
-  if (groups & kComparison) out.push(comparison);
-  if (groups & kFlags) out.push(flags);
-  if (groups & kTupleIndex) out.push(a.tuple_index);
-  if (groups & kCallee) {
-    out.push(static_cast<std::int64_t>(op.callee.kind) |
-             static_cast<std::int64_t>(op.callee.combiner) << 8 |
-             static_cast<std::int64_t>(op.callee.direction) << 16);
-  }
+  out.words_[0] = present;
+  out.size_ = present == 0 ? 0 : to.size();
   return out;
 }
 
 OpAttributes decode_words(std::span<const std::int64_t> words) {
   OpAttributes op;
   if (words.empty()) return op;
-  Attributes& a = op.attributes;
-  Reader in(words);
-  const std::int64_t groups = in.next();
-  if (groups & kDimensions) a.dimensions = in.list();
-  if (groups & kSlice) {
-    a.slice_starts = in.list();
-    a.slice_limits = in.list();
-    a.slice_strides = in.list();
-  }
-  if (groups & kSliceSizes) a.slice_sizes = in.list();
-  if (groups & kPadding) {
-    a.padding.resize(static_cast<std::size_t>(in.next()));
-    for (ir::PaddingDimension& p : a.padding) {
-      p.low = in.next();
-      p.high = in.next();
-      p.interior = in.next();
+  WordReader from(words);
+  const std::int64_t present = from.number();
+  ir::for_each_field(op.attributes, [&]<typename Field>(Field, auto& value) {
+    if constexpr (kHasWords<Field>) {
+      if ((present & kBit<Field>) != 0) ir::read_value(value, from);
     }
-  }
-  if (groups & kWindow) {
-    a.window.resize(static_cast<std::size_t>(in.next()));
-    for (ir::WindowDimension& w : a.window) {
-      w.size = in.next();
-      w.stride = in.next();
-      w.padding_low = in.next();
-      w.padding_high = in.next();
-      w.base_dilation = in.next();
-      w.window_dilation = in.next();
-      w.reversal = in.next() != 0;
-    }
-  }
-  if (groups & kDot) {
-    auto dot = std::make_shared<ir::DotDimensions>();
-    dot->lhs_contracting = in.list();
-    dot->rhs_contracting = in.list();
-    dot->lhs_batch = in.list();
-    dot->rhs_batch = in.list();
-    a.dot = std::move(dot);
-  }
-  if (groups & kConvolution) {
-    auto c = std::make_shared<ir::ConvolutionDimensions>();
-    c->input_batch = in.next();
-    c->input_feature = in.next();
-    c->kernel_input_feature = in.next();
-    c->kernel_output_feature = in.next();
-    c->output_batch = in.next();
-    c->output_feature = in.next();
-    c->input_spatial = in.list();
-    c->kernel_spatial = in.list();
-    c->output_spatial = in.list();
-    a.convolution = std::move(c);
-  }
-  if (groups & kGather) {
-    auto g = std::make_shared<ir::GatherDimensions>();
-    g->offset_dims = in.list();
-    g->collapsed_slice_dims = in.list();
-    g->start_index_map = in.list();
-    g->operand_batching_dims = in.list();
-    g->start_indices_batching_dims = in.list();
-    g->index_vector_dim = in.next();
-    a.gather = std::move(g);
-  }
-  if (groups & kScatter) {
-    auto s = std::make_shared<ir::ScatterDimensions>();
-    s->update_window_dims = in.list();
-    s->inserted_window_dims = in.list();
-    s->scatter_dims_to_operand_dims = in.list();
-    s->input_batching_dims = in.list();
-    s->scatter_indices_batching_dims = in.list();
-    s->index_vector_dim = in.next();
-    a.scatter = std::move(s);
-  }
-  if (groups & kGroups) {
-    a.feature_group_count = in.next();
-    a.batch_group_count = in.next();
-  }
-  if (groups & kPrecision) {
-    a.exponent_bits = static_cast<int>(in.next());
-    a.mantissa_bits = static_cast<int>(in.next());
-  }
-  if (groups & kComparison) {
-    const std::int64_t comparison = in.next();
-    a.comparison_direction = static_cast<ir::ComparisonDirection>(comparison & 0xff);
-    a.comparison_order = static_cast<ir::ComparisonOrder>(comparison >> 8);
-  }
-  if (groups & kFlags) {
-    const std::int64_t flags = in.next();
-    a.indices_are_sorted = (flags & 1) != 0;
-    a.unique_indices = (flags & 2) != 0;
-    a.is_stable = (flags & 4) != 0;
-    a.rng_algorithm = static_cast<ir::RngAlgorithm>(flags >> 8);
-  }
-  if (groups & kTupleIndex) a.tuple_index = in.next();
-  if (groups & kCallee) {
-    const std::int64_t callee = in.next();
-    op.callee.kind = static_cast<Callee::Kind>(callee & 0xff);
-    op.callee.combiner = static_cast<ir::Opcode>((callee >> 8) & 0xff);
-    op.callee.direction = static_cast<ir::ComparisonDirection>((callee >> 16) & 0xff);
-  }
+  });
+  if ((present & kCallee) != 0) ir::read_value(op.callee, from);
   return op;
 }
 

@@ -33,17 +33,15 @@ struct OpAttributes {
 };
 
 // The attributes as a flat list of numbers: what a node stores, hashes and compares. Two lists are
-// equal exactly when the attributes are. Fixed capacity; lists longer than ir::kMaxRank do not fit
-// and are refused.
+// equal exactly when the attributes are, but for `literal` and `extra`, which are not in them: a
+// node holds a constant's bits and a value's hint itself. Fixed capacity; lists longer than
+// ir::kMaxRank do not fit and are refused.
 class AttributeWords {
  public:
   static Result<AttributeWords> encode(ir::Opcode opcode, const OpAttributes& attributes);
   std::span<const std::int64_t> words() const { return {words_.data(), size_}; }
 
  private:
-  void push(std::int64_t word) { words_[size_++] = word; }
-  void push_list(std::span<const std::int64_t> list);
-
   std::array<std::int64_t, 160> words_;
   std::size_t size_ = 0;
 };
