@@ -9,26 +9,13 @@
 
 namespace plimsoll::jit {
 
-using ir::Opcode;
+using ir::VectorCode;
 
 bool only_moves(const Graph& graph) {
   const auto& all = graph.instructions();
   return std::all_of(all.begin(), all.end(), [](const ir::Instruction* instruction) {
-    switch (instruction->opcode()) {
-      case Opcode::broadcast:
-      case Opcode::reshape:
-      case Opcode::bitcast:
-      case Opcode::transpose:
-      case Opcode::slice:
-      case Opcode::concatenate:
-      case Opcode::pad:
-      case Opcode::reverse:
-      case Opcode::dynamic_slice:
-      case Opcode::dynamic_update_slice:
-        return true;
-      default:
-        return instruction->operand_count() == 0;
-    }
+    return instruction->operand_count() == 0 ||
+           ir::op_info(instruction->opcode()).op_class == ir::OpClass::movement;
   });
 }
 
@@ -44,41 +31,31 @@ bool computes_bf16(const Graph& graph) {
   return found && !others;
 }
 
+namespace {
+
+// Of one element, on one thread.
+double nanoseconds_of(VectorCode code) {
+  switch (code) {
+    case VectorCode::strided:
+    case VectorCode::parts:
+    case VectorCode::slow:
+    case VectorCode::polynomial:
+      return 0.5;
+    case VectorCode::iterated:
+    case VectorCode::wide:
+    case VectorCode::library:
+      return 2;
+    default:
+      return 0.03;
+  }
+}
+
+}  // namespace
+
 double seconds_per_element(const Graph& graph) {
   double nanoseconds = 0.1 * static_cast<double>(graph.inputs().size() + graph.roots().size());
   for (const ir::Instruction* instruction : graph.instructions()) {
-    switch (instruction->opcode()) {
-      case Opcode::exponential:
-      case Opcode::exponential_minus_one:
-      case Opcode::log:
-      case Opcode::log_plus_one:
-      case Opcode::logistic:
-      case Opcode::tanh:
-      case Opcode::erf:
-      case Opcode::rsqrt:
-      case Opcode::sqrt:
-      case Opcode::divide:
-        nanoseconds += 0.5;
-        break;
-      case Opcode::sine:
-      case Opcode::cosine:
-      case Opcode::tan:
-      case Opcode::power:
-      case Opcode::atan2:
-      case Opcode::cbrt:
-      case Opcode::remainder:
-        nanoseconds += 2;
-        break;
-      case Opcode::transpose:
-      case Opcode::reverse:
-      case Opcode::concatenate:
-      case Opcode::pad:
-        nanoseconds += 0.5;
-        break;
-      default:
-        nanoseconds += 0.03;
-        break;
-    }
+    nanoseconds += nanoseconds_of(ir::op_info(instruction->opcode()).code);
     if (instruction->shape().is_array() && instruction->shape().dtype() == ir::DType::f64) {
       nanoseconds += 0.2;
     }
@@ -90,26 +67,9 @@ double seconds_per_element(const Graph& graph) {
 bool has_polynomial(const Graph& graph) {
   bool found = false;
   for (const ir::Instruction* instruction : graph.instructions()) {
-    switch (instruction->opcode()) {
-      case Opcode::exponential:
-      case Opcode::exponential_minus_one:
-      case Opcode::log:
-      case Opcode::log_plus_one:
-      case Opcode::logistic:
-      case Opcode::tanh:
-      case Opcode::erf:
-      case Opcode::cbrt:
-        found = true;
-        break;
-      case Opcode::sine:
-      case Opcode::cosine:
-      case Opcode::tan:
-      case Opcode::power:
-      case Opcode::atan2:
-        return false;
-      default:
-        break;
-    }
+    const VectorCode code = ir::op_info(instruction->opcode()).code;
+    if (code == VectorCode::wide) return false;
+    found = found || code == VectorCode::polynomial || code == VectorCode::iterated;
   }
   return found;
 }

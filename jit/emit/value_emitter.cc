@@ -9,6 +9,7 @@
 namespace plimsoll::jit {
 
 using ir::DType;
+using ir::LoopRole;
 using ir::Opcode;
 using llvm::Value;
 
@@ -285,8 +286,8 @@ Value* ValueEmitter::value(const Node& node, const Index& index) {
 
 Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuilder<>& b) {
   const ir::Instruction& instruction = *node.instruction;
-  switch (instruction.opcode()) {
-    case Opcode::reduce: {
+  switch (ir::op_info(instruction.opcode()).loop_role) {
+    case LoopRole::reduced: {
       const auto it = reduces_.find({&instruction, node.component});
       if (it == reduces_.end() || it->second.first != index) {
         return fail(refuse(instruction,
@@ -296,27 +297,22 @@ Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuild
       }
       return it->second.second;
     }
-    case Opcode::constant:
-      return literal_element(b.getContext(), *instruction.attributes().literal, 0);
-    case Opcode::iota:
-      return iota(instruction, index, b);
-    case Opcode::concatenate:
-    case Opcode::pad:
-    case Opcode::dynamic_update_slice:
+    case LoopRole::created:
+      return instruction.opcode() == Opcode::iota
+                 ? iota(instruction, index, b)
+                 : literal_element(b.getContext(), *instruction.attributes().literal, 0);
+    case LoopRole::parts:
       return chosen(instruction, index, b);
-    case Opcode::bitcast_convert:
-      if (graph_.operand(instruction, 0).dims().size() != node.dims().size()) {
+    case LoopRole::element:
+      if (instruction.opcode() == Opcode::bitcast_convert &&
+          graph_.operand(instruction, 0).dims().size() != node.dims().size()) {
         return resize(instruction, index, b);
       }
       break;
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::bitcast:
-    case Opcode::transpose:
-    case Opcode::slice:
-    case Opcode::dynamic_slice:
-    case Opcode::gather:
-    case Opcode::reverse:
+    case LoopRole::viewed:
+    case LoopRole::repeated:
+    case LoopRole::moved:
+    case LoopRole::fetched:
       return value(graph_.operand(instruction, 0),
                    operand_index(space_, graph_, instruction, 0, index));
     default:

@@ -10,30 +10,13 @@ namespace plimsoll::jit {
 namespace {
 
 using ir::Instruction;
-using ir::OpClass;
+using ir::LoopRole;
 using ir::Opcode;
 
 bool is_loop_operation(const Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::constant:
-    case Opcode::iota:
-    case Opcode::bitcast:
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::transpose:
-    case Opcode::slice:
-    case Opcode::dynamic_slice:
-    case Opcode::dynamic_update_slice:
-    case Opcode::concatenate:
-    case Opcode::pad:
-    case Opcode::reverse:
-      break;
-    case Opcode::gather:
-      if (instruction.attributes().gather == nullptr) return false;
-      break;
-    default:
-      if (!ir::is_elementwise(instruction.opcode())) return false;
-  }
+  const LoopRole role = ir::op_info(instruction.opcode()).loop_role;
+  if (role == LoopRole::never || role == LoopRole::reduced) return false;
+  if (role == LoopRole::fetched && instruction.attributes().gather == nullptr) return false;
   if (!instruction.shape().is_array()) return false;
   for (const Instruction* operand : instruction.operands()) {
     if (!operand->shape().is_array()) return false;

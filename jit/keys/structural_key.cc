@@ -23,9 +23,8 @@ constexpr std::size_t kLargestLiteral = 1024;
 constexpr auto kIsElementwise = [] {
   using enum ir::OpClass;
   constexpr ir::OpClass classes[] = {
-#define PLIMSOLL_OP(name, text, fewest, most, op_class, rule, effect) op_class,
+#define PLIMSOLL_OP(number, name, text, c_name, fewest, most, op_class, ...) op_class,
 #include "runtime/ir/ops.def"
-#undef PLIMSOLL_OP
   };
   std::array<bool, std::size(classes)> found = {};
   for (std::size_t i = 0; i < found.size(); ++i) found[i] = classes[i] <= ternary;

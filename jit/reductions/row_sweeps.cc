@@ -10,7 +10,6 @@ namespace plimsoll::jit {
 namespace {
 
 using ir::Instruction;
-using ir::Opcode;
 
 // In units of one load of a vector out of the cache.
 constexpr double kLoad = 1, kStridedLoad = 8, kCheap = 0.3, kCostly = 6;
@@ -20,34 +19,11 @@ constexpr double kKeep = 4;
 constexpr std::int64_t kScratchBytes = std::int64_t{64} << 10;
 
 double operation_cost(const Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::bitcast:
-    case Opcode::transpose:
-    case Opcode::slice:
-    case Opcode::reverse:
-    case Opcode::dynamic_slice:
-    case Opcode::constant:
+  switch (ir::op_info(instruction.opcode()).code) {
+    case ir::VectorCode::moves:
+    case ir::VectorCode::strided:
       return 0;
-    case Opcode::add:
-    case Opcode::subtract:
-    case Opcode::multiply:
-    case Opcode::maximum:
-    case Opcode::minimum:
-    case Opcode::negate:
-    case Opcode::abs:
-    case Opcode::and_:
-    case Opcode::or_:
-    case Opcode::xor_:
-    case Opcode::not_:
-    case Opcode::compare:
-    case Opcode::select:
-    case Opcode::clamp:
-    case Opcode::copy:
-    case Opcode::iota:
-    case Opcode::convert:
-    case Opcode::bitcast_convert:
+    case ir::VectorCode::one:
       return kCheap;
     default:
       return kCostly;

@@ -12,86 +12,14 @@ namespace plimsoll::autograd {
 using ir::Opcode;
 
 Rule find_rule(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::copy:
-    case Opcode::opt_barrier:
-    case Opcode::reduce_precision:
-      return pass_rule;
-    case Opcode::sign:
-    case Opcode::ceil:
-    case Opcode::floor:
-    case Opcode::round_nearest_afz:
-    case Opcode::round_nearest_even:
-      return zero_rule;
-    case Opcode::convert:
-      return convert_rule;
-    case Opcode::abs:
-    case Opcode::negate:
-    case Opcode::exponential:
-    case Opcode::exponential_minus_one:
-    case Opcode::log:
-    case Opcode::log_plus_one:
-    case Opcode::logistic:
-    case Opcode::tanh:
-    case Opcode::sine:
-    case Opcode::cosine:
-    case Opcode::tan:
-    case Opcode::erf:
-    case Opcode::sqrt:
-    case Opcode::rsqrt:
-    case Opcode::cbrt:
-      return unary_rule;
-    case Opcode::add:
-    case Opcode::subtract:
-    case Opcode::multiply:
-    case Opcode::divide:
-    case Opcode::remainder:
-    case Opcode::power:
-    case Opcode::maximum:
-    case Opcode::minimum:
-    case Opcode::atan2:
-      return binary_rule;
-    case Opcode::select:
-      return select_rule;
-    case Opcode::clamp:
-      return clamp_rule;
-    case Opcode::broadcast:
-      return broadcast_rule;
-    case Opcode::reshape:
-      return reshape_rule;
-    case Opcode::transpose:
-      return transpose_rule;
-    case Opcode::slice:
-      return slice_rule;
-    case Opcode::dynamic_slice:
-      return dynamic_slice_rule;
-    case Opcode::dynamic_update_slice:
-      return dynamic_update_slice_rule;
-    case Opcode::concatenate:
-      return concatenate_rule;
-    case Opcode::pad:
-      return pad_rule;
-    case Opcode::reverse:
-      return reverse_rule;
-    case Opcode::dot:
-      return dot_rule;
-    case Opcode::convolution:
-      return convolution_rule;
-    case Opcode::reduce:
-      return reduce_rule;
-    case Opcode::reduce_window:
-      return reduce_window_rule;
-    case Opcode::select_and_scatter:
-      return select_and_scatter_rule;
-    case Opcode::gather:
-      return gather_rule;
-    case Opcode::scatter:
-      return scatter_rule;
-    case Opcode::sort:
-      return sort_rule;
-    default:
-      return nullptr;
-  }
+  constexpr Rule none_rule = nullptr;
+  static constexpr Rule kRules[] = {
+#define PLIMSOLL_OP(number, name, text, c_name, fewest, most, op_class, rule, effect, dtypes, \
+                    work, code, loop, folding, recording, gradient)                           \
+  gradient##_rule,
+#include "runtime/ir/ops.def"
+  };
+  return kRules[static_cast<std::size_t>(opcode)];
 }
 
 namespace {

@@ -7,15 +7,22 @@
 namespace plimsoll::ir {
 namespace {
 
-constexpr bool pure = false;
-constexpr bool effect = true;
+constexpr bool pure = false, effect = true;
+constexpr bool inexact = false, exact = true;
+constexpr bool unrecorded = false, recorded = true;
 
 constexpr OpInfo kOps[] = {
-#define PLIMSOLL_OP(name, text, fewest, most, op_class, rule, side_effect) \
-  {text, fewest, most, OpClass::op_class, ShapeRule::rule, side_effect},
+#define PLIMSOLL_OP(number, name, text, c_name, fewest, most, op_class, rule, side_effect, dtypes, \
+                    work, code, loop, folding, recording, gradient)                                \
+  {text,        fewest,          most, OpClass::op_class, ShapeRule::rule,                         \
+   side_effect, Accepts::dtypes, work, VectorCode::code,  LoopRole::loop,                          \
+   folding,     recording},
 #include "runtime/ir/ops.def"
-#undef PLIMSOLL_OP
 };
+
+#define PLIMSOLL_OP(number, name, ...) \
+  static_assert(static_cast<int>(Opcode::name) == number, #name " is not in its place");
+#include "runtime/ir/ops.def"
 
 }  // namespace
 

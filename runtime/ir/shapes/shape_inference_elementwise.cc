@@ -4,59 +4,10 @@
 namespace plimsoll::ir::shape_rules {
 namespace {
 
-enum class Accepts { any, numeric, floating, integer, bits };
-
-Accepts accepted(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::ceil:
-    case Opcode::floor:
-    case Opcode::round_nearest_afz:
-    case Opcode::round_nearest_even:
-    case Opcode::exponential:
-    case Opcode::exponential_minus_one:
-    case Opcode::log:
-    case Opcode::log_plus_one:
-    case Opcode::logistic:
-    case Opcode::tanh:
-    case Opcode::sine:
-    case Opcode::cosine:
-    case Opcode::tan:
-    case Opcode::erf:
-    case Opcode::sqrt:
-    case Opcode::rsqrt:
-    case Opcode::cbrt:
-    case Opcode::is_finite:
-    case Opcode::reduce_precision:
-    case Opcode::atan2:
-      return Accepts::floating;
-    case Opcode::abs:
-    case Opcode::negate:
-    case Opcode::sign:
-    case Opcode::subtract:
-    case Opcode::divide:
-    case Opcode::remainder:
-    case Opcode::power:
-      return Accepts::numeric;
-    case Opcode::popcnt:
-    case Opcode::count_leading_zeros:
-    case Opcode::shift_left:
-    case Opcode::shift_right_logical:
-    case Opcode::shift_right_arithmetic:
-      return Accepts::integer;
-    case Opcode::not_:
-    case Opcode::and_:
-    case Opcode::or_:
-    case Opcode::xor_:
-      return Accepts::bits;
-    default:
-      return Accepts::any;
-  }
-}
-
 Status check_dtype(const Request& request, DType dtype) {
   bool ok = true;
   std::string_view wanted;
-  switch (accepted(request.opcode)) {
+  switch (op_info(request.opcode).accepts) {
     case Accepts::any:
       break;
     case Accepts::numeric:

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/ir/op_work.h"
-
 namespace plimsoll::passes {
 namespace {
 
@@ -48,7 +46,7 @@ bool gathers_rows(const ir::Instruction& gather) {
 }  // namespace
 
 void KernelPrice::compute(const ir::Instruction& member, double evaluations) {
-  double each = ir::op_work(member.opcode());
+  double each = ir::op_info(member.opcode()).work;
   if (member.opcode() == Opcode::gather && !gathers_rows(member)) each = kScatteredReadWork;
   if (member.opcode() == Opcode::reduce) {
     each = static_cast<double>(member.to_apply()->instruction_count());

@@ -11,6 +11,7 @@ namespace plimsoll::passes {
 
 using ir::Computation;
 using ir::Instruction;
+using ir::LoopRole;
 using ir::Opcode;
 using ir::Shape;
 
@@ -36,17 +37,6 @@ bool is_fusible_opcode(const Instruction& instruction) {
       return literal != nullptr && !literal->is_elided() &&
              (instruction.shape().is_scalar() || literal->is_splat());
     }
-    case Opcode::iota:
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::transpose:
-    case Opcode::slice:
-    case Opcode::dynamic_slice:
-    case Opcode::dynamic_update_slice:
-    case Opcode::pad:
-    case Opcode::concatenate:
-    case Opcode::reverse:
-      return true;
     case Opcode::gather:
       return instruction.attributes().gather != nullptr;
     case Opcode::bitcast:
@@ -59,36 +49,35 @@ bool is_fusible_opcode(const Instruction& instruction) {
     case Opcode::reduce:
       return is_simple_reducer(*instruction.to_apply());
     default:
-      return is_elementwise(instruction.opcode());
+      return op_info(instruction.opcode()).loop_role != LoopRole::never;
   }
 }
 
 // One result element from the operands' elements at the same row-major position.
 bool keeps_position(const Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::reshape:
-    case Opcode::bitcast:
+  switch (op_info(instruction.opcode()).loop_role) {
+    case LoopRole::element:
+    case LoopRole::viewed:
       return true;
-    case Opcode::broadcast: {
+    case LoopRole::repeated: {
       const auto& dimensions = instruction.attributes().dimensions;
       return std::is_sorted(dimensions.begin(), dimensions.end()) &&
              element_count(instruction) == element_count(*instruction.operand(0));
     }
     default:
-      return is_elementwise(instruction.opcode());
+      return false;
   }
 }
 
 bool is_epilogue_operation(const Instruction& instruction) {
-  switch (instruction.opcode()) {
-    case Opcode::constant:
-    case Opcode::iota:
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::bitcast:
+  switch (op_info(instruction.opcode()).loop_role) {
+    case LoopRole::element:
+    case LoopRole::created:
+    case LoopRole::viewed:
+    case LoopRole::repeated:
       return true;
     default:
-      return is_elementwise(instruction.opcode());
+      return false;
   }
 }
 

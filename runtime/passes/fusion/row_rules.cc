@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "runtime/ir/op_work.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/fusion/fusion_rules.h"
 
@@ -134,18 +133,18 @@ class RowExaminer {
 
   // Elements come from the operands' at the same place of a row, or from the row's own value.
   bool keeps_place(const Instruction& member) const {
-    switch (member.opcode()) {
-      case Opcode::reshape:
-      case Opcode::bitcast:
+    switch (ir::op_info(member.opcode()).loop_role) {
+      case ir::LoopRole::element:
+      case ir::LoopRole::viewed:
         return true;
-      case Opcode::broadcast: {
+      case ir::LoopRole::repeated: {
         const auto& mapped = member.attributes().dimensions;
         return (member.shape().element_count() == member.operand(0)->shape().element_count() &&
                 std::is_sorted(mapped.begin(), mapped.end())) ||
                (is_row_sized(*member.operand(0)) && spreads_rows(member));
       }
       default:
-        return is_elementwise(member.opcode());
+        return false;
     }
   }
 
@@ -182,7 +181,7 @@ class RowExaminer {
     // At another place, or with fewer elements than there are rows, it is computed again and again.
     constexpr double kLittleWork = 1;
     const bool once = sized && !state.elsewhere;
-    if (!once && !is_free(member) && ir::op_work(member.opcode()) > kLittleWork) return false;
+    if (!once && !is_free(member) && ir::op_info(member.opcode()).work > kLittleWork) return false;
     for (Instruction* operand : member.operands()) use(*operand, once && stays);
     return true;
   }

@@ -14,52 +14,6 @@ namespace {
 
 constexpr std::int64_t kMaxElements = 64;
 
-// Correctly rounded or integer operations; what a backend may round otherwise is left to it.
-bool is_exact(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::reshape:
-    case Opcode::transpose:
-    case Opcode::convert:
-    case Opcode::bitcast_convert:
-    case Opcode::slice:
-    case Opcode::concatenate:
-    case Opcode::pad:
-    case Opcode::reverse:
-    case Opcode::select:
-    case Opcode::compare:
-    case Opcode::clamp:
-    case Opcode::abs:
-    case Opcode::negate:
-    case Opcode::sign:
-    case Opcode::ceil:
-    case Opcode::floor:
-    case Opcode::round_nearest_afz:
-    case Opcode::round_nearest_even:
-    case Opcode::sqrt:
-    case Opcode::is_finite:
-    case Opcode::not_:
-    case Opcode::popcnt:
-    case Opcode::count_leading_zeros:
-    case Opcode::reduce_precision:
-    case Opcode::add:
-    case Opcode::subtract:
-    case Opcode::multiply:
-    case Opcode::divide:
-    case Opcode::remainder:
-    case Opcode::maximum:
-    case Opcode::minimum:
-    case Opcode::and_:
-    case Opcode::or_:
-    case Opcode::xor_:
-    case Opcode::shift_left:
-    case Opcode::shift_right_logical:
-    case Opcode::shift_right_arithmetic:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // The sign and payload of a NaN that an operation makes are the processor's choice.
 bool holds_nan(const Literal& literal) {
   if (!is_floating(literal.shape().dtype())) return false;
@@ -79,7 +33,8 @@ Instruction* fold_constants(Rewriter& rewriter, Instruction& at) {
     if (literal == nullptr || at.shape().element_count() == 1) return nullptr;
     return rewriter.add_splat(at.shape(), *literal);
   }
-  if (!is_exact(at.opcode()) || at.operands().empty() ||
+  // What a backend may round otherwise is left to it.
+  if (!op_info(at.opcode()).is_exact || at.operands().empty() ||
       at.shape().element_count() > kMaxElements) {
     return nullptr;
   }

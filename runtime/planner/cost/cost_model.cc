@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/ir/op_work.h"
-
 namespace plimsoll::planner {
 namespace {
 
@@ -73,7 +71,7 @@ double flops_of(const Instruction& instruction) {
     case ir::OpClass::unary:
     case ir::OpClass::binary:
     case ir::OpClass::ternary:
-      return results * ir::op_work(instruction.opcode());
+      return results * ir::op_info(instruction.opcode()).work;
     case ir::OpClass::structure:
     case ir::OpClass::control:
     case ir::OpClass::creation:

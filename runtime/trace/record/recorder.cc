@@ -15,7 +15,6 @@
 
 namespace plimsoll::trace {
 
-using ir::OpClass;
 using ir::Opcode;
 
 namespace {
@@ -35,38 +34,7 @@ std::string too_large(Opcode opcode) {
 
 }  // namespace
 
-bool is_recordable(Opcode opcode) {
-  switch (ir::op_info(opcode).op_class) {
-    case OpClass::unary:
-    case OpClass::binary:
-    case OpClass::ternary:
-    case OpClass::contraction:
-    case OpClass::reduction:
-      return true;
-    default:
-      break;
-  }
-  switch (opcode) {
-    case Opcode::iota:
-    case Opcode::broadcast:
-    case Opcode::reshape:
-    case Opcode::transpose:
-    case Opcode::slice:
-    case Opcode::dynamic_slice:
-    case Opcode::dynamic_update_slice:
-    case Opcode::concatenate:
-    case Opcode::pad:
-    case Opcode::reverse:
-    case Opcode::gather:
-    case Opcode::scatter:
-    case Opcode::sort:
-    case Opcode::rng_bit_generator:
-    case Opcode::opt_barrier:
-      return true;
-    default:
-      return false;
-  }
-}
+bool is_recordable(Opcode opcode) { return ir::op_info(opcode).is_recordable; }
 
 Recorder::Recorder(Graph& graph) : graph_(graph), scratch_("recorder") {}
 

@@ -46,69 +46,17 @@ inline Tensor record_compare(plm_comparison comparison, const Tensor& a, const T
 
 }  // namespace internal
 
-inline Tensor abs(const Tensor& x) { return internal::record(PLM_OP_ABS, {x.handle()}); }
-inline Tensor negate(const Tensor& x) { return internal::record(PLM_OP_NEGATE, {x.handle()}); }
-inline Tensor sign(const Tensor& x) { return internal::record(PLM_OP_SIGN, {x.handle()}); }
-inline Tensor ceil(const Tensor& x) { return internal::record(PLM_OP_CEIL, {x.handle()}); }
-inline Tensor floor(const Tensor& x) { return internal::record(PLM_OP_FLOOR, {x.handle()}); }
-inline Tensor round(const Tensor& x) {
-  return internal::record(PLM_OP_ROUND_NEAREST_EVEN, {x.handle()});
-}
-inline Tensor exp(const Tensor& x) { return internal::record(PLM_OP_EXPONENTIAL, {x.handle()}); }
-inline Tensor expm1(const Tensor& x) {
-  return internal::record(PLM_OP_EXPONENTIAL_MINUS_ONE, {x.handle()});
-}
-inline Tensor log(const Tensor& x) { return internal::record(PLM_OP_LOG, {x.handle()}); }
-inline Tensor log1p(const Tensor& x) { return internal::record(PLM_OP_LOG_PLUS_ONE, {x.handle()}); }
-inline Tensor sigmoid(const Tensor& x) { return internal::record(PLM_OP_LOGISTIC, {x.handle()}); }
-inline Tensor tanh(const Tensor& x) { return internal::record(PLM_OP_TANH, {x.handle()}); }
-inline Tensor sin(const Tensor& x) { return internal::record(PLM_OP_SINE, {x.handle()}); }
-inline Tensor cos(const Tensor& x) { return internal::record(PLM_OP_COSINE, {x.handle()}); }
-inline Tensor tan(const Tensor& x) { return internal::record(PLM_OP_TAN, {x.handle()}); }
-inline Tensor erf(const Tensor& x) { return internal::record(PLM_OP_ERF, {x.handle()}); }
-inline Tensor sqrt(const Tensor& x) { return internal::record(PLM_OP_SQRT, {x.handle()}); }
-inline Tensor rsqrt(const Tensor& x) { return internal::record(PLM_OP_RSQRT, {x.handle()}); }
-inline Tensor cbrt(const Tensor& x) { return internal::record(PLM_OP_CBRT, {x.handle()}); }
+// Of one tensor or two, as ops.def names them: exp(x), maximum(a, b).
+#define PLIMSOLL_UNARY_OP(number, name, text, c_name, function, ...) \
+  inline Tensor function(const Tensor& x) { return internal::record(c_name, {x.handle()}); }
+#define PLIMSOLL_BINARY_OP(number, name, text, c_name, function, ...) \
+  inline Tensor function(const Tensor& a, const Tensor& b) {          \
+    return internal::record_broadcast(c_name, a, b);                  \
+  }
+#include "plimsoll/ops.def"
+
 inline Tensor is_finite(const Tensor& x) {
   return internal::record(PLM_OP_IS_FINITE, {x.handle()});
-}
-inline Tensor logical_not(const Tensor& x) { return internal::record(PLM_OP_NOT, {x.handle()}); }
-
-inline Tensor add(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_ADD, a, b);
-}
-inline Tensor subtract(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_SUBTRACT, a, b);
-}
-inline Tensor multiply(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_MULTIPLY, a, b);
-}
-inline Tensor divide(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_DIVIDE, a, b);
-}
-inline Tensor remainder(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_REMAINDER, a, b);
-}
-inline Tensor power(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_POWER, a, b);
-}
-inline Tensor maximum(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_MAXIMUM, a, b);
-}
-inline Tensor minimum(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_MINIMUM, a, b);
-}
-inline Tensor atan2(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_ATAN2, a, b);
-}
-inline Tensor logical_and(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_AND, a, b);
-}
-inline Tensor logical_or(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_OR, a, b);
-}
-inline Tensor logical_xor(const Tensor& a, const Tensor& b) {
-  return internal::record_broadcast(PLM_OP_XOR, a, b);
 }
 
 inline Tensor equal(const Tensor& a, const Tensor& b) {
