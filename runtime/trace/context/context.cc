@@ -7,20 +7,10 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
+#include "runtime/base/random_bits.h"
 #include "runtime/program/calibration.h"
 
 namespace plimsoll::trace {
-namespace {
-
-// One step of splitmix64 (Steele, Lea, Flood 2014).
-std::uint64_t mix(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
   PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options jit_options, jit::options_from_environment());
@@ -68,7 +58,7 @@ NodeRef Context::from_device(const ir::Shape& shape, memory::Allocation allocati
 }
 
 NodeRef Context::random_state() {
-  const std::uint64_t state[2] = {mix(mix(options_.seed) + ++random_counter_), 0};
+  const std::uint64_t state[2] = {mix_bits(mix_bits(options_.seed) + ++random_counter_), 0};
   return from_host(ir::Shape(ir::DType::u64, {2}), std::as_bytes(std::span(state)));
 }
 
