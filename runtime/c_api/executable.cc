@@ -108,10 +108,7 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
                             executor::PlanLadder::create(made->program, made->options, made->budget,
                                                          context.options().replan_drift));
   const executor::PlanLadder::Rung first = made->ladder->rungs().front();
-  made->summary = "{\"limit_bytes\": " +
-                  (first.limit_bytes == planner::kUnlimited ? std::string("null")
-                                                            : std::to_string(first.limit_bytes)) +
-                  ", " + trace::plan_json_fields(first.executable->plan()) + "}";
+  made->summary = trace::plan_report_json(first.executable->plan(), first.limit_bytes);
   made->bound.resize(made->parameters.size());
   made->context = &context;
   context.retain();

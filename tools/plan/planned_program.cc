@@ -7,10 +7,9 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/device/device.h"
-#include "runtime/ir/codec/codec.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
-#include "runtime/planner/plan_summary.h"
+#include "runtime/planner/plan_json.h"
 #include "runtime/planner/residency.h"
 #include "runtime/program/calibration.h"
 #include "runtime/program/complete_options.h"
@@ -119,67 +118,20 @@ std::string PlannedProgram::fusion_text() const {
   return fusion() == "full" ? "" : "fusion           vertical: full fusion needs more, or longer\n";
 }
 
-Json limit_json(std::int64_t limit_bytes) {
-  return limit_bytes == kUnlimited ? Json(nullptr) : Json(limit_bytes);
-}
-
 double gap_percent(double value, double bound) {
   return bound > 0 ? std::max(0.0, 100 * (value / bound - 1)) : 0;
 }
 
-Json lossy_json(const planner::Plan& plan) {
-  Json list = Json::array();
-  for (const planner::LossyUse& use : planner::lossy_uses(plan)) {
-    list.push_back({{"codec", std::string(to_string(use.codec))},
-                    {"encodes", use.encodes},
-                    {"error_bound", std::string(planner::error_bound(use.codec))}});
-  }
-  return list;
-}
-
 Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
                std::int64_t unlimited_peak_bytes) {
-  const planner::BytesByCause& cause = plan.by_cause;
-  const planner::ArenaBytes arena = planner::arena_at_peak(plan);
-  return {{"limit_bytes", limit_json(plan.limit_bytes)},
-          {"floor_bytes", floor.bytes},
-          {"floor_lower_bound_bytes", floor.lower_bound_bytes},
-          {"floor_culprit", floor.culprit},
-          {"peak_bytes", plan.peak_bytes},
-          {"unlimited_peak_bytes", unlimited_peak_bytes},
-          {"predicted_seconds", plan.predicted_seconds},
-          {"unlimited_seconds", plan.unlimited_seconds},
-          {"lower_bound_seconds", plan.lower_bound_seconds},
-          {"gap", gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)},
-          {"planning_seconds", plan.planning_seconds},
-          {"steps",
-           {{"compute", plan.counts.compute},
-            {"recompute", plan.counts.recompute},
-            {"encode", plan.counts.encode},
-            {"decode", plan.counts.decode},
-            {"fused_encode", plan.counts.fused_encode},
-            {"fused_decode", plan.counts.fused_decode},
-            {"swap_out", plan.counts.swap_out},
-            {"swap_in", plan.counts.swap_in},
-            {"collective", plan.counts.collective}}},
-          {"lossy", lossy_json(plan)},
-          {"policy", plan.policy},
-          {"live_bytes", plan.live_bytes},
-          {"arena_bytes", plan.arena_bytes},
-          {"host_bytes", plan.host_bytes},
-          {"disk_bytes", plan.disk_bytes},
-          {"recomputed_bytes", plan.recomputed_bytes},
-          {"peak_by_cause",
-           {{"parameters", cause.parameters},
-            {"constants", cause.constants},
-            {"outputs", cause.outputs},
-            {"temporaries", cause.temporaries},
-            {"workspaces", cause.workspaces}}},
-          {"arena_at_peak",
-           {{"activations", arena.activations},
-            {"workspaces", arena.workspaces},
-            {"encoded", arena.encoded},
-            {"staging", arena.staging}}}};
+  Json json{{"limit_bytes", planner::limit_json(plan.limit_bytes)},
+            {"floor_bytes", floor.bytes},
+            {"floor_lower_bound_bytes", floor.lower_bound_bytes},
+            {"floor_culprit", floor.culprit},
+            {"unlimited_peak_bytes", unlimited_peak_bytes},
+            {"gap", gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)}};
+  json.update(planner::plan_json(plan));
+  return json;
 }
 
 std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,

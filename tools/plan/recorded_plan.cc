@@ -8,6 +8,7 @@
 #include "benchmarks/recorded/recorded_plan.h"
 #include "benchmarks/recorded/recorded_swap.h"
 #include "runtime/base/byte_size.h"
+#include "runtime/planner/plan_json.h"
 
 namespace plimsoll::tools {
 
@@ -122,7 +123,7 @@ Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
   PLIMSOLL_PROGRAM_FAULT(plan.status());
   const auto recomputations =
       std::count(schedule_text.begin(), schedule_text.end(), 'c') - step->op_count;
-  output.json = {{"limit_bytes", limit_json(plan->limit_bytes)},
+  output.json = {{"limit_bytes", planner::limit_json(plan->limit_bytes)},
                  {"peak_bytes", plan->peak_bytes},
                  {"unlimited_peak_bytes", plan->unlimited_peak_bytes},
                  {"predicted_seconds", plan->predicted_seconds},

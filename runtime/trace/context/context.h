@@ -202,7 +202,7 @@ struct Tensor {
 
 // The report as a JSON object; with `profile`, the kernels' times too.
 std::string report_json(const Context& context);
-// The plan's part of it, without braces.
-std::string plan_json_fields(const planner::Plan& plan);
+// The part of it that concerns a plan, with the limit that it was made for.
+std::string plan_report_json(const planner::Plan& plan, std::int64_t limit_bytes);
 
 }  // namespace plimsoll::trace
