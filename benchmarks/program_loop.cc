@@ -54,7 +54,7 @@ class LoadedProgram {
     loaded->budget_ = budget;
     const auto start = std::chrono::steady_clock::now();
     PLIMSOLL_ASSIGN_OR_RETURN(auto program,
-                              executor::Program::create(std::move(module), compiler, true,
+                              executor::Program::create(std::move(module), compiler, {},
                                                         executor::machine_speeds(compiler)));
     PLIMSOLL_ASSIGN_OR_RETURN(loaded->executable_, executor::Executable::create(
                                                        program, planner::PlanOptions{}, *budget));

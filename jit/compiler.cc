@@ -11,7 +11,6 @@
 #include "jit/jit.h"
 #include "jit/keys/canonical.h"
 #include "jit/keys/structural_key.h"
-#include "jit/keys/text_cache.h"
 #include "jit/launch/compiled_kernel.h"
 #include "jit/launch/flat_launch.h"
 #include "jit/launch/horizontal_kernel.h"
@@ -19,7 +18,9 @@
 #include "jit/native/dump.h"
 #include "jit/native/native_code.h"
 #include "jit/write_kernel.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
+#include "runtime/base/lru_cache.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
 
 namespace plimsoll::jit {
@@ -183,8 +184,9 @@ class CachingCompiler final : public Compiler {
   Statistics statistics_;
   // The first answers the same instruction again in no time, the second knows instructions that
   // only look different.
-  TextCache<AnyKernel> as_written_;
-  TextCache<std::shared_future<KernelResult>> kernels_;
+  static constexpr std::size_t kMostKernels = 8192;
+  LruCache<std::string, AnyKernel, TextHash> as_written_{kMostKernels};
+  LruCache<std::string, std::shared_future<KernelResult>, TextHash> kernels_{kMostKernels};
 };
 
 }  // namespace

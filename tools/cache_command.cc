@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
+#include <fmt/core.h>
 #include <string>
 
 #include "jit/jit.h"
@@ -23,7 +23,7 @@ const char* mode_name(jit::DiskCacheMode mode) {
 
 std::string ago(double seconds) {
   const auto whole = [](double count, const char* unit) {
-    return std::to_string(static_cast<long long>(count)) + " " + unit;
+    return fmt::format("{} {}", static_cast<long long>(count), unit);
   };
   if (seconds < 120) return whole(seconds < 0 ? 0 : seconds, "s");
   if (seconds < 7200) return whole(seconds / 60, "min");
@@ -55,9 +55,7 @@ std::string contents_text(const jit::DiskCacheOptions& options,
                           const jit::DiskCacheContents& contents) {
   std::string text;
   const auto row = [&](const char* name, const std::string& value) {
-    char head[32];
-    std::snprintf(head, sizeof head, "%-10s ", name);
-    text += head + value + "\n";
+    text += fmt::format("{:<10} {}\n", name, value);
   };
   row("folder", options.folder.empty() ? "none" : options.folder);
   row("mode", mode_name(options.mode));
@@ -93,8 +91,8 @@ Outcome clear(Output& output) {
   output.json = {{"folder", options->disk_cache.folder},
                  {"removed_entries", contents->entries},
                  {"removed_bytes", contents->bytes}};
-  output.text = "removed " + std::to_string(contents->entries) + " kernels, " +
-                format_bytes(contents->bytes) + ", from " + options->disk_cache.folder + "\n";
+  output.text = fmt::format("removed {} kernels, {}, from {}\n", contents->entries,
+                            format_bytes(contents->bytes), options->disk_cache.folder);
   return {};
 }
 

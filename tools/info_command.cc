@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
+#include <fmt/core.h>
 #include <memory>
 
 #include "jit/jit.h"
@@ -41,9 +41,9 @@ Outcome info(Output& output) {
   output.json["devices"] = Json::array({{{"name", std::string(device->name())},
                                          {"total_bytes", device->total_bytes()},
                                          {"threads", device::thread_count()}}});
-  output.text = std::string("plimsoll ") + PLIMSOLL_VERSION + "\n\ndevices\n  " +
-                std::string(device->name()) + "  " + format_bytes(device->total_bytes()) + ", " +
-                std::to_string(device::thread_count()) + " threads\n";
+  output.text =
+      fmt::format("plimsoll {}\n\ndevices\n  {}  {}, {} threads\n", PLIMSOLL_VERSION,
+                  device->name(), format_bytes(device->total_bytes()), device::thread_count());
   const VariableText limit = variable_text(Variable::memory_limit);
   Json limits = {{"memory_limit_bytes", nullptr}};
   std::string limit_text = "none";
@@ -102,10 +102,8 @@ Outcome info(Output& output) {
                          {"origin", origin},
                          {"default", std::string(variable.default_text)},
                          {"help", std::string(variable.help)}});
-    char line[512];
-    std::snprintf(line, sizeof line, "  %-27s %-12s (%s)  %s\n", variable.name.data(),
-                  text.text.empty() ? "-" : text.text.c_str(), origin, variable.help.data());
-    output.text += line;
+    output.text += fmt::format("  {:<27} {:<12} ({})  {}\n", variable.name,
+                               text.text.empty() ? "-" : text.text, origin, variable.help);
   }
   output.json["environment"] = std::move(variables);
   return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
+#include <fmt/core.h>
 #include <memory>
 #include <string>
 #include <vector>
@@ -119,8 +119,11 @@ std::vector<Pass> make_passes(const RematFlags& flags) {
                   [](auto&, bool&, Json&) { return Outcome(); }});
   list.push_back({"optimize", "the passes that compilation runs, in their order",
                   [](auto& module, bool& changed, Json&) -> Outcome {
+                    const auto options = executor::program_options_from_environment();
+                    PLIMSOLL_CALL_FAULT(options.status());
                     const std::string before = ir::to_text(*module);
-                    PLIMSOLL_PROGRAM_FAULT(passes::optimize(*module));
+                    PLIMSOLL_PROGRAM_FAULT(
+                        passes::optimize(*module, {.fused_attention = options->fused_attention}));
                     changed = ir::to_text(*module) != before;
                     return {};
                   }});
@@ -151,9 +154,7 @@ Outcome list_passes(const std::vector<Pass>& passes, Output& output) {
   Json list = Json::array();
   for (const Pass& pass : passes) {
     list.push_back({{"name", pass.name}, {"description", pass.description}});
-    char line[256];
-    std::snprintf(line, sizeof line, "%-22s %s\n", pass.name.c_str(), pass.description.c_str());
-    output.text += line;
+    output.text += fmt::format("{:<22} {}\n", pass.name, pass.description);
   }
   output.json["passes"] = std::move(list);
   return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -61,10 +61,10 @@ Outcome run(const Options& options, Output& output) {
   if (capacity >= 0 && packing.height > capacity) {
     const bool never = packing.load > capacity;
     return Outcome::program_fault(Status::resource_exhausted(
-        options.path + ": no packing within " + std::to_string(capacity) +
-            " bytes: the best found takes " + std::to_string(packing.height) +
-            ", the live bytes alone " + std::to_string(packing.load) +
-            (never ? "" : " (a larger --capacity or more --seconds may do)"),
+        fmt::format(
+            "{}: no packing within {} bytes: the best found takes {}, the live bytes alone {}{}",
+            options.path, capacity, packing.height, packing.load,
+            never ? "" : " (a larger --capacity or more --seconds may do)"),
         {capacity, packing.height, ""}));
   }
   const bool to_output = options.output == "-";
@@ -77,11 +77,10 @@ Outcome run(const Options& options, Output& output) {
   output.json["liveness_bytes"] = packing.load;
   output.json["buffers"] = buffers->lifetimes.size();
   output.json["seconds"] = seconds;
-  char line[160];
-  std::snprintf(line, sizeof line, "%zu buffers in %lld bytes (live at most: %lld), %.3f s\n",
-                buffers->lifetimes.size(), static_cast<long long>(packing.height),
-                static_cast<long long>(packing.load), seconds);
-  output.text = to_output ? planner::write_packing(*buffers, packing.offsets) : line;
+  output.text = to_output
+                    ? planner::write_packing(*buffers, packing.offsets)
+                    : fmt::format("{} buffers in {} bytes (live at most: {}), {:.3f} s\n",
+                                  buffers->lifetimes.size(), packing.height, packing.load, seconds);
   return {};
 }
 

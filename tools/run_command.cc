@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -94,9 +94,7 @@ Outcome run(const RunFlags& flags, Output& output) {
     const std::string name(memory::to_string(static_cast<memory::Use>(i)));
     const std::int64_t bytes = statistics.peak_by_use[static_cast<std::size_t>(i)];
     output.json["measured_peak_by_use"][name] = bytes;
-    char line[64];
-    std::snprintf(line, sizeof line, "  %-14s ", name.c_str());
-    if (bytes > 0) uses_text += line + format_bytes(bytes) + "\n";
+    if (bytes > 0) uses_text += fmt::format("  {:<14} {}\n", name, format_bytes(bytes));
   }
   const jit::Statistics code = planned.compiler().statistics();
   output.json["code_bytes"] = code.code_bytes;
@@ -112,15 +110,12 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json["launches"] = launches.launches;
   output.json["seconds"] = seconds;
   output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
-  output.text += "measured peak    " + format_bytes(measured) + " (" + std::to_string(measured) +
-                 ")\n" + uses_text + "code             " + format_bytes(code.code_bytes) +
-                 " in host memory\nlaunches         " + std::to_string(launches.launches) + " of " +
-                 std::to_string(launches.kernels) + " kernels\nseconds         ";
-  for (const double value : seconds) {
-    char number[32];
-    std::snprintf(number, sizeof number, " %.6f", value);
-    output.text += number;
-  }
+  output.text += fmt::format(
+      "measured peak    {} ({})\n{}code             {} in host memory\nlaunches         {} of {} "
+      "kernels\nseconds         ",
+      format_bytes(measured), measured, uses_text, format_bytes(code.code_bytes), launches.launches,
+      launches.kernels);
+  for (const double value : seconds) output.text += fmt::format(" {:.6f}", value);
   output.text += "\n";
   Json outputs = Json::array();
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "benchmarks/planner/planner_benchmark.h"
 #include "benchmarks/planner/reference.h"
 #include "benchmarks/recorded/pack_csv.h"
+#include "runtime/base/random_bits.h"
 #include "runtime/planner/pack/pack.h"
 
 namespace plimsoll::planner_benchmark {
@@ -46,15 +47,7 @@ const std::vector<Instance>& instances() {
   return all;
 }
 
-// A bijective mix of a counter (splitmix64, Steele, Lea and Flood 2014).
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-double uniform(std::uint64_t counter) { return static_cast<double>(mix(counter) >> 11) * 0x1p-53; }
+double uniform(std::uint64_t counter) { return RandomBits(counter).unit(); }
 
 // Starts uniform, lengths and sizes log-uniform: many small and short ones, few large and long.
 std::vector<Lifetime> made_up(std::int64_t count) {

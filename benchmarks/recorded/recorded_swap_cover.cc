@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/base/index.h"
-#include "runtime/planner/remat/random_bits.h"
+#include "runtime/base/random_bits.h"
 #include "runtime/planner/remedies/engine_slots.h"
 
 namespace plimsoll::planner {

@@ -11,7 +11,7 @@
 namespace plimsoll::jit {
 namespace {
 
-constexpr std::string_view kMagic = "plimsoll kernel 00000001";  // the number is the version
+constexpr std::string_view kMagic = "plimsoll kernel 00000002";  // the number is the version
 constexpr std::size_t kChecksumAt = kMagic.size();
 constexpr std::size_t kBodyAt = kChecksumAt + sizeof(std::uint64_t);
 

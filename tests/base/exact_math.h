@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "runtime/base/random_bits.h"
+
 // References for the transcendental functions, and distances from them. The reference has so many
 // more bits than what is measured that its own error (a few of its last places) does not show in
 // the figures, and it is never rounded to the format measured, so near-ties need no care: f32 is
@@ -79,22 +81,14 @@ struct WorstError {
   }
 };
 
-// SplitMix64.
 class Source {
  public:
-  explicit Source(std::uint64_t seed = 1) : state_(seed) {}
-  std::uint64_t bits() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
+  explicit Source(std::uint64_t seed = 1) : bits_(seed) {}
+  std::uint64_t bits() { return bits_.next(); }
   // Every bit pattern.
   float any(float) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits())); }
   double any(double) { return std::bit_cast<double>(bits()); }
-  double in(double low, double high) {
-    return low + (high - low) * static_cast<double>(bits() >> 11) * 0x1p-53;
-  }
+  double in(double low, double high) { return low + (high - low) * bits_.unit(); }
   // A magnitude of 2^-60 to 2^20 with every exponent alike.
   double spread() {
     const double magnitude = std::ldexp(in(1, 2), static_cast<int>(bits() % 80) - 60);
@@ -102,7 +96,7 @@ class Source {
   }
 
  private:
-  std::uint64_t state_;
+  RandomBits bits_;
 };
 
 }  // namespace plimsoll::math::testing

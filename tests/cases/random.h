@@ -4,21 +4,18 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/base/random_bits.h"
+
 namespace plimsoll::cases {
 
-// SplitMix64 (Steele, Lea, Flood 2014): the same numbers for a seed on every machine.
+// The same numbers for a seed on every machine.
 class Random {
  public:
   // The seed is mixed first: states a step apart would give the same numbers one place on.
-  explicit Random(std::uint64_t seed) : state_(seed) { state_ = bits() ^ (seed << 32); }
-  std::uint64_t bits() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
+  explicit Random(std::uint64_t seed) : bits_(mix_bits(seed) ^ (seed << 32)) {}
+  std::uint64_t bits() { return bits_.next(); }
   // In [0, 1).
-  double unit() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
+  double unit() { return bits_.unit(); }
   // In [0, limit); limit > 0.
   std::uint64_t below(std::uint64_t limit) { return bits() % limit; }
   // In [low, high].
@@ -32,7 +29,7 @@ class Random {
   }
 
  private:
-  std::uint64_t state_;
+  RandomBits bits_;
 };
 
 }  // namespace plimsoll::cases

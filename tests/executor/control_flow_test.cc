@@ -229,7 +229,8 @@ TEST(Executable, AnElidedConstantIsAnErrorThatNamesIt) {
       "ENTRY main { c = f32[64] constant({...})\n x = f32[64] parameter(0)\n"
       "  ROOT r = f32[64] add(x, c) }");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  auto program = executor::Program::create(std::move(module).value(), compiler(), false);
+  auto program =
+      executor::Program::create(std::move(module).value(), compiler(), {.optimize = false});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
   const auto executable = executor::Executable::create(*program, {}, *budget);
@@ -242,7 +243,7 @@ TEST(Executable, AnArgumentOfAnotherShapeIsRefused) {
   auto module =
       ir::parse_module("ENTRY main { x = f32[4] parameter(0)\n ROOT r = f32[4] negate(x) }");
   ASSERT_TRUE(module.ok());
-  auto program = executor::Program::create(std::move(module).value(), compiler(), true);
+  auto program = executor::Program::create(std::move(module).value(), compiler(), {});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
   const auto executable = executor::Executable::create(*program, {}, *budget);
@@ -261,7 +262,7 @@ TEST(Executable, EveryFailedAllocationIsAnErrorAndTheNextRunIsRight) {
       "  b = f32[] parameter(1)\n ROOT l = pred[] compare(a, b), direction=LT }\n"
       "  ROOT r = (f32[1000], f32[1000]) tuple(e, s) }");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  auto program = executor::Program::create(std::move(module).value(), compiler(), true);
+  auto program = executor::Program::create(std::move(module).value(), compiler(), {});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
   const auto executable = executor::Executable::create(*program, {}, *budget);

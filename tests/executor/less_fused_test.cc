@@ -40,7 +40,7 @@ class LessFused : public ::testing::Test {
     auto module = ir::parse_module(kText);
     ASSERT_TRUE(module.ok()) << module.status().to_string();
     arguments_ = cases::random_arguments(**module, 3);
-    auto program = Program::create(std::move(*module), *compiler_, true);
+    auto program = Program::create(std::move(*module), *compiler_, {});
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
     const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited, {});
@@ -125,7 +125,7 @@ TEST(ProgramAsWritten, HasNoLessFusedForm) {
   ASSERT_TRUE(compiler.ok());
   auto module = ir::parse_module(kText);
   ASSERT_TRUE(module.ok());
-  const auto program = Program::create(std::move(*module), **compiler, false);
+  const auto program = Program::create(std::move(*module), **compiler, {.optimize = false});
   ASSERT_TRUE(program.ok());
   const auto less_fused = (*program)->less_fused();
   ASSERT_TRUE(less_fused.ok());

@@ -41,7 +41,7 @@ Scan make_scan(int rounds, int batch, int width) {
   auto module = parse(cases::gru_step(rounds, batch, width));
   Scan scan;
   scan.arguments = cases::random_arguments(*module, 7);
-  auto program = Program::create(std::move(module), compiler(), /*optimize=*/true);
+  auto program = Program::create(std::move(module), compiler(), {});
   EXPECT_TRUE(program.ok()) << program.status().to_string();
   scan.program = std::move(program).value();
   return scan;

@@ -67,7 +67,7 @@ class Ahead : public ::testing::Test {
                          "] parameter(0)\n  n = f32[" + floats + "] negate(x)\n  ROOT r = f32[" +
                          copies + "," + floats + "] broadcast(n), dimensions={1}\n}\n");
     EXPECT_TRUE(module.ok()) << module.status().to_string();
-    auto program = executor::Program::create(std::move(*module), *compiler_, true);
+    auto program = executor::Program::create(std::move(*module), *compiler_, {});
     EXPECT_TRUE(program.ok()) << program.status().to_string();
     planner::PlanOptions options;
     options.parameters = {planner::ParameterResidency::resident};

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/planned_program.h"
 
+#include <fmt/core.h>
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "runtime/base/byte_size.h"
 #include "runtime/device/device.h"
-#include "runtime/ir/codec/codec.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
-#include "runtime/planner/plan_summary.h"
+#include "runtime/planner/plan_json.h"
 #include "runtime/planner/residency.h"
 #include "runtime/program/calibration.h"
 #include "runtime/program/complete_options.h"
@@ -33,20 +32,29 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   auto compiler = jit::Compiler::create(*jit_options);
   PLIMSOLL_CALL_FAULT(compiler.status());
   out.compiler_ = std::move(*compiler);
-  const planner::Roofline machine = executor::machine_speeds(*out.compiler_);
+  auto program_options = executor::program_options_from_environment();
+  PLIMSOLL_CALL_FAULT(program_options.status());
+  program_options->optimize = !flags.as_written;
+  const auto calibrate = executor::calibrate_from_environment();
+  PLIMSOLL_CALL_FAULT(calibrate.status());
+  const planner::Roofline machine =
+      *calibrate ? executor::machine_speeds(*out.compiler_) : planner::Roofline();
   executor::set_link_speeds(out.tiers_, machine);
   outcome = set_link_speed(flags, out.tiers_);
   if (!outcome.ok()) return outcome;
   auto copy = must_compile ? nullptr : module->clone();
   auto program =
-      executor::Program::create(std::move(module), *out.compiler_, !flags.as_written, machine);
+      executor::Program::create(std::move(module), *out.compiler_, *program_options, machine);
   if (program.ok()) {
     out.program_ = out.fused_ = std::move(*program);
   } else if (must_compile) {
     return Outcome::program_fault(program.status());
   } else {
     out.not_compiled_ = program.status().message();
-    if (!flags.as_written) PLIMSOLL_PROGRAM_FAULT(passes::optimize(*copy));
+    if (!flags.as_written) {
+      PLIMSOLL_PROGRAM_FAULT(
+          passes::optimize(*copy, {.fused_attention = program_options->fused_attention}));
+    }
     out.fallback_ = std::move(copy);
     out.fallback_cost_ = std::make_unique<planner::RooflineCostModel>(machine);
     out.fallback_plans_ = std::make_unique<planner::PlanCache>(*out.fallback_);
@@ -119,89 +127,34 @@ std::string PlannedProgram::fusion_text() const {
   return fusion() == "full" ? "" : "fusion           vertical: full fusion needs more, or longer\n";
 }
 
-Json limit_json(std::int64_t limit_bytes) {
-  return limit_bytes == kUnlimited ? Json(nullptr) : Json(limit_bytes);
-}
-
 double gap_percent(double value, double bound) {
   return bound > 0 ? std::max(0.0, 100 * (value / bound - 1)) : 0;
 }
 
-Json lossy_json(const planner::Plan& plan) {
-  Json list = Json::array();
-  for (const planner::LossyUse& use : planner::lossy_uses(plan)) {
-    list.push_back({{"codec", std::string(to_string(use.codec))},
-                    {"encodes", use.encodes},
-                    {"error_bound", std::string(planner::error_bound(use.codec))}});
-  }
-  return list;
-}
-
 Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
                std::int64_t unlimited_peak_bytes) {
-  const planner::BytesByCause& cause = plan.by_cause;
-  const planner::ArenaBytes arena = planner::arena_at_peak(plan);
-  return {{"limit_bytes", limit_json(plan.limit_bytes)},
-          {"floor_bytes", floor.bytes},
-          {"floor_lower_bound_bytes", floor.lower_bound_bytes},
-          {"floor_culprit", floor.culprit},
-          {"peak_bytes", plan.peak_bytes},
-          {"unlimited_peak_bytes", unlimited_peak_bytes},
-          {"predicted_seconds", plan.predicted_seconds},
-          {"unlimited_seconds", plan.unlimited_seconds},
-          {"lower_bound_seconds", plan.lower_bound_seconds},
-          {"gap", gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)},
-          {"planning_seconds", plan.planning_seconds},
-          {"steps",
-           {{"compute", plan.counts.compute},
-            {"recompute", plan.counts.recompute},
-            {"encode", plan.counts.encode},
-            {"decode", plan.counts.decode},
-            {"fused_encode", plan.counts.fused_encode},
-            {"fused_decode", plan.counts.fused_decode},
-            {"swap_out", plan.counts.swap_out},
-            {"swap_in", plan.counts.swap_in},
-            {"collective", plan.counts.collective}}},
-          {"lossy", lossy_json(plan)},
-          {"policy", plan.policy},
-          {"live_bytes", plan.live_bytes},
-          {"arena_bytes", plan.arena_bytes},
-          {"host_bytes", plan.host_bytes},
-          {"disk_bytes", plan.disk_bytes},
-          {"recomputed_bytes", plan.recomputed_bytes},
-          {"peak_by_cause",
-           {{"parameters", cause.parameters},
-            {"constants", cause.constants},
-            {"outputs", cause.outputs},
-            {"temporaries", cause.temporaries},
-            {"workspaces", cause.workspaces}}},
-          {"arena_at_peak",
-           {{"activations", arena.activations},
-            {"workspaces", arena.workspaces},
-            {"encoded", arena.encoded},
-            {"staging", arena.staging}}}};
+  Json json{{"limit_bytes", planner::limit_json(plan.limit_bytes)},
+            {"floor_bytes", floor.bytes},
+            {"floor_lower_bound_bytes", floor.lower_bound_bytes},
+            {"floor_culprit", floor.culprit},
+            {"unlimited_peak_bytes", unlimited_peak_bytes},
+            {"gap", gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)}};
+  json.update(planner::plan_json(plan));
+  return json;
 }
 
 std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
                       std::int64_t unlimited_peak_bytes) {
   std::string text;
   const auto row = [&](const char* name, const std::string& value) {
-    char head[32];
-    std::snprintf(head, sizeof head, "%-16s ", name);
-    text += head + value + "\n";
+    text += fmt::format("{:<16} {}\n", name, value);
   };
   const auto bytes = [](std::int64_t value) {
-    return format_bytes(value) + " (" + std::to_string(value) + ")";
+    return fmt::format("{} ({})", format_bytes(value), value);
   };
-  const auto seconds = [](double value) {
-    char number[64];
-    std::snprintf(number, sizeof number, "%.6g s", value);
-    return std::string(number);
-  };
+  const auto seconds = [](double value) { return fmt::format("{:.6g} s", value); };
   const auto gap = [](double value, double bound) {
-    char number[64];
-    std::snprintf(number, sizeof number, " (gap <= %.2f %%)", gap_percent(value, bound));
-    return std::string(number);
+    return fmt::format(" (gap <= {:.2f} %)", gap_percent(value, bound));
   };
   row("policy", plan.policy);
   row("limit", plan.limit_bytes == kUnlimited ? "none" : bytes(plan.limit_bytes));
@@ -217,11 +170,10 @@ std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
                        seconds(plan.unlimited_seconds) + ", at least " +
                        seconds(plan.lower_bound_seconds) +
                        gap(plan.predicted_seconds, plan.lower_bound_seconds));
-  std::string steps = std::to_string(plan.counts.compute) + " compute, " +
-                      std::to_string(plan.counts.recompute) + " recompute (" +
-                      format_bytes(plan.recomputed_bytes) + ")";
+  std::string steps = fmt::format("{} compute, {} recompute ({})", plan.counts.compute,
+                                  plan.counts.recompute, format_bytes(plan.recomputed_bytes));
   const auto count = [&](std::int64_t number, const char* name) {
-    if (number > 0) steps += ", " + std::to_string(number) + " " + name;
+    if (number > 0) steps += fmt::format(", {} {}", number, name);
   };
   count(plan.counts.encode, "encode");
   count(plan.counts.decode, "decode");

@@ -64,8 +64,6 @@ class PlannedProgram {
   std::shared_ptr<const planner::Plan> unlimited_;
 };
 
-// Null for kUnlimited.
-Json limit_json(std::int64_t limit_bytes);
 // By how much `value` is above `bound` at most, in percent; 0 for a bound that is met.
 double gap_percent(double value, double bound);
 // The fields of docs/command.md that `plan` and `run` share.

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/recorded_plan.h"
 
+#include <fmt/core.h>
 #include <algorithm>
-#include <cstdio>
 
 #include "benchmarks/recorded/joint_pack_recorded.h"
 #include "benchmarks/recorded/recorded_plan.h"
 #include "benchmarks/recorded/recorded_swap.h"
 #include "runtime/base/byte_size.h"
+#include "runtime/planner/plan_json.h"
 
 namespace plimsoll::tools {
 
@@ -44,9 +45,9 @@ Status with_working_limit(const planner::RecordedStep& step, std::int64_t refuse
     trial = fails + (works - fails) / 2;
   }
   if (works == 0) return status;
-  return Status::resource_exhausted(std::string(status.message()) + "; " + std::to_string(works) +
-                                        " bytes do, and a longer search may find less",
-                                    {refused, works, "no schedule found below it"});
+  return Status::resource_exhausted(
+      fmt::format("{}; {} bytes do, and a longer search may find less", status.message(), works),
+      {refused, works, "no schedule found below it"});
 }
 
 }  // namespace
@@ -122,7 +123,7 @@ Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
   PLIMSOLL_PROGRAM_FAULT(plan.status());
   const auto recomputations =
       std::count(schedule_text.begin(), schedule_text.end(), 'c') - step->op_count;
-  output.json = {{"limit_bytes", limit_json(plan->limit_bytes)},
+  output.json = {{"limit_bytes", planner::limit_json(plan->limit_bytes)},
                  {"peak_bytes", plan->peak_bytes},
                  {"unlimited_peak_bytes", plan->unlimited_peak_bytes},
                  {"predicted_seconds", plan->predicted_seconds},
@@ -135,23 +136,19 @@ Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
     output.json["swapped_bytes"] = swapped_bytes;
     output.json["stalled_seconds"] = stalled_seconds;
   }
-  char line[400];
-  std::snprintf(line, sizeof line,
-                "Recorded step %s\n"
-                "  peak              %s of %s unlimited\n"
-                "  predicted         %.6g s, %.3f %% more than unlimited\n"
-                "  at least          %.6g s\n"
-                "  recomputations    %lld\n"
-                "  planned in        %.3f s\n",
-                input.name.c_str(), format_bytes(plan->peak_bytes).c_str(),
-                format_bytes(plan->unlimited_peak_bytes).c_str(), plan->predicted_seconds,
-                plan->overhead, plan->lower_bound_seconds, static_cast<long long>(recomputations),
-                plan->planning_seconds);
-  output.text = line;
+  output.text = fmt::format(
+      "Recorded step {}\n"
+      "  peak              {} of {} unlimited\n"
+      "  predicted         {:.6g} s, {:.3f} % more than unlimited\n"
+      "  at least          {:.6g} s\n"
+      "  recomputations    {}\n"
+      "  planned in        {:.3f} s\n",
+      input.name, format_bytes(plan->peak_bytes), format_bytes(plan->unlimited_peak_bytes),
+      plan->predicted_seconds, plan->overhead, plan->lower_bound_seconds, recomputations,
+      plan->planning_seconds);
   if (swaps) {
-    std::snprintf(line, sizeof line, "  swapped           %s, waiting %.6g s\n",
-                  format_bytes(swapped_bytes).c_str(), stalled_seconds);
-    output.text += line;
+    output.text += fmt::format("  swapped           {}, waiting {:.6g} s\n",
+                               format_bytes(swapped_bytes), stalled_seconds);
   }
   if (flags.schedule.empty()) return {};
   return write_file(flags.schedule, schedule_text);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <functional>
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/hash.h"
 #include "runtime/passes/cleanup/structure.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -71,7 +72,7 @@ Result<bool> merge_equal_instructions(Computation& computation, const Computatio
     if (!may_merge(at)) return nullptr;
     std::size_t hash = classes.hash_operation(at);
     for (const Instruction* operand : at.operands()) {
-      hash = hash * 31 + std::hash<const void*>()(operand);
+      hash = combine_hash(hash, reinterpret_cast<std::uintptr_t>(operand));
     }
     std::vector<Instruction*>& bucket = known[hash];
     for (Instruction* earlier : bucket) {

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/hash.h"
 #include "runtime/ir/attribute_fields.h"
 #include "runtime/ir/hint.h"
 
@@ -21,9 +21,7 @@ using ir::Shape;
 
 namespace {
 
-void mix(std::size_t& hash, std::size_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-}
+void mix(std::size_t& hash, std::size_t value) { hash = combine_hash(hash, value); }
 
 void mix_shape(std::size_t& hash, const Shape& shape) {
   mix(hash, static_cast<std::size_t>(shape.kind()));
@@ -37,8 +35,7 @@ void mix_shape(std::size_t& hash, const Shape& shape) {
 void mix_literal(std::size_t& hash, const Literal& literal) {
   if (!literal.shape().is_array()) return;
   const auto bytes = literal.bytes().first(std::min<std::size_t>(literal.bytes().size(), 64));
-  mix(hash,
-      std::hash<std::string_view>()({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  mix(hash, hash_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
 bool same_layout(const Shape& a, const Shape& b) {

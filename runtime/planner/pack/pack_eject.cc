@@ -124,14 +124,6 @@ void PackEjection::eject(std::int32_t id) {
   std::push_heap(pool_.begin(), pool_.end(), lighter());
 }
 
-// splitmix64 (Steele, Lea and Flood, 2014).
-std::uint64_t PackEjection::random() {
-  std::uint64_t x = random_ += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 // A neighbour is met at all offsets between its bottom less the item's size, and its top, both
 // exclusive. So the least weight is met on the ground, on a top, or right below a bottom. Of free
 // room, the least that will do, at either end of it.
@@ -153,7 +145,7 @@ std::int64_t PackEjection::cheapest_offset(const PackInstance::Item& item) {
     ties = met < least || room < least_room ? 1 : ties + 1;
     least = met;
     least_room = room;
-    const std::uint64_t draw = random();
+    const std::uint64_t draw = random_.next();
     if (ties == 1 || draw / 2 % ties == 0) chosen = draw % 2 == 0 ? offset : offset + room;
   };
   for (; under() < 0; ++in) met += weight_[at(low_[in])];

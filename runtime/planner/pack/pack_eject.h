@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/base/random_bits.h"
 #include "runtime/planner/pack/pack_instance.h"
 
 namespace plimsoll::planner {
@@ -51,14 +52,13 @@ class PackEjection {
   void eject(std::int32_t id);
   void move(std::int32_t id);
   std::int64_t cheapest_offset(const PackInstance::Item& item);
-  std::uint64_t random();
 
   const PackInstance& instance_;
   PackSolution best_;
   double step_;  // lowers the height by this part of what is above the floor
   std::int64_t height_ = 0, work_ = 0, moves_ = 0;
   std::int64_t stuck_;  // after so many moves the weights fade
-  std::uint64_t random_ = 0;
+  RandomBits random_{0};
   Order by_bottom_, by_top_;
   std::vector<std::int64_t> offset_;          // per item
   std::vector<std::int64_t> worth_, weight_;  // worth times the number of times it found no room

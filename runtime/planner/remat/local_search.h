@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/random_bits.h"
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
-#include "runtime/planner/remat/random_bits.h"
 #include "runtime/planner/remat/schedule_editor.h"
 #include "runtime/planner/remat/search_clock.h"
 

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/random_bits.h"
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
 #include "runtime/planner/remat/eviction_walk.h"
-#include "runtime/planner/remat/random_bits.h"
 #include "runtime/planner/remat/search_clock.h"
 
 namespace plimsoll::planner {

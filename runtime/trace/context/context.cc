@@ -1,31 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/trace/context/context.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cstring>
 #include <new>
 
 #include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
+#include "runtime/base/random_bits.h"
 #include "runtime/program/calibration.h"
 
 namespace plimsoll::trace {
-namespace {
-
-// One step of splitmix64 (Steele, Lea, Flood 2014).
-std::uint64_t mix(std::uint64_t z) {
-  z += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-}  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options jit_options, jit::options_from_environment());
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
-                            jit::Compiler::create(jit_options));
+                            jit::Compiler::create(options.jit));
   if (options.tiers.host != nullptr || options.tiers.disk != nullptr) {
     executor::set_link_speeds(options.tiers, options.calibrate ? executor::machine_speeds(*compiler)
                                                                : planner::Roofline());
@@ -41,7 +31,7 @@ Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
       budget_(std::move(budget)),
       compiler_(std::move(compiler)),
       recorder_(graph_),
-      cache_(*compiler_, options_.optimize, options_.calibrate),
+      cache_(*compiler_, options_.program, options_.calibrate),
       next_pending_limit_(options_.max_pending),
       live_(budget_, worker_, options_.planning),
       worker_(budget_) {
@@ -68,7 +58,7 @@ NodeRef Context::from_device(const ir::Shape& shape, memory::Allocation allocati
 }
 
 NodeRef Context::random_state() {
-  const std::uint64_t state[2] = {mix(mix(options_.seed) + ++random_counter_), 0};
+  const std::uint64_t state[2] = {mix_bits(mix_bits(options_.seed) + ++random_counter_), 0};
   return from_host(ir::Shape(ir::DType::u64, {2}), std::as_bytes(std::span(state)));
 }
 
@@ -219,8 +209,8 @@ Status Context::make_room(std::int64_t bytes) {
 Status Context::read(Node* node, std::span<std::byte> out) {
   const auto size = static_cast<std::size_t>(node->byte_size());
   if (out.size() != size) {
-    return invalid_argument("read: " + std::to_string(out.size()) + " bytes for " +
-                            node->shape().to_string() + ", must be " + std::to_string(size));
+    return invalid_argument(fmt::format("read: {} bytes for {}, must be {}", out.size(),
+                                        node->shape().to_string(), size));
   }
   if (node->is_pending() && node->opcode == ir::Opcode::constant) {
     std::memcpy(out.data(), node->words().data(), size);

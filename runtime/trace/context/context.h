@@ -35,7 +35,8 @@ struct ContextOptions {
   bool calibrate = false;         // plan by this machine's measured speeds
   std::uint64_t seed = 0;
   std::int64_t max_pending = 100000;
-  bool optimize = true;
+  jit::Options jit;
+  executor::ProgramOptions program;
   std::function<void(LogLevel, std::string_view)> log;  // beside the process-wide log
 };
 
@@ -202,7 +203,7 @@ struct Tensor {
 
 // The report as a JSON object; with `profile`, the kernels' times too.
 std::string report_json(const Context& context);
-// The plan's part of it, without braces.
-std::string plan_json_fields(const planner::Plan& plan);
+// The part of it that concerns a plan, with the limit that it was made for.
+std::string plan_report_json(const planner::Plan& plan, std::int64_t limit_bytes);
 
 }  // namespace plimsoll::trace

@@ -4,26 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/hash.h"
 #include "runtime/trace/record/attribute_words.h"
 
 namespace plimsoll::trace {
 namespace {
 
 using ir::Opcode;
-
-__extension__ using Uint128 = unsigned __int128;
-
-// Word-wise hash (the multiply-and-fold of wyhash).
-std::uint64_t hash_words(std::span<const std::int64_t> words) {
-  std::uint64_t h = 0x9e3779b97f4a7c15u ^ words.size();
-  for (const std::int64_t word : words) {
-    const auto product =
-        static_cast<Uint128>(h ^ static_cast<std::uint64_t>(word)) * 0xd6e8feb86659fd93u;
-    h = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-    h += 0x9e3779b97f4a7c15u;
-  }
-  return h;
-}
 
 std::int64_t header(const Node& node) {
   return static_cast<std::int64_t>(node.opcode) | static_cast<std::int64_t>(node.dtype) << 8 |
@@ -72,33 +59,34 @@ void collect(Graph& graph, std::span<Node* const> wanted, std::uint32_t epoch, C
 // left out (a learning rate changes); constants that shape the program (kStructural) are part of
 // it. The key is compared as a whole; the hash only finds the candidates.
 void encode(Cut& cut) {
+  std::vector<std::int64_t>& words = cut.key.words;
   for (std::uint32_t i = 0; i < cut.nodes.size(); ++i) {
     Node& node = *cut.nodes[i];
     node.index = i;
-    cut.key_starts.push_back(static_cast<std::uint32_t>(cut.key.size()));
-    cut.key.push_back(header(node));
-    cut.key.insert(cut.key.end(), node.dims().begin(), node.dims().end());
+    cut.key_starts.push_back(static_cast<std::uint32_t>(words.size()));
+    words.push_back(header(node));
+    words.insert(words.end(), node.dims().begin(), node.dims().end());
     for (Node* operand : node.operands()) {
       if (!operand->is_pending() && operand->index == ~std::uint32_t{0}) {
         operand->index = static_cast<std::uint32_t>(cut.leaves.size());
         cut.leaves.push_back(operand);
       }
       const auto index = static_cast<std::int64_t>(operand->index);
-      cut.key.push_back(operand->is_pending() ? index : -1 - index);
+      words.push_back(operand->is_pending() ? index : -1 - index);
     }
     if (node.opcode == Opcode::constant && (node.flags & kStructural) == 0) {
       cut.constants.push_back(&node);
       continue;
     }
-    cut.key.push_back(node.word_count);
-    cut.key.insert(cut.key.end(), node.words().begin(), node.words().end());
+    words.push_back(node.word_count);
+    words.insert(words.end(), node.words().begin(), node.words().end());
   }
-  for (const Node* output : cut.outputs) cut.key.push_back(output->index);
+  for (const Node* output : cut.outputs) words.push_back(output->index);
   for (const Node* leaf : cut.leaves) {
-    cut.key.push_back(leaf_header(*leaf));
-    cut.key.insert(cut.key.end(), leaf->dims().begin(), leaf->dims().end());
+    words.push_back(leaf_header(*leaf));
+    words.insert(words.end(), leaf->dims().begin(), leaf->dims().end());
   }
-  cut.hash = hash_words(cut.key);
+  cut.key.hash = hash_words(words);
 }
 
 // A leaf is donated when all its references come from nodes that this cut makes superfluous:
@@ -142,9 +130,9 @@ void Cut::clear() {
   leaves.clear();
   residency.clear();
   constants.clear();
-  key.clear();
+  key.words.clear();
   key_starts.clear();
-  hash = 0;
+  key.hash = 0;
 }
 
 void make_cut(Graph& graph, std::span<Node* const> wanted, std::span<Node* const> extra_references,

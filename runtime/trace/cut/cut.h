@@ -13,6 +13,17 @@
 
 namespace plimsoll::trace {
 
+// The canonical form of a cut: per node a header word, dims, operands (leaves as -1 - index) and
+// attributes, then the outputs and the leaves. Values of non-structural constants are no part.
+struct CutKey {
+  std::vector<std::int64_t> words;
+  std::uint64_t hash = 0;  // of words
+  bool operator==(const CutKey& other) const { return hash == other.hash && words == other.words; }
+};
+struct CutKeyHash {
+  std::size_t operator()(const CutKey& key) const { return key.hash; }
+};
+
 // The part of the pending graph that one execution will run, in the order of recording, and the
 // canonical form by which equal parts are recognised. Refers to nodes of the graph; valid until
 // the graph changes.
@@ -22,11 +33,8 @@ struct Cut {
   std::vector<Node*> leaves;                           // parameters of the program, by first use
   std::vector<planner::ParameterResidency> residency;  // per leaf
   std::vector<Node*> constants;                        // of nodes; those that are not structural
-  // The canonical form: per node a header word, dims, operands (leaves as -1 - index) and
-  // attributes, then the outputs and the leaves. Values of non-structural constants are no part.
-  std::vector<std::int64_t> key;
-  std::vector<std::uint32_t> key_starts;  // of each node
-  std::uint64_t hash = 0;
+  CutKey key;
+  std::vector<std::uint32_t> key_starts;  // of each node, in key.words
 
   void clear();
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/trace/cut/program_cache.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <chrono>
 
@@ -19,18 +20,20 @@ std::vector<std::int64_t> scalars_of(const Cut& cut) {
 }  // namespace
 
 std::string ProgramCache::explain(const Cut& cut) const {
-  if (programs_.empty()) return "first trace";
-  const CachedProgram* nearest = nullptr;
+  const std::vector<std::int64_t>& words = cut.key.words;
+  const Programs::Entry* nearest = nullptr;
   std::size_t longest = 0;
-  for (const CachedProgram& program : programs_) {
-    const auto end =
-        std::mismatch(cut.key.begin(), cut.key.end(), program.key.begin(), program.key.end());
-    const auto length = static_cast<std::size_t>(end.first - cut.key.begin());
+  for (const Programs::Entry& entry : programs_) {
+    const std::vector<std::int64_t>& other = entry.key.words;
+    const auto end = std::mismatch(words.begin(), words.end(), other.begin(), other.end());
+    const auto length = static_cast<std::size_t>(end.first - words.begin());
     if (nearest == nullptr || length > longest) {
-      nearest = &program;
+      nearest = &entry;
       longest = length;
     }
   }
+  if (nearest == nullptr) return "first trace";
+  const std::vector<std::uint32_t>& nearest_starts = nearest->value.key_starts;
   const auto node_at = [&](const std::vector<std::uint32_t>& starts) {
     return static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), longest) -
                                     starts.begin()) -
@@ -39,20 +42,19 @@ std::string ProgramCache::explain(const Cut& cut) const {
   const std::size_t node = node_at(cut.key_starts);
   const std::size_t body = cut.key_starts.back();
   if (longest <= body || node + 1 < cut.key_starts.size()) {
-    std::string text =
-        "op " + std::to_string(node) + " is " + describe_key(cut.key, cut.key_starts[node]);
-    if (node < nearest->key_starts.size()) {
-      const std::string other = describe_key(nearest->key, nearest->key_starts[node]);
-      if (describe_key(cut.key, cut.key_starts[node]) == other) {
+    std::string text = fmt::format("op {} is {}", node, describe_key(words, cut.key_starts[node]));
+    if (node < nearest_starts.size()) {
+      const std::string other = describe_key(nearest->key.words, nearest_starts[node]);
+      if (describe_key(words, cut.key_starts[node]) == other) {
         return text + " with other operands or attributes than in the nearest cached trace";
       }
       return text + ", was " + other + " in the nearest cached trace";
     }
-    return text + ", where the nearest cached trace ends (" +
-           std::to_string(nearest->key_starts.size()) + " ops)";
+    return fmt::format("{}, where the nearest cached trace ends ({} ops)", text,
+                       nearest_starts.size());
   }
-  return "other outputs or inputs than the nearest cached trace of " +
-         std::to_string(nearest->key_starts.size()) + " ops";
+  return fmt::format("other outputs or inputs than the nearest cached trace of {} ops",
+                     nearest_starts.size());
 }
 
 // Constants begin as constants, so that compilation can use their values: x * 1 is x. When a trace
@@ -65,60 +67,35 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
   std::vector<std::int64_t> scalars = scalars_of(cut);
   std::vector<bool> lifted(scalars.size(), false);
   CacheAnswer answer;
-  const auto [first, last] = by_hash_.equal_range(cut.hash);
-  auto superseded = by_hash_.end();
-  for (auto it = first; it != last; ++it) {
-    CachedProgram& program = *it->second;
-    if (program.key != cut.key) continue;
+  if (CachedProgram* program = programs_.find(cut.key)) {
     std::size_t changed = 0;
     std::int64_t first_changed = -1;
-    lifted = program.lifted;
+    lifted = program->lifted;
     for (std::size_t i = 0; i < scalars.size(); ++i) {
-      if (lifted[i] || scalars[i] == program.scalars[i]) continue;
+      if (lifted[i] || scalars[i] == program->scalars[i]) continue;
       lifted[i] = true;
       if (changed++ == 0) first_changed = static_cast<std::int64_t>(i);
     }
     if (changed == 0) {
-      programs_.splice(programs_.begin(), programs_, it->second);
-      answer.program = &program;
+      answer.program = program;
       return answer;
     }
-    superseded = it;
-    answer.miss_reason = "constant " + std::to_string(first_changed) +
-                         (changed > 1 ? " and " + std::to_string(changed - 1) + " more" : "") +
-                         " changed: an input of the program from now on";
-    break;
+    answer.miss_reason =
+        fmt::format("constant {}{} changed: an input of the program from now on", first_changed,
+                    changed > 1 ? " and " + std::to_string(changed - 1) + " more" : "");
+  } else {
+    answer.miss_reason = explain(cut);
   }
-  if (answer.miss_reason.empty()) answer.miss_reason = explain(cut);
 
   const auto start = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto program, executor::Program::create(
-                        build_module(cut, lifted, names), compiler_, optimize_,
+                        build_module(cut, lifted, names), compiler_, options_,
                         calibrate_ ? executor::machine_speeds(compiler_) : planner::Roofline()));
   answer.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (superseded != by_hash_.end()) {
-    programs_.erase(superseded->second);
-    by_hash_.erase(superseded);
-  }
-  if (programs_.size() >= kMostPrograms) {
-    const auto oldest = std::prev(programs_.end());
-    const auto [begin, end] = by_hash_.equal_range(oldest->hash);
-    by_hash_.erase(std::find_if(begin, end, [&](const auto& row) { return row.second == oldest; }));
-    programs_.erase(oldest);
-  }
-  programs_.push_front({cut.key,
-                        cut.key_starts,
-                        cut.hash,
-                        std::move(scalars),
-                        std::move(lifted),
-                        program,
-                        {},
-                        {},
-                        nullptr});
-  by_hash_.emplace(cut.hash, programs_.begin());
-  answer.program = &programs_.front();
+  answer.program = &programs_.insert(
+      cut.key, {cut.key_starts, std::move(scalars), std::move(lifted), program, {}, {}, nullptr});
   return answer;
 }
 

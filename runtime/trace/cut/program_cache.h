@@ -3,14 +3,13 @@
 
 #include <array>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "jit/jit.h"
+#include "runtime/base/lru_cache.h"
 #include "runtime/base/status.h"
 #include "runtime/executor/executable.h"
 #include "runtime/program/program.h"
@@ -28,9 +27,7 @@ struct CachedPlan {
 };
 
 struct CachedProgram {
-  std::vector<std::int64_t> key;
   std::vector<std::uint32_t> key_starts;
-  std::uint64_t hash = 0;
   std::vector<std::int64_t> scalars;  // bits of Cut::constants as compiled
   std::vector<bool> lifted;           // per constant: an input of the program
   std::shared_ptr<const executor::Program> program;
@@ -42,7 +39,7 @@ struct CachedProgram {
 };
 
 struct CacheAnswer {
-  CachedProgram* program = nullptr;  // valid until the next look-up
+  CachedProgram* program = nullptr;  // valid until the next one is compiled
   std::string miss_reason;           // empty for a hit
   double compile_seconds = 0;
 };
@@ -60,8 +57,8 @@ struct PlanAnswer {
 class ProgramCache {
  public:
   // `calibrate`: programs are planned by this machine's speeds (executor/calibration.h).
-  ProgramCache(jit::Compiler& compiler, bool optimize, bool calibrate)
-      : compiler_(compiler), optimize_(optimize), calibrate_(calibrate) {}
+  ProgramCache(jit::Compiler& compiler, const executor::ProgramOptions& options, bool calibrate)
+      : compiler_(compiler), options_(options), calibrate_(calibrate) {}
 
   Result<CacheAnswer> find_or_compile(const Cut& cut, std::span<const std::string> names);
 
@@ -75,16 +72,17 @@ class ProgramCache {
                                   double drift, const std::shared_ptr<memory::Budget>& budget);
 
  private:
+  using Programs = LruCache<CutKey, CachedProgram, CutKeyHash>;
+
   std::string explain(const Cut& cut) const;
 
   static constexpr std::size_t kMostPrograms = 256;
   static constexpr std::size_t kMostPlans = 8;
 
   jit::Compiler& compiler_;
-  const bool optimize_;
+  const executor::ProgramOptions options_;
   const bool calibrate_;
-  std::list<CachedProgram> programs_;  // most recently used first
-  std::unordered_multimap<std::uint64_t, std::list<CachedProgram>::iterator> by_hash_;
+  Programs programs_{kMostPrograms};
 };
 
 }  // namespace plimsoll::trace
