@@ -116,7 +116,9 @@ Result<planner::Floor> PlannedProgram::floor() const {
 }
 
 std::string PlannedProgram::fusion_text() const {
-  return fusion() == "full" ? "" : "fusion           vertical: full fusion needs more, or longer\n";
+  return fusion() == "full"
+             ? ""
+             : "fusion           vertical (full fusion would need more memory or time)\n";
 }
 
 Json limit_json(std::int64_t limit_bytes) {
