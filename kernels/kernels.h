@@ -13,7 +13,7 @@ namespace plimsoll::kernels {
 
 // True when make_kernel has an implementation: dot, convolution, reduce-window, select-and-scatter,
 // sort, scatter, map, rng, rng-bit-generator, custom-call (registered), fusions that are an
-// attention (ir/attention.h), and collectives of one participant. Pure; cheap.
+// attention (ir/fusions/attention.h), and collectives of one participant. Pure; cheap.
 bool supports(const ir::Instruction& instruction);
 
 // The CPU kernel of one instruction; it keeps no reference to it. Thread-safe.

@@ -22,7 +22,8 @@ struct Replay {
 };
 
 // "default"; "contiguous" and "scattered", the same on a device that gives out one range of
-// addresses (memory/evictor.h); then the published heuristics (memory/published_evictor.h).
+// addresses (runtime/memory/evictor/evictor.h); then the published heuristics
+// (benchmarks/eviction/published_evictor.h).
 std::vector<std::string_view> policy_names();
 
 // Runs an evictor on a device that only keeps the books: what is gone is computed again, nothing is

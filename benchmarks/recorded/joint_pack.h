@@ -29,8 +29,7 @@ using CheckAddresses = std::function<AddressCheck(const Schedule& schedule, int 
 // Changes `start`, whose bytes fit under `arena_limit` but maybe not at addresses, until they do:
 // where buffers end above the limit, less may live at once, so that values are given up there that
 // were kept. What then fits is made faster again as long as it packs. Nothing when `rounds` checks
-// were not enough. For the plans of modules as for recorded steps: what packing means is the
-// caller's.
+// were not enough. What packing means is the caller's, who checks addresses.
 std::optional<Schedule> fit_addresses(const Problem& problem, Schedule start,
                                       std::int64_t arena_limit, std::int64_t min_bytes,
                                       const CheckAddresses& check, int rounds);

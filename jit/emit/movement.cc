@@ -114,6 +114,17 @@ Affine dynamic_start(IndexSpace& space, const Instruction& user, int dimension,
   return space.runtime(&user, first + dimension, {}, {0, operand_dims[dimension] - size});
 }
 
+// The index of an operand's element that result element `index` is made of. This one function is
+// what movements are to the compiler: they cost no code but the arithmetic of the index, and that
+// of several in a row is simplified as one (index_space.h).
+//
+// Example: y = transpose(slice(x, 10 : 20, 0 : 4)), y[i, j] with i in [0, 4), j in [0, 10): the
+// slice is read at (j, i), x at (j + 10, i), position 4 (j + 10) + i in x of 4 columns. One
+// multiplication, hoisted if j is the outer loop.
+//
+// Where only some elements come from this operand (concatenate, pad, dynamic-update-slice), indices
+// outside are clamped so that reading is always allowed, and operand_conditions() says for which
+// the value counts. That lets both sides be loaded and selected, without a branch in the vector.
 Index operand_index(IndexSpace& space, const Graph& graph, const Instruction& user, int i,
                     const Index& index) {
   const Node operand = graph.operand(user, i);
@@ -192,6 +203,8 @@ Index operand_index(IndexSpace& space, const Graph& graph, const Instruction& us
   }
 }
 
+// Only what is not certain by ranges becomes a test: a pad whose borders the loop never reaches (it
+// is stored operand by operand) has none.
 std::vector<Condition> operand_conditions(IndexSpace& space, const Graph& graph,
                                           const Instruction& user, int i, const Index& index) {
   const ir::Dims& dims = graph.operand(user, i).dims();

@@ -46,6 +46,11 @@ void store_streaming(llvm::IRBuilder<>& b, Value* value, Value* address, llvm::A
 
 }  // namespace
 
+// A formula over the lanes of a vector, in one of three forms: the same in all lanes (stride 0),
+// rising by a constant stride from lane to lane, or a vector of numbers. Loads are scalar and
+// spread, contiguous (stride 1), or gathers accordingly, so it matters to stay in the earlier forms
+// as long as possible. Terms are added in the order of their levels: the part that does not depend
+// on the lane is added up outside of the loop, once.
 ValueEmitter::LaneIndex ValueEmitter::evaluate(const Affine& x) {
   auto terms = x.terms;
   std::stable_sort(terms.begin(), terms.end(), [&](const auto& a, const auto& b) {
@@ -121,6 +126,10 @@ void ValueEmitter::prefetch(const Affine& loop, std::int64_t steps, std::int64_t
   prefetch_steps_ = steps;
 }
 
+// Quotients and remainders of consecutive numbers are not consecutive in general: 14, 15, 16, 17 by
+// 16 give 0, 0, 1, 1. But if a vector of 16 begins at a multiple of 16 and the divisor is a
+// multiple of 16, no boundary lies inside: the quotient is the same for all lanes and the remainder
+// goes on by one. `aligned` carries that knowledge through sums and products.
 ValueEmitter::LaneIndex ValueEmitter::evaluate_division(const Symbol& symbol,
                                                         llvm::IRBuilder<>& b) {
   const LaneIndex argument = evaluate(symbol.argument);

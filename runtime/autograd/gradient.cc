@@ -30,6 +30,18 @@ bool stops(const Node& node) {
 }
 
 // Reverse accumulation over the part of the graph between `wrt` and `outputs`.
+//
+// For y = f(x) and a gradient g of the loss with respect to y, the rule of f gives g * df/dx for
+// each operand. Going from the newest node to the oldest, every node's users have been visited
+// before it, so its gradient is complete when it is its turn: the sum over all users.
+//
+// Example: y = x * x + x, dy = 1. Nodes: m = x * x, y = m + x. y gives 1 to m and 1 to x; m gives x
+// to x twice; the sum is 1 + x + x. These sums are nodes of the trace like any other, which is how
+// gradients of gradients come for nothing.
+//
+// Only nodes that depend on `wrt` are visited (find_active), so parameters that are not trained
+// cost nothing. "Reached, but zero" and "not reached" are told apart: the second is most often a
+// mistake, and an error unless asked for otherwise.
 class Accumulation {
  public:
   explicit Accumulation(trace::Recorder& recorder)

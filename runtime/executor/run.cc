@@ -241,6 +241,13 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
   return LoopWindows(states, std::move(places), transfers_, measured_);
 }
 
+// The loop's state lies in the step's outputs from the first round to the last. The body's plan
+// reads it there, and writes the next state there too where the planner could let it; what it had
+// to write elsewhere (the old value was still read) is copied back after the round. So a loop needs
+// one state and, at most, a second copy of what is not updated in place.
+//
+// Stacks on another tier pass through windows: before a round its slice must have come in, and what
+// it has written goes out while the next round runs (loop_windows.h).
 Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
                       std::span<void* const> inputs, std::span<void* const> outputs,
                       const Base& base, const Frame& frame) {

@@ -56,10 +56,10 @@ Result<bool> fuse_horizontal(ir::Module& module);
 Result<bool> schedule_sums(ir::Module& module);
 
 // Attention (dot, scale, bias, masks, softmax, dot; and its gradient, however it is written)
-// becomes one kernel forward and one backward (ir/attention.h), which never hold the scores, where
-// that pays by the shapes. What is not exactly that stays: dropped-out probabilities, a bias that
-// has a gradient, anything else that reads the scores. Softmax over blocks rounds otherwise than as
-// written; it looks at no limit, and the bits are the same at all of them.
+// becomes one kernel forward and one backward (ir/fusions/attention.h), which never hold the
+// scores, where that pays by the shapes. What is not exactly that stays: dropped-out probabilities,
+// a bias that has a gradient, anything else that reads the scores. Softmax over blocks rounds
+// otherwise than as written; it looks at no limit, and the bits are the same at all of them.
 Result<bool> recognize_attention(ir::Module& module);
 
 struct PassInfo {

@@ -60,11 +60,11 @@ enum class StepKind : std::uint8_t {
   free,    // bookkeeping: inputs[] are dead from here on
 };
 
-// A leaf of a while's state that is a stack of slices (stacks.h) on the host or disk, of which the
-// arena holds a window of kSlots slices: round n works on slice first + n * step, in slot n %
-// kSlots. A stack that is written is copied out slice by slice, each once its round is over; one
-// that is read is copied in, each a round ahead; both in the background. The body sees the stack at
-// the address where it would begin if the slice in the window were in its place.
+// A leaf of a while's state that is a stack of slices (facts/stacks.h) on the host or disk, of
+// which the arena holds a window of kSlots slices: round n works on slice first + n * step, in slot
+// n % kSlots. A stack that is written is copied out slice by slice, each once its round is over;
+// one that is read is copied in, each a round ahead; both in the background. The body sees the
+// stack at the address where it would begin if the slice in the window were in its place.
 struct SlicedState {
   static constexpr int kSlots = 2;
   int leaf = 0;

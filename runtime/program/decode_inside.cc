@@ -40,6 +40,7 @@ bool is_updated(const Instruction& value) {
 }
 
 // Writes the decoding of one input.
+//
 // Decoding within the kernel that reads: the parameter becomes the stored form and the value is
 // computed from it where it is read. The whole value is never in memory, which is what makes a mask
 // worth 1/32 of the bytes at the peak as well.

@@ -28,6 +28,7 @@ bool is_scalar(const Instruction& value) { return value.shape().element_count() 
 
 // Another view of all values of the dims of a computation's results, whose last dimension is a
 // word's bits.
+//
 // A mask has one bit per element, 32 to a word. To write it in the kernel that makes the value, the
 // word must be a reduction in that kernel: or over the last dim of [.., 32], of bit << place. So
 // the body is seen with its last dim cut in two.

@@ -233,7 +233,8 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
     const std::unique_ptr<ir::Module> module = with_coding(instruction, step.coding, only_code);
     PLIMSOLL_ASSIGN_OR_RETURN(auto made, compiler_->compile(*module->entry()->root()));
     if (made->workspace_bytes() > this->kernel(instruction)->workspace_bytes()) {
-      return internal_error("'" + instruction.name() + "' takes more workspace where it codes");
+      return internal_error("the kernel of '" + instruction.name() +
+                            "' needs more workspace than planned once it encodes or decodes");
     }
     kernel = std::move(made);
   }

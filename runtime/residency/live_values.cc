@@ -83,6 +83,7 @@ void LiveValues::add_source(const std::shared_ptr<Value>& value) {
 
 // Host values live as long as their users hold them, and longer for what may be made of them again:
 // at most as much as the device may hold.
+//
 // A recipe holds its host parameters: a batch that the user has long forgotten may be needed to
 // make an activation again. What such recipes keep is bounded by the device's limit; an execution
 // beyond that makes sources instead.

@@ -124,7 +124,9 @@ Result<planner::Floor> PlannedProgram::floor() const {
 }
 
 std::string PlannedProgram::fusion_text() const {
-  return fusion() == "full" ? "" : "fusion           vertical: full fusion needs more, or longer\n";
+  return fusion() == "full"
+             ? ""
+             : "fusion           vertical (full fusion would need more memory or time)\n";
 }
 
 double gap_percent(double value, double bound) {

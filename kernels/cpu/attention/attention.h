@@ -8,9 +8,9 @@
 
 namespace plimsoll::kernels {
 
-// A fusion that is an attention (ir/attention.h), forward or backward: blocks of queries by blocks
-// of keys, softmax along the way; no array of the scores' size. UNIMPLEMENTED for other fusions.
-// Products are of bf16 where operands are and the machine has those, else of f32.
+// A fusion that is an attention (ir/fusions/attention.h), forward or backward: blocks of queries by
+// blocks of keys, softmax along the way; no array of the scores' size. UNIMPLEMENTED for other
+// fusions. Products are of bf16 where operands are and the machine has those, else of f32.
 KernelResult make_attention(const ir::Instruction& instruction);
 // With these products, which must suit the operands.
 KernelResult make_attention_of(const ir::Instruction& instruction, const BlockProducts& products);

@@ -66,6 +66,7 @@ Room Admission::free_room() const {
 }
 
 // Whether the ticket is no longer waiting.
+//
 // An applicant that must plan before it can say what it needs is not asked to do so here, with
 // locks held: its own thread is woken to prepare, and the queue goes on without it meanwhile.
 bool Admission::try_ticket(Ticket& ticket) noexcept {

@@ -17,6 +17,7 @@ constexpr std::uint64_t kNothing = ~std::uint64_t{0};  // of an entry that stand
 
 // A ring that fails under way (a filter may let it be set up and refuse its use) is left for
 // blocking calls.
+//
 // Sandboxes let a process set up a ring and then refuse its calls, or refuse them from some moment
 // on. Nothing may be lost then: requests that the kernel has taken write into memory that must stay
 // until they are done, so wait() goes on looking at the ring; new requests are done by ordinary

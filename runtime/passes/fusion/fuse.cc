@@ -166,6 +166,7 @@ class VerticalFusion {
   // Whether computing `instruction` in all of `groups`, more than once in all, takes less time than
   // a kernel that stores it. The kernel may begin further up the chain that feeds it, and so may
   // what is computed in the groups.
+  //
   // In seconds of the model: `apart` is the kernel that stores what is wanted, together with what
   // feeds it alone (the chain); `together` is what the groups take more than before when they
   // compute it themselves. The groups may take a part of the chain only: a chain c <- d <- e may

@@ -51,10 +51,13 @@ struct GapSubstitute {
   double seconds = 0;
 };
 
-// What a gap's remakes may count of another storage's runs and bytes, a fraction of them; nothing
-// is counted twice. Of a dead storage, after its last touch: all gaps of storage `root` share a
-// claim, and the fractions of one dead storage add up to at most 1. Of a living one, within `gap`
-// of it, at moments first..last and the stages around them: what is left there is the gap's own.
+// Making a gap's storage again may need other storages that are not there and have to be made again
+// as well. The runs and bytes of those count for the gap, but a lower bound must count nothing
+// twice: so they are shared out, and a claim is the fraction that one gap may count.
+// - Of a storage that is dead by then (after its last touch): all gaps of the storage `root` share
+//   one claim, and the fractions of all claims on one dead storage add up to at most 1.
+// - Of a living storage, within its gap `gap`: the claim holds at moments first..last and in the
+//   stages around them; the rest, 1 - fraction, is for that gap itself to count.
 struct Claim {
   ValueId storage = -1, root = -1;
   double fraction = 0;

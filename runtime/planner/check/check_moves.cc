@@ -51,6 +51,9 @@ Status PlanChecker::code(const Step& step) {
   return write(step.outputs[0], made);
 }
 
+// While a transfer is under way, its source may be read but not be written or freed, and its target
+// holds nothing: both are marked with the step that started it until the wait. A plan that reads a
+// value one step too early is caught here, where running it would be a race that mostly goes well.
 Status PlanChecker::start_transfer(const Step& step) {
   PLIMSOLL_RETURN_IF_ERROR(check_moved(step));
   const bool out = step.kind == StepKind::swap_out;

@@ -68,6 +68,7 @@ class RecentBlocks {
 };
 
 // Where each buffer lies in one line of addresses: the arena, then every other buffer by itself.
+//
 // Only the plan's own offsets are known before it runs. Buffers of the caller (parameters, results,
 // constants) get addresses behind the arena, each its own; what is the same parameter or constant
 // is the same place.

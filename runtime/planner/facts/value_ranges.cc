@@ -340,6 +340,7 @@ class Look {
   }
 
   // Minimum and maximum give one of their operands; so do unknown NaNs.
+  //
   // Of a in [1, 5] and b in [3, 9], maximum(a, b) is in [3, 9], minimum(a, b) in [1, 5].
   ValueFacts extreme(const Instruction& instruction) {
     const ValueFacts a = operand(instruction, 0), b = operand(instruction, 1);

@@ -119,6 +119,10 @@ class Emitter {
   }
 
   // The last step that reads the only output of step `now`.
+  //
+  // Lives are steps of the schedule, but bytes on their way live longer than their reads: a swap's
+  // arena buffer until its wait (add_wait touches it again), and what comes back from the start of
+  // the transfer on and not from its first read.
   std::int32_t last_use(std::int32_t now) const {
     const auto slot = liveness_.first_output[static_cast<std::size_t>(now)];
     return liveness_.last_use[static_cast<std::size_t>(slot)];

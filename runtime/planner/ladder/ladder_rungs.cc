@@ -39,11 +39,9 @@ void Ladder::add_sliced(std::span<const Stack> stacks) {
   sliced_.push_back(std::move(sliced));
 }
 
-// What its author wants recomputed looks as if it took no time.
-//
-// A `recompute` hint makes the value the first to be evicted: its producer's time counts a
-// millionth in the search, so that recomputing the value seems free. The schedule that comes out is
-// timed with the real seconds.
+// A value with the hint `recompute` shall be the first to be evicted. Its producer's time counts a
+// millionth in the search, so that recomputing it seems free; the schedule that comes out is timed
+// with the real seconds.
 std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64_t target,
                                               double least_seconds) const {
   const bool hinted = std::any_of(problem.values.begin(), problem.values.end(), [](const Value& v) {

@@ -144,6 +144,7 @@ void ModulePlanner::choose_aliases() {
 
 // Donated parameters without an alias of the module's own: a result takes the parameter of equal
 // size that it is computed from most directly, then any of equal size.
+//
 // Which donated parameter a result goes to matters only by bytes, but computing an update into its
 // own old value saves a copy where the op may work in place. Hence nearest first: a result that is
 // computed from a parameter in one op, then in two, up to four, and at last by size alone.

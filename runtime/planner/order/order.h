@@ -10,8 +10,8 @@
 namespace plimsoll::planner {
 
 // Valid execution orders of a graph's ops worth trying, each once, the lowest peak first: the
-// textual one, what list schedulers (order_lists.h) give, and the best of them with its peak
-// lowered (order_search.h). Only the textual one when `fixed`.
+// textual one, what list schedulers (list_schedulers.h) give, and the best of them with its peak
+// lowered (peak_search.h). Only the textual one when `fixed`.
 std::vector<std::vector<OpId>> candidate_orders(const Graph& graph, bool fixed);
 
 // The textual order, and what becomes of it when ops that free bytes run as soon, and those that

@@ -18,6 +18,16 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
+// From instructions to ops and values. A value is what may lie in memory by itself: one array leaf
+// of one instruction's result. Tuples and get-tuple-elements only name leaves; reshapes of the same
+// bytes, barriers and the like are views and name their operand's; neither becomes an op.
+//
+// Example: p = parameter; t = (a, b) made by a loop; x = get-tuple-element(t, 1); y = reshape(x); z
+// = y + p. Values: p (home: the caller), the loop's leaves 0 and 1, z. Ops: the loop and the
+// addition, which reads leaf 1 and p. Giving up leaf 1 gives up x and y with it, as it should.
+//
+// Order that is not visible in values becomes `after` edges: control predecessors, tokens, and all
+// side effects one after the other. Edges to a view go on to what it is a view of.
 class Extractor {
  public:
   Extractor(const ir::Computation& computation, Role role,
@@ -232,6 +242,10 @@ class Extractor {
   }
 
   // What is held is not given up in between: it would come back elsewhere.
+  //
+  // Between start and done an operation works in the background on its operands' bytes. A plan must
+  // neither move nor overwrite them; and a producer of such a value is never run again, because the
+  // new copy would lie elsewhere.
   void hold_operands(const Instruction& instruction) {
     if (const Instruction* start = async_start_of(instruction)) {
       for (const Instruction* operand : start->operands()) {

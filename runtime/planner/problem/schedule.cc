@@ -37,6 +37,14 @@ Rows list_views(const Problem& problem) {
   return views;
 }
 
+// A value may be made several times; each making has a life of its own, up to the last read before
+// the next making. Going backwards, the first read that is met of a value is the last one of the
+// making before it; a making forgets what was met (`l = -1`), since reads further to the front
+// belong to an earlier making.
+//
+// Example, ops by what they make: a, b(a), c(b), a again, d(a, c). Backwards: d is the last read of
+// a and c; then a is made: this copy lives from step 3 to 4; c reads b; b reads a: the last read of
+// the first copy, which lives from step 0 to 1.
 Liveness find_liveness(const Problem& problem, std::span<const OpId> schedule) {
   const auto n = static_cast<std::int32_t>(schedule.size());
   Liveness liveness;
@@ -93,6 +101,9 @@ std::vector<ValueId> dead_after(const Problem& problem, std::span<const OpId> sc
   return dead;
 }
 
+// A dying operand can be overwritten once. Pairs are taken in the order in which they were found,
+// which is not always the matching with the most bytes, but the same for planning and for emitting:
+// what counts is that the two agree.
 void match_in_place(const Problem& problem, OpId op, std::span<const char> dies,
                     std::vector<Reuse>& taken) {
   taken.clear();
@@ -116,6 +127,9 @@ double total_seconds(const Problem& problem, std::span<const OpId> schedule) {
   return seconds;
 }
 
+// The bytes at a step: what is live, with this step's results, plus its workspace, less results
+// that take the place of a dying operand. What dies here leaves after the step. This is the peak
+// before packing: offsets may add to it, and never take from it.
 Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
                     std::vector<std::int64_t>* profile) {
   const Liveness liveness = find_liveness(problem, schedule);

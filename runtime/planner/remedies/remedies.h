@@ -18,10 +18,10 @@ namespace plimsoll::planner {
 // Where the bytes of a value may be while nobody reads it.
 enum class RemedyKind : std::uint8_t { compress, swap_host, swap_disk };
 
-// One copy of a value that comes back: the decoding runs right before the first read from `ready`
-// on that can't be of what is stored, or not at all where there is none until the next return; a
-// swap_in is
-// started right before op `start` and waited for right before op `ready`. `ready` reads the value.
+// One return of a value that was given up; op `ready` reads it. Of a compressed value: from `ready`
+// on, reads that can are of what is stored; the decoding runs right before the first read that
+// can't, or not at all where there is none until the next return. Of a swapped one: the swap_in is
+// started right before op `start` and waited for right before op `ready`.
 struct Return {
   OpId start = 0, ready = 0;
 };

@@ -89,6 +89,11 @@ void Context::set_name(Node* node, std::string_view name) {
   node->name = it->second;
 }
 
+// A variable's new value usually is made from its old one (w = w - rate * g), and the old one is of
+// no use afterwards. Remembering the pair lets the cut donate: the old value's memory is given to
+// the program, which writes the new one into it. The reference kept here is the only one that the
+// user has not asked for, and it is taken out of account when donations are looked for
+// (find_donations).
 Status Context::assign(Tensor& variable, Node* value) {
   Node* old = variable.node;
   if (old == value) return ok_status();
@@ -122,6 +127,9 @@ Status Context::limit_pending() {
   return status.ok() ? status : status.with_context("cutting a long trace");
 }
 
+// What a cut computes beside what was asked for: the new values of all assigned variables, so that
+// a training step is one program, and everything that still has a handle and needs a value that is
+// about to be given away, since it could never be computed later.
 std::vector<Node*> Context::pick_outputs(std::span<Node* const> wanted,
                                          std::vector<Node*>& old_leaves) {
   std::vector<Node*> candidates(wanted.begin(), wanted.end());

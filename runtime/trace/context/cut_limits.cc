@@ -32,6 +32,15 @@ bool Context::would_do(CachedProgram& program, std::int64_t floor_bytes, std::in
 }
 
 // The least limit that does, or a little more; `least` if that does or if none is found.
+//
+// A refusal should name a limit that works. What works is found by rehearsal, as eviction has no
+// formula: steps of a sixteenth, doubled until one does (kDoublings), then halved between the last
+// that did not and the first that did. The answer is a little too large at most, unless more memory
+// may do worse than less, which eviction does not exclude; but it has been rehearsed, so it works.
+//
+// Example: the limit is 640 and `least` 1000, which does not do. Steps of 62, 124, 248 from 999 on
+// try 1061, 1185, 1433: 1433 does. Halving tries 1309, and so on, down to the alignment of buffers
+// or ten times.
 std::int64_t Context::limit_that_does(std::int64_t least,
                                       const std::function<bool(std::int64_t)>& does) {
   constexpr int kDoublings = 8, kHalvings = 10;

@@ -19,6 +19,14 @@ struct Source {
   const Instruction* constant = nullptr;
 };
 
+// A program cut into single operations, each a program of its own with arrays as inputs and
+// outputs. It is the last resort of an evaluation whose plan does not fit even at its floor, since
+// leaves stay for the whole of a plan: run one by one, an operation needs its own operands and
+// results only, and the evictor may give up everything else in between. It costs fusion and a
+// launch for each.
+//
+// Constants are copied into every segment that reads them. A result of the program that is a
+// parameter, or the same value twice, becomes a copy: results are arrays of their own.
 class Builder {
  public:
   Builder(const executor::Program& program, jit::Compiler& compiler,

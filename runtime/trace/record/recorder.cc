@@ -55,6 +55,13 @@ Result<NodeRef> Recorder::broadcast_scalar(Node* scalar, const Node& like) {
   return record_checked(Opcode::broadcast, operands, nullptr, &shape);
 }
 
+// Recording is what every operation of an eager program pays, so its common case does no work that
+// is not needed later: operands of equal dims and dtype make a node without building a shape, and
+// whether an operation takes a dtype is asked of shape inference once and remembered in a table.
+// Everything else goes through record_checked(), with the same inference as HLO text: errors come
+// at the call that is at fault and not at the evaluation.
+//
+// A scalar beside arrays is broadcast here, as Python's users expect; HLO itself wants equal dims.
 Result<NodeRef> Recorder::record(Opcode opcode, std::span<Node* const> operands,
                                  const OpAttributes* attributes, const ir::Shape* given) {
   const ir::OpInfo& info = ir::op_info(opcode);
