@@ -91,27 +91,33 @@ auto is_huge(const W& x) {
 }  // namespace parts
 
 template <typename W>
-W sin(const W& x) {
-  const auto quarter = parts::reduce_to_quarter(x);
-  const W value = parts::sine_of_quarter(quarter.angle, quarter.quadrant);
-  const W small = select(parts::magnitude(x) < like(x, 0x1p-30), x, value);
-  return at_lanes(parts::is_huge(x), small, kSineOfHuge, x);
+W sin(const W& argument) {
+  return in_own_function("sine", argument, [](const W& x) {
+    const auto quarter = parts::reduce_to_quarter(x);
+    const W value = parts::sine_of_quarter(quarter.angle, quarter.quadrant);
+    const W small = select(parts::magnitude(x) < like(x, 0x1p-30), x, value);
+    return at_lanes(parts::is_huge(x), small, kSineOfHuge, x);
+  });
 }
 
 template <typename W>
-W cos(const W& x) {
-  const auto quarter = parts::reduce_to_quarter(x);
-  const auto one = like(quarter.quadrant, std::int64_t{1});
-  const W value = parts::sine_of_quarter(quarter.angle, quarter.quadrant + one);
-  return at_lanes(parts::is_huge(x), value, kCosineOfHuge, x);
+W cos(const W& argument) {
+  return in_own_function("cosine", argument, [](const W& x) {
+    const auto quarter = parts::reduce_to_quarter(x);
+    const auto one = like(quarter.quadrant, std::int64_t{1});
+    const W value = parts::sine_of_quarter(quarter.angle, quarter.quadrant + one);
+    return at_lanes(parts::is_huge(x), value, kCosineOfHuge, x);
+  });
 }
 
 template <typename W>
-W tan(const W& x) {
-  const auto quarter = parts::reduce_to_quarter(x);
-  const W value = parts::tangent_of_quarter(quarter.angle, quarter.quadrant);
-  const W small = select(parts::magnitude(x) < like(x, 0x1p-30), x, value);
-  return at_lanes(parts::is_huge(x), small, kTangentOfHuge, x);
+W tan(const W& argument) {
+  return in_own_function("tangent", argument, [](const W& x) {
+    const auto quarter = parts::reduce_to_quarter(x);
+    const W value = parts::tangent_of_quarter(quarter.angle, quarter.quadrant);
+    const W small = select(parts::magnitude(x) < like(x, 0x1p-30), x, value);
+    return at_lanes(parts::is_huge(x), small, kTangentOfHuge, x);
+  });
 }
 
 template <typename W>
