@@ -78,6 +78,12 @@ void unary_rule(const RuleCall& call) {
     case Opcode::cbrt:
       d = e.divide(e.scale(g, 1.0 / 3), e.multiply(y, y));
       break;
+    case Opcode::sinh:
+      d = e.multiply(g, e.op(Opcode::cosh, {x}));
+      break;
+    case Opcode::cosh:
+      d = e.multiply(g, e.op(Opcode::sinh, {x}));
+      break;
     default:
       return call.refuse("has no gradient");
   }

@@ -22,6 +22,8 @@ Quad expm1q(Quad) noexcept;
 Quad logq(Quad) noexcept;
 Quad log1pq(Quad) noexcept;
 Quad tanhq(Quad) noexcept;
+Quad sinhq(Quad) noexcept;
+Quad coshq(Quad) noexcept;
 Quad sinq(Quad) noexcept;
 Quad cosq(Quad) noexcept;
 Quad tanq(Quad) noexcept;

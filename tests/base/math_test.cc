@@ -47,6 +47,11 @@ double plain64(double x) {
   return F({x}).value;
 }
 
+template <ScalarF64 (*F)(const ScalarF64&)>
+float through_f64(float x) {
+  return narrow(F(widen(ScalarF32{x}))).value;
+}
+
 using Function32 = Function<float, Long>;
 const Function32 kFunctions32[] = {
     {"exp", plain<exp>, std::exp, -105, 90, 0.95},
@@ -61,6 +66,8 @@ const Function32 kFunctions32[] = {
     {"erf", plain<erf>, std::erf, -4.5, 4.5, 0.8},
     {"cbrt", plain<cbrt>, std::cbrt, -10, 10, 0.51},
     {"rsqrt", plain<rsqrt>, [](Long x) { return 1 / std::sqrt(x); }, 0, 10, 0.51},
+    {"sinh", through_f64<f64::sinh>, std::sinh, -90, 90, 0.51},
+    {"cosh", through_f64<f64::cosh>, std::cosh, -90, 90, 0.51},
 };
 
 using Function64 = Function<double, Quad>;
@@ -77,6 +84,8 @@ const Function64 kFunctions64[] = {
     {"erf", plain64<f64::erf>, erfq, -6, 6, 0.9},
     {"cbrt", plain64<f64::cbrt>, cbrtq, -10, 10, 0.51},
     {"rsqrt", plain64<f64::rsqrt>, [](Quad x) { return 1 / sqrtq(x); }, 0, 10, 0.51},
+    {"sinh", plain64<f64::sinh>, sinhq, -45, 45, 0.75},
+    {"cosh", plain64<f64::cosh>, coshq, -45, 45, 0.7},
 };
 
 template <typename Float, typename Wide>

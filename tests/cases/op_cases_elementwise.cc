@@ -31,6 +31,8 @@ const FloatOp kUnary[] = {
     {"sqrt", {0.1, 4}},
     {"rsqrt", {0.1, 4}},
     {"cbrt", {0.2, 4}},
+    {"sinh", {-3, 3}},
+    {"cosh", {-3, 3}},
     {"copy", {-2, 2}},
 };
 

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/base/math/logarithm64.h"
+#include "runtime/base/math/pair.h"
+#include "runtime/base/math/parts64.h"
+
+// sinh, cosh, asinh, acosh, atanh for any f64 value type (scalar.h); f32 goes through them. Errors
+// are in docs/numerics.md.
+namespace plimsoll::math::f64 {
+namespace parts {
+
+// From here on e^-a is less than half of the last place of e^a; up to here e^a / 2 does not
+// overflow.
+inline constexpr double kOneSided = 40;
+
+// e^a / 2 for a >= 0, infinite only where it overflows itself.
+template <typename W>
+W half_exp(const W& a) {
+  const auto exponent = reduce_exponent(clamped(a, 0.0, 712.0));
+  return scaled(exp_near_zero(exponent.r).high, exponent.n - like(exponent.n, std::int64_t{1}));
+}
+
+// e^a / 2 for 0 <= a <= kOneSided.
+template <typename W>
+Pair<W> half_exp_pair(const W& a) {
+  const auto exponent = reduce_exponent(a);
+  const Pair<W> power = exp_near_zero(exponent.r);
+  const W scale = power_of_two(exponent.n - like(exponent.n, std::int64_t{1}));
+  return {power.high * scale, power.low * scale};
+}
+
+}  // namespace parts
+
+template <typename W>
+W sinh(const W& x) {
+  const W a = parts::magnitude(x);
+  const auto far = a > like(x, parts::kOneSided);
+  // With h = (e^a - 1) / 2: h + h / (1 + 2h).
+  const Pair<W> h = parts::half_expm1(parts::clamped(a, 0.0, parts::kOneSided));
+  const Pair<W> whole = two_sum(like(x, 1.0), h.high + h.high);
+  const Pair<W> rest = divide<W>(h, {whole.high, whole.low + (h.low + h.low)});
+  const Pair<W> sum = fast_two_sum(h.high, rest.high);
+  const W near = sum.high + (sum.low + (h.low + rest.low));
+  const W result = parts::with_sign_of(select(far, parts::half_exp(a), near), x);
+  return select(a < like(x, 0x1p-28), x, result);
+}
+
+template <typename W>
+W cosh(const W& x) {
+  const W a = parts::magnitude(x);
+  const auto far = a > like(x, parts::kOneSided);
+  // With h = e^a / 2: h + 1 / (4h).
+  const Pair<W> h = parts::half_exp_pair(parts::clamped(a, 0.0, parts::kOneSided));
+  const Pair<W> rest = divide<W>({like(x, 0.25), like(x, 0.0)}, h);
+  const Pair<W> sum = fast_two_sum(h.high, rest.high);
+  const W near = sum.high + (sum.low + (h.low + rest.low));
+  return select(far, parts::half_exp(a), near);
+}
+
+}  // namespace plimsoll::math::f64
