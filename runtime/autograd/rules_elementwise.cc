@@ -84,6 +84,9 @@ void unary_rule(const RuleCall& call) {
     case Opcode::cosh:
       d = e.multiply(g, e.op(Opcode::sinh, {x}));
       break;
+    case Opcode::asinh:
+      d = e.divide(g, e.op(Opcode::sqrt, {e.add(e.multiply(x, x), constant(1))}));
+      break;
     default:
       return call.refuse("has no gradient");
   }

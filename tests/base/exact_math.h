@@ -24,6 +24,7 @@ Quad log1pq(Quad) noexcept;
 Quad tanhq(Quad) noexcept;
 Quad sinhq(Quad) noexcept;
 Quad coshq(Quad) noexcept;
+Quad asinhq(Quad) noexcept;
 Quad sinq(Quad) noexcept;
 Quad cosq(Quad) noexcept;
 Quad tanq(Quad) noexcept;

@@ -33,6 +33,7 @@ const FloatOp kUnary[] = {
     {"cbrt", {0.2, 4}},
     {"sinh", {-3, 3}},
     {"cosh", {-3, 3}},
+    {"asinh", {-3, 3}},
     {"copy", {-2, 2}},
 };
 

@@ -30,6 +30,19 @@ Pair<W> half_exp_pair(const W& a) {
   return {power.high * scale, power.low * scale};
 }
 
+// log(2^doublings * (x.high + x.low)), x.high >= 1, for `doublings` of 0 or 1; x.low is below a few
+// last places of x.high.
+template <typename W>
+W log_of_pair(const Pair<W>& x, const W& doublings) {
+  const auto parts = split(x.high);
+  // Of a huge x nothing of x.low counts.
+  const auto most = like(parts.exponent, std::int64_t{1000});
+  const auto capped = select(most < parts.exponent, most, parts.exponent);
+  const W low = x.low * power_of_two(like(capped, std::int64_t{0}) - capped);
+  const Pair<W> f = two_sum(parts.f, low);
+  return log_of_parts(to_double(x.high, parts.exponent) + doublings, f.high, f.low);
+}
+
 }  // namespace parts
 
 template <typename W>
@@ -56,6 +69,25 @@ W cosh(const W& x) {
   const Pair<W> sum = fast_two_sum(h.high, rest.high);
   const W near = sum.high + (sum.low + (h.low + rest.low));
   return select(far, parts::half_exp(a), near);
+}
+
+template <typename W>
+W asinh(const W& x) {
+  const W a = parts::magnitude(x);
+  const W zero = like(x, 0.0);
+  // log(a + sqrt(a^2 + 1)), which is log(2a) for large a.
+  const auto far = a > like(x, 0x1p30);
+  const W inner = select(far, zero, a);
+  const Pair<W> square = two_product(inner, inner);
+  const Pair<W> sum = two_sum(like(x, 1.0), square.high);
+  const Pair<W> root = sqrt_of_pair<W>({sum.high, sum.low + square.low});
+  const Pair<W> total = two_sum(root.high, inner);
+  const W one_for_far = select(far, like(x, 1.0), zero);
+  const W result = parts::log_of_pair<W>(
+      {select(far, a, total.high), select(far, zero, total.low + root.low)}, one_for_far);
+  // Infinities, NaN and what is so small that its cube does not count stay.
+  const auto keep = (a == like(x, parts::kInfinity)) | (x != x) | (a < like(x, 0x1p-28));
+  return select(keep, x, parts::with_sign_of(result, x));
 }
 
 }  // namespace plimsoll::math::f64
