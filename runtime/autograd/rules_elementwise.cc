@@ -87,6 +87,10 @@ void unary_rule(const RuleCall& call) {
     case Opcode::asinh:
       d = e.divide(g, e.op(Opcode::sqrt, {e.add(e.multiply(x, x), constant(1))}));
       break;
+    case Opcode::acosh:
+      d = e.divide(
+          g, e.op(Opcode::sqrt, {e.multiply(e.subtract(x, constant(1)), e.add(x, constant(1)))}));
+      break;
     default:
       return call.refuse("has no gradient");
   }

@@ -25,6 +25,7 @@ Quad tanhq(Quad) noexcept;
 Quad sinhq(Quad) noexcept;
 Quad coshq(Quad) noexcept;
 Quad asinhq(Quad) noexcept;
+Quad acoshq(Quad) noexcept;
 Quad sinq(Quad) noexcept;
 Quad cosq(Quad) noexcept;
 Quad tanq(Quad) noexcept;

@@ -34,6 +34,7 @@ const FloatOp kUnary[] = {
     {"sinh", {-3, 3}},
     {"cosh", {-3, 3}},
     {"asinh", {-3, 3}},
+    {"acosh", {1.2, 4}},
     {"copy", {-2, 2}},
 };
 

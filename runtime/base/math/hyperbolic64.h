@@ -90,4 +90,22 @@ W asinh(const W& x) {
   return select(keep, x, parts::with_sign_of(result, x));
 }
 
+template <typename W>
+W acosh(const W& x) {
+  const W zero = like(x, 0.0);
+  const W one = like(x, 1.0);
+  // log(x + sqrt(x^2 - 1)), which is log(2x) for large x.
+  const auto far = x > like(x, 0x1p30);
+  const W inner = select(far, one, x);
+  const Pair<W> square = two_product(inner, inner);
+  const Pair<W> difference = two_sum(square.high, -one);
+  const Pair<W> root = sqrt_of_pair<W>(fast_two_sum(difference.high, difference.low + square.low));
+  const Pair<W> total = two_sum(inner, root.high);
+  const W result =
+      parts::log_of_pair<W>({select(far, x, total.high), select(far, zero, total.low + root.low)},
+                            select(far, one, zero));
+  const W defined = select(x < one, like(x, parts::kNan), result);
+  return select(x < like(x, parts::kInfinity), defined, x);
+}
+
 }  // namespace plimsoll::math::f64
