@@ -91,6 +91,9 @@ void unary_rule(const RuleCall& call) {
       d = e.divide(
           g, e.op(Opcode::sqrt, {e.multiply(e.subtract(x, constant(1)), e.add(x, constant(1)))}));
       break;
+    case Opcode::atanh:
+      d = e.divide(g, e.multiply(e.subtract(constant(1), x), e.add(constant(1), x)));
+      break;
     default:
       return call.refuse("has no gradient");
   }

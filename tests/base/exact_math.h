@@ -26,6 +26,7 @@ Quad sinhq(Quad) noexcept;
 Quad coshq(Quad) noexcept;
 Quad asinhq(Quad) noexcept;
 Quad acoshq(Quad) noexcept;
+Quad atanhq(Quad) noexcept;
 Quad sinq(Quad) noexcept;
 Quad cosq(Quad) noexcept;
 Quad tanq(Quad) noexcept;

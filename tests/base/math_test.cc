@@ -70,6 +70,7 @@ const Function32 kFunctions32[] = {
     {"cosh", through_f64<f64::cosh>, std::cosh, -90, 90, 0.51},
     {"asinh", through_f64<f64::asinh>, std::asinh, -4, 4, 0.51},
     {"acosh", through_f64<f64::acosh>, std::acosh, 1, 4, 0.51},
+    {"atanh", through_f64<f64::atanh>, std::atanh, -1, 1, 0.51},
 };
 
 using Function64 = Function<double, Quad>;
@@ -90,6 +91,7 @@ const Function64 kFunctions64[] = {
     {"cosh", plain64<f64::cosh>, coshq, -45, 45, 0.7},
     {"asinh", plain64<f64::asinh>, asinhq, -4, 4, 0.85},
     {"acosh", plain64<f64::acosh>, acoshq, 1, 4, 0.85},
+    {"atanh", plain64<f64::atanh>, atanhq, -1, 1, 0.85},
 };
 
 template <typename Float, typename Wide>

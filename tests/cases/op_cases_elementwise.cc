@@ -35,6 +35,7 @@ const FloatOp kUnary[] = {
     {"cosh", {-3, 3}},
     {"asinh", {-3, 3}},
     {"acosh", {1.2, 4}},
+    {"atanh", {-0.8, 0.8}},
     {"copy", {-2, 2}},
 };
 

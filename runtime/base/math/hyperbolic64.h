@@ -108,4 +108,17 @@ W acosh(const W& x) {
   return select(x < like(x, parts::kInfinity), defined, x);
 }
 
+template <typename W>
+W atanh(const W& x) {
+  const W one = like(x, 1.0);
+  const W a = parts::magnitude(x);
+  // Half of log((1 + a) / (1 - a)).
+  const W inner = select(a < one, a, like(x, 0.0));
+  const Pair<W> ratio = divide(two_sum(one, inner), two_sum(one, -inner));
+  const W result = parts::log_of_pair(ratio, like(x, 0.0)) * like(x, 0.5);
+  const W pole = select(a == one, like(x, parts::kInfinity), like(x, parts::kNan));
+  const W defined = select(a < one, result, pole);
+  return select(a < like(x, 0x1p-28), x, parts::with_sign_of(defined, x));
+}
+
 }  // namespace plimsoll::math::f64
