@@ -94,6 +94,10 @@ void unary_rule(const RuleCall& call) {
     case Opcode::atanh:
       d = e.divide(g, e.multiply(e.subtract(constant(1), x), e.add(constant(1), x)));
       break;
+    case Opcode::asin:
+      d = e.divide(
+          g, e.op(Opcode::sqrt, {e.multiply(e.subtract(constant(1), x), e.add(constant(1), x))}));
+      break;
     default:
       return call.refuse("has no gradient");
   }

@@ -27,6 +27,7 @@ Quad coshq(Quad) noexcept;
 Quad asinhq(Quad) noexcept;
 Quad acoshq(Quad) noexcept;
 Quad atanhq(Quad) noexcept;
+Quad asinq(Quad) noexcept;
 Quad sinq(Quad) noexcept;
 Quad cosq(Quad) noexcept;
 Quad tanq(Quad) noexcept;

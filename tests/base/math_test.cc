@@ -71,6 +71,7 @@ const Function32 kFunctions32[] = {
     {"asinh", through_f64<f64::asinh>, std::asinh, -4, 4, 0.51},
     {"acosh", through_f64<f64::acosh>, std::acosh, 1, 4, 0.51},
     {"atanh", through_f64<f64::atanh>, std::atanh, -1, 1, 0.51},
+    {"asin", through_f64<f64::asin>, std::asin, -1, 1, 0.51},
 };
 
 using Function64 = Function<double, Quad>;
@@ -92,6 +93,7 @@ const Function64 kFunctions64[] = {
     {"asinh", plain64<f64::asinh>, asinhq, -4, 4, 0.85},
     {"acosh", plain64<f64::acosh>, acoshq, 1, 4, 0.85},
     {"atanh", plain64<f64::atanh>, atanhq, -1, 1, 0.85},
+    {"asin", plain64<f64::asin>, asinq, -1, 1, 0.7},
 };
 
 template <typename Float, typename Wide>

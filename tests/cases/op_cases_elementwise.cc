@@ -36,6 +36,7 @@ const FloatOp kUnary[] = {
     {"asinh", {-3, 3}},
     {"acosh", {1.2, 4}},
     {"atanh", {-0.8, 0.8}},
+    {"asin", {-0.8, 0.8}},
     {"copy", {-2, 2}},
 };
 

@@ -6,6 +6,7 @@
 // serve f32 too, through f64.
 #include "runtime/base/math/exponential64.h"
 #include "runtime/base/math/hyperbolic64.h"
+#include "runtime/base/math/inverse64.h"
 #include "runtime/base/math/logarithm64.h"
 #include "runtime/base/math/power64.h"
 #include "runtime/base/math/scalar.h"
