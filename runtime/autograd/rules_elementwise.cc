@@ -98,6 +98,10 @@ void unary_rule(const RuleCall& call) {
       d = e.divide(
           g, e.op(Opcode::sqrt, {e.multiply(e.subtract(constant(1), x), e.add(constant(1), x))}));
       break;
+    case Opcode::acos:
+      d = e.negate(e.divide(
+          g, e.op(Opcode::sqrt, {e.multiply(e.subtract(constant(1), x), e.add(constant(1), x))})));
+      break;
     default:
       return call.refuse("has no gradient");
   }

@@ -28,6 +28,7 @@ Quad asinhq(Quad) noexcept;
 Quad acoshq(Quad) noexcept;
 Quad atanhq(Quad) noexcept;
 Quad asinq(Quad) noexcept;
+Quad acosq(Quad) noexcept;
 Quad sinq(Quad) noexcept;
 Quad cosq(Quad) noexcept;
 Quad tanq(Quad) noexcept;

@@ -72,6 +72,7 @@ const Function32 kFunctions32[] = {
     {"acosh", through_f64<f64::acosh>, std::acosh, 1, 4, 0.51},
     {"atanh", through_f64<f64::atanh>, std::atanh, -1, 1, 0.51},
     {"asin", through_f64<f64::asin>, std::asin, -1, 1, 0.51},
+    {"acos", through_f64<f64::acos>, std::acos, -1, 1, 0.51},
 };
 
 using Function64 = Function<double, Quad>;
@@ -94,6 +95,7 @@ const Function64 kFunctions64[] = {
     {"acosh", plain64<f64::acosh>, acoshq, 1, 4, 0.85},
     {"atanh", plain64<f64::atanh>, atanhq, -1, 1, 0.85},
     {"asin", plain64<f64::asin>, asinq, -1, 1, 0.7},
+    {"acos", plain64<f64::acos>, acosq, -1, 1, 0.7},
 };
 
 template <typename Float, typename Wide>

@@ -65,4 +65,15 @@ W asin(const W& x) {
   return select((a < like(x, 0x1p-28)) | (x != x), x, result);
 }
 
+template <typename W>
+W acos(const W& x) {
+  const W one = like(x, 1.0);
+  const W a = parts::magnitude(x);
+  const W inner = select(a < one, a, one);
+  const W angle =
+      parts::angle_on_circle<W>(parts::other_side(inner), {inner, like(x, 0.0)}, x < like(x, 0.0));
+  const W defined = select(a > one, like(x, parts::kNan), angle);
+  return select(x != x, x, defined);
+}
+
 }  // namespace plimsoll::math::f64
