@@ -102,6 +102,9 @@ void unary_rule(const RuleCall& call) {
       d = e.negate(e.divide(
           g, e.op(Opcode::sqrt, {e.multiply(e.subtract(constant(1), x), e.add(constant(1), x))})));
       break;
+    case Opcode::atan:
+      d = e.divide(g, e.add(constant(1), e.multiply(x, x)));
+      break;
     default:
       return call.refuse("has no gradient");
   }

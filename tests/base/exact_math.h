@@ -29,6 +29,7 @@ Quad acoshq(Quad) noexcept;
 Quad atanhq(Quad) noexcept;
 Quad asinq(Quad) noexcept;
 Quad acosq(Quad) noexcept;
+Quad atanq(Quad) noexcept;
 Quad sinq(Quad) noexcept;
 Quad cosq(Quad) noexcept;
 Quad tanq(Quad) noexcept;

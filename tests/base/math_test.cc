@@ -73,6 +73,7 @@ const Function32 kFunctions32[] = {
     {"atanh", through_f64<f64::atanh>, std::atanh, -1, 1, 0.51},
     {"asin", through_f64<f64::asin>, std::asin, -1, 1, 0.51},
     {"acos", through_f64<f64::acos>, std::acos, -1, 1, 0.51},
+    {"atan", through_f64<f64::atan>, std::atan, -5, 5, 0.51},
 };
 
 using Function64 = Function<double, Quad>;
@@ -96,6 +97,7 @@ const Function64 kFunctions64[] = {
     {"atanh", plain64<f64::atanh>, atanhq, -1, 1, 0.85},
     {"asin", plain64<f64::asin>, asinq, -1, 1, 0.7},
     {"acos", plain64<f64::acos>, acosq, -1, 1, 0.7},
+    {"atan", plain64<f64::atan>, atanq, -5, 5, 0.65},
 };
 
 template <typename Float, typename Wide>

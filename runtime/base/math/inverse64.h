@@ -76,4 +76,9 @@ W acos(const W& x) {
   return select(x != x, x, defined);
 }
 
+template <typename W>
+W atan(const W& x) {
+  return f64::atan2(x, like(x, 1.0));
+}
+
 }  // namespace plimsoll::math::f64
