@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <type_traits>
 
 #include "runtime/ir/scalar_function.h"
@@ -92,6 +95,25 @@ TEST(OpTable, AppliesAFunctionByItsOpcode) {
   EXPECT_TRUE(apply(Opcode::add, math::ScalarMask{true}, math::ScalarMask{false})->value);
   EXPECT_FALSE(apply(Opcode::tanh, math::ScalarInteger<std::int32_t>{1}).has_value());
   EXPECT_FALSE(apply(Opcode::reshape, ScalarF32{1}).has_value());
+}
+
+std::string text_of(const char* path) {
+  std::ifstream file(std::string(PLIMSOLL_SOURCE_DIR) + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(OpTable, HoldsTheRowThatContributingShows) {
+  const std::string page = text_of("/docs/contributing.md");
+  const std::string indent = "   ";
+  const std::size_t first = page.find(indent + "PLIMSOLL_UNARY_OP(");
+  ASSERT_NE(first, std::string::npos);
+  std::string row;
+  for (std::size_t at = first; page.compare(at, 6, "   ```") != 0;) {
+    const std::size_t end = page.find('\n', at) + 1;
+    row += page.substr(at + indent.size(), end - at - indent.size());
+    at = end;
+  }
+  EXPECT_NE(text_of("/runtime/ir/ops.def").find(row), std::string::npos) << row;
 }
 
 }  // namespace
