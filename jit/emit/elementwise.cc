@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/emit/elementwise.h"
 
-#include "jit/emit/avx512.h"
 #include "jit/emit/vector_math.h"
 
 namespace plimsoll::jit {
@@ -48,64 +47,14 @@ Value* reduce_precision(Builder& b, Value* x, int exponent, int mantissa, int to
   return b.CreateBitCast(b.CreateSelect(is_nan, bits, result), x->getType());
 }
 
-Value* float_sign(Builder& b, Value* x) {
-  Value* one = llvm::ConstantFP::get(x->getType(), 1.0);
-  Value* zero = llvm::ConstantFP::get(x->getType(), 0.0);
-  Value* unit = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, one, x);
-  return b.CreateSelect(b.CreateFCmpONE(x, zero), unit, x);
-}
-
 Value* float_unary(Builder& b, const ir::Instruction& instruction, Value* x, DType dtype) {
-  switch (instruction.opcode()) {
-    case Opcode::ceil:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
-    case Opcode::floor:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
-    case Opcode::round_nearest_afz:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::round, x);
-    case Opcode::round_nearest_even:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x);
-    case Opcode::abs:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x);
-    case Opcode::negate:
-      return b.CreateFNeg(x);
-    case Opcode::sign:
-      return float_sign(b, x);
-    case Opcode::sqrt:
-      return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
-    case Opcode::reduce_precision: {
-      const auto& attributes = instruction.attributes();
-      const bool wide = dtype == DType::f64;
-      return reduce_precision(b, x, wide ? 11 : 8, wide ? 52 : 23, attributes.exponent_bits,
-                              attributes.mantissa_bits);
-    }
-    default:
-      return emit_transcendental(b, instruction.opcode(), {x});
+  if (instruction.opcode() != Opcode::reduce_precision) {
+    return emit_function(b, instruction.opcode(), {x}, dtype);
   }
-}
-
-Value* float_binary(Builder& b, Opcode opcode, Value* x, Value* y) {
-  switch (opcode) {
-    case Opcode::add:
-      return b.CreateFAdd(x, y);
-    case Opcode::subtract:
-      return b.CreateFSub(x, y);
-    case Opcode::multiply:
-      return b.CreateFMul(x, y);
-    case Opcode::divide:
-      return b.CreateFDiv(x, y);
-    case Opcode::remainder:
-      return b.CreateFRem(x, y);
-    case Opcode::maximum:
-    case Opcode::minimum: {
-      const bool greater = opcode == Opcode::maximum;
-      if (Value* result = avx512::extreme(b, x, y, greater)) return result;
-      return b.CreateBinaryIntrinsic(greater ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum,
-                                     x, y);
-    }
-    default:
-      return emit_transcendental(b, opcode, {x, y});
-  }
+  const auto& attributes = instruction.attributes();
+  const bool wide = dtype == DType::f64;
+  return reduce_precision(b, x, wide ? 11 : 8, wide ? 52 : 23, attributes.exponent_bits,
+                          attributes.mantissa_bits);
 }
 
 llvm::CmpInst::Predicate predicate_of(ir::ComparisonDirection direction, bool is_float,
@@ -189,7 +138,7 @@ Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
     return emit_binary(b, Opcode::minimum, raised, operands[2], dtype);
   }
   if (operands.size() == 2) return emit_binary(b, opcode, operands[0], operands[1], dtype);
-  if (!ir::is_floating(dtype)) return emit_integer_unary(b, opcode, operands[0], dtype);
+  if (!ir::is_floating(dtype)) return emit_function(b, opcode, operands, dtype);
   if (ir::dtype_bytes(dtype) == 2) {
     if (Value* result = small_float_unary(b, opcode, operands[0])) return result;
   }
@@ -201,9 +150,9 @@ Value* emit_uniform(Builder& b, const ir::Instruction& instruction,
 }  // namespace
 
 Value* emit_binary(Builder& b, Opcode opcode, Value* x, Value* y, DType dtype) {
-  if (!ir::is_floating(dtype)) return emit_integer_binary(b, opcode, x, y, dtype);
+  if (!ir::is_floating(dtype)) return emit_function(b, opcode, {x, y}, dtype);
   return compute_as_float(b, {x, y}, dtype, origin_of(opcode), [&](llvm::ArrayRef<Value*> wide) {
-    return float_binary(b, opcode, wide[0], wide[1]);
+    return emit_function(b, opcode, wide, dtype);
   });
 }
 

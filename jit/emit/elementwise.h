@@ -53,15 +53,10 @@ llvm::Value* emit_elementwise(llvm::IRBuilderBase& builder, const ir::Instructio
 llvm::Value* emit_binary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* a,
                          llvm::Value* b, ir::DType dtype);
 
-// exp, sin, pow and so on of f32 or f64; null for what is none of them.
-llvm::Value* emit_transcendental(llvm::IRBuilderBase& builder, ir::Opcode opcode,
-                                 const std::vector<llvm::Value*>& operands);
-
-// Of integers and pred; null for what they have not.
-llvm::Value* emit_integer_unary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* x,
-                                ir::DType dtype);
-llvm::Value* emit_integer_binary(llvm::IRBuilderBase& builder, ir::Opcode opcode, llvm::Value* x,
-                                 llvm::Value* y, ir::DType dtype);
+// `opcode` as runtime/ir/scalar_function.h says, of one or two values; floats of 16 bits stand
+// widened to f32. Null for what takes no such dtype, or is not of that form.
+llvm::Value* emit_function(llvm::IRBuilderBase& builder, ir::Opcode opcode,
+                           llvm::ArrayRef<llvm::Value*> operands, ir::DType dtype);
 
 // An element of a literal, or a number, as a scalar constant.
 llvm::Constant* literal_element(llvm::LLVMContext& context, const ir::Literal& literal,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
 
@@ -26,11 +27,17 @@ struct Emitted {
     return element;
   }
 };
-struct EmittedMask : Emitted {};
+struct EmittedMask : Emitted {
+  static constexpr auto kKind = math::Kind::predicate;
+};
 struct EmittedI32 : Emitted {};
 struct EmittedI64 : Emitted {};
-struct EmittedF32 : Emitted {};
-struct EmittedF64 : Emitted {};
+struct EmittedF32 : Emitted {
+  static constexpr auto kKind = math::Kind::f32;
+};
+struct EmittedF64 : Emitted {
+  static constexpr auto kKind = math::Kind::f64;
+};
 
 inline EmittedMask operator&(EmittedMask a, EmittedMask b) {
   return {{a.builder, a.builder->CreateAnd(a.value, b.value)}};
@@ -47,7 +54,7 @@ T emitted_select(EmittedMask m, T a, T b) {
 
 // What the integers have in common.
 template <typename T>
-concept EmittedInteger = std::is_same_v<T, EmittedI32> || std::is_same_v<T, EmittedI64>;
+concept EmittedBits = std::is_same_v<T, EmittedI32> || std::is_same_v<T, EmittedI64>;
 
 inline EmittedI32 like(EmittedI32 a, std::int32_t value) {
   return {{a.builder, llvm::ConstantInt::getSigned(a.type(), value)}};
@@ -55,43 +62,43 @@ inline EmittedI32 like(EmittedI32 a, std::int32_t value) {
 inline EmittedI64 like(EmittedI64 a, std::int64_t value) {
   return {{a.builder, llvm::ConstantInt::getSigned(a.type(), value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 T operator+(T a, T b) {
   return {{a.builder, a.builder->CreateAdd(a.value, b.value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 T operator-(T a, T b) {
   return {{a.builder, a.builder->CreateSub(a.value, b.value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 T operator&(T a, T b) {
   return {{a.builder, a.builder->CreateAnd(a.value, b.value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 T operator|(T a, T b) {
   return {{a.builder, a.builder->CreateOr(a.value, b.value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 T operator^(T a, T b) {
   return {{a.builder, a.builder->CreateXor(a.value, b.value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 T operator<<(T a, int n) {
   return {{a.builder, a.builder->CreateShl(a.value, like(a, n).value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 T operator>>(T a, int n) {
   return {{a.builder, a.builder->CreateAShr(a.value, like(a, n).value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 EmittedMask operator<(T a, T b) {
   return {{a.builder, a.builder->CreateICmpSLT(a.value, b.value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 EmittedMask operator==(T a, T b) {
   return {{a.builder, a.builder->CreateICmpEQ(a.value, b.value)}};
 }
-template <EmittedInteger T>
+template <EmittedBits T>
 T select(EmittedMask m, T a, T b) {
   return emitted_select(m, a, b);
 }
@@ -197,5 +204,17 @@ EmittedF32 lookup(const float (&table)[16], EmittedI32 i);
 // being written into; it is left at the end of another block.
 EmittedF64 at_lanes(EmittedMask lanes, EmittedF64 otherwise, const math::LaneFunction& function,
                     EmittedF64 x);
+
+// A call of the function of that name for x's type, which `emit` writes where there is none yet. It
+// is inlined once all is written.
+llvm::Value* call_own_function(
+    const char* name, Emitted x,
+    llvm::function_ref<llvm::Value*(llvm::IRBuilderBase&, llvm::Value*)> emit);
+template <EmittedFloat T, typename F>
+T in_own_function(const char* name, T x, F f) {
+  return {{x.builder, call_own_function(name, x, [&](llvm::IRBuilderBase& own, llvm::Value* value) {
+             return f(T{{&own, value}}).value;
+           })}};
+}
 
 }  // namespace plimsoll::jit

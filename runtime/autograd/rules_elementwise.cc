@@ -78,6 +78,33 @@ void unary_rule(const RuleCall& call) {
     case Opcode::cbrt:
       d = e.divide(e.scale(g, 1.0 / 3), e.multiply(y, y));
       break;
+    case Opcode::sinh:
+      d = e.multiply(g, e.op(Opcode::cosh, {x}));
+      break;
+    case Opcode::cosh:
+      d = e.multiply(g, e.op(Opcode::sinh, {x}));
+      break;
+    case Opcode::asinh:
+      d = e.divide(g, e.op(Opcode::sqrt, {e.add(e.multiply(x, x), constant(1))}));
+      break;
+    case Opcode::acosh:
+      d = e.divide(
+          g, e.op(Opcode::sqrt, {e.multiply(e.subtract(x, constant(1)), e.add(x, constant(1)))}));
+      break;
+    case Opcode::atanh:
+      d = e.divide(g, e.multiply(e.subtract(constant(1), x), e.add(constant(1), x)));
+      break;
+    case Opcode::asin:
+      d = e.divide(
+          g, e.op(Opcode::sqrt, {e.multiply(e.subtract(constant(1), x), e.add(constant(1), x))}));
+      break;
+    case Opcode::acos:
+      d = e.negate(e.divide(
+          g, e.op(Opcode::sqrt, {e.multiply(e.subtract(constant(1), x), e.add(constant(1), x))})));
+      break;
+    case Opcode::atan:
+      d = e.divide(g, e.add(constant(1), e.multiply(x, x)));
+      break;
     default:
       return call.refuse("has no gradient");
   }

@@ -5,6 +5,11 @@
 
 #include "check.h"
 
+/* The numbers of operations come from a table; programs in use have them built in. */
+_Static_assert(PLM_OP_PARAMETER == 0 && PLM_OP_ABS == 23 && PLM_OP_ADD == 48 && PLM_OP_DOT == 63 &&
+                   PLM_OP_ASYNC_DONE == 106,
+               "a number of the ABI has changed");
+
 static plm_context* context;
 
 static plm_tensor* array(const int64_t* dims, size_t rank, const float* data) {

@@ -56,6 +56,15 @@ T quotient(const Pair<T>& a, const Pair<T>& b) {
   return fma(rest, reciprocal, first);
 }
 
+// The square root of x.high + x.low >= 0 to about twice the precision; a zero's is zero.
+template <typename T>
+Pair<T> sqrt_of_pair(const Pair<T>& x) {
+  const T root = sqrt(x.high);
+  const T rest = fma(-root, root, x.high) + x.low;
+  const T zero = like(root, 0);
+  return {root, select(root == zero, zero, rest / (root + root))};
+}
+
 // x * (1 + c[0] + c[1] x^2 + c[2] x^4 + ...) with terms so large that rounding them would show:
 // c[0] and c[1] are given with what their own rounding left, `lost`.
 template <typename T, typename C, int N>

@@ -3,7 +3,9 @@
 
 #include <bit>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 // The plain instantiation of the value types that the functions of this folder are written over.
@@ -22,23 +24,32 @@
 //      lookup(float[16], I)->V: the number that the lowest four bits of the integer say
 //   W: at_lanes(M,a,LaneFunction,x): function(x) in the lanes of M, `a` elsewhere,
 //      quick as long as no lane is in M
+//   V, W: in_own_function(name, x, f): f(x), which may use at_lanes
 //   I, L: a+b a-b, wrapping; a&b a|b a^b; a<<n, a>>n (arithmetic) with n a plain int below the
 //      width; < and == giving M; select(M,a,b); from_bits(I)->V, from_bits(L)->W;
 //      like(I,std::int32_t)->I, like(L,std::int64_t)->L
 //   M: a&b a|b !a
 // The functions convert no float to an integer except through bits, so nothing here is undefined
 // for NaN, infinities or huge values, and there are no branches but those of at_lanes.
+//
+// Beyond what those functions need, value types carry the operations that runtime/ir/ops.def calls
+// their own: V, W below, integers of every width and M in integer.h.
 namespace plimsoll::math {
 
+enum class Kind { f32, f64, integer, predicate };
+
 struct ScalarMask {
+  static constexpr Kind kKind = Kind::predicate;
   bool value;
 };
 template <typename T>
 struct ScalarInteger {
+  static constexpr Kind kKind = Kind::integer;
   T value;
 };
 template <typename T>
 struct ScalarFloat {
+  static constexpr Kind kKind = sizeof(T) == 4 ? Kind::f32 : Kind::f64;
   T value;
 };
 using ScalarI32 = ScalarInteger<std::int32_t>;
@@ -187,7 +198,7 @@ inline ScalarF32 times_power(ScalarF32 a, ScalarF32 n) { return times_two_powers
 inline ScalarF32 lookup(const float (&table)[16], ScalarI32 i) { return {table[i.value & 15]}; }
 
 // A function for the few lanes that vector code does not reach. Generated code calls it by its
-// symbol, which is in the compiler's list (jit/emit/elementwise.cc).
+// symbol, which is in the compiler's list (jit/emit/vector_math.cc).
 struct LaneFunction {
   const char* symbol;
   double (*function)(double);
@@ -196,6 +207,70 @@ struct LaneFunction {
 inline ScalarF64 at_lanes(ScalarMask lanes, ScalarF64 otherwise, const LaneFunction& function,
                           ScalarF64 x) {
   return lanes.value ? ScalarF64{function.function(x.value)} : otherwise;
+}
+
+template <typename T, typename F>
+ScalarFloat<T> in_own_function(const char*, ScalarFloat<T> x, F f) {
+  return f(x);
+}
+
+template <std::floating_point T>
+ScalarFloat<T> abs(ScalarFloat<T> x) {
+  return {std::fabs(x.value)};
+}
+template <std::floating_point T>
+ScalarFloat<T> negate(ScalarFloat<T> x) {
+  return -x;
+}
+// Zeros and NaN stay.
+template <std::floating_point T>
+ScalarFloat<T> sign(ScalarFloat<T> x) {
+  return x.value > 0 ? ScalarFloat<T>{1} : x.value < 0 ? ScalarFloat<T>{-1} : x;
+}
+template <std::floating_point T>
+ScalarFloat<T> ceil(ScalarFloat<T> x) {
+  return {std::ceil(x.value)};
+}
+template <std::floating_point T>
+ScalarFloat<T> floor(ScalarFloat<T> x) {
+  return {std::floor(x.value)};
+}
+template <std::floating_point T>
+ScalarFloat<T> round_half_away(ScalarFloat<T> x) {
+  return {std::round(x.value)};
+}
+template <std::floating_point T>
+ScalarFloat<T> add(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return a + b;
+}
+template <std::floating_point T>
+ScalarFloat<T> subtract(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return a - b;
+}
+template <std::floating_point T>
+ScalarFloat<T> multiply(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return a * b;
+}
+template <std::floating_point T>
+ScalarFloat<T> divide(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return a / b;
+}
+template <std::floating_point T>
+ScalarFloat<T> remainder(ScalarFloat<T> a, ScalarFloat<T> b) {
+  return {std::fmod(a.value, b.value)};
+}
+// NaN if either is NaN; +0 is above -0.
+template <std::floating_point T>
+ScalarFloat<T> maximum(ScalarFloat<T> a, ScalarFloat<T> b) {
+  if (std::isnan(a.value) || std::isnan(b.value)) return {std::numeric_limits<T>::quiet_NaN()};
+  if (a.value == b.value) return std::signbit(a.value) ? b : a;
+  return a.value > b.value ? a : b;
+}
+template <std::floating_point T>
+ScalarFloat<T> minimum(ScalarFloat<T> a, ScalarFloat<T> b) {
+  if (std::isnan(a.value) || std::isnan(b.value)) return {std::numeric_limits<T>::quiet_NaN()};
+  if (a.value == b.value) return std::signbit(a.value) ? a : b;
+  return a.value < b.value ? a : b;
 }
 
 }  // namespace plimsoll::math

@@ -64,25 +64,31 @@ V unless_huge(const V& x, const W& common, const LaneFunction& huge) {
 }  // namespace parts
 
 template <typename V>
-V sin(const V& x) {
-  const V result = parts::unless_huge(x, parts::shifted_sine(widen(x), 0), kSineOfHuge);
-  return select(x == like(x, 0.0f), x, result);
+V sin(const V& argument) {
+  return in_own_function("sine", argument, [](const V& x) {
+    const V result = parts::unless_huge(x, parts::shifted_sine(widen(x), 0), kSineOfHuge);
+    return select(x == like(x, 0.0f), x, result);
+  });
 }
 
 template <typename V>
-V cos(const V& x) {
-  return parts::unless_huge(x, parts::shifted_sine(widen(x), 1), kCosineOfHuge);
+V cos(const V& argument) {
+  return in_own_function("cosine", argument, [](const V& x) {
+    return parts::unless_huge(x, parts::shifted_sine(widen(x), 1), kCosineOfHuge);
+  });
 }
 
 template <typename V>
-V tan(const V& x) {
-  const auto quarter = parts::reduce_to_quarter(widen(x));
-  const auto one = like(quarter.quadrant, std::int64_t{1});
-  const auto even = (quarter.quadrant & one) == like(one, std::int64_t{0});
-  const auto numerator = select(even, quarter.sine, -quarter.cosine);
-  const auto denominator = select(even, quarter.cosine, quarter.sine);
-  const V result = parts::unless_huge(x, numerator / denominator, kTangentOfHuge);
-  return select(x == like(x, 0.0f), x, result);
+V tan(const V& argument) {
+  return in_own_function("tangent", argument, [](const V& x) {
+    const auto quarter = parts::reduce_to_quarter(widen(x));
+    const auto one = like(quarter.quadrant, std::int64_t{1});
+    const auto even = (quarter.quadrant & one) == like(one, std::int64_t{0});
+    const auto numerator = select(even, quarter.sine, -quarter.cosine);
+    const auto denominator = select(even, quarter.cosine, quarter.sine);
+    const V result = parts::unless_huge(x, numerator / denominator, kTangentOfHuge);
+    return select(x == like(x, 0.0f), x, result);
+  });
 }
 
 template <typename V>

@@ -83,6 +83,12 @@ W tangent_of_quarter(const Pair<W>& angle, const L& quadrant) {
                      {select(even, cosine.high, sine.high), select(even, cosine.low, sine.low)});
 }
 
+// (atan(r) / r - 1) / r^2 for |r| up to tan(pi/8).
+inline constexpr double kAtanSeries[] = {
+    -0x1.5555555555554p-2, 0x1.9999999999657p-3, -0x1.2492492475bf8p-3, 0x1.c71c71b76e30ep-4,
+    -0x1.745d14be53367p-4, 0x1.3b136e8d76187p-4, -0x1.110c77edd7706p-4, 0x1.e1725dc1ba8ecp-5,
+    -0x1.ab7fb70e01c22p-5, 0x1.70f5c6ad979a9p-5, -0x1.124a7de6480dp-5,  0x1.f2312be5bb425p-7};
+
 template <typename W>
 auto is_huge(const W& x) {
   return magnitude(x) > like(x, kHuge);
@@ -91,35 +97,37 @@ auto is_huge(const W& x) {
 }  // namespace parts
 
 template <typename W>
-W sin(const W& x) {
-  const auto quarter = parts::reduce_to_quarter(x);
-  const W value = parts::sine_of_quarter(quarter.angle, quarter.quadrant);
-  const W small = select(parts::magnitude(x) < like(x, 0x1p-30), x, value);
-  return at_lanes(parts::is_huge(x), small, kSineOfHuge, x);
+W sin(const W& argument) {
+  return in_own_function("sine", argument, [](const W& x) {
+    const auto quarter = parts::reduce_to_quarter(x);
+    const W value = parts::sine_of_quarter(quarter.angle, quarter.quadrant);
+    const W small = select(parts::magnitude(x) < like(x, 0x1p-30), x, value);
+    return at_lanes(parts::is_huge(x), small, kSineOfHuge, x);
+  });
 }
 
 template <typename W>
-W cos(const W& x) {
-  const auto quarter = parts::reduce_to_quarter(x);
-  const auto one = like(quarter.quadrant, std::int64_t{1});
-  const W value = parts::sine_of_quarter(quarter.angle, quarter.quadrant + one);
-  return at_lanes(parts::is_huge(x), value, kCosineOfHuge, x);
+W cos(const W& argument) {
+  return in_own_function("cosine", argument, [](const W& x) {
+    const auto quarter = parts::reduce_to_quarter(x);
+    const auto one = like(quarter.quadrant, std::int64_t{1});
+    const W value = parts::sine_of_quarter(quarter.angle, quarter.quadrant + one);
+    return at_lanes(parts::is_huge(x), value, kCosineOfHuge, x);
+  });
 }
 
 template <typename W>
-W tan(const W& x) {
-  const auto quarter = parts::reduce_to_quarter(x);
-  const W value = parts::tangent_of_quarter(quarter.angle, quarter.quadrant);
-  const W small = select(parts::magnitude(x) < like(x, 0x1p-30), x, value);
-  return at_lanes(parts::is_huge(x), small, kTangentOfHuge, x);
+W tan(const W& argument) {
+  return in_own_function("tangent", argument, [](const W& x) {
+    const auto quarter = parts::reduce_to_quarter(x);
+    const W value = parts::tangent_of_quarter(quarter.angle, quarter.quadrant);
+    const W small = select(parts::magnitude(x) < like(x, 0x1p-30), x, value);
+    return at_lanes(parts::is_huge(x), small, kTangentOfHuge, x);
+  });
 }
 
 template <typename W>
 W atan2(const W& y, const W& x) {
-  static constexpr double kSeries[] = {
-      -0x1.5555555555554p-2, 0x1.9999999999657p-3, -0x1.2492492475bf8p-3, 0x1.c71c71b76e30ep-4,
-      -0x1.745d14be53367p-4, 0x1.3b136e8d76187p-4, -0x1.110c77edd7706p-4, 0x1.e1725dc1ba8ecp-5,
-      -0x1.ab7fb70e01c22p-5, 0x1.70f5c6ad979a9p-5, -0x1.124a7de6480dp-5,  0x1.f2312be5bb425p-7};
   const W zero = like(x, 0.0);
   const W one = like(x, 1.0);
   const W a = parts::magnitude(x);
@@ -144,8 +152,8 @@ W atan2(const W& y, const W& x) {
   const W ratio = select(no_ratio, zero, exact.high);
   const W ratio_low = select(no_ratio, zero, exact.low);
   const W square = ratio * ratio;
-  const W tail =
-      fma(ratio * square, math::parts::horner(square, kSeries), fma(-ratio_low, square, ratio_low));
+  const W tail = fma(ratio * square, math::parts::horner(square, parts::kAtanSeries),
+                     fma(-ratio_low, square, ratio_low));
 
   // The angle is eighths * pi/4 plus or minus (ratio + tail).
   const auto diagonal = near_diagonal | (small == like(x, parts::kInfinity));

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "runtime/base/math/scalar.h"
 #include "runtime/ir/interpreter/interpreter_elementwise.h"
 #include "runtime/ir/shape.h"
 
@@ -47,10 +48,10 @@ void write(std::byte* data, std::int64_t i, Number<T> number) {
   std::memcpy(data + i * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
 }
 
-// Arithmetic modulo 2^bits, for signed types too.
-template <typename T, typename F>
-T wrapping(T a, T b, F f) {
-  return static_cast<T>(f(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
-}
+// A number as a value of scalar_function.h.
+template <typename T>
+using Value = std::conditional_t<
+    kIsPred<T>, math::ScalarMask,
+    std::conditional_t<kIsInteger<T>, math::ScalarInteger<T>, math::ScalarFloat<Number<T>>>>;
 
 }  // namespace plimsoll::ir::interpreter
