@@ -46,9 +46,6 @@ std::string text_of(bool value) { return value ? "true" : "false"; }
 std::string text_of(std::int64_t value) { return std::to_string(value); }
 std::string text_of(int value) { return std::to_string(value); }
 std::string text_of(const std::string& value) { return quote(value); }
-std::string text_of(const std::vector<PaddingDimension>& value) { return padding_text(value); }
-std::string text_of(const std::vector<WindowDimension>& value) { return window_text(value); }
-std::string text_of(const ConvolutionDimensions& value) { return dim_labels_text(value); }
 std::string text_of(const std::pair<std::int64_t, std::int64_t>& value) {
   return "{" + text_of(value.first) + "," + text_of(value.second) + "}";
 }
@@ -69,53 +66,32 @@ std::string text_of(const std::vector<T>& values) {
 
 // Reads the value of a field.
 template <typename T>
-  requires std::is_enum_v<T>
-Status read_field(const AttributeRule&, Cursor& c, T& out) {
-  const std::string_view word = c.peek_word();
-  const auto found = std::find(kWords<T>.begin(), kWords<T>.end(), word);
-  if (found == kWords<T>.end()) {
-    std::string names;
-    for (const auto name : kWords<T>) names += (names.empty() ? "" : ", ") + std::string(name);
-    return c.expected("one of " + names);
-  }
-  c.take_word();
-  out = static_cast<T>(found - kWords<T>.begin());
-  if (std::is_same_v<T, ComparisonOrder> && word != "TOTALORDER") out = T();
-  return ok_status();
-}
-template <typename T>
-  requires std::is_integral_v<T>
 Status read_field(const AttributeRule& rule, Cursor& c, T& out) {
   const auto& [what, least, most] = rule.range;
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t value, c.integer(what, least, most));
-  out = static_cast<T>(value);
+  if constexpr (std::is_enum_v<T>) {
+    const std::string_view word = c.peek_word();
+    const auto found = std::find(kWords<T>.begin(), kWords<T>.end(), word);
+    if (found == kWords<T>.end()) {
+      std::string names;
+      for (const auto name : kWords<T>) names += (names.empty() ? "" : ", ") + std::string(name);
+      return c.expected("one of " + names);
+    }
+    c.take_word();
+    out = static_cast<T>(found - kWords<T>.begin());
+    if (std::is_same_v<T, ComparisonOrder> && word != "TOTALORDER") out = T();
+  } else if constexpr (std::is_same_v<T, bool>) {
+    PLIMSOLL_ASSIGN_OR_RETURN(out, c.boolean(rule.name));
+  } else if constexpr (std::is_integral_v<T>) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t value, c.integer(what, least, most));
+    out = static_cast<T>(value);
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    PLIMSOLL_ASSIGN_OR_RETURN(out, c.quoted(rule.name));
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+    PLIMSOLL_ASSIGN_OR_RETURN(out, c.integer_list(what, least, most));
+  } else {
+    return read_value(c, out);
+  }
   return ok_status();
-}
-Status read_field(const AttributeRule& rule, Cursor& c, bool& out) {
-  PLIMSOLL_ASSIGN_OR_RETURN(out, c.boolean(rule.name));
-  return ok_status();
-}
-Status read_field(const AttributeRule& rule, Cursor& c, std::string& out) {
-  PLIMSOLL_ASSIGN_OR_RETURN(out, c.quoted(rule.name));
-  return ok_status();
-}
-Status read_field(const AttributeRule& rule, Cursor& c, std::vector<std::int64_t>& out) {
-  const auto& [what, least, most] = rule.range;
-  PLIMSOLL_ASSIGN_OR_RETURN(out, c.integer_list(what, least, most));
-  return ok_status();
-}
-Status read_field(const AttributeRule&, Cursor& c, std::vector<PaddingDimension>& out) {
-  return read_padding(c, out);
-}
-Status read_field(const AttributeRule&, Cursor& c, std::vector<WindowDimension>& out) {
-  return read_window(c, out);
-}
-Status read_field(const AttributeRule&, Cursor& c, ConvolutionDimensions& out) {
-  return read_dim_labels(c, out);
-}
-Status read_field(const AttributeRule&, Cursor& c,
-                  std::vector<std::pair<std::int64_t, std::int64_t>>& out) {
-  return read_source_target_pairs(c, out);
 }
 
 // What a field is a member of: Attributes or one of the groups, null where there is none.

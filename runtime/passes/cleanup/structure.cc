@@ -102,12 +102,12 @@ struct HashFields {
     mix_literal(hash, *literal);
   }
   void operator()(ir::Field<&Attributes::extra>, const Extra& extra) {
-    for (const auto& row : meaning_of(extra)) ir::write_value(row, *this);
+    for (const auto& row : meaning_of(extra)) ir::archive_value(row, *this);
   }
   template <auto Member, typename T>
   void operator()(ir::Field<Member> field, const T& value) {
     number(field.letter);
-    ir::write_value(value, *this);
+    ir::archive_value(value, *this);
   }
 
   void number(std::int64_t value) { mix(hash, static_cast<std::size_t>(value)); }
