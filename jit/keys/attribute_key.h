@@ -27,7 +27,7 @@ struct AttributeKey {
   template <auto Member, typename T>
   void operator()(ir::Field<Member> field, const T& value) {
     sink.tag(field.letter);
-    ir::write_value(value, sink);
+    ir::archive_value(value, sink);
   }
 
   Sink& sink;

@@ -32,85 +32,93 @@ template <typename T>
 concept HasFields = !std::is_null_pointer_v<std::remove_const_t<decltype(kFields<T>)>>;
 
 template <>
-inline constexpr auto kFields<PaddingDimension> =
-    std::tuple<Field<&PaddingDimension::low>, Field<&PaddingDimension::high>,
-               Field<&PaddingDimension::interior>>();
+inline constexpr auto kFields<PaddingDimension> = [] {
+  using T = PaddingDimension;
+  return std::tuple(Field<&T::low>(), Field<&T::high>(), Field<&T::interior>());
+}();
 
 template <>
-inline constexpr auto kFields<WindowDimension> =
-    std::tuple(Field<&WindowDimension::size>{"size"}, Field<&WindowDimension::stride>{"stride"},
-               Field<&WindowDimension::padding_low>{"pad"}, Field<&WindowDimension::padding_high>{},
-               Field<&WindowDimension::base_dilation>{"lhs_dilate"},
-               Field<&WindowDimension::window_dilation>{"rhs_dilate"},
-               Field<&WindowDimension::reversal>{"rhs_reversal"});
+inline constexpr auto kFields<WindowDimension> = [] {
+  using T = WindowDimension;
+  return std::tuple(Field<&T::size>{"size"}, Field<&T::stride>{"stride"},
+                    Field<&T::padding_low>{"pad"}, Field<&T::padding_high>(),
+                    Field<&T::base_dilation>{"lhs_dilate"},
+                    Field<&T::window_dilation>{"rhs_dilate"}, Field<&T::reversal>{"rhs_reversal"});
+}();
 
 template <>
-inline constexpr auto kFields<DotDimensions> =
-    std::tuple(Field<&DotDimensions::lhs_contracting>{"lhs_contracting_dims"},
-               Field<&DotDimensions::rhs_contracting>{"rhs_contracting_dims"},
-               Field<&DotDimensions::lhs_batch>{"lhs_batch_dims"},
-               Field<&DotDimensions::rhs_batch>{"rhs_batch_dims"});
+inline constexpr auto kFields<DotDimensions> = [] {
+  using T = DotDimensions;
+  return std::tuple(Field<&T::lhs_contracting>{"lhs_contracting_dims"},
+                    Field<&T::rhs_contracting>{"rhs_contracting_dims"},
+                    Field<&T::lhs_batch>{"lhs_batch_dims"}, Field<&T::rhs_batch>{"rhs_batch_dims"});
+}();
 
 template <>
-inline constexpr auto kFields<ConvolutionDimensions> = std::tuple<
-    Field<&ConvolutionDimensions::input_batch>, Field<&ConvolutionDimensions::input_feature>,
-    Field<&ConvolutionDimensions::kernel_input_feature>,
-    Field<&ConvolutionDimensions::kernel_output_feature>,
-    Field<&ConvolutionDimensions::output_batch>, Field<&ConvolutionDimensions::output_feature>,
-    Field<&ConvolutionDimensions::input_spatial>, Field<&ConvolutionDimensions::kernel_spatial>,
-    Field<&ConvolutionDimensions::output_spatial>>();
+inline constexpr auto kFields<ConvolutionDimensions> = [] {
+  using T = ConvolutionDimensions;
+  return std::tuple(
+      Field<&T::input_batch>(), Field<&T::input_feature>(), Field<&T::kernel_input_feature>(),
+      Field<&T::kernel_output_feature>(), Field<&T::output_batch>(), Field<&T::output_feature>(),
+      Field<&T::input_spatial>(), Field<&T::kernel_spatial>(), Field<&T::output_spatial>());
+}();
 
 template <>
-inline constexpr auto kFields<GatherDimensions> =
-    std::tuple(Field<&GatherDimensions::offset_dims>{"offset_dims"},
-               Field<&GatherDimensions::collapsed_slice_dims>{"collapsed_slice_dims"},
-               Field<&GatherDimensions::start_index_map>{"start_index_map"},
-               Field<&GatherDimensions::operand_batching_dims>{"operand_batching_dims"},
-               Field<&GatherDimensions::start_indices_batching_dims>{"start_indices_batching_dims"},
-               Field<&GatherDimensions::index_vector_dim>{"index_vector_dim"});
+inline constexpr auto kFields<GatherDimensions> = [] {
+  using T = GatherDimensions;
+  return std::tuple(Field<&T::offset_dims>{"offset_dims"},
+                    Field<&T::collapsed_slice_dims>{"collapsed_slice_dims"},
+                    Field<&T::start_index_map>{"start_index_map"},
+                    Field<&T::operand_batching_dims>{"operand_batching_dims"},
+                    Field<&T::start_indices_batching_dims>{"start_indices_batching_dims"},
+                    Field<&T::index_vector_dim>{"index_vector_dim"});
+}();
 
 template <>
-inline constexpr auto kFields<ScatterDimensions> = std::tuple(
-    Field<&ScatterDimensions::update_window_dims>{"update_window_dims"},
-    Field<&ScatterDimensions::inserted_window_dims>{"inserted_window_dims"},
-    Field<&ScatterDimensions::scatter_dims_to_operand_dims>{"scatter_dims_to_operand_dims"},
-    Field<&ScatterDimensions::input_batching_dims>{"input_batching_dims"},
-    Field<&ScatterDimensions::scatter_indices_batching_dims>{"scatter_indices_batching_dims"},
-    Field<&ScatterDimensions::index_vector_dim>{"index_vector_dim"});
+inline constexpr auto kFields<ScatterDimensions> = [] {
+  using T = ScatterDimensions;
+  return std::tuple(Field<&T::update_window_dims>{"update_window_dims"},
+                    Field<&T::inserted_window_dims>{"inserted_window_dims"},
+                    Field<&T::scatter_dims_to_operand_dims>{"scatter_dims_to_operand_dims"},
+                    Field<&T::input_batching_dims>{"input_batching_dims"},
+                    Field<&T::scatter_indices_batching_dims>{"scatter_indices_batching_dims"},
+                    Field<&T::index_vector_dim>{"index_vector_dim"});
+}();
 
 template <>
-inline constexpr auto kFields<CollectiveAttributes> =
-    std::tuple(Field<&CollectiveAttributes::replica_groups>{"replica_groups"},
-               Field<&CollectiveAttributes::groups_text>{},
-               Field<&CollectiveAttributes::channel_id>{"channel_id"},
-               Field<&CollectiveAttributes::use_global_device_ids>{"use_global_device_ids"},
-               Field<&CollectiveAttributes::constrain_layout>{"constrain_layout"},
-               Field<&CollectiveAttributes::is_host_transfer>{"is_host_transfer"},
-               Field<&CollectiveAttributes::source_target_pairs>{"source_target_pairs"});
+inline constexpr auto kFields<CollectiveAttributes> = [] {
+  using T = CollectiveAttributes;
+  return std::tuple(Field<&T::replica_groups>{"replica_groups"}, Field<&T::groups_text>(),
+                    Field<&T::channel_id>{"channel_id"},
+                    Field<&T::use_global_device_ids>{"use_global_device_ids"},
+                    Field<&T::constrain_layout>{"constrain_layout"},
+                    Field<&T::is_host_transfer>{"is_host_transfer"},
+                    Field<&T::source_target_pairs>{"source_target_pairs"});
+}();
 
 template <>
-inline constexpr auto kFields<Attributes> = std::tuple(
-    Field<&Attributes::dimensions>{"dimensions", 'd'}, Field<&Attributes::slice_starts>{"", 's'},
-    Field<&Attributes::slice_limits>{"", 'l'}, Field<&Attributes::slice_strides>{"", 't'},
-    Field<&Attributes::slice_sizes>{"slice_sizes", 'z'},
-    Field<&Attributes::padding>{"padding", 'p'}, Field<&Attributes::window>{"window", 'w'},
-    Field<&Attributes::literal>{"", '='}, Field<&Attributes::dot>{"", 'D'},
-    Field<&Attributes::convolution>{"dim_labels", 'C'}, Field<&Attributes::gather>{"", 'G'},
-    Field<&Attributes::scatter>{"", 'S'}, Field<&Attributes::collective>{},
-    Field<&Attributes::parameter_number>{"", 'n'}, Field<&Attributes::tuple_index>{"index", 'i'},
-    Field<&Attributes::feature_group_count>{"feature_group_count", 'f'},
-    Field<&Attributes::batch_group_count>{"batch_group_count", 'b'},
-    Field<&Attributes::exponent_bits>{"exponent_bits", 'e'},
-    Field<&Attributes::mantissa_bits>{"mantissa_bits", 'm'},
-    Field<&Attributes::comparison_direction>{"direction", 'c'},
-    Field<&Attributes::comparison_order>{"type", 'o'}, Field<&Attributes::fusion_kind>{"kind", 'k'},
-    Field<&Attributes::rng_distribution>{"distribution", 'r'},
-    Field<&Attributes::rng_algorithm>{"algorithm", 'a'},
-    Field<&Attributes::indices_are_sorted>{"indices_are_sorted", 'I'},
-    Field<&Attributes::unique_indices>{"unique_indices", 'U'},
-    Field<&Attributes::is_stable>{"is_stable", 'T'},
-    Field<&Attributes::custom_call_has_side_effect>{"custom_call_has_side_effect", 'X'},
-    Field<&Attributes::custom_call_target>{"custom_call_target", '*'}, Field<&Attributes::extra>{});
+inline constexpr auto kFields<Attributes> = [] {
+  using T = Attributes;
+  return std::tuple(
+      Field<&T::dimensions>{"dimensions", 'd'}, Field<&T::slice_starts>{"", 's'},
+      Field<&T::slice_limits>{"", 'l'}, Field<&T::slice_strides>{"", 't'},
+      Field<&T::slice_sizes>{"slice_sizes", 'z'}, Field<&T::padding>{"padding", 'p'},
+      Field<&T::window>{"window", 'w'}, Field<&T::literal>{"", '='}, Field<&T::dot>{"", 'D'},
+      Field<&T::convolution>{"dim_labels", 'C'}, Field<&T::gather>{"", 'G'},
+      Field<&T::scatter>{"", 'S'}, Field<&T::collective>(), Field<&T::parameter_number>{"", 'n'},
+      Field<&T::tuple_index>{"index", 'i'},
+      Field<&T::feature_group_count>{"feature_group_count", 'f'},
+      Field<&T::batch_group_count>{"batch_group_count", 'b'},
+      Field<&T::exponent_bits>{"exponent_bits", 'e'},
+      Field<&T::mantissa_bits>{"mantissa_bits", 'm'},
+      Field<&T::comparison_direction>{"direction", 'c'}, Field<&T::comparison_order>{"type", 'o'},
+      Field<&T::fusion_kind>{"kind", 'k'}, Field<&T::rng_distribution>{"distribution", 'r'},
+      Field<&T::rng_algorithm>{"algorithm", 'a'},
+      Field<&T::indices_are_sorted>{"indices_are_sorted", 'I'},
+      Field<&T::unique_indices>{"unique_indices", 'U'}, Field<&T::is_stable>{"is_stable", 'T'},
+      Field<&T::custom_call_has_side_effect>{"custom_call_has_side_effect", 'X'},
+      Field<&T::custom_call_target>{"custom_call_target", '*'}, Field<&T::extra>());
+}();
 
 namespace fields {
 
@@ -183,46 +191,37 @@ bool same_value(const T& a, const T& b) {
   }
 }
 
-// Writes a field's value to `out`, which has number(int64), length(size) for the size of a list and
-// bytes(pointer, size) for text. Unambiguous for one field. A literal has no such form.
-template <typename T, typename Out>
-void write_value(const T& value, Out& out) {
-  if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
-    out.number(static_cast<std::int64_t>(value));
-  } else if constexpr (HasFields<T>) {
-    for_each_field(value, [&](auto, const auto& part) { write_value(part, out); });
-  } else if constexpr (fields::kIsShared<T>) {
-    write_value(*value, out);
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    out.bytes(value.data(), value.size());
+// Writes a field's value to an archive or, where it is not const, reads it from there: one number
+// after the other, lists behind their lengths. Unambiguous for one field; a literal has no such
+// form. An archive that is written has number(int64), length(size) and bytes(pointer, size); of one
+// that is read these give what was written, in the same order.
+template <typename T, typename Archive>
+void archive_value(T& value, Archive& archive) {
+  using Value = std::remove_const_t<T>;
+  constexpr bool kWrites = std::is_const_v<T>;
+  if constexpr (HasFields<Value>) {
+    for_each_field(value, [&](auto, auto& part) { archive_value(part, archive); });
   } else if constexpr (requires { value.first; }) {
-    write_value(value.first, out);
-    write_value(value.second, out);
+    archive_value(value.first, archive);
+    archive_value(value.second, archive);
+  } else if constexpr (std::is_integral_v<Value> || std::is_enum_v<Value>) {
+    if constexpr (kWrites) archive.number(static_cast<std::int64_t>(value));
+    if constexpr (!kWrites) value = static_cast<Value>(archive.number());
+  } else if constexpr (std::is_same_v<Value, std::string>) {
+    if constexpr (kWrites) archive.bytes(value.data(), value.size());
+    if constexpr (!kWrites) value = archive.bytes();
+  } else if constexpr (fields::kIsShared<Value>) {
+    using Group = std::remove_const_t<typename Value::element_type>;
+    if constexpr (kWrites) archive_value(*value, archive);
+    if constexpr (!kWrites) {
+      auto group = std::make_shared<Group>();
+      archive_value(*group, archive);
+      value = std::move(group);
+    }
   } else {
-    out.length(value.size());
-    for (const auto& part : value) write_value(part, out);
-  }
-}
-
-// The inverse: number(), length() and bytes() of `in` give what was written, in the same order.
-template <typename T, typename In>
-void read_value(T& value, In& in) {
-  if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
-    value = static_cast<T>(in.number());
-  } else if constexpr (HasFields<T>) {
-    for_each_field(value, [&](auto, auto& part) { read_value(part, in); });
-  } else if constexpr (fields::kIsShared<T>) {
-    auto made = std::make_shared<std::remove_const_t<typename T::element_type>>();
-    read_value(*made, in);
-    value = std::move(made);
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    value = in.bytes();
-  } else if constexpr (requires { value.first; }) {
-    read_value(value.first, in);
-    read_value(value.second, in);
-  } else {
-    value.resize(in.length());
-    for (auto& part : value) read_value(part, in);
+    if constexpr (kWrites) archive.length(value.size());
+    if constexpr (!kWrites) value.resize(archive.length());
+    for (auto& part : value) archive_value(part, archive);
   }
 }
 

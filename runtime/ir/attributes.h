@@ -94,7 +94,8 @@ struct CollectiveAttributes {
 };
 
 // The attributes of an instruction; each opcode reads the fields HLO gives it, the others stay
-// empty. A value type; rarely used groups are shared, immutable and null when absent.
+// empty. A value type; rarely used groups are shared, immutable and null when absent. What visits
+// every field goes by the list in attribute_fields.h.
 struct Attributes {
   // broadcast transpose reduce concatenate reverse sort iota map all-gather all-to-all
   // reduce-scatter

@@ -5,18 +5,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/ir/text/attribute_rules.h"
 #include "runtime/ir/text/cursor.h"
 #include "runtime/ir/text/syntax.h"
 
 namespace plimsoll::ir {
-
-// The groups of Attributes while they are being read.
-using AttributeGroups = std::tuple<DotDimensions, ConvolutionDimensions, GatherDimensions,
-                                   ScatterDimensions, CollectiveAttributes>;
 
 // Reads the `name=value` attributes of one instruction into its Attributes, but for those that name
 // computations or instructions.
@@ -43,8 +39,5 @@ class AttributeReader {
 // The attributes as text, each behind `, `; those that name computations or instructions and the
 // verbatim ones are not among them.
 std::string attributes_text(const Instruction& instruction);
-
-// True for the opcodes whose CollectiveAttributes are read and printed.
-bool has_collective_attributes(Opcode opcode);
 
 }  // namespace plimsoll::ir

@@ -87,7 +87,7 @@ std::string slice_text(const Attributes& a) {
   return text + "}";
 }
 
-Status read_padding(Cursor& c, std::vector<PaddingDimension>& padding) {
+Status read_value(Cursor& c, std::vector<PaddingDimension>& padding) {
   const char next = c.peek();
   if (next != '-' && (next < '0' || next > '9')) return ok_status();  // `padding=` of a scalar
   do {
@@ -103,7 +103,7 @@ Status read_padding(Cursor& c, std::vector<PaddingDimension>& padding) {
   return ok_status();
 }
 
-std::string padding_text(const std::vector<PaddingDimension>& padding) {
+std::string text_of(const std::vector<PaddingDimension>& padding) {
   std::string text;
   for (const PaddingDimension& dimension : padding) {
     if (!text.empty()) text += "x";
@@ -113,7 +113,7 @@ std::string padding_text(const std::vector<PaddingDimension>& padding) {
   return text;
 }
 
-Status read_window(Cursor& c, std::vector<WindowDimension>& window) {
+Status read_value(Cursor& c, std::vector<WindowDimension>& window) {
   PLIMSOLL_RETURN_IF_ERROR(c.expect('{', "before the window"));
   while (!c.take('}')) {
     const std::size_t start = c.position();
@@ -166,7 +166,7 @@ Status read_window(Cursor& c, std::vector<WindowDimension>& window) {
   return ok_status();
 }
 
-std::string window_text(const std::vector<WindowDimension>& window) {
+std::string text_of(const std::vector<WindowDimension>& window) {
   std::string text = "{";
   const WindowDimension usual;
   for_each_field(usual, [&]<typename F>(F field, const auto&) {
@@ -187,7 +187,7 @@ std::string window_text(const std::vector<WindowDimension>& window) {
   return text + "}";
 }
 
-Status read_dim_labels(Cursor& c, ConvolutionDimensions& d) {
+Status read_value(Cursor& c, ConvolutionDimensions& d) {
   const std::size_t start = c.position();
   const std::string_view operands = c.take_word();
   const auto middle = operands.find('_');
@@ -208,7 +208,7 @@ Status read_dim_labels(Cursor& c, ConvolutionDimensions& d) {
   return ok_status();
 }
 
-std::string dim_labels_text(const ConvolutionDimensions& d) {
+std::string text_of(const ConvolutionDimensions& d) {
   return labels_text(d.input_batch, 'b', d.input_feature, 'f', d.input_spatial) + "_" +
          labels_text(d.kernel_input_feature, 'i', d.kernel_output_feature, 'o', d.kernel_spatial) +
          "->" + labels_text(d.output_batch, 'b', d.output_feature, 'f', d.output_spatial);

@@ -15,14 +15,14 @@ namespace plimsoll::ir {
 Status read_slice(Cursor& cursor, Attributes& attributes);
 std::string slice_text(const Attributes& attributes);
 // `0_1_2x1_1`
-Status read_padding(Cursor& cursor, std::vector<PaddingDimension>& padding);
-std::string padding_text(const std::vector<PaddingDimension>& padding);
+Status read_value(Cursor& cursor, std::vector<PaddingDimension>& padding);
+std::string text_of(const std::vector<PaddingDimension>& padding);
 // `{size=3x3 stride=2x2 pad=1_1x1_1 lhs_dilate=1x1 rhs_dilate=1x1 rhs_reversal=0x1}`
-Status read_window(Cursor& cursor, std::vector<WindowDimension>& window);
+Status read_value(Cursor& cursor, std::vector<WindowDimension>& window);
 // Without what is the same as if nothing were said.
-std::string window_text(const std::vector<WindowDimension>& window);
+std::string text_of(const std::vector<WindowDimension>& window);
 // `b01f_01io->b01f`
-Status read_dim_labels(Cursor& cursor, ConvolutionDimensions& dimensions);
-std::string dim_labels_text(const ConvolutionDimensions& dimensions);
+Status read_value(Cursor& cursor, ConvolutionDimensions& dimensions);
+std::string text_of(const ConvolutionDimensions& dimensions);
 
 }  // namespace plimsoll::ir

@@ -106,8 +106,7 @@ Status read_replica_groups(Cursor& cursor, CollectiveAttributes& collective) {
   return cursor.expect('}', "after the replica groups");
 }
 
-Status read_source_target_pairs(Cursor& c,
-                                std::vector<std::pair<std::int64_t, std::int64_t>>& pairs) {
+Status read_value(Cursor& c, std::vector<std::pair<std::int64_t, std::int64_t>>& pairs) {
   PLIMSOLL_RETURN_IF_ERROR(c.expect('{', "before the source-target pairs"));
   if (c.take('}')) return ok_status();
   do {

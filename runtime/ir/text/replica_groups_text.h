@@ -14,7 +14,6 @@ namespace plimsoll::ir {
 // `{{0,1},{2,3}}`, `{}` or `[2,4]<=[8]T(1,0)`; fills replica_groups and groups_text.
 Status read_replica_groups(Cursor& cursor, CollectiveAttributes& collective);
 // `{{0,1},{1,0}}`
-Status read_source_target_pairs(Cursor& cursor,
-                                std::vector<std::pair<std::int64_t, std::int64_t>>& pairs);
+Status read_value(Cursor& cursor, std::vector<std::pair<std::int64_t, std::int64_t>>& pairs);
 
 }  // namespace plimsoll::ir

@@ -68,13 +68,15 @@ Extra meaning_of(const Extra& extra) {
   Extra rows;
   for (const auto& row : extra) {
     if (row.first == "metadata") continue;
-    Attributes only;
-    only.extra = {row};
-    if (row.second.find(ir::kHintAttribute) != std::string::npos) {
+    std::string text = row.second;
+    if (text.find(ir::kHintAttribute) != std::string::npos) {
+      Attributes only;
+      only.extra = {row};
       ir::set_hint(only, ir::Hint::none);
+      text = only.extra.empty() ? "" : only.extra[0].second;
     }
-    const std::string text = only.extra.empty() ? "" : std::move(only.extra[0].second);
-    if (row.first != "frontend_attributes" || !text.empty()) rows.emplace_back(row.first, text);
+    if (text.empty() && row.first == "frontend_attributes") continue;
+    rows.emplace_back(row.first, std::move(text));
   }
   return rows;
 }
@@ -99,12 +101,12 @@ struct HashFields {
     mix_literal(hash, *literal);
   }
   void operator()(ir::Field<&Attributes::extra>, const Extra& extra) {
-    for (const auto& row : meaning_of(extra)) ir::write_value(row, *this);
+    for (const auto& row : meaning_of(extra)) ir::archive_value(row, *this);
   }
   template <auto Member, typename T>
   void operator()(ir::Field<Member> field, const T& value) {
     number(field.letter);
-    ir::write_value(value, *this);
+    ir::archive_value(value, *this);
   }
 
   void number(std::int64_t value) { mix(hash, static_cast<std::size_t>(value)); }

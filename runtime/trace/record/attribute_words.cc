@@ -38,7 +38,7 @@ constexpr std::int64_t kBit = std::apply(
     ir::kFields<Attributes>);
 constexpr std::int64_t kCallee = kBit<Callee>;  // behind all fields
 
-// What ir::write_value writes to; counts on when the words are full.
+// Archives of ir::archive_value. The writer counts on when the words are full.
 class WordWriter {
  public:
   explicit WordWriter(std::span<std::int64_t> words) : words_(words) {}
@@ -91,12 +91,12 @@ Result<AttributeWords> AttributeWords::encode(ir::Opcode opcode, const OpAttribu
   ir::for_each_set_field(op.attributes, [&]<typename Field>(Field, const auto& value) {
     if constexpr (kHasWords<Field>) {
       present |= kBit<Field>;
-      ir::write_value(value, to);
+      ir::archive_value(value, to);
     }
   });
   if (op.callee.kind != Callee::Kind::none) {
     present |= kCallee;
-    ir::write_value(op.callee, to);
+    ir::archive_value(op.callee, to);
   }
   if (!to.fits()) {
     return invalid_argument(std::string(ir::to_string(opcode)) + ": an attribute lists more than " +
@@ -114,10 +114,10 @@ OpAttributes decode_words(std::span<const std::int64_t> words) {
   const std::int64_t present = from.number();
   ir::for_each_field(op.attributes, [&]<typename Field>(Field, auto& value) {
     if constexpr (kHasWords<Field>) {
-      if ((present & kBit<Field>) != 0) ir::read_value(value, from);
+      if ((present & kBit<Field>) != 0) ir::archive_value(value, from);
     }
   });
-  if ((present & kCallee) != 0) ir::read_value(op.callee, from);
+  if ((present & kCallee) != 0) ir::archive_value(op.callee, from);
   return op;
 }
 
