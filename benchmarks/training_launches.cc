@@ -30,15 +30,14 @@ double median(std::vector<double> values) {
 // A network in training in a context of its own, and what its steps took.
 class Contestant {
  public:
-  // `launches`: what PLIMSOLL_LAUNCHES says while the step is made ready to run.
+  // `launches`: what PLIMSOLL_LAUNCHES says to the context.
   Contestant(const plimsoll::benchmarks::Workload& workload, const char* launches)
-      : launches_(launches) {
+      : context_(context_with(launches)) {
     const plimsoll::ContextScope scope(context_);
     training_ = workload.start();
   }
 
   double step() {
-    ::setenv("PLIMSOLL_LAUNCHES", launches_, 1);
     const plimsoll::ContextScope scope(context_);
     const Clock::time_point start = Clock::now();
     Tensor loss = training_.loss(*training_.network, steps_++);
@@ -50,7 +49,11 @@ class Contestant {
   ordered_json report() { return ordered_json::parse(context_.report()); }
 
  private:
-  const char* launches_;
+  static Context context_with(const char* launches) {
+    ::setenv("PLIMSOLL_LAUNCHES", launches, 1);
+    return Context();
+  }
+
   Context context_;
   plimsoll::benchmarks::Training training_;
   std::int64_t steps_ = 0;

@@ -119,8 +119,11 @@ std::vector<Pass> make_passes(const RematFlags& flags) {
                   [](auto&, bool&, Json&) { return Outcome(); }});
   list.push_back({"optimize", "the passes that compilation runs, in their order",
                   [](auto& module, bool& changed, Json&) -> Outcome {
+                    const auto options = executor::program_options_from_environment();
+                    PLIMSOLL_CALL_FAULT(options.status());
                     const std::string before = ir::to_text(*module);
-                    PLIMSOLL_PROGRAM_FAULT(passes::optimize(*module));
+                    PLIMSOLL_PROGRAM_FAULT(
+                        passes::optimize(*module, {.fused_attention = options->fused_attention}));
                     changed = ir::to_text(*module) != before;
                     return {};
                   }});

@@ -64,8 +64,9 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.min_size_bytes > 0) options.planning.min_bytes = in.min_size_bytes;
   if (in.planning_seconds > 0) options.planning.planning_seconds = in.planning_seconds;
   PLIMSOLL_ASSIGN_OR_RETURN(options.replan_drift, number_variable(Variable::replan_drift));
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::string calibration, choice_variable(Variable::calibration));
-  options.calibrate = calibration != "off";
+  PLIMSOLL_ASSIGN_OR_RETURN(options.calibrate, executor::calibrate_from_environment());
+  PLIMSOLL_ASSIGN_OR_RETURN(options.jit, jit::options_from_environment());
+  PLIMSOLL_ASSIGN_OR_RETURN(options.program, executor::program_options_from_environment());
   options.seed = in.seed;
   if (in.max_pending_ops < 0) {
     return invalid_argument("max_pending_ops: " + std::to_string(in.max_pending_ops) +
@@ -75,7 +76,7 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (options.max_pending == 0) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.max_pending, count_variable(Variable::trace_limit, 100000));
   }
-  options.optimize = in.disable_optimization == 0;
+  options.program.optimize = in.disable_optimization == 0;
   if (in.host_limit_bytes < 0 || in.spill_limit_bytes < 0) {
     return invalid_argument(
         "host_limit_bytes, spill_limit_bytes: " + std::to_string(in.host_limit_bytes) + ", " +

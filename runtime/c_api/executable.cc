@@ -99,11 +99,12 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
   made->compiler = context.compiler();
   made->options.limit_bytes =
       options.memory_limit_bytes > 0 ? options.memory_limit_bytes : planner::kUnlimited;
+  executor::ProgramOptions program_options = context.options().program;
+  program_options.optimize = options.disable_optimization == 0;
   PLIMSOLL_ASSIGN_OR_RETURN(
-      made->program,
-      executor::Program::create(
-          std::move(module), *made->compiler, options.disable_optimization == 0,
-          calibrate ? executor::machine_speeds(*made->compiler) : planner::Roofline()));
+      made->program, executor::Program::create(std::move(module), *made->compiler, program_options,
+                                               calibrate ? executor::machine_speeds(*made->compiler)
+                                                         : planner::Roofline()));
   PLIMSOLL_ASSIGN_OR_RETURN(made->ladder,
                             executor::PlanLadder::create(made->program, made->options, made->budget,
                                                          context.options().replan_drift));

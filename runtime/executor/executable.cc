@@ -7,7 +7,6 @@
 #include <optional>
 #include <unordered_map>
 
-#include "runtime/base/environment.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
@@ -150,8 +149,7 @@ Result<std::shared_ptr<const Executable>> Executable::create(
   impl.residency = std::move(residency);
   const planner::ArenaBytes arena = planner::arena_at_peak(*executable->plan_);
   impl.arena_parts = {arena.workspaces, arena.encoded, arena.staging};
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::string launches, choice_variable(Variable::launches));
-  impl.joint_launches = launches == "joint";
+  impl.joint_launches = executable->program_->options().joint_launches;
   for (const planner::BufferId id : executable->plan_->results) {
     int parameter = -1;
     if (id >= 0) {

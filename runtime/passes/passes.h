@@ -82,8 +82,11 @@ enum class Fusion {
   none,      // each operation by itself
 };
 
+struct OptimizeOptions {
+  Fusion fusion = Fusion::full;
+  bool fused_attention = true;  // false: recognize_attention is left out
+};
 // The pipeline that compilation runs, verified after each pass in debug builds.
-// recognize_attention is left out where PLIMSOLL_ATTENTION says `composed`.
-Status optimize(ir::Module& module, Fusion fusion = Fusion::full);
+Status optimize(ir::Module& module, const OptimizeOptions& options = {});
 
 }  // namespace plimsoll::passes

@@ -2,7 +2,6 @@
 #include <array>
 #include <string>
 
-#include "runtime/base/environment.h"
 #include "runtime/ir/shapes/verifier.h"
 #include "runtime/passes/passes.h"
 
@@ -73,16 +72,15 @@ std::span<const PassInfo> rounding_passes() {
   return kPasses;
 }
 
-Status optimize(ir::Module& module, Fusion fusion) {
+Status optimize(ir::Module& module, const OptimizeOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::string attention, choice_variable(Variable::attention));
-  if (attention == "fused") PLIMSOLL_RETURN_IF_ERROR(run(kAttention, module).status());
+  if (options.fused_attention) PLIMSOLL_RETURN_IF_ERROR(run(kAttention, module).status());
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  if (fusion == Fusion::none) return ok_status();
+  if (options.fusion == Fusion::none) return ok_status();
   for (const PassInfo* pass : {&kFuse, &kFuseRows, &kFuseMultiOutput, &kCse, &kDce}) {
-    if (pass == &kFuseMultiOutput && fusion == Fusion::vertical) continue;
+    if (pass == &kFuseMultiOutput && options.fusion == Fusion::vertical) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module).status());
   }
   return ok_status();

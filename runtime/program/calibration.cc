@@ -7,7 +7,6 @@
 #include <span>
 
 #include "runtime/base/cache_folder.h"
-#include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/base/sha256.h"
 #include "runtime/device/cpu/parallel.h"
@@ -57,8 +56,6 @@ void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machin
 }
 
 planner::Roofline machine_speeds(jit::Compiler& compiler) {
-  const auto choice = choice_variable(Variable::calibration);
-  if (!choice.ok() || *choice == "off") return {};
   static std::mutex mutex;
   static std::optional<planner::Roofline> speeds;
   const std::lock_guard lock(mutex);

@@ -22,8 +22,7 @@ std::string machine_name();
 Result<planner::Roofline> load_or_measure(const std::string& folder, jit::Compiler& compiler);
 
 // The speeds that programs are planned by: this machine's, measured or read at the first call of
-// the process, or the built-in table where PLIMSOLL_CALIBRATION is off or measuring fails.
-// Thread-safe.
+// the process, or the built-in table where measuring fails. Thread-safe.
 planner::Roofline machine_speeds(jit::Compiler& compiler);
 
 // The host tier's link goes at this speed, and is not measured again; a disk, which a calibration

@@ -157,15 +157,17 @@ class KernelCostModel : public planner::CostModel {
 }  // namespace
 
 Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
-                                                       jit::Compiler& compiler, bool optimize,
+                                                       jit::Compiler& compiler,
+                                                       const ProgramOptions& options,
                                                        const planner::Roofline& machine) {
   Source source;
-  if (optimize) {
+  if (options.optimize) {
     source = {module->clone(), &compiler, machine};
-    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module));
+    PLIMSOLL_RETURN_IF_ERROR(
+        passes::optimize(*module, {.fused_attention = options.fused_attention}));
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
-                            compile(std::move(module), compiler, machine));
+                            compile(std::move(module), compiler, options, machine));
   program->source_ = std::move(source);
   return std::shared_ptr<const Program>(std::move(program));
 }
@@ -176,9 +178,10 @@ Result<std::shared_ptr<const Program>> Program::with_fusion(passes::Fusion fusio
   std::shared_ptr<const Program>& form = forms_[fusion];
   if (form == nullptr) {
     std::unique_ptr<ir::Module> module = source_.module->clone();
-    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, fusion));
-    PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> made,
-                              compile(std::move(module), *source_.compiler, source_.machine));
+    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, {fusion, options_.fused_attention}));
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        std::shared_ptr<Program> made,
+        compile(std::move(module), *source_.compiler, options_, source_.machine));
     made->fusion_ = fusion;
     form = std::move(made);
   }
@@ -187,8 +190,10 @@ Result<std::shared_ptr<const Program>> Program::with_fusion(passes::Fusion fusio
 
 Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> module,
                                                   jit::Compiler& compiler,
+                                                  const ProgramOptions& options,
                                                   const planner::Roofline& machine) {
   auto program = std::make_shared<Program>();
+  program->options_ = options;
   PLIMSOLL_ASSIGN_OR_RETURN(program->kernels_, make_kernels(*module, compiler));
   std::unordered_map<const ir::Instruction*, KernelCostModel::Facts> facts;
   for (const auto& [instruction, kernel] : program->kernels_) {

@@ -19,6 +19,7 @@
 #include "runtime/planner/cost/measured_costs.h"
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
+#include "runtime/program/program_options.h"
 
 namespace plimsoll::executor {
 
@@ -26,14 +27,15 @@ namespace plimsoll::executor {
 // different limits share it. Immutable after creation; thread-safe.
 class Program {
  public:
-  // Takes the module over. Runs passes::optimize (unless `optimize` is false: then the module is
-  // run as written), and compiles every kernel it needs, in parallel. `machine` is what costs are
-  // predicted from until kernels have been measured (calibration.h). `compiler` must outlive what
-  // is made of the program.
+  // Takes the module over, optimizes it as `options` say, and compiles every kernel it needs, in
+  // parallel. `machine` is what costs are predicted from until kernels have been measured
+  // (calibration.h). `compiler` must outlive what is made of the program.
   static Result<std::shared_ptr<const Program>> create(std::unique_ptr<ir::Module> module,
-                                                       jit::Compiler& compiler, bool optimize,
+                                                       jit::Compiler& compiler,
+                                                       const ProgramOptions& options = {},
                                                        const planner::Roofline& machine = {});
 
+  const ProgramOptions& options() const { return options_; }
   const ir::Module& module() const { return *module_; }
   // Null for control flow and for instructions that need none (tuples, parameters, ...).
   const device::Kernel* kernel(const ir::Instruction& instruction) const;
@@ -66,8 +68,10 @@ class Program {
  private:
   static Result<std::shared_ptr<Program>> compile(std::unique_ptr<ir::Module> module,
                                                   jit::Compiler& compiler,
+                                                  const ProgramOptions& options,
                                                   const planner::Roofline& machine);
 
+  ProgramOptions options_;
   std::unique_ptr<ir::Module> module_;
   std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>> kernels_;
   jit::Compiler* compiler_ = nullptr;

@@ -40,7 +40,7 @@ struct Prepared {
   }
 };
 
-Prepared prepare(const std::string& text) {
+Prepared prepare(const std::string& text, const executor::ProgramOptions& options = {}) {
   Prepared made;
   auto module = ir::parse_module(text);
   EXPECT_TRUE(module.ok()) << module.status().to_string();
@@ -48,7 +48,7 @@ Prepared prepare(const std::string& text) {
   const std::vector<cases::InputRange> positive(made.module->entry()->parameters().size(),
                                                 {0.1, 2});
   made.arguments = cases::random_arguments(*made.module, 3, positive);
-  const auto program = Program::create(made.module->clone(), compiler(), /*optimize=*/true);
+  const auto program = Program::create(made.module->clone(), compiler(), options);
   EXPECT_TRUE(program.ok()) << program.status().to_string();
   auto executable = Executable::create(*program, {}, *made.budget);
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();
@@ -222,12 +222,12 @@ TEST(JointLaunches, AnOrderThatTheProgramAsksForStays) {
 TEST(JointLaunches, TheEnvironmentTurnsThemOff) {
   const std::string text = graphs::adam_update({"10", "20"});
   ::setenv("PLIMSOLL_LAUNCHES", "apart", 1);
-  const Prepared apart = prepare(text);
+  const auto options = executor::program_options_from_environment();
   ::setenv("PLIMSOLL_LAUNCHES", "together", 1);
-  const auto refused = Executable::create(
-      std::shared_ptr<const Program>(apart.executable, &apart.executable->program()), {},
-      *apart.budget);
+  const auto refused = executor::program_options_from_environment();
   ::unsetenv("PLIMSOLL_LAUNCHES");
+  ASSERT_TRUE(options.ok());
+  const Prepared apart = prepare(text, *options);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.status().message().find("PLIMSOLL_LAUNCHES"), std::string::npos);
   const Prepared joint = prepare(text);

@@ -32,20 +32,29 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   auto compiler = jit::Compiler::create(*jit_options);
   PLIMSOLL_CALL_FAULT(compiler.status());
   out.compiler_ = std::move(*compiler);
-  const planner::Roofline machine = executor::machine_speeds(*out.compiler_);
+  auto program_options = executor::program_options_from_environment();
+  PLIMSOLL_CALL_FAULT(program_options.status());
+  program_options->optimize = !flags.as_written;
+  const auto calibrate = executor::calibrate_from_environment();
+  PLIMSOLL_CALL_FAULT(calibrate.status());
+  const planner::Roofline machine =
+      *calibrate ? executor::machine_speeds(*out.compiler_) : planner::Roofline();
   executor::set_link_speeds(out.tiers_, machine);
   outcome = set_link_speed(flags, out.tiers_);
   if (!outcome.ok()) return outcome;
   auto copy = must_compile ? nullptr : module->clone();
   auto program =
-      executor::Program::create(std::move(module), *out.compiler_, !flags.as_written, machine);
+      executor::Program::create(std::move(module), *out.compiler_, *program_options, machine);
   if (program.ok()) {
     out.program_ = out.fused_ = std::move(*program);
   } else if (must_compile) {
     return Outcome::program_fault(program.status());
   } else {
     out.not_compiled_ = program.status().message();
-    if (!flags.as_written) PLIMSOLL_PROGRAM_FAULT(passes::optimize(*copy));
+    if (!flags.as_written) {
+      PLIMSOLL_PROGRAM_FAULT(
+          passes::optimize(*copy, {.fused_attention = program_options->fused_attention}));
+    }
     out.fallback_ = std::move(copy);
     out.fallback_cost_ = std::make_unique<planner::RooflineCostModel>(machine);
     out.fallback_plans_ = std::make_unique<planner::PlanCache>(*out.fallback_);

@@ -13,9 +13,8 @@
 namespace plimsoll::trace {
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options jit_options, jit::options_from_environment());
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
-                            jit::Compiler::create(jit_options));
+                            jit::Compiler::create(options.jit));
   if (options.tiers.host != nullptr || options.tiers.disk != nullptr) {
     executor::set_link_speeds(options.tiers, options.calibrate ? executor::machine_speeds(*compiler)
                                                                : planner::Roofline());
@@ -31,7 +30,7 @@ Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
       budget_(std::move(budget)),
       compiler_(std::move(compiler)),
       recorder_(graph_),
-      cache_(*compiler_, options_.optimize, options_.calibrate),
+      cache_(*compiler_, options_.program, options_.calibrate),
       next_pending_limit_(options_.max_pending),
       live_(budget_, worker_, options_.planning),
       worker_(budget_) {

@@ -35,7 +35,8 @@ struct ContextOptions {
   bool calibrate = false;         // plan by this machine's measured speeds
   std::uint64_t seed = 0;
   std::int64_t max_pending = 100000;
-  bool optimize = true;
+  jit::Options jit;
+  executor::ProgramOptions program;
   std::function<void(LogLevel, std::string_view)> log;  // beside the process-wide log
 };
 

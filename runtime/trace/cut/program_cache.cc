@@ -85,7 +85,7 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
   const auto start = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto program, executor::Program::create(
-                        build_module(cut, lifted, names), compiler_, optimize_,
+                        build_module(cut, lifted, names), compiler_, options_,
                         calibrate_ ? executor::machine_speeds(compiler_) : planner::Roofline()));
   answer.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -57,8 +57,8 @@ struct PlanAnswer {
 class ProgramCache {
  public:
   // `calibrate`: programs are planned by this machine's speeds (executor/calibration.h).
-  ProgramCache(jit::Compiler& compiler, bool optimize, bool calibrate)
-      : compiler_(compiler), optimize_(optimize), calibrate_(calibrate) {}
+  ProgramCache(jit::Compiler& compiler, const executor::ProgramOptions& options, bool calibrate)
+      : compiler_(compiler), options_(options), calibrate_(calibrate) {}
 
   Result<CacheAnswer> find_or_compile(const Cut& cut, std::span<const std::string> names);
 
@@ -80,7 +80,7 @@ class ProgramCache {
   static constexpr std::size_t kMostPlans = 8;
 
   jit::Compiler& compiler_;
-  const bool optimize_;
+  const executor::ProgramOptions options_;
   const bool calibrate_;
   Programs programs_{kMostPrograms};
 };

@@ -23,7 +23,9 @@ class Builder {
  public:
   Builder(const executor::Program& program, jit::Compiler& compiler,
           const planner::Roofline& machine)
-      : program_(program), compiler_(compiler), machine_(machine) {}
+      : program_(program), compiler_(compiler), machine_(machine), options_(program.options()) {
+    options_.optimize = false;  // the instructions are what optimizing made
+  }
 
   Result<std::shared_ptr<Segments>> build() {
     const ir::Computation& entry = *program_.module().entry();
@@ -179,7 +181,7 @@ class Builder {
     Segments::Segment segment;
     PLIMSOLL_ASSIGN_OR_RETURN(
         segment.program.program,
-        executor::Program::create(std::move(draft.module), compiler_, false, machine_));
+        executor::Program::create(std::move(draft.module), compiler_, options_, machine_));
     segment.inputs = std::move(draft.inputs);
     segment.outputs = std::move(outputs);
     made_->list.push_back(std::move(segment));
@@ -189,6 +191,7 @@ class Builder {
   const executor::Program& program_;
   jit::Compiler& compiler_;
   const planner::Roofline& machine_;
+  executor::ProgramOptions options_;
   std::shared_ptr<Segments> made_ = std::make_shared<Segments>();
   std::unordered_map<const Instruction*, std::vector<Source>> sources_;
   std::vector<ir::Shape> shapes_;  // by value

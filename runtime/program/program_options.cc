@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/program/program_options.h"
+
+#include <string>
+
+#include "runtime/base/environment.h"
+
+namespace plimsoll::executor {
+
+Result<ProgramOptions> program_options_from_environment() {
+  ProgramOptions options;
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string attention, choice_variable(Variable::attention));
+  options.fused_attention = attention == "fused";
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string launches, choice_variable(Variable::launches));
+  options.joint_launches = launches == "joint";
+  return options;
+}
+
+Result<bool> calibrate_from_environment() {
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string choice, choice_variable(Variable::calibration));
+  return choice != "off";
+}
+
+}  // namespace plimsoll::executor

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/base/status.h"
+
+namespace plimsoll::executor {
+
+// How a program is made ready to run, whatever its plan.
+struct ProgramOptions {
+  ProgramOptions(bool optimize = true) : optimize(optimize) {}  // implicit: the one most choose
+
+  bool optimize;                // run passes::optimize; false: the module is run as written
+  bool fused_attention = true;  // where it does (passes::OptimizeOptions)
+  // Small kernels that do not depend on each other run in one launch.
+  bool joint_launches = true;
+};
+
+// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES).
+Result<ProgramOptions> program_options_from_environment();
+
+// Does PLIMSOLL_CALIBRATION let programs be planned by this machine's measured speeds?
+Result<bool> calibrate_from_environment();
+
+}  // namespace plimsoll::executor
