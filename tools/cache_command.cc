@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <cstdio>
 #include <string>
 
@@ -23,7 +24,7 @@ const char* mode_name(jit::DiskCacheMode mode) {
 
 std::string ago(double seconds) {
   const auto whole = [](double count, const char* unit) {
-    return std::to_string(static_cast<long long>(count)) + " " + unit;
+    return fmt::format("{} {}", static_cast<long long>(count), unit);
   };
   if (seconds < 120) return whole(seconds < 0 ? 0 : seconds, "s");
   if (seconds < 7200) return whole(seconds / 60, "min");
@@ -93,8 +94,8 @@ Outcome clear(Output& output) {
   output.json = {{"folder", options->disk_cache.folder},
                  {"removed_entries", contents->entries},
                  {"removed_bytes", contents->bytes}};
-  output.text = "removed " + std::to_string(contents->entries) + " kernels, " +
-                format_bytes(contents->bytes) + ", from " + options->disk_cache.folder + "\n";
+  output.text = fmt::format("removed {} kernels, {}, from {}\n", contents->entries,
+                            format_bytes(contents->bytes), options->disk_cache.folder);
   return {};
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <cstdio>
 #include <memory>
 
@@ -41,9 +42,9 @@ Outcome info(Output& output) {
   output.json["devices"] = Json::array({{{"name", std::string(device->name())},
                                          {"total_bytes", device->total_bytes()},
                                          {"threads", device::thread_count()}}});
-  output.text = std::string("plimsoll ") + PLIMSOLL_VERSION + "\n\ndevices\n  " +
-                std::string(device->name()) + "  " + format_bytes(device->total_bytes()) + ", " +
-                std::to_string(device::thread_count()) + " threads\n";
+  output.text =
+      fmt::format("plimsoll {}\n\ndevices\n  {}  {}, {} threads\n", PLIMSOLL_VERSION,
+                  device->name(), format_bytes(device->total_bytes()), device::thread_count());
   const VariableText limit = variable_text(Variable::memory_limit);
   Json limits = {{"memory_limit_bytes", nullptr}};
   std::string limit_text = "none";

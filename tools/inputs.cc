@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/inputs.h"
 
+#include <fmt/core.h>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -158,7 +159,7 @@ std::vector<std::string> output_names(const ir::Computation& entry) {
   std::set<std::string> taken;
   for (std::string& name : names) {
     std::string unique = name;
-    for (int i = 1; !taken.insert(unique).second; ++i) unique = name + "." + std::to_string(i);
+    for (int i = 1; !taken.insert(unique).second; ++i) unique = fmt::format("{}.{}", name, i);
     name = unique;
   }
   return names;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/names.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 namespace plimsoll::tools {
@@ -14,8 +15,9 @@ Result<std::vector<std::string>> split_names(std::string_view flag,
       const std::size_t end = std::min(list.find(',', begin), list.size());
       ++number;
       if (end == begin) {
-        return invalid_argument(std::string(flag) + ": name " + std::to_string(number) + " of '" +
-                                list + "' is empty; names stand with one comma between them");
+        return invalid_argument(
+            fmt::format("{}: name {} of '{}' is empty; names stand with one comma between them",
+                        flag, number, list));
       }
       names.push_back(list.substr(begin, end - begin));
       begin = end + 1;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -61,10 +62,10 @@ Outcome run(const Options& options, Output& output) {
   if (capacity >= 0 && packing.height > capacity) {
     const bool never = packing.load > capacity;
     return Outcome::program_fault(Status::resource_exhausted(
-        options.path + ": no packing within " + std::to_string(capacity) +
-            " bytes: the best found takes " + std::to_string(packing.height) +
-            ", the live bytes alone " + std::to_string(packing.load) +
-            (never ? "" : " (a larger --capacity or more --seconds may do)"),
+        fmt::format(
+            "{}: no packing within {} bytes: the best found takes {}, the live bytes alone {}{}",
+            options.path, capacity, packing.height, packing.load,
+            never ? "" : " (a larger --capacity or more --seconds may do)"),
         {capacity, packing.height, ""}));
   }
   const bool to_output = options.output == "-";

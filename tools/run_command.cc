@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -112,10 +113,11 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json["launches"] = launches.launches;
   output.json["seconds"] = seconds;
   output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
-  output.text += "measured peak    " + format_bytes(measured) + " (" + std::to_string(measured) +
-                 ")\n" + uses_text + "code             " + format_bytes(code.code_bytes) +
-                 " in host memory\nlaunches         " + std::to_string(launches.launches) + " of " +
-                 std::to_string(launches.kernels) + " kernels\nseconds         ";
+  output.text += fmt::format(
+      "measured peak    {} ({})\n{}code             {} in host memory\nlaunches         {} of {} "
+      "kernels\nseconds         ",
+      format_bytes(measured), measured, uses_text, format_bytes(code.code_bytes), launches.launches,
+      launches.kernels);
   for (const double value : seconds) {
     char number[32];
     std::snprintf(number, sizeof number, " %.6f", value);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/byte_size.h"
 
+#include <fmt/core.h>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -88,7 +89,7 @@ Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view w
     limit.percent = quantity->number;
     const int most = of_peak ? 1000 : 100;
     if (limit.percent > 0 && limit.percent <= most) return limit;
-    return bad(text, what, "above 0 % and at most " + std::to_string(most) + " %");
+    return bad(text, what, fmt::format("above 0 % and at most {} %", most));
   }
   PLIMSOLL_ASSIGN_OR_RETURN(limit.bytes, size_of(quantity, text, what, kMemoryLimitGrammar));
   return limit;
@@ -100,7 +101,7 @@ Result<std::int64_t> parse_byte_size(std::string_view text, std::string_view wha
 
 std::string format_bytes(std::int64_t bytes) {
   constexpr std::array kNames = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes > -1024 && bytes < 1024) return std::to_string(bytes) + " B";
+  if (bytes > -1024 && bytes < 1024) return fmt::format("{} B", bytes);
   double value = static_cast<double>(bytes) / 1024;
   std::size_t unit = 0;
   while (std::fabs(value) >= 1024 && unit + 1 < kNames.size()) {

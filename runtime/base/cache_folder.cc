@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -172,7 +173,7 @@ Status CacheFolder::write(const std::string& name, std::string_view bytes) const
   int file = -1;
   // A process of the same number may have left one behind.
   for (int attempt = 0; attempt < 100 && file < 0; ++attempt) {
-    temporary = std::string(kHalfDone) + std::to_string(::getpid()) + "-" + std::to_string(count++);
+    temporary = fmt::format("{}{}-{}", kHalfDone, ::getpid(), count++);
     file = ::openat(handle_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0 && errno != EEXIST) break;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/base/environment.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -40,9 +41,8 @@ Result<std::int64_t> parse_count(const VariableInfo& info, std::string_view text
                             "' is not a whole number above zero");
   }
   if (info.variable == Variable::num_threads && value > kMostThreads) {
-    return invalid_argument(std::string(info.name) + ": '" + std::string(text) +
-                            "' is more than the " + std::to_string(kMostThreads) +
-                            " threads that a pool may have");
+    return invalid_argument(fmt::format("{}: '{}' is more than the {} threads that a pool may have",
+                                        info.name, text, kMostThreads));
   }
   return value;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/import/npy.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -109,7 +110,7 @@ Result<Literal> parse_npy(std::span<const std::byte> bytes, std::string_view sou
   const auto byte = [&](std::size_t i) { return std::to_integer<std::size_t>(bytes[i]); };
   const std::size_t version = byte(6);
   if (version < 1 || version > 3) {
-    return bad(".npy version " + std::to_string(version) + " (1, 2 and 3 are known)");
+    return bad(fmt::format(".npy version {} (1, 2 and 3 are known)", version));
   }
   const std::size_t start = version == 1 ? 10 : 12;
   std::size_t length = byte(8) | byte(9) << 8;
@@ -133,8 +134,8 @@ Result<Literal> parse_npy(std::span<const std::byte> bytes, std::string_view sou
   const Shape shape(type->dtype, header->dims);
   const auto data = bytes.subspan(start + length);
   if (data.size() != static_cast<std::size_t>(shape.byte_size())) {
-    return bad("expected " + std::to_string(shape.byte_size()) + " bytes of data for " +
-               shape.to_string() + ", found " + std::to_string(data.size()));
+    return bad(fmt::format("expected {} bytes of data for {}, found {}", shape.byte_size(),
+                           shape.to_string(), data.size()));
   }
   const auto element = static_cast<std::size_t>(ir::dtype_bytes(type->dtype));
   Literal literal = Literal::from_bytes(

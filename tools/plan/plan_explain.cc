@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/plan_explain.h"
 
+#include <fmt/core.h>
 #include <cstdio>
 #include <vector>
 
@@ -224,16 +225,16 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
                       {"last_instruction", step_name(life.last_step)},
                       {"recomputed", life.recomputed},
                       {"live_at_peak", here}});
-    range_text += std::string("  ") + (life.recomputed ? "recomputed, " : "") + "live from step " +
-                  std::to_string(life.first_step) + " (" + step_name(life.first_step) + ") to " +
-                  std::to_string(life.last_step) + " (" + step_name(life.last_step) + "), " +
-                  format_bytes(life.bytes) + (here ? ", at the peak\n" : "\n");
+    range_text += fmt::format("  {}live from step {} ({}) to {} ({}), {}{}",
+                              life.recomputed ? "recomputed, " : "", life.first_step,
+                              step_name(life.first_step), life.last_step, step_name(life.last_step),
+                              format_bytes(life.bytes), here ? ", at the peak\n" : "\n");
   }
   const std::string why = reason(planned, plan, *instruction, *facts, decision == "kept", at_peak);
-  output.text += "\n" + name + " = " + instruction->shape().to_string() + " " +
-                 std::string(ir::to_string(instruction->opcode())) + ": " + decision +
-                 ", computed " + std::to_string(steps.computed) + " time(s), recomputed " +
-                 std::to_string(steps.recomputed) + " time(s)\n  why: " + why + "\n" + range_text;
+  output.text +=
+      fmt::format("\n{} = {} {}: {}, computed {} time(s), recomputed {} time(s)\n  why: {}\n{}",
+                  name, instruction->shape().to_string(), ir::to_string(instruction->opcode()),
+                  decision, steps.computed, steps.recomputed, why, range_text);
   Json gaps = Json::array();
   for (const Gap& gap : facts->gaps) {
     gaps.push_back({{"leaf", gap.leaf},
@@ -261,8 +262,8 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
     output.text += "  it can't be computed again: it has an effect or an order to keep\n";
   }
   Json peak = Json::array();
-  output.text += "live at the peak (step " + std::to_string(view.peak_step) + ", " +
-                 step_name(view.peak_step) + ")\n";
+  output.text +=
+      fmt::format("live at the peak (step {}, {})\n", view.peak_step, step_name(view.peak_step));
   for (const int i : view.live_at_peak) {
     const PlanView::Value& value = view.values[static_cast<std::size_t>(i)];
     peak.push_back(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/plan_view.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <numeric>
 
@@ -24,7 +25,7 @@ PlanView view_plan(const planner::Plan& plan) {
       value.name = buffer.source->name();
       const auto leaves = ir::leaves(buffer.source->shape());
       const auto leaf = static_cast<std::size_t>(std::max(buffer.leaf, 0));
-      if (leaves.size() > 1) value.name += "#" + std::to_string(leaf);
+      if (leaves.size() > 1) value.name += fmt::format("#{}", leaf);
       if (leaf < leaves.size()) value.shape = leaves[leaf]->to_string();
     }
     view.values.push_back(std::move(value));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/planned_program.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -152,7 +153,7 @@ std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
     text += head + value + "\n";
   };
   const auto bytes = [](std::int64_t value) {
-    return format_bytes(value) + " (" + std::to_string(value) + ")";
+    return fmt::format("{} ({})", format_bytes(value), value);
   };
   const auto seconds = [](double value) {
     char number[64];
@@ -178,11 +179,10 @@ std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
                        seconds(plan.unlimited_seconds) + ", at least " +
                        seconds(plan.lower_bound_seconds) +
                        gap(plan.predicted_seconds, plan.lower_bound_seconds));
-  std::string steps = std::to_string(plan.counts.compute) + " compute, " +
-                      std::to_string(plan.counts.recompute) + " recompute (" +
-                      format_bytes(plan.recomputed_bytes) + ")";
+  std::string steps = fmt::format("{} compute, {} recompute ({})", plan.counts.compute,
+                                  plan.counts.recompute, format_bytes(plan.recomputed_bytes));
   const auto count = [&](std::int64_t number, const char* name) {
-    if (number > 0) steps += ", " + std::to_string(number) + " " + name;
+    if (number > 0) steps += fmt::format(", {} {}", number, name);
   };
   count(plan.counts.encode, "encode");
   count(plan.counts.decode, "decode");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/recorded_plan.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cstdio>
 
@@ -45,9 +46,9 @@ Status with_working_limit(const planner::RecordedStep& step, std::int64_t refuse
     trial = fails + (works - fails) / 2;
   }
   if (works == 0) return status;
-  return Status::resource_exhausted(std::string(status.message()) + "; " + std::to_string(works) +
-                                        " bytes do, and a longer search may find less",
-                                    {refused, works, "no schedule found below it"});
+  return Status::resource_exhausted(
+      fmt::format("{}; {} bytes do, and a longer search may find less", status.message(), works),
+      {refused, works, "no schedule found below it"});
 }
 
 }  // namespace

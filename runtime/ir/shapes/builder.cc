@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/shapes/builder.h"
 
+#include <fmt/core.h>
 #include <string>
 #include <utility>
 
@@ -16,9 +17,8 @@ Result<Instruction*> build(Computation& computation, Opcode opcode,
   shapes.reserve(operands.size());
   for (const Instruction* operand : operands) {
     if (operand == nullptr || operand->parent() != &computation) {
-      return invalid_argument(std::string(to_string(opcode)) + ": operand " +
-                              std::to_string(shapes.size()) + " is not of computation '" +
-                              computation.name() + "'");
+      return invalid_argument(fmt::format("{}: operand {} is not of computation '{}'",
+                                          to_string(opcode), shapes.size(), computation.name()));
     }
     shapes.push_back(&operand->shape());
   }

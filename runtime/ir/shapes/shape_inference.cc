@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/shapes/shape_inference.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "runtime/ir/shapes/shape_inference_rules.h"
@@ -25,8 +26,7 @@ Status Request::require_given_array() const {
 Status Request::require_arrays(int first, int last) const {
   for (int i = first; i < last; ++i) {
     if (!operand(i).is_array()) {
-      return error("operand " + std::to_string(i) + " is " + operand(i).to_string() +
-                   ", must be an array");
+      return error(fmt::format("operand {} is {}, must be an array", i, operand(i).to_string()));
     }
   }
   return ok_status();
@@ -34,8 +34,7 @@ Status Request::require_arrays(int first, int last) const {
 
 Status Request::require_called(std::size_t count) const {
   if (called.size() != count) {
-    return error("calls " + std::to_string(called.size()) + " computations, must call " +
-                 std::to_string(count));
+    return error(fmt::format("calls {} computations, must call {}", called.size(), count));
   }
   for (const Computation* computation : called) {
     if (computation == nullptr || computation->root() == nullptr) {
@@ -64,13 +63,13 @@ Status check_dimensions(const Request& request, Values dimensions, int rank,
                         std::string_view name) {
   for (std::size_t i = 0; i < dimensions.size(); ++i) {
     if (dimensions[i] < 0 || dimensions[i] >= rank) {
-      return request.error(std::string(name) + "=" + join(dimensions) + " out of range for rank " +
-                           std::to_string(rank));
+      return request.error(
+          fmt::format("{}={} out of range for rank {}", name, join(dimensions), rank));
     }
     if (std::find(dimensions.begin(), dimensions.begin() + static_cast<std::ptrdiff_t>(i),
                   dimensions[i]) != dimensions.begin() + static_cast<std::ptrdiff_t>(i)) {
-      return request.error(std::string(name) + "=" + join(dimensions) + " names " +
-                           std::to_string(dimensions[i]) + " twice");
+      return request.error(
+          fmt::format("{}={} names {} twice", name, join(dimensions), dimensions[i]));
     }
   }
   return ok_status();
@@ -79,8 +78,7 @@ Status check_dimensions(const Request& request, Values dimensions, int rank,
 Result<Shape> make_array(const Request& request, DType dtype,
                          const std::vector<std::int64_t>& dims) {
   if (dims.size() > static_cast<std::size_t>(kMaxRank)) {
-    return request.error("result rank " + std::to_string(dims.size()) + " is over " +
-                         std::to_string(kMaxRank));
+    return request.error(fmt::format("result rank {} is over {}", dims.size(), kMaxRank));
   }
   const Dims checked(dims);
   if (!fits_address_space(dtype, checked)) {
@@ -122,14 +120,14 @@ Status check_signature(const Request& request, const Computation& computation,
                        std::span<const Shape> parameters, const Shape* result) {
   const std::string name = "'" + computation.name() + "'";
   if (computation.parameters().size() != parameters.size()) {
-    return request.error(name + " has " + std::to_string(computation.parameters().size()) +
-                         " parameters, must have " + std::to_string(parameters.size()));
+    return request.error(fmt::format("{} has {} parameters, must have {}", name,
+                                     computation.parameters().size(), parameters.size()));
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Shape& actual = computation.parameters()[i]->shape();
     if (!(actual == parameters[i])) {
-      return request.error("parameter " + std::to_string(i) + " of " + name + " is " +
-                           actual.to_string() + ", must be " + parameters[i].to_string());
+      return request.error(fmt::format("parameter {} of {} is {}, must be {}", i, name,
+                                       actual.to_string(), parameters[i].to_string()));
     }
   }
   if (result != nullptr && !(computation.root()->shape() == *result)) {
@@ -192,9 +190,9 @@ Result<Shape> infer_shape(Opcode opcode, std::span<const Shape* const> operands,
     if (info.most_operands < 0) {
       wanted += " or more";
     } else if (info.most_operands != info.fewest_operands) {
-      wanted += " to " + std::to_string(info.most_operands);
+      wanted += fmt::format(" to {}", info.most_operands);
     }
-    return request.error(std::to_string(count) + " operands, must have " + wanted);
+    return request.error(fmt::format("{} operands, must have {}", count, wanted));
   }
   if (given != nullptr) PLIMSOLL_RETURN_IF_ERROR(shape_rules::check_sizes(request, *given));
   PLIMSOLL_ASSIGN_OR_RETURN(Shape result, shape_rules::dispatch(request));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
+#include <fmt/core.h>
+
 namespace plimsoll::ir::shape_rules {
 namespace {
 
@@ -25,7 +27,7 @@ Status check_scaled(const Request& request, const Shape& small, const Shape& lar
     const bool fits = i == dimensions[0] ? (small.dim(i) == 0 ? large.dim(i) == 0
                                                               : large.dim(i) % small.dim(i) == 0)
                                          : large.dim(i) == small.dim(i);
-    if (!fits) return request.error(what + " do not fit in dim " + std::to_string(i));
+    if (!fits) return request.error(fmt::format("{} do not fit in dim {}", what, i));
   }
   return ok_status();
 }
@@ -36,8 +38,8 @@ Result<Shape> scaled(const Request& request) {
   const bool single = request.operand_count() == 1 && !given.is_tuple();
   if (!single && (!given.is_tuple() ||
                   given.elements().size() != static_cast<std::size_t>(request.operand_count()))) {
-    return request.error("result " + given.to_string() + " for " +
-                         std::to_string(request.operand_count()) + " operands");
+    return request.error(
+        fmt::format("result {} for {} operands", given.to_string(), request.operand_count()));
   }
   for (int i = 0; i < request.operand_count(); ++i) {
     const Shape& result = single ? given : given.elements()[static_cast<std::size_t>(i)];

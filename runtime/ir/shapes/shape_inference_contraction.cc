@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "runtime/ir/shapes/shape_inference_rules.h"
@@ -41,8 +42,8 @@ Result<Shape> dot(const Request& request) {
   }
   for (std::size_t i = 0; i < used_lhs.size(); ++i) {
     if (lhs.dim(static_cast<int>(used_lhs[i])) != rhs.dim(static_cast<int>(used_rhs[i]))) {
-      return request.error(lhs.to_string() + " and " + rhs.to_string() + " differ in dims " +
-                           std::to_string(used_lhs[i]) + " and " + std::to_string(used_rhs[i]));
+      return request.error(fmt::format("{} and {} differ in dims {} and {}", lhs.to_string(),
+                                       rhs.to_string(), used_lhs[i], used_rhs[i]));
     }
   }
   std::vector<std::int64_t> dims;
@@ -64,8 +65,8 @@ Status check_labels(const Request& request, int rank, std::int64_t a, std::int64
   all.push_back(a);
   all.push_back(b);
   if (all.size() != static_cast<std::size_t>(rank)) {
-    return request.error("dim_labels name " + std::to_string(all.size()) + " " + std::string(side) +
-                         " dims for rank " + std::to_string(rank));
+    return request.error(
+        fmt::format("dim_labels name {} {} dims for rank {}", all.size(), side, rank));
   }
   return check_dimensions(request, all, rank, "dim_labels");
 }
@@ -92,8 +93,8 @@ Result<Shape> convolution(const Request& request) {
     extents.push_back(input.dim(static_cast<int>(d.input_spatial[i])));
     const std::int64_t size = kernel.dim(static_cast<int>(d.kernel_spatial[i]));
     if (i < a.window.size() && a.window[i].size != size) {
-      return request.error("window size " + std::to_string(a.window[i].size) + " differs from " +
-                           kernel.to_string() + " in spatial dim " + std::to_string(i));
+      return request.error(fmt::format("window size {} differs from {} in spatial dim {}",
+                                       a.window[i].size, kernel.to_string(), i));
     }
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<std::int64_t> slid,
@@ -109,17 +110,16 @@ Result<Shape> convolution(const Request& request) {
     return request.error("feature_group_count and batch_group_count cannot both be above 1");
   }
   if (features % groups != 0 || features / groups != kernel_in) {
-    return request.error(input.to_string() + " has " + std::to_string(features) +
-                         " features, the kernel wants " + std::to_string(kernel_in) + " x " +
-                         std::to_string(groups) + " groups");
+    return request.error(fmt::format("{} has {} features, the kernel wants {} x {} groups",
+                                     input.to_string(), features, kernel_in, groups));
   }
   if (kernel_out % groups != 0 || kernel_out % batches != 0) {
-    return request.error(std::to_string(kernel_out) +
-                         " output features do not divide by the group count");
+    return request.error(
+        fmt::format("{} output features do not divide by the group count", kernel_out));
   }
   if (batch % batches != 0) {
-    return request.error("batch " + std::to_string(batch) + " does not divide by " +
-                         std::to_string(batches) + " batch groups");
+    return request.error(
+        fmt::format("batch {} does not divide by {} batch groups", batch, batches));
   }
   std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), 0);
   dims[static_cast<std::size_t>(d.output_batch)] = batch / batches;
@@ -135,8 +135,8 @@ Result<Shape> convolution(const Request& request) {
 Result<std::vector<std::int64_t>> windowed_dims(const Request& request, Values dims,
                                                 std::span<const WindowDimension> window) {
   if (window.size() != dims.size()) {
-    return request.error("window has " + std::to_string(window.size()) + " dims, must have " +
-                         std::to_string(dims.size()));
+    return request.error(
+        fmt::format("window has {} dims, must have {}", window.size(), dims.size()));
   }
   // Together they keep every product below in 64 bits.
   constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;
@@ -144,7 +144,7 @@ Result<std::vector<std::int64_t>> windowed_dims(const Request& request, Values d
   std::vector<std::int64_t> result;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const WindowDimension& w = window[i];
-    const std::string where = " in window dim " + std::to_string(i);
+    const std::string where = fmt::format(" in window dim {}", i);
     if (w.size < 1 || w.stride < 1 || w.base_dilation < 1 || w.window_dilation < 1) {
       return request.error("sizes, strides and dilations must be positive" + where);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
+#include <fmt/core.h>
+
 namespace plimsoll::ir::shape_rules {
 namespace {
 
@@ -46,8 +48,7 @@ Result<Shape> get_tuple_element(const Request& request) {
     return request.error("operand is " + tuple.to_string() + ", must be a tuple");
   }
   if (index < 0 || index >= static_cast<std::int64_t>(tuple.elements().size())) {
-    return request.error("index " + std::to_string(index) + " out of range for " +
-                         tuple.to_string());
+    return request.error(fmt::format("index {} out of range for {}", index, tuple.to_string()));
   }
   return tuple.elements()[static_cast<std::size_t>(index)];
 }
@@ -73,8 +74,8 @@ Result<Shape> control(const Request& request) {
     case Opcode::after_all:
       for (int i = 0; i < request.operand_count(); ++i) {
         if (!request.operand(i).is_token()) {
-          return request.error("operand " + std::to_string(i) + " is " +
-                               request.operand(i).to_string() + ", must be a token");
+          return request.error(
+              fmt::format("operand {} is {}, must be a token", i, request.operand(i).to_string()));
         }
       }
       return Shape::token();
@@ -85,8 +86,8 @@ Result<Shape> control(const Request& request) {
     default:  // parameter, custom-call
       if (request.given == nullptr) return request.error("the result shape must be given");
       if (request.opcode == Opcode::parameter && request.attributes.parameter_number < 0) {
-        return request.error("number " + std::to_string(request.attributes.parameter_number) +
-                             " is negative");
+        return request.error(
+            fmt::format("number {} is negative", request.attributes.parameter_number));
       }
       return *request.given;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
+#include <fmt/core.h>
+
 namespace plimsoll::ir::shape_rules {
 namespace {
 
@@ -97,8 +99,8 @@ Result<Shape> bitcast_convert(const Request& request) {
     dims.push_back(from_bytes / to_bytes);
   } else if (from_bytes < to_bytes) {
     if (dims.empty() || dims.back() != to_bytes / from_bytes) {
-      return request.error(from.to_string() + " to " + std::string(to_string(to)) +
-                           " needs a last dimension of " + std::to_string(to_bytes / from_bytes));
+      return request.error(fmt::format("{} to {} needs a last dimension of {}", from.to_string(),
+                                       to_string(to), to_bytes / from_bytes));
     }
     dims.pop_back();
   }

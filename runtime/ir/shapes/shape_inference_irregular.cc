@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "runtime/ir/shapes/shape_inference.h"
@@ -19,14 +20,14 @@ Result<std::vector<std::int64_t>> index_batch_dims(const Request& request, const
     return request.error("indices are " + indices.to_string() + ", must be integers");
   }
   if (index_vector_dim < 0 || index_vector_dim > indices.rank()) {
-    return request.error("index_vector_dim=" + std::to_string(index_vector_dim) +
-                         " out of range for " + indices.to_string());
+    return request.error(fmt::format("index_vector_dim={} out of range for {}", index_vector_dim,
+                                     indices.to_string()));
   }
   const std::int64_t actual =
       index_vector_dim == indices.rank() ? 1 : indices.dim(static_cast<int>(index_vector_dim));
   if (actual != static_cast<std::int64_t>(vector_size)) {
-    return request.error("index vectors have " + std::to_string(actual) + " elements, " +
-                         std::to_string(vector_size) + " dims are indexed");
+    return request.error(
+        fmt::format("index vectors have {} elements, {} dims are indexed", actual, vector_size));
   }
   std::vector<std::int64_t> dims;
   for (int i = 0; i < indices.rank(); ++i) {
@@ -48,8 +49,8 @@ Status check_batching(const Request& request, const Shape& operand, const Shape&
   for (std::size_t i = 0; i < operand_dims.size(); ++i) {
     if (operand.dim(static_cast<int>(operand_dims[i])) !=
         indices.dim(static_cast<int>(indices_dims[i]))) {
-      return request.error("batching dims " + std::to_string(operand_dims[i]) + " and " +
-                           std::to_string(indices_dims[i]) + " differ in size");
+      return request.error(
+          fmt::format("batching dims {} and {} differ in size", operand_dims[i], indices_dims[i]));
     }
   }
   return ok_status();
@@ -86,8 +87,8 @@ Result<Shape> gather(const Request& request) {
   }
   const std::size_t rank = batch.size() + offsets.size();
   if (d.offset_dims.size() != offsets.size()) {
-    return request.error("offset_dims=" + join(d.offset_dims) + " must name " +
-                         std::to_string(offsets.size()) + " dims");
+    return request.error(
+        fmt::format("offset_dims={} must name {} dims", join(d.offset_dims), offsets.size()));
   }
   PLIMSOLL_RETURN_IF_ERROR(
       check_dimensions(request, d.offset_dims, static_cast<int>(rank), "offset_dims"));
@@ -126,7 +127,7 @@ Status check_update(const Request& request, const Shape& operand, const Shape& u
   for (int i = 0; i < update.rank(); ++i) {
     const bool fits = contains(d.update_window_dims, i) ? update.dim(i) <= bounds[next_window++]
                                                         : update.dim(i) == batch[next_batch++];
-    if (!fits) return request.error("update " + what + " in dim " + std::to_string(i));
+    if (!fits) return request.error(fmt::format("update {} in dim {}", what, i));
   }
   return ok_status();
 }
@@ -134,8 +135,8 @@ Status check_update(const Request& request, const Shape& operand, const Shape& u
 Result<Shape> scatter(const Request& request) {
   if (request.attributes.scatter == nullptr) return request.error("has no dimension numbers");
   if (request.operand_count() % 2 != 1) {
-    return request.error(std::to_string(request.operand_count()) +
-                         " operands, must be arrays, indices and as many updates");
+    return request.error(fmt::format("{} operands, must be arrays, indices and as many updates",
+                                     request.operand_count()));
   }
   const int count = request.operand_count() / 2;
   const ScatterDimensions& d = *request.attributes.scatter;

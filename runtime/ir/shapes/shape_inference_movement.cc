@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "runtime/ir/shapes/shape_inference_rules.h"
@@ -15,8 +16,7 @@ Status same_dtype(const Request& request, int a, int b) {
 Status one_value_per_dimension(const Request& request, std::size_t count, std::string_view name) {
   const auto rank = static_cast<std::size_t>(request.operand(0).rank());
   if (count == rank) return ok_status();
-  return request.error(std::to_string(count) + " values in " + std::string(name) + " for rank " +
-                       std::to_string(rank));
+  return request.error(fmt::format("{} values in {} for rank {}", count, name, rank));
 }
 
 Result<Shape> iota(const Request& request) {
@@ -93,9 +93,8 @@ Result<Shape> slice(const Request& request) {
     const std::int64_t start = a.slice_starts[i], limit = a.slice_limits[i];
     const std::int64_t stride = a.slice_strides[i];
     if (start < 0 || limit < start || limit > size || stride < 1) {
-      return request.error("[" + std::to_string(start) + ":" + std::to_string(limit) + ":" +
-                           std::to_string(stride) + "] out of range in dimension " +
-                           std::to_string(i) + " of " + from.to_string());
+      return request.error(fmt::format("[{}:{}:{}] out of range in dimension {} of {}", start,
+                                       limit, stride, i, from.to_string()));
     }
     dims.push_back((limit - start) / stride + ((limit - start) % stride != 0 ? 1 : 0));
   }
@@ -105,14 +104,14 @@ Result<Shape> slice(const Request& request) {
 Status check_start_indices(const Request& request, int first) {
   const int rank = request.operand(0).rank();
   if (request.operand_count() - first != rank) {
-    return request.error(std::to_string(request.operand_count() - first) +
-                         " start indices for rank " + std::to_string(rank));
+    return request.error(
+        fmt::format("{} start indices for rank {}", request.operand_count() - first, rank));
   }
   for (int i = first; i < request.operand_count(); ++i) {
     const Shape& index = request.operand(i);
     if (!index.is_scalar() || !is_integer(index.dtype())) {
-      return request.error("start index " + std::to_string(i - first) + " is " + index.to_string() +
-                           ", must be an integer scalar");
+      return request.error(fmt::format("start index {} is {}, must be an integer scalar", i - first,
+                                       index.to_string()));
     }
     if (!(index == request.operand(first))) {
       return request.error("start indices differ in element type");
@@ -162,8 +161,8 @@ Result<Shape> concatenate(const Request& request) {
       matches = d == along || next.dim(d) == first.dim(d);
     }
     if (!matches) {
-      return request.error(first.to_string() + " and " + next.to_string() +
-                           " differ outside dimension " + std::to_string(along));
+      return request.error(fmt::format("{} and {} differ outside dimension {}", first.to_string(),
+                                       next.to_string(), along));
     }
     dims[static_cast<std::size_t>(along)] += next.dim(along);
   }
@@ -185,17 +184,17 @@ Result<Shape> pad(const Request& request) {
     constexpr std::int64_t kLimit = std::int64_t{1} << 56;
     if (p.interior < 0 || p.interior > kLimit || std::max(p.low, p.high) > kLimit ||
         std::min(p.low, p.high) < -kLimit) {
-      return request.error("padding out of range in dimension " + std::to_string(i));
+      return request.error(fmt::format("padding out of range in dimension {}", i));
     }
     std::int64_t gaps = 0;
     if (__builtin_mul_overflow(std::max<std::int64_t>(from.dim(i) - 1, 0), p.interior, &gaps) ||
         gaps > kLimit) {
-      return request.error("padding out of range in dimension " + std::to_string(i));
+      return request.error(fmt::format("padding out of range in dimension {}", i));
     }
     const std::int64_t size = from.dim(i) + p.low + p.high + gaps;
     if (size < 0) {
-      return request.error("padding leaves dimension " + std::to_string(i) + " of " +
-                           from.to_string() + " negative");
+      return request.error(
+          fmt::format("padding leaves dimension {} of {} negative", i, from.to_string()));
     }
     dims.push_back(size);
   }

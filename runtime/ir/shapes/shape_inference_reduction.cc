@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "runtime/ir/shapes/shape_inference_rules.h"
@@ -14,16 +15,16 @@ Result<std::vector<DType>> reducer_dtypes(const Request& request, const Computat
   for (int i = 0; i < count; ++i) dtypes.push_back(request.operand(count + i).dtype());
   const std::string name = "'" + reducer.name() + "'";
   if (reducer.parameters().size() != static_cast<std::size_t>(2 * count)) {
-    return request.error(name + " has " + std::to_string(reducer.parameters().size()) +
-                         " parameters, must have " + std::to_string(2 * count));
+    return request.error(fmt::format("{} has {} parameters, must have {}", name,
+                                     reducer.parameters().size(), 2 * count));
   }
   const Shape& result = reducer.root()->shape();
   const bool counted =
       count == 1 ? result.is_array()
                  : result.is_tuple() && result.elements().size() == static_cast<std::size_t>(count);
   if (!counted) {
-    return request.error(name + " returns " + result.to_string() + " for " + std::to_string(count) +
-                         " operands");
+    return request.error(
+        fmt::format("{} returns {} for {} operands", name, result.to_string(), count));
   }
   for (int i = 0; i < count; ++i) {
     const Shape& returned = count == 1 ? result : result.elements()[static_cast<std::size_t>(i)];
@@ -105,8 +106,8 @@ Result<Shape> reduction(const Request& request) {
   PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
   if (request.opcode == Opcode::select_and_scatter) return select_and_scatter(request);
   if (request.operand_count() % 2 != 0) {
-    return request.error(std::to_string(request.operand_count()) +
-                         " operands, must be as many initial values as arrays");
+    return request.error(fmt::format("{} operands, must be as many initial values as arrays",
+                                     request.operand_count()));
   }
   const int count = request.operand_count() / 2;
   PLIMSOLL_RETURN_IF_ERROR(check_operands(request, count));

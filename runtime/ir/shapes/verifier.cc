@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/shapes/verifier.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -125,8 +126,7 @@ Status verify_computation(const Computation& computation,
       const auto number = static_cast<std::size_t>(instruction->attributes().parameter_number);
       if (number >= computation.parameters().size() ||
           computation.parameters()[number] != instruction.get()) {
-        return fail(
-            invalid_argument("parameter number " + std::to_string(number) + " is taken twice"));
+        return fail(invalid_argument(fmt::format("parameter number {} is taken twice", number)));
       }
     }
     for (const Computation* called : instruction->called_computations()) {
@@ -147,8 +147,8 @@ Status verify_computation(const Computation& computation,
     return invalid_argument("has no root");
   }
   if (parameter_count != computation.parameters().size()) {
-    return invalid_argument("parameter numbers are not 0.." + std::to_string(parameter_count) +
-                            " without gaps");
+    return invalid_argument(
+        fmt::format("parameter numbers are not 0..{} without gaps", parameter_count));
   }
   return ok_status();
 }
@@ -224,9 +224,9 @@ Status check_aliases(const Module& module) {
     if (output == nullptr) return invalid_argument(what + "the result has no such element");
     const Shape* parameter = parameter_at(module, alias.parameter_number, alias.parameter_index);
     if (parameter == nullptr) {
-      return invalid_argument(what + "there is no parameter " +
-                              std::to_string(alias.parameter_number) + " " +
-                              to_string(alias.parameter_index));
+      return invalid_argument(fmt::format("{}there is no parameter {} {}", what,
+                                          alias.parameter_number,
+                                          to_string(alias.parameter_index)));
     }
     if (output->byte_size() != parameter->byte_size()) {
       return invalid_argument(what + output->to_string() + " and " + parameter->to_string() +
@@ -237,9 +237,9 @@ Status check_aliases(const Module& module) {
   }
   for (const BufferDonor& donor : module.buffer_donor) {
     if (parameter_at(module, donor.parameter_number, donor.parameter_index) == nullptr) {
-      return invalid_argument("buffer_donor: there is no parameter " +
-                              std::to_string(donor.parameter_number) + " " +
-                              to_string(donor.parameter_index));
+      return invalid_argument(fmt::format("buffer_donor: there is no parameter {} {}",
+                                          donor.parameter_number,
+                                          to_string(donor.parameter_index)));
     }
     parameters.emplace_back(donor.parameter_number, donor.parameter_index);
   }

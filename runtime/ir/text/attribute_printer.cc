@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <algorithm>
 #include <functional>
 
@@ -61,11 +62,10 @@ class Printer {
       std::string text = "{";
       for (std::size_t i = 0; i < attributes_.slice_starts.size(); ++i) {
         if (i > 0) text += ", ";
-        text += "[" + std::to_string(attributes_.slice_starts[i]) + ":" +
-                std::to_string(attributes_.slice_limits[i]);
+        text += fmt::format("[{}:{}", attributes_.slice_starts[i], attributes_.slice_limits[i]);
         const std::int64_t stride =
             i < attributes_.slice_strides.size() ? attributes_.slice_strides[i] : 1;
-        if (stride != 1) text += ":" + std::to_string(stride);
+        if (stride != 1) text += fmt::format(":{}", stride);
         text += "]";
       }
       field("slice", text + "}");
@@ -77,8 +77,8 @@ class Printer {
       std::string text;
       for (const PaddingDimension& dimension : attributes_.padding) {
         if (!text.empty()) text += "x";
-        text += std::to_string(dimension.low) + "_" + std::to_string(dimension.high);
-        if (dimension.interior != 0) text += "_" + std::to_string(dimension.interior);
+        text += fmt::format("{}_{}", dimension.low, dimension.high);
+        if (dimension.interior != 0) text += fmt::format("_{}", dimension.interior);
       }
       field("padding", text);
     }
@@ -103,10 +103,7 @@ class Printer {
     window_field(text, "size", [](const D& d) { return std::to_string(d.size); }, "");
     window_field(text, "stride", [](const D& d) { return std::to_string(d.stride); }, "1");
     window_field(
-        text, "pad",
-        [](const D& d) {
-          return std::to_string(d.padding_low) + "_" + std::to_string(d.padding_high);
-        },
+        text, "pad", [](const D& d) { return fmt::format("{}_{}", d.padding_low, d.padding_high); },
         "0_0");
     window_field(
         text, "lhs_dilate", [](const D& d) { return std::to_string(d.base_dilation); }, "1");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/text/constant_text.h"
 
+#include <fmt/core.h>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -152,12 +153,12 @@ Status read_elements(Cursor& cursor, const Dims& dims, int depth, T*& next) {
   PLIMSOLL_RETURN_IF_ERROR(cursor.expect('{', "before the values of a dimension"));
   for (std::int64_t i = 0; i < dims[depth]; ++i) {
     if (i > 0) {
-      PLIMSOLL_RETURN_IF_ERROR(cursor.expect(
-          ',', "between the " + std::to_string(dims[depth]) + " values of a dimension"));
+      PLIMSOLL_RETURN_IF_ERROR(
+          cursor.expect(',', fmt::format("between the {} values of a dimension", dims[depth])));
     }
     PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, dims, depth + 1, next));
   }
-  return cursor.expect('}', "after the " + std::to_string(dims[depth]) + " values of a dimension");
+  return cursor.expect('}', fmt::format("after the {} values of a dimension", dims[depth]));
 }
 
 // The values of an array without elements: braces and commas of any form, kept balanced.
@@ -185,14 +186,15 @@ Result<Literal> read_array(Cursor& cursor, const Shape& shape, std::int64_t& spl
   const bool is_splat = shape.rank() > 0 && cursor.peek() != '{';
   if (is_splat) {
     if (shape.byte_size() > splat_bytes) {
-      return cursor.error_at(start, "expected at most " + std::to_string(splat_bytes) +
-                                        " more bytes of constants with one value, found " +
-                                        shape.to_string() + " (use broadcast)");
+      return cursor.error_at(start, fmt::format("expected at most {} more bytes of constants with "
+                                                "one value, found {} (use broadcast)",
+                                                splat_bytes, shape.to_string()));
     }
     splat_bytes -= shape.byte_size();
   } else if (static_cast<std::uint64_t>(count) > cursor.remaining()) {
-    return cursor.error_at(start, "expected " + std::to_string(count) + " values for " +
-                                      shape.to_string() + ", found a text shorter than that");
+    return cursor.error_at(
+        start, fmt::format("expected {} values for {}, found a text shorter than that", count,
+                           shape.to_string()));
   }
   Literal literal(shape);
   Status status = visit_dtype(shape.dtype(), [&](auto tag) -> Status {

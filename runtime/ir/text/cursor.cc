@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/text/cursor.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -229,8 +230,7 @@ Status Cursor::error_at(std::size_t position, std::string_view message) const {
   const std::size_t newline = before.rfind('\n');
   const std::size_t column =
       newline == std::string_view::npos ? before.size() + 1 : before.size() - newline;
-  return invalid_argument(source_ + ":" + std::to_string(line) + ":" + std::to_string(column) +
-                          ": " + std::string(message));
+  return invalid_argument(fmt::format("{}:{}:{}: {}", source_, line, column, message));
 }
 
 Status Cursor::expected(std::string_view what) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/text/geometry_text.h"
 
+#include <fmt/core.h>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -122,8 +123,8 @@ Status read_window(Cursor& c, std::vector<WindowDimension>& window) {
       }
     } while (c.take('x'));
     if (count != window.size()) {
-      return c.error_at(start, "expected " + std::to_string(window.size()) + " values of " +
-                                   std::string(field) + ", found " + std::to_string(count));
+      return c.error_at(
+          start, fmt::format("expected {} values of {}, found {}", window.size(), field, count));
     }
   }
   return ok_status();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <algorithm>
 #include <map>
 
@@ -84,10 +85,10 @@ Result<Shape> Builder::shape_of(const InstructionSyntax& instruction, Opcode opc
   };
   const int count = static_cast<int>(operands.size());
   if (count < info.fewest_operands || (info.most_operands >= 0 && count > info.most_operands)) {
-    return fail("expected " +
-                (info.fewest_operands == info.most_operands ? "" : std::string("at least ")) +
-                std::to_string(info.fewest_operands) + " operands of " + std::string(info.text) +
-                ", found " + std::to_string(count));
+    return fail(
+        fmt::format("expected {}{} operands of {}, found {}",
+                    info.fewest_operands == info.most_operands ? "" : std::string("at least "),
+                    info.fewest_operands, info.text, count));
   }
   if (given == nullptr && info.shape_rule == ShapeRule::given) {
     return fail("expected the shape of " + std::string(info.text) + ", which cannot be inferred");
@@ -193,7 +194,7 @@ Result<Computation*> Builder::wrap(const InstructionSyntax& instruction,
                               "expected tuples of a size in proportion to the text");
     }
     parameters.push_back(wrapped->add_parameter(static_cast<std::int64_t>(i), operands[i]->shape(),
-                                                "param_" + std::to_string(i)));
+                                                fmt::format("param_{}", i)));
   }
   PLIMSOLL_ASSIGN_OR_RETURN(
       Shape shape, shape_of(instruction, instruction.opcode, instruction.attributes, parameters,
@@ -246,9 +247,9 @@ Status Builder::build_computation(int index) {
       if (operand.tuple_index >= 0) {
         const auto& parts = value->shape().elements();
         if (operand.tuple_index >= static_cast<std::int64_t>(parts.size())) {
-          return cursor_.error_at(operand.offset, "expected a tuple with an element " +
-                                                      std::to_string(operand.tuple_index) +
-                                                      ", found " + value->shape().to_string());
+          return cursor_.error_at(operand.offset,
+                                  fmt::format("expected a tuple with an element {}, found {}",
+                                              operand.tuple_index, value->shape().to_string()));
         }
         Instruction*& element = elements[{value, operand.tuple_index}];
         if (element == nullptr) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <limits>
 #include <string>
 
@@ -60,9 +61,9 @@ std::string header_text(const Module& module, const PrintOptions& options) {
     text += ", input_output_alias={";
     for (const InputOutputAlias& alias : module.input_output_alias) {
       text += &alias == module.input_output_alias.data() ? " " : ", ";
-      text += "{" + join(alias.output_index) + "}: (" + std::to_string(alias.parameter_number) +
-              ", {" + join(alias.parameter_index) + "}, " +
-              (alias.must_alias ? "must-alias)" : "may-alias)");
+      text +=
+          fmt::format("{{{}}}: ({}, {{{}}}, {}", join(alias.output_index), alias.parameter_number,
+                      join(alias.parameter_index), alias.must_alias ? "must-alias)" : "may-alias)");
     }
     text += " }";
   }
@@ -70,14 +71,13 @@ std::string header_text(const Module& module, const PrintOptions& options) {
     text += ", buffer_donor={";
     for (const BufferDonor& donor : module.buffer_donor) {
       text += &donor == module.buffer_donor.data() ? " " : ", ";
-      text +=
-          "(" + std::to_string(donor.parameter_number) + ", {" + join(donor.parameter_index) + "})";
+      text += fmt::format("({}, {{{}}})", donor.parameter_number, join(donor.parameter_index));
     }
     text += " }";
   }
-  if (module.replica_count != 1) text += ", replica_count=" + std::to_string(module.replica_count);
+  if (module.replica_count != 1) text += fmt::format(", replica_count={}", module.replica_count);
   if (module.num_partitions != 1) {
-    text += ", num_partitions=" + std::to_string(module.num_partitions);
+    text += fmt::format(", num_partitions={}", module.num_partitions);
   }
   if (options.extras) text += extra_text(module.extra);
   return text + "\n";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/text/replica_groups_text.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -25,8 +26,9 @@ Result<std::vector<std::int64_t>> read_box(Cursor& cursor, std::int64_t& count) 
     sizes.push_back(size);
     count *= size;
     if (count > kMaxParticipants || sizes.size() > kMaxRank) {
-      return cursor.error_at(start, "expected replica groups of at most " +
-                                        std::to_string(kMaxParticipants) + " participants");
+      return cursor.error_at(
+          start,
+          fmt::format("expected replica groups of at most {} participants", kMaxParticipants));
     }
   } while (cursor.take(','));
   PLIMSOLL_RETURN_IF_ERROR(cursor.expect(']', "after the sizes of an iota form"));

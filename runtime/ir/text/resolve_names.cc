@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/text/resolve_names.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <unordered_set>
 
@@ -93,9 +94,8 @@ Result<CallGraph> resolve_calls(const ModuleSyntax& syntax, const Cursor& cursor
       own = std::max(own, depth[static_cast<std::size_t>(callee)] + 1);
     }
     if (own > kMaxCallDepth) {
-      return cursor.error_at(
-          syntax.computations[static_cast<std::size_t>(i)].offset,
-          "expected calls nested at most " + std::to_string(kMaxCallDepth) + " deep");
+      return cursor.error_at(syntax.computations[static_cast<std::size_t>(i)].offset,
+                             fmt::format("expected calls nested at most {} deep", kMaxCallDepth));
     }
   }
   return graph;
@@ -123,7 +123,7 @@ std::vector<std::vector<std::string>> unique_names(const ModuleSyntax& syntax, i
         std::int64_t& suffix = suffixes[name];
         std::string candidate;
         do {
-          candidate = name + "." + std::to_string(++suffix);
+          candidate = fmt::format("{}.{}", name, ++suffix);
         } while (wanted.contains(candidate) || !taken.insert(candidate).second);
         name = candidate;
       }
@@ -142,23 +142,23 @@ Status check_parameters(const ComputationSyntax& computation, const Cursor& curs
   for (const InstructionSyntax* parameter : parameters) {
     const auto number = static_cast<std::size_t>(parameter->attributes.parameter_number);
     if (number >= parameters.size()) {
-      return cursor.error_at(parameter->offset, "expected parameter numbers below " +
-                                                    std::to_string(parameters.size()) +
-                                                    ", the number of parameters, found " +
-                                                    std::to_string(number));
+      return cursor.error_at(
+          parameter->offset,
+          fmt::format("expected parameter numbers below {}, the number of parameters, found {}",
+                      parameters.size(), number));
     }
     if (seen[number]) {
       return cursor.error_at(parameter->offset,
-                             "parameter " + std::to_string(number) + " is already defined");
+                             fmt::format("parameter {} is already defined", number));
     }
     seen[number] = true;
   }
   if (!computation.has_signature) return ok_status();
   if (parameters.size() != computation.parameters.size()) {
-    return cursor.error_at(computation.offset,
-                           "expected " + std::to_string(computation.parameters.size()) +
-                               " parameters as in the signature of '" + computation.name +
-                               "', found " + std::to_string(parameters.size()));
+    return cursor.error_at(
+        computation.offset,
+        fmt::format("expected {} parameters as in the signature of '{}', found {}",
+                    computation.parameters.size(), computation.name, parameters.size()));
   }
   for (const InstructionSyntax* parameter : parameters) {
     const Shape& declared =

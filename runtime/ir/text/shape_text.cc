@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/text/shape_text.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cctype>
 #include <limits>
@@ -76,9 +77,9 @@ Status read_layout(Cursor& cursor, Shape& shape) {
       permutation = sorted[i] == static_cast<std::int64_t>(i);
     }
     if (!permutation) {
-      return cursor.error_at(start, "expected a layout that names each of the " +
-                                        std::to_string(rank) + " dimensions of " +
-                                        shape.to_string() + " once");
+      return cursor.error_at(
+          start, fmt::format("expected a layout that names each of the {} dimensions of {} once",
+                             rank, shape.to_string()));
     }
   }
   const bool descending = std::is_sorted(order.rbegin(), order.rend());
@@ -121,8 +122,7 @@ Result<Shape> read_array(Cursor& cursor) {
         return cursor.expected("a static dimension size (dynamic sizes are not supported)");
       }
       if (dims.size() == kMaxRank) {
-        return cursor.expected("']' (a shape has at most " + std::to_string(kMaxRank) +
-                               " dimensions)");
+        return cursor.expected(fmt::format("']' (a shape has at most {} dimensions)", kMaxRank));
       }
       PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t dim,
                                 cursor.integer("a dimension size", 0, kMaxBytes));
@@ -143,8 +143,8 @@ Result<Shape> read_nested(Cursor& cursor, int depth) {
   if (cursor.peek() != '(') return read_array(cursor);
   const std::size_t start = cursor.position();
   if (depth == kMaxTupleDepth) {
-    return cursor.error_at(
-        start, "expected tuples nested at most " + std::to_string(kMaxTupleDepth) + " deep");
+    return cursor.error_at(start,
+                           fmt::format("expected tuples nested at most {} deep", kMaxTupleDepth));
   }
   cursor.take('(');
   std::vector<Shape> elements;

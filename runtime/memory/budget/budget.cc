@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/budget/budget.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <utility>
 
@@ -129,11 +130,10 @@ void Budget::trim(std::int64_t bytes_wanted) {
 
 Status Budget::refusal(std::int64_t bytes, std::string_view what) const {
   const std::int64_t taken = statistics_.used_bytes + statistics_.reserved_bytes;
-  std::string message = "allocating " + std::to_string(bytes) + " bytes for " + std::string(what) +
-                        ": " + std::to_string(statistics_.used_bytes) + " of " +
-                        std::to_string(statistics_.limit_bytes) + " bytes are in use";
+  std::string message = fmt::format("allocating {} bytes for {}: {} of {} bytes are in use", bytes,
+                                    what, statistics_.used_bytes, statistics_.limit_bytes);
   if (statistics_.reserved_bytes > 0) {
-    message += ", " + std::to_string(statistics_.reserved_bytes) + " reserved by runs";
+    message += fmt::format(", {} reserved by runs", statistics_.reserved_bytes);
   }
   return Status::resource_exhausted(message + " (raise the memory limit or release tensors)",
                                     {statistics_.limit_bytes, taken + bytes, std::string(what)});
@@ -191,14 +191,13 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
   if (fail_in_ > 0 && --fail_in_ == 0) {
-    return Status::resource_exhausted("allocating " + std::to_string(rounded) + " bytes for " +
-                                          std::string(what) + ": failure injected by the test hook",
-                                      {statistics_.limit_bytes, 0, std::string(what)});
+    return Status::resource_exhausted(
+        fmt::format("allocating {} bytes for {}: failure injected by the test hook", rounded, what),
+        {statistics_.limit_bytes, 0, std::string(what)});
   }
   if (from != nullptr && rounded > from->left) {
-    return internal_error("allocating " + std::to_string(rounded) + " bytes for " +
-                          std::string(what) + ": the run has " + std::to_string(from->left) +
-                          " reserved");
+    return internal_error(fmt::format("allocating {} bytes for {}: the run has {} reserved",
+                                      rounded, what, from->left));
   }
   if (from == nullptr &&
       rounded > statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/spill/file_queue.h"
 
+#include <fmt/core.h>
 #include <cerrno>
 #include <string>
 #include <thread>
@@ -70,9 +71,9 @@ Status FileQueue::finish_all() {
 
 std::string FileQueue::place(const Slot& slot) const {
   const bool is_write = slot.request.operation == FileOperation::write;
-  return std::string(is_write ? "spilling " : "reading back ") +
-         std::to_string(slot.request.bytes) + " bytes at offset " +
-         std::to_string(slot.request.offset) + " of the spill file in " + file_.folder();
+  return fmt::format("{}{} bytes at offset {} of the spill file in {}",
+                     is_write ? "spilling " : "reading back ", slot.request.bytes,
+                     slot.request.offset, file_.folder());
 }
 
 void FileQueue::handle(const FileCompletion& completion) {

@@ -2,6 +2,7 @@
 #include "runtime/memory/spill/nameless_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -110,21 +111,21 @@ Result<std::int64_t> NamelessFile::free_bytes() const {
 
 Status NamelessFile::reserve(std::int64_t bytes) {
   if (bytes <= reserved_) return ok_status();
-  const std::string what = "reserving " + std::to_string(bytes - reserved_) + " bytes of disk in " +
-                           folder_ + " beside " + std::to_string(reserved_) + ": ";
+  const std::string what = fmt::format(
+      "reserving {} bytes of disk in {} beside {}: ", bytes - reserved_, folder_, reserved_);
   // Past this limit the system would not only refuse but send a signal that ends the process.
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
       static_cast<rlim_t>(bytes) > limit.rlim_cur) {
     const auto most = static_cast<std::int64_t>(limit.rlim_cur);
-    return no_room(what + "files of this process end at " + std::to_string(most) +
-                       " bytes (ulimit -f, RLIMIT_FSIZE)",
+    return no_room(fmt::format("{}files of this process end at {} bytes (ulimit -f, RLIMIT_FSIZE)",
+                               what, most),
                    most, bytes);
   }
   // Asked first, so that a refusal doesn't take away for a moment what others need.
   PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t free, free_bytes());
   if (bytes - reserved_ > free) {
-    return no_room(what + "its file system has " + std::to_string(free) + " free", reserved_ + free,
+    return no_room(fmt::format("{}its file system has {} free", what, free), reserved_ + free,
                    bytes);
   }
   const int error = granted(bytes);

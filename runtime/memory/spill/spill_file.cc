@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/spill/spill_file.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
@@ -61,9 +62,10 @@ class SpillFile::Block final : public TierBlock {
         load_range(tier_->loads_, begin_ + offset, static_cast<std::byte*>(to), bytes, stream));
     if (!tier_->is_direct()) file.drop_cached(begin_ + offset, bytes);
     if (checksum != stored.checksum) {
-      return data_loss("reading back " + std::to_string(bytes) + " bytes at offset " +
-                       std::to_string(begin_ + offset) + " of the spill file in " + file.folder() +
-                       ": they have changed (the disk or its driver fails)");
+      return data_loss(
+          fmt::format("reading back {} bytes at offset {} of the spill file in {}: they have "
+                      "changed (the disk or its driver fails)",
+                      bytes, begin_ + offset, file.folder()));
     }
     return ok_status();
   }
@@ -116,8 +118,7 @@ Result<std::unique_ptr<TierBlock>> SpillFile::allocate_block(std::int64_t bytes)
     if (left > 0) free_.emplace(begin + bytes, left);
     return std::unique_ptr<TierBlock>(std::make_unique<Block>(std::move(self), begin, bytes));
   }
-  const std::string what =
-      "reserving " + std::to_string(bytes) + " bytes of disk in " + file_.folder();
+  const std::string what = fmt::format("reserving {} bytes of disk in {}", bytes, file_.folder());
   if (bytes > limit_bytes() - end_) {
     return Status::resource_exhausted(
         what + ": no gap in the file is large enough (raise its limit)",

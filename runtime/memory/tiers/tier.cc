@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/tiers/tier.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -47,14 +48,14 @@ void TierRoom::close() {
 Status Tier::check_room(std::int64_t bytes, std::string_view what) {
   const std::int64_t taken = statistics_.used_bytes + statistics_.reserved_bytes;
   const auto refusal = [&](const std::string& why) {
-    return Status::resource_exhausted("allocating " + std::to_string(bytes) + " bytes of " + name_ +
-                                          " for " + std::string(what) + ": " + why,
-                                      {statistics_.limit_bytes, taken + bytes, std::string(what)});
+    return Status::resource_exhausted(
+        fmt::format("allocating {} bytes of {} for {}: {}", bytes, name_, what, why),
+        {statistics_.limit_bytes, taken + bytes, std::string(what)});
   };
   if (fail_in_ > 0 && --fail_in_ == 0) return refusal("failure injected by the test hook");
   if (bytes <= statistics_.limit_bytes - taken) return ok_status();
-  return refusal(std::to_string(taken) + " of " + std::to_string(statistics_.limit_bytes) +
-                 " bytes are in use (raise its limit)");
+  return refusal(
+      fmt::format("{} of {} bytes are in use (raise its limit)", taken, statistics_.limit_bytes));
 }
 
 Result<std::unique_ptr<TierBlock>> Tier::take(std::int64_t bytes, std::string_view what) {
@@ -89,8 +90,8 @@ Result<std::unique_ptr<TierBlock>> Tier::allocate(std::int64_t bytes, std::strin
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
   if (rounded > from.bytes_) {
-    return internal_error("allocating " + std::to_string(rounded) + " bytes of " + name_ + " for " +
-                          std::string(what) + ": " + std::to_string(from.bytes_) + " are reserved");
+    return internal_error(fmt::format("allocating {} bytes of {} for {}: {} are reserved", rounded,
+                                      name_, what, from.bytes_));
   }
   auto block = take(rounded, what);
   if (!block.ok()) return block;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/trace/context/context.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -208,8 +209,8 @@ Status Context::make_room(std::int64_t bytes) {
 Status Context::read(Node* node, std::span<std::byte> out) {
   const auto size = static_cast<std::size_t>(node->byte_size());
   if (out.size() != size) {
-    return invalid_argument("read: " + std::to_string(out.size()) + " bytes for " +
-                            node->shape().to_string() + ", must be " + std::to_string(size));
+    return invalid_argument(fmt::format("read: {} bytes for {}, must be {}", out.size(),
+                                        node->shape().to_string(), size));
   }
   if (node->is_pending() && node->opcode == ir::Opcode::constant) {
     std::memcpy(out.data(), node->words().data(), size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/trace/cut/program_cache.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <chrono>
 
@@ -41,8 +42,7 @@ std::string ProgramCache::explain(const Cut& cut) const {
   const std::size_t node = node_at(cut.key_starts);
   const std::size_t body = cut.key_starts.back();
   if (longest <= body || node + 1 < cut.key_starts.size()) {
-    std::string text =
-        "op " + std::to_string(node) + " is " + describe_key(words, cut.key_starts[node]);
+    std::string text = fmt::format("op {} is {}", node, describe_key(words, cut.key_starts[node]));
     if (node < nearest_starts.size()) {
       const std::string other = describe_key(nearest->key.words, nearest_starts[node]);
       if (describe_key(words, cut.key_starts[node]) == other) {
@@ -50,11 +50,11 @@ std::string ProgramCache::explain(const Cut& cut) const {
       }
       return text + ", was " + other + " in the nearest cached trace";
     }
-    return text + ", where the nearest cached trace ends (" +
-           std::to_string(nearest_starts.size()) + " ops)";
+    return fmt::format("{}, where the nearest cached trace ends ({} ops)", text,
+                       nearest_starts.size());
   }
-  return "other outputs or inputs than the nearest cached trace of " +
-         std::to_string(nearest_starts.size()) + " ops";
+  return fmt::format("other outputs or inputs than the nearest cached trace of {} ops",
+                     nearest_starts.size());
 }
 
 Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
@@ -75,9 +75,9 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
       answer.program = program;
       return answer;
     }
-    answer.miss_reason = "constant " + std::to_string(first_changed) +
-                         (changed > 1 ? " and " + std::to_string(changed - 1) + " more" : "") +
-                         " changed: an input of the program from now on";
+    answer.miss_reason =
+        fmt::format("constant {}{} changed: an input of the program from now on", first_changed,
+                    changed > 1 ? " and " + std::to_string(changed - 1) + " more" : "");
   } else {
     answer.miss_reason = explain(cut);
   }
