@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
-#include <cstdio>
 #include <string>
 
 #include "jit/jit.h"
@@ -56,9 +55,7 @@ std::string contents_text(const jit::DiskCacheOptions& options,
                           const jit::DiskCacheContents& contents) {
   std::string text;
   const auto row = [&](const char* name, const std::string& value) {
-    char head[32];
-    std::snprintf(head, sizeof head, "%-10s ", name);
-    text += head + value + "\n";
+    text += fmt::format("{:<10} {}\n", name, value);
   };
   row("folder", options.folder.empty() ? "none" : options.folder);
   row("mode", mode_name(options.mode));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
-#include <cstdio>
 #include <memory>
 
 #include "jit/jit.h"
@@ -103,10 +102,8 @@ Outcome info(Output& output) {
                          {"origin", origin},
                          {"default", std::string(variable.default_text)},
                          {"help", std::string(variable.help)}});
-    char line[512];
-    std::snprintf(line, sizeof line, "  %-27s %-12s (%s)  %s\n", variable.name.data(),
-                  text.text.empty() ? "-" : text.text.c_str(), origin, variable.help.data());
-    output.text += line;
+    output.text += fmt::format("  {:<27} {:<12} ({})  {}\n", variable.name,
+                               text.text.empty() ? "-" : text.text, origin, variable.help);
   }
   output.json["environment"] = std::move(variables);
   return {};

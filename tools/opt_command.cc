@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
+#include <fmt/core.h>
 #include <memory>
 #include <string>
 #include <vector>
@@ -154,9 +154,7 @@ Outcome list_passes(const std::vector<Pass>& passes, Output& output) {
   Json list = Json::array();
   for (const Pass& pass : passes) {
     list.push_back({{"name", pass.name}, {"description", pass.description}});
-    char line[256];
-    std::snprintf(line, sizeof line, "%-22s %s\n", pass.name.c_str(), pass.description.c_str());
-    output.text += line;
+    output.text += fmt::format("{:<22} {}\n", pass.name, pass.description);
   }
   output.json["passes"] = std::move(list);
   return {};

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -78,11 +77,10 @@ Outcome run(const Options& options, Output& output) {
   output.json["liveness_bytes"] = packing.load;
   output.json["buffers"] = buffers->lifetimes.size();
   output.json["seconds"] = seconds;
-  char line[160];
-  std::snprintf(line, sizeof line, "%zu buffers in %lld bytes (live at most: %lld), %.3f s\n",
-                buffers->lifetimes.size(), static_cast<long long>(packing.height),
-                static_cast<long long>(packing.load), seconds);
-  output.text = to_output ? planner::write_packing(*buffers, packing.offsets) : line;
+  output.text = to_output
+                    ? planner::write_packing(*buffers, packing.offsets)
+                    : fmt::format("{} buffers in {} bytes (live at most: {}), {:.3f} s\n",
+                                  buffers->lifetimes.size(), packing.height, packing.load, seconds);
   return {};
 }
 

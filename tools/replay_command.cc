@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,15 +57,10 @@ Outcome run(const Options& options, Output& output) {
   output.json["ok"] = result->ok;
   if (!result->ok) output.json["why"] = result->why.message();
   output.json["deciding_seconds"] = result->deciding_seconds;
-  char line[256];
-  std::snprintf(
-      line, sizeof line,
-      "%s of %s: %s%.2f %% more time, %lld evictions, %lld operations run again, peak %s\n",
-      format_bytes(limit).c_str(), format_bytes(log->peak_bytes).c_str(),
-      result->ok ? "" : "gave up after ", result->overhead(),
-      static_cast<long long>(result->evictions), static_cast<long long>(result->recomputes),
-      format_bytes(result->peak_bytes).c_str());
-  output.text = line;
+  output.text = fmt::format(
+      "{} of {}: {}{:.2f} % more time, {} evictions, {} operations run again, peak {}\n",
+      format_bytes(limit), format_bytes(log->peak_bytes), result->ok ? "" : "gave up after ",
+      result->overhead(), result->evictions, result->recomputes, format_bytes(result->peak_bytes));
   if (!result->ok) output.text += result->why.message() + "\n";
   return {};
 }

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -95,9 +94,7 @@ Outcome run(const RunFlags& flags, Output& output) {
     const std::string name(memory::to_string(static_cast<memory::Use>(i)));
     const std::int64_t bytes = statistics.peak_by_use[static_cast<std::size_t>(i)];
     output.json["measured_peak_by_use"][name] = bytes;
-    char line[64];
-    std::snprintf(line, sizeof line, "  %-14s ", name.c_str());
-    if (bytes > 0) uses_text += line + format_bytes(bytes) + "\n";
+    if (bytes > 0) uses_text += fmt::format("  {:<14} {}\n", name, format_bytes(bytes));
   }
   const jit::Statistics code = planned.compiler().statistics();
   output.json["code_bytes"] = code.code_bytes;
@@ -118,11 +115,7 @@ Outcome run(const RunFlags& flags, Output& output) {
       "kernels\nseconds         ",
       format_bytes(measured), measured, uses_text, format_bytes(code.code_bytes), launches.launches,
       launches.kernels);
-  for (const double value : seconds) {
-    char number[32];
-    std::snprintf(number, sizeof number, " %.6f", value);
-    output.text += number;
-  }
+  for (const double value : seconds) output.text += fmt::format(" {:.6f}", value);
   output.text += "\n";
   Json outputs = Json::array();
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 namespace plimsoll {
@@ -108,9 +107,7 @@ std::string format_bytes(std::int64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.*f %s", std::fabs(value) < 10 ? 2 : 1, value, kNames[unit]);
-  return text;
+  return fmt::format("{:.{}f} {}", value, std::fabs(value) < 10 ? 2 : 1, kNames[unit]);
 }
 
 }  // namespace plimsoll

@@ -2,7 +2,6 @@
 #include "tools/plan/plan_explain.h"
 
 #include <fmt/core.h>
-#include <cstdio>
 #include <vector>
 
 #include "runtime/base/byte_size.h"
@@ -37,11 +36,7 @@ struct Facts {
   bool recomputable = false;  // if made
 };
 
-std::string seconds_text(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g s", seconds);
-  return text;
-}
+std::string seconds_text(double seconds) { return fmt::format("{:.4g} s", seconds); }
 
 std::string op_name(const planner::Problem& problem, planner::OpId op) {
   const planner::Op& what = problem.ops[static_cast<std::size_t>(op)];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/plan_frontier.h"
 
+#include <fmt/core.h>
 #include <algorithm>
-#include <cstdio>
 
 namespace plimsoll::tools {
 namespace {
@@ -51,12 +51,8 @@ Json frontier_json(const std::vector<FrontierPoint>& points) {
 std::string frontier_text(const std::vector<FrontierPoint>& points) {
   std::string text = "\nfrontier: limit, peak, predicted seconds, at least\n";
   for (const FrontierPoint& point : points) {
-    char line[160];
-    std::snprintf(line, sizeof line, "  %14lld  %14lld  %-12.6g  %.6g\n",
-                  static_cast<long long>(point.limit_bytes),
-                  static_cast<long long>(point.peak_bytes), point.predicted_seconds,
-                  point.lower_bound_seconds);
-    text += line;
+    text += fmt::format("  {:14}  {:14}  {:<12.6g}  {:.6g}\n", point.limit_bytes, point.peak_bytes,
+                        point.predicted_seconds, point.lower_bound_seconds);
   }
   return text;
 }

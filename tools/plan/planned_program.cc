@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "runtime/base/byte_size.h"
@@ -148,22 +147,14 @@ std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
                       std::int64_t unlimited_peak_bytes) {
   std::string text;
   const auto row = [&](const char* name, const std::string& value) {
-    char head[32];
-    std::snprintf(head, sizeof head, "%-16s ", name);
-    text += head + value + "\n";
+    text += fmt::format("{:<16} {}\n", name, value);
   };
   const auto bytes = [](std::int64_t value) {
     return fmt::format("{} ({})", format_bytes(value), value);
   };
-  const auto seconds = [](double value) {
-    char number[64];
-    std::snprintf(number, sizeof number, "%.6g s", value);
-    return std::string(number);
-  };
+  const auto seconds = [](double value) { return fmt::format("{:.6g} s", value); };
   const auto gap = [](double value, double bound) {
-    char number[64];
-    std::snprintf(number, sizeof number, " (gap <= %.2f %%)", gap_percent(value, bound));
-    return std::string(number);
+    return fmt::format(" (gap <= {:.2f} %)", gap_percent(value, bound));
   };
   row("policy", plan.policy);
   row("limit", plan.limit_bytes == kUnlimited ? "none" : bytes(plan.limit_bytes));

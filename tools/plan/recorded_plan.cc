@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 #include <algorithm>
-#include <cstdio>
 
 #include "benchmarks/recorded/joint_pack_recorded.h"
 #include "benchmarks/recorded/recorded_plan.h"
@@ -137,23 +136,19 @@ Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
     output.json["swapped_bytes"] = swapped_bytes;
     output.json["stalled_seconds"] = stalled_seconds;
   }
-  char line[400];
-  std::snprintf(line, sizeof line,
-                "Recorded step %s\n"
-                "  peak              %s of %s unlimited\n"
-                "  predicted         %.6g s, %.3f %% more than unlimited\n"
-                "  at least          %.6g s\n"
-                "  recomputations    %lld\n"
-                "  planned in        %.3f s\n",
-                input.name.c_str(), format_bytes(plan->peak_bytes).c_str(),
-                format_bytes(plan->unlimited_peak_bytes).c_str(), plan->predicted_seconds,
-                plan->overhead, plan->lower_bound_seconds, static_cast<long long>(recomputations),
-                plan->planning_seconds);
-  output.text = line;
+  output.text = fmt::format(
+      "Recorded step {}\n"
+      "  peak              {} of {} unlimited\n"
+      "  predicted         {:.6g} s, {:.3f} % more than unlimited\n"
+      "  at least          {:.6g} s\n"
+      "  recomputations    {}\n"
+      "  planned in        {:.3f} s\n",
+      input.name, format_bytes(plan->peak_bytes), format_bytes(plan->unlimited_peak_bytes),
+      plan->predicted_seconds, plan->overhead, plan->lower_bound_seconds, recomputations,
+      plan->planning_seconds);
   if (swaps) {
-    std::snprintf(line, sizeof line, "  swapped           %s, waiting %.6g s\n",
-                  format_bytes(swapped_bytes).c_str(), stalled_seconds);
-    output.text += line;
+    output.text += fmt::format("  swapped           {}, waiting {:.6g} s\n",
+                               format_bytes(swapped_bytes), stalled_seconds);
   }
   if (flags.schedule.empty()) return {};
   return write_file(flags.schedule, schedule_text);

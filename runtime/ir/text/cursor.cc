@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 
 namespace plimsoll::ir {
 namespace {
@@ -219,9 +218,7 @@ std::string Cursor::found() const {
   if (end > position_) return "'" + std::string(text_.substr(position_, end - position_)) + "'";
   const auto c = static_cast<unsigned char>(text_[position_]);
   if (c >= 0x20 && c < 0x7f) return std::string("'") + text_[position_] + "'";
-  char code[16];
-  std::snprintf(code, sizeof code, "byte 0x%02x", c);
-  return code;
+  return fmt::format("byte 0x{:02x}", c);
 }
 
 Status Cursor::error_at(std::size_t position, std::string_view message) const {
@@ -252,9 +249,7 @@ std::string quote(std::string_view text) {
     } else if (c == '\r') {
       result += "\\r";
     } else if (code < 0x20 || code >= 0x7f) {
-      char octal[8];
-      std::snprintf(octal, sizeof octal, "\\%03o", code);
-      result += octal;
+      result += fmt::format("\\{:03o}", code);
     } else {
       result += c;
     }
