@@ -7,7 +7,9 @@ namespace plimsoll::executor {
 
 // How a program is made ready to run, whatever its plan.
 struct ProgramOptions {
-  bool optimize = true;         // run passes::optimize; false: the module is run as written
+  ProgramOptions(bool optimize = true) : optimize(optimize) {}  // implicit: the one most choose
+
+  bool optimize;                // run passes::optimize; false: the module is run as written
   bool fused_attention = true;  // where it does (passes::OptimizeOptions)
   // Small kernels that do not depend on each other run in one launch.
   bool joint_launches = true;

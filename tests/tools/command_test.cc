@@ -401,6 +401,32 @@ TEST(Plan, WritesASelfContainedPage) {
                           [](const json& buffer) { return buffer["kind"] == "recomputed"; }));
 }
 
+TEST(Opt, TakesAttentionFromTheEnvironment) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "p.hlo",
+      "add { a = f32[] parameter(0)\nb = f32[] parameter(1)\nROOT c = f32[] add(a, b) }\n"
+      "max { a = f32[] parameter(0)\nb = f32[] parameter(1)\nROOT c = f32[] maximum(a, b) }\n"
+      "ENTRY e {\nq = f32[8,512,64] parameter(0)\nk = f32[8,512,64] parameter(1)\n"
+      "v = f32[8,512,64] parameter(2)\n"
+      "s = f32[8,512,512] dot(q, k), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+      "rhs_batch_dims={0}, rhs_contracting_dims={2}\n"
+      "low = f32[] constant(-inf)\nm = f32[8,512] reduce(s, low), dimensions={2}, to_apply=max\n"
+      "mb = f32[8,512,512] broadcast(m), dimensions={0,1}\n"
+      "d = f32[8,512,512] subtract(s, mb)\nx = f32[8,512,512] exponential(d)\n"
+      "zero = f32[] constant(0)\nt = f32[8,512] reduce(x, zero), dimensions={2}, to_apply=add\n"
+      "tb = f32[8,512,512] broadcast(t), dimensions={0,1}\n"
+      "p = f32[8,512,512] divide(x, tb)\n"
+      "ROOT o = f32[8,512,64] dot(p, v), lhs_batch_dims={0}, lhs_contracting_dims={2}, "
+      "rhs_batch_dims={0}, rhs_contracting_dims={1} }");
+  const auto optimized = [&](const std::string& environment) {
+    const Call call = plimsoll("opt " + file + " --passes optimize --json", environment);
+    EXPECT_EQ(call.exit_code, 0) << call.error;
+    return call.json()["hlo"].get<std::string>();
+  };
+  EXPECT_NE(optimized(""), optimized("PLIMSOLL_ATTENTION=composed"));
+}
+
 TEST(Plan, PlansWhatCannotRun) {
   const Folder folder;
   const std::string file = folder.write(
