@@ -11,7 +11,7 @@
 
 #include "runtime/base/sha256.h"
 #include "runtime/c_api/handles.h"
-#include "runtime/program/complete_options.h"
+#include "runtime/program/machine.h"
 #include "runtime/serve/current_executable.h"
 
 namespace plimsoll::benchmarks {

@@ -48,7 +48,7 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.memory_limit_bytes == 0) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.limit_bytes, limit_from_environment());
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(options.planning, planner::options_from_environment());
+  PLIMSOLL_ASSIGN_OR_RETURN(options.planning, planner::policy_from_environment());
   if (in.planner != nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.planning.policy, policy_from(in.planner));
   }
@@ -192,9 +192,9 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
     filled.peak_workspaces = peak_for(memory::Use::workspaces);
     filled.peak_encoded = peak_for(memory::Use::encoded);
     filled.peak_all_staging = peak_for(memory::Use::staging);
-    const jit::Statistics code = unwrap(context)->compiler()->statistics();
-    filled.code_bytes = code.code_bytes;
-    filled.peak_code_bytes = code.peak_code_bytes;
+    const executor::CodeBytes code = unwrap(context)->compiler()->code_bytes();
+    filled.code_bytes = code.now;
+    filled.peak_code_bytes = code.peak;
     return c_api::write_struct(filled, out);
   });
 }

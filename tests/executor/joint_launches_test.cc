@@ -50,7 +50,7 @@ Prepared prepare(const std::string& text) {
   made.arguments = cases::random_arguments(*made.module, 3, positive);
   const auto program = Program::create(made.module->clone(), compiler(), /*optimize=*/true);
   EXPECT_TRUE(program.ok()) << program.status().to_string();
-  auto executable = Executable::create(*program, {}, *made.budget);
+  auto executable = make_executable(*program, {}, {}, *made.budget);
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();
   made.executable = std::move(executable).value();
   return made;
@@ -224,8 +224,8 @@ TEST(JointLaunches, TheEnvironmentTurnsThemOff) {
   ::setenv("PLIMSOLL_LAUNCHES", "apart", 1);
   const Prepared apart = prepare(text);
   ::setenv("PLIMSOLL_LAUNCHES", "together", 1);
-  const auto refused = Executable::create(
-      std::shared_ptr<const Program>(apart.executable, &apart.executable->program()), {},
+  const auto refused = make_executable(
+      std::shared_ptr<const Program>(apart.executable, &apart.executable->program()), {}, {},
       *apart.budget);
   ::unsetenv("PLIMSOLL_LAUNCHES");
   ASSERT_FALSE(refused.ok());

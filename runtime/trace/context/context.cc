@@ -7,7 +7,6 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
-#include "runtime/program/calibration.h"
 
 namespace plimsoll::trace {
 namespace {
@@ -23,25 +22,20 @@ std::uint64_t mix(std::uint64_t z) {
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options jit_options, jit::options_from_environment());
-  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
-                            jit::Compiler::create(jit_options));
-  if (options.tiers.host != nullptr || options.tiers.disk != nullptr) {
-    executor::set_link_speeds(options.tiers, options.calibrate ? executor::machine_speeds(*compiler)
-                                                               : planner::Roofline());
-  }
+  PLIMSOLL_ASSIGN_OR_RETURN(auto compiler, executor::ProgramCompiler::create(options.calibrate));
+  compiler->set_link_speeds(options.tiers);
   auto budget = memory::Budget::create(device::cpu_device(), options.limit_bytes, options.tiers);
   return std::unique_ptr<Context>(
       new Context(std::move(options), std::move(budget), std::move(compiler)));
 }
 
 Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
-                 std::shared_ptr<jit::Compiler> compiler)
+                 std::shared_ptr<const executor::ProgramCompiler> compiler)
     : options_(std::move(options)),
       budget_(std::move(budget)),
       compiler_(std::move(compiler)),
       recorder_(graph_),
-      cache_(*compiler_, options_.optimize, options_.calibrate),
+      cache_(compiler_, options_.optimize, budget_, options_.replan_drift),
       next_pending_limit_(options_.max_pending),
       live_(budget_, worker_, options_.planning),
       worker_(budget_) {

@@ -75,14 +75,14 @@ std::string uses_json(const std::array<std::int64_t, memory::kUseCount>& bytes) 
 
 std::string memory_json(const Context& context) {
   const memory::Statistics now = context.budget()->statistics();
-  const jit::Statistics code = context.compiler()->statistics();
+  const executor::CodeBytes code = context.compiler()->code_bytes();
   return Fields()
       .add("used_bytes", now.used_bytes)
       .add("peak_bytes", now.peak_bytes)
       .text("used", uses_json(now.used_by_use))
       .text("peak", uses_json(now.peak_by_use))
-      .add("code_bytes", code.code_bytes)
-      .add("peak_code_bytes", code.peak_code_bytes)
+      .add("code_bytes", code.now)
+      .add("peak_code_bytes", code.peak)
       .object();
 }
 

@@ -21,9 +21,8 @@ struct Source {
 
 class Builder {
  public:
-  Builder(const executor::Program& program, jit::Compiler& compiler,
-          const planner::Roofline& machine)
-      : program_(program), compiler_(compiler), machine_(machine) {}
+  Builder(const executor::Program& program, const ProgramCache& cache)
+      : program_(program), cache_(cache) {}
 
   Result<std::shared_ptr<Segments>> build() {
     const ir::Computation& entry = *program_.module().entry();
@@ -177,9 +176,7 @@ class Builder {
     draft.module->set_entry(draft.entry);
     draft.module->remove_unreachable();
     Segments::Segment segment;
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        segment.program.program,
-        executor::Program::create(std::move(draft.module), compiler_, false, machine_));
+    PLIMSOLL_ASSIGN_OR_RETURN(segment.program, cache_.compile(std::move(draft.module), false));
     segment.inputs = std::move(draft.inputs);
     segment.outputs = std::move(outputs);
     made_->list.push_back(std::move(segment));
@@ -187,8 +184,7 @@ class Builder {
   }
 
   const executor::Program& program_;
-  jit::Compiler& compiler_;
-  const planner::Roofline& machine_;
+  const ProgramCache& cache_;
   std::shared_ptr<Segments> made_ = std::make_shared<Segments>();
   std::unordered_map<const Instruction*, std::vector<Source>> sources_;
   std::vector<ir::Shape> shapes_;  // by value
@@ -198,9 +194,8 @@ class Builder {
 }  // namespace
 
 Result<std::shared_ptr<Segments>> make_segments(const executor::Program& program,
-                                                jit::Compiler& compiler,
-                                                const planner::Roofline& machine) {
-  return Builder(program, compiler, machine).build();
+                                                const ProgramCache& cache) {
+  return Builder(program, cache).build();
 }
 
 }  // namespace plimsoll::trace

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/program/program_compiler.h"
+
+#include <utility>
+
+#include "jit/jit.h"
+#include "runtime/program/calibration.h"
+
+namespace plimsoll::executor {
+
+Result<std::shared_ptr<const ProgramCompiler>> ProgramCompiler::create(bool calibrate) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options options, jit::options_from_environment());
+  PLIMSOLL_ASSIGN_OR_RETURN(std::unique_ptr<jit::Compiler> compiler,
+                            jit::Compiler::create(options));
+  return std::make_shared<const ProgramCompiler>(std::move(compiler), calibrate);
+}
+
+ProgramCompiler::ProgramCompiler(std::unique_ptr<jit::Compiler> compiler, bool calibrate)
+    : compiler_(std::move(compiler)), calibrate_(calibrate) {}
+
+ProgramCompiler::~ProgramCompiler() = default;
+
+planner::Roofline ProgramCompiler::machine() const {
+  return calibrate_ ? machine_speeds(*compiler_) : planner::Roofline();
+}
+
+Result<std::shared_ptr<const Program>> ProgramCompiler::compile(std::unique_ptr<ir::Module> module,
+                                                                bool optimize) const {
+  return Program::create(std::move(module), *compiler_, optimize, machine());
+}
+
+void ProgramCompiler::set_link_speeds(const memory::Tiers& tiers) const {
+  if (tiers.host == nullptr && tiers.disk == nullptr) return;
+  executor::set_link_speeds(tiers, machine());
+}
+
+CodeBytes ProgramCompiler::code_bytes() const {
+  const jit::Statistics statistics = compiler_->statistics();
+  return {statistics.code_bytes, statistics.peak_code_bytes};
+}
+
+}  // namespace plimsoll::executor
