@@ -75,7 +75,7 @@ class Context {
   Context& operator=(const Context&) = delete;
   ~Context();
 
-  Graph& graph() { return graph_; }
+  Recording& recording() { return recording_; }
   Recorder& recorder() { return recorder_; }
   const std::shared_ptr<memory::Budget>& budget() const { return budget_; }  // any thread
   const std::shared_ptr<const executor::ProgramCompiler>& compiler() const { return compiler_; }
@@ -172,7 +172,7 @@ class Context {
   ContextOptions options_;
   const std::shared_ptr<memory::Budget> budget_;
   const std::shared_ptr<const executor::ProgramCompiler> compiler_;
-  Graph graph_;
+  Recording recording_;
   Recorder recorder_;
   ProgramCache cache_;
   Cut cut_;

@@ -84,7 +84,7 @@ Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
   std::vector<Node*> old_leaves;
   const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
   if (outputs.empty()) return MemoryNeeds{};
-  make_cut(graph_, outputs, old_leaves, cut_);
+  make_cut(recording_, outputs, old_leaves, cut_);
   PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
   const executor::Program& program = *found.program->program;
   const planner::PlanOptions options{options_.planning,

@@ -45,7 +45,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
     assignments_.clear();
     return ok_status();
   }
-  make_cut(graph_, outputs, old_leaves, cut_);
+  make_cut(recording_, outputs, old_leaves, cut_);
   PLIMSOLL_RETURN_IF_ERROR(worker_.revive());
   for (const Node* leaf : cut_.leaves) {
     const Value& value = *leaf->value;
@@ -196,12 +196,12 @@ Status Context::start(const PlanAnswer& plan, CachedProgram& program) {
 // The outputs of the cut become leaves.
 void Context::materialize(std::vector<std::shared_ptr<Value>> values) {
   std::vector<NodeRef> outputs;
-  for (Node* output : cut_.outputs) outputs.emplace_back(graph_, output);
+  for (Node* output : cut_.outputs) outputs.emplace_back(recording_, output);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    graph_.materialize(outputs[i].get(), std::move(values[i]));
+    recording_.materialize(outputs[i].get(), std::move(values[i]));
   }
   assignments_.clear();
-  next_pending_limit_ = std::max(options_.max_pending, graph_.pending_count() * 2);
+  next_pending_limit_ = std::max(options_.max_pending, recording_.pending_count() * 2);
 }
 
 std::vector<std::shared_ptr<Value>> Context::segment_parameters(const CachedProgram& program) {
