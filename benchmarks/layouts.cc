@@ -397,7 +397,7 @@ double network_milliseconds(bool assign_layouts) {
       executor::Program::create(std::move(*module), **compiler, {.optimize = assign_layouts});
   if (!program.ok()) return -1;
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
-  auto executable = executor::Executable::create(*program, {}, *budget);
+  auto executable = executor::make_executable(*program, {}, {}, *budget);
   if (!executable.ok()) return -1;
   bool failed = false;
   const double time = best_milliseconds(

@@ -103,7 +103,7 @@ Prepared prepare(const Mix& mix, bool horizontal, memory::Budget& budget) {
   });
   made.functions = compiler->statistics().kernels_compiled;
   made.plan = microseconds(
-      [&] { made.executable = value(executor::Executable::create(made.program, {}, budget)); });
+      [&] { made.executable = value(executor::make_executable(made.program, {}, {}, budget)); });
   std::vector<double> resolves;
   for (int i = 0; i < 11; ++i) {
     resolves.push_back(microseconds(

@@ -56,8 +56,8 @@ class LoadedProgram {
     PLIMSOLL_ASSIGN_OR_RETURN(auto program,
                               executor::Program::create(std::move(module), compiler, {},
                                                         executor::machine_speeds(compiler)));
-    PLIMSOLL_ASSIGN_OR_RETURN(loaded->executable_, executor::Executable::create(
-                                                       program, planner::PlanOptions{}, *budget));
+    PLIMSOLL_ASSIGN_OR_RETURN(loaded->executable_,
+                              executor::make_executable(program, {}, {}, *budget));
     loaded->compile_seconds_ = seconds_since(start);
     PLIMSOLL_ASSIGN_OR_RETURN(loaded->stream_, budget->device().create_stream());
     PLIMSOLL_RETURN_IF_ERROR(loaded->make_buffers(folder));

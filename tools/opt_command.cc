@@ -40,30 +40,39 @@ struct Pass {
   std::function<Outcome(std::unique_ptr<ir::Module>& module, bool& changed, Json& report)> run;
 };
 
-// The limit of the two passes that need one; shares are of the peak of the module as it then is.
-Outcome limit_for(const ir::Module& module, const RematFlags& flags, planner::PlanOptions& out) {
-  const planner::RooflineCostModel cost_model;
-  const Outcome outcome = plan_options(
+// What the two passes may do, and within which limit; shares are of the peak of the module as it
+// then is.
+struct RematTask {
+  planner::PlanPolicy policy;
+  std::int64_t limit_bytes = 0;
+};
+
+Outcome read_task(const ir::Module& module, const RematFlags& flags, RematTask& out) {
+  Outcome outcome = read_policy(flags.plan, out.policy);
+  if (!outcome.ok()) return outcome;
+  outcome = read_limit(
       flags.plan,
-      [&](const planner::PlanOptions& unlimited) -> Result<std::int64_t> {
-        PLIMSOLL_ASSIGN_OR_RETURN(const planner::Plan plan,
-                                  planner::make_plan(module, cost_model, unlimited));
+      [&]() -> Result<std::int64_t> {
+        PLIMSOLL_ASSIGN_OR_RETURN(
+            const planner::Plan plan,
+            planner::make_plan(module, planner::RooflineCostModel(), {out.policy, {}, {}}));
         return plan.peak_bytes;
       },
-      out);
+      out.limit_bytes);
   if (!outcome.ok() || out.limit_bytes != planner::kUnlimited) return outcome;
   return Outcome::call_fault(invalid_argument("remat and remat-greedy need a --memory-limit"));
 }
 
 Outcome remat(const RematFlags& flags, std::unique_ptr<ir::Module>& module, bool& changed,
               Json& report) {
-  planner::PlanOptions options;
-  const Outcome outcome = limit_for(*module, flags, options);
+  RematTask task;
+  const Outcome outcome = read_task(*module, flags, task);
   if (!outcome.ok()) return outcome;
   // A module has no instructions for the other remedies.
-  options.remedies.compress = options.remedies.swap = false;
+  task.policy.remedies.compress = task.policy.remedies.swap = false;
   const planner::RooflineCostModel cost_model;
-  const auto plan = planner::make_plan(*module, cost_model, options);
+  const auto plan =
+      planner::make_plan(*module, cost_model, {task.policy, {}, {task.limit_bytes, {}}});
   PLIMSOLL_PROGRAM_FAULT(plan.status());
   auto rebuilt = module_of_plan(*module, *plan);
   PLIMSOLL_PROGRAM_FAULT(rebuilt.status());
@@ -76,14 +85,14 @@ Outcome remat(const RematFlags& flags, std::unique_ptr<ir::Module>& module, bool
 
 Outcome remat_greedy(const RematFlags& flags, std::unique_ptr<ir::Module>& module, bool& changed,
                      Json& report) {
-  planner::PlanOptions options;
-  const Outcome outcome = limit_for(*module, flags, options);
+  RematTask task;
+  const Outcome outcome = read_task(*module, flags, task);
   if (!outcome.ok()) return outcome;
   // The order of the text is the schedule.
   module->is_scheduled = true;
   planner::GreedyOptions greedy;
-  greedy.limit_bytes = options.limit_bytes;
-  greedy.min_bytes = options.min_bytes;
+  greedy.limit_bytes = task.limit_bytes;
+  greedy.min_bytes = task.policy.min_bytes;
   greedy.block_size_limit = flags.block_size;
   const auto result = planner::rematerialize_greedy(*module, greedy);
   PLIMSOLL_PROGRAM_FAULT(result.status());
@@ -91,10 +100,10 @@ Outcome remat_greedy(const RematFlags& flags, std::unique_ptr<ir::Module>& modul
   report["peak_before_bytes"] = result->peak_before;
   report["peak_after_bytes"] = result->peak_after;
   report["rematerialized"] = result->rematerialized;
-  if (result->peak_after > options.limit_bytes) {
+  if (result->peak_after > task.limit_bytes) {
     log_line(LogLevel::warning, "remat-greedy: the peak is " + format_bytes(result->peak_after) +
                                     " at the end, over the limit of " +
-                                    format_bytes(options.limit_bytes));
+                                    format_bytes(task.limit_bytes));
   }
   return {};
 }
@@ -206,9 +215,7 @@ Outcome opt(const OptFlags& flags, Output& output) {
   if (chosen.empty()) {
     return Outcome::call_fault(invalid_argument("--passes is required (opt --list names them)"));
   }
-  planner::PlanOptions checked;
-  Outcome outcome = plan_options(
-      flags.plan, [](const planner::PlanOptions&) -> Result<std::int64_t> { return 1; }, checked);
+  Outcome outcome = check_plan_flags(flags.plan);
   if (!outcome.ok()) return outcome;
   std::unique_ptr<ir::Module> module;
   outcome = read_program(flags.file, module);

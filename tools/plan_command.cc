@@ -55,14 +55,13 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
     log_line(LogLevel::warning,
              "planned without kernels and their workspaces: " + planned.not_compiled());
   }
-  const auto plan = planned.plan(planned.limit_bytes());
-  PLIMSOLL_PROGRAM_FAULT(plan.status());
+  const planner::Plan& made = planned.plan();
   const auto floor = planned.floor();
   PLIMSOLL_PROGRAM_FAULT(floor.status());
-  output.json = plan_json(**plan, *floor, planned.unlimited().peak_bytes);
+  output.json = plan_json(made, *floor, planned.unlimited().peak_bytes);
   output.json["compiled"] = planned.not_compiled().empty();
   output.json["fusion"] = planned.fusion();
-  output.text = plan_text(**plan, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
+  output.text = plan_text(made, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
   std::vector<FrontierPoint> points;
   if (flags.frontier) {
     outcome = make_frontier(planned, floor->bytes, points);
@@ -71,12 +70,12 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
     output.text += frontier_text(points);
   }
   if (flags.explain) {
-    outcome = explain_value(planned, **plan, *flags.explain, is_in_text, output);
+    outcome = explain_value(planned, made, *flags.explain, is_in_text, output);
     if (!outcome.ok()) return outcome;
   }
   if (!flags.report.empty()) {
     return write_file(flags.report,
-                      plan_report(**plan, planned.unlimited(), *floor, points,
+                      plan_report(made, planned.unlimited(), *floor, points,
                                   title + ", " + std::string(planned.fusion()) + " fusion"));
   }
   return {};

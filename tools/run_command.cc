@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,7 @@ Outcome write_outputs(const std::string& folder, const std::vector<std::string>&
   return {};
 }
 
-Outcome run(const RunFlags& flags, Output& output) {
+Outcome run(const RunFlags& flags, bool json, Output& output) {
   std::unique_ptr<ir::Module> module;
   Outcome outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
@@ -55,14 +56,19 @@ Outcome run(const RunFlags& flags, Output& output) {
   PlannedProgram planned;
   outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
   if (!outcome.ok()) return outcome;
-  const auto floor = planned.floor();
-  PLIMSOLL_PROGRAM_FAULT(floor.status());
+  // No question takes the planner longer: it is asked where the answer is printed.
+  std::optional<planner::Floor> floor;
+  if (json || planned.limit_bytes() != planner::kUnlimited) {
+    auto found = planned.floor();
+    PLIMSOLL_PROGRAM_FAULT(found.status());
+    floor = std::move(*found);
+  }
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());
   const std::shared_ptr<memory::Budget> budget =
       memory::Budget::create(device::cpu_device(), planned.limit_bytes(), planned.tiers());
   const auto current =
-      executor::CurrentExecutable::create(planned.program(), planned.options(), budget, *drift);
+      executor::CurrentExecutable::create(planned.fitting(), planned.options(), budget, *drift);
   PLIMSOLL_PROGRAM_FAULT(current.status());
 
   std::vector<double> seconds;
@@ -85,7 +91,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   const auto executable = (*current)->get();
   const planner::Plan& plan = executable->plan();
   const std::int64_t measured = budget->statistics().peak_bytes;
-  output.json = plan_json(plan, *floor, planned.unlimited().peak_bytes);
+  if (floor) output.json = plan_json(plan, *floor, planned.unlimited().peak_bytes);
   output.json["fusion"] = planned.fusion();
   output.json["measured_peak_bytes"] = measured;
   const memory::Statistics statistics = budget->statistics();
@@ -96,8 +102,8 @@ Outcome run(const RunFlags& flags, Output& output) {
     output.json["measured_peak_by_use"][name] = bytes;
     if (bytes > 0) uses_text += fmt::format("  {:<14} {}\n", name, format_bytes(bytes));
   }
-  const jit::Statistics code = planned.compiler().statistics();
-  output.json["code_bytes"] = code.code_bytes;
+  const std::int64_t code_bytes = planned.compiler().code_bytes().now;
+  output.json["code_bytes"] = code_bytes;
   const memory::Tiers& tiers = budget->tiers();
   const auto tier_peak = [](const memory::Tier* tier) {
     return tier == nullptr ? 0 : tier->statistics().peak_bytes;
@@ -109,11 +115,11 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json["launched_kernels"] = launches.kernels;
   output.json["launches"] = launches.launches;
   output.json["seconds"] = seconds;
-  output.text = plan_text(plan, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
+  output.text = plan_text(plan, floor, planned.unlimited().peak_bytes) + planned.fusion_text();
   output.text += fmt::format(
       "measured peak    {} ({})\n{}code             {} in host memory\nlaunches         {} of {} "
       "kernels\nseconds         ",
-      format_bytes(measured), measured, uses_text, format_bytes(code.code_bytes), launches.launches,
+      format_bytes(measured), measured, uses_text, format_bytes(code_bytes), launches.launches,
       launches.kernels);
   for (const double value : seconds) output.text += fmt::format(" {:.6f}", value);
   output.text += "\n";
@@ -157,7 +163,9 @@ void add_run(Commands& commands) {
   command->add_option("--output-dir", flags->output_dir, "Folder that gets NAME.npy per result");
   command->add_option("--repeat", flags->repeat, "Number of runs")->check(CLI::Range(1, 1 << 30));
   command->callback([&commands, flags] {
-    commands.action = [flags](Output& output) { return run(*flags, output); };
+    commands.action = [&commands, flags](Output& output) {
+      return run(*flags, commands.json, output);
+    };
   });
 }
 

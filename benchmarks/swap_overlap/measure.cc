@@ -11,7 +11,7 @@
 
 #include "runtime/base/sha256.h"
 #include "runtime/c_api/handles.h"
-#include "runtime/program/complete_options.h"
+#include "runtime/program/machine.h"
 #include "runtime/serve/current_executable.h"
 
 namespace plimsoll::benchmarks {
@@ -39,7 +39,7 @@ Arena make_arena(const Place* place) {
   trace::ContextOptions options;
   options.planning.remedies = {false, false, place != nullptr, false};
   options.replan_drift = 0.25;
-  options.calibrate = true;
+  options.compilation.calibrate = true;
   options.seed = 1;
   if (place != nullptr) {
     auto tiers = place->make();

@@ -25,7 +25,7 @@ class Expression {
   NodeRef op(ir::Opcode opcode, std::span<const NodeRef> operands,
              const trace::OpAttributes& attributes = {}, const ir::Shape* given = nullptr);
 
-  NodeRef ref(Node* node) { return NodeRef(recorder_.graph(), node); }
+  NodeRef ref(Node* node) { return NodeRef(recorder_.recording(), node); }
   NodeRef add(const NodeRef& a, const NodeRef& b) { return op(ir::Opcode::add, {a, b}); }
   NodeRef subtract(const NodeRef& a, const NodeRef& b) { return op(ir::Opcode::subtract, {a, b}); }
   NodeRef multiply(const NodeRef& a, const NodeRef& b) { return op(ir::Opcode::multiply, {a, b}); }

@@ -45,12 +45,12 @@ bool stops(const Node& node) {
 class Accumulation {
  public:
   explicit Accumulation(trace::Recorder& recorder)
-      : recorder_(recorder), graph_(recorder.graph()), e_(recorder) {}
+      : recorder_(recorder), recording_(recorder.recording()), e_(recorder) {}
 
   // Lists the nodes that depend on `wrt`, oldest first.
   void find_active(std::span<Node* const> wrt) {
     for (Node* node : wrt) active_.emplace(node, true);
-    for (Node* node = graph_.oldest(); node != nullptr; node = node->next) {
+    for (Node* node = recording_.oldest(); node != nullptr; node = node->next) {
       if ((node->flags & trace::kStopGradient) != 0 || stops(*node)) continue;
       const auto depends = [&](const Node* operand) { return active_.contains(operand); };
       if (std::any_of(node->operands().begin(), node->operands().end(), depends)) {
@@ -124,7 +124,7 @@ class Accumulation {
   }
 
   trace::Recorder& recorder_;
-  trace::Graph& graph_;
+  trace::Recording& recording_;
   Expression e_;
   std::unordered_map<const Node*, bool> active_, reached_;
   std::vector<Node*> order_;

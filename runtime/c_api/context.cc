@@ -48,7 +48,7 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.memory_limit_bytes == 0) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.limit_bytes, limit_from_environment());
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(options.planning, planner::options_from_environment());
+  PLIMSOLL_ASSIGN_OR_RETURN(options.planning, planner::policy_from_environment());
   if (in.planner != nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.planning.policy, policy_from(in.planner));
   }
@@ -64,9 +64,7 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.min_size_bytes > 0) options.planning.min_bytes = in.min_size_bytes;
   if (in.planning_seconds > 0) options.planning.planning_seconds = in.planning_seconds;
   PLIMSOLL_ASSIGN_OR_RETURN(options.replan_drift, number_variable(Variable::replan_drift));
-  PLIMSOLL_ASSIGN_OR_RETURN(options.calibrate, executor::calibrate_from_environment());
-  PLIMSOLL_ASSIGN_OR_RETURN(options.jit, jit::options_from_environment());
-  PLIMSOLL_ASSIGN_OR_RETURN(options.program, executor::program_options_from_environment());
+  PLIMSOLL_ASSIGN_OR_RETURN(options.compilation, executor::compiler_options_from_environment());
   options.seed = in.seed;
   if (in.max_pending_ops < 0) {
     return invalid_argument("max_pending_ops: " + std::to_string(in.max_pending_ops) +
@@ -76,7 +74,7 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (options.max_pending == 0) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.max_pending, count_variable(Variable::trace_limit, 100000));
   }
-  options.program.optimize = in.disable_optimization == 0;
+  options.compilation.program.optimize = in.disable_optimization == 0;
   if (in.host_limit_bytes < 0 || in.spill_limit_bytes < 0) {
     return invalid_argument(
         "host_limit_bytes, spill_limit_bytes: " + std::to_string(in.host_limit_bytes) + ", " +
@@ -193,9 +191,9 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
     filled.peak_workspaces = peak_for(memory::Use::workspaces);
     filled.peak_encoded = peak_for(memory::Use::encoded);
     filled.peak_all_staging = peak_for(memory::Use::staging);
-    const jit::Statistics code = unwrap(context)->compiler()->statistics();
-    filled.code_bytes = code.code_bytes;
-    filled.peak_code_bytes = code.peak_code_bytes;
+    const executor::CodeBytes code = unwrap(context)->compiler()->code_bytes();
+    filled.code_bytes = code.now;
+    filled.peak_code_bytes = code.peak;
     return c_api::write_struct(filled, out);
   });
 }

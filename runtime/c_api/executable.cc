@@ -5,8 +5,7 @@
 #include "runtime/base/file.h"
 #include "runtime/c_api/executable.h"
 #include "runtime/ir/text/text.h"
-#include "runtime/program/calibration.h"
-#include "runtime/program/complete_options.h"
+#include "runtime/program/machine.h"
 
 using namespace plimsoll;
 using c_api::Bound;
@@ -66,11 +65,10 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
                             std::to_string(options.memory_limit_bytes) + " (must not be negative)");
   }
   trace::Context& context = *unwrap(handle);
-  const bool calibrate = context.options().calibrate;
   PLIMSOLL_ASSIGN_OR_RETURN(auto module,
                             ir::parse_module(text, source_name == nullptr ? "hlo" : source_name));
   auto made = std::make_unique<plm_executable>();
-  made->options = context.options().planning;
+  made->policy = context.options().planning;
   const ir::Computation& entry = *module->entry();
   for (const ir::Instruction* parameter : entry.parameters()) {
     add_leaves(parameter->shape(), parameter->name(), made->parameters);
@@ -89,26 +87,24 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
     }
     const bool resident =
         options.placements != nullptr && options.placements[i] == PLM_PLACEMENT_RESIDENT;
-    made->options.parameters.push_back(resident ? ParameterResidency::resident
-                                                : ParameterResidency::host);
+    made->question.parameters.push_back(resident ? ParameterResidency::resident
+                                                 : ParameterResidency::host);
   }
   if (options.planner != nullptr) {
-    PLIMSOLL_ASSIGN_OR_RETURN(made->options.policy, c_api::policy_from(options.planner));
+    PLIMSOLL_ASSIGN_OR_RETURN(made->policy.policy, c_api::policy_from(options.planner));
   }
   made->budget = context.budget();
   made->compiler = context.compiler();
-  made->options.limit_bytes =
+  made->question.limit_bytes =
       options.memory_limit_bytes > 0 ? options.memory_limit_bytes : planner::kUnlimited;
-  executor::ProgramOptions program_options = context.options().program;
+  executor::ProgramOptions program_options = context.options().compilation.program;
   program_options.optimize = options.disable_optimization == 0;
+  PLIMSOLL_ASSIGN_OR_RETURN(made->program,
+                            made->compiler->compile(std::move(module), program_options));
   PLIMSOLL_ASSIGN_OR_RETURN(
-      made->program, executor::Program::create(std::move(module), *made->compiler, program_options,
-                                               calibrate ? executor::machine_speeds(*made->compiler)
-                                                         : planner::Roofline()));
-  PLIMSOLL_ASSIGN_OR_RETURN(made->ladder,
-                            executor::PlanLadder::create(made->program, made->options, made->budget,
-                                                         context.options().replan_drift));
-  const executor::PlanLadder::Rung first = made->ladder->rungs().front();
+      made->plans, executor::SharedPlans::create(made->program, made->policy, made->question,
+                                                 made->budget, context.options().replan_drift));
+  const executor::SharedPlans::Level first = made->plans->levels().front();
   made->summary = trace::plan_report_json(first.executable->plan(), first.limit_bytes);
   made->bound.resize(made->parameters.size());
   made->context = &context;
@@ -184,9 +180,10 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
     if (executable->floor_bytes < 0) {
       PLIMSOLL_ASSIGN_OR_RETURN(
           const planner::Floor floor,
-          executor::least_floor(*executable->program, executor::complete_options(
-                                                          executable->options, *executable->program,
-                                                          *executable->budget)));
+          executor::least_floor(
+              *executable->program,
+              {executable->policy, executor::machine_of(executable->budget->tiers()),
+               executable->question}));
       executable->floor_bytes = floor.bytes;
     }
     *bytes = executable->floor_bytes;
@@ -195,7 +192,7 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
 }
 
 int64_t plm_executable_peak(const plm_executable* executable) {
-  return executable->ladder->first().get()->plan().peak_bytes;
+  return executable->plans->first().get()->plan().peak_bytes;
 }
 const char* plm_executable_summary(const plm_executable* executable) {
   return executable->summary.c_str();
@@ -208,7 +205,7 @@ plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, pl
       return out_of_range("bind: no parameter " + std::to_string(parameter));
     }
     PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, parameter, unwrap(tensor)));
-    if (executable->ladder->first().get()->residency(static_cast<int>(parameter)) !=
+    if (executable->plans->first().get()->residency(static_cast<int>(parameter)) !=
         ParameterResidency::resident) {
       return failed_precondition("bind: parameter " + executable->parameters[parameter].name +
                                  " is not placed resident");

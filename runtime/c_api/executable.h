@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/c_api/handles.h"
-#include "runtime/serve/plan_ladder.h"
+#include "runtime/serve/shared_plans.h"
 
 namespace plimsoll::c_api {
 
@@ -35,10 +35,11 @@ Status settle(trace::Context& context, trace::Node* node, bool on_device);
 struct plm_executable {
   plimsoll::trace::Context* context = nullptr;  // retained
   std::shared_ptr<plimsoll::memory::Budget> budget;
-  std::shared_ptr<plimsoll::jit::Compiler> compiler;
+  std::shared_ptr<const plimsoll::executor::ProgramCompiler> compiler;
   std::shared_ptr<const plimsoll::executor::Program> program;
-  std::shared_ptr<plimsoll::executor::PlanLadder> ladder;
-  plimsoll::planner::PlanOptions options;
+  std::shared_ptr<plimsoll::executor::SharedPlans> plans;
+  plimsoll::planner::PlanPolicy policy;
+  plimsoll::planner::Question question;
   std::vector<plimsoll::c_api::Leaf> parameters, results;
   std::vector<plimsoll::c_api::Bound> bound;
   std::string summary;

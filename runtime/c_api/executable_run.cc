@@ -60,7 +60,7 @@ class Run {
     if (lists_missing) return invalid_argument("run: a list is NULL");
     PLIMSOLL_ASSIGN_OR_RETURN(control_, read_control(options));
     PLIMSOLL_ASSIGN_OR_RETURN(stream_, owner_.budget->device().create_stream());
-    residency_ = owner_.ladder->first().get();
+    residency_ = owner_.plans->first().get();
     return ok_status();
   }
 
@@ -91,7 +91,7 @@ class Run {
 
   Status launch() {
     PLIMSOLL_ASSIGN_OR_RETURN(entry_,
-                              owner_.ladder->admit(bound_bytes_, control_.stop, control_.may_wait));
+                              owner_.plans->admit(bound_bytes_, control_.stop, control_.may_wait));
     memory::Reservation& room = entry_.admitted.reservation();
     for (const size_t i : staged_) {
       const Leaf& leaf = owner_.parameters[i];
@@ -130,7 +130,7 @@ class Run {
   std::vector<void*> parameters_;
   std::vector<size_t> staged_;  // parameters to be copied to device memory
   std::int64_t bound_bytes_ = 0;
-  executor::PlanLadder::Entry entry_;
+  executor::SharedPlans::Entry entry_;
   std::vector<memory::Allocation> held_, results_;  // of the entry's room
 };
 

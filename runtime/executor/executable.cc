@@ -13,7 +13,7 @@
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cache_misses.h"
 #include "runtime/planner/plan_summary.h"
-#include "runtime/program/complete_options.h"
+#include "runtime/program/machine.h"
 
 namespace plimsoll::executor {
 
@@ -124,32 +124,33 @@ void record_costs(const Program& program, const Resolution& resolution,
   program.costs().finish_run();
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<const Program> program,
-                                                             const planner::PlanOptions& options,
-                                                             memory::Budget& budget) {
-  const planner::PlanOptions complete = complete_options(options, *program, budget);
-  return create(std::move(program), complete);
+// Per parameter leaf, what the plan was made for.
+std::vector<planner::ParameterResidency> residency_of(const ir::Module& module,
+                                                      const planner::Plan& plan) {
+  std::size_t leaves = 0;
+  for (const ir::Instruction* parameter : module.entry()->parameters()) {
+    leaves += static_cast<std::size_t>(ir::leaf_count(parameter->shape()));
+  }
+  std::vector<planner::ParameterResidency> residency(leaves, planner::ParameterResidency::resident);
+  for (const planner::Buffer& buffer : plan.buffers) {
+    if (buffer.placement != planner::Placement::parameter) continue;
+    planner::ParameterResidency& of = residency[static_cast<std::size_t>(buffer.index)];
+    if (buffer.host) of = planner::ParameterResidency::host;
+    if (buffer.donated) of = planner::ParameterResidency::donated;
+  }
+  return residency;
 }
 
-Result<std::shared_ptr<const Executable>> Executable::create(std::shared_ptr<const Program> program,
-                                                             const planner::PlanOptions& complete) {
-  PLIMSOLL_ASSIGN_OR_RETURN(ProgramPlan made, plan_within(std::move(program), complete));
+}  // namespace
+
+Result<std::shared_ptr<const Executable>> Executable::create(ProgramPlan made) {
 #ifndef NDEBUG
   PLIMSOLL_RETURN_IF_ERROR(planner::check_plan(made.program->module(), *made.plan));
 #endif
-  return create(std::move(made.program), std::move(made.plan), complete.parameters);
-}
-
-Result<std::shared_ptr<const Executable>> Executable::create(
-    std::shared_ptr<const Program> program, std::shared_ptr<const planner::Plan> plan,
-    std::vector<planner::ParameterResidency> residency) {
-  auto executable =
-      std::make_shared<Executable>(std::move(program), std::move(plan), std::make_unique<Impl>());
+  auto executable = std::make_shared<Executable>(std::move(made), std::make_unique<Impl>());
   Impl& impl = *executable->impl_;
   PLIMSOLL_ASSIGN_OR_RETURN(impl.resolution, resolve(*executable->program_, *executable->plan_));
-  impl.residency = std::move(residency);
+  impl.residency = residency_of(executable->program_->module(), *executable->plan_);
   const planner::ArenaBytes arena = planner::arena_at_peak(*executable->plan_);
   impl.arena_parts = {arena.workspaces, arena.encoded, arena.staging};
   impl.joint_launches = executable->program_->options().joint_launches;
@@ -164,11 +165,21 @@ Result<std::shared_ptr<const Executable>> Executable::create(
   return std::shared_ptr<const Executable>(std::move(executable));
 }
 
-Executable::Executable(std::shared_ptr<const Program> program,
-                       std::shared_ptr<const planner::Plan> plan, std::unique_ptr<Impl> impl)
-    : program_(std::move(program)), plan_(std::move(plan)), impl_(std::move(impl)) {}
+Executable::Executable(ProgramPlan made, std::unique_ptr<Impl> impl)
+    : program_(std::move(made.program)), plan_(std::move(made.plan)), impl_(std::move(impl)) {}
 
 Executable::~Executable() = default;
+
+Result<std::shared_ptr<const Executable>> make_executable(std::shared_ptr<const Program> program,
+                                                          const planner::PlanPolicy& policy,
+                                                          planner::Question question,
+                                                          const memory::Budget& budget) {
+  question.limit_bytes = std::min(question.limit_bytes, budget.limit());
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      ProgramPlan made,
+      plan_within(std::move(program), {policy, machine_of(budget.tiers()), std::move(question)}));
+  return Executable::create(std::move(made));
+}
 
 planner::ParameterResidency Executable::residency(int leaf) const {
   return impl_->residency[static_cast<std::size_t>(leaf)];

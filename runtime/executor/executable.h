@@ -36,29 +36,15 @@ struct RunOptions {
 // own arena from the budget.
 class Executable {
  public:
-  // Plans for options.limit_bytes, or the budget's limit where that is lower (plan_within:
-  // program() may be the less fused one); tiers that the options leave out are the budget's.
-  // RESOURCE_EXHAUSTED with the floor when it can't be met; FAILED_PRECONDITION for constants
-  // without values.
-  static Result<std::shared_ptr<const Executable>> create(std::shared_ptr<const Program> program,
-                                                          const planner::PlanOptions& options,
-                                                          memory::Budget& budget);
-
-  // For options that are complete (complete_places), whatever the budget's limit.
-  static Result<std::shared_ptr<const Executable>> create(std::shared_ptr<const Program> program,
-                                                          const planner::PlanOptions& complete);
-  // The same with a plan that was made before, of this program for parameters placed so.
-  static Result<std::shared_ptr<const Executable>> create(
-      std::shared_ptr<const Program> program, std::shared_ptr<const planner::Plan> plan,
-      std::vector<planner::ParameterResidency> residency);
+  // Makes a plan runnable. FAILED_PRECONDITION for constants without values.
+  static Result<std::shared_ptr<const Executable>> create(ProgramPlan made);
 
   const Program& program() const { return *program_; }
   const std::shared_ptr<const Program>& shared_program() const { return program_; }
   const planner::Plan& plan() const { return *plan_; }
   // The parameter leaf whose donated buffer holds result leaf `leaf`, or -1.
   int output_parameter(int leaf) const;
-  // How parameter leaf `leaf` is passed: as the options said, or (when they said nothing) donated
-  // where the module's aliases and donors say so.
+  // How parameter leaf `leaf` is passed: as the plan was made for.
   planner::ParameterResidency residency(int leaf) const;
 
   // Takes the arena from `budget` and the blocks of other tiers from its tiers, runs every step on
@@ -86,8 +72,7 @@ class Executable {
   void enable_sampling(bool on) const;
 
   struct Impl;
-  Executable(std::shared_ptr<const Program> program, std::shared_ptr<const planner::Plan> plan,
-             std::unique_ptr<Impl> impl);
+  Executable(ProgramPlan made, std::unique_ptr<Impl> impl);
   ~Executable();
 
  private:
@@ -95,5 +80,13 @@ class Executable {
   std::shared_ptr<const planner::Plan> plan_;
   std::unique_ptr<Impl> impl_;
 };
+
+// Plans `program` once (plan_within) for runs in `budget`, on its tiers and within its limit where
+// that is lower than the question's, and makes the plan runnable. RESOURCE_EXHAUSTED with the floor
+// when the limit can't be kept.
+Result<std::shared_ptr<const Executable>> make_executable(std::shared_ptr<const Program> program,
+                                                          const planner::PlanPolicy& policy,
+                                                          planner::Question question,
+                                                          const memory::Budget& budget);
 
 }  // namespace plimsoll::executor

@@ -63,16 +63,15 @@ std::string to_string(const Remedies& remedies) {
   return text.empty() ? "none" : text;
 }
 
-Result<PlanOptions> options_from_environment() {
-  PlanOptions options;
+Result<PlanPolicy> policy_from_environment() {
+  PlanPolicy made;
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string policy, choice_variable(Variable::planner));
-  options.policy = parse_policy(policy).value_or(Policy::default_);
-  PLIMSOLL_ASSIGN_OR_RETURN(options.remedies,
-                            parse_remedies(variable_text(Variable::remedies).text,
-                                           variable_info(Variable::remedies).name));
-  PLIMSOLL_ASSIGN_OR_RETURN(options.min_bytes, size_variable(Variable::min_size, 0));
-  PLIMSOLL_ASSIGN_OR_RETURN(options.planning_seconds, number_variable(Variable::planning_seconds));
-  return options;
+  made.policy = parse_policy(policy).value_or(Policy::default_);
+  PLIMSOLL_ASSIGN_OR_RETURN(made.remedies, parse_remedies(variable_text(Variable::remedies).text,
+                                                          variable_info(Variable::remedies).name));
+  PLIMSOLL_ASSIGN_OR_RETURN(made.min_bytes, size_variable(Variable::min_size, 0));
+  PLIMSOLL_ASSIGN_OR_RETURN(made.planning_seconds, number_variable(Variable::planning_seconds));
+  return made;
 }
 
 }  // namespace plimsoll::planner

@@ -15,8 +15,7 @@ namespace plimsoll::planner {
 Result<Remedies> parse_remedies(std::string_view text, std::string_view what);
 std::string to_string(const Remedies& remedies);
 
-// The options that the environment asks for; those it says nothing about are the defaults. The
-// limit is left out, and so are the tiers: their sizes depend on the machine.
-Result<PlanOptions> options_from_environment();
+// The policy that the environment asks for; what it says nothing about is the default.
+Result<PlanPolicy> policy_from_environment();
 
 }  // namespace plimsoll::planner

@@ -11,9 +11,8 @@ constexpr std::size_t kMostKeptInstructions = 20000;
 
 // All but the limit.
 bool same_search(const PlanOptions& a, const PlanOptions& b) {
-  PlanOptions copy = a;
-  copy.limit_bytes = b.limit_bytes;
-  return copy == b;
+  return static_cast<const PlanPolicy&>(a) == b && static_cast<const Machine&>(a) == b &&
+         a.parameters == b.parameters;
 }
 
 std::size_t instruction_count(const ir::Module& module) {
@@ -61,6 +60,10 @@ Result<std::shared_ptr<const Plan>> PlanCache::plan(const CostModel& cost_model,
 
 Result<Floor> PlanCache::floor(const CostModel& cost_model, const PlanOptions& options) {
   const std::lock_guard lock(mutex_);
+  if (floor_ && planner_version_ == cost_model.version() &&
+      same_search(planner_options_, options)) {
+    return *floor_;
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * planner, planner_for(cost_model, options));
   if (!floor_) floor_ = planner->floor();
   const Floor floor = *floor_;

@@ -81,18 +81,35 @@ enum class ParameterResidency : std::uint8_t {
          // use
 };
 
-struct PlanOptions {
-  std::int64_t limit_bytes = kUnlimited;
+// What may be done to keep a limit: what a user chooses, whatever the program.
+struct PlanPolicy {
   Policy policy = Policy::default_;
-  // Per leaf of the parameters, in order; empty: from the module's aliases and donors, else
-  // resident.
-  std::vector<ParameterResidency> parameters;
   Remedies remedies;
   std::int64_t min_bytes = 0;  // smaller values are always kept
-  Tier host, disk;
   // Time to look for better plans in; a first one is always found. 0: a fixed amount of work, so
   // that the plan is the same on every machine.
   double planning_seconds = 0;
+  bool operator==(const PlanPolicy&) const = default;
+};
+
+// What the plan will run on, besides the kernels, of which the cost model tells.
+struct Machine {
+  Tier host, disk;
+  bool operator==(const Machine&) const = default;
+};
+
+// What is asked about one program.
+struct Question {
+  std::int64_t limit_bytes = kUnlimited;
+  // Per leaf of the parameters, in order; empty: from the module's aliases and donors, else
+  // resident.
+  std::vector<ParameterResidency> parameters;
+  bool operator==(const Question&) const = default;
+};
+
+// All that a plan depends on besides the module and the cost model: the three together, which are
+// written down one after the other. Who needs one of them takes just that.
+struct PlanOptions : PlanPolicy, Machine, Question {
   bool operator==(const PlanOptions&) const = default;
 };
 

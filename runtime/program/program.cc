@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "jit/jit.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/passes/passes.h"
@@ -249,24 +250,26 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
 // decides.
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
                                 const planner::PlanOptions& options) {
+  const std::uint64_t version = program->costs().version();
   auto plan = program->plan(options);
   if (plan.ok()) {
     if ((*plan)->predicted_seconds <= (*plan)->unlimited_seconds) {
-      return ProgramPlan{std::move(program), *plan};
+      return ProgramPlan{std::move(program), *plan, version};
     }
     PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, program->floor(options));
     constexpr std::int64_t kTight = 10;  // a tenth above the floor
     if (options.limit_bytes - floor.bytes > floor.bytes / kTight) {
-      return ProgramPlan{std::move(program), *plan};
+      return ProgramPlan{std::move(program), *plan, version};
     }
   } else if (plan.status().code() != StatusCode::resource_exhausted) {
     return plan.status();
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<const Program> less_fused, program->less_fused());
   if (less_fused != nullptr) {
+    const std::uint64_t other_version = less_fused->costs().version();
     auto other = less_fused->plan(options);
     if (other.ok() && (!plan.ok() || (*other)->predicted_seconds < (*plan)->predicted_seconds)) {
-      return ProgramPlan{std::move(less_fused), *other};
+      return ProgramPlan{std::move(less_fused), *other, other_version};
     }
     const auto least = [](const Status& status) {
       return status.shortage() == nullptr ? planner::kUnlimited : status.shortage()->floor_bytes;
@@ -276,7 +279,7 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
     }
   }
   PLIMSOLL_RETURN_IF_ERROR(plan.status());
-  return ProgramPlan{std::move(program), *plan};
+  return ProgramPlan{std::move(program), *plan, version};
 }
 
 Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options) {

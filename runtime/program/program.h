@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "jit/jit.h"
 #include "runtime/base/status.h"
 #include "runtime/device/kernel.h"
 #include "runtime/ir/module.h"
@@ -20,6 +19,10 @@
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
 #include "runtime/program/program_options.h"
+
+namespace plimsoll::jit {
+class Compiler;
+}
 
 namespace plimsoll::executor {
 
@@ -94,10 +97,11 @@ class Program {
   mutable std::map<passes::Fusion, std::shared_ptr<const Program>> forms_;
 };
 
-// A program and a plan of it.
+// A program and a plan of it: what an Executable is made from.
 struct ProgramPlan {
   std::shared_ptr<const Program> program;
   std::shared_ptr<const planner::Plan> plan;
+  std::uint64_t costs_version = 0;  // of the cost model that it was made by
 };
 
 // The plan for these options: of `program`, or of its less fused form where `program` does not fit

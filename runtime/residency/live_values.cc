@@ -20,7 +20,7 @@ constexpr int kPause = 2;
 }  // namespace
 
 LiveValues::LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
-                       const planner::PlanOptions& planning)
+                       const planner::PlanPolicy& planning)
     : budget_(std::move(budget)),
       worker_(&worker),
       planning_(planning),
@@ -356,13 +356,13 @@ std::int64_t LiveValues::shrink_workspace(OperationId id, std::int64_t most_byte
   for (const auto& value : recipe.parameters) {
     if (!value->on_host) beside += value->bytes;
   }
-  planner::PlanOptions options = planning_;
-  options.limit_bytes = beside + most_bytes;
+  planner::Question question{beside + most_bytes, {}};
   const std::size_t parameters = recipe.parameters.size() + recipe.scalars.size();
   for (std::size_t i = 0; i < parameters; ++i) {
-    options.parameters.push_back(recipe.executable->residency(static_cast<int>(i)));
+    question.parameters.push_back(recipe.executable->residency(static_cast<int>(i)));
   }
-  auto made = executor::Executable::create(recipe.executable->shared_program(), options, *budget_);
+  auto made = executor::make_executable(recipe.executable->shared_program(), planning_,
+                                        std::move(question), *budget_);
   if (!made.ok()) return -1;
   recipe.executable = *made;
   recipes_[static_cast<std::size_t>(id)] = std::make_shared<const Recipe>(recipe);

@@ -22,7 +22,7 @@ class LiveValues final : public memory::EvictionSink {
  public:
   // With `planning` as for cuts, for executions that must run again in less room.
   LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
-             const planner::PlanOptions& planning);
+             const planner::PlanPolicy& planning);
   // The same books, to try out what would become of them: nothing is done.
   std::unique_ptr<LiveValues> rehearsal() const;
   // For a rehearsal: as if that were the limit.
@@ -53,8 +53,8 @@ class LiveValues final : public memory::EvictionSink {
   void put_right(const std::shared_ptr<Value>& value) { put_right(value, false); }
   Status make_room(std::int64_t bytes) { return evictor_.make_room(bytes); }
   double price_of_room(std::int64_t bytes) { return evictor_.price_of_room(bytes); }
-  // `planning` with as much of the tiers as values have left.
-  planner::PlanOptions with_free_tiers(const planner::PlanOptions& planning) const;
+  // The machine for plans, with as much of its tiers as values have left.
+  planner::Machine free_machine() const;
   // A plan is going to run, and may again: values leave it its blocks of the tiers.
   void reserve(const planner::Plan& plan);
   // Nothing that was given up needs the value to be made again.
@@ -147,7 +147,7 @@ class LiveValues final : public memory::EvictionSink {
 
   const std::shared_ptr<memory::Budget> budget_;
   Worker* const worker_;  // null in a rehearsal
-  const planner::PlanOptions planning_;
+  const planner::PlanPolicy planning_;
   memory::Lineage lineage_;
   memory::Evictor evictor_;
   std::array<Place, 3> places_;                         // host, disk, encoded in device memory

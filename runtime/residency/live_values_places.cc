@@ -6,23 +6,22 @@
 #include <limits>
 #include <utility>
 
-#include "runtime/program/complete_options.h"
+#include "runtime/program/machine.h"
 #include "runtime/residency/live_values.h"
 
 namespace plimsoll::trace {
 
 using memory::StorageId;
 
-planner::PlanOptions LiveValues::with_free_tiers(const planner::PlanOptions& planning) const {
-  planner::PlanOptions options = planning;
-  planner::Tier* const tiers[] = {&options.host, &options.disk};
+planner::Machine LiveValues::free_machine() const {
+  planner::Machine machine = executor::machine_of(budget_->tiers());
+  planner::Tier* const tiers[] = {&machine.host, &machine.disk};
   for (std::size_t i = 0; i < std::size(tiers); ++i) {
     if (places_[i].tier == nullptr || places_[i].used_bytes == 0) continue;
-    if (tiers[i]->bytes == 0) *tiers[i] = executor::describe(*places_[i].tier);
-    // A tier without a byte would be one that was not given.
+    // Room for no value, but a tier still.
     tiers[i]->bytes = std::max<std::int64_t>(1, tiers[i]->bytes - places_[i].used_bytes);
   }
-  return options;
+  return machine;
 }
 
 void LiveValues::reserve(const planner::Plan& plan) {

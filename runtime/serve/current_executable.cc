@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/serve/current_executable.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "runtime/program/complete_options.h"
-
 namespace plimsoll::executor {
-
 namespace {
 
-planner::PlanOptions complete(const planner::PlanOptions& options, const Program& program,
-                              const memory::Budget& budget, LimitedBy limited_by) {
-  return limited_by == LimitedBy::options ? complete_places(options, program, budget)
-                                          : complete_options(options, program, budget);
+std::int64_t limit_now(const planner::Question& question, const memory::Budget& budget,
+                       LimitedBy limited_by) {
+  return limited_by == LimitedBy::question ? question.limit_bytes
+                                           : std::min(question.limit_bytes, budget.limit());
+}
+
+planner::PlanOptions at_limit(const planner::PlanOptions& options, std::int64_t limit_bytes) {
+  return {options, options, {limit_bytes, options.parameters}};
 }
 
 }  // namespace
@@ -20,20 +22,26 @@ planner::PlanOptions complete(const planner::PlanOptions& options, const Program
 Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
     std::shared_ptr<const Program> program, const planner::PlanOptions& options,
     std::shared_ptr<memory::Budget> budget, double drift, LimitedBy limited_by) {
-  const planner::PlanOptions complete = executor::complete(options, *program, *budget, limited_by);
-  program->costs().assume_tiers(complete.host, complete.disk);
-  PLIMSOLL_ASSIGN_OR_RETURN(ProgramPlan fitting, plan_within(std::move(program), complete));
-  fitting.program->costs().assume_tiers(complete.host, complete.disk);
-  auto made = std::make_shared<CurrentExecutable>(std::move(fitting.program), options,
-                                                  std::move(budget), drift, limited_by);
-  made->version_ = made->program_->costs().version();
-  PLIMSOLL_ASSIGN_OR_RETURN(made->executable_, Executable::create(made->program_, complete));
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      ProgramPlan first,
+      plan_within(std::move(program), at_limit(options, limit_now(options, *budget, limited_by))));
+  return create(std::move(first), options, std::move(budget), drift, limited_by);
+}
+
+Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
+    ProgramPlan first, const planner::PlanOptions& options, std::shared_ptr<memory::Budget> budget,
+    double drift, LimitedBy limited_by) {
+  first.program->costs().assume_tiers(options.host, options.disk);
+  auto made = std::make_shared<CurrentExecutable>(first.program, options, std::move(budget), drift,
+                                                  limited_by);
+  made->version_ = first.costs_version;
+  PLIMSOLL_ASSIGN_OR_RETURN(made->executable_, Executable::create(std::move(first)));
   made->executable_->enable_sampling(drift > 0);
   return made;
 }
 
-planner::PlanOptions CurrentExecutable::complete_options() const {
-  return executor::complete(options_, *program_, *budget_, limited_by_);
+planner::PlanOptions CurrentExecutable::options_now() const {
+  return at_limit(options_, limit_now(options_, *budget_, limited_by_));
 }
 
 std::shared_ptr<const Executable> CurrentExecutable::get() const {
@@ -50,10 +58,9 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
   const planner::Plan& plan = now->plan();
   expectation_ = {plan.predicted_seconds, plan.unlimited_seconds};
   if (runs > 0) {
-    planner::PlanOptions options = complete_options();
+    const planner::PlanOptions options = options_now();
     if (expected_ != now) {
-      planner::PlanOptions unlimited = options;
-      unlimited.limit_bytes = planner::kUnlimited;
+      planner::PlanOptions unlimited = at_limit(options, planner::kUnlimited);
       costs.apply_links(unlimited);
       const auto made = program_->plan(unlimited);
       unlimited_ = made.ok() ? *made : nullptr;
@@ -81,9 +88,11 @@ std::shared_ptr<const Executable> CurrentExecutable::next() {
   // Transfers and codecs that were thought to cost nothing may cost something.
   const bool keeps_all = plan.counts.all_encodes() + plan.counts.swap_out == 0;
   if (keeps_all && plan.predicted_seconds <= plan.unlimited_seconds) return now;
-  planner::PlanOptions options = complete_options();
+  planner::PlanOptions options = options_now();
   costs.apply_links(options);
-  auto made = Executable::create(program_, options);
+  auto again = plan_within(program_, options);
+  if (!again.ok()) return now;
+  auto made = Executable::create(std::move(*again));
   if (!made.ok()) return now;
   (*made)->enable_sampling(true);
   replans_.fetch_add(1, std::memory_order_relaxed);

@@ -7,14 +7,13 @@
 #include <mutex>
 
 #include "runtime/executor/executable.h"
-#include "runtime/program/complete_options.h"
 #include "runtime/program/program.h"
 
 namespace plimsoll::executor {
 
-// What limits the plans: the options and the budget, as both are when a plan is made, or the
-// options alone.
-enum class LimitedBy : std::uint8_t { options_and_budget, options };
+// What limits the plans: the question and the budget, as both are when a plan is made, or the
+// question alone.
+enum class LimitedBy : std::uint8_t { question_and_budget, question };
 
 // The executable of a program under one set of options, planned again as its measured times come
 // in: never inside a run, at most as often as MeasuredCosts publishes, and only where the plan pays
@@ -22,9 +21,14 @@ enum class LimitedBy : std::uint8_t { options_and_budget, options };
 // are allowed. All executables it gives compute the same bits within the same limit. Thread-safe.
 class CurrentExecutable {
  public:
-  // As Executable::create. `drift` is the share by which measured times may differ from predicted
-  // ones; 0: the first plan stays. `budget` must outlive it.
+  // Plans (plan_within). `drift` is the share by which measured times may differ from predicted
+  // ones; 0: the first plan stays.
   static Result<std::shared_ptr<CurrentExecutable>> create(std::shared_ptr<const Program> program,
+                                                           const planner::PlanOptions& options,
+                                                           std::shared_ptr<memory::Budget> budget,
+                                                           double drift, LimitedBy limited_by = {});
+  // With the first plan made before, for these options.
+  static Result<std::shared_ptr<CurrentExecutable>> create(ProgramPlan first,
                                                            const planner::PlanOptions& options,
                                                            std::shared_ptr<memory::Budget> budget,
                                                            double drift, LimitedBy limited_by = {});
@@ -53,7 +57,8 @@ class CurrentExecutable {
         limited_by_(limited_by) {}
 
  private:
-  planner::PlanOptions complete_options() const;
+  // The options of a plan that is made now.
+  planner::PlanOptions options_now() const;
 
   const std::shared_ptr<const Program> program_;  // in the form that fits
   const planner::PlanOptions options_;

@@ -264,6 +264,31 @@ TEST(IncludeDirection, CompilerAndLibraryHeadersStayInTheirFolders) {
   }
 }
 
+// Rooms that reach others only through those between. The recorder works with programs, whatever
+// makes their kernels.
+TEST(IncludeDirection, SomeRoomsKeepTheirDistance) {
+  struct Distance {
+    std::string from;
+    std::vector<std::string> to;
+  };
+  const Distance distances[] = {{"runtime/trace/", {"jit/", "kernels/"}},
+                                {"runtime/autograd/", {"jit/", "kernels/", "runtime/executor/"}},
+                                {"runtime/serve/", {"jit/", "kernels/"}},
+                                {"runtime/c_api/", {"jit/", "kernels/"}}};
+  for (const Distance& distance : distances) {
+    int seen = 0;
+    for (const Include& include : includes()) {
+      if (include.file.rfind(distance.from, 0) != 0) continue;
+      ++seen;
+      for (const std::string& to : distance.to) {
+        EXPECT_NE(include.target.rfind(to, 0), 0u)
+            << include.file << ":" << include.line << " includes " << include.target;
+      }
+    }
+    EXPECT_GT(seen, 0) << distance.from;
+  }
+}
+
 TEST(IncludeDirection, PathsStartAtTheRoot) {
   for (const Include& include : includes()) {
     EXPECT_EQ(include.target.find("../"), std::string::npos)

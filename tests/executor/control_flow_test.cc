@@ -233,7 +233,7 @@ TEST(Executable, AnElidedConstantIsAnErrorThatNamesIt) {
       executor::Program::create(std::move(module).value(), compiler(), {.optimize = false});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
-  const auto executable = executor::Executable::create(*program, {}, *budget);
+  const auto executable = executor::make_executable(*program, {}, {}, *budget);
   ASSERT_FALSE(executable.ok());
   EXPECT_EQ(executable.status().code(), StatusCode::failed_precondition);
   EXPECT_NE(executable.status().message().find("'c'"), std::string::npos);
@@ -246,7 +246,7 @@ TEST(Executable, AnArgumentOfAnotherShapeIsRefused) {
   auto program = executor::Program::create(std::move(module).value(), compiler(), {});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
-  const auto executable = executor::Executable::create(*program, {}, *budget);
+  const auto executable = executor::make_executable(*program, {}, {}, *budget);
   ASSERT_TRUE(executable.ok()) << executable.status().to_string();
   const ir::Literal wrong(ir::Shape(ir::DType::f32, {5}));
   const auto result = executor::run_on_host(**executable, *budget, std::span(&wrong, 1));
@@ -265,7 +265,7 @@ TEST(Executable, EveryFailedAllocationIsAnErrorAndTheNextRunIsRight) {
   auto program = executor::Program::create(std::move(module).value(), compiler(), {});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
-  const auto executable = executor::Executable::create(*program, {}, *budget);
+  const auto executable = executor::make_executable(*program, {}, {}, *budget);
   ASSERT_TRUE(executable.ok()) << executable.status().to_string();
   ir::Literal x(ir::Shape(ir::DType::f32, {1000}));
   for (std::int64_t i = 0; i < 1000; ++i) x.set(i, static_cast<double>((i * 37) % 101) / 50 - 1);

@@ -79,6 +79,26 @@ TEST_F(CurrentExecutableTest, PlansAgainWhenTimesDriftAndComputesTheSameBits) {
   EXPECT_TRUE(before == run(*first));
 }
 
+TEST_F(CurrentExecutableTest, AsksForItsPlanOnce) {
+  const planner::PlanCache::Statistics before = program_->plans().statistics();
+  const auto current = CurrentExecutable::create(program_, options_, budget_, 0.25);
+  ASSERT_TRUE(current.ok()) << current.status().to_string();
+  const planner::PlanCache::Statistics after = program_->plans().statistics();
+  EXPECT_EQ(after.hits + after.misses - before.hits - before.misses, 1);
+}
+
+TEST_F(CurrentExecutableTest, TakesAPlanThatWasMadeBefore) {
+  auto planned = plan_within(program_, options_);
+  ASSERT_TRUE(planned.ok()) << planned.status().to_string();
+  const planner::Plan* const plan = planned->plan.get();
+  const planner::PlanCache::Statistics before = program_->plans().statistics();
+  const auto current = CurrentExecutable::create(std::move(*planned), options_, budget_, 0.25);
+  ASSERT_TRUE(current.ok()) << current.status().to_string();
+  EXPECT_EQ(&(*current)->get()->plan(), plan);
+  const planner::PlanCache::Statistics after = program_->plans().statistics();
+  EXPECT_EQ(after.hits + after.misses, before.hits + before.misses);
+}
+
 TEST_F(CurrentExecutableTest, WithoutADriftTheFirstPlanStays) {
   const auto current = CurrentExecutable::create(program_, options_, budget_, 0);
   ASSERT_TRUE(current.ok());

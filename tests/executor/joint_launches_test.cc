@@ -50,7 +50,7 @@ Prepared prepare(const std::string& text, const executor::ProgramOptions& option
   made.arguments = cases::random_arguments(*made.module, 3, positive);
   const auto program = Program::create(made.module->clone(), compiler(), options);
   EXPECT_TRUE(program.ok()) << program.status().to_string();
-  auto executable = Executable::create(*program, {}, *made.budget);
+  auto executable = make_executable(*program, {}, {}, *made.budget);
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();
   made.executable = std::move(executable).value();
   return made;

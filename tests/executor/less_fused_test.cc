@@ -8,7 +8,6 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/residency.h"
-#include "runtime/program/complete_options.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"
 
@@ -43,10 +42,7 @@ class LessFused : public ::testing::Test {
     auto program = Program::create(std::move(*module), *compiler_, {});
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
-    const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited, {});
-    options_ = complete_options({}, *program_, *budget);
-    // Nothing but what fusion holds.
-    options_.remedies = {};
+    options_.parameters = planner::default_residency(program_->module());
     const auto full = program_->floor(options_);
     ASSERT_TRUE(full.ok());
     full_floor_ = full->bytes;
@@ -60,9 +56,7 @@ class LessFused : public ::testing::Test {
 
   Result<std::shared_ptr<const Executable>> executable(std::int64_t limit) {
     budget_ = memory::Budget::create(device::cpu_device(), limit, {});
-    planner::PlanOptions options = options_;
-    options.limit_bytes = limit;
-    return Executable::create(program_, options, *budget_);
+    return make_executable(program_, options_, options_, *budget_);
   }
 
   std::unique_ptr<jit::Compiler> compiler_;

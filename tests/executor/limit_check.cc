@@ -12,7 +12,7 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/planner/check/check.h"
-#include "runtime/program/complete_options.h"
+#include "runtime/program/machine.h"
 #include "tests/executor/launch_check.h"
 
 namespace plimsoll::testing {
@@ -73,10 +73,10 @@ std::shared_ptr<memory::Tiers> make_tiers(const LimitOptions& options, std::stri
   return tiers;
 }
 
-planner::PlanOptions plan_options(const LimitOptions& options) {
-  planner::PlanOptions made;
-  made.remedies = options.remedies;
-  return made;
+planner::PlanPolicy policy_of(const LimitOptions& options) {
+  planner::PlanPolicy policy;
+  policy.remedies = options.remedies;
+  return policy;
 }
 
 // The plan's share of a tier, and no byte left over.
@@ -95,9 +95,7 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
   const auto tiers = make_tiers(check, run.error);
   if (!run.error.empty()) return run;
   const auto budget = memory::Budget::create(device::cpu_device(), limit, *tiers);
-  planner::PlanOptions options = plan_options(check);
-  options.limit_bytes = limit;
-  const auto executable = Executable::create(program, options, *budget);
+  const auto executable = executor::make_executable(program, policy_of(check), {}, *budget);
   if (!executable.ok()) {
     run.error = executable.status().to_string();
     return run;
@@ -176,9 +174,7 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
   std::string error;
   const auto tiers = make_tiers(options, error);
   if (!error.empty()) return error;
-  const auto scratch = memory::Budget::create(device::cpu_device(), planner::kUnlimited, *tiers);
-  planner::PlanOptions floor_options =
-      executor::complete_options(plan_options(options), **program, *scratch);
+  planner::PlanOptions floor_options{policy_of(options), executor::machine_of(*tiers), {}};
   const auto floor = (*program)->floor(floor_options);
   if (!floor.ok()) return "floor: " + floor.status().to_string();
   if (floor->bytes > unlimited.peak_bytes) return "the floor is above the unlimited peak";

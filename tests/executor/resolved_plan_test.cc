@@ -22,7 +22,7 @@ TEST(ResolvedPlan, IsMadeOncePerPlanHoweverManyLoopsShareIt) {
   const auto program = Program::create(std::move(*module), **compiler, {.optimize = false});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
-  const auto executable = Executable::create(*program, {}, *budget);
+  const auto executable = make_executable(*program, {}, {}, *budget);
   ASSERT_TRUE(executable.ok()) << executable.status().to_string();
   const auto resolution = resolve(**program, (*executable)->plan());
   ASSERT_TRUE(resolution.ok()) << resolution.status().to_string();

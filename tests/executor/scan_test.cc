@@ -71,7 +71,7 @@ Outcome run_at(const Scan& scan, std::int64_t limit, bool disk = false,
   }
   const auto budget = memory::Budget::create(device, limit, std::move(tiers));
   options.limit_bytes = limit;
-  auto executable = Executable::create(scan.program, options, *budget);
+  auto executable = make_executable(scan.program, options, options, *budget);
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();
   Outcome outcome;
   if (!executable.ok()) return outcome;

@@ -63,7 +63,7 @@ Case make_case(std::unique_ptr<ir::Module> module, std::uint64_t seed, bool opti
   EXPECT_TRUE(plan.ok()) << plan.status().to_string();
   made.plan = std::make_shared<planner::Plan>(std::move(plan).value());
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
-  const auto executable = Executable::create(made.program, made.plan, options.parameters);
+  const auto executable = Executable::create({made.program, made.plan});
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();
   auto result = executor::run_on_host(**executable, *budget, made.arguments);
   EXPECT_TRUE(result.ok()) << result.status().to_string();
@@ -75,8 +75,7 @@ std::shared_ptr<const Executable> executable_of(const Case& made, planner::Plan 
   const Status proof = planner::check_plan(made.program->module(), plan);
   EXPECT_TRUE(proof.ok()) << proof.to_string();
   auto executable =
-      Executable::create(made.program, std::make_shared<planner::Plan>(std::move(plan)),
-                         planner::default_residency(made.program->module()));
+      Executable::create({made.program, std::make_shared<planner::Plan>(std::move(plan))});
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();
   return executable.ok() ? std::move(executable).value() : nullptr;
 }

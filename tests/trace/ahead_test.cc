@@ -69,9 +69,8 @@ class Ahead : public ::testing::Test {
     EXPECT_TRUE(module.ok()) << module.status().to_string();
     auto program = executor::Program::create(std::move(*module), *compiler_, {});
     EXPECT_TRUE(program.ok()) << program.status().to_string();
-    planner::PlanOptions options;
-    options.parameters = {planner::ParameterResidency::resident};
-    auto executable = executor::Executable::create(*program, options, *budget_);
+    const planner::Question question{planner::kUnlimited, {planner::ParameterResidency::resident}};
+    auto executable = executor::make_executable(*program, {}, question, *budget_);
     EXPECT_TRUE(executable.ok()) << executable.status().to_string();
     if (made == nullptr) made = std::make_shared<Value>();
     made->bytes = times * from->bytes;

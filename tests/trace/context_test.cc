@@ -250,7 +250,7 @@ TEST(Trace, KeepsTheOldValueForWhatStillNeedsIt) {
   Lab lab;
   Handle w = lab.device({1, 2});
   const Handle recipe = lab.op(Opcode::negate, {w.node()});
-  const Handle copy(*lab, NodeRef(lab->graph(), w.node()));
+  const Handle copy(*lab, NodeRef(lab->recording(), w.node()));
   const Handle next = lab.op(Opcode::exponential, {w.node()});
   ASSERT_TRUE(lab->assign(*w, next.node()).ok());
   ASSERT_TRUE(lab.evaluate({}).ok());

@@ -51,47 +51,57 @@ Outcome read_size(const std::optional<std::string>& flag, const char* name, std:
 
 }  // namespace
 
-Outcome plan_options(
-    const PlanFlags& flags,
-    const std::function<Result<std::int64_t>(const planner::PlanOptions&)>& unlimited_peak,
-    planner::PlanOptions& out) {
+Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out) {
   PLIMSOLL_CALL_FAULT(check_environment());
-  auto options = planner::options_from_environment();
-  PLIMSOLL_CALL_FAULT(options.status());
+  auto asked = planner::policy_from_environment();
+  PLIMSOLL_CALL_FAULT(asked.status());
   if (flags.planner) {
     const auto policy = planner::parse_policy(*flags.planner);
     if (!policy) {
       return Outcome::call_fault(invalid_argument("--planner: '" + *flags.planner +
                                                   "' is not one of default, greedy, sqrt, none"));
     }
-    options->policy = *policy;
+    asked->policy = *policy;
   }
   if (flags.remedies) {
     const auto remedies = planner::parse_remedies(*flags.remedies, "--remedies");
     PLIMSOLL_CALL_FAULT(remedies.status());
-    options->remedies = *remedies;
+    asked->remedies = *remedies;
   }
-  const Outcome sized = read_size(flags.min_size, "--min-size", options->min_bytes);
+  const Outcome sized = read_size(flags.min_size, "--min-size", asked->min_bytes);
   if (!sized.ok()) return sized;
   if (flags.planning_seconds) {
     const auto seconds = parse_number(*flags.planning_seconds, "--planning-seconds");
     PLIMSOLL_CALL_FAULT(seconds.status());
-    options->planning_seconds = *seconds;
+    asked->planning_seconds = *seconds;
   }
-  out = std::move(*options);
-  out.limit_bytes = planner::kUnlimited;
+  out = *asked;
+  return {};
+}
+
+Outcome read_limit(const PlanFlags& flags,
+                   const std::function<Result<std::int64_t>()>& unlimited_peak, std::int64_t& out) {
+  out = planner::kUnlimited;
   const Given limit_text = pick(flags.memory_limit, "--memory-limit", Variable::memory_limit);
   if (limit_text.text.empty() && !limit_text.by_flag) return {};
   const auto limit = parse_memory_limit(limit_text.text, limit_text.source);
   PLIMSOLL_CALL_FAULT(limit.status());
   std::int64_t peak = 0;
   if (limit->kind == MemoryLimit::Kind::percent_of_peak) {
-    const auto found = unlimited_peak(out);
+    const auto found = unlimited_peak();
     PLIMSOLL_PROGRAM_FAULT(found.status());
     peak = *found;
   }
-  out.limit_bytes = limit->resolve(device::cpu_device()->total_bytes(), peak);
+  out = limit->resolve(device::cpu_device()->total_bytes(), peak);
   return {};
+}
+
+Outcome check_plan_flags(const PlanFlags& flags) {
+  planner::PlanPolicy policy;
+  Outcome outcome = read_policy(flags, policy);
+  if (!outcome.ok()) return outcome;
+  std::int64_t limit = 0;
+  return read_limit(flags, []() -> Result<std::int64_t> { return 1; }, limit);
 }
 
 Outcome make_tiers(const PlanFlags& flags, memory::Tiers& out) {

@@ -24,13 +24,14 @@ void add_plan_flags(CLI::App* command, PlanFlags& flags);
 // Those that need a place to move values to: `plan` and `run`.
 void add_tier_flags(CLI::App* command, PlanFlags& flags);
 
-// The options that the flags, else the environment ask for, without tiers and parameters; no limit:
-// kUnlimited. Asks for `unlimited_peak` under the options found so far, only when the limit is a
+// The policy that the flags, else the environment ask for.
+Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out);
+// The limit that they ask for; none: kUnlimited. Asks for `unlimited_peak` only when the limit is a
 // share of it.
-Outcome plan_options(
-    const PlanFlags& flags,
-    const std::function<Result<std::int64_t>(const planner::PlanOptions&)>& unlimited_peak,
-    planner::PlanOptions& out);
+Outcome read_limit(const PlanFlags& flags,
+                   const std::function<Result<std::int64_t>()>& unlimited_peak, std::int64_t& out);
+// Whether both can be read, before anything takes time.
+Outcome check_plan_flags(const PlanFlags& flags);
 
 // The tiers that the flags, else the environment ask for.
 Outcome make_tiers(const PlanFlags& flags, memory::Tiers& out);

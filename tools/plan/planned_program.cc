@@ -11,8 +11,7 @@
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/plan_json.h"
 #include "runtime/planner/residency.h"
-#include "runtime/program/calibration.h"
-#include "runtime/program/complete_options.h"
+#include "runtime/program/machine.h"
 
 namespace plimsoll::tools {
 
@@ -21,101 +20,84 @@ using planner::kUnlimited;
 Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFlags& flags,
                                bool must_compile, PlannedProgram& out) {
   // Bad flags are found before anything takes time.
-  planner::PlanOptions checked;
-  Outcome outcome = plan_options(
-      flags, [](const planner::PlanOptions&) -> Result<std::int64_t> { return 1; }, checked);
+  Outcome outcome = check_plan_flags(flags);
   if (!outcome.ok()) return outcome;
   outcome = make_tiers(flags, out.tiers_);
   if (!outcome.ok()) return outcome;
-  const auto jit_options = jit::options_from_environment();
-  PLIMSOLL_CALL_FAULT(jit_options.status());
-  auto compiler = jit::Compiler::create(*jit_options);
+  const auto compilation = executor::compiler_options_from_environment();
+  PLIMSOLL_CALL_FAULT(compilation.status());
+  auto compiler = executor::ProgramCompiler::create(*compilation);
   PLIMSOLL_CALL_FAULT(compiler.status());
   out.compiler_ = std::move(*compiler);
-  auto program_options = executor::program_options_from_environment();
-  PLIMSOLL_CALL_FAULT(program_options.status());
-  program_options->optimize = !flags.as_written;
-  const auto calibrate = executor::calibrate_from_environment();
-  PLIMSOLL_CALL_FAULT(calibrate.status());
-  const planner::Roofline machine =
-      *calibrate ? executor::machine_speeds(*out.compiler_) : planner::Roofline();
-  executor::set_link_speeds(out.tiers_, machine);
+  out.compiler_->set_link_speeds(out.tiers_);
   outcome = set_link_speed(flags, out.tiers_);
   if (!outcome.ok()) return outcome;
   auto copy = must_compile ? nullptr : module->clone();
-  auto program =
-      executor::Program::create(std::move(module), *out.compiler_, *program_options, machine);
+  executor::ProgramOptions program_options = compilation->program;
+  program_options.optimize = !flags.as_written;
+  auto program = out.compiler_->compile(std::move(module), program_options);
   if (program.ok()) {
-    out.program_ = out.fused_ = std::move(*program);
+    out.fitting_.program = out.fused_ = std::move(*program);
   } else if (must_compile) {
     return Outcome::program_fault(program.status());
   } else {
     out.not_compiled_ = program.status().message();
     if (!flags.as_written) {
       PLIMSOLL_PROGRAM_FAULT(
-          passes::optimize(*copy, {.fused_attention = program_options->fused_attention}));
+          passes::optimize(*copy, {.fused_attention = program_options.fused_attention}));
     }
     out.fallback_ = std::move(copy);
-    out.fallback_cost_ = std::make_unique<planner::RooflineCostModel>(machine);
+    out.fallback_cost_ = std::make_unique<planner::RooflineCostModel>(out.compiler_->machine());
     out.fallback_plans_ = std::make_unique<planner::PlanCache>(*out.fallback_);
   }
   return out.resolve_options(flags);
 }
 
 Outcome PlannedProgram::resolve_options(const PlanFlags& flags) {
-  const auto complete = [&](planner::PlanOptions& options) {
-    options.parameters = planner::default_residency(module());
-    if (tiers_.host != nullptr) options.host = executor::describe(*tiers_.host);
-    if (tiers_.disk != nullptr) options.disk = executor::describe(*tiers_.disk);
-  };
-  const auto find_unlimited = [&](const planner::PlanOptions& options) -> Status {
-    options_ = options;
-    complete(options_);
-    PLIMSOLL_ASSIGN_OR_RETURN(unlimited_, plan(kUnlimited));
-    return ok_status();
-  };
-  planner::PlanOptions asked;
-  const Outcome outcome = plan_options(
-      flags,
-      [&](const planner::PlanOptions& options) -> Result<std::int64_t> {
-        PLIMSOLL_RETURN_IF_ERROR(find_unlimited(options));
-        return unlimited_->peak_bytes;
-      },
-      asked);
+  planner::PlanPolicy policy;
+  Outcome outcome = read_policy(flags, policy);
   if (!outcome.ok()) return outcome;
-  if (!unlimited_) PLIMSOLL_PROGRAM_FAULT(find_unlimited(asked));
-  options_.limit_bytes = asked.limit_bytes;
-  if (program_ != nullptr && options_.limit_bytes != kUnlimited) {
-    const auto fitting = executor::plan_within(program_, options_);
-    PLIMSOLL_PROGRAM_FAULT(fitting.status());
-    program_ = fitting->program;
+  options_ = {
+      policy, executor::machine_of(tiers_), {kUnlimited, planner::default_residency(module())}};
+  const auto unlimited =
+      fused_ ? fused_->plan(options_) : fallback_plans_->plan(*fallback_cost_, options_);
+  PLIMSOLL_PROGRAM_FAULT(unlimited.status());
+  unlimited_ = *unlimited;
+  outcome = read_limit(
+      flags, [&]() -> Result<std::int64_t> { return unlimited_->peak_bytes; },
+      options_.limit_bytes);
+  if (!outcome.ok()) return outcome;
+  if (options_.limit_bytes == kUnlimited) {
+    fitting_ = {fused_, unlimited_};
+    return {};
   }
+  auto fitting = plan_within(options_);
+  PLIMSOLL_PROGRAM_FAULT(fitting.status());
+  fitting_ = std::move(*fitting);
   return {};
 }
 
+Result<executor::ProgramPlan> PlannedProgram::plan_within(
+    const planner::PlanOptions& options) const {
+  if (fused_) return executor::plan_within(fused_, options);
+  PLIMSOLL_ASSIGN_OR_RETURN(auto plan, fallback_plans_->plan(*fallback_cost_, options));
+  return executor::ProgramPlan{nullptr, std::move(plan)};
+}
+
 std::string_view PlannedProgram::fusion() const {
-  return program_ != nullptr && program_->fusion() == passes::Fusion::vertical ? "vertical"
-                                                                               : "full";
+  return program() != nullptr && program()->fusion() == passes::Fusion::vertical ? "vertical"
+                                                                                 : "full";
 }
 
 const planner::CostModel& PlannedProgram::cost_model() const {
-  return program_ ? program_->cost_model() : *fallback_cost_;
-}
-
-Result<std::shared_ptr<const planner::Plan>> PlannedProgram::plan(std::int64_t limit_bytes) const {
-  planner::PlanOptions options = options_;
-  options.limit_bytes = limit_bytes;
-  return program_ ? program_->plan(options) : fallback_plans_->plan(*fallback_cost_, options);
+  return program() ? program()->cost_model() : *fallback_cost_;
 }
 
 Result<std::shared_ptr<const planner::Plan>> PlannedProgram::fitting_plan(
     std::int64_t limit_bytes) const {
-  if (!fused_) return plan(limit_bytes);
-  planner::PlanOptions options = options_;
-  options.limit_bytes = limit_bytes;
-  PLIMSOLL_ASSIGN_OR_RETURN(const executor::ProgramPlan found,
-                            executor::plan_within(fused_, options));
-  return found.plan;
+  PLIMSOLL_ASSIGN_OR_RETURN(executor::ProgramPlan found,
+                            plan_within({options_, options_, {limit_bytes, options_.parameters}}));
+  return std::move(found.plan);
 }
 
 Result<planner::Floor> PlannedProgram::floor() const {
@@ -145,7 +127,7 @@ Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
   return json;
 }
 
-std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
+std::string plan_text(const planner::Plan& plan, const std::optional<planner::Floor>& floor,
                       std::int64_t unlimited_peak_bytes) {
   std::string text;
   const auto row = [&](const char* name, const std::string& value) {
@@ -160,10 +142,12 @@ std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
   };
   row("policy", plan.policy);
   row("limit", plan.limit_bytes == kUnlimited ? "none" : bytes(plan.limit_bytes));
-  row("floor",
-      bytes(floor.bytes) + ", at least " + bytes(floor.lower_bound_bytes) +
-          gap(static_cast<double>(floor.bytes), static_cast<double>(floor.lower_bound_bytes)));
-  row("pinned by", floor.culprit);
+  if (floor) {
+    const std::int64_t bound = floor->lower_bound_bytes;
+    row("floor", bytes(floor->bytes) + ", at least " + bytes(bound) +
+                     gap(static_cast<double>(floor->bytes), static_cast<double>(bound)));
+    row("pinned by", floor->culprit);
+  }
   row("peak", bytes(plan.peak_bytes));
   row("unlimited peak", bytes(unlimited_peak_bytes));
   if (plan.host_bytes > 0) row("host memory", bytes(plan.host_bytes));

@@ -3,15 +3,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
-#include "jit/jit.h"
 #include "runtime/ir/module.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
-#include "runtime/program/program.h"
+#include "runtime/program/program_compiler.h"
 #include "tools/command.h"
 #include "tools/plan/plan_flags.h"
 
@@ -26,9 +26,9 @@ class PlannedProgram {
   static Outcome create(std::unique_ptr<ir::Module> module, const PlanFlags& flags,
                         bool must_compile, PlannedProgram& out);
 
-  const ir::Module& module() const { return program_ ? program_->module() : *fallback_; }
+  const ir::Module& module() const { return program() ? program()->module() : *fallback_; }
   const planner::CostModel& cost_model() const;
-  const std::shared_ptr<const executor::Program>& program() const { return program_; }
+  const std::shared_ptr<const executor::Program>& program() const { return fitting_.program; }
   // "full", or "vertical" where only that fits into the limit, or is faster within it.
   std::string_view fusion() const;
   // A line of text where it is not full.
@@ -41,9 +41,10 @@ class PlannedProgram {
   std::int64_t limit_bytes() const { return options_.limit_bytes; }
   const memory::Tiers& tiers() const { return tiers_; }
   const planner::Plan& unlimited() const { return *unlimited_; }
-  jit::Compiler& compiler() const { return *compiler_; }
-  // Of module(), whatever the limit.
-  Result<std::shared_ptr<const planner::Plan>> plan(std::int64_t limit_bytes) const;
+  const executor::ProgramCompiler& compiler() const { return *compiler_; }
+  // program(), null where it could not be compiled, and the plan of module() for these options.
+  const executor::ProgramPlan& fitting() const { return fitting_; }
+  const planner::Plan& plan() const { return *fitting_.plan; }
   // Of the form of the program that suits this limit.
   Result<std::shared_ptr<const planner::Plan>> fitting_plan(std::int64_t limit_bytes) const;
   // The smallest limit for which there is a fitting plan.
@@ -51,10 +52,11 @@ class PlannedProgram {
 
  private:
   Outcome resolve_options(const PlanFlags& flags);
+  Result<executor::ProgramPlan> plan_within(const planner::PlanOptions& options) const;
 
-  std::unique_ptr<jit::Compiler> compiler_;
-  // The program in the form that fits into the limit, and in full fusion.
-  std::shared_ptr<const executor::Program> program_, fused_;
+  std::shared_ptr<const executor::ProgramCompiler> compiler_;
+  std::shared_ptr<const executor::Program> fused_;  // in full fusion
+  executor::ProgramPlan fitting_;                   // in the form that fits into the limit
   std::unique_ptr<ir::Module> fallback_;
   std::unique_ptr<planner::CostModel> fallback_cost_;
   std::unique_ptr<planner::PlanCache> fallback_plans_;
@@ -69,7 +71,8 @@ double gap_percent(double value, double bound);
 // The fields of docs/command.md that `plan` and `run` share.
 Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
                std::int64_t unlimited_peak_bytes);
-std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
+// Without lines about the floor where nobody asked for it.
+std::string plan_text(const planner::Plan& plan, const std::optional<planner::Floor>& floor,
                       std::int64_t unlimited_peak_bytes);
 
 }  // namespace plimsoll::tools

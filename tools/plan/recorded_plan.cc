@@ -66,38 +66,39 @@ Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
   if (misplaced != nullptr) return not_for("recorded steps", misplaced);
   const auto step = planner::parse_recorded_step(input.text, input.name);
   PLIMSOLL_PROGRAM_FAULT(step.status());
-  planner::PlanOptions options;
-  const Outcome outcome = plan_options(
-      plan_flags,
-      [&](const planner::PlanOptions&) -> Result<std::int64_t> { return step->unlimited_peak; },
-      options);
+  planner::PlanPolicy policy;
+  Outcome outcome = read_policy(plan_flags, policy);
   if (!outcome.ok()) return outcome;
+  std::int64_t limit = 0;
+  outcome =
+      read_limit(plan_flags, [&]() -> Result<std::int64_t> { return step->unlimited_peak; }, limit);
+  if (!outcome.ok()) return outcome;
+  planner::Tier host;
   planner::SearchEffort effort;
-  effort.seconds = options.planning_seconds;
+  effort.seconds = policy.planning_seconds;
   effort.reorder = !flags.keep_order && !swaps_asked;
   std::string schedule_text;
   std::int64_t swapped_bytes = 0;
   double stalled_seconds = 0;
-  const bool swaps = plan_flags.link_speed.has_value() && options.remedies.swap;
+  const bool swaps = plan_flags.link_speed.has_value() && policy.remedies.swap;
   if (swaps) {
     const auto speed = parse_byte_size(*plan_flags.link_speed, "--link-speed");
     PLIMSOLL_CALL_FAULT(speed.status());
-    options.host.in_bytes_per_second = options.host.out_bytes_per_second =
-        static_cast<double>(*speed);
-    options.host.bytes = planner::kUnlimited;
+    host.in_bytes_per_second = host.out_bytes_per_second = static_cast<double>(*speed);
+    host.bytes = planner::kUnlimited;
     if (plan_flags.host_limit) {
       const auto size = parse_byte_size(*plan_flags.host_limit, "--host-limit");
       PLIMSOLL_CALL_FAULT(size.status());
-      options.host.bytes = *size;
+      host.bytes = *size;
     }
   }
   const auto plan = [&]() -> Result<planner::RecordedPlan> {
     if (swaps) {
-      if (flags.addresses || options.policy != planner::Policy::default_) {
+      if (flags.addresses || policy.policy != planner::Policy::default_) {
         return unimplemented(
             "swapping recorded steps: only --planner default, and not with --addresses");
       }
-      auto found = planner::plan_recorded_swaps(*step, options.limit_bytes, effort, options.host);
+      auto found = planner::plan_recorded_swaps(*step, limit, effort, host);
       if (!found.ok()) return found.status();
       schedule_text = std::move(found->actions);
       swapped_bytes = found->swapped_bytes;
@@ -105,20 +106,20 @@ Outcome plan_recorded(const InputFile& input, const PlanFlags& plan_flags,
       return std::move(found->plan);
     }
     if (!flags.addresses) {
-      auto found = planner::plan_recorded_step(*step, options.limit_bytes, effort, options.policy);
+      auto found = planner::plan_recorded_step(*step, limit, effort, policy.policy);
       if (found.ok()) schedule_text = planner::schedule_text(*step, found->schedule);
       return found;
     }
-    if (options.policy != planner::Policy::default_) {
+    if (policy.policy != planner::Policy::default_) {
       return unimplemented("--addresses: only --planner default counts a limit in addresses");
     }
-    auto found = planner::plan_recorded_step_in_addresses(*step, options.limit_bytes, effort);
+    auto found = planner::plan_recorded_step_in_addresses(*step, limit, effort);
     if (!found.ok()) return found.status();
     schedule_text = planner::addressed_schedule_text(*step, *found);
     return std::move(found->plan);
   }();
   if (!plan.ok() && plan.status().code() == StatusCode::resource_exhausted) {
-    return Outcome::program_fault(with_working_limit(*step, options.limit_bytes, plan.status()));
+    return Outcome::program_fault(with_working_limit(*step, limit, plan.status()));
   }
   PLIMSOLL_PROGRAM_FAULT(plan.status());
   const auto recomputations =

@@ -131,22 +131,15 @@ class Pricer {
   std::unordered_map<const Plan*, std::shared_ptr<const Plan>> callees_;
 };
 
-void set_table_link(Tier& tier) {
-  const Tier table;
-  tier.out_bytes_per_second = table.out_bytes_per_second;
-  tier.in_bytes_per_second = table.in_bytes_per_second;
-  tier.latency_seconds = table.latency_seconds;
-  tier.compute_share = table.compute_share;
-}
+// As many bytes behind the table's link.
+Tier at_table_speed(const Tier& tier) { return {.bytes = tier.bytes}; }
 
 }  // namespace
 
 PlanOptions table_options(const PlanOptions& options) {
-  PlanOptions table = options;
-  set_table_link(table.host);
-  set_table_link(table.disk);
-  table.planning_seconds = 0;
-  return table;
+  PlanPolicy policy = options;
+  policy.planning_seconds = 0;
+  return {policy, {at_table_speed(options.host), at_table_speed(options.disk)}, options};
 }
 
 bool is_table(const ir::Module& module, const CostModel& model) {

@@ -23,16 +23,16 @@ void Ladder::keep_hinted(Problem& problem) {
 }
 
 // Other tiers are the entry's: what runs more than once has no bytes of its own there.
+// A callee's values do not leave device memory.
 PlanOptions Ladder::own_options() const {
-  PlanOptions own = options_;
-  own.remedies.swap = own.remedies.swap && graph_.role == Role::entry;
-  return own;
+  const Machine& machine = options_;
+  return {options_, graph_.role == Role::entry ? machine : Machine(), options_};
 }
 
 void Ladder::add_sliced(std::span<const Stack> stacks) {
   Sliced sliced;
   sliced.problem = slice_stacks(problem_, stacks, options_);
-  sliced.options = without_stacks(stacks, options_);
+  sliced.options = {options_, without_stacks(stacks, options_), options_};
   sliced.forms = find_forms(sliced.problem, sliced.options);
   Schedule once = each_once(sliced.problem);
   evaluate(sliced.problem, once, &sliced.unlimited_profile);

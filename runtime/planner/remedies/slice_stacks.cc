@@ -250,12 +250,11 @@ Problem slice_stacks(const Problem& problem, std::span<const Stack> stacks,
   return Slicer(problem, stacks, options).run();
 }
 
-PlanOptions without_stacks(std::span<const Stack> stacks, const PlanOptions& options) {
-  PlanOptions rest = options;
+Machine without_stacks(std::span<const Stack> stacks, Machine machine) {
   for (const Stack& stack : stacks) {
-    (stack.tier == Home::host ? rest.host : rest.disk).bytes -= stored_bytes(stack);
+    (stack.tier == Home::host ? machine.host : machine.disk).bytes -= stored_bytes(stack);
   }
-  return rest;
+  return machine;
 }
 
 Problem relax_stacks(const Problem& problem, std::span<const Stack> stacks) {

@@ -34,8 +34,8 @@ std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& option
 Problem slice_stacks(const Problem& problem, std::span<const Stack> stacks,
                      const PlanOptions& options);
 
-// `options` with what `stacks` leave of the tiers.
-PlanOptions without_stacks(std::span<const Stack> stacks, const PlanOptions& options);
+// `machine` with what `stacks` leave of the tiers.
+Machine without_stacks(std::span<const Stack> stacks, Machine machine);
 
 // The problem without the bytes of its stacks and without the time of any transfer: no plan of the
 // problem, with or without sliced stacks, is better than the best of this one.

@@ -9,33 +9,28 @@
 #include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
 #include "runtime/base/random_bits.h"
-#include "runtime/program/calibration.h"
 
 namespace plimsoll::trace {
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
-                            jit::Compiler::create(options.jit));
-  if (options.tiers.host != nullptr || options.tiers.disk != nullptr) {
-    executor::set_link_speeds(options.tiers, options.calibrate ? executor::machine_speeds(*compiler)
-                                                               : planner::Roofline());
-  }
+  PLIMSOLL_ASSIGN_OR_RETURN(auto compiler, executor::ProgramCompiler::create(options.compilation));
+  compiler->set_link_speeds(options.tiers);
   auto budget = memory::Budget::create(device::cpu_device(), options.limit_bytes, options.tiers);
   return std::unique_ptr<Context>(
       new Context(std::move(options), std::move(budget), std::move(compiler)));
 }
 
 Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
-                 std::shared_ptr<jit::Compiler> compiler)
+                 std::shared_ptr<const executor::ProgramCompiler> compiler)
     : options_(std::move(options)),
       budget_(std::move(budget)),
       compiler_(std::move(compiler)),
-      recorder_(graph_),
-      cache_(*compiler_, options_.program, options_.calibrate),
+      recorder_(recording_),
+      cache_(compiler_, budget_, options_.replan_drift),
       next_pending_limit_(options_.max_pending),
       live_(budget_, worker_, options_.planning),
       worker_(budget_) {
-  graph_.on_discard([this](Value& value) { live_.discard(value); });
+  recording_.on_discard([this](Value& value) { live_.discard(value); });
 }
 
 Context::~Context() { assignments_.clear(); }
@@ -64,9 +59,9 @@ NodeRef Context::random_state() {
 
 Tensor* Context::make_tensor(Node* node) {
   std::uint8_t size_class = 0;
-  void* block = graph_.pool().allocate(sizeof(Tensor), size_class);
+  void* block = recording_.pool().allocate(sizeof(Tensor), size_class);
   auto* tensor = new (block) Tensor{this, node, 1, size_class};
-  graph_.retain(node);
+  recording_.retain(node);
   ++node->handles;
   if (live_tensors_++ == 0) retain();
   return tensor;
@@ -74,8 +69,8 @@ Tensor* Context::make_tensor(Node* node) {
 
 void Context::release_tensor(Tensor* tensor) {
   --tensor->node->handles;
-  graph_.release(tensor->node);
-  graph_.pool().release(tensor, tensor->size_class);
+  recording_.release(tensor->node);
+  recording_.pool().release(tensor, tensor->size_class);
   if (--live_tensors_ == 0) release();
 }
 
@@ -103,27 +98,28 @@ Status Context::assign(Tensor& variable, Node* value) {
   }
   if (value->is_pending()) {
     const bool donates = !old->is_pending() && !old->value->on_host;
-    assignments_.push_back({NodeRef(graph_, value), donates ? NodeRef(graph_, old) : NodeRef()});
+    assignments_.push_back(
+        {NodeRef(recording_, value), donates ? NodeRef(recording_, old) : NodeRef()});
   }
   if (value->name == 0) value->name = old->name;
-  graph_.retain(value);
+  recording_.retain(value);
   ++value->handles;
   variable.node = value;
   --old->handles;
-  graph_.release(old);
+  recording_.release(old);
   return ok_status();
 }
 
 Status Context::limit_pending() {
-  if (graph_.pending_count() < next_pending_limit_) return ok_status();
+  if (recording_.pending_count() < next_pending_limit_) return ok_status();
   std::vector<Node*> live;
-  for (Node* node = graph_.oldest(); node != nullptr; node = node->next) {
+  for (Node* node = recording_.oldest(); node != nullptr; node = node->next) {
     if (node->handles > 0 && node->opcode != ir::Opcode::constant) live.push_back(node);
   }
   const Status status = evaluate(live);
   // What stays pending (constants; everything after an error) must not bring the next operation
   // here again.
-  next_pending_limit_ = graph_.pending_count() + options_.max_pending;
+  next_pending_limit_ = recording_.pending_count() + options_.max_pending;
   return status.ok() ? status : status.with_context("cutting a long trace");
 }
 
@@ -141,10 +137,10 @@ std::vector<Node*> Context::pick_outputs(std::span<Node* const> wanted,
   for (Node* leaf : old_leaves) {
     if (leaf->handles == 0) given_away.push_back(leaf);
   }
-  const std::vector<Node*> dependants = live_dependants(graph_, given_away);
+  const std::vector<Node*> dependants = live_dependants(recording_, given_away);
   candidates.insert(candidates.end(), dependants.begin(), dependants.end());
   std::vector<Node*> outputs;
-  const std::uint32_t epoch = graph_.new_epoch();
+  const std::uint32_t epoch = recording_.new_epoch();
   for (Node* node : candidates) {
     if (!node->is_pending() || node->epoch == epoch) continue;
     node->epoch = epoch;
@@ -245,14 +241,14 @@ Status Context::read(Node* node, std::span<std::byte> out) {
 
 std::unique_ptr<ir::Module> Context::module_of(std::span<Node* const> wanted) {
   std::vector<Node*> outputs;
-  const std::uint32_t epoch = graph_.new_epoch();
+  const std::uint32_t epoch = recording_.new_epoch();
   for (Node* node : wanted) {
     if (!node->is_pending() || node->epoch == epoch) continue;
     node->epoch = epoch;
     outputs.push_back(node);
   }
   Cut cut;
-  make_cut(graph_, outputs, {}, cut);
+  make_cut(recording_, outputs, {}, cut);
   return build_module(cut, std::vector<bool>(cut.constants.size(), false), names_);
 }
 

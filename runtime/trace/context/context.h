@@ -12,11 +12,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "jit/jit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
+#include "runtime/program/program_compiler.h"
 #include "runtime/residency/execution.h"
 #include "runtime/residency/live_values.h"
 #include "runtime/trace/cut/cut.h"
@@ -29,14 +29,12 @@ namespace plimsoll::trace {
 
 struct ContextOptions {
   std::int64_t limit_bytes = planner::kUnlimited;
-  memory::Tiers tiers;            // where values may go that the limit has no room for
-  planner::PlanOptions planning;  // its limit and parameters are not used
-  double replan_drift = 0;        // executor/current_executable.h
-  bool calibrate = false;         // plan by this machine's measured speeds
+  memory::Tiers tiers;  // where values may go that the limit has no room for
+  planner::PlanPolicy planning;
+  double replan_drift = 0;  // serve/current_executable.h
   std::uint64_t seed = 0;
   std::int64_t max_pending = 100000;
-  jit::Options jit;
-  executor::ProgramOptions program;
+  executor::CompilerOptions compilation;
   std::function<void(LogLevel, std::string_view)> log;  // beside the process-wide log
 };
 
@@ -76,10 +74,10 @@ class Context {
   Context& operator=(const Context&) = delete;
   ~Context();
 
-  Graph& graph() { return graph_; }
+  Recording& recording() { return recording_; }
   Recorder& recorder() { return recorder_; }
   const std::shared_ptr<memory::Budget>& budget() const { return budget_; }  // any thread
-  const std::shared_ptr<jit::Compiler>& compiler() const { return compiler_; }
+  const std::shared_ptr<const executor::ProgramCompiler>& compiler() const { return compiler_; }
   const ContextOptions& options() const { return options_; }
 
   // A leaf with a copy of `bytes` in host memory.
@@ -148,9 +146,10 @@ class Context {
 
  private:
   Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
-          std::shared_ptr<jit::Compiler> compiler);
+          std::shared_ptr<const executor::ProgramCompiler> compiler);
   Status upload(Node* leaf);
   std::vector<Node*> pick_outputs(std::span<Node* const> wanted, std::vector<Node*>& old_leaves);
+  using PlanAnswer = executor::ExecutableCache::Answer;
   Result<PlanAnswer> choose_plan(LiveValues& live, CachedProgram& program,
                                  std::span<const planner::ParameterResidency> residency,
                                  std::int64_t held_bytes);
@@ -171,8 +170,8 @@ class Context {
 
   ContextOptions options_;
   const std::shared_ptr<memory::Budget> budget_;
-  const std::shared_ptr<jit::Compiler> compiler_;
-  Graph graph_;
+  const std::shared_ptr<const executor::ProgramCompiler> compiler_;
+  Recording recording_;
   Recorder recorder_;
   ProgramCache cache_;
   Cut cut_;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "runtime/base/byte_size.h"
-#include "runtime/program/complete_options.h"
+#include "runtime/program/machine.h"
 #include "runtime/trace/context/context.h"
 #include "runtime/trace/cut/cut_values.h"
 
@@ -70,9 +70,9 @@ Status Context::refuse(CachedProgram& program, const Status& why) {
   if (why.shortage() != nullptr) shortage = *why.shortage();
   shortage.limit_bytes = last_cut_.limit_bytes;
   if (shortage.floor_bytes <= 0) {
-    planner::PlanOptions options = options_.planning;
-    options.parameters = residency_of(cut_, program);
-    options = executor::complete_options(options, *program.program, *budget_);
+    const planner::PlanOptions options{options_.planning,
+                                       executor::machine_of(budget_->tiers()),
+                                       {budget_->limit(), residency_of(cut_, program)}};
     PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor,
                               executor::least_floor(*program.program, options));
     shortage.floor_bytes = floor.bytes;
@@ -93,13 +93,12 @@ Result<MemoryNeeds> Context::measure(std::span<Node* const> wanted) {
   std::vector<Node*> old_leaves;
   const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
   if (outputs.empty()) return MemoryNeeds{};
-  make_cut(graph_, outputs, old_leaves, cut_);
+  make_cut(recording_, outputs, old_leaves, cut_);
   PLIMSOLL_ASSIGN_OR_RETURN(const CacheAnswer found, cache_.find_or_compile(cut_, names_));
   const executor::Program& program = *found.program->program;
-  planner::PlanOptions options = options_.planning;
-  options.parameters = residency_of(cut_, *found.program);
-  options = executor::complete_options(options, program, *budget_);
-  options.limit_bytes = planner::kUnlimited;
+  const planner::PlanOptions options{options_.planning,
+                                     executor::machine_of(budget_->tiers()),
+                                     {planner::kUnlimited, residency_of(cut_, *found.program)}};
   PLIMSOLL_ASSIGN_OR_RETURN(const auto free_plan, program.plan(options));
   PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, executor::least_floor(program, options));
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);

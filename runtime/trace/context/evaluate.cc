@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "runtime/base/alignment.h"
-#include "runtime/program/calibration.h"
 #include "runtime/trace/context/context.h"
 #include "runtime/trace/cut/cut_values.h"
 
@@ -46,7 +45,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
     assignments_.clear();
     return ok_status();
   }
-  make_cut(graph_, outputs, old_leaves, cut_);
+  make_cut(recording_, outputs, old_leaves, cut_);
   PLIMSOLL_RETURN_IF_ERROR(worker_.revive());
   for (const Node* leaf : cut_.leaves) {
     const Value& value = *leaf->value;
@@ -110,14 +109,15 @@ bool Context::keep_what_is_needed() {
 
 // A plan for what is free now, or for more where giving up other values costs less than the plan
 // for less room does. `held_bytes` of what is there are its own parameters, which are held.
-Result<PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram& program,
-                                        std::span<const ParameterResidency> residency,
-                                        std::int64_t held_bytes) {
+Result<Context::PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram& program,
+                                                 std::span<const ParameterResidency> residency,
+                                                 std::int64_t held_bytes) {
   const std::int64_t limit = live.limit();
   const auto plan_for = [&](std::int64_t available) {
-    return cache_.find_or_plan(program, residency, std::max<std::int64_t>(0, available),
-                               live.with_free_tiers(options_.planning), options_.replan_drift,
-                               budget_);
+    return program.executables->find_or_plan(
+        {options_.planning,
+         live.free_machine(),
+         {std::max<std::int64_t>(0, available), {residency.begin(), residency.end()}}});
   };
   if (limit == planner::kUnlimited) return plan_for(limit);
   const auto beside = [&](const PlanAnswer& answer) {
@@ -196,12 +196,12 @@ Status Context::start(const PlanAnswer& plan, CachedProgram& program) {
 // The outputs of the cut become leaves.
 void Context::materialize(std::vector<std::shared_ptr<Value>> values) {
   std::vector<NodeRef> outputs;
-  for (Node* output : cut_.outputs) outputs.emplace_back(graph_, output);
+  for (Node* output : cut_.outputs) outputs.emplace_back(recording_, output);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    graph_.materialize(outputs[i].get(), std::move(values[i]));
+    recording_.materialize(outputs[i].get(), std::move(values[i]));
   }
   assignments_.clear();
-  next_pending_limit_ = std::max(options_.max_pending, graph_.pending_count() * 2);
+  next_pending_limit_ = std::max(options_.max_pending, recording_.pending_count() * 2);
 }
 
 std::vector<std::shared_ptr<Value>> Context::segment_parameters(const CachedProgram& program) {
@@ -226,10 +226,8 @@ Status Context::run_segments(CachedProgram& program) {
     std::shared_ptr<Segments>& segments = program.segments[i];
     if (segments == nullptr) {
       PLIMSOLL_ASSIGN_OR_RETURN(const auto form, program.program->with_fusion(kForms[i]));
-      PLIMSOLL_ASSIGN_OR_RETURN(
-          segments, make_segments(form == nullptr ? *program.program : *form, *compiler_,
-                                  options_.calibrate ? executor::machine_speeds(*compiler_)
-                                                     : planner::Roofline()));
+      PLIMSOLL_ASSIGN_OR_RETURN(segments,
+                                make_segments(form == nullptr ? *program.program : *form, cache_));
     }
     // Nothing may have been given away when there turns out to be no room for the rest.
     std::vector<std::shared_ptr<Value>> results;

@@ -22,10 +22,13 @@ Json uses_json(const std::array<std::int64_t, memory::kUseCount>& bytes) {
 
 Json memory_json(const Context& context) {
   const memory::Statistics now = context.budget()->statistics();
-  const jit::Statistics code = context.compiler()->statistics();
-  return {{"used_bytes", now.used_bytes},       {"peak_bytes", now.peak_bytes},
-          {"used", uses_json(now.used_by_use)}, {"peak", uses_json(now.peak_by_use)},
-          {"code_bytes", code.code_bytes},      {"peak_code_bytes", code.peak_code_bytes}};
+  const executor::CodeBytes code = context.compiler()->code_bytes();
+  return {{"used_bytes", now.used_bytes},
+          {"peak_bytes", now.peak_bytes},
+          {"used", uses_json(now.used_by_use)},
+          {"peak", uses_json(now.peak_by_use)},
+          {"code_bytes", code.now},
+          {"peak_code_bytes", code.peak}};
 }
 
 Json evictions_json(const Context& context) {

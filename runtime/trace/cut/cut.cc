@@ -30,12 +30,12 @@ std::int64_t leaf_header(const Node& leaf) {
 // the newest backwards meets every user before its operands: one pass marks and lists everything,
 // without a stack, and stops as soon as nothing marked is left (`open`). Marks are epochs, so that
 // none has to be cleared.
-void collect(Graph& graph, std::span<Node* const> wanted, std::uint32_t epoch, Cut& cut) {
+void collect(Recording& recording, std::span<Node* const> wanted, std::uint32_t epoch, Cut& cut) {
   std::size_t unseen = wanted.size();
   for (Node* node : wanted) node->epoch = epoch;
   std::size_t open = unseen;
   // Operands are older than their users: one walk from the newest marks everything.
-  for (Node* node = graph.newest(); node != nullptr && open > 0; node = node->previous) {
+  for (Node* node = recording.newest(); node != nullptr && open > 0; node = node->previous) {
     if (node->epoch != epoch) continue;
     --open;
     node->dropped = 0;
@@ -135,22 +135,22 @@ void Cut::clear() {
   key.hash = 0;
 }
 
-void make_cut(Graph& graph, std::span<Node* const> wanted, std::span<Node* const> extra_references,
-              Cut& cut) {
+void make_cut(Recording& recording, std::span<Node* const> wanted,
+              std::span<Node* const> extra_references, Cut& cut) {
   cut.clear();
-  const std::uint32_t epoch = graph.new_epoch();
-  collect(graph, wanted, epoch, cut);
+  const std::uint32_t epoch = recording.new_epoch();
+  collect(recording, wanted, epoch, cut);
   cut.outputs.assign(wanted.begin(), wanted.end());
   encode(cut);
   find_donations(cut, epoch, extra_references);
 }
 
-std::vector<Node*> live_dependants(Graph& graph, std::span<Node* const> leaves) {
+std::vector<Node*> live_dependants(Recording& recording, std::span<Node* const> leaves) {
   std::vector<Node*> found;
   if (leaves.empty()) return found;
-  const std::uint32_t epoch = graph.new_epoch();
+  const std::uint32_t epoch = recording.new_epoch();
   for (Node* leaf : leaves) leaf->epoch = epoch;
-  for (Node* node = graph.oldest(); node != nullptr; node = node->next) {
+  for (Node* node = recording.oldest(); node != nullptr; node = node->next) {
     const bool depends = std::any_of(node->operands().begin(), node->operands().end(),
                                      [&](const Node* operand) { return operand->epoch == epoch; });
     if (!depends) continue;

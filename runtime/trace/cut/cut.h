@@ -24,9 +24,9 @@ struct CutKeyHash {
   std::size_t operator()(const CutKey& key) const { return key.hash; }
 };
 
-// The part of the pending graph that one execution will run, in the order of recording, and the
-// canonical form by which equal parts are recognised. Refers to nodes of the graph; valid until
-// the graph changes.
+// The part of a recording that one execution will run, in the order of recording, and the
+// canonical form by which equal parts are recognised. Refers to its nodes; valid until
+// the recording changes.
 struct Cut {
   std::vector<Node*> nodes;                            // pending, operands first
   std::vector<Node*> outputs;                          // of nodes; become leaves
@@ -42,11 +42,11 @@ struct Cut {
 // The pending nodes that `wanted` (pending, no duplicates) need. A leaf is donated when nothing
 // will refer to it after the cut; `extra_references` lists leaves that the caller holds one
 // reference each to and lets go.
-void make_cut(Graph& graph, std::span<Node* const> wanted, std::span<Node* const> extra_references,
-              Cut& cut);
+void make_cut(Recording& recording, std::span<Node* const> wanted,
+              std::span<Node* const> extra_references, Cut& cut);
 
 // The live pending nodes (held by tensors) that depend on one of `leaves`, oldest first.
-std::vector<Node*> live_dependants(Graph& graph, std::span<Node* const> leaves);
+std::vector<Node*> live_dependants(Recording& recording, std::span<Node* const> leaves);
 
 // The module of a cut: parameters are the leaves, then those constants that `lifted` (per
 // Cut::constants) marks; the root is the tuple of the outputs. `names` are Node::name's.

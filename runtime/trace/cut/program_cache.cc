@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "runtime/program/calibration.h"
-
 namespace plimsoll::trace {
 namespace {
 
@@ -88,66 +86,30 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
   }
 
   const auto start = std::chrono::steady_clock::now();
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      auto program, executor::Program::create(
-                        build_module(cut, lifted, names), compiler_, options_,
-                        calibrate_ ? executor::machine_speeds(compiler_) : planner::Roofline()));
+  PLIMSOLL_ASSIGN_OR_RETURN(CachedProgram made,
+                            compile(build_module(cut, lifted, names), compiler_->options()));
   answer.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  answer.program = &programs_.insert(
-      cut.key, {cut.key_starts, std::move(scalars), std::move(lifted), program, {}, {}, nullptr});
+  made.key_starts = cut.key_starts;
+  made.scalars = std::move(scalars);
+  made.lifted = std::move(lifted);
+  answer.program = &programs_.insert(cut.key, std::move(made));
   return answer;
 }
 
-// What there is room for differs from run to run, and planning takes seconds. A plan made for
-// another limit is used if it fits into what there is now, and if planning again would hardly help:
-// it pays nothing for memory anyway, or was made for a limit not much smaller. So plans are made
-// for limits about a tenth apart, at most kMostPlans of them, and what a program sees in a steady
-// state is a look-up.
-Result<PlanAnswer> ProgramCache::find_or_plan(
-    CachedProgram& program, std::span<const planner::ParameterResidency> residency,
-    std::int64_t available, const planner::PlanOptions& planning, double drift,
-    const std::shared_ptr<memory::Budget>& budget) {
-  const auto fits = [&](const planner::Plan& plan) {
-    const auto leaves = [](const planner::Tier& tier, std::int64_t bytes) {
-      return tier.bytes == 0 || bytes <= tier.bytes;
-    };
-    return plan.peak_bytes <= available && leaves(planning.host, plan.host_bytes) &&
-           leaves(planning.disk, plan.disk_bytes);
-  };
-  const CachedPlan* best = nullptr;
-  for (const CachedPlan& candidate : program.plans) {
-    if (!std::equal(residency.begin(), residency.end(), candidate.residency.begin(),
-                    candidate.residency.end())) {
-      continue;
-    }
-    const auto executable = candidate.current->get();
-    const planner::Plan& plan = executable->plan();
-    if (!fits(plan)) continue;
-    // More memory than it was planned for helps only a plan that pays for memory, and a tenth more
-    // is not worth planning again.
-    const bool free_of_charge = plan.predicted_seconds <= plan.unlimited_seconds;
-    if (!free_of_charge && available - candidate.limit_bytes > candidate.limit_bytes / 10) continue;
-    if (best == nullptr ||
-        plan.predicted_seconds < best->current->get()->plan().predicted_seconds) {
-      best = &candidate;
-    }
-  }
-  if (best != nullptr) {
-    auto executable = best->current->next();
-    // Planned again for what it was first given, which may be more than there is now.
-    if (fits(executable->plan())) {
-      return PlanAnswer{std::move(executable), best->current, false, best->current->replans()};
-    }
-  }
-  planner::PlanOptions options = planning;
-  options.limit_bytes = available;
-  options.parameters.assign(residency.begin(), residency.end());
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      auto current, executor::CurrentExecutable::create(program.program, options, budget, drift));
-  if (program.plans.size() >= kMostPlans) program.plans.erase(program.plans.begin());
-  program.plans.push_back({options.parameters, available, current});
-  return PlanAnswer{current->get(), current, true, 0};
+Result<CachedProgram> ProgramCache::compile(std::unique_ptr<ir::Module> module,
+                                            const executor::ProgramOptions& options) const {
+  CachedProgram made;
+  PLIMSOLL_ASSIGN_OR_RETURN(made.program, compiler_->compile(std::move(module), options));
+  made.executables = std::make_shared<executor::ExecutableCache>(
+      made.program, budget_, drift_, executor::LimitedBy::question_and_budget, kMostPlans);
+  return made;
+}
+
+Result<CachedProgram> ProgramCache::compile_as_written(std::unique_ptr<ir::Module> module) const {
+  executor::ProgramOptions options = compiler_->options();
+  options.optimize = false;
+  return compile(std::move(module), options);
 }
 
 }  // namespace plimsoll::trace

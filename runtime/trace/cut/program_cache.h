@@ -8,30 +8,21 @@
 #include <string>
 #include <vector>
 
-#include "jit/jit.h"
 #include "runtime/base/lru_cache.h"
 #include "runtime/base/status.h"
-#include "runtime/executor/executable.h"
-#include "runtime/program/program.h"
+#include "runtime/program/program_compiler.h"
 #include "runtime/residency/encoded_form.h"
-#include "runtime/serve/current_executable.h"
+#include "runtime/serve/executable_cache.h"
 #include "runtime/trace/cut/cut.h"
 
 namespace plimsoll::trace {
-
-// A plan made for one arrangement of parameters and one amount of memory.
-struct CachedPlan {
-  std::vector<planner::ParameterResidency> residency;
-  std::int64_t limit_bytes = 0;
-  std::shared_ptr<executor::CurrentExecutable> current;
-};
 
 struct CachedProgram {
   std::vector<std::uint32_t> key_starts;
   std::vector<std::int64_t> scalars;  // bits of Cut::constants as compiled
   std::vector<bool> lifted;           // per constant: an input of the program
   std::shared_ptr<const executor::Program> program;
-  std::vector<CachedPlan> plans;  // most recent last
+  std::shared_ptr<executor::ExecutableCache> executables;
   // With vertical fusion and without any, made when they are first needed (segments.h).
   std::array<std::shared_ptr<struct Segments>, 2> segments;
   // Of what the program makes; null until they are first needed.
@@ -44,44 +35,35 @@ struct CacheAnswer {
   double compile_seconds = 0;
 };
 
-struct PlanAnswer {
-  std::shared_ptr<const executor::Executable> executable;
-  std::shared_ptr<const executor::CurrentExecutable> current;  // where it comes from
-  bool planned = false;                                        // a new plan was made
-  std::int64_t replans = 0;  // made for this plan's sake since it was first made
-};
-
 // Compiled traces by structure. A constant that differs between two traces of equal structure is
 // lifted: the program is compiled once more with that constant as an input. Keeps the most recently
 // used programs. Not thread-safe.
 class ProgramCache {
  public:
-  // `calibrate`: programs are planned by this machine's speeds (executor/calibration.h).
-  ProgramCache(jit::Compiler& compiler, const executor::ProgramOptions& options, bool calibrate)
-      : compiler_(compiler), options_(options), calibrate_(calibrate) {}
+  // Plans are made for runs in `budget`, and again when times have drifted by more than `drift`
+  // (serve/current_executable.h).
+  ProgramCache(std::shared_ptr<const executor::ProgramCompiler> compiler,
+               std::shared_ptr<memory::Budget> budget, double drift)
+      : compiler_(std::move(compiler)), budget_(std::move(budget)), drift_(drift) {}
 
   Result<CacheAnswer> find_or_compile(const Cut& cut, std::span<const std::string> names);
 
-  // A plan of `program` for parameters placed so and `available` bytes: a cached one whose peak
-  // fits and that is not slower than what more memory would give, else a new one. `planning` says
-  // all but the limit and the residency. A plan whose measured times have drifted by more than
-  // `drift` from what it was made by is made again here, between two steps.
-  Result<PlanAnswer> find_or_plan(CachedProgram& program,
-                                  std::span<const planner::ParameterResidency> residency,
-                                  std::int64_t available, const planner::PlanOptions& planning,
-                                  double drift, const std::shared_ptr<memory::Budget>& budget);
+  // A program that is not looked up but belongs to one that is; its module is run as written.
+  Result<CachedProgram> compile_as_written(std::unique_ptr<ir::Module> module) const;
 
  private:
   using Programs = LruCache<CutKey, CachedProgram, CutKeyHash>;
 
   std::string explain(const Cut& cut) const;
+  Result<CachedProgram> compile(std::unique_ptr<ir::Module> module,
+                                const executor::ProgramOptions& options) const;
 
   static constexpr std::size_t kMostPrograms = 256;
   static constexpr std::size_t kMostPlans = 8;
 
-  jit::Compiler& compiler_;
-  const executor::ProgramOptions options_;
-  const bool calibrate_;
+  const std::shared_ptr<const executor::ProgramCompiler> compiler_;
+  const std::shared_ptr<memory::Budget> budget_;
+  const double drift_;
   Programs programs_{kMostPrograms};
 };
 

@@ -29,11 +29,8 @@ struct Source {
 // parameter, or the same value twice, becomes a copy: results are arrays of their own.
 class Builder {
  public:
-  Builder(const executor::Program& program, jit::Compiler& compiler,
-          const planner::Roofline& machine)
-      : program_(program), compiler_(compiler), machine_(machine), options_(program.options()) {
-    options_.optimize = false;  // the instructions are what optimizing made
-  }
+  Builder(const executor::Program& program, const ProgramCache& cache)
+      : program_(program), cache_(cache) {}
 
   Result<std::shared_ptr<Segments>> build() {
     const ir::Computation& entry = *program_.module().entry();
@@ -187,9 +184,7 @@ class Builder {
     draft.module->set_entry(draft.entry);
     draft.module->remove_unreachable();
     Segments::Segment segment;
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        segment.program.program,
-        executor::Program::create(std::move(draft.module), compiler_, options_, machine_));
+    PLIMSOLL_ASSIGN_OR_RETURN(segment.program, cache_.compile_as_written(std::move(draft.module)));
     segment.inputs = std::move(draft.inputs);
     segment.outputs = std::move(outputs);
     made_->list.push_back(std::move(segment));
@@ -197,9 +192,7 @@ class Builder {
   }
 
   const executor::Program& program_;
-  jit::Compiler& compiler_;
-  const planner::Roofline& machine_;
-  executor::ProgramOptions options_;
+  const ProgramCache& cache_;
   std::shared_ptr<Segments> made_ = std::make_shared<Segments>();
   std::unordered_map<const Instruction*, std::vector<Source>> sources_;
   std::vector<ir::Shape> shapes_;  // by value
@@ -209,9 +202,8 @@ class Builder {
 }  // namespace
 
 Result<std::shared_ptr<Segments>> make_segments(const executor::Program& program,
-                                                jit::Compiler& compiler,
-                                                const planner::Roofline& machine) {
-  return Builder(program, compiler, machine).build();
+                                                const ProgramCache& cache) {
+  return Builder(program, cache).build();
 }
 
 }  // namespace plimsoll::trace

@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "jit/jit.h"
 #include "runtime/base/status.h"
 #include "runtime/program/program.h"
 #include "runtime/trace/cut/program_cache.h"
@@ -32,7 +31,6 @@ struct Segments {
 
 // UNIMPLEMENTED for programs with side effects or tokens.
 Result<std::shared_ptr<Segments>> make_segments(const executor::Program& program,
-                                                jit::Compiler& compiler,
-                                                const planner::Roofline& machine);
+                                                const ProgramCache& cache);
 
 }  // namespace plimsoll::trace

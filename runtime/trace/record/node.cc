@@ -48,9 +48,9 @@ void BlockPool::release(void* block, std::uint8_t size_class) {
   free_[size_class] = new (block) Free{free_[size_class]};
 }
 
-Node* Graph::add(ir::Opcode opcode, ir::DType dtype, std::span<const std::int64_t> dims,
-                 std::span<Node* const> operands, std::span<const std::int64_t> words,
-                 std::uint8_t flags, std::shared_ptr<Value> value) {
+Node* Recording::add(ir::Opcode opcode, ir::DType dtype, std::span<const std::int64_t> dims,
+                     std::span<Node* const> operands, std::span<const std::int64_t> words,
+                     std::uint8_t flags, std::shared_ptr<Value> value) {
   std::uint8_t size_class = 0;
   void* block =
       pool_.allocate(sizeof(Node) + 8 * (operands.size() + dims.size() + words.size()), size_class);
@@ -78,21 +78,21 @@ Node* Graph::add(ir::Opcode opcode, ir::DType dtype, std::span<const std::int64_
   return node;
 }
 
-void Graph::unlink(Node* node) {
+void Recording::unlink(Node* node) {
   (node->previous != nullptr ? node->previous->next : oldest_) = node->next;
   (node->next != nullptr ? node->next->previous : newest_) = node->previous;
   node->previous = node->next = nullptr;
   --pending_;
 }
 
-void Graph::drop_operands(Node* node) {
+void Recording::drop_operands(Node* node) {
   for (Node* operand : node->operands()) {
     if (--operand->refs == 0) doomed_.push_back(operand);
   }
   node->operand_count = 0;
 }
 
-void Graph::free(Node* node) {
+void Recording::free(Node* node) {
   // Iterative: a chain of a million operations must not become a million stack frames.
   doomed_.push_back(node);
   while (!doomed_.empty()) {
@@ -110,7 +110,7 @@ void Graph::free(Node* node) {
   }
 }
 
-void Graph::materialize(Node* node, std::shared_ptr<Value> value) {
+void Recording::materialize(Node* node, std::shared_ptr<Value> value) {
   unlink(node);
   node->value = std::move(value);
   drop_operands(node);

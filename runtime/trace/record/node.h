@@ -32,7 +32,7 @@ struct Node {
   Node* previous = nullptr;  // in the list of pending nodes, oldest first
   Node* next = nullptr;
   std::shared_ptr<Value> value;  // null while pending
-  // Scratch of whoever walks the graph; valid when `epoch` is the walk's.
+  // Scratch of whoever walks the recording; valid when `epoch` is the walk's.
   std::uint32_t epoch = 0;
   std::uint32_t index = 0;
   std::uint32_t dropped = 0;
@@ -106,11 +106,11 @@ class BlockPool {
 
 // Owns all nodes and the list of the pending ones in the order of recording, which is a valid
 // execution order. Not thread-safe.
-class Graph {
+class Recording {
  public:
-  Graph() = default;
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
+  Recording() = default;
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
 
   // A node without references, its operands counted; appended to the pending list unless `value`.
   Node* add(ir::Opcode opcode, ir::DType dtype, std::span<const std::int64_t> dims,
@@ -148,32 +148,32 @@ class Graph {
   std::vector<Node*> doomed_;
 };
 
-// A counted reference to a node of a graph.
+// A counted reference to a node of a recording.
 class NodeRef {
  public:
   NodeRef() = default;
-  NodeRef(Graph& graph, Node* node) : graph_(&graph), node_(node) {
-    if (node_ != nullptr) graph.retain(node_);
+  NodeRef(Recording& recording, Node* node) : recording_(&recording), node_(node) {
+    if (node_ != nullptr) recording.retain(node_);
   }
-  NodeRef(const NodeRef& other) : graph_(other.graph_), node_(other.node_) {
-    if (node_ != nullptr) graph_->retain(node_);
+  NodeRef(const NodeRef& other) : recording_(other.recording_), node_(other.node_) {
+    if (node_ != nullptr) recording_->retain(node_);
   }
   NodeRef(NodeRef&& other) noexcept
-      : graph_(other.graph_), node_(std::exchange(other.node_, nullptr)) {}
+      : recording_(other.recording_), node_(std::exchange(other.node_, nullptr)) {}
   NodeRef& operator=(NodeRef other) noexcept {
-    std::swap(graph_, other.graph_);
+    std::swap(recording_, other.recording_);
     std::swap(node_, other.node_);
     return *this;
   }
   ~NodeRef() {
-    if (node_ != nullptr) graph_->release(node_);
+    if (node_ != nullptr) recording_->release(node_);
   }
   Node* get() const { return node_; }
   Node* operator->() const { return node_; }
   explicit operator bool() const { return node_ != nullptr; }
 
  private:
-  Graph* graph_ = nullptr;
+  Recording* recording_ = nullptr;
   Node* node_ = nullptr;
 };
 

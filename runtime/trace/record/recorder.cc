@@ -36,7 +36,7 @@ std::string too_large(Opcode opcode) {
 
 bool is_recordable(Opcode opcode) { return ir::op_info(opcode).is_recordable; }
 
-Recorder::Recorder(Graph& graph) : graph_(graph), scratch_("recorder") {}
+Recorder::Recorder(Recording& recording) : recording_(recording), scratch_("recorder") {}
 
 bool Recorder::accepts(Opcode opcode, ir::DType dtype) {
   std::uint8_t& known = accepts_[static_cast<std::size_t>(opcode)][static_cast<std::size_t>(dtype)];
@@ -78,11 +78,11 @@ Result<NodeRef> Recorder::record(Opcode opcode, std::span<Node* const> operands,
       const ir::DType dtype =
           info.shape_rule == ir::ShapeRule::predicate ? ir::DType::pred : a.dtype;
       if (attributes == nullptr) {
-        return NodeRef(graph_, graph_.add(opcode, dtype, a.dims(), operands, {}));
+        return NodeRef(recording_, recording_.add(opcode, dtype, a.dims(), operands, {}));
       }
       PLIMSOLL_ASSIGN_OR_RETURN(const AttributeWords words,
                                 AttributeWords::encode(opcode, *attributes));
-      return NodeRef(graph_, graph_.add(opcode, dtype, a.dims(), operands, words.words()));
+      return NodeRef(recording_, recording_.add(opcode, dtype, a.dims(), operands, words.words()));
     }
   }
   if (elementwise && operands.size() >= 2 && operands.size() <= 3) {
@@ -157,14 +157,14 @@ Result<NodeRef> Recorder::record_checked(Opcode opcode, std::span<Node* const> o
       const ir::Shape result,
       ir::infer_shape(opcode, pointers, op.attributes, called, wanted ? &*wanted : nullptr));
   if (result.is_array()) {
-    return NodeRef(graph_,
-                   graph_.add(opcode, result.dtype(), result.dims(), operands, words.words()));
+    return NodeRef(recording_,
+                   recording_.add(opcode, result.dtype(), result.dims(), operands, words.words()));
   }
   // A tuple's node carries the shape of its last element: with the operands' shapes that is enough
   // to know the others.
   const ir::Shape& last = result.elements().back();
-  return NodeRef(
-      graph_, graph_.add(opcode, last.dtype(), last.dims(), operands, words.words(), kTupleResult));
+  return NodeRef(recording_, recording_.add(opcode, last.dtype(), last.dims(), operands,
+                                            words.words(), kTupleResult));
 }
 
 Result<NodeRef> Recorder::element(Node* tuple, int index) {
@@ -178,8 +178,8 @@ Result<NodeRef> Recorder::element(Node* tuple, int index) {
   op.attributes.tuple_index = index;
   PLIMSOLL_ASSIGN_OR_RETURN(const AttributeWords words,
                             AttributeWords::encode(Opcode::get_tuple_element, op));
-  return NodeRef(graph_, graph_.add(Opcode::get_tuple_element, like.dtype, like.dims(),
-                                    std::span(&tuple, 1), words.words()));
+  return NodeRef(recording_, recording_.add(Opcode::get_tuple_element, like.dtype, like.dims(),
+                                            std::span(&tuple, 1), words.words()));
 }
 
 NodeRef Recorder::scalar(ir::DType dtype, double value, bool structural) {
@@ -206,18 +206,18 @@ NodeRef Recorder::scalar(ir::DType dtype, double value, bool structural) {
     }
     std::memcpy(&bits, &converted, sizeof(T));
   });
-  return NodeRef(graph_, graph_.add(Opcode::constant, dtype, {}, {}, std::span(&bits, 1),
-                                    structural ? kStructural : std::uint8_t{0}));
+  return NodeRef(recording_, recording_.add(Opcode::constant, dtype, {}, {}, std::span(&bits, 1),
+                                            structural ? kStructural : std::uint8_t{0}));
 }
 
 NodeRef Recorder::stop_gradient(Node* node) {
-  return NodeRef(graph_, graph_.add(Opcode::copy, node->dtype, node->dims(), std::span(&node, 1),
-                                    {}, kStopGradient));
+  return NodeRef(recording_, recording_.add(Opcode::copy, node->dtype, node->dims(),
+                                            std::span(&node, 1), {}, kStopGradient));
 }
 
 NodeRef Recorder::leaf(const ir::Shape& shape, std::shared_ptr<Value> value) {
-  return NodeRef(graph_, graph_.add(Opcode::parameter, shape.dtype(), shape.dims(), {}, {}, 0,
-                                    std::move(value)));
+  return NodeRef(recording_, recording_.add(Opcode::parameter, shape.dtype(), shape.dims(), {}, {},
+                                            0, std::move(value)));
 }
 
 }  // namespace plimsoll::trace

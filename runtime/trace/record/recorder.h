@@ -13,11 +13,11 @@
 
 namespace plimsoll::trace {
 
-// Appends checked operations to a graph. Every failure is an INVALID_ARGUMENT that names the
-// operation and the shapes, and leaves the graph as it was. Not thread-safe.
+// Appends checked operations to a recording. Every failure is an INVALID_ARGUMENT that names the
+// operation and the shapes, and leaves it as it was. Not thread-safe.
 class Recorder {
  public:
-  explicit Recorder(Graph& graph);
+  explicit Recorder(Recording& recording);
 
   // One operation. `given` is the result shape of the operations whose shape rule is `given`
   // (broadcast, reshape, convert, iota, ...) and the accumulation type of dot and convolution; null
@@ -37,7 +37,7 @@ class Recorder {
   // A leaf.
   NodeRef leaf(const ir::Shape& shape, std::shared_ptr<Value> value);
 
-  Graph& graph() { return graph_; }
+  Recording& recording() { return recording_; }
 
  private:
   Result<NodeRef> record_checked(ir::Opcode opcode, std::span<Node* const> operands,
@@ -45,7 +45,7 @@ class Recorder {
   Result<NodeRef> broadcast_scalar(Node* scalar, const Node& like);
   bool accepts(ir::Opcode opcode, ir::DType dtype);
 
-  Graph& graph_;
+  Recording& recording_;
   ir::Module scratch_;  // holds the called computations that shapes are checked against
   // Per opcode and dtype, whether an elementwise operation takes it: unknown, no, yes.
   std::array<std::array<std::uint8_t, 16>, 256> accepts_{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/serve/plan_ladder.h"
+#include "runtime/serve/shared_plans.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ std::string chain_text(int length) {
   return text + "}\n";
 }
 
-class PlanLadderTest : public ::testing::Test {
+class SharedPlansTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto module = ir::parse_module(chain_text(12), "chain");
@@ -63,16 +63,16 @@ class PlanLadderTest : public ::testing::Test {
 
   void make(std::int64_t limit) {
     budget_ = memory::Budget::create(device::cpu_device(), limit);
-    auto ladder = PlanLadder::create(program_, {}, budget_, 0);
-    ASSERT_TRUE(ladder.ok()) << ladder.status().to_string();
-    ladder_ = std::move(*ladder);
+    auto plans = SharedPlans::create(program_, {}, {}, budget_, 0);
+    ASSERT_TRUE(plans.ok()) << plans.status().to_string();
+    plans_ = std::move(*plans);
   }
-  PlanLadder::Entry admit() {
-    auto entry = ladder_->admit(0, {});
+  SharedPlans::Entry admit() {
+    auto entry = plans_->admit(0, {});
     EXPECT_TRUE(entry.ok()) << entry.status().to_string();
-    return entry.ok() ? std::move(*entry) : PlanLadder::Entry();
+    return entry.ok() ? std::move(*entry) : SharedPlans::Entry();
   }
-  ir::Literal run(PlanLadder::Entry& entry) {
+  ir::Literal run(SharedPlans::Entry& entry) {
     const RunOptions options{&entry.admitted, {}};
     auto result = run_on_host(*entry.executable, *budget_, std::span(&input_, 1), options);
     EXPECT_TRUE(result.ok()) << result.status().to_string();
@@ -82,21 +82,21 @@ class PlanLadderTest : public ::testing::Test {
   std::shared_ptr<const Program> program_;
   std::int64_t peak_ = 0, floor_ = 0;
   std::shared_ptr<memory::Budget> budget_;
-  std::shared_ptr<PlanLadder> ladder_;
+  std::shared_ptr<SharedPlans> plans_;
   ir::Literal input_;
 };
 
-TEST_F(PlanLadderTest, RunsBesideEachOtherTakeSlowerPlansAndTheSameBits) {
+TEST_F(SharedPlansTest, RunsBesideEachOtherTakeSlowerPlansAndTheSameBits) {
   make(peak_ * 2 + floor_ / 2);
-  PlanLadder::Entry first = admit(), second = admit();
+  SharedPlans::Entry first = admit(), second = admit();
   EXPECT_EQ(first.executable, second.executable);
-  EXPECT_EQ(ladder_->rungs().size(), 1U);
+  EXPECT_EQ(plans_->levels().size(), 1U);
   const ir::Literal expected = run(first);
   first = {};
   // Less than a peak is left for the third once another one has taken most of it.
   auto taken = budget_->admission().admit({peak_ / 2, 0, 0}, "other");
   ASSERT_TRUE(taken.ok());
-  PlanLadder::Entry third = admit();
+  SharedPlans::Entry third = admit();
   const planner::Plan& plan = third.executable->plan();
   EXPECT_LT(plan.peak_bytes, peak_);
   EXPECT_LE(plan.peak_bytes, peak_ / 2 + floor_ / 2);
@@ -105,71 +105,70 @@ TEST_F(PlanLadderTest, RunsBesideEachOtherTakeSlowerPlansAndTheSameBits) {
   EXPECT_TRUE(run(second) == expected);
 }
 
-TEST_F(PlanLadderTest, PlansOnlyWhatIsAskedForAndKeepsIt) {
+TEST_F(SharedPlansTest, PlansOnlyWhatIsAskedForAndKeepsIt) {
   make(peak_);
-  EXPECT_EQ(ladder_->rungs().size(), 1U);
+  EXPECT_EQ(plans_->levels().size(), 1U);
   auto taken = budget_->admission().admit({peak_ - floor_, 0, 0}, "other");
   const auto at_floor = admit().executable;
   const auto planned = [&] {
     int count = 0;
-    for (const PlanLadder::Rung& rung : ladder_->rungs()) count += rung.executable != nullptr;
+    for (const SharedPlans::Level& level : plans_->levels()) count += level.executable != nullptr;
     return count;
   };
   EXPECT_EQ(planned(), 2);
   EXPECT_EQ(admit().executable, at_floor);
   EXPECT_EQ(planned(), 2);
-  const auto rungs = ladder_->rungs();
-  EXPECT_EQ(rungs.back().limit_bytes, floor_);
-  for (std::size_t i = 1; i < rungs.size(); ++i) {
-    EXPECT_LT(rungs[i].limit_bytes, rungs[i - 1].limit_bytes);
-    EXPECT_GE(rungs[i].limit_bytes, rungs[i - 1].limit_bytes * 4 / 5);
+  const auto levels = plans_->levels();
+  EXPECT_EQ(levels.back().limit_bytes, floor_);
+  for (std::size_t i = 1; i < levels.size(); ++i) {
+    EXPECT_LT(levels[i].limit_bytes, levels[i - 1].limit_bytes);
+    EXPECT_GE(levels[i].limit_bytes, levels[i - 1].limit_bytes * 4 / 5);
   }
 }
 
-TEST_F(PlanLadderTest, EveryRungHasTheSameBitsAndFits) {
+TEST_F(SharedPlansTest, EveryLevelHasTheSameBitsAndFits) {
   make(planner::kUnlimited);
-  PlanLadder::Entry free = admit();
+  SharedPlans::Entry free = admit();
   const ir::Literal expected = run(free);
   free = {};
   for (std::int64_t limit = peak_; limit >= floor_; limit -= (peak_ - floor_) / 7) {
     budget_->set_limit(limit);
     budget_->reset_peak();
-    PlanLadder::Entry entry = admit();
+    SharedPlans::Entry entry = admit();
     EXPECT_TRUE(run(entry) == expected) << limit;
     EXPECT_EQ(budget_->statistics().peak_bytes, entry.executable->plan().peak_bytes);
     EXPECT_LE(entry.executable->plan().peak_bytes, limit);
   }
   budget_->set_limit(floor_ - 1);
-  const auto refused = ladder_->admit(0, {});
+  const auto refused = plans_->admit(0, {});
   ASSERT_EQ(refused.status().code(), StatusCode::resource_exhausted);
   EXPECT_EQ(refused.status().shortage()->floor_bytes, floor_);
   EXPECT_EQ(budget_->statistics().used_bytes, 0);
   EXPECT_EQ(budget_->statistics().reserved_bytes, 0);
 }
 
-TEST_F(PlanLadderTest, ARaisedLimitGetsThePlanThatNothingLimits) {
+TEST_F(SharedPlansTest, ARaisedLimitGetsThePlanThatNothingLimits) {
   make(floor_);
   EXPECT_LE(admit().executable->plan().peak_bytes, floor_);
   budget_->set_limit(planner::kUnlimited);
-  const PlanLadder::Entry entry = admit();
+  const SharedPlans::Entry entry = admit();
   EXPECT_EQ(entry.executable->plan().peak_bytes, peak_);
   EXPECT_EQ(entry.executable->plan().predicted_seconds, entry.executable->plan().unlimited_seconds);
 }
 
-TEST_F(PlanLadderTest, NoRunTakesMoreThanItsOwnLimit) {
+TEST_F(SharedPlansTest, NoRunTakesMoreThanItsOwnLimit) {
   budget_ = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
-  planner::PlanOptions options;
-  options.limit_bytes = (peak_ + floor_) / 2;
-  auto ladder = PlanLadder::create(program_, options, budget_, 0);
-  ASSERT_TRUE(ladder.ok());
-  const auto entry = (*ladder)->admit(0, {});
+  const planner::Question question{(peak_ + floor_) / 2, {}};
+  auto plans = SharedPlans::create(program_, {}, question, budget_, 0);
+  ASSERT_TRUE(plans.ok());
+  const auto entry = (*plans)->admit(0, {});
   ASSERT_TRUE(entry.ok());
-  EXPECT_LE(entry->executable->plan().peak_bytes, options.limit_bytes);
+  EXPECT_LE(entry->executable->plan().peak_bytes, question.limit_bytes);
 }
 
-TEST_F(PlanLadderTest, AStopIsSeenBetweenSteps) {
+TEST_F(SharedPlansTest, AStopIsSeenBetweenSteps) {
   make(peak_);
-  PlanLadder::Entry entry = admit();
+  SharedPlans::Entry entry = admit();
   RunOptions options{&entry.admitted, {}};
   options.stop.cancellation = std::make_shared<Cancellation>();
   options.stop.cancellation->cancel();
@@ -180,7 +179,7 @@ TEST_F(PlanLadderTest, AStopIsSeenBetweenSteps) {
   EXPECT_EQ(budget_->statistics().reserved_bytes, 0);
 }
 
-TEST_F(PlanLadderTest, ALargeRunGetsInAmongAStreamOfSmallOnes) {
+TEST_F(SharedPlansTest, ALargeRunGetsInAmongAStreamOfSmallOnes) {
   make(peak_);
   const std::int64_t unit = peak_ / 8;
   std::vector<memory::Admitted> small;
@@ -193,7 +192,7 @@ TEST_F(PlanLadderTest, ALargeRunGetsInAmongAStreamOfSmallOnes) {
   // So many are always there that not even the floor fits beside them.
   const std::size_t many = static_cast<std::size_t>((peak_ - floor_) / unit) + 1;
   while (small.size() < many) ASSERT_TRUE(come());
-  std::optional<PlanLadder::Entry> large;
+  std::optional<SharedPlans::Entry> large;
   std::thread waiting([&] { large.emplace(admit()); });
   while (budget_->admission().statistics().waiting == 0) std::this_thread::yield();
   int passed = 0;
