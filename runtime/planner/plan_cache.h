@@ -14,7 +14,8 @@
 namespace plimsoll::planner {
 
 // The plans of one module, which must outlive it: asking again costs a look-up, asking for another
-// limit what a ModulePlanner takes for it. Thread-safe; one thread plans at a time.
+// limit what a ModulePlanner takes for it. The key is the options and the version of the cost
+// model. Thread-safe; one thread plans at a time.
 class PlanCache {
  public:
   explicit PlanCache(const ir::Module& module) : module_(module) {}

@@ -13,9 +13,9 @@
 
 namespace plimsoll::planner {
 
-// All plans of one module under one set of options but the limit: asking for several limits costs
-// little more than asking for one. Keeps references to the module and the cost model. Not
-// thread-safe.
+// All plans of one module under one set of options but the limit, which is the key: asking for
+// several limits costs little more than asking for one. Keeps references to the module and the cost
+// model. Not thread-safe.
 class ModulePlanner {
  public:
   // INVALID_ARGUMENT when the options do not match the module.
