@@ -87,6 +87,10 @@ class SharedPlans::Run final : public memory::Applicant {
   std::shared_ptr<const Executable> chosen_;
 };
 
+// Example: levels at 100, 83, 69 MB and so on down to the floor of 40; 75 MB are free. The first
+// level whose plan's peak is at most 75 is the answer. If that level was not planned yet, planning
+// it comes first: outside of all locks, since it takes time, and asked for by `missing`. A run that
+// nobody needs to wait for never makes more plans than it looks at.
 SharedPlans::Answer SharedPlans::find(const memory::Room& free) const noexcept {
   Answer answer;
   const std::int64_t limit = std::min(free.device, options_.limit_bytes);
