@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "jit/jit.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/tiers.h"
 #include "runtime/program/program.h"
