@@ -121,7 +121,7 @@ TEST(Search, ReorderedSchedulesAreValidFitAndEndWithTheLastOp) {
     ASSERT_TRUE(found);
     ASSERT_TRUE(is_valid(problem, *found));
     EXPECT_LE(evaluate(problem, *found).arena_peak, limit);
-    EXPECT_EQ(order_of_first_runs(problem, *found).back(), problem.op_count() - 1);
+    EXPECT_EQ(order_of_first_runs(problem, *found).back(), problem.ops.end_id() - 1);
   }
 }
 

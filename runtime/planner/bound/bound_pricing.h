@@ -78,7 +78,7 @@ class BoundPricing {
   std::vector<double> fraction_;  // per claim
   std::vector<double> gain_;      // per claim, of the last evaluation
   std::vector<double> loss_;      // per claim of a living storage: what its gap counted less
-  std::vector<double> most_gain_, sum_;
+  IdVector<ValueId, double> most_gain_, sum_;
   std::vector<Fate> fate_;  // per gap
   std::vector<double> drop_;
   std::vector<double> load_;             // per tight moment, as differences
