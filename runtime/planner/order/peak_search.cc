@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/base/index.h"
+#include "runtime/base/max_tree.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -16,39 +16,6 @@ constexpr std::size_t kMostMoved = 64;
 constexpr std::int32_t kReach = 512;
 // Values tried per peak.
 constexpr std::size_t kMostTried = 24;
-
-// The highest of a row of numbers that change one by one.
-class Highest {
- public:
-  void build(const std::vector<std::int64_t>& values) {
-    leaves_ = 1;
-    while (leaves_ < values.size()) leaves_ *= 2;
-    most_.assign(leaves_ * 2, std::numeric_limits<std::int64_t>::min());
-    std::copy(values.begin(), values.end(), most_.begin() + static_cast<std::ptrdiff_t>(leaves_));
-    for (std::size_t i = leaves_ - 1; i >= 1; --i)
-      most_[i] = std::max(most_[2 * i], most_[2 * i + 1]);
-  }
-  // Positions first .. last, both included.
-  void set(std::int32_t first, std::int32_t last, const std::vector<std::int64_t>& values) {
-    std::size_t l = leaves_ + at(first), r = leaves_ + at(last);
-    std::copy(values.begin() + first, values.begin() + last + 1,
-              most_.begin() + static_cast<std::ptrdiff_t>(l));
-    for (l /= 2, r /= 2; l >= 1; l /= 2, r /= 2) {
-      for (std::size_t i = l; i <= r; ++i) most_[i] = std::max(most_[2 * i], most_[2 * i + 1]);
-    }
-  }
-  // The first of the highest.
-  std::int32_t position() const {
-    std::size_t i = 1;
-    while (i < leaves_) i = most_[2 * i] == most_[i] ? 2 * i : 2 * i + 1;
-    return static_cast<std::int32_t>(i - leaves_);
-  }
-  std::int64_t value() const { return most_[1]; }
-
- private:
-  std::size_t leaves_ = 1;
-  std::vector<std::int64_t> most_;
-};
 
 class Search {
  public:
@@ -68,7 +35,7 @@ class Search {
   }
 
   std::vector<OpId> run() {
-    while (effort_ > 0 && !order_.empty() && lower(highest_.position())) {
+    while (effort_ > 0 && !order_.empty() && lower(highest_.argmax())) {
     }
     return std::move(order_);
   }
@@ -322,12 +289,12 @@ class Search {
   }
 
   bool lower(std::int32_t p) {
-    const std::int64_t before = highest_.value();
+    const std::int64_t before = highest_.max();
     for (const ValueId v : across(p)) {
       if (effort_ <= 0) return false;
       if (hoist(v, p) || sink(v, p)) return true;
     }
-    return shift(p) && highest_.value() <= before;
+    return shift(p) && highest_.max() <= before;
   }
 
   const OrderGraph& graph_;
@@ -336,7 +303,7 @@ class Search {
   IdVector<OpId, std::int32_t> position_;
   IdVector<ValueId, OpId> last_;              // per value, its last reader; -1: none
   std::vector<std::int64_t> profile_, live_;  // live_[t]: before position t
-  Highest highest_;
+  MaxTree<Adding> highest_;
   std::vector<OpId> group_;
   IdVector<OpId, std::uint32_t> group_stamp_;
   IdVector<ValueId, std::uint32_t> value_stamp_;

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "runtime/base/index.h"
-#include "runtime/planner/remat/profile_tree.h"
+#include "runtime/base/max_tree.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -139,7 +138,7 @@ class Editor {
     if (from > to || from >= size()) return;
     to = std::min(to, size() - 1);
     --work_left_;
-    tree_.add(from, to, amount);
+    tree_.change(from, to, amount);
     undo_ranges_.push_back({from, to, amount});
   }
 
@@ -253,7 +252,7 @@ class Editor {
     for (auto it = undo_saved_.rbegin(); it != undo_saved_.rend(); ++it) {
       saved_[at(it->first)] = it->second;
     }
-    for (const Range& r : undo_ranges_) tree_.add(r.from, r.to, -r.amount);
+    for (const Range& r : undo_ranges_) tree_.change(r.from, r.to, -r.amount);
     return false;
   }
 
@@ -285,7 +284,7 @@ class Editor {
   std::vector<Node> nodes_;
   std::vector<std::int32_t> first_node_;
   std::vector<std::int64_t> saved_;
-  ProfileTree tree_;
+  MaxTree<Adding> tree_;
   std::int64_t work_left_ = 0;
   std::vector<char> dies_;
   std::vector<Reuse> taken_;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/index.h"
+#include "runtime/base/max_tree.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -154,7 +154,7 @@ void ScheduleEditor::add_read(ValueId v, std::int32_t slot) {
   auto& reads = reads_[v];
   const Copy copy = copy_before(v, slot);
   if (slot > copy.last) {
-    tree_.add(copy.last + 1, slot, bytes(v));
+    tree_.change(copy.last + 1, slot, bytes(v));
     touch(copy.last);
   }
   reads.insert(std::lower_bound(reads.begin(), reads.end(), slot), slot);
@@ -165,7 +165,7 @@ void ScheduleEditor::remove_read(ValueId v, std::int32_t slot) {
   reads.erase(std::lower_bound(reads.begin(), reads.end(), slot));
   const Copy copy = copy_before(v, slot);
   if (slot > copy.last) {
-    tree_.add(copy.last + 1, slot, -bytes(v));
+    tree_.change(copy.last + 1, slot, -bytes(v));
     touch(copy.last);
   }
 }
@@ -174,10 +174,10 @@ void ScheduleEditor::add_make(ValueId v, std::int32_t slot) {
   const Copy copy = copy_before(v, slot);
   if (copy.made >= 0 && copy.last > slot) {
     const std::int32_t before = last_touch_before(v, slot);
-    tree_.add(before + 1, slot - 1, -bytes(v));
+    tree_.change(before + 1, slot - 1, -bytes(v));
     touch(before);
   } else {
-    tree_.add(slot, slot, bytes(v));
+    tree_.change(slot, slot, bytes(v));
   }
   auto& makes = makes_[v];
   makes.insert(std::lower_bound(makes.begin(), makes.end(), slot), slot);
@@ -189,10 +189,10 @@ void ScheduleEditor::remove_make(ValueId v, std::int32_t slot) {
   const Copy copy = copy_before(v, slot);
   if (copy.made >= 0 && copy.last > slot) {
     const std::int32_t before = last_touch_before(v, slot);
-    tree_.add(before + 1, slot - 1, bytes(v));
+    tree_.change(before + 1, slot - 1, bytes(v));
     touch(before);
   } else {
-    tree_.add(slot, slot, -bytes(v));
+    tree_.change(slot, slot, -bytes(v));
   }
 }
 
@@ -213,7 +213,7 @@ std::int64_t ScheduleEditor::in_place_bytes(std::int32_t slot) {
 void ScheduleEditor::refresh_in_place() {
   for (const std::int32_t slot : touched_) {
     const std::int64_t now = in_place_bytes(slot);
-    tree_.add(slot, slot, saved_[at(slot)] - now);
+    tree_.change(slot, slot, saved_[at(slot)] - now);
     saved_[at(slot)] = now;
   }
   touched_.clear();
@@ -227,7 +227,7 @@ void ScheduleEditor::enter(std::int32_t slot, OpId op) {
   for (const ValueId v : problem_.outputs[op]) {
     if (v >= 0 && tracked(v)) add_make(v, slot);
   }
-  tree_.add(slot, slot, problem_.ops[op].workspace);
+  tree_.change(slot, slot, problem_.ops[op].workspace);
   touch(slot);
   refresh_in_place();
 }
@@ -240,7 +240,7 @@ void ScheduleEditor::leave(std::int32_t slot, OpId op) {
   for (const ValueId v : problem_.reads[op]) {
     if (tracked(v)) remove_read(v, slot);
   }
-  tree_.add(slot, slot, -problem_.ops[op].workspace);
+  tree_.change(slot, slot, -problem_.ops[op].workspace);
   touch(slot);
   refresh_in_place();
 }
@@ -279,12 +279,12 @@ void ScheduleEditor::shift_first(OpId op, std::int32_t slot) {
     if (slot > from) add_make(v, slot);
     remove_make(v, from);
   }
-  tree_.add(from, from, saved_[at(from)] - problem_.ops[op].workspace);
+  tree_.change(from, from, saved_[at(from)] - problem_.ops[op].workspace);
   saved_[at(from)] = 0;
   op_at_[at(from)] = OpId();
   op_at_[at(slot)] = op;
   first_slot_[op] = slot;
-  tree_.add(slot, slot, problem_.ops[op].workspace);
+  tree_.change(slot, slot, problem_.ops[op].workspace);
   touch(slot);
   refresh_in_place();
 }

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/max_tree.h"
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
-#include "runtime/planner/remat/profile_tree.h"
 
 namespace plimsoll::planner {
 
@@ -41,7 +41,7 @@ class ScheduleEditor {
   }
   // Executions that are not their op's first, in no particular order.
   const std::vector<std::int32_t>& again() const { return again_; }
-  const ProfileTree& profile() const { return tree_; }
+  const MaxTree<Adding>& profile() const { return tree_; }
 
   // Values whose bytes or views matter; others are there for good once they are made.
   bool tracked(ValueId v) const { return tracked_[v] != 0; }
@@ -116,7 +116,7 @@ class ScheduleEditor {
   std::vector<OpId> stage_;
   IdVector<ValueId, std::vector<std::int32_t>> makes_, reads_;  // per value, slots, rising
   std::vector<std::int64_t> saved_;                             // per slot, bytes saved in place
-  ProfileTree tree_;
+  MaxTree<Adding> tree_;
   double seconds_ = 0;
   std::vector<std::int32_t> again_, place_in_again_;
   std::vector<Change> log_;
