@@ -355,16 +355,15 @@ class Builder {
     return true;
   }
 
-  std::int32_t dead_claim(ValueId dead, ValueId root) {
-    const auto [it, added] =
-        claim_ids_.emplace(gap_key(dead, root), static_cast<std::int32_t>(model_.claims.size()));
+  ClaimId dead_claim(ValueId dead, ValueId root) {
+    const auto [it, added] = claim_ids_.emplace(gap_key(dead, root), model_.claims.end_id());
     if (added) model_.claims.push_back({dead, root, 0, -1, 0, -1});
     return it->second;
   }
 
-  std::int32_t living_claim(std::int32_t gap, const Gap& root, std::int32_t first) {
-    model_.claims.push_back({model_.gaps[at(gap)].storage, root.storage, 0, gap, first, root.last});
-    return static_cast<std::int32_t>(model_.claims.size()) - 1;
+  ClaimId living_claim(std::int32_t gap, const Gap& root, std::int32_t first) {
+    return model_.claims.push_back(
+        {model_.gaps[at(gap)].storage, root.storage, 0, gap, first, root.last});
   }
 
   // To begin with, the dead are shared evenly, and the living are nearly their own.
@@ -372,12 +371,12 @@ class Builder {
     constexpr double kOfTheLiving = 0.3;
     IdVector<ValueId, std::int32_t> of_dead(storage_.size(), 0);
     std::vector<std::vector<ClaimId>> on_gap(model_.gaps.size());
-    for (std::size_t c = 0; c < model_.claims.size(); ++c) {
+    for (const ClaimId c : model_.claims.ids()) {
       const Claim& claim = model_.claims[c];
       if (claim.gap < 0) {
         ++of_dead[claim.storage];
       } else {
-        on_gap[at(claim.gap)].push_back(ClaimId(c));
+        on_gap[at(claim.gap)].push_back(c);
       }
     }
     for (Claim& c : model_.claims) {
@@ -397,7 +396,7 @@ class Builder {
   IdVector<OpId, int> output_storages_;
   Rows<ValueId, OpId> touches_;  // per storage; the op behind the last: the end
   IdVector<OpId, std::vector<ValueId>> gap_from_;
-  std::unordered_map<std::uint64_t, std::int32_t> claim_ids_;
+  std::unordered_map<std::uint64_t, ClaimId> claim_ids_;
   std::unordered_map<std::uint64_t, std::int32_t> whole_gaps_;  // by storage and first touch
   std::vector<OpId> wanted_by_;                                 // per gap: the touch that ends it
   std::vector<ValueId> scratch_, wanted_, outside_, work_;

@@ -29,7 +29,7 @@ struct Substitute {
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.
 struct Remake {
   ValueId storage;
-  std::int32_t claim = -1;       // whose part of the seconds this is: index into BoundModel::claims
+  ClaimId claim;                 // whose part of the seconds this is
   double seconds = 0;            // of all runs; infinite when an op may not run again
   OpId latest = kNever;          // the last stage in which they may run
   std::int32_t free_until = -1;  // the last moment of the gap at which the storage is touched
@@ -75,7 +75,7 @@ struct BoundModel {
   std::vector<Gap> gaps;  // of what may be given up
   std::vector<Remake> remakes;
   std::vector<std::int32_t> needs;
-  std::vector<Claim> claims;
+  IdVector<ClaimId, Claim> claims;
   Rows<GapId, ClaimId> claims_on;  // the claims of others on a gap
   std::vector<GapSubstitute> substitutes;
   // Of a storage: its bytes, and what it needs at least to be there in some form.

@@ -60,7 +60,7 @@ BoundPricing::BoundPricing(const BoundModel& model, const TightMoments& tight)
 }
 
 double BoundPricing::fraction(const Remake& r) const {
-  return r.claim < 0 ? 1 : fraction_[at(r.claim)] / r.paths;
+  return r.claim < 0 ? 1 : fraction_[r.claim] / r.paths;
 }
 
 double BoundPricing::most_remake(const Gap& gap) const {
@@ -145,12 +145,12 @@ void BoundPricing::find_own_part(std::size_t g) {
   own_prefix_.assign(at(end - begin + 1), 0);
   own_runs_.assign(at(end - begin + 2), 0);
   for (const ClaimId c : claims) {
-    const std::int32_t from = std::max(0, paid_before(model_.claims[at(c)].first) - begin);
-    const std::int32_t to = paid_before(model_.claims[at(c)].last + 1) - begin;
-    own_prefix_[at(from)] += fraction_[at(c)];
-    own_prefix_[at(to)] -= fraction_[at(c)];
-    own_runs_[at(from)] += fraction_[at(c)];
-    own_runs_[at(to + 1)] -= fraction_[at(c)];
+    const std::int32_t from = std::max(0, paid_before(model_.claims[c].first) - begin);
+    const std::int32_t to = paid_before(model_.claims[c].last + 1) - begin;
+    own_prefix_[at(from)] += fraction_[c];
+    own_prefix_[at(to)] -= fraction_[c];
+    own_runs_[at(from)] += fraction_[c];
+    own_runs_[at(to + 1)] -= fraction_[c];
   }
   double moments = 0, stages = 0, sum = 0;
   for (std::int32_t k = begin; k <= end; ++k) {
@@ -177,10 +177,10 @@ void BoundPricing::count_load(std::size_t g, bool kept) {
   const auto bytes = static_cast<double>(gap.bytes);
   add_load(first, end, bytes);
   for (const ClaimId c : model_.claims_on[GapId(g)]) {
-    const Claim& claim = model_.claims[at(c)];
+    const Claim& claim = model_.claims[c];
     const std::int32_t to = tight_.rank[at(claim.last + 1)];
     const std::int32_t from = std::max(first, tight_.rank[at(claim.first)]);
-    if (from < to) add_load(from, to, -fraction_[at(c)] * bytes);
+    if (from < to) add_load(from, to, -fraction_[c] * bytes);
   }
 }
 
@@ -200,13 +200,13 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
   const std::int32_t begin = paid_before(gap.first);
   const double seconds = model_.remakes[at(gap.first_remake)].seconds;
   for (const ClaimId c : model_.claims_on[GapId(g)]) {
-    const std::int32_t from = std::max(begin, paid_before(model_.claims[at(c)].first));
-    const std::int32_t to = paid_before(model_.claims[at(c)].last + 1);
+    const std::int32_t from = std::max(begin, paid_before(model_.claims[c].first));
+    const std::int32_t to = paid_before(model_.claims[c].last + 1);
     const std::int32_t lives_from = kept ? from : std::max(from, best_stage_);
     double loss = 0;
     if (lives_from < to) loss = static_cast<double>(gap.bytes) * (prefix(to) - prefix(lives_from));
     if (!kept && from <= best_stage_ && best_stage_ <= to) loss += seconds;
-    loss_[at(c)] = loss;
+    loss_[c] = loss;
   }
 }
 
@@ -288,18 +288,18 @@ void BoundPricing::count_gains(const Gap& gap) {
       const std::int32_t moment = tight_.rank[at(before.moment)];
       add_load(moment, moment + 1, fraction(r) * bytes);
     }
-    gain_[at(r.claim)] += gain;
+    gain_[r.claim] += gain;
   }
 }
 
 void BoundPricing::share_again(double rate) {
   constexpr double kLeast = 1e-6;
-  const auto dead = [&](std::size_t c) { return model_.claims[c].gap < 0; };
-  for (std::size_t c = 0; c < gain_.size(); ++c) {
+  const auto dead = [&](ClaimId c) { return model_.claims[c].gap < 0; };
+  for (const ClaimId c : gain_.ids()) {
     double& most = most_gain_[model_.claims[c].storage];
     if (dead(c)) most = std::max(most, gain_[c]);
   }
-  for (std::size_t c = 0; c < gain_.size(); ++c) {
+  for (const ClaimId c : gain_.ids()) {
     if (!dead(c)) continue;
     const ValueId storage = model_.claims[c].storage;
     const double most = most_gain_[storage];
@@ -308,7 +308,7 @@ void BoundPricing::share_again(double rate) {
     sum_[storage] += fraction_[c];
   }
   // A little less than all of it, so that rounding never counts anything twice.
-  for (std::size_t c = 0; c < gain_.size(); ++c) {
+  for (const ClaimId c : gain_.ids()) {
     if (dead(c)) fraction_[c] /= sum_[model_.claims[c].storage] * (1 + 1e-12);
   }
   for (const Claim& c : model_.claims) sum_[c.storage] = most_gain_[c.storage] = 0;
@@ -321,14 +321,14 @@ void BoundPricing::share_living(double rate) {
   for (const GapId g : model_.claims_on.ids()) {
     double sum = 0;
     for (const ClaimId c : model_.claims_on[g]) {
-      const double gain = gain_[at(c)], loss = loss_[at(c)];
-      double& fraction = fraction_[at(c)];
+      const double gain = gain_[c], loss = loss_[c];
+      double& fraction = fraction_[c];
       if (gain + loss > 0) fraction *= std::exp(rate * (gain - loss) / (gain + loss));
       fraction = std::max(fraction, kLeast);
       sum += fraction;
     }
     if (sum <= kMost) continue;
-    for (const ClaimId c : model_.claims_on[g]) fraction_[at(c)] *= kMost / sum;
+    for (const ClaimId c : model_.claims_on[g]) fraction_[c] *= kMost / sum;
   }
 }
 

@@ -150,17 +150,17 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
 
 bool is_valid(const Problem& problem, std::span<const OpId> schedule) {
   IdVector<OpId, char> done(problem.ops.size(), 0);
-  std::vector<std::int32_t> made(problem.view_of.empty() ? 0 : problem.values.size(), -1);
+  IdVector<ValueId, std::int32_t> made(problem.view_of.empty() ? 0 : problem.values.size(), -1);
   for (std::size_t t = 0; t < schedule.size(); ++t) {
     const OpId op = schedule[t];
     if (!made.empty()) {
       for (const ValueId v : problem.reads[op]) {
         const ValueId of = problem.view_of[v];
         if (of < 0) continue;
-        if (made[at(v)] < made[at(of)]) return false;
+        if (made[v] < made[of]) return false;
       }
       for (const ValueId v : problem.outputs[op]) {
-        if (v >= 0) made[at(v)] = static_cast<std::int32_t>(t);
+        if (v >= 0) made[v] = static_cast<std::int32_t>(t);
       }
     }
     for (const ValueId v : problem.reads[op]) {

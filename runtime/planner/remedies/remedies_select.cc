@@ -29,12 +29,12 @@ RemedySelector::RemedySelector(const Problem& problem, std::span<const Form> for
   evaluate(problem, once, &profile_);
   own_.resize(once.size());
   for (const OpId op : problem.ops.ids()) {
-    own_[at(op)] = problem.ops[op].workspace;
+    own_[op] = problem.ops[op].workspace;
     for (const ValueId v : problem.reads[op]) {
-      if (problem.in_arena(v)) own_[at(op)] += problem.values[v].bytes;
+      if (problem.in_arena(v)) own_[op] += problem.values[v].bytes;
     }
     for (const ValueId v : problem.outputs[op]) {
-      if (v >= 0 && problem.in_arena(v)) own_[at(op)] += problem.values[v].bytes;
+      if (v >= 0 && problem.in_arena(v)) own_[op] += problem.values[v].bytes;
     }
   }
   start_.resize(once.size() + 1, 0);
@@ -345,7 +345,7 @@ class Selection {
     const auto& used = used_[host ? 0 : 1];
     const std::int64_t size = host ? of_.options_.host.bytes : of_.options_.disk.bytes;
     for (OpId t = from; t <= to; ++t) {
-      if (used[at(t)] + form.bytes > size) return false;
+      if (used[t] + form.bytes > size) return false;
     }
     return true;
   }
@@ -354,8 +354,8 @@ class Selection {
   bool may_wait(OpId first, OpId last, std::int64_t bytes) const {
     if (!style_.recompute) return true;
     for (OpId t = first; t <= last; ++t) {
-      const auto room = static_cast<double>(limit_ - of_.own_[at(t)]) * style_.waiting_share;
-      if (static_cast<double>(waiting_[at(t)] + bytes) > room) return false;
+      const auto room = static_cast<double>(limit_ - of_.own_[t]) * style_.waiting_share;
+      if (static_cast<double>(waiting_[t] + bytes) > room) return false;
     }
     return true;
   }
@@ -403,13 +403,13 @@ class Selection {
     }
     out.take(out_start, form.out_seconds);
     auto& used = used_[host ? 0 : 1];
-    for (OpId t = choice.leave; t <= choice.returns.back().ready; ++t) used[at(t)] += form.bytes;
+    for (OpId t = choice.leave; t <= choice.returns.back().ready; ++t) used[t] += form.bytes;
     for (const Freed& f : freed) {
       taken_[at(f.gap)] = 1;
       for (OpId t = f.first; t <= f.last; ++t) profile_[at(t)] -= v.bytes;
       const Gap& gap = of_.gaps_[at(f.gap)];
-      for (OpId t = gap.first; t < f.first; ++t) waiting_[at(t)] += v.bytes;
-      for (OpId t = f.last + 1; t <= gap.last; ++t) waiting_[at(t)] += v.bytes;
+      for (OpId t = gap.first; t < f.first; ++t) waiting_[t] += v.bytes;
+      for (OpId t = f.last + 1; t <= gap.last; ++t) waiting_[t] += v.bytes;
     }
     choices_.push_back(std::move(choice));
     return true;
@@ -446,12 +446,12 @@ class Selection {
   const Problem& problem_;
   const std::int64_t limit_;
   const SelectionStyle style_;
-  std::vector<std::int64_t> profile_;  // what is left in the arena
-  std::vector<std::int64_t> waiting_;  // bytes of values in transfer
+  std::vector<std::int64_t> profile_;     // what is left in the arena
+  IdVector<OpId, std::int64_t> waiting_;  // bytes of values in transfer
   std::vector<double> prices_;
   std::vector<char> taken_;  // per gap
   std::array<EngineSlots, kEngines> slots_;
-  std::array<std::vector<std::int64_t>, 2> used_;  // of host and disk, per op
+  std::array<IdVector<OpId, std::int64_t>, 2> used_;  // of host and disk
   std::vector<Choice> choices_;
 };
 

@@ -52,7 +52,7 @@ class RemedySelector {
   const std::span<const Form> forms_;
   const PlanOptions& options_;
   std::vector<std::int64_t> profile_;  // of keeping everything
-  std::vector<std::int64_t> own_;      // of each op: operands, results and workspace
+  IdVector<OpId, std::int64_t> own_;   // of each op: operands, results and workspace
   IdVector<OpId, double> start_;       // of each op, when everything is kept
   std::vector<Gap> gaps_;              // by value, then by time
   IdVector<ValueId, std::int32_t> first_gap_, first_form_;  // one more at the end
