@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,8 +39,10 @@ class MaxTree {
 
   std::int64_t max() const { return node(1).most; }
 
-  // The first position that has the maximum.
-  std::int32_t argmax() const {
+  // The first position that has the maximum. Where all were raised alike, children don't tell.
+  std::int32_t argmax() const
+    requires std::same_as<Change, Adding>
+  {
     std::int32_t i = 1;
     while (i < leaves_) i = 2 * i + (node(2 * i).most < node(2 * i + 1).most ? 1 : 0);
     return i - leaves_;

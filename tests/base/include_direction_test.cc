@@ -53,8 +53,8 @@ const std::vector<Room>& rooms() {
              {"runtime/planner/plan", "runtime/planner/plan_summary", "runtime/planner/planner.h",
               "runtime/planner/options", "runtime/planner/residency"},
              {"runtime/ir/codec"});
-    folder("runtime/planner/pack", {});
-    folder("runtime/planner/flow", {});
+    folder("runtime/planner/pack", {"runtime/base"});
+    folder("runtime/planner/flow", {"runtime/base"});
     folder("runtime/planner/problem", {"planner contract", "runtime/ir/fusions"});
     folder("runtime/planner/cost", {"runtime/planner/problem"});
     folder("runtime/planner/facts", {"runtime/planner/problem"});
