@@ -26,6 +26,9 @@ struct Raising {
 // A row of numbers, none below 0, that are changed by ranges, with the maximum over a range or over
 // all, each in logarithmic time: a segment tree whose nodes keep what was done to all below them,
 // instead of handing it down.
+//
+// Example of eight numbers: raising [2, 5] to 9 marks the nodes of [2, 3] and [4, 5]. The maximum
+// over [3, 4] begins at the leaves 3 and 4, and finds the 9 on their way up, at [2, 3] and [4, 5].
 template <typename Change>
 class MaxTree {
  public:

@@ -12,6 +12,10 @@ double copy_seconds(std::int64_t bytes) {
   return static_cast<double>(bytes) * kSecondsPerByte + kLaunchSeconds;
 }
 
+// A value that comes from a donated parameter can be computed again only before the parameter is
+// overwritten. Example: a = f(w), b = g(a), w is overwritten at op 40. a can be made until op 40;
+// b, too, unless a is sure to be there later (live out). The deadline of a value is the least of
+// what it is made from.
 IdVector<ValueId, OpId> find_deadlines(const Problem& problem) {
   IdVector<ValueId, OpId> deadlines(problem.values.size());
   for (const ValueId v : deadlines.ids()) deadlines[v] = problem.values[v].overwritten;
