@@ -12,7 +12,6 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -107,8 +106,7 @@ int main(int argc, char** argv) {
   std::fprintf(stderr, "%-20s %4s %6s %5s %8s %8s %8s %8s\n", "problem", "ops", "limit", "share",
                "bound %", "optimum", "ours", "solver s");
   for (const exact::Instance& instance : instances) {
-    planner::Schedule once(static_cast<std::size_t>(instance.problem.op_count()));
-    std::iota(once.begin(), once.end(), 0);
+    const planner::Schedule once = planner::each_once(instance.problem);
     const std::int64_t peak = planner::evaluate(instance.problem, once).arena_peak;
     const std::int64_t least =
         planner::least_arena_bytes(planner::make_bound_model(instance.problem, 1));

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "runtime/base/index.h"
+#include "runtime/planner/problem/problem_builder.h"
 
 namespace plimsoll::exact {
 namespace {
@@ -49,9 +50,7 @@ class Network {
         gradients[at(layer.reads[k])].push_back(made[k]);
       }
     }
-    problem_.uses = planner::find_uses(problem_.reads, problem_.values.size());
-    problem_.deadline = planner::find_deadlines(problem_);
-    return std::move(problem_);
+    return builder_.finish();
   }
 
  private:
@@ -59,7 +58,7 @@ class Network {
     std::vector<int> reads;
     std::int64_t bytes = 0;
     double seconds = 0;
-    ValueId result = -1;
+    ValueId result;
   };
 
   std::vector<ValueId> append(const std::vector<ValueId>& operands,
@@ -68,30 +67,19 @@ class Network {
     for (const std::int64_t b : bytes) {
       Value value;
       value.bytes = b;
-      value.producer = problem_.op_count();
-      made.push_back(static_cast<ValueId>(problem_.values.size()));
-      problem_.values.push_back(value);
-      problem_.outputs.push(made.back());
+      value.producer = builder_.next_op();
+      made.push_back(builder_.add_value(value));
     }
-    for (const ValueId v : operands) {
-      problem_.inputs.push(v);
-      problem_.reads.push(v);
-    }
-    problem_.inputs.close();
-    problem_.reads.close();
-    problem_.outputs.close();
     Op op;
     op.seconds = seconds;
     op.recomputable = true;
-    problem_.ops.push_back(op);
-    problem_.reuse.emplace_back();
-    problem_.variant.push_back(-1);
+    builder_.add_op(op, operands, operands, made);
     return made;
   }
 
   std::mt19937 rng_;
   std::vector<Layer> layers_;
-  Problem problem_;
+  planner::ProblemBuilder builder_;
 };
 
 std::string name(const std::string& kind, int size, std::uint32_t seed) {

@@ -12,15 +12,16 @@
 namespace plimsoll::exact {
 namespace {
 
+using planner::Op;
 using planner::OpId;
 using planner::Problem;
 using planner::ValueId;
 
-std::string name(char kind, int t, int a) {
-  return std::string(1, kind) + std::to_string(t) + "_" + std::to_string(a);
-}
-std::string name(char kind, int t, int a, int b) {
-  return name(kind, t, a) + "_" + std::to_string(b);
+template <typename... Places>
+std::string name(char kind, int t, Places... places) {
+  std::string text = std::string(1, kind) + std::to_string(t);
+  ((text += "_" + std::to_string(places)), ...);
+  return text;
 }
 
 class ProgramWriter {
@@ -33,70 +34,76 @@ class ProgramWriter {
     bounds_ << "Bounds\n 0 <= zero <= 0\n";
     binaries_ << "Binary\n";
     for (int t = 0; t < problem_.op_count(); ++t) {
-      for (OpId k = 0; k <= t; ++k) write_runs(t, k);
-      for (ValueId v = 0; v < values(); ++v) {
-        if (producer(v) >= 0 && producer(v) < t) binaries_ << " " << name('s', t, v) << "\n";
+      for (int k = 0; k <= t; ++k) write_runs(t, k);
+      for (const ValueId v : values()) {
+        if (producer(v) >= 0 && producer(v) < t) {
+          binaries_ << " " << name('s', t, v.value()) << "\n";
+        }
       }
-      for (OpId k = 0; k <= t; ++k) write_moment(t, k);
+      for (int k = 0; k <= t; ++k) write_moment(t, k);
       write_end(t);
     }
     return objective_.str() + "\n" + rows_.str() + bounds_.str() + binaries_.str() + "End\n";
   }
 
  private:
-  ValueId values() const { return static_cast<ValueId>(problem_.values.size()); }
-  OpId producer(ValueId v) const { return problem_.values[at(v)].producer; }
+  IdRange<ValueId> values() const { return problem_.values.ids(); }
+  // -1: none.
+  int producer(ValueId v) const { return problem_.values[v].producer.value(); }
   std::int64_t bytes(ValueId v) const {
-    return problem_.in_arena(v) ? problem_.values[at(v)].bytes : 0;
+    return problem_.in_arena(v) ? problem_.values[v].bytes : 0;
   }
   bool exists(int t, ValueId v) const { return producer(v) >= 0 && producer(v) <= t; }
   void row(const std::string& text) { rows_ << " c" << row_count_++ << ": " << text << "\n"; }
 
-  void write_runs(int t, OpId k) {
+  void write_runs(int t, int k) {
     const std::string r = name('r', t, k);
     binaries_ << " " << r << "\n";
     if (k == t) {
       row(r + " = 1");
       return;
     }
-    if (!problem_.ops[at(k)].recomputable) row(r + " = 0");
-    objective_ << "\n + " << problem_.ops[at(k)].seconds << " " << r;
+    const Op& what = problem_.ops[OpId(k)];
+    if (!what.recomputable) row(r + " = 0");
+    objective_ << "\n + " << what.seconds << " " << r;
   }
 
   // What is live while op k of stage t runs.
-  void write_moment(int t, OpId k) {
+  void write_moment(int t, int k) {
+    const OpId op(k);
+    const Op& what = problem_.ops[op];
     const std::string r = name('r', t, k);
     std::string memory;
-    for (ValueId v = 0; v < values(); ++v) {
+    for (const ValueId v : values()) {
       if (!exists(t, v)) continue;
-      const std::string p = name('p', t, v, k);
+      const std::string p = name('p', t, v.value(), k);
       std::string limit = p;
-      if (k > 0) limit += " - " + name('p', t, v, k - 1);
-      if (k == 0 && producer(v) < t) limit += " - " + name('s', t, v);
+      if (k > 0) limit += " - " + name('p', t, v.value(), k - 1);
+      if (k == 0 && producer(v) < t) limit += " - " + name('s', t, v.value());
       if (producer(v) == k) limit += " - " + r;
       row(limit + " <= 0");
       bounds_ << " 0 <= " << p << " <= 1\n";
       if (bytes(v) > 0) memory += " + " + std::to_string(bytes(v)) + " " + p;
     }
     const auto live = [&](ValueId v) {
-      if (v >= 0 && producer(v) >= 0) row(r + " - " + name('p', t, v, k) + " <= 0");
+      if (v >= 0 && producer(v) >= 0) row(r + " - " + name('p', t, v.value(), k) + " <= 0");
     };
-    for (const ValueId v : problem_.reads[k]) live(v);
-    for (const ValueId v : problem_.outputs[k]) live(v);
-    if (problem_.ops[at(k)].workspace > 0) {
-      memory += " + " + std::to_string(problem_.ops[at(k)].workspace) + " " + r;
+    for (const ValueId v : problem_.reads[op]) live(v);
+    for (const ValueId v : problem_.outputs[op]) live(v);
+    if (what.workspace > 0) {
+      memory += " + " + std::to_string(what.workspace) + " " + r;
     }
-    const auto& reuse = problem_.reuse[at(k)];
+    const auto& reuse = problem_.reuse[op];
     for (std::size_t i = 0; i < reuse.size(); ++i) {
       if (bytes(reuse[i].output) == 0 || bytes(reuse[i].input) == 0) continue;
       const std::string d = name('d', t, k, static_cast<int>(i));
       bounds_ << " 0 <= " << d << " <= 1\n";
       row(d + " - " + r + " <= 0");
       const ValueId in = reuse[i].input;
-      if (k < t) row(d + " + " + name('p', t, in, k + 1) + " <= 1");
-      if (k == t && t + 1 < problem_.op_count()) row(d + " + " + name('s', t + 1, in) + " <= 1");
-      if (k == t && t + 1 == problem_.op_count() && problem_.values[at(in)].live_out)
-        row(d + " = 0");
+      if (k < t) row(d + " + " + name('p', t, in.value(), k + 1) + " <= 1");
+      if (k == t && t + 1 < problem_.op_count())
+        row(d + " + " + name('s', t + 1, in.value()) + " <= 1");
+      if (k == t && t + 1 == problem_.op_count() && problem_.values[in].live_out) row(d + " = 0");
       memory += " - " + std::to_string(bytes(reuse[i].output)) + " " + d;
     }
     if (!memory.empty()) row(memory.substr(3) + " <= " + std::to_string(limit_));
@@ -104,10 +111,10 @@ class ProgramWriter {
 
   void write_end(int t) {
     const bool last = t + 1 == problem_.op_count();
-    for (ValueId v = 0; v < values(); ++v) {
+    for (const ValueId v : values()) {
       if (!exists(t, v)) continue;
-      if (!last) row(name('s', t + 1, v) + " - " + name('p', t, v, t) + " <= 0");
-      if (last && problem_.values[at(v)].live_out) row(name('p', t, v, t) + " = 1");
+      if (!last) row(name('s', t + 1, v.value()) + " - " + name('p', t, v.value(), t) + " <= 0");
+      if (last && problem_.values[v].live_out) row(name('p', t, v.value(), t) + " = 1");
     }
   }
 

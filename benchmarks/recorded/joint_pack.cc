@@ -33,11 +33,10 @@ class Reserve {
     evaluate(problem_, schedule, &profile);
     const auto step =
         static_cast<std::int64_t>(share * static_cast<double>(check.height - limit_)) + 1;
-    std::vector<char> touched(extra_.size(), 0);
+    IdVector<OpId, char> touched(extra_.size(), 0);
     for (const auto& [first, last] : check.over) {
-      for (auto t = static_cast<std::size_t>(std::max(first, 0));
-           t < std::min(static_cast<std::size_t>(last), schedule.size()); ++t) {
-        const auto op = static_cast<std::size_t>(schedule[t]);
+      for (auto t = at(std::max(first, 0)); t < std::min(at(last), schedule.size()); ++t) {
+        const OpId op = schedule[t];
         // Where the schedule stayed far below the limit anyway, nothing has to go.
         if (touched[op] || profile[t] + step <= limit_) continue;
         touched[op] = 1;
@@ -48,13 +47,13 @@ class Reserve {
   }
 
   void loosen(double share) {
-    for (std::size_t op = 0; op < extra_.size(); ++op) {
+    for (const OpId op : extra_.ids()) {
       set(op, static_cast<std::int64_t>(static_cast<double>(extra_[op]) * share));
     }
   }
 
  private:
-  void set(std::size_t op, std::int64_t extra) {
+  void set(OpId op, std::int64_t extra) {
     extra = std::min(extra, limit_ / 2);
     problem_.ops[op].workspace += extra - extra_[op];
     extra_[op] = extra;
@@ -62,7 +61,7 @@ class Reserve {
 
   Problem problem_;
   const std::int64_t limit_;
-  std::vector<std::int64_t> extra_;
+  IdVector<OpId, std::int64_t> extra_;
 };
 
 AddressCheck check_packing(const Problem& problem, const Schedule& schedule,
@@ -89,15 +88,13 @@ std::vector<Lifetime> residencies(const Problem& problem, std::span<const OpId> 
   for (std::size_t t = 0; t < schedule.size(); ++t) {
     std::int32_t slot = liveness.first_output[t];
     for (const ValueId v : problem.outputs[schedule[t]]) {
-      const auto last =
-          std::min<std::int64_t>(liveness.last_use[static_cast<std::size_t>(slot++)] + 1, end);
+      const auto last = std::min<std::int64_t>(liveness.last_use[at(slot++)] + 1, end);
       const bool is_here = v >= 0 && problem.in_arena(v);
-      lives.push_back({static_cast<std::int64_t>(t), last,
-                       is_here ? problem.values[static_cast<std::size_t>(v)].bytes : 0});
+      lives.push_back({static_cast<std::int64_t>(t), last, is_here ? problem.values[v].bytes : 0});
     }
   }
   for (std::size_t t = 0; t < schedule.size(); ++t) {
-    const std::int64_t bytes = problem.ops[static_cast<std::size_t>(schedule[t])].workspace;
+    const std::int64_t bytes = problem.ops[schedule[t]].workspace;
     const auto at = static_cast<std::int64_t>(t);
     if (bytes > 0) lives.push_back({at, at + 1, bytes});
   }

@@ -59,12 +59,12 @@ std::string addressed_schedule_text(const RecordedStep& step, const AddressedRec
     const auto end = rest.find('\n');
     text += rest.substr(0, end);
     if (rest.front() == 'c') {
-      while (schedule[t] == step.op_count) ++t;
+      while (!step.is_recorded(schedule[t])) ++t;
       std::int32_t slot = liveness.first_output[t];
       for (const ValueId v : problem.outputs[schedule[t]]) {
-        if (v >= 0 && v < step.storage_count && problem.in_arena(v)) {
-          text += " " + std::to_string(v) + "@" +
-                  std::to_string(plan.packing.offsets[static_cast<std::size_t>(slot)]);
+        if (v >= 0 && step.is_storage(v) && problem.in_arena(v)) {
+          text += " " + std::to_string(v.value()) + "@" +
+                  std::to_string(plan.packing.offsets[at(slot)]);
         }
         ++slot;
       }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/index.h"
+#include "runtime/planner/problem/problem_builder.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -37,7 +38,7 @@ class LineReader {
       std::int64_t number = 0;
       const auto [stop, error] =
           std::from_chars(line.data() + i, line.data() + line.size(), number);
-      const auto length = static_cast<std::size_t>(stop - (line.data() + i));
+      const auto length = at(stop - (line.data() + i));
       if (error != std::errc() || (i + length < line.size() && !is_space(line[i + length]))) {
         return fail(std::string(what) + ": not a whole number at column " + std::to_string(i + 1));
       }
@@ -74,14 +75,14 @@ class Parser {
     for (int op = 0; op < step_.op_count; ++op) PLIMSOLL_RETURN_IF_ERROR(read_op(op));
     PLIMSOLL_RETURN_IF_ERROR(read_held());
     PLIMSOLL_RETURN_IF_ERROR(check_made());
-    finish();
+    step_.problem = builder_.finish();
     return std::move(step_);
   }
 
  private:
   static bool is_flag(std::int64_t number) { return number == 0 || number == 1; }
-  Problem& problem() { return step_.problem; }
-  Value& value(ValueId v) { return problem().values[at(v)]; }
+  Problem& problem() { return builder_.problem(); }
+  Value& value(ValueId v) { return problem().values[v]; }
 
   Status read_header() {
     PLIMSOLL_ASSIGN_OR_RETURN(const auto line, lines_.next("the header"));
@@ -123,7 +124,7 @@ class Parser {
       }
       problem().values.push_back(made);
     }
-    problem().view_of.assign(at(step_.storage_count), -1);
+    problem().view_of.resize(problem().values.size());
     return {};
   }
 
@@ -137,12 +138,12 @@ class Parser {
       if (line[1] < -1 || line[1] >= step_.op_count) {
         return lines_.fail("there is no op " + std::to_string(line[1]));
       }
-      if (line[1] < 0 && value(static_cast<ValueId>(line[0])).home != Home::constant) {
+      if (line[1] < 0 && value(ValueId(line[0])).home != Home::constant) {
         return lines_.fail("nothing makes the tensor, and its storage is not constant");
       }
       tensors_.push_back({line[0], line[1]});
     }
-    value_of_.assign(tensors_.size(), -1);
+    value_of_.resize(tensors_.size());
     return {};
   }
 
@@ -156,7 +157,7 @@ class Parser {
       return lines_.fail("tensor " + std::to_string(t) + " is read before op " +
                          std::to_string(tensor.producer) + " makes it");
     }
-    const auto storage = static_cast<ValueId>(tensor.storage);
+    const auto storage = ValueId(tensor.storage);
     const auto add = [&](ValueId v) {
       if (std::find(reads.begin(), reads.end(), v) == reads.end()) reads.push_back(v);
     };
@@ -201,41 +202,33 @@ class Parser {
                          std::to_string(tensor.producer));
     }
     if (value_of_[at(t)] >= 0) return lines_.fail("tensor " + std::to_string(t) + " is made twice");
-    const auto storage = static_cast<ValueId>(tensor.storage);
+    const auto storage = ValueId(tensor.storage);
     const bool constant = value(storage).home == Home::constant;
     if (fresh == 1) {
       if (constant) return lines_.fail("a constant storage is made");
       if (value(storage).producer >= 0) {
-        return lines_.fail("storage " + std::to_string(storage) + " is made by two ops");
+        return lines_.fail("storage " + std::to_string(tensor.storage) + " is made by two ops");
       }
-      value(storage).producer = op;
+      value(storage).producer = builder_.next_op();
       value_of_[at(t)] = storage;
     } else {
       if (!constant && std::find(reads.begin(), reads.end(), storage) == reads.end()) {
         return lines_.fail("tensor " + std::to_string(t) + " is a view of no argument");
       }
-      value_of_[at(t)] = static_cast<ValueId>(problem().values.size());
       Value view;
-      view.producer = op;
-      problem().values.push_back(view);
-      problem().view_of.push_back(constant ? -1 : storage);
+      view.producer = builder_.next_op();
+      value_of_[at(t)] = builder_.add_value(view, constant ? ValueId() : storage);
     }
-    problem().outputs.push(value_of_[at(t)]);
+    outputs_.push_back(value_of_[at(t)]);
     return {};
   }
 
   void add_op(const std::vector<ValueId>& reads, std::int64_t nanoseconds, bool recomputable) {
-    for (const ValueId v : reads) {
-      problem().inputs.push(v);
-      problem().reads.push(v);
-    }
-    problem().inputs.close();
-    problem().reads.close();
-    problem().outputs.close();
     Op op;
     op.seconds = static_cast<double>(nanoseconds) * 1e-9;
     op.recomputable = recomputable;
-    problem().ops.push_back(op);
+    builder_.add_op(op, reads, reads, outputs_);
+    outputs_.clear();
     if (recomputable) {
       step_.nanoseconds.push_back(nanoseconds);
       step_.total_nanoseconds += nanoseconds;
@@ -260,7 +253,7 @@ class Parser {
 
   Status check_made() const {
     for (int s = 0; s < step_.storage_count; ++s) {
-      const Value& storage = step_.problem.values[at(s)];
+      const Value& storage = builder_.problem().values[ValueId(s)];
       if (storage.home == Home::arena && storage.producer < 0) {
         return lines_.fail("nothing makes storage " + std::to_string(s));
       }
@@ -268,19 +261,13 @@ class Parser {
     return {};
   }
 
-  void finish() {
-    Problem& p = problem();
-    p.reuse.resize(p.ops.size());
-    p.variant.assign(p.ops.size(), -1);
-    p.deadline.assign(p.values.size(), kNever);
-    p.uses = find_uses(p.reads, p.values.size());
-  }
-
   LineReader lines_;
   RecordedStep step_;
+  ProblemBuilder builder_;
   std::int64_t tensor_count_ = 0, held_count_ = 0;
   std::vector<Tensor> tensors_;
   std::vector<ValueId> value_of_;  // per tensor that an op made
+  std::vector<ValueId> outputs_;   // of the op being read
 };
 
 }  // namespace
@@ -299,13 +286,13 @@ std::string schedule_text(const RecordedStep& step, std::span<const OpId> schedu
   const Liveness liveness = find_liveness(problem, schedule);
   std::string text;
   const auto give_up = [&](ValueId v) {
-    if (v >= step.storage_count || !problem.in_arena(v)) return;
-    text += "f " + std::to_string(v) + "\n";
+    if (!step.is_storage(v) || !problem.in_arena(v)) return;
+    text += "f " + std::to_string(v.value()) + "\n";
   };
   for (std::size_t t = 0; t < schedule.size(); ++t) {
     const OpId op = schedule[t];
-    if (op == step.op_count) continue;
-    text += "c " + std::to_string(op) + "\n";
+    if (!step.is_recorded(op)) continue;
+    text += "c " + std::to_string(op.value()) + "\n";
     for (const ValueId v : dead_after(problem, schedule, liveness, t)) give_up(v);
   }
   return text;
@@ -315,7 +302,7 @@ RecordedCost recorded_cost(const RecordedStep& step, std::span<const OpId> sched
   RecordedCost cost;
   cost.peak_bytes = evaluate(step.problem, schedule).arena_peak + step.problem.parameter_bytes;
   for (const OpId op : schedule) {
-    if (op < step.op_count) cost.nanoseconds += step.nanoseconds[at(op)];
+    if (step.is_recorded(op)) cost.nanoseconds += step.nanoseconds[op];
   }
   return cost;
 }

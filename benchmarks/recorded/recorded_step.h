@@ -29,11 +29,14 @@ struct RecordedStep {
   std::int64_t unlimited_peak = 0;  // as the text says
   int op_count = 0;                 // recorded ops; `problem` has one more
   int storage_count = 0;
-  std::vector<std::int64_t> nanoseconds;  // per op
+  IdVector<OpId, std::int64_t> nanoseconds;
   std::int64_t total_nanoseconds = 0;
   // Value s < storage_count is storage s; behind them one value without bytes per view. Op
   // `op_count` takes no time and reads what is to be held. Constants are `parameter_bytes`.
   Problem problem;
+
+  bool is_recorded(OpId op) const { return op.value() < op_count; }
+  bool is_storage(ValueId v) const { return v.value() < storage_count; }
 };
 
 // True when `text` is meant as a recorded step: it begins with a number, as no program does.

@@ -50,9 +50,9 @@ class Cover {
 
  private:
   std::int32_t length() const { return static_cast<std::int32_t>(schedule_.size()); }
-  std::int64_t bytes(ValueId v) const { return problem_.values[at(v)].bytes; }
+  std::int64_t bytes(ValueId v) const { return problem_.values[v].bytes; }
   std::int64_t op_nanoseconds(OpId op) const {
-    return op < step_.op_count ? step_.nanoseconds[at(op)] : 0;
+    return step_.is_recorded(op) ? step_.nanoseconds[op] : 0;
   }
   std::int64_t out_nanoseconds(ValueId v) const {
     return copy_nanoseconds(bytes(v), tier_.out_bytes_per_second, tier_);
@@ -71,17 +71,17 @@ class Cover {
     struct Seen {
       std::int32_t made = -1, last = -1;
     };
-    std::vector<Seen> seen(problem_.values.size());
+    IdVector<ValueId, Seen> seen(problem_.values.size());
     for (std::int32_t t = 0; t < length(); ++t) {
       for (const ValueId v : problem_.reads[schedule_[at(t)]]) {
         if (!problem_.in_arena(v) || bytes(v) == 0) continue;
-        Seen& s = seen[at(v)];
+        Seen& s = seen[v];
         if (s.made < 0) continue;
         if (t > s.last + 1) idle_.push_back({v, s.made, s.last, t});
         s.last = t;
       }
       for (const ValueId v : problem_.outputs[schedule_[at(t)]]) {
-        if (v >= 0 && problem_.in_arena(v) && bytes(v) > 0) seen[at(v)] = {t, t};
+        if (v >= 0 && problem_.in_arena(v) && bytes(v) > 0) seen[v] = {t, t};
       }
     }
   }
@@ -116,7 +116,7 @@ class Cover {
     const double in_seconds = static_cast<double>(in_nanoseconds(idle.value));
     double cost = in_seconds;
     double gone = 0;
-    const Planned& planned = planned_[at(idle.value)];
+    const Planned& planned = planned_[idle.value];
     if (planned.end >= 0) {
       if (planned.made > idle.made) return away;
       gone = planned.end;
@@ -198,7 +198,7 @@ class Cover {
   void take(std::int32_t i, const IdleStorage& idle, const Away& away) {
     chosen_[at(i)] = 1;
     away_[at(i)] = away;
-    Planned& planned = planned_[at(idle.value)];
+    Planned& planned = planned_[idle.value];
     std::int32_t from = idle.from;
     if (away.out_start < kNowhere) {
       const auto lasts = static_cast<double>(out_nanoseconds(idle.value));
@@ -238,9 +238,9 @@ class Cover {
   const Tier& tier_;
   std::vector<std::int64_t> profile_, over_, in_tier_;
   std::vector<IdleStorage> idle_;
-  std::vector<Away> away_;        // per idle
-  std::vector<char> chosen_;      // per idle
-  std::vector<Planned> planned_;  // per value
+  std::vector<Away> away_;              // per idle
+  std::vector<char> chosen_;            // per idle
+  IdVector<ValueId, Planned> planned_;  // per value
   std::vector<double> time_;
   EngineSlots out_, in_;
   RandomBits random_{0};

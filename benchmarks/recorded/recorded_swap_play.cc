@@ -50,8 +50,8 @@ class CopyPlayer {
     std::int64_t in_end = 0;
   };
 
-  std::int64_t bytes(ValueId v) const { return problem_.values[at(v)].bytes; }
-  Storage& storage(std::int32_t i) { return storages_[at(away_[at(i)].idle.value)]; }
+  std::int64_t bytes(ValueId v) const { return problem_.values[v].bytes; }
+  Storage& storage(std::int32_t i) { return storages_[away_[at(i)].idle.value]; }
 
   // Bytes are those of the schedule less what is away; they are kept up to date as it turns out
   // when that leaves and comes back.
@@ -84,12 +84,13 @@ class CopyPlayer {
   void find_stages() {
     stage_.resize(schedule_.size());
     time_.assign(schedule_.size() + 1, 0);
-    std::vector<char> seen(at(problem_.op_count()), 0), first(schedule_.size(), 0);
+    IdVector<OpId, char> seen(problem_.ops.size(), 0);
+    std::vector<char> first(schedule_.size(), 0);
     for (std::size_t t = 0; t < schedule_.size(); ++t) {
-      first[t] = !std::exchange(seen[at(schedule_[t])], 1);
+      first[t] = !std::exchange(seen[schedule_[t]], 1);
       time_[t + 1] = time_[t] + op_nanoseconds(schedule_[t]);
     }
-    OpId next = problem_.op_count() - 1;
+    OpId next = problem_.ops.end_id() - 1;
     for (std::size_t t = schedule_.size(); t-- > 0;) {
       if (first[t]) next = schedule_[t];
       stage_[t] = next;
@@ -97,10 +98,10 @@ class CopyPlayer {
   }
 
   std::int64_t op_nanoseconds(OpId op) const {
-    return op < step_.op_count ? step_.nanoseconds[at(op)] : 0;
+    return step_.is_recorded(op) ? step_.nanoseconds[op] : 0;
   }
-  void act(CopyAction::Kind kind, std::int32_t target) {
-    result_.actions.push_back({kind, target});
+  void act(CopyAction::Kind kind, auto target) {
+    result_.actions.push_back({kind, target.value()});
   }
   void add_bytes(std::int32_t first, std::int32_t end, std::int64_t size) {
     for (std::int32_t t = first; t < end; ++t) profile_[at(t)] += size;
@@ -128,7 +129,7 @@ class CopyPlayer {
       act(CopyAction::Kind::copy_out, idle.value);
       out_free_ =
           std::max(now_, out_free_) + copy_nanoseconds(size, tier_.out_bytes_per_second, tier_);
-      Storage& s = storages_[at(idle.value)];
+      Storage& s = storages_[idle.value];
       s.out_end = out_free_;
       s.leaving = true;
       tier_bytes_ += size;
@@ -138,10 +139,10 @@ class CopyPlayer {
   }
 
   void finish_out(ValueId v, std::int32_t t) {
-    wait_until(storages_[at(v)].out_end, t);
+    wait_until(storages_[v].out_end, t);
     act(CopyAction::Kind::wait, v);
-    storages_[at(v)].leaving = false;
-    storages_[at(v)].on_tier = true;
+    storages_[v].leaving = false;
+    storages_[v].on_tier = true;
   }
 
   void let_go(std::int32_t i, std::int32_t t) {
@@ -226,7 +227,7 @@ class CopyPlayer {
       const ValueId v = away_[at(*it)].idle.value;
       wait_until(progress_[at(*it)].in_end, t);
       act(CopyAction::Kind::wait, v);
-      if (storages_[at(v)].last_in == t) tier_bytes_ -= bytes(v);
+      if (storages_[v].last_in == t) tier_bytes_ -= bytes(v);
     }
   }
 
@@ -239,12 +240,12 @@ class CopyPlayer {
     }
     result_.peak_bytes = std::max(result_.peak_bytes, here);
     const OpId op = schedule_[at(t)];
-    if (op == step_.op_count) return;  // what is held stays
+    if (!step_.is_recorded(op)) return;  // what is held stays
     act(CopyAction::Kind::run, op);
     now_ += op_nanoseconds(op);
     for (const ValueId v : dead_after(problem_, schedule_, liveness_, at(t))) {
-      if (v >= step_.storage_count || !problem_.in_arena(v)) continue;
-      if (storages_[at(v)].leaving) finish_out(v, t);
+      if (!step_.is_storage(v) || !problem_.in_arena(v)) continue;
+      if (storages_[v].leaving) finish_out(v, t);
       act(CopyAction::Kind::free, v);
     }
   }
@@ -255,8 +256,8 @@ class CopyPlayer {
   const std::int64_t limit_;  // of the arena
   const Tier& tier_;
   std::vector<AwayStorage> away_;
-  std::vector<Progress> progress_;  // per entry of away_
-  std::vector<Storage> storages_;   // per value
+  std::vector<Progress> progress_;       // per entry of away_
+  IdVector<ValueId, Storage> storages_;  // per value
   const Liveness liveness_;
   std::vector<std::int64_t> profile_, time_;  // per position
   std::vector<OpId> stage_;

@@ -43,7 +43,7 @@ struct CoveredSchedule {
 // A storage that lies idle: made at position `made` of a schedule, touched last at `from` and next
 // at `to`.
 struct IdleStorage {
-  ValueId value = -1;
+  ValueId value;
   std::int32_t made = 0, from = 0, to = 0;
 };
 

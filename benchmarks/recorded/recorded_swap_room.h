@@ -22,9 +22,9 @@ std::vector<std::int64_t> room_in_tier(std::span<const double> seconds, const Ti
 // room is not the greatest; room is rounded to one in `levels` of that.
 struct RoomyProblem {
   Problem problem;
-  std::vector<OpId> base_of;  // per op of `problem`, the one it is; -1: it holds bytes
-  std::vector<OpId> op_of;    // per op of the base, the one in `problem`
-  std::int64_t most = 0;      // add it to the arena limit
+  IdVector<OpId, OpId> base_of;  // per op of `problem`, the one it is; -1: it holds bytes
+  IdVector<OpId, OpId> op_of;    // per op of the base, the one in `problem`
+  std::int64_t most = 0;         // add it to the arena limit
 };
 enum class Rounding : bool { down, up };
 RoomyProblem add_room(const Problem& problem, std::span<const std::int64_t> room, int levels,

@@ -172,7 +172,7 @@ class CopySearch {
     if (!found) return std::nullopt;
     Schedule schedule;
     for (const OpId op : *found) {
-      if (roomy.base_of[at(op)] >= 0) schedule.push_back(roomy.base_of[at(op)]);
+      if (roomy.base_of[op] >= 0) schedule.push_back(roomy.base_of[op]);
     }
     CoveredSchedule covered = cover_by_copies(step_, schedule, limit_, tier_, tries_);
     if (covered.fits) {
@@ -194,14 +194,13 @@ class CopySearch {
   // What holds bytes changes right after the op before.
   static Schedule into(const RoomyProblem& roomy, const Schedule& schedule) {
     Schedule result;
-    OpId next = 0;
+    OpId next{0};
     const auto add_holders = [&] {
-      while (next < roomy.problem.op_count() && roomy.base_of[at(next)] < 0)
-        result.push_back(next++);
+      while (next < roomy.base_of.end_id() && roomy.base_of[next] < 0) result.push_back(next++);
     };
     add_holders();
     for (const OpId base : schedule) {
-      const OpId op = roomy.op_of[at(base)];
+      const OpId op = roomy.op_of[base];
       result.push_back(op);
       if (op != next) continue;
       ++next;

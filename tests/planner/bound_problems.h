@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/planner/problem/problem.h"
+#include "runtime/planner/problem/problem_builder.h"
 
 namespace plimsoll::planner {
 
@@ -20,17 +20,13 @@ class ProblemMaker {
     Value v;
     v.home = Home::parameter;
     v.overwritten = overwritten;
-    problem_.values.push_back(v);
-    problem_.view_of.push_back(-1);
-    return last();
+    return add(v, {});
   }
-  ValueId value(std::int64_t bytes, ValueId view_of = -1) {
+  ValueId value(std::int64_t bytes, ValueId view_of = {}) {
     Value v;
     v.bytes = bytes;
-    v.producer = problem_.op_count();
-    problem_.values.push_back(v);
-    problem_.view_of.push_back(view_of);
-    return last();
+    v.producer = builder_.next_op();
+    return add(v, view_of);
   }
   OpId op(double seconds, const std::vector<ValueId>& reads, const std::vector<ValueId>& outputs,
           std::vector<Reuse> reuse = {}, std::int64_t workspace = 0, bool recomputable = true) {
@@ -38,29 +34,19 @@ class ProblemMaker {
     o.seconds = seconds;
     o.workspace = workspace;
     o.recomputable = recomputable;
-    problem_.ops.push_back(o);
-    for (const ValueId v : reads) {
-      problem_.inputs.push(v);
-      problem_.reads.push(v);
-    }
-    for (const ValueId v : outputs) problem_.outputs.push(v);
-    problem_.inputs.close();
-    problem_.reads.close();
-    problem_.outputs.close();
-    problem_.reuse.push_back(std::move(reuse));
-    problem_.variant.push_back(-1);
-    return problem_.op_count() - 1;
+    return builder_.add_op(o, reads, reads, outputs, std::move(reuse));
   }
-  Value& at(ValueId v) { return problem_.values[static_cast<std::size_t>(v)]; }
-  Problem finish() {
-    problem_.uses = find_uses(problem_.reads, problem_.values.size());
-    problem_.deadline = find_deadlines(problem_);
-    return std::move(problem_);
-  }
+  Value& at(ValueId v) { return builder_.value(v); }
+  Problem finish() { return builder_.finish(); }
 
  private:
-  ValueId last() const { return static_cast<ValueId>(problem_.values.size()) - 1; }
-  Problem problem_;
+  // Problems that may have views say of every value whether it is one.
+  ValueId add(const Value& v, ValueId view_of) {
+    const ValueId id = builder_.add_value(v, view_of);
+    builder_.problem().view_of.resize(builder_.problem().values.size());
+    return id;
+  }
+  ProblemBuilder builder_;
 };
 
 // A chain of n ops and its backward chain: op n + k reads the gradient and the results of ops
@@ -74,7 +60,7 @@ inline Problem training_chain(const std::vector<double>& seconds,
     make.op(seconds[i], i == 0 ? std::vector<ValueId>{} : std::vector<ValueId>{x.back()}, {v});
     x.push_back(v);
   }
-  ValueId gradient = -1;
+  ValueId gradient;
   for (std::size_t i = seconds.size(); i-- > 0;) {
     std::vector<ValueId> reads{x[i]};
     if (i > 0) reads.push_back(x[i - 1]);
@@ -94,22 +80,23 @@ inline Problem random_problem(std::mt19937& rng, int ops) {
   std::vector<ValueId> all;
   std::vector<ValueId> storage;  // of each of `all`
   if (draw(2) == 0) {
-    all.push_back(make.parameter(ops / 2 + draw(ops)));
+    all.push_back(make.parameter(OpId(ops / 2 + draw(ops))));
     storage.push_back(all.back());
   }
   for (int i = 0; i < ops; ++i) {
     std::vector<ValueId> reads;
-    const auto read = [&](std::size_t k) {
+    const auto read = [&](int position) {
+      const auto k = plimsoll::at(position);
       for (const ValueId v : {all[k], storage[k]}) {
-        const ValueId parameter = 0;
-        if (v == parameter && make.at(v).producer < 0 && make.at(v).overwritten < i) continue;
+        const ValueId parameter{0};
+        if (v == parameter && make.at(v).producer < 0 && make.at(v).overwritten < OpId(i)) continue;
         if (std::find(reads.begin(), reads.end(), v) == reads.end()) reads.push_back(v);
       }
     };
     for (int k = draw(3); k > 0 && !all.empty(); --k) {
       // Late reads of early values: what a backward pass does.
       const auto n = static_cast<int>(all.size());
-      read(static_cast<std::size_t>(draw(2) == 0 ? n - 1 - draw(std::min(n, 2)) : draw(n)));
+      read(draw(2) == 0 ? n - 1 - draw(std::min(n, 2)) : draw(n));
     }
     const bool view = !reads.empty() && make.at(reads.back()).producer >= 0 && draw(6) == 0;
     std::vector<ValueId> outputs;
@@ -140,25 +127,24 @@ inline Problem random_problem(std::mt19937& rng, int ops) {
 // The least time of any schedule by trying all of them; infinite when none fits. Knows nothing of
 // how planners work: states are what is there and how far the first executions have come.
 inline double exhaustive_seconds(const Problem& problem, std::int64_t limit) {
-  const auto values = problem.values.size();
-  const auto bit = [](ValueId v) { return std::uint64_t{1} << v; };
+  const auto bit = [](ValueId v) { return std::uint64_t{1} << v.value(); };
   const auto bytes = [&](std::uint64_t there) {
     std::int64_t sum = 0;
-    for (std::size_t v = 0; v < values; ++v) {
-      if (there >> v & 1) sum += problem.values[v].bytes;
+    for (const ValueId v : problem.values.ids()) {
+      if (there & bit(v)) sum += problem.values[v].bytes;
     }
     return sum;
   };
   const auto views = [&](ValueId of) {
     std::uint64_t mask = 0;
-    for (std::size_t v = 0; v < values; ++v) {
-      if (problem.view_of[v] == of) mask |= std::uint64_t{1} << v;
+    for (const ValueId v : problem.values.ids()) {
+      if (problem.view_of[v] == of) mask |= bit(v);
     }
     return mask;
   };
   std::uint64_t held = 0;
-  for (std::size_t v = 0; v < values; ++v) {
-    if (problem.values[v].live_out) held |= std::uint64_t{1} << v;
+  for (const ValueId v : problem.values.ids()) {
+    if (problem.values[v].live_out) held |= bit(v);
   }
   using State = std::pair<int, std::uint64_t>;
   std::map<State, double> best;
@@ -176,26 +162,28 @@ inline double exhaustive_seconds(const Problem& problem, std::int64_t limit) {
     open.pop();
     if (best[{next, there}] < seconds) continue;
     if (next == problem.op_count() && (there & held) == held) return seconds;
-    for (ValueId v = 0; v < static_cast<ValueId>(values); ++v) {
+    for (const ValueId v : problem.values.ids()) {
       if (there & bit(v)) reach(seconds, next, there & ~(bit(v) | views(v)));
     }
-    for (OpId op = 0; op <= std::min(next, problem.op_count() - 1); ++op) {
-      const Op& what = problem.ops[static_cast<std::size_t>(op)];
-      if (op < next && !what.recomputable) continue;
+    for (int n = 0; n <= std::min(next, problem.op_count() - 1); ++n) {
+      const OpId op(n);
+      const Op& what = problem.ops[op];
+      if (n < next && !what.recomputable) continue;
       bool can = true;
       for (const ValueId v : problem.reads[op]) {
-        const Value& value = problem.values[static_cast<std::size_t>(v)];
-        if (value.producer >= 0 ? (there & bit(v)) == 0 : value.overwritten < next) can = false;
+        const Value& value = problem.values[v];
+        if (value.producer >= 0 ? (there & bit(v)) == 0 : value.overwritten < OpId(next))
+          can = false;
       }
       if (!can) continue;
       std::uint64_t after = there;
       for (const ValueId v : problem.outputs[op]) after = (after & ~views(v)) | bit(v);
-      const int then = std::max(next, op + 1);
+      const int then = std::max(next, n + 1);
       const std::int64_t needed = bytes(there | after) + what.workspace;
       if (needed <= limit) reach(seconds + what.seconds, then, after);
-      for (const Reuse& r : problem.reuse[static_cast<std::size_t>(op)]) {
+      for (const Reuse& r : problem.reuse[op]) {
         if (!problem.in_arena(r.input) || !problem.in_arena(r.output)) continue;
-        const std::int64_t saved = problem.values[static_cast<std::size_t>(r.output)].bytes;
+        const std::int64_t saved = problem.values[r.output].bytes;
         if (needed - saved > limit) continue;
         reach(seconds + what.seconds, then, after & ~(bit(r.input) | views(r.input)));
       }

@@ -21,7 +21,7 @@ namespace {
 
 std::int64_t peak_of_keeping_all(const Problem& problem) {
   Schedule once;
-  for (OpId op = 0; op < problem.op_count(); ++op) once.push_back(op);
+  for (const OpId op : problem.ops.ids()) once.push_back(op);
   return evaluate(problem, once).arena_peak;
 }
 
@@ -125,8 +125,8 @@ TEST(Bound, LetsValuesGoElsewhereAtTheirLeastCost) {
   make.op(1, {big}, {make.value(1)});
   make.op(1, {a}, {make.value(1)});
   const Problem problem = make.finish();
-  const std::vector<Substitute> small{{a, 2, 3, 2, 0, {}}};
-  const std::vector<Substitute> gone{{a, 0, 0, 0, 0, {}}};
+  const std::vector<Substitute> small{{a, 2, 3, 2, OpId(0), {}}};
+  const std::vector<Substitute> gone{{a, 0, 0, 0, OpId(0), {}}};
   const double base = make_bound_model(problem, 8).base_seconds;
   EXPECT_NEAR(lower_bound(make_bound_model(problem, 8), 12).seconds, base + 100, 1e-6);
   EXPECT_NEAR(lower_bound(make_bound_model(problem, 8, small), 12).seconds, base + 5, 1e-6);
@@ -198,8 +198,8 @@ TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
       ASSERT_LE(kept, s.bytes);
       double rent = 0;
       for (std::int32_t t = s.first; t <= s.last; ++t) {
-        used[static_cast<std::size_t>(t)] += kept;
-        rent += prices[static_cast<std::size_t>(t)];
+        used[at(t)] += kept;
+        rent += prices[at(t)];
       }
       if (s.bytes == 0) continue;
       saved += s.seconds * static_cast<double>(kept) / static_cast<double>(s.bytes);

@@ -24,11 +24,11 @@ Problem unit_chain(int n) {
     make.op(1, i == 0 ? std::vector<ValueId>{} : std::vector<ValueId>{x.back()}, {v});
     x.push_back(v);
   }
-  ValueId gradient = -1;
+  ValueId gradient;
   for (int i = n - 1; i >= 0; --i) {
     std::vector<ValueId> reads;
     if (gradient >= 0) reads.push_back(gradient);
-    if (i > 0) reads.push_back(x[static_cast<std::size_t>(i) - 1]);
+    if (i > 0) reads.push_back(x[at(i) - 1]);
     const ValueId g = make.value(1);
     make.op(1, reads, {g});
     gradient = g;
@@ -112,7 +112,7 @@ TEST(Chain, LargeUnequalChainsStayWithinTheLimitAndTheirBound) {
   }
   const Problem problem = training_chain(seconds, bytes);
   Schedule once;
-  for (OpId op = 0; op < problem.op_count(); ++op) once.push_back(op);
+  for (const OpId op : problem.ops.ids()) once.push_back(op);
   const std::int64_t peak = evaluate(problem, once).arena_peak;
   double before = 0;
   for (int i = 10; i >= 3; i -= 2) {

@@ -52,7 +52,7 @@ const char* const kAnd = "f32[1024] convert(m)";
 // What compresses `m` before its last read.
 std::vector<Choice> compress_mask(const Problem& problem, std::span<const Form> forms) {
   for (const Form& form : forms) {
-    const Value& value = problem.values[static_cast<std::size_t>(form.value)];
+    const Value& value = problem.values[form.value];
     if (form.kind != RemedyKind::compress || value.source->name() != "m") continue;
     return {choose_form(problem, form, problem.uses[form.value].back())};
   }
@@ -177,20 +177,19 @@ TEST(FusedDecode, CostsAtLeastTheBound) {
   int directly = 0, bound = 0;
   for (int i = 0; i < 1200; ++i) {
     Problem problem = random_problem(rng, 5 + i % 3);
-    for (OpId op = 0; op < problem.op_count(); ++op) {
-      problem.ops[static_cast<std::size_t>(op)].instruction =
-          (*names)->entry()->parameters()[static_cast<std::size_t>(op)];
+    for (const OpId op : problem.ops.ids()) {
+      problem.ops[op].instruction = (*names)->entry()->parameters()[at(op)];
     }
-    const auto v = static_cast<ValueId>(rng() % problem.values.size());
-    Value& value = problem.values[static_cast<std::size_t>(v)];
+    const auto v = ValueId(rng() % problem.values.size());
+    Value& value = problem.values[v];
     const auto uses = problem.uses[v];
     if (value.producer < 0 || value.live_out || value.bytes < 2 || uses.empty()) continue;
     std::vector<const ir::Instruction*> direct;
-    Substitute substitute{v, 1, static_cast<double>(rng() % 3), static_cast<double>(rng() % 3),
-                          0, {}};
+    Substitute substitute{
+        v, 1, static_cast<double>(rng() % 3), static_cast<double>(rng() % 3), OpId(0), {}};
     for (const OpId use : uses) {
       if (rng() % 3 == 0) continue;
-      direct.push_back(problem.ops[static_cast<std::size_t>(use)].instruction);
+      direct.push_back(problem.ops[use].instruction);
       substitute.direct.push_back(use);
     }
     std::sort(direct.begin(), direct.end());
@@ -210,8 +209,7 @@ TEST(FusedDecode, CostsAtLeastTheBound) {
     ASSERT_TRUE(applied.ok()) << applied.status().to_string();
     directly += applied->codings.empty() ? 0 : 1;
     const BoundModel model = make_bound_model(problem, 8, std::span(&substitute, 1));
-    Schedule once;
-    for (OpId op = 0; op < applied->op_count(); ++op) once.push_back(op);
+    const Schedule once = each_once(*applied);
     for (std::int64_t limit = evaluate(*applied, once).arena_peak; limit >= 0; --limit) {
       const double optimum = exhaustive_seconds(*applied, limit);
       const double lower = lower_bound(model, limit).seconds;

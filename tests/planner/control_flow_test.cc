@@ -328,9 +328,9 @@ struct TwoLoops {
     module = parse(text);
     graph = extract(*module->entry(), Role::entry, default_residency(*module), kCostModel);
     std::vector<OpId> order;
-    for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    for (const OpId op : graph.ops.ids()) {
       order.push_back(op);
-      Op& what = graph.ops[static_cast<std::size_t>(op)];
+      Op& what = graph.ops[op];
       if (what.instruction->opcode() != ir::Opcode::while_) continue;
       loops.push_back(op);
       what.variants = static_cast<std::int32_t>(graph.variants.size());
@@ -341,7 +341,7 @@ struct TwoLoops {
   }
   std::vector<int> chosen() const {
     std::vector<int> choices;
-    for (const OpId op : loops) choices.push_back(problem.variant[static_cast<std::size_t>(op)]);
+    for (const OpId op : loops) choices.push_back(problem.variant[op]);
     return choices;
   }
 };
@@ -451,7 +451,7 @@ TEST(ControlFlow, AStackBetweenTwoLoopsMovesToTheHostAsAWhole) {
   const auto whole = [](const Problem& problem, std::span<const Form> forms) {
     std::vector<Choice> choices;
     for (const Form& form : forms) {
-      const Value& value = problem.values[static_cast<std::size_t>(form.value)];
+      const Value& value = problem.values[form.value];
       if (form.kind != RemedyKind::swap_host || value.source->name() != "loop" || value.leaf != 2) {
         continue;
       }
@@ -498,7 +498,7 @@ ENTRY e { p = f32[4096] parameter(0)
   const auto early = [](const Problem& problem, std::span<const Form> forms) {
     std::vector<Choice> choices;
     for (const Form& form : forms) {
-      const Value& value = problem.values[static_cast<std::size_t>(form.value)];
+      const Value& value = problem.values[form.value];
       if (form.kind != RemedyKind::swap_host || value.source->name() != "y") continue;
       const auto uses = problem.uses[form.value];
       choices.push_back(choose_form(problem, form, uses.back()));

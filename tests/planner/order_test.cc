@@ -32,26 +32,25 @@ const RooflineCostModel kOrderCosts;
 Graph graph_of(const ir::Module& module) {
   Graph graph = extract(*module.entry(), Role::entry, default_residency(module), kOrderCosts);
   for (const ir::InputOutputAlias& alias : module.input_output_alias) {
-    graph.alias[static_cast<std::size_t>(alias.output_index[0])] =
-        static_cast<int>(alias.parameter_number);
+    graph.alias[at(alias.output_index[0])] = static_cast<int>(alias.parameter_number);
   }
   return graph;
 }
 
 std::vector<OpId> textual(const Graph& graph) {
   std::vector<OpId> order(graph.ops.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::iota(order.begin(), order.end(), OpId(0));
   return order;
 }
 
 bool is_valid_order(const OrderGraph& graph, const std::vector<OpId>& order) {
-  std::vector<char> done(static_cast<std::size_t>(graph.size()), 0);
+  IdVector<OpId, char> done(graph.workspace.size(), 0);
   for (const OpId op : order) {
-    if (done[static_cast<std::size_t>(op)]) return false;
+    if (done[op]) return false;
     for (const OpId before : graph.before[op]) {
-      if (!done[static_cast<std::size_t>(before)]) return false;
+      if (!done[before]) return false;
     }
-    done[static_cast<std::size_t>(op)] = 1;
+    done[op] = 1;
   }
   return order.size() == done.size();
 }
@@ -70,29 +69,28 @@ std::int64_t lowest_peak(const OrderGraph& graph) {
   best[0] = 0;
   for (std::uint32_t set = 0; set + 1 < best.size(); ++set) {
     if (best[set] == kUnlimited) continue;
-    const auto ran = [&](OpId op) { return (set >> op & 1) != 0; };
+    const auto ran = [&](OpId op) { return (set >> op.value() & 1) != 0; };
     std::int64_t live = 0;
-    std::vector<int> left(graph.cost.size(), 0);
-    for (ValueId v = 0; v < static_cast<ValueId>(graph.cost.size()); ++v) {
-      if (graph.cost[static_cast<std::size_t>(v)] == 0) continue;
-      for (const OpId r : graph.readers[v]) left[static_cast<std::size_t>(v)] += !ran(r);
-      const OpId producer = graph.graph.values[static_cast<std::size_t>(v)].producer;
-      if (ran(producer) && left[static_cast<std::size_t>(v)] > 0) {
-        live += graph.cost[static_cast<std::size_t>(v)];
+    IdVector<ValueId, int> left(graph.cost.size(), 0);
+    for (const ValueId v : graph.cost.ids()) {
+      if (graph.cost[v] == 0) continue;
+      for (const OpId r : graph.readers[v]) left[v] += !ran(r);
+      const OpId producer = graph.graph.values[v].producer;
+      if (ran(producer) && left[v] > 0) {
+        live += graph.cost[v];
       }
     }
-    for (OpId op = 0; op < n; ++op) {
+    for (const OpId op : graph.workspace.ids()) {
       if (ran(op)) continue;
       const auto before = graph.before[op];
       if (!std::all_of(before.begin(), before.end(), ran)) continue;
-      std::int64_t here = live + graph.workspace[static_cast<std::size_t>(op)];
-      for (const ValueId v : graph.makes[op]) here += graph.cost[static_cast<std::size_t>(v)];
+      std::int64_t here = live + graph.workspace[op];
+      for (const ValueId v : graph.makes[op]) here += graph.cost[v];
       const auto reads = graph.reads[op];
       here -= reused_bytes(graph, op, [&](ValueId v) {
-        return left[static_cast<std::size_t>(v)] == 1 &&
-               std::find(reads.begin(), reads.end(), v) != reads.end();
+        return left[v] == 1 && std::find(reads.begin(), reads.end(), v) != reads.end();
       });
-      auto& there = best[set | 1u << op];
+      auto& there = best[set | 1u << op.value()];
       there = std::min(there, std::max(best[set], here));
     }
   }
@@ -188,7 +186,7 @@ TEST(Order, UpdatesRunAsSoonAsTheirGradientsAreThere) {
     gradients.push_back(make(c, Opcode::multiply, {x, x}));
   }
   for (int i = 0; i < kCount; ++i) {
-    const auto k = static_cast<std::size_t>(i);
+    const auto k = at(i);
     results.push_back(make(c, Opcode::subtract, {weights[k], gradients[k]}));
     module.input_output_alias.push_back({{i}, i + 1, {}, false});
   }
@@ -213,7 +211,7 @@ TEST(Order, ASumOfProductsAccumulatesInOneBuffer) {
     }
     Instruction* sum = terms[0];
     for (int i = 1; i < count; ++i) {
-      sum = make(c, Opcode::add, {sum, terms[static_cast<std::size_t>(i)]});
+      sum = make(c, Opcode::add, {sum, terms[at(i)]});
     }
     make(c, Opcode::negate, {sum});
     const Result<Plan> plan = make_plan(module, kOrderCosts, {});

@@ -51,7 +51,7 @@ TEST(JointPack, WhatLivesTogetherLiesApartBelowTheLimit) {
   for (std::uint32_t seed = 0; seed < 2; ++seed) {
     const RecordedStep step = recorded(training_chain(24, seed));
     Schedule once;
-    for (OpId op = 0; op < step.problem.op_count(); ++op) once.push_back(op);
+    for (const OpId op : step.problem.ops.ids()) once.push_back(op);
     const std::int64_t peak = evaluate(step.problem, once).arena_peak;
     for (const int percent : {70, 50, 40}) {
       const std::int64_t limit = peak * percent / 100;
@@ -81,7 +81,7 @@ TEST(JointPack, WhatLivesTogetherLiesApartBelowTheLimit) {
 TEST(JointPack, GivesUpMoreWhereThePackingIsTooHigh) {
   const RecordedStep step = recorded(training_chain(24, 9));
   Schedule once;
-  for (OpId op = 0; op < step.problem.op_count(); ++op) once.push_back(op);
+  for (const OpId op : step.problem.ops.ids()) once.push_back(op);
   const std::int64_t limit = evaluate(step.problem, once).arena_peak * 6 / 10;
   SearchEffort effort;
   effort.scale = 0.05;
@@ -110,7 +110,7 @@ TEST(JointPack, EveryMadeStorageIsWrittenWithItsPlace) {
   SearchEffort effort;
   effort.scale = 0.05;
   Schedule once;
-  for (OpId op = 0; op < step.problem.op_count(); ++op) once.push_back(op);
+  for (const OpId op : step.problem.ops.ids()) once.push_back(op);
   const std::int64_t limit = evaluate(step.problem, once).arena_peak / 2;
   const auto plan = plan_recorded_step_in_addresses(step, limit, effort);
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -157,8 +156,7 @@ TEST(RecordedStep, NamesTheLineThatIsWrong) {
 TEST(RecordedStep, KeepingAllReplaysToTheSamePeakAndTime) {
   const std::string text = recorded_chain(12, 3);
   const RecordedStep step = parsed(text);
-  Schedule once(static_cast<std::size_t>(step.problem.op_count()));
-  std::iota(once.begin(), once.end(), 0);
+  Schedule once = each_once(step.problem);
   Replayer replayer(text);
   ASSERT_TRUE(replayer.run(schedule_text(step, once)));
   const RecordedCost cost = recorded_cost(step, once);

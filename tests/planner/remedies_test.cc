@@ -41,9 +41,9 @@ std::vector<Choice> random_choices(const Problem& problem, std::span<const Form>
     Choice choice = choose_form(problem, form, ready);
     const auto gap = static_cast<std::uint32_t>(ready - choice.leave);
     if (form.kind != RemedyKind::compress && gap > 0) {
-      choice.left += static_cast<OpId>(rng() % gap);
+      choice.left += static_cast<std::int32_t>(rng() % gap);
       choice.returns[0].start -=
-          static_cast<OpId>(rng() % static_cast<std::uint32_t>(ready - choice.left + 1));
+          static_cast<std::int32_t>(rng() % static_cast<std::uint32_t>(ready - choice.left + 1));
     }
     for (const OpId later : uses) {
       if (later > ready && rng() % 2 == 0) choice.returns.push_back({later, later});
@@ -136,7 +136,7 @@ TEST(Remedies, MoreMemoryTiersOrCodecsNeverGiveASlowerPlan) {
         const std::int64_t limit = floor->bytes + (top->peak_bytes - floor->bytes) * (i - 1) / 7;
         seconds.back().push_back(seconds_at(**planner, *module, limit));
         if (i > 0) {
-          EXPECT_LE(seconds.back().back(), seconds.back()[static_cast<std::size_t>(i) - 1]);
+          EXPECT_LE(seconds.back().back(), seconds.back()[at(i) - 1]);
         }
       }
     }
@@ -180,7 +180,7 @@ ENTRY e {
   for (const Step& step : plain->steps) {
     if (step.instruction->name() != "r") continue;
     for (const BufferId b : {step.inputs[0], step.outputs[0]}) {
-      EXPECT_TRUE(plain->buffers[static_cast<std::size_t>(b)].pinned);
+      EXPECT_TRUE(plain->buffers[at(b)].pinned);
     }
   }
   EXPECT_FALSE(pinned(*plain).contains("t"));
@@ -189,7 +189,7 @@ ENTRY e {
       **module, cost_model, with_tiers(), [](const Problem& problem, std::span<const Form> forms) {
         std::vector<Choice> choices;
         for (const Form& form : forms) {
-          const Value& value = problem.values[static_cast<std::size_t>(form.value)];
+          const Value& value = problem.values[form.value];
           if (form.kind == RemedyKind::swap_host && value.source->name() == "t") {
             choices.push_back(choose_form(problem, form, problem.uses[form.value].back()));
           }

@@ -97,7 +97,7 @@ TEST(Search, OrdersRespectWhatIsReadAndKeepTheLastOpLast) {
   for (const std::vector<OpId>& order : orders) {
     ASSERT_TRUE(is_valid(problem, order));
     EXPECT_EQ(order.size(), problem.ops.size());
-    EXPECT_EQ(order.back(), problem.op_count() - 1);
+    EXPECT_EQ(order.back(), problem.ops.end_id() - 1);
     EXPECT_EQ(order_of_first_runs(problem, order), order);
     least = std::min(least, evaluate(problem, order).arena_peak);
   }
@@ -121,7 +121,7 @@ TEST(Search, ReorderedSchedulesAreValidFitAndEndWithTheLastOp) {
     ASSERT_TRUE(found);
     ASSERT_TRUE(is_valid(problem, *found));
     EXPECT_LE(evaluate(problem, *found).arena_peak, limit);
-    EXPECT_EQ(order_of_first_runs(problem, *found).back(), problem.op_count() - 1);
+    EXPECT_EQ(order_of_first_runs(problem, *found).back(), problem.ops.end_id() - 1);
   }
 }
 

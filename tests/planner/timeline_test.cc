@@ -10,13 +10,14 @@ namespace {
 
 TEST(Timeline, ATransferTakesFromComputeStepsWhatItsTierSays) {
   Problem problem;
-  problem.ops.resize(2);
-  problem.ops[0].seconds = 1;
-  problem.ops[1].kind = StepKind::swap_out;
-  problem.ops[1].engine = kHostOut;
-  problem.ops[1].seconds = 2;
-  problem.ops[1].taken_seconds = 0.5;
-  const std::vector<OpId> schedule{1, 0};
+  Op compute, copy;
+  compute.seconds = 1;
+  copy.kind = StepKind::swap_out;
+  copy.engine = kHostOut;
+  copy.seconds = 2;
+  copy.taken_seconds = 0.5;
+  problem.ops = {compute, copy};
+  const std::vector<OpId> schedule{OpId(1), OpId(0)};
   EXPECT_EQ(simulate(problem, schedule).seconds, 1.5);
   EXPECT_EQ(predicted_seconds(problem, schedule), 1.5);
 }

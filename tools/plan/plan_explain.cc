@@ -39,17 +39,17 @@ struct Facts {
 std::string seconds_text(double seconds) { return fmt::format("{:.4g} s", seconds); }
 
 std::string op_name(const planner::Problem& problem, planner::OpId op) {
-  const planner::Op& what = problem.ops[static_cast<std::size_t>(op)];
+  const planner::Op& what = problem.ops[op];
   return what.instruction == nullptr ? std::string(to_string(what.kind)) : what.instruction->name();
 }
 
 void add_gaps(const planner::Problem& problem, planner::ValueId v, Facts& facts) {
-  const planner::Value& value = problem.values[static_cast<std::size_t>(v)];
+  const planner::Value& value = problem.values[v];
   planner::OpId from = value.producer;
   for (const planner::OpId to : problem.uses[v]) {
     Gap gap{value.leaf, value.bytes, op_name(problem, from), op_name(problem, to), 0};
     for (planner::OpId op = from + 1; op < to; ++op) {
-      gap.seconds += problem.ops[static_cast<std::size_t>(op)].seconds;
+      gap.seconds += problem.ops[op].seconds;
     }
     if (to > from + 1) facts.gaps.push_back(std::move(gap));
     from = to;
@@ -59,14 +59,14 @@ void add_gaps(const planner::Problem& problem, planner::ValueId v, Facts& facts)
 void add_prices(const planner::Problem& problem, planner::ValueId v,
                 std::span<const planner::Form> forms, const planner::Remedies& remedies,
                 Facts& facts) {
-  const planner::Value& value = problem.values[static_cast<std::size_t>(v)];
-  const planner::Op& producer = problem.ops[static_cast<std::size_t>(value.producer)];
+  const planner::Value& value = problem.values[v];
+  const planner::Op& producer = problem.ops[value.producer];
   facts.recomputable = producer.recomputable;
   if (producer.recomputable && remedies.recompute && value.hint != planner::Hint::keep) {
     std::string operands;
     for (const planner::ValueId operand : problem.inputs[value.producer]) {
       if (operand < 0) continue;
-      const auto* source = problem.values[static_cast<std::size_t>(operand)].source;
+      const auto* source = problem.values[operand].source;
       operands += (operands.empty() ? "with " : ", ") + source->name();
     }
     facts.prices.push_back({value.leaf, "recompute",
@@ -98,10 +98,9 @@ Result<Facts> find_facts(const PlannedProgram& planned, const ir::Instruction& i
   Facts facts;
   const planner::PlanOptions& options = planned.options();
   const auto look = [&](const planner::Problem& problem, std::span<const planner::Form> forms) {
-    for (std::size_t i = 0; i < problem.values.size(); ++i) {
-      const planner::Value& value = problem.values[i];
+    for (const planner::ValueId v : problem.values.ids()) {
+      const planner::Value& value = problem.values[v];
       if (value.source != &instruction || value.producer < 0) continue;
-      const auto v = static_cast<planner::ValueId>(i);
       facts.made = true;
       add_gaps(problem, v, facts);
       add_prices(problem, v, forms, options.remedies, facts);
@@ -202,9 +201,9 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
   StepsOf steps = steps_of(plan, *instruction);
   const std::string decision = decision_of(steps);
   const auto step_name = [&](std::int32_t step) {
-    const auto at = static_cast<std::size_t>(step);
-    const bool named = step >= 0 && at < plan.steps.size() && plan.steps[at].instruction;
-    return named ? plan.steps[at].instruction->name() : std::string();
+    const auto s = static_cast<std::size_t>(step);
+    const bool named = step >= 0 && s < plan.steps.size() && plan.steps[s].instruction;
+    return named ? plan.steps[s].instruction->name() : std::string();
   };
   Json ranges = Json::array();
   std::string range_text;
@@ -260,7 +259,7 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
   output.text +=
       fmt::format("live at the peak (step {}, {})\n", view.peak_step, step_name(view.peak_step));
   for (const int i : view.live_at_peak) {
-    const PlanView::Value& value = view.values[static_cast<std::size_t>(i)];
+    const PlanView::Value& value = view.values[i];
     peak.push_back(
         {{"name", value.name_at_peak}, {"shape", value.shape}, {"bytes", value.buffer->bytes}});
     if (peak.size() <= 12) {

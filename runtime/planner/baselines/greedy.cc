@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/baselines/greedy_walk.h"
 
 namespace plimsoll::planner {
@@ -19,10 +20,10 @@ bool narrow(ir::Module& module, ir::Computation& computation, Instruction* fusio
   const Instruction* tuple = fusion->to_apply()->root();
   if (tuple->opcode() != Opcode::tuple || fusion->users().empty() || fusion->is_root())
     return false;
-  std::vector<char> used(static_cast<std::size_t>(tuple->operand_count()), 0);
+  std::vector<char> used(at(tuple->operand_count()), 0);
   for (const Instruction* user : fusion->users()) {
     if (user->opcode() != Opcode::get_tuple_element) return false;
-    used[static_cast<std::size_t>(user->attributes().tuple_index)] = 1;
+    used[at(user->attributes().tuple_index)] = 1;
   }
   const auto kept = std::count(used.begin(), used.end(), 1);
   if (kept == static_cast<std::ptrdiff_t>(used.size())) return false;
@@ -54,7 +55,7 @@ bool narrow(ir::Module& module, ir::Computation& computation, Instruction* fusio
     after->add_control_predecessor(narrowed);
   }
   for (Instruction* user : std::vector(fusion->users())) {
-    const auto element = static_cast<std::size_t>(user->attributes().tuple_index);
+    const auto element = at(user->attributes().tuple_index);
     if (kept == 1) {
       user->replace_all_uses_with(narrowed);
     } else {

@@ -3,6 +3,8 @@
 
 #include "runtime/planner/baselines/greedy_walk.h"
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -51,22 +53,21 @@ GreedyLiveness::GreedyLiveness(const std::vector<Instruction*>& order, const Ins
     const int id = static_cast<int>(buffers_.size());
     Buffer b;
     b.defined = i;
-    b.size = order[static_cast<std::size_t>(i)]->opcode() == Opcode::parameter ? 0 : size;
+    b.size = order[at(i)]->opcode() == Opcode::parameter ? 0 : size;
     buffers_.push_back(std::move(b));
-    defined_[static_cast<std::size_t>(i)].push_back(id);
+    defined_[at(i)].push_back(id);
     return id;
   };
   for (int i = 0; i < n; ++i) {
-    const Instruction& instruction = *order[static_cast<std::size_t>(i)];
-    auto& uses = used_[static_cast<std::size_t>(i)];
+    const Instruction& instruction = *order[at(i)];
+    auto& uses = used_[at(i)];
     for (const Instruction* operand : instruction.operands()) {
       const auto& from = nodes.at(operand);
       // A tuple element is found in the table; the elements themselves are not touched.
       const std::size_t count = instruction.opcode() == Opcode::get_tuple_element ? 1 : from.size();
       for (std::size_t k = 0; k < count; ++k) {
-        Buffer& b = buffers_[static_cast<std::size_t>(from[k])];
-        if (order[static_cast<std::size_t>(b.defined)] != operand &&
-            operand->opcode() != Opcode::bitcast &&
+        Buffer& b = buffers_[at(from[k])];
+        if (order[at(b.defined)] != operand && operand->opcode() != Opcode::bitcast &&
             operand->opcode() != Opcode::get_tuple_element) {
           b.indirect = true;
         }
@@ -81,7 +82,7 @@ GreedyLiveness::GreedyLiveness(const std::vector<Instruction*>& order, const Ins
       case Opcode::get_tuple_element: {
         const ir::Shape& shape = instruction.operand(0)->shape();
         const auto& from = nodes.at(instruction.operand(0));
-        const auto element = static_cast<std::size_t>(instruction.attributes().tuple_index);
+        const auto element = at(instruction.attributes().tuple_index);
         int first = 1;
         for (std::size_t e = 0; e < element; ++e) first += node_count(shape.elements()[e]);
         mine.assign(from.begin() + first, from.begin() + first + node_count(instruction.shape()));
@@ -96,7 +97,7 @@ GreedyLiveness::GreedyLiveness(const std::vector<Instruction*>& order, const Ins
         break;
       case Opcode::while_:
         mine = nodes.at(instruction.operand(0));
-        for (const int b : mine) buffers_[static_cast<std::size_t>(b)].indirect = true;
+        for (const int b : mine) buffers_[at(b)].indirect = true;
         break;
       case Opcode::bitcast:
       case Opcode::domain:
@@ -114,19 +115,19 @@ GreedyLiveness::GreedyLiveness(const std::vector<Instruction*>& order, const Ins
     nodes.emplace(&instruction, std::move(mine));
   }
   for (const int b : nodes.at(root)) {
-    Buffer& result = buffers_[static_cast<std::size_t>(b)];
+    Buffer& result = buffers_[at(b)];
     result.size = 0;
     result.indirect = true;
   }
   std::vector<std::int64_t> delta(order.size() + 1, 0);
   for (const Buffer& b : buffers_) {
     const int last = b.users.empty() ? b.defined : b.users.back();
-    delta[static_cast<std::size_t>(b.defined)] += b.size;
-    delta[static_cast<std::size_t>(last) + 1] -= b.size;
+    delta[at(b.defined)] += b.size;
+    delta[at(last) + 1] -= b.size;
   }
   std::int64_t live = 0;
   for (int i = 0; i < n; ++i) {
-    live += delta[static_cast<std::size_t>(i)];
+    live += delta[at(i)];
     usage_.push_back(live);
   }
 }

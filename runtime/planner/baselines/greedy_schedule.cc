@@ -19,44 +19,43 @@ class Translation {
 
   void run(OpId op) {
     for (OpId added = next_; added < op; ++added) {
-      if (!done_[at(added)] && is_added(added) && is_ready(added)) push(added);
+      if (!done_[added] && is_added(added) && is_ready(added)) push(added);
     }
-    while (next_ < op && done_[at(next_)]) ++next_;
+    while (next_ < op && done_[next_]) ++next_;
     for (const ValueId v : problem_.reads[op]) {
-      const OpId producer = problem_.values[at(v)].producer;
-      if (producer >= 0 && !done_[at(producer)] && is_added(producer)) push(producer);
+      const OpId producer = problem_.values[v].producer;
+      if (producer >= 0 && !done_[producer] && is_added(producer)) push(producer);
     }
     push(op);
   }
 
   Schedule finish() {
-    for (OpId op = 0; op < problem_.op_count(); ++op) {
-      if (!done_[at(op)]) push(op);
+    for (const OpId op : problem_.ops.ids()) {
+      if (!done_[op]) push(op);
     }
     return std::move(schedule_);
   }
 
  private:
-  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
   bool is_added(OpId op) const {
-    const StepKind kind = problem_.ops[at(op)].kind;
+    const StepKind kind = problem_.ops[op].kind;
     return kind == StepKind::copy || kind == StepKind::upload;
   }
   bool is_ready(OpId op) const {
     for (const ValueId v : problem_.reads[op]) {
-      const OpId producer = problem_.values[at(v)].producer;
-      if (producer >= 0 && !done_[at(producer)]) return false;
+      const OpId producer = problem_.values[v].producer;
+      if (producer >= 0 && !done_[producer]) return false;
     }
     return true;
   }
   void push(OpId op) {
     schedule_.push_back(op);
-    done_[at(op)] = 1;
+    done_[op] = 1;
   }
 
   const Problem& problem_;
-  std::vector<char> done_;
-  OpId next_ = 0;
+  IdVector<OpId, char> done_;
+  OpId next_{0};
   Schedule schedule_;
 };
 
@@ -69,8 +68,8 @@ std::optional<Schedule> greedy_schedule(const Problem& problem, std::int64_t are
   ir::Computation* copy = module->find(original.name());
   if (copy == nullptr) return std::nullopt;
   std::unordered_map<std::string, OpId> op_of;
-  for (OpId op = 0; op < problem.op_count(); ++op) {
-    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+  for (const OpId op : problem.ops.ids()) {
+    const Op& what = problem.ops[op];
     if (what.kind != StepKind::copy && what.kind != StepKind::upload) {
       op_of.emplace(what.instruction->name(), op);
     }

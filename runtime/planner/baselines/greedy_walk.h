@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/module.h"
 #include "runtime/planner/baselines/greedy.h"
 #include "runtime/planner/baselines/remat_names.h"
@@ -27,10 +28,10 @@ class GreedyLiveness {
                  std::int64_t tuple_entry_bytes);
 
   // Bytes while instruction `i` runs: what is defined and still has users at or after it.
-  std::int64_t usage(int i) const { return usage_[static_cast<std::size_t>(i)]; }
-  const std::vector<int>& defined(int i) const { return defined_[static_cast<std::size_t>(i)]; }
-  const std::vector<int>& used(int i) const { return used_[static_cast<std::size_t>(i)]; }
-  const Buffer& buffer(int b) const { return buffers_[static_cast<std::size_t>(b)]; }
+  std::int64_t usage(int i) const { return usage_[at(i)]; }
+  const std::vector<int>& defined(int i) const { return defined_[at(i)]; }
+  const std::vector<int>& used(int i) const { return used_[at(i)]; }
+  const Buffer& buffer(int b) const { return buffers_[at(b)]; }
   bool alive(int b, int i) const {
     return buffer(b).defined <= i && !buffer(b).users.empty() && buffer(b).users.back() >= i;
   }

@@ -142,11 +142,11 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
 
 BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& options) {
   Problem least = problem;
-  for (OpId op = 0; op < least.op_count(); ++op) {
-    const std::int32_t row = least.ops[at(op)].variants;
+  for (const OpId op : least.ops.ids()) {
+    const std::int32_t row = least.ops[op].variants;
     if (row < 0) continue;
     choose_variant(least, op, 0);
-    least.ops[at(op)].workspace = least.graph->variants[at(row)].back().arena_bytes;
+    least.ops[op].workspace = least.graph->variants[at(row)].back().arena_bytes;
   }
   std::vector<Substitute> substitutes;
   for (const Form& form : find_forms(problem, options)) {
@@ -160,11 +160,11 @@ BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& opti
                            form.first_return,
                            {}});
     if (form.by_producer) {
-      substitutes.back().direct.push_back(problem.values[at(form.value)].producer);
+      substitutes.back().direct.push_back(problem.values[form.value].producer);
     }
     if (form.direct.empty()) continue;
     for (const OpId use : problem.uses[form.value]) {
-      if (reads_directly(problem.ops[at(use)], form.direct)) {
+      if (reads_directly(problem.ops[use], form.direct)) {
         substitutes.back().direct.push_back(use);
       }
     }

@@ -35,7 +35,7 @@ class Builder {
  public:
   Builder(const Problem& problem, int most_remakes, std::span<const Substitute> substitutes)
       : problem_(problem),
-        most_remakes_(static_cast<std::size_t>(most_remakes)),
+        most_remakes_(at(most_remakes)),
         substitutes_(substitutes.begin(), substitutes.end()) {}
 
   BoundModel run() {
@@ -46,44 +46,43 @@ class Builder {
     find_touches();
     find_substitutes();
     find_needs();
-    for (ValueId s = 0; s < static_cast<ValueId>(storage_.size()); ++s) add_gaps(s);
+    for (const ValueId s : storage_.ids()) add_gaps(s);
     for (std::size_t g = 0; g < model_.gaps.size(); ++g) add_remakes(g);
     share_claims();
     return std::move(model_);
   }
 
  private:
-  const Value& value(ValueId v) const { return problem_.values[at(v)]; }
+  const Value& value(ValueId v) const { return problem_.values[v]; }
   bool movable(ValueId storage) const {
     return value(storage).home == Home::arena && value(storage).producer >= 0;
   }
 
   void find_storages() {
-    const auto count = static_cast<ValueId>(problem_.values.size());
-    storage_.resize(at(count));
-    model_.bytes.assign(at(count), 0);
-    for (ValueId v = 0; v < count; ++v) {
-      const ValueId of = problem_.view_of.empty() ? -1 : problem_.view_of[at(v)];
-      storage_[at(v)] = of >= 0 ? of : v;
-      if (of < 0 && value(v).home == Home::arena) model_.bytes[at(v)] = value(v).bytes;
+    storage_.resize(problem_.values.size());
+    model_.bytes.assign(problem_.values.size(), 0);
+    for (const ValueId v : storage_.ids()) {
+      const ValueId of = problem_.view_of.empty() ? ValueId() : problem_.view_of[v];
+      storage_[v] = of >= 0 ? of : v;
+      if (of < 0 && value(v).home == Home::arena) model_.bytes[v] = value(v).bytes;
     }
   }
 
   void find_op_facts() {
-    const int n = problem_.op_count();
-    latest_.assign(at(n), kNever);
-    output_bytes_.assign(at(n), 0);
-    output_storages_.assign(at(n), 0);
-    for (OpId op = 0; op < n; ++op) {
+    const std::size_t n = problem_.ops.size();
+    latest_.assign(n, kNever);
+    output_bytes_.assign(n, 0);
+    output_storages_.assign(n, 0);
+    for (const OpId op : problem_.ops.ids()) {
       for (const ValueId v : problem_.reads[op]) {
         if (value(v).producer < 0) {
-          latest_[at(op)] = std::min(latest_[at(op)], value(v).overwritten);
+          latest_[op] = std::min(latest_[op], value(v).overwritten);
         }
       }
       distinct_storages(problem_.outputs[op], scratch_);
       for (const ValueId s : scratch_) {
-        output_bytes_[at(op)] += model_.bytes[at(s)];
-        ++output_storages_[at(op)];
+        output_bytes_[op] += model_.bytes[s];
+        ++output_storages_[op];
       }
     }
   }
@@ -91,49 +90,47 @@ class Builder {
   void distinct_storages(std::span<const ValueId> values, std::vector<ValueId>& out) const {
     out.clear();
     for (const ValueId v : values) {
-      if (v >= 0 && movable(storage_[at(v)])) out.push_back(storage_[at(v)]);
+      if (v >= 0 && movable(storage_[v])) out.push_back(storage_[v]);
     }
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
   }
 
+  // The storages that an op reads or makes, into `out`.
+  void touched_by(OpId op, std::vector<ValueId>& out) {
+    scratch_.assign(problem_.reads[op].begin(), problem_.reads[op].end());
+    scratch_.insert(scratch_.end(), problem_.outputs[op].begin(), problem_.outputs[op].end());
+    distinct_storages(scratch_, out);
+  }
+
   void find_touches() {
-    const int n = problem_.op_count();
-    std::vector<std::int32_t> count(storage_.size() + 1, 0);
-    const auto each = [&](auto&& take) {
-      std::vector<ValueId> touched;
-      for (OpId op = 0; op < n; ++op) {
-        scratch_.assign(problem_.reads[op].begin(), problem_.reads[op].end());
-        scratch_.insert(scratch_.end(), problem_.outputs[op].begin(), problem_.outputs[op].end());
-        distinct_storages(scratch_, touched);
-        for (const ValueId s : touched) take(s, op);
-      }
-      for (ValueId v = 0; v < static_cast<ValueId>(storage_.size()); ++v) {
-        if (value(v).live_out && movable(storage_[at(v)])) take(storage_[at(v)], n);
-      }
-    };
-    each([&](ValueId s, OpId) { ++count[at(s) + 1]; });
-    for (std::size_t s = 1; s < count.size(); ++s) count[s] += count[s - 1];
-    touches_.begin = count;
-    touches_.items.resize(at(count.back()));
-    each([&](ValueId s, OpId op) { touches_.items[at(count[at(s)]++)] = op; });
+    Rows<OpId, ValueId> touched_at;
+    std::vector<ValueId> touched;
+    for (const OpId op : problem_.ops.ids()) {
+      touched_by(op, touched);
+      touched_at.push_row(touched);
+    }
+    // The end comes behind all ops.
+    touched.clear();
+    for (const ValueId v : storage_.ids()) {
+      if (value(v).live_out && movable(storage_[v])) touched.push_back(storage_[v]);
+    }
+    touched_at.push_row(touched);
+    touches_ = invert(touched_at, storage_.size());
   }
 
   // An output that is written into an operand's buffer costs no bytes of its own unless the operand
   // is kept after the op: then the operand's gap begins at the op itself.
   void find_needs() {
-    const int n = problem_.op_count();
-    model_.need.assign(at(n), 0);
-    gap_from_.assign(at(n), {});
-    for (OpId op = 0; op < n; ++op) {
+    model_.need.assign(problem_.ops.size(), 0);
+    gap_from_.assign(problem_.ops.size(), {});
+    std::vector<ValueId> touched;
+    for (const OpId op : problem_.ops.ids()) {
       std::int64_t& need = model_.need[at(op)];
-      need = problem_.ops[at(op)].workspace;
-      scratch_.assign(problem_.reads[op].begin(), problem_.reads[op].end());
-      scratch_.insert(scratch_.end(), problem_.outputs[op].begin(), problem_.outputs[op].end());
-      std::vector<ValueId> touched;
-      distinct_storages(scratch_, touched);
+      need = problem_.ops[op].workspace;
+      touched_by(op, touched);
       for (const ValueId s : touched) need += least_bytes_at(op, s);
-      const auto& reuse = problem_.reuse.empty() ? std::vector<Reuse>{} : problem_.reuse[at(op)];
+      const auto& reuse = problem_.reuse.empty() ? std::vector<Reuse>{} : problem_.reuse[op];
       for (std::size_t i = 0; i < reuse.size(); ++i) {
         const Reuse& r = reuse[i];
         if (!problem_.in_arena(r.input) || !problem_.in_arena(r.output)) continue;
@@ -146,7 +143,7 @@ class Builder {
           return q.output == r.output || q.input == r.input;
         });
         if (rivals == 1 && value(r.input).bytes == value(r.output).bytes) {
-          gap_from_[at(op)].push_back(r.input);
+          gap_from_[op].push_back(r.input);
         }
       }
     }
@@ -154,7 +151,7 @@ class Builder {
 
   // What an op that touches a storage needs of it.
   std::int64_t least_bytes_at(OpId op, ValueId s) const {
-    std::int64_t least = model_.bytes[at(s)];
+    std::int64_t least = model_.bytes[s];
     for (const Substitute& other : substitutes_of(s)) {
       if (other.is_direct(op)) least = std::min(least, other.bytes);
     }
@@ -163,7 +160,7 @@ class Builder {
 
   std::span<const Substitute> substitutes_of(ValueId s) const {
     const auto range = std::equal_range(
-        substitutes_.begin(), substitutes_.end(), Substitute{s, 0, 0, 0, 0, {}},
+        substitutes_.begin(), substitutes_.end(), Substitute{s, 0, 0, 0, OpId(), {}},
         [](const Substitute& a, const Substitute& b) { return a.value < b.value; });
     return {range.first, range.second};
   }
@@ -173,23 +170,23 @@ class Builder {
                      [](const Substitute& a, const Substitute& b) { return a.value < b.value; });
     model_.least_bytes = model_.bytes;
     for (const Substitute& s : substitutes_) {
-      std::int64_t& least = model_.least_bytes[at(s.value)];
+      std::int64_t& least = model_.least_bytes[s.value];
       least = std::min(least, s.bytes);
     }
   }
 
   void add_gaps(ValueId s) {
-    if (!movable(s) || model_.bytes[at(s)] == 0) return;
+    if (!movable(s) || model_.bytes[s] == 0) return;
     const auto touches = touches_[s];
     for (std::size_t i = 0; i + 1 < touches.size(); ++i) {
       const OpId from = touches[i], to = touches[i + 1];
-      const auto& early = gap_from_[at(from)];
+      const auto& early = gap_from_[from];
       const bool in_place = std::find(early.begin(), early.end(), s) != early.end();
       Gap gap;
       gap.storage = s;
-      gap.first = in_place ? from : from + 1;
-      gap.last = to - 1;
-      gap.bytes = model_.bytes[at(s)];
+      gap.first = (in_place ? from : from + 1).value();
+      gap.last = to.value() - 1;
+      gap.bytes = model_.bytes[s];
       if (gap.first > gap.last) continue;
       add_gap(gap, from, to);
     }
@@ -197,16 +194,16 @@ class Builder {
 
   void add_gap(Gap gap, OpId from, OpId to) {
     Remake own = own_remake(gap.storage, to);
-    const OpId end = gap.last;
+    const std::int32_t end = gap.last;
     if (own.latest <= from) own.seconds = kInfinite;
-    const std::int32_t bound_from = own.seconds == kInfinite ? gap.first : own.latest;
-    if (value(gap.storage).keep && to < problem_.op_count()) {
+    const std::int32_t bound_from = own.seconds == kInfinite ? gap.first : own.latest.value();
+    if (value(gap.storage).keep && to < problem_.ops.end_id()) {
       hold(gap, gap.first, gap.bytes);
-    } else if (model_.least_bytes[at(gap.storage)] == gap.bytes) {
+    } else if (model_.least_bytes[gap.storage] == gap.bytes) {
       hold(gap, bound_from, gap.bytes);
     } else if (own.seconds == kInfinite) {
       // Its smallest form is there whatever is done; what is left may give way.
-      const std::int64_t least = model_.least_bytes[at(gap.storage)];
+      const std::int64_t least = model_.least_bytes[gap.storage];
       for (std::int32_t t = gap.first; t <= gap.last; ++t) model_.need[at(t)] += least;
       gap.bytes -= least;
       add_substitutes(gap, to, least);
@@ -215,8 +212,8 @@ class Builder {
     }
     if (gap.first > gap.last) return;
     // Others may claim a part of what is given up in one piece.
-    const bool whole = gap.last == end && own.seconds < kInfinite &&
-                       model_.least_bytes[at(gap.storage)] == gap.bytes;
+    const bool whole =
+        gap.last == end && own.seconds < kInfinite && model_.least_bytes[gap.storage] == gap.bytes;
     if (whole) {
       whole_gaps_.emplace(gap_key(gap.storage, from),
                           static_cast<std::int32_t>(model_.gaps.size()));
@@ -225,16 +222,18 @@ class Builder {
     wanted_by_.push_back(to);
   }
 
-  static std::uint64_t gap_key(ValueId storage, OpId from) {
-    return static_cast<std::uint64_t>(storage) << 32 | static_cast<std::uint32_t>(from);
+  template <typename Other>
+  static std::uint64_t gap_key(ValueId storage, Other other) {
+    return static_cast<std::uint64_t>(storage.value()) << 32 |
+           static_cast<std::uint32_t>(other.value());
   }
 
   // Makes what op `to` reads of the storage, or the end wants.
   Remake own_remake(ValueId s, OpId to) {
     wanted_.clear();
-    if (to < problem_.op_count()) {
+    if (to < problem_.ops.end_id()) {
       for (const ValueId v : problem_.reads[to]) {
-        if (storage_[at(v)] == s) wanted_.push_back(v);
+        if (storage_[v] == s) wanted_.push_back(v);
       }
     }
     if (wanted_.empty()) wanted_.push_back(s);
@@ -276,18 +275,17 @@ class Builder {
       if (op < 0 || std::find(ops_.begin(), ops_.end(), op) != ops_.end()) continue;
       ops_.push_back(op);
       for (const ValueId r : problem_.reads[op]) {
-        if (storage_[at(r)] == s) {
+        if (storage_[r] == s) {
           work_.push_back(r);
-        } else if (movable(storage_[at(r)])) {
+        } else if (movable(storage_[r])) {
           outside_.push_back(r);
         }
       }
     }
     for (const OpId op : ops_) {
-      result.seconds += problem_.ops[at(op)].recomputable
-                            ? problem_.ops[at(op)].seconds * share(op, s)
-                            : kInfinite;
-      result.latest = std::min(result.latest, latest_[at(op)]);
+      result.seconds +=
+          problem_.ops[op].recomputable ? problem_.ops[op].seconds * share(op, s) : kInfinite;
+      result.latest = std::min(result.latest, latest_[op]);
     }
     return result;
   }
@@ -298,10 +296,10 @@ class Builder {
   // one run serves both and 4 s are counted; if one alone is, less than its run is counted. Either
   // way no schedule takes less.
   double share(OpId op, ValueId s) const {
-    if (output_storages_[at(op)] <= 1) return 1;
-    if (output_bytes_[at(op)] == 0) return 1.0 / output_storages_[at(op)];
+    if (output_storages_[op] <= 1) return 1;
+    if (output_bytes_[op] == 0) return 1.0 / output_storages_[op];
     // A view's storage is not made by the op that makes the view.
-    return static_cast<double>(model_.bytes[at(s)]) / static_cast<double>(output_bytes_[at(op)]);
+    return static_cast<double>(model_.bytes[s]) / static_cast<double>(output_bytes_[op]);
   }
 
   // A breadth-first walk from the gap's own remake over the storages that making needs and that may
@@ -322,7 +320,7 @@ class Builder {
       const auto outside = nodes[i].outside;
       const ValueId parent = nodes[i].remake.storage;
       for (std::size_t k = 0; k < outside.size(); ++k) {
-        const ValueId s = storage_[at(outside[k])];
+        const ValueId s = storage_[outside[k]];
         if (value(s).producer >= value(parent).producer) continue;
         auto found = std::find_if(nodes.begin(), nodes.end(),
                                   [&](const Node& n) { return n.remake.storage == s; });
@@ -333,7 +331,7 @@ class Builder {
           nodes.push_back({other, outside_, {}});
           found = nodes.end() - 1;
         }
-        const auto index = static_cast<std::size_t>(found - nodes.begin());
+        const auto index = at(found - nodes.begin());
         auto& needs = nodes[i].needs;
         if (std::find(needs.begin(), needs.end(), index) != needs.end()) continue;
         needs.push_back(index);
@@ -366,71 +364,67 @@ class Builder {
   // that is nothing: the storage is touched until the end of the gap, or is there for good.
   bool claim_part(const Gap& gap, ValueId s, const std::vector<ValueId>& values, Remake& other) {
     const auto touches = touches_[s];
-    const auto next = std::upper_bound(touches.begin(), touches.end(), gap.last);
+    const auto next = std::upper_bound(touches.begin(), touches.end(), OpId(gap.last));
     const OpId before = *(next - 1);
     std::int32_t alive = -1;
     if (next != touches.end()) {
       const auto found = whole_gaps_.find(gap_key(s, before));
-      if (found == whole_gaps_.end() || before >= gap.last) return false;
+      if (found == whole_gaps_.end() || before.value() >= gap.last) return false;
       alive = found->second;
     }
     wanted_.clear();
     for (const ValueId v : values) {
-      if (storage_[at(v)] == s) wanted_.push_back(v);
+      if (storage_[v] == s) wanted_.push_back(v);
     }
     other = remake(s, wanted_);
-    other.free_until = before;
+    other.free_until = before.value();
     other.claim = alive < 0 ? dead_claim(s, gap.storage)
-                            : living_claim(alive, gap, std::max(before + 1, gap.first));
+                            : living_claim(alive, gap, std::max(before.value() + 1, gap.first));
     return true;
   }
 
-  std::int32_t dead_claim(ValueId dead, ValueId root) {
-    const auto [it, added] =
-        claim_ids_.emplace(gap_key(dead, root), static_cast<std::int32_t>(model_.claims.size()));
+  ClaimId dead_claim(ValueId dead, ValueId root) {
+    const auto [it, added] = claim_ids_.emplace(gap_key(dead, root), model_.claims.end_id());
     if (added) model_.claims.push_back({dead, root, 0, -1, 0, -1});
     return it->second;
   }
 
-  std::int32_t living_claim(std::int32_t gap, const Gap& root, std::int32_t first) {
-    model_.claims.push_back({model_.gaps[at(gap)].storage, root.storage, 0, gap, first, root.last});
-    return static_cast<std::int32_t>(model_.claims.size()) - 1;
+  ClaimId living_claim(std::int32_t gap, const Gap& root, std::int32_t first) {
+    return model_.claims.push_back(
+        {model_.gaps[at(gap)].storage, root.storage, 0, gap, first, root.last});
   }
 
   // To begin with, the dead are shared evenly, and the living are nearly their own.
   void share_claims() {
     constexpr double kOfTheLiving = 0.3;
-    std::vector<std::int32_t> of_dead(storage_.size(), 0);
-    std::vector<std::vector<std::int32_t>> on_gap(model_.gaps.size());
-    for (std::size_t c = 0; c < model_.claims.size(); ++c) {
+    IdVector<ValueId, std::int32_t> of_dead(storage_.size(), 0);
+    std::vector<std::vector<ClaimId>> on_gap(model_.gaps.size());
+    for (const ClaimId c : model_.claims.ids()) {
       const Claim& claim = model_.claims[c];
       if (claim.gap < 0) {
-        ++of_dead[at(claim.storage)];
+        ++of_dead[claim.storage];
       } else {
-        on_gap[at(claim.gap)].push_back(static_cast<std::int32_t>(c));
+        on_gap[at(claim.gap)].push_back(c);
       }
     }
     for (Claim& c : model_.claims) {
-      c.fraction = c.gap < 0 ? 1.0 / of_dead[at(c.storage)]
+      c.fraction = c.gap < 0 ? 1.0 / of_dead[c.storage]
                              : kOfTheLiving / static_cast<double>(on_gap[at(c.gap)].size());
     }
-    for (const auto& claims : on_gap) {
-      for (const std::int32_t c : claims) model_.claims_on.push(c);
-      model_.claims_on.close();
-    }
+    for (const auto& claims : on_gap) model_.claims_on.push_row(claims);
   }
 
   const Problem& problem_;
   const std::size_t most_remakes_;
   std::vector<Substitute> substitutes_;  // by value
   BoundModel model_;
-  std::vector<ValueId> storage_;  // per value
-  std::vector<OpId> latest_;
-  std::vector<std::int64_t> output_bytes_;
-  std::vector<int> output_storages_;
-  Rows touches_;  // per storage, moments
-  std::vector<std::vector<ValueId>> gap_from_;
-  std::unordered_map<std::uint64_t, std::int32_t> claim_ids_;
+  IdVector<ValueId, ValueId> storage_;
+  IdVector<OpId, OpId> latest_;
+  IdVector<OpId, std::int64_t> output_bytes_;
+  IdVector<OpId, int> output_storages_;
+  Rows<ValueId, OpId> touches_;  // per storage; the op behind the last: the end
+  IdVector<OpId, std::vector<ValueId>> gap_from_;
+  std::unordered_map<std::uint64_t, ClaimId> claim_ids_;
   std::unordered_map<std::uint64_t, std::int32_t> whole_gaps_;  // by storage and first touch
   std::vector<OpId> wanted_by_;                                 // per gap: the touch that ends it
   std::vector<ValueId> scratch_, wanted_, outside_, work_;

@@ -11,13 +11,16 @@
 
 namespace plimsoll::planner {
 
+using GapId = Id<struct GapTag>;      // index into BoundModel::gaps
+using ClaimId = Id<struct ClaimTag>;  // index into BoundModel::claims
+
 // Another place or form for a value between two touches than its bytes in the arena: what stays in
 // the arena at least, and the time it takes at least, once for the value and for each gap.
 struct Substitute {
-  ValueId value = -1;
+  ValueId value;
   std::int64_t bytes = 0;
   double seconds_once = 0, seconds_each = 0;
-  OpId first_return = 0;     // only gaps before this read or a later one
+  OpId first_return{0};      // only gaps before this read or a later one
   std::vector<OpId> direct;  // rising: touches of no more than `bytes`, before which no gap costs
                              // seconds_each
   bool is_direct(OpId op) const { return std::binary_search(direct.begin(), direct.end(), op); }
@@ -25,8 +28,8 @@ struct Substitute {
 
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.
 struct Remake {
-  ValueId storage = -1;
-  std::int32_t claim = -1;       // whose part of the seconds this is: index into BoundModel::claims
+  ValueId storage;
+  ClaimId claim;                 // whose part of the seconds this is
   double seconds = 0;            // of all runs; infinite when an op may not run again
   OpId latest = kNever;          // the last stage in which they may run
   std::int32_t free_until = -1;  // the last moment of the gap at which the storage is touched
@@ -38,7 +41,7 @@ struct Remake {
 // the first run of op t; the bytes lie in the arena at moments first..last if they are kept. If
 // they are not, they are made again in some stage s (between moments s-1 and s), s <= last + 1.
 struct Gap {
-  ValueId storage = -1;
+  ValueId storage;
   std::int32_t first = 0, last = -1;
   std::int64_t bytes = 0;
   // The first makes the storage itself, each other one is read by one before it.
@@ -59,7 +62,7 @@ struct GapSubstitute {
 // - Of a living storage, within its gap `gap`: the claim holds at moments first..last and in the
 //   stages around them; the rest, 1 - fraction, is for that gap itself to count.
 struct Claim {
-  ValueId storage = -1, root = -1;
+  ValueId storage, root;
   double fraction = 0;
   std::int32_t gap = -1;  // of a living storage
   std::int32_t first = 0, last = -1;
@@ -75,11 +78,11 @@ struct BoundModel {
   std::vector<Gap> gaps;  // of what may be given up
   std::vector<Remake> remakes;
   std::vector<std::int32_t> needs;
-  std::vector<Claim> claims;
-  Rows claims_on;  // per gap, the claims of others on it
+  IdVector<ClaimId, Claim> claims;
+  Rows<GapId, ClaimId> claims_on;  // the claims of others on a gap
   std::vector<GapSubstitute> substitutes;
-  // Per storage: its bytes, and what it needs at least to be there in some form.
-  std::vector<std::int64_t> bytes, least_bytes;
+  // Of a storage: its bytes, and what it needs at least to be there in some form.
+  IdVector<ValueId, std::int64_t> bytes, least_bytes;
 };
 
 // `most_remakes`: per gap, counting its own.

@@ -98,7 +98,7 @@ BoundPricing::BoundPricing(const BoundModel& model, const TightMoments& tight)
 }
 
 double BoundPricing::fraction(const Remake& r) const {
-  return r.claim < 0 ? 1 : fraction_[at(r.claim)] / r.paths;
+  return r.claim < 0 ? 1 : fraction_[r.claim] / r.paths;
 }
 
 // All that making the gap's storage again can cost when nothing dead was kept for it: its own runs,
@@ -164,7 +164,7 @@ double BoundPricing::evaluate(std::span<const double> prices) {
     const bool kept =
         fate_[g] == Fate::kept || (fate_[g] == Fate::open && keep <= std::min(drop_[g], other));
     if (!kept && drop_[g] <= other && gap.remakes > 1) count_gains(gap);
-    if (!model_.claims_on[static_cast<std::int32_t>(g)].empty()) count_losses(g, kept);
+    if (!model_.claims_on[GapId(g)].empty()) count_losses(g, kept);
     if (kept || drop_[g] <= other) count_load(g, kept);
     drop_[g] = std::min(drop_[g], other);
     total += kept ? keep : drop_[g];
@@ -184,7 +184,7 @@ void BoundPricing::find_own_part(std::size_t g) {
   const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
   own_prefix_.resize(at(end - begin + 1));
   own_runs_.clear();
-  const auto claims = model_.claims_on[static_cast<std::int32_t>(g)];
+  const auto claims = model_.claims_on[GapId(g)];
   if (claims.empty()) {
     for (std::int32_t k = begin; k <= end; ++k) {
       own_prefix_[at(k - begin)] = prefix(k) - prefix(begin);
@@ -194,13 +194,13 @@ void BoundPricing::find_own_part(std::size_t g) {
   // Differences of what others claim: of moments, then of stages.
   own_prefix_.assign(at(end - begin + 1), 0);
   own_runs_.assign(at(end - begin + 2), 0);
-  for (const std::int32_t c : claims) {
-    const std::int32_t from = std::max(0, paid_before(model_.claims[at(c)].first) - begin);
-    const std::int32_t to = paid_before(model_.claims[at(c)].last + 1) - begin;
-    own_prefix_[at(from)] += fraction_[at(c)];
-    own_prefix_[at(to)] -= fraction_[at(c)];
-    own_runs_[at(from)] += fraction_[at(c)];
-    own_runs_[at(to + 1)] -= fraction_[at(c)];
+  for (const ClaimId c : claims) {
+    const std::int32_t from = std::max(0, paid_before(model_.claims[c].first) - begin);
+    const std::int32_t to = paid_before(model_.claims[c].last + 1) - begin;
+    own_prefix_[at(from)] += fraction_[c];
+    own_prefix_[at(to)] -= fraction_[c];
+    own_runs_[at(from)] += fraction_[c];
+    own_runs_[at(to + 1)] -= fraction_[c];
   }
   double moments = 0, stages = 0, sum = 0;
   for (std::int32_t k = begin; k <= end; ++k) {
@@ -226,11 +226,11 @@ void BoundPricing::count_load(std::size_t g, bool kept) {
   if (!kept) first = std::min(end, tight_.rank[at(paid_[at(best_stage_)].moment)]);
   const auto bytes = static_cast<double>(gap.bytes);
   add_load(first, end, bytes);
-  for (const std::int32_t c : model_.claims_on[static_cast<std::int32_t>(g)]) {
-    const Claim& claim = model_.claims[at(c)];
+  for (const ClaimId c : model_.claims_on[GapId(g)]) {
+    const Claim& claim = model_.claims[c];
     const std::int32_t to = tight_.rank[at(claim.last + 1)];
     const std::int32_t from = std::max(first, tight_.rank[at(claim.first)]);
-    if (from < to) add_load(from, to, -fraction_[at(c)] * bytes);
+    if (from < to) add_load(from, to, -fraction_[c] * bytes);
   }
 }
 
@@ -249,14 +249,14 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
   const Gap& gap = model_.gaps[g];
   const std::int32_t begin = paid_before(gap.first);
   const double seconds = model_.remakes[at(gap.first_remake)].seconds;
-  for (const std::int32_t c : model_.claims_on[static_cast<std::int32_t>(g)]) {
-    const std::int32_t from = std::max(begin, paid_before(model_.claims[at(c)].first));
-    const std::int32_t to = paid_before(model_.claims[at(c)].last + 1);
+  for (const ClaimId c : model_.claims_on[GapId(g)]) {
+    const std::int32_t from = std::max(begin, paid_before(model_.claims[c].first));
+    const std::int32_t to = paid_before(model_.claims[c].last + 1);
     const std::int32_t lives_from = kept ? from : std::max(from, best_stage_);
     double loss = 0;
     if (lives_from < to) loss = static_cast<double>(gap.bytes) * (prefix(to) - prefix(lives_from));
     if (!kept && from <= best_stage_ && best_stage_ <= to) loss += seconds;
-    loss_[at(c)] = loss;
+    loss_[c] = loss;
   }
 }
 
@@ -297,14 +297,14 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
       if (before.moment <= r.free_until) continue;
       const double part = fraction(r);
       double again = kInfinite;
-      if (before.moment < r.latest && r.seconds < kInfinite) {
+      if (before.moment < r.latest.value() && r.seconds < kInfinite) {
         again = r.seconds * part;
         for (std::int32_t n = 0; n < r.needs; ++n) {
           again += cost_[at(model_.needs[at(r.first_need + n)])];
         }
       }
-      const double kept = cost_[at(i)] + part * before.price *
-                                             static_cast<double>(model_.least_bytes[at(r.storage)]);
+      const double kept =
+          cost_[at(i)] + part * before.price * static_cast<double>(model_.least_bytes[r.storage]);
       if (again < kept) ran_again_[at(k - begin) * at(gap.remakes) + at(i)] = 1;
       cost_[at(i)] = std::min(kept, again);
     }
@@ -352,12 +352,12 @@ void BoundPricing::count_gains(const Gap& gap) {
         visit_needs(r, k);
         break;
       }
-      const auto bytes = static_cast<double>(model_.least_bytes[at(r.storage)]);
+      const auto bytes = static_cast<double>(model_.least_bytes[r.storage]);
       gain += part * before.price * bytes;
       const std::int32_t moment = tight_.rank[at(before.moment)];
       add_load(moment, moment + 1, fraction(r) * bytes);
     }
-    gain_[at(r.claim)] += gain;
+    gain_[r.claim] += gain;
   }
 }
 
@@ -367,41 +367,41 @@ void BoundPricing::count_gains(const Gap& gap) {
 // falls to zero, so that it can come back when prices change.
 void BoundPricing::share_again(double rate) {
   constexpr double kLeast = 1e-6;
-  const auto dead = [&](std::size_t c) { return model_.claims[c].gap < 0; };
-  for (std::size_t c = 0; c < gain_.size(); ++c) {
-    double& most = most_gain_[at(model_.claims[c].storage)];
+  const auto dead = [&](ClaimId c) { return model_.claims[c].gap < 0; };
+  for (const ClaimId c : gain_.ids()) {
+    double& most = most_gain_[model_.claims[c].storage];
     if (dead(c)) most = std::max(most, gain_[c]);
   }
-  for (std::size_t c = 0; c < gain_.size(); ++c) {
+  for (const ClaimId c : gain_.ids()) {
     if (!dead(c)) continue;
-    const std::size_t storage = at(model_.claims[c].storage);
+    const ValueId storage = model_.claims[c].storage;
     const double most = most_gain_[storage];
     if (most > 0) fraction_[c] *= std::exp(rate * (gain_[c] / most - 1));
     fraction_[c] = std::max(fraction_[c], kLeast);
     sum_[storage] += fraction_[c];
   }
   // A little less than all of it, so that rounding never counts anything twice.
-  for (std::size_t c = 0; c < gain_.size(); ++c) {
-    if (dead(c)) fraction_[c] /= sum_[at(model_.claims[c].storage)] * (1 + 1e-12);
+  for (const ClaimId c : gain_.ids()) {
+    if (dead(c)) fraction_[c] /= sum_[model_.claims[c].storage] * (1 + 1e-12);
   }
-  for (const Claim& c : model_.claims) sum_[at(c.storage)] = most_gain_[at(c.storage)] = 0;
+  for (const Claim& c : model_.claims) sum_[c.storage] = most_gain_[c.storage] = 0;
   share_living(rate);
   spent_ += static_cast<std::int64_t>(6 * gain_.size());
 }
 
 void BoundPricing::share_living(double rate) {
   constexpr double kLeast = 1e-5, kMost = 1 - 1e-9;
-  for (std::int32_t g = 0; g < model_.claims_on.size(); ++g) {
+  for (const GapId g : model_.claims_on.ids()) {
     double sum = 0;
-    for (const std::int32_t c : model_.claims_on[g]) {
-      const double gain = gain_[at(c)], loss = loss_[at(c)];
-      double& fraction = fraction_[at(c)];
+    for (const ClaimId c : model_.claims_on[g]) {
+      const double gain = gain_[c], loss = loss_[c];
+      double& fraction = fraction_[c];
       if (gain + loss > 0) fraction *= std::exp(rate * (gain - loss) / (gain + loss));
       fraction = std::max(fraction, kLeast);
       sum += fraction;
     }
     if (sum <= kMost) continue;
-    for (const std::int32_t c : model_.claims_on[g]) fraction_[at(c)] *= kMost / sum;
+    for (const ClaimId c : model_.claims_on[g]) fraction_[c] *= kMost / sum;
   }
 }
 

@@ -47,8 +47,8 @@ class BoundPricing {
   // could have counted more.
   void share_again(double rate);
 
-  const std::vector<double>& fractions() const { return fraction_; }
-  void set_fractions(const std::vector<double>& fractions) { fraction_ = fractions; }
+  const IdVector<ClaimId, double>& fractions() const { return fraction_; }
+  void set_fractions(const IdVector<ClaimId, double>& fractions) { fraction_ = fractions; }
 
   std::int64_t steps_spent() const { return spent_; }
 
@@ -75,10 +75,10 @@ class BoundPricing {
 
   const BoundModel& model_;
   const TightMoments& tight_;
-  std::vector<double> fraction_;  // per claim
-  std::vector<double> gain_;      // per claim, of the last evaluation
-  std::vector<double> loss_;      // per claim of a living storage: what its gap counted less
-  std::vector<double> most_gain_, sum_;
+  IdVector<ClaimId, double> fraction_;
+  IdVector<ClaimId, double> gain_;  // of the last evaluation
+  IdVector<ClaimId, double> loss_;  // for claims on living storages: what its gap counted less
+  IdVector<ValueId, double> most_gain_, sum_;
   std::vector<Fate> fate_;  // per gap
   std::vector<double> drop_;
   std::vector<double> load_;             // per tight moment, as differences
@@ -99,7 +99,8 @@ class BoundPricing {
 // Prices and fractions, and the extra seconds that they prove.
 struct BoundProof {
   double value = 0;
-  std::vector<double> prices, fractions;
+  std::vector<double> prices;
+  IdVector<ClaimId, double> fractions;
 };
 
 }  // namespace plimsoll::planner

@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/check/plan_checker.h"
 #include "runtime/planner/problem/views.h"
 
@@ -28,7 +29,7 @@ Status PlanChecker::fail(const std::string& what) const {
   where += "'";
   if (step_ >= 0) {
     where += " at step " + std::to_string(step_);
-    const Instruction* instruction = plan_.steps[static_cast<std::size_t>(step_)].instruction;
+    const Instruction* instruction = plan_.steps[at(step_)].instruction;
     if (instruction != nullptr) where += " (" + instruction->name() + ")";
   }
   return internal_error(where + ": " + what);
@@ -37,7 +38,7 @@ Status PlanChecker::fail(const std::string& what) const {
 Status PlanChecker::execute() {
   std::unordered_set<const Instruction*> done;
   for (step_ = 0; step_ < static_cast<std::int32_t>(plan_.steps.size()); ++step_) {
-    const Step& step = plan_.steps[static_cast<std::size_t>(step_)];
+    const Step& step = plan_.steps[at(step_)];
     for (const auto* list : {&step.inputs, &step.outputs}) {
       for (std::size_t i = 0; i < list->size(); ++i) {
         const BufferId id = (*list)[i];
@@ -50,11 +51,10 @@ Status PlanChecker::execute() {
         const bool reads =
             list == &step.inputs || (runs && step.instruction != nullptr &&
                                      passes_through(*step.instruction, static_cast<int>(i)));
-        const std::int32_t transfer = in_transfer_[static_cast<std::size_t>(id)];
-        const bool shares =
-            transfer >= 0 && reads && !is_tier(buffer(id)) && step.kind != StepKind::free &&
-            step.kind != StepKind::swap_out &&
-            plan_.steps[static_cast<std::size_t>(transfer)].kind == StepKind::swap_out;
+        const std::int32_t transfer = in_transfer_[at(id)];
+        const bool shares = transfer >= 0 && reads && !is_tier(buffer(id)) &&
+                            step.kind != StepKind::free && step.kind != StepKind::swap_out &&
+                            plan_.steps[at(transfer)].kind == StepKind::swap_out;
         if (step.kind != StepKind::swap_wait && transfer >= 0 && !shares) {
           return fail(name + " is in a transfer that nobody has waited for");
         }
@@ -120,7 +120,7 @@ Status PlanChecker::check_results() {
     if (!shapes[k]->is_array()) continue;
     const std::string name = "result " + std::to_string(k);
     if (!is_buffer(id)) return fail(name + " has no buffer");
-    const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
+    const Buffer& b = plan_.buffers[at(id)];
     if (content(id).value != wanted[k] || !content(id).is_value()) {
       return fail(name + " does not hold '" + wanted[k].first->name() + "'");
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/index.h"
 #include "runtime/planner/check/check_packing.h"
 #include "runtime/planner/check/plan_checker.h"
 #include "runtime/planner/problem/views.h"
@@ -9,7 +10,7 @@ using ir::Instruction;
 using ir::Opcode;
 
 void PlanChecker::resolve_views() {
-  leaves_.reserve(static_cast<std::size_t>(plan_.computation->instruction_count()));
+  leaves_.reserve(at(plan_.computation->instruction_count()));
   for (const auto& owned : plan_.computation->instructions()) {
     const Instruction& instruction = *owned;
     std::vector<Leaf> leaves;
@@ -17,7 +18,7 @@ void PlanChecker::resolve_views() {
       const int count = ir::leaf_count(instruction.shape());
       for (int leaf = 0; leaf < count; ++leaf) {
         if (passes_through(instruction, leaf)) {
-          leaves.push_back(leaves_of(*instruction.operand(0))[static_cast<std::size_t>(leaf)]);
+          leaves.push_back(leaves_of(*instruction.operand(0))[at(leaf)]);
         } else {
           leaves.emplace_back(&instruction, leaf);
         }
@@ -60,7 +61,7 @@ Status PlanChecker::check_buffers() {
   for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
     const Buffer& b = plan_.buffers[i];
     const std::string name = "buffer " + std::to_string(i);
-    const auto index = static_cast<std::size_t>(b.index);
+    const auto index = at(b.index);
     if (b.bytes < 0 || b.bytes != aligned_bytes(b.bytes)) return fail(name + " has odd bytes");
     switch (b.placement) {
       case Placement::arena:

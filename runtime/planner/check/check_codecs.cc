@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -92,8 +94,7 @@ bool use_is_outcome(const Instruction& user, int operand, const Frame* frame, co
       return compares_alike(user, operand, frame, codec);
     case Opcode::fusion: {
       const Frame inner{&user, frame};
-      return uses_only_outcome(*user.to_apply()->parameters()[static_cast<std::size_t>(operand)],
-                               &inner, codec);
+      return uses_only_outcome(*user.to_apply()->parameters()[at(operand)], &inner, codec);
     }
     default:
       return false;

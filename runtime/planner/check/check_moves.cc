@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/index.h"
 #include "runtime/planner/check/check_codecs.h"
 #include "runtime/planner/check/plan_checker.h"
 
@@ -24,8 +25,7 @@ Status PlanChecker::check_moved(const Step& step) {
 
 Status PlanChecker::code(const Step& step) {
   PLIMSOLL_RETURN_IF_ERROR(check_moved(step));
-  const ir::Shape& shape =
-      *ir::leaves(step.instruction->shape())[static_cast<std::size_t>(step.leaf)];
+  const ir::Shape& shape = *ir::leaves(step.instruction->shape())[at(step.leaf)];
   if (!suits(step.codec, shape)) return fail("arrays like this one have no such codec");
   const bool encoding = step.kind == StepKind::encode;
   const BufferId plain = encoding ? step.inputs[0] : step.outputs[0];
@@ -67,8 +67,8 @@ Status PlanChecker::start_transfer(const Step& step) {
   if (held_.contains(near)) return fail("moves what an asynchronous start still reads");
   // Lasts until the wait; what comes is not there before.
   content(step.outputs[0]) = {};
-  for (const BufferId id : {near, far}) in_transfer_[static_cast<std::size_t>(id)] = step_;
-  needs_pin_[static_cast<std::size_t>(near)] = 1;
+  for (const BufferId id : {near, far}) in_transfer_[at(id)] = step_;
+  needs_pin_[at(near)] = 1;
   ++open_transfers_;
   arriving_[step_] = content(step.inputs[0]);
   return ok_status();
@@ -77,13 +77,13 @@ Status PlanChecker::start_transfer(const Step& step) {
 Status PlanChecker::end_transfer(const Step& step) {
   const auto found = arriving_.find(step.transfer);
   if (found == arriving_.end()) return fail("waits for a transfer that is not under way");
-  const Step& start = plan_.steps[static_cast<std::size_t>(step.transfer)];
+  const Step& start = plan_.steps[at(step.transfer)];
   const BufferId from = start.inputs[0], to = start.outputs[0];
   for (const BufferId id : {from, to}) {
     if (!is_alive(id)) {
       return fail("buffer " + std::to_string(id) + " does not live until its transfer has ended");
     }
-    in_transfer_[static_cast<std::size_t>(id)] = -1;
+    in_transfer_[at(id)] = -1;
   }
   for (const auto* list : {&step.inputs, &step.outputs}) {
     for (const BufferId id : *list) {
@@ -115,8 +115,8 @@ Status PlanChecker::move(const Step& step) {
       step.outputs[0] < 0) {
     return fail("a copy needs one input and one output");
   }
-  const Buffer& from = plan_.buffers[static_cast<std::size_t>(step.inputs[0])];
-  const Buffer& to = plan_.buffers[static_cast<std::size_t>(step.outputs[0])];
+  const Buffer& from = plan_.buffers[at(step.inputs[0])];
+  const Buffer& to = plan_.buffers[at(step.outputs[0])];
   if (from.bytes != to.bytes) return fail("a copy between different sizes");
   if (from.host != (step.kind == StepKind::upload)) {
     return fail("host memory is read by uploads, and by nothing else");
@@ -127,7 +127,7 @@ Status PlanChecker::move(const Step& step) {
 }
 
 Status PlanChecker::write(BufferId id, const Content& what) {
-  const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
+  const Buffer& b = plan_.buffers[at(id)];
   if (b.placement == Placement::constant || b.host) return fail("writes a constant or host memory");
   if (b.placement == Placement::parameter && !b.donated) {
     return fail("writes a read-only parameter");

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 
 // Sweeps over the steps with the live buffers sorted by offset: neighbours may not touch.
@@ -37,11 +39,11 @@ Result<PlacedBytes> check_overlaps(const Plan& plan, Placement placement) {
   std::size_t next_end = 0;
   for (const auto& [step, id] : starts) {
     while (next_end < ends.size() && ends[next_end].first < step) {
-      const Buffer& b = plan.buffers[static_cast<std::size_t>(ends[next_end++].second)];
+      const Buffer& b = plan.buffers[at(ends[next_end++].second)];
       live.erase(b.offset);
       bytes -= b.bytes;
     }
-    const Buffer& b = plan.buffers[static_cast<std::size_t>(id)];
+    const Buffer& b = plan.buffers[at(id)];
     const auto above = live.lower_bound(b.offset);
     if ((above != live.end() && above->first < b.offset + b.bytes) ||
         (above != live.begin() && std::prev(above)->second > b.offset)) {

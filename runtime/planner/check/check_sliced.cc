@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <string>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/facts/stacks.h"
 
 namespace plimsoll::planner {
 namespace {
 
 bool is_state(const Plan& plan, BufferId id, int leaf) {
-  if (id < 0 || static_cast<std::size_t>(id) >= plan.buffers.size()) return false;
-  const Buffer& buffer = plan.buffers[static_cast<std::size_t>(id)];
+  if (id < 0 || at(id) >= plan.buffers.size()) return false;
+  const Buffer& buffer = plan.buffers[at(id)];
   return buffer.placement == Placement::parameter && buffer.index == leaf;
 }
 
@@ -30,8 +31,7 @@ bool body_keeps_to(const Plan& body, int leaf, const StackAccess& access) {
         std::find(access.by.begin(), access.by.end(), step.instruction) != access.by.end();
     if (!runs || !known || writes != access.writes) return false;
   }
-  return static_cast<std::size_t>(leaf) < body.results.size() &&
-         is_state(body, body.results[static_cast<std::size_t>(leaf)], leaf);
+  return at(leaf) < body.results.size() && is_state(body, body.results[at(leaf)], leaf);
 }
 
 }  // namespace
@@ -41,8 +41,7 @@ Status check_stacks(const Step& step) {
     const SlicedState& state = step.sliced[i];
     const std::string name = "leaf " + std::to_string(state.leaf);
     if (step.instruction == nullptr || step.instruction->opcode() != ir::Opcode::while_ ||
-        step.callees.size() != 2 || state.leaf < 0 ||
-        static_cast<std::size_t>(state.leaf) >= step.outputs.size() ||
+        step.callees.size() != 2 || state.leaf < 0 || at(state.leaf) >= step.outputs.size() ||
         step.outputs.size() != step.inputs.size()) {
       return internal_error(name + " is not of a loop's state");
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
 #include "runtime/base/status.h"
 #include "runtime/planner/plan.h"
 
@@ -46,18 +47,16 @@ class PlanChecker {
     return leaves_.at(&instruction);
   }
   bool is_alive(BufferId id) const {
-    const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
+    const Buffer& b = plan_.buffers[at(id)];
     const bool lives = b.placement == Placement::arena || is_tier(b);
     return !lives || (b.first_step <= step_ && step_ <= b.last_step);
   }
   static bool is_tier(const Buffer& b) {
     return b.placement == Placement::host || b.placement == Placement::disk;
   }
-  const Buffer& buffer(BufferId id) const { return plan_.buffers[static_cast<std::size_t>(id)]; }
-  Content& content(BufferId id) { return contents_[static_cast<std::size_t>(id)]; }
-  bool is_buffer(BufferId id) const {
-    return id >= 0 && static_cast<std::size_t>(id) < plan_.buffers.size();
-  }
+  const Buffer& buffer(BufferId id) const { return plan_.buffers[at(id)]; }
+  Content& content(BufferId id) { return contents_[at(id)]; }
+  bool is_buffer(BufferId id) const { return id >= 0 && at(id) < plan_.buffers.size(); }
   static const SlicedState* sliced_state(const Step& step, std::size_t leaf) {
     for (const SlicedState& state : step.sliced) {
       if (state.leaf == static_cast<int>(leaf)) return &state;

@@ -161,8 +161,7 @@ Codec comparison_of(const Instruction& reader, int operand_leaf, DType dtype) {
   const auto [operand, leaf] = operand_of(reader, operand_leaf);
   if (operand < 0 || !reader.operand(operand)->shape().is_array()) return {};
   if (reader.opcode() == Opcode::fusion) {
-    const Instruction* parameter =
-        reader.to_apply()->parameters()[static_cast<std::size_t>(operand)];
+    const Instruction* parameter = reader.to_apply()->parameters()[at(operand)];
     ReaderLook look(dtype, &reader);
     if (parameter == nullptr || !look.follow(*parameter, 0)) return {};
     return look.found;
@@ -181,11 +180,11 @@ struct Reading {
   const Instruction* reader;
 };
 
-std::vector<std::vector<Reading>> find_readings(const Graph& graph) {
-  std::vector<std::vector<Reading>> readings(graph.values.size());
+IdVector<ValueId, std::vector<Reading>> find_readings(const Graph& graph) {
+  IdVector<ValueId, std::vector<Reading>> readings(graph.values.size());
   std::vector<ValueId> seen;
-  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
-    const Instruction& reader = *graph.ops[static_cast<std::size_t>(op)].instruction;
+  for (const OpId op : graph.ops.ids()) {
+    const Instruction& reader = *graph.ops[op].instruction;
     if (reader.opcode() != Opcode::fusion && reader.opcode() != Opcode::compare) continue;
     const auto inputs = graph.inputs[op];
     seen.clear();
@@ -193,16 +192,15 @@ std::vector<std::vector<Reading>> find_readings(const Graph& graph) {
       const ValueId v = inputs[k];
       if (v < 0 || std::find(seen.begin(), seen.end(), v) != seen.end()) continue;
       seen.push_back(v);
-      const Value& value = graph.values[static_cast<std::size_t>(v)];
+      const Value& value = graph.values[v];
       if (value.producer < 0) continue;
-      const DType dtype =
-          ir::leaves(value.source->shape())[static_cast<std::size_t>(value.leaf)]->dtype();
+      const DType dtype = ir::leaves(value.source->shape())[at(value.leaf)]->dtype();
       const Codec codec = comparison_of(reader, static_cast<int>(k), dtype);
       bool same = codec.kind != CodecKind::none;
       for (std::size_t other = k + 1; same && other < inputs.size(); ++other) {
         same = inputs[other] != v || comparison_of(reader, static_cast<int>(other), dtype) == codec;
       }
-      if (same) readings[static_cast<std::size_t>(v)].push_back({codec, &reader});
+      if (same) readings[v].push_back({codec, &reader});
     }
   }
   return readings;
@@ -214,14 +212,13 @@ struct Read {
   int input;
 };
 
-std::vector<std::vector<Read>> find_reads(const Graph& graph) {
-  std::vector<std::vector<Read>> reads(graph.values.size());
-  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+IdVector<ValueId, std::vector<Read>> find_reads(const Graph& graph) {
+  IdVector<ValueId, std::vector<Read>> reads(graph.values.size());
+  for (const OpId op : graph.ops.ids()) {
     const auto inputs = graph.inputs[op];
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       if (inputs[k] < 0) continue;
-      reads[static_cast<std::size_t>(inputs[k])].push_back(
-          {graph.ops[static_cast<std::size_t>(op)].instruction, static_cast<int>(k)});
+      reads[inputs[k]].push_back({graph.ops[op].instruction, static_cast<int>(k)});
     }
   }
   return reads;
@@ -265,11 +262,10 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
   const auto reads = find_reads(graph);
   FactFinder facts;
   std::vector<CodecForm> forms;
-  for (ValueId v = 0; v < static_cast<ValueId>(graph.values.size()); ++v) {
-    const Value& value = graph.values[static_cast<std::size_t>(v)];
+  for (const ValueId v : graph.values.ids()) {
+    const Value& value = graph.values[v];
     if (value.producer < 0 || value.home != Home::arena) continue;
-    const ir::Shape& shape =
-        *ir::leaves(value.source->shape())[static_cast<std::size_t>(value.leaf)];
+    const ir::Shape& shape = *ir::leaves(value.source->shape())[at(value.leaf)];
     const std::size_t first = forms.size();
     const auto add = [&](const Codec& codec) {
       CodecForm form;
@@ -283,7 +279,7 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
     };
     const Codec exact = exact_codec(facts.find(*value.source, value.leaf), shape.dtype());
     if (exact.kind != CodecKind::none) add(exact);
-    for (const Reading& reading : readings[static_cast<std::size_t>(v)]) {
+    for (const Reading& reading : readings[v]) {
       const auto same =
           std::find_if(forms.begin() + static_cast<std::ptrdiff_t>(first), forms.end(),
                        [&](const CodecForm& f) { return f.codec == reading.codec; });
@@ -295,15 +291,14 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
     if (lossy != CodecKind::none && (shape.dtype() == DType::f32 || shape.dtype() == DType::f64)) {
       Codec codec{lossy};
       if (lossy == CodecKind::int8 || lossy == CodecKind::int4) {
-        codec.seed = static_cast<std::uint64_t>(v) + 1;
+        codec.seed = static_cast<std::uint64_t>(v.index()) + 1;
       }
       add(codec);
     }
     for (std::size_t i = first; i < forms.size(); ++i) {
       std::sort(forms[i].readers.begin(), forms[i].readers.end());
       forms[i].by_producer = cost_model.writes_encoded(*value.source, {value.leaf, forms[i].codec});
-      forms[i].direct =
-          direct_readers(reads[static_cast<std::size_t>(v)], shape, forms[i], cost_model);
+      forms[i].direct = direct_readers(reads[v], shape, forms[i], cost_model);
     }
     std::stable_sort(forms.begin() + static_cast<std::ptrdiff_t>(first), forms.end(),
                      [](const CodecForm& a, const CodecForm& b) { return a.bytes < b.bytes; });

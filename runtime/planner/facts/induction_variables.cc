@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/problem/views.h"
 
 namespace plimsoll::planner {
@@ -91,7 +92,7 @@ class Scalars {
 
   const std::vector<int>& leaves() const { return leaves_; }  // per counter
   std::int64_t size() const { return static_cast<std::int64_t>(nodes_.size()); }
-  std::int64_t result(int node) const { return results_[static_cast<std::size_t>(node)]; }
+  std::int64_t result(int node) const { return results_[at(node)]; }
 
   // False when something has no defined value.
   bool run(std::span<const std::int64_t> counters) {
@@ -145,7 +146,7 @@ class Scalars {
   }
 
   int add_counter(const Instruction& parameter, int leaf) {
-    const ir::Shape& shape = *ir::leaves(parameter.shape())[static_cast<std::size_t>(leaf)];
+    const ir::Shape& shape = *ir::leaves(parameter.shape())[at(leaf)];
     if (!is_counter(shape)) return -1;
     Node node;
     node.opcode = Opcode::parameter;
@@ -227,16 +228,14 @@ class Scalars {
 
   std::optional<std::int64_t> compute(const Node& node,
                                       std::span<const std::int64_t> counters) const {
-    const auto of = [&](int operand) {
-      return operand < 0 ? 0 : results_[static_cast<std::size_t>(operand)];
-    };
+    const auto of = [&](int operand) { return operand < 0 ? 0 : results_[at(operand)]; };
     const std::int64_t a = of(node.a), b = of(node.b), c = of(node.c);
     const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
     switch (node.opcode) {
       case Opcode::constant:
         return node.value;
       case Opcode::parameter:
-        return counters[static_cast<std::size_t>(node.value)];
+        return counters[at(node.value)];
       case Opcode::compare:
         return holds(node.direction, a, b);
       case Opcode::add:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/fusions/in_place.h"
 #include "runtime/planner/facts/induction_variables.h"
 #include "runtime/planner/problem/views.h"
@@ -51,7 +52,7 @@ class Finder {
 
   std::optional<StackAccess> run() {
     if (loop_.opcode() != Opcode::while_) return std::nullopt;
-    const ir::Shape& shape = *ir::leaves(loop_.shape())[static_cast<std::size_t>(leaf_)];
+    const ir::Shape& shape = *ir::leaves(loop_.shape())[at(leaf_)];
     if (!is_stack(shape)) return std::nullopt;
     found_.slices = shape.dim(0);
     found_.slice_bytes = shape.byte_size() / found_.slices;
@@ -117,7 +118,7 @@ class Finder {
     if (user.opcode() == Opcode::fusion) {
       const auto place = std::find(user.operands().begin(), user.operands().end(), &stack);
       const auto number = static_cast<int>(place - user.operands().begin());
-      const Instruction& inner = *user.to_apply()->parameters()[static_cast<std::size_t>(number)];
+      const Instruction& inner = *user.to_apply()->parameters()[at(number)];
       const Instruction& root = *user.to_apply()->root();
       if (!is_only_operand(user, stack, number) || !ir::may_reuse_operand(user, number, 0) ||
           root.opcode() != Opcode::dynamic_update_slice || root.operand(0) != &inner) {
@@ -145,7 +146,7 @@ class Finder {
     fusions_.push_back(&user);
     for (int i = 0; i < user.operand_count(); ++i) {
       if (user.operand(i) != &stack) continue;
-      const Instruction& inner = *user.to_apply()->parameters()[static_cast<std::size_t>(i)];
+      const Instruction& inner = *user.to_apply()->parameters()[at(i)];
       if (inner.users().empty() || inner.is_root()) return false;
       for (const Instruction* reader : inner.users()) {
         if (++visits_ > kMostStackVisits || !reads_slice(*reader, inner)) return false;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/float16.h"
+#include "runtime/base/index.h"
 #include "runtime/planner/facts/stacks.h"
 #include "runtime/planner/problem/views.h"
 
@@ -138,7 +139,7 @@ class Look {
 
  private:
   static const ir::Shape& leaf_shape(const Instruction& instruction, int leaf) {
-    return *ir::leaves(instruction.shape())[static_cast<std::size_t>(leaf)];
+    return *ir::leaves(instruction.shape())[at(leaf)];
   }
 
   static ValueFacts fallback(const Instruction& instruction, int leaf) {

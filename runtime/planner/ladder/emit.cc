@@ -39,9 +39,9 @@ class Emitter {
   }
 
  private:
-  const Value& value(ValueId v) const { return problem_.values[static_cast<std::size_t>(v)]; }
-  BufferId& holder(ValueId v) { return holder_[static_cast<std::size_t>(v)]; }
-  Buffer& buffer(BufferId b) { return plan_.buffers[static_cast<std::size_t>(b)]; }
+  const Value& value(ValueId v) const { return problem_.values[v]; }
+  BufferId& holder(ValueId v) { return holder_[v]; }
+  Buffer& buffer(BufferId b) { return plan_.buffers[at(b)]; }
 
   BufferId add_buffer(Placement placement, int index, std::int64_t bytes,
                       const ir::Instruction* source, int leaf) {
@@ -70,7 +70,7 @@ class Emitter {
     for (std::size_t p = 0; p < graph.parameters.size(); ++p) {
       const ValueId v = graph.parameters[p];
       if (v < 0) continue;
-      const Value& original = graph.values[static_cast<std::size_t>(v)];
+      const Value& original = graph.values[v];
       const BufferId b = add_buffer(Placement::parameter, static_cast<int>(p), original.bytes,
                                     original.source, original.leaf);
       parameter_buffer_[p] = b;
@@ -102,13 +102,13 @@ class Emitter {
   // The end of a transfer: both its buffers are held until here. A value that was swapped in is
   // read from the buffer it came to.
   void add_wait(std::int32_t now, OpId op) {
-    const Op& what = problem_.ops[static_cast<std::size_t>(op)];
+    const Op& what = problem_.ops[op];
     Step step;
     step.kind = StepKind::swap_wait;
     step.instruction = what.instruction;
     step.leaf = what.leaf;
-    step.transfer = transfer_step_[static_cast<std::size_t>(what.transfer)];
-    const Step& transfer = plan_.steps[static_cast<std::size_t>(step.transfer)];
+    step.transfer = transfer_step_[what.transfer];
+    const Step& transfer = plan_.steps[at(step.transfer)];
     touch(transfer.inputs.front(), now);
     touch(transfer.outputs.front(), now);
     for (const ValueId v : problem_.outputs[op]) {
@@ -124,34 +124,33 @@ class Emitter {
   // arena buffer until its wait (add_wait touches it again), and what comes back from the start of
   // the transfer on and not from its first read.
   std::int32_t last_use(std::int32_t now) const {
-    const auto slot = liveness_.first_output[static_cast<std::size_t>(now)];
-    return liveness_.last_use[static_cast<std::size_t>(slot)];
+    const auto slot = liveness_.first_output[at(now)];
+    return liveness_.last_use[at(slot)];
   }
 
   void add_step(std::size_t t) {
     const auto now = static_cast<std::int32_t>(t);
     const OpId op = schedule_[t];
-    const Op& what = problem_.ops[static_cast<std::size_t>(op)];
+    const Op& what = problem_.ops[op];
     if (what.kind == StepKind::swap_wait) {
       add_wait(now, op);
       return;
     }
-    if (what.engine >= 0) transfer_step_[static_cast<std::size_t>(op)] = now;
+    if (what.engine >= 0) transfer_step_[op] = now;
     Step step;
     step.kind = what.kind;
-    if (what.kind == StepKind::compute && executed_[static_cast<std::size_t>(op)]) {
+    if (what.kind == StepKind::compute && executed_[op]) {
       step.kind = StepKind::recompute;
     }
     step.instruction = what.instruction;
     if (what.codec.kind != CodecKind::none || what.engine >= 0) step.leaf = what.leaf;
     step.codec = what.codec;
     if (what.kind == StepKind::upload) {
-      step.inputs.push_back(parameter_buffer_[static_cast<std::size_t>(what.leaf)]);
+      step.inputs.push_back(parameter_buffer_[at(what.leaf)]);
     }
     for (const ValueId v : problem_.inputs[op]) step.inputs.push_back(read(v));
-    const std::span<const char> dies(
-        liveness_.dies.data() + liveness_.first_read[t],
-        static_cast<std::size_t>(liveness_.first_read[t + 1] - liveness_.first_read[t]));
+    const std::span<const char> dies(liveness_.dies.data() + liveness_.first_read[t],
+                                     at(liveness_.first_read[t + 1] - liveness_.first_read[t]));
     match_in_place(problem_, op, dies, taken_);
     std::int32_t slot = liveness_.first_output[t];
     const bool is_loop = what.kind == StepKind::compute && what.instruction != nullptr &&
@@ -160,7 +159,7 @@ class Emitter {
       BufferId b = -1;
       if (v >= 0) {
         b = place_output(v);
-        const std::int32_t last = liveness_.last_use[static_cast<std::size_t>(slot)];
+        const std::int32_t last = liveness_.last_use[at(slot)];
         touch(b, now);
         touch(b, last);
         outputs_.emplace_back(v, b);
@@ -174,7 +173,7 @@ class Emitter {
     for (const auto& [v, b] : outputs_) holder(v) = b;
     outputs_.clear();
     if (what.coding >= 0) {
-      step.coding = problem_.codings[static_cast<std::size_t>(what.coding)];
+      step.coding = problem_.codings[at(what.coding)];
     }
     std::int64_t workspace = what.workspace;
     if (const SlicedLoop* sliced = problem_.sliced_loop(op)) {
@@ -191,12 +190,12 @@ class Emitter {
       touch(step.workspace, now);
     }
     if (what.variants >= 0) {
-      const auto& row = problem_.graph->variants[static_cast<std::size_t>(what.variants)];
-      const int choice = problem_.variant[static_cast<std::size_t>(op)];
-      step.callees = row[static_cast<std::size_t>(choice)].callees;
+      const auto& row = problem_.graph->variants[at(what.variants)];
+      const int choice = problem_.variant[op];
+      step.callees = row[at(choice)].callees;
     }
     count(step, op);
-    executed_[static_cast<std::size_t>(op)] = 1;
+    executed_[op] = 1;
     plan_.steps.push_back(std::move(step));
   }
 
@@ -204,9 +203,9 @@ class Emitter {
     const Value& made = value(v);
     switch (made.home) {
       case Home::output:
-        return output_buffer_[static_cast<std::size_t>(made.index)];
+        return output_buffer_[at(made.index)];
       case Home::parameter:
-        return parameter_buffer_[static_cast<std::size_t>(made.index)];
+        return parameter_buffer_[at(made.index)];
       case Home::host:
         return add_buffer(Placement::host, 0, made.bytes, made.source, made.leaf);
       case Home::disk:
@@ -250,8 +249,7 @@ class Emitter {
       default:
         break;
     }
-    if (executed_[static_cast<std::size_t>(op)] && step.codec.kind == CodecKind::none &&
-        step.kind != StepKind::swap_in) {
+    if (executed_[op] && step.codec.kind == CodecKind::none && step.kind != StepKind::swap_in) {
       for (const BufferId b : step.outputs) {
         if (b >= 0) plan_.recomputed_bytes += buffer(b).bytes;
       }
@@ -354,31 +352,31 @@ class Emitter {
   void sum_up() {
     plan_.by_cause.parameters = problem_.parameter_bytes;
     plan_.by_cause.outputs = problem_.output_bytes;
-    std::int32_t at = 0;
+    std::int32_t peak = 0;
     std::vector<std::int64_t> delta(schedule_.size() + 1, 0), workspace(schedule_.size() + 1, 0);
     std::vector<char> is_workspace(plan_.buffers.size(), 0);
     for (const Step& step : plan_.steps) {
-      if (step.workspace >= 0) is_workspace[static_cast<std::size_t>(step.workspace)] = 1;
+      if (step.workspace >= 0) is_workspace[at(step.workspace)] = 1;
       for (const SlicedState& state : step.sliced) {
-        is_workspace[static_cast<std::size_t>(state.window)] = 1;
+        is_workspace[at(state.window)] = 1;
       }
     }
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
       const Buffer& b = plan_.buffers[i];
       if (b.placement != Placement::arena || schedule_.empty()) continue;
-      if (is_workspace[i]) workspace[static_cast<std::size_t>(b.first_step)] += b.bytes;
-      delta[static_cast<std::size_t>(b.first_step)] += b.bytes;
-      delta[static_cast<std::size_t>(b.last_step) + 1] -= b.bytes;
+      if (is_workspace[i]) workspace[at(b.first_step)] += b.bytes;
+      delta[at(b.first_step)] += b.bytes;
+      delta[at(b.last_step) + 1] -= b.bytes;
     }
     std::int64_t live = 0, most = -1;
     for (std::size_t t = 0; t < schedule_.size(); ++t) {
       live += delta[t];
       if (live > most) {
         most = live;
-        at = static_cast<std::int32_t>(t);
+        peak = static_cast<std::int32_t>(t);
       }
     }
-    plan_.by_cause.workspaces = workspace[static_cast<std::size_t>(at)];
+    plan_.by_cause.workspaces = workspace[at(peak)];
     plan_.by_cause.temporaries = plan_.arena_bytes - plan_.by_cause.workspaces;
     const std::int64_t fixed = problem_.parameter_bytes + problem_.output_bytes;
     plan_.peak_bytes = fixed + plan_.arena_bytes;
@@ -389,10 +387,10 @@ class Emitter {
   const std::span<const OpId> schedule_;
   const Liveness liveness_;
   Plan plan_;
-  std::vector<BufferId> holder_;  // per value, the buffer of its latest copy
+  IdVector<ValueId, BufferId> holder_;  // per value, the buffer of its latest copy
   std::vector<BufferId> parameter_buffer_, output_buffer_;
-  std::vector<char> executed_;
-  std::vector<std::int32_t> transfer_step_;  // per op, the step of its latest transfer
+  IdVector<OpId, char> executed_;
+  IdVector<OpId, std::int32_t> transfer_step_;  // per op, the step of its latest transfer
   std::vector<Reuse> taken_;
   std::vector<std::pair<ValueId, BufferId>> outputs_;
 };

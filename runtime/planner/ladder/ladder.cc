@@ -101,7 +101,7 @@ bool Ladder::fits(Rung& rung, std::int64_t limit) {
 // No op can run in less than its operands, results and workspace.
 std::int64_t Ladder::least_arena(const Problem& problem) const {
   std::int64_t most = 0;
-  for (OpId op = 0; op < problem.op_count(); ++op) {
+  for (const OpId op : problem.ops.ids()) {
     std::int64_t bytes = 0, reused = 0;
     for (const ValueId v : problem.reads[op]) {
       if (problem.in_arena(v)) bytes += least_bytes_at(problem, forms_, op, v);
@@ -109,16 +109,14 @@ std::int64_t Ladder::least_arena(const Problem& problem) const {
     for (const ValueId v : problem.outputs[op]) {
       if (v >= 0 && problem.in_arena(v)) bytes += least_bytes_at(problem, forms_, op, v);
     }
-    for (const Reuse& r : problem.reuse[static_cast<std::size_t>(op)]) {
+    for (const Reuse& r : problem.reuse[op]) {
       if (problem.in_arena(r.input) && problem.in_arena(r.output)) {
-        reused += problem.values[static_cast<std::size_t>(r.output)].bytes;
+        reused += problem.values[r.output].bytes;
       }
     }
-    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+    const Op& what = problem.ops[op];
     const std::int64_t workspace =
-        what.variants < 0
-            ? what.workspace
-            : graph_.variants[static_cast<std::size_t>(what.variants)].back().arena_bytes;
+        what.variants < 0 ? what.workspace : graph_.variants[at(what.variants)].back().arena_bytes;
     const SlicedLoop* sliced = problem.sliced_loop(op);
     const std::int64_t windows = sliced == nullptr ? 0 : sliced->window_bytes;
     most = std::max(most, bytes - std::min(reused, bytes) + workspace + windows);
@@ -183,9 +181,9 @@ void Ladder::make_portions(Step& step, std::int64_t limit) {
   }
 }
 
-void Ladder::select_variants(const std::vector<int>& variants) {
-  for (OpId op = 0; op < problem_.op_count(); ++op) {
-    const int choice = variants[static_cast<std::size_t>(op)];
+void Ladder::select_variants(const IdVector<OpId, int>& variants) {
+  for (const OpId op : problem_.ops.ids()) {
+    const int choice = variants[op];
     if (choice >= 0) choose_variant(problem_, op, choice);
   }
 }
@@ -305,7 +303,7 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
     }
   }
   std::vector<std::shared_ptr<const Plan>> plans;
-  const std::size_t count = std::min(front.size(), static_cast<std::size_t>(most));
+  const std::size_t count = std::min(front.size(), at(most));
   for (std::size_t k = 0; k < count; ++k) {
     // Both ends, and what lies evenly between them.
     const std::size_t i = count == 1 ? 0 : k * (front.size() - 1) / (count - 1);
@@ -334,16 +332,16 @@ std::vector<OpId> Ladder::order_of(const Rung& rung) const {
   const Problem& problem = problem_of(rung);
   std::map<std::tuple<const ir::Instruction*, StepKind, int>, OpId> own;
   const auto name = [](const Op& op) { return std::tuple(op.instruction, op.kind, op.leaf); };
-  for (OpId op = 0; op < problem_.op_count(); ++op) {
-    own.emplace(name(problem_.ops[static_cast<std::size_t>(op)]), op);
+  for (const OpId op : problem_.ops.ids()) {
+    own.emplace(name(problem_.ops[op]), op);
   }
-  std::vector<char> seen(problem.ops.size(), 0);
+  IdVector<OpId, char> seen(problem.ops.size(), 0);
   std::vector<OpId> order;
   for (const OpId op : rung.schedule) {
-    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+    const Op& what = problem.ops[op];
     const bool moves = what.engine >= 0 || what.transfer >= 0;
     if (moves || what.codec.kind != CodecKind::none) continue;
-    if (std::exchange(seen[static_cast<std::size_t>(op)], 1)) continue;
+    if (std::exchange(seen[op], 1)) continue;
     const auto found = own.find(name(what));
     if (found != own.end()) order.push_back(found->second);
   }

@@ -49,7 +49,7 @@ class Ladder {
     std::int64_t target = 0;  // arena bytes that its schedule was made for
     std::int64_t live = 0;    // arena bytes by liveness
     double seconds = 0;
-    std::vector<int> variants;
+    IdVector<OpId, int> variants;
     std::shared_ptr<const Problem> problem;  // with choices taken; null: the ladder's own
     Schedule schedule;
     Plan plan;
@@ -97,7 +97,7 @@ class Ladder {
   const Plan& emit(Rung& rung, std::int64_t limit);
   bool fits(Rung& rung, std::int64_t limit);
   std::vector<OpId> order_of(const Rung& rung) const;
-  void select_variants(const std::vector<int>& variants);
+  void select_variants(const IdVector<OpId, int>& variants);
   std::int64_t least_arena(const Problem& problem) const;
   const BoundModel& bound_model();
   void set_targets();

@@ -53,7 +53,7 @@ std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64
   Problem wanted = problem;
   for (const Value& v : problem.values) {
     if (v.hint == Hint::recompute && v.producer >= 0) {
-      wanted.ops[static_cast<std::size_t>(v.producer)].seconds *= 1e-6;
+      wanted.ops[v.producer].seconds *= 1e-6;
     }
   }
   return search(wanted, target, 0);
@@ -168,7 +168,7 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
     choose_callees(problem, start.unlimited_profile, target, room);
     std::optional<Schedule> schedule = make_schedule(problem, target, least_seconds);
     const bool hinted = std::any_of(start.forms.begin(), start.forms.end(), [&](const Form& form) {
-      const Hint hint = problem.values[static_cast<std::size_t>(form.value)].hint;
+      const Hint hint = problem.values[form.value].hint;
       return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
     });
     if (!start.forms.empty() && target < steps_.front().rung.live) {

@@ -41,16 +41,17 @@ std::int64_t count_constants(const ir::Computation& computation,
 
 // The leaf of `shape` at a tuple path; -1 when the path leads elsewhere than to an array.
 int leaf_at(const ir::Shape& shape, std::span<const std::int64_t> path) {
-  const ir::Shape* at = &shape;
+  const ir::Shape* here = &shape;
   int leaf = 0;
   for (const std::int64_t index : path) {
-    if (!at->is_tuple() || index < 0 || index >= static_cast<std::int64_t>(at->elements().size())) {
+    if (!here->is_tuple() || index < 0 ||
+        index >= static_cast<std::int64_t>(here->elements().size())) {
       return -1;
     }
-    leaf += ir::leaf_offset(*at, static_cast<int>(index));
-    at = &at->elements()[static_cast<std::size_t>(index)];
+    leaf += ir::leaf_offset(*here, static_cast<int>(index));
+    here = &here->elements()[at(index)];
   }
-  return at->is_array() ? leaf : -1;
+  return here->is_array() ? leaf : -1;
 }
 
 // The first leaf of each parameter, and one past the last.
@@ -98,7 +99,7 @@ Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& m
 
 Status ModulePlanner::choose_residency() {
   const ir::Computation& entry = *module_.entry();
-  const auto count = static_cast<std::size_t>(parameter_leaf_count(entry));
+  const auto count = at(parameter_leaf_count(entry));
   if (!options_.parameters.empty()) {
     if (options_.parameters.size() != count) {
       return invalid_argument("make_plan: " + std::to_string(options_.parameters.size()) +
@@ -120,24 +121,24 @@ void ModulePlanner::choose_aliases() {
   const auto parameter_leaf = [&](std::int64_t number, std::span<const std::int64_t> path) {
     const auto& parameters = module_.entry()->parameters();
     if (number < 0 || number >= std::ssize(parameters)) return -1;
-    const auto at = static_cast<std::size_t>(number);
-    const int leaf = parameters[at] == nullptr ? -1 : leaf_at(parameters[at]->shape(), path);
-    return leaf < 0 ? -1 : first_of_parameter[at] + leaf;
+    const auto p = at(number);
+    const int leaf = parameters[p] == nullptr ? -1 : leaf_at(parameters[p]->shape(), path);
+    return leaf < 0 ? -1 : first_of_parameter[p] + leaf;
   };
   const auto result_leaf = [&](std::span<const std::int64_t> path) {
     if (!result.is_tuple() || path.empty()) return leaf_at(result, path);
     if (path.front() < 0 || path.front() >= std::ssize(result.elements())) return -1;
-    const auto at = static_cast<std::size_t>(path.front());
-    const int leaf = leaf_at(result.elements()[at], path.subspan(1));
-    return leaf < 0 ? -1 : first_of_result[at] + leaf;
+    const auto k = at(path.front());
+    const int leaf = leaf_at(result.elements()[k], path.subspan(1));
+    return leaf < 0 ? -1 : first_of_result[k] + leaf;
   };
   for (const auto& alias : module_.input_output_alias) {
     const int p = parameter_leaf(alias.parameter_number, alias.parameter_index);
     const int k = result_leaf(alias.output_index);
-    if (p < 0 || k < 0 || given[static_cast<std::size_t>(p)]) continue;
-    if (residency_[static_cast<std::size_t>(p)] != ParameterResidency::donated) continue;
-    graph_.alias[static_cast<std::size_t>(k)] = p;
-    given[static_cast<std::size_t>(p)] = 1;
+    if (p < 0 || k < 0 || given[at(p)]) continue;
+    if (residency_[at(p)] != ParameterResidency::donated) continue;
+    graph_.alias[at(k)] = p;
+    given[at(p)] = 1;
   }
   alias_by_size();
 }
@@ -152,23 +153,19 @@ void ModulePlanner::alias_by_size() {
   std::vector<char> taken(graph_.parameters.size(), 0);
   std::vector<int>& alias = graph_.alias;
   for (const int p : alias) {
-    if (p >= 0) taken[static_cast<std::size_t>(p)] = 1;
+    if (p >= 0) taken[at(p)] = 1;
   }
-  const auto value = [&](ValueId v) -> const Value& {
-    return graph_.values[static_cast<std::size_t>(v)];
-  };
+  const auto value = [&](ValueId v) -> const Value& { return graph_.values[v]; };
   const auto raw_bytes = [&](ValueId v) {
-    return ir::leaves(value(v).source->shape())[static_cast<std::size_t>(value(v).leaf)]
-        ->byte_size();
+    return ir::leaves(value(v).source->shape())[at(value(v).leaf)]->byte_size();
   };
   const auto is_free = [&](int p) {
-    return graph_.parameters[static_cast<std::size_t>(p)] >= 0 &&
-           residency_[static_cast<std::size_t>(p)] == ParameterResidency::donated &&
-           !taken[static_cast<std::size_t>(p)];
+    return graph_.parameters[at(p)] >= 0 && residency_[at(p)] == ParameterResidency::donated &&
+           !taken[at(p)];
   };
   const auto take = [&](std::size_t k, int p) {
     alias[k] = p;
-    taken[static_cast<std::size_t>(p)] = 1;
+    taken[at(p)] = 1;
   };
   std::unordered_set<ValueId> claimed;
   std::vector<std::size_t> open;
@@ -196,7 +193,7 @@ void ModulePlanner::alias_by_size() {
           if (next.size() > 256) break;
         }
         front = std::move(next);
-        std::erase(front, -1);
+        std::erase(front, ValueId());
         for (const ValueId v : front) {
           if (alias[k] < 0 && value(v).home == Home::parameter && is_free(value(v).index) &&
               raw_bytes(v) == raw_bytes(result)) {
@@ -243,7 +240,7 @@ const std::vector<std::shared_ptr<const Plan>>& ModulePlanner::callee_plans(
   const auto found = callee_plans_.find(key);
   if (found != callee_plans_.end()) return found->second;
   const std::vector<ParameterResidency> residency(
-      static_cast<std::size_t>(parameter_leaf_count(computation)),
+      at(parameter_leaf_count(computation)),
       role == Role::body ? ParameterResidency::donated : ParameterResidency::resident);
   Graph graph = build_graph(computation, role, residency);
   if (role == Role::body) {
@@ -382,8 +379,8 @@ std::string ModulePlanner::culprit() {
   std::vector<std::int64_t> delta(steps + 1, 0);
   for (const Buffer& b : plan.buffers) {
     if (b.placement != Placement::arena) continue;
-    delta[static_cast<std::size_t>(b.first_step)] += b.bytes;
-    delta[static_cast<std::size_t>(b.last_step) + 1] -= b.bytes;
+    delta[at(b.first_step)] += b.bytes;
+    delta[at(b.last_step) + 1] -= b.bytes;
   }
   std::size_t at = 0;
   std::int64_t live = 0, most = -1;

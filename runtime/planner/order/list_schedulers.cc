@@ -24,35 +24,34 @@ class ListSchedule {
   ListSchedule(const OrderGraph& graph, bool reverse)
       : graph_(graph),
         reverse_(reverse),
-        waiting_(static_cast<std::size_t>(graph.size())),
-        current_(static_cast<std::size_t>(graph.size()), 0),
-        ready_(static_cast<std::size_t>(graph.size()), 0),
+        waiting_(at(graph.size())),
+        current_(at(graph.size()), 0),
+        ready_(at(graph.size()), 0),
         pending_(graph.cost.size(), 0) {}
 
   std::vector<OpId> run(std::span<const OpId> fallback, std::int64_t eager) {
-    const OpId n = graph_.size();
-    const Rows& first = reverse_ ? graph_.behind : graph_.before;
-    const Rows& then = reverse_ ? graph_.before : graph_.behind;
+    const auto& first = reverse_ ? graph_.behind : graph_.before;
+    const auto& then = reverse_ ? graph_.before : graph_.behind;
     if (!reverse_) {
-      for (const ValueId v : graph_.reads.items) ++pending_[at(v)];
+      for (const ValueId v : graph_.reads.items) ++pending_[v];
     }
-    order_.reserve(at(n));
-    for (OpId op = 0; op < n; ++op) {
-      waiting_[at(op)] = static_cast<std::int32_t>(first[op].size());
+    order_.reserve(ready_.size());
+    for (const OpId op : ready_.ids()) {
+      waiting_[op] = static_cast<std::int32_t>(first[op].size());
     }
-    for (OpId op = 0; op < n; ++op) {
-      if (waiting_[at(op)] == 0) make_ready(op);
+    for (const OpId op : ready_.ids()) {
+      if (waiting_[op] == 0) make_ready(op);
     }
     std::size_t next = 0;
-    while (order_.size() < at(n)) {
+    while (order_.size() < ready_.size()) {
       OpId op = pop(fallback.empty() ? kAnything : eager);
       if (op < 0) {
-        while (ready_[at(fallback[next])] == kDone) ++next;
+        while (ready_[fallback[next]] == kDone) ++next;
         op = fallback[next];
       }
       execute(op);
       for (const OpId follower : then[op]) {
-        if (--waiting_[at(follower)] == 0) make_ready(follower);
+        if (--waiting_[follower] == 0) make_ready(follower);
       }
     }
     if (reverse_) std::reverse(order_.begin(), order_.end());
@@ -69,27 +68,27 @@ class ListSchedule {
     std::int64_t bytes = 0;
     for (const ValueId v : graph_.makes[op]) {
       if (!reverse_) {
-        bytes -= graph_.cost[at(v)];
-      } else if (pending_[at(v)] != 0) {
-        bytes += graph_.cost[at(v)];
+        bytes -= graph_.cost[v];
+      } else if (pending_[v] != 0) {
+        bytes += graph_.cost[v];
       }
     }
     for (const ValueId v : graph_.reads[op]) {
       if (!reverse_) {
-        if (pending_[at(v)] == 1) bytes += graph_.cost[at(v)];
-      } else if (pending_[at(v)] == 0) {
-        bytes -= graph_.cost[at(v)];
+        if (pending_[v] == 1) bytes += graph_.cost[v];
+      } else if (pending_[v] == 0) {
+        bytes -= graph_.cost[v];
       }
     }
     return bytes;
   }
 
   void push(OpId op) {
-    current_[at(op)] = gain(op);
-    queue_.emplace(current_[at(op)], reverse_ ? op : -op);
+    current_[op] = gain(op);
+    queue_.emplace(current_[op], reverse_ ? op.value() : -op.value());
   }
   void make_ready(OpId op) {
-    ready_[at(op)] = kReady;
+    ready_[op] = kReady;
     push(op);
   }
 
@@ -97,32 +96,32 @@ class ListSchedule {
     while (!queue_.empty() && queue_.top().first >= least) {
       const auto [score, key] = queue_.top();
       queue_.pop();
-      const OpId op = reverse_ ? key : -key;
-      if (ready_[at(op)] == kReady && score == current_[at(op)]) return op;
+      const OpId op(reverse_ ? key : -key);
+      if (ready_[op] == kReady && score == current_[op]) return op;
     }
-    return -1;
+    return {};
   }
 
   void execute(OpId op) {
-    ready_[at(op)] = kDone;
+    ready_[op] = kDone;
     order_.push_back(op);
     for (const ValueId v : graph_.reads[op]) {
       // Only the step from two readers to one, backwards from none to one, changes others' gains.
-      const bool changes = reverse_ ? pending_[at(v)]++ == 0 : --pending_[at(v)] == 1;
+      const bool changes = reverse_ ? pending_[v]++ == 0 : --pending_[v] == 1;
       if (!changes) continue;
       for (const OpId reader : graph_.readers[v]) {
-        if (ready_[at(reader)] == kReady) push(reader);
+        if (ready_[reader] == kReady) push(reader);
       }
     }
   }
 
   const OrderGraph& graph_;
   const bool reverse_;
-  std::vector<std::int32_t> waiting_;
-  std::vector<std::int64_t> current_;
-  std::vector<char> ready_;
-  std::vector<std::int32_t> pending_;
-  std::priority_queue<std::pair<std::int64_t, OpId>> queue_;
+  IdVector<OpId, std::int32_t> waiting_;
+  IdVector<OpId, std::int64_t> current_;
+  IdVector<OpId, char> ready_;
+  IdVector<ValueId, std::int32_t> pending_;
+  std::priority_queue<std::pair<std::int64_t, std::int32_t>> queue_;  // gain, rank of the op
   std::vector<OpId> order_;
 };
 
@@ -150,34 +149,34 @@ std::vector<OpId> lazy_order(const OrderGraph& graph, std::span<const OpId> orde
 // leaves 8. Left first: max(10, 2 + 9) = 11; right first: max(9, 8 + 10) = 18. On a DAG shared
 // subtrees are evaluated with the first that asks; the rule is then a good guess only.
 std::vector<OpId> depth_first_order(const OrderGraph& graph, bool by_size) {
-  const OpId n = graph.size();
-  std::vector<std::int64_t> made(at(n), 0), need(at(n), 0);
-  std::vector<std::int32_t> sorted = graph.before.items;
+  const std::size_t n = at(graph.size());
+  IdVector<OpId, std::int64_t> made(n, 0), need(n, 0);
+  std::vector<OpId> sorted = graph.before.items;
   const auto row = [&](OpId op) {
     return std::span(sorted.data() + graph.before.begin[at(op)],
                      sorted.data() + graph.before.begin[at(op) + 1]);
   };
-  for (OpId op = 0; op < n; ++op) {
-    for (const ValueId v : graph.makes[op]) made[at(op)] += graph.cost[at(v)];
+  for (const OpId op : made.ids()) {
+    for (const ValueId v : graph.makes[op]) made[op] += graph.cost[v];
     const auto list = row(op);
-    const auto excess = [&](OpId b) { return by_size ? made[at(b)] : need[at(b)] - made[at(b)]; };
+    const auto excess = [&](OpId b) { return by_size ? made[b] : need[b] - made[b]; };
     std::stable_sort(list.begin(), list.end(),
                      [&](OpId a, OpId b) { return excess(a) > excess(b); });
     std::int64_t held = 0, most = 0;
     for (const OpId b : list) {
-      most = std::max(most, held + need[at(b)]);
-      held += made[at(b)];
+      most = std::max(most, held + need[b]);
+      held += made[b];
     }
-    need[at(op)] = std::max(most, held + made[at(op)] + graph.workspace[at(op)]);
+    need[op] = std::max(most, held + made[op] + graph.workspace[op]);
   }
   std::vector<OpId> order;
-  order.reserve(at(n));
-  std::vector<char> seen(at(n), 0);
+  order.reserve(n);
+  IdVector<OpId, char> seen(n, 0);
   std::vector<std::pair<OpId, std::size_t>> stack;
-  for (OpId sink = 0; sink < n; ++sink) {
+  for (const OpId sink : seen.ids()) {
     if (!graph.behind[sink].empty()) continue;
     stack.emplace_back(sink, 0);
-    seen[at(sink)] = 1;
+    seen[sink] = 1;
     while (!stack.empty()) {
       auto& [op, next] = stack.back();
       const auto list = row(op);
@@ -187,8 +186,8 @@ std::vector<OpId> depth_first_order(const OrderGraph& graph, bool by_size) {
         continue;
       }
       const OpId b = list[next++];
-      if (!seen[at(b)]) {
-        seen[at(b)] = 1;
+      if (!seen[b]) {
+        seen[b] = 1;
         stack.emplace_back(b, 0);
       }
     }
@@ -197,14 +196,13 @@ std::vector<OpId> depth_first_order(const OrderGraph& graph, bool by_size) {
 }
 
 std::vector<OpId> level_order(const OrderGraph& graph) {
-  std::vector<std::int32_t> level(at(graph.size()), 0);
-  for (OpId op = 0; op < graph.size(); ++op) {
-    for (const OpId b : graph.before[op]) level[at(op)] = std::max(level[at(op)], level[at(b)] + 1);
+  IdVector<OpId, std::int32_t> level(at(graph.size()), 0);
+  for (const OpId op : level.ids()) {
+    for (const OpId b : graph.before[op]) level[op] = std::max(level[op], level[b] + 1);
   }
   std::vector<OpId> order(at(graph.size()));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](OpId a, OpId b) { return level[at(a)] < level[at(b)]; });
+  std::iota(order.begin(), order.end(), OpId(0));
+  std::stable_sort(order.begin(), order.end(), [&](OpId a, OpId b) { return level[a] < level[b]; });
   return order;
 }
 

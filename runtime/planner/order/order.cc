@@ -21,7 +21,7 @@ struct Candidate {
 
 std::vector<OpId> textual_order(std::size_t ops) {
   std::vector<OpId> order(ops);
-  std::iota(order.begin(), order.end(), 0);
+  std::iota(order.begin(), order.end(), OpId(0));
   return order;
 }
 
@@ -30,7 +30,7 @@ std::vector<OpId> textual_order(std::size_t ops) {
 std::int64_t search_effort(const OrderGraph& og) { return kEffort + kEffortPerOp * og.size(); }
 
 std::vector<std::vector<OpId>> orders_as_written(const OrderGraph& og) {
-  std::vector<std::vector<OpId>> orders{textual_order(static_cast<std::size_t>(og.size()))};
+  std::vector<std::vector<OpId>> orders{textual_order(at(og.size()))};
   orders.push_back(eager_order(og, orders[0]));
   orders.push_back(lazy_order(og, orders[1]));
   return orders;

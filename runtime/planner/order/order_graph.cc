@@ -8,25 +8,11 @@
 namespace plimsoll::planner {
 namespace {
 
-// Row r of the result lists the rows of `rows` that hold r.
-Rows inverse(const Rows& rows, std::size_t count) {
-  Rows result;
-  result.begin.assign(count + 1, 0);
-  for (const std::int32_t item : rows.items) ++result.begin[at(item) + 1];
-  for (std::size_t i = 0; i < count; ++i) result.begin[i + 1] += result.begin[i];
-  result.items.resize(rows.items.size());
-  std::vector<std::int32_t> fill(result.begin.begin(), result.begin.end() - 1);
-  for (std::int32_t row = 0; row < rows.size(); ++row) {
-    for (const std::int32_t item : rows[row]) result.items[at(fill[at(item)]++)] = row;
-  }
-  return result;
-}
-
-void push_unique(Rows& rows, std::vector<std::int32_t>& list) {
+template <typename Id>
+void push_unique(Rows<OpId, Id>& rows, std::vector<Id>& list) {
   std::sort(list.begin(), list.end());
   list.erase(std::unique(list.begin(), list.end()), list.end());
-  rows.items.insert(rows.items.end(), list.begin(), list.end());
-  rows.close();
+  rows.push_row(list);
 }
 
 // Per op, the donated parameters whose buffers its results go to.
@@ -34,9 +20,9 @@ std::vector<std::pair<OpId, ValueId>> updates_of(const Graph& graph) {
   std::vector<std::pair<OpId, ValueId>> updates;
   for (std::size_t k = 0; k < graph.results.size(); ++k) {
     const ValueId v = graph.results[k];
-    if (v < 0 || graph.alias[k] < 0 || graph.values[at(v)].producer < 0) continue;
+    if (v < 0 || graph.alias[k] < 0 || graph.values[v].producer < 0) continue;
     const ValueId old = graph.parameters[at(graph.alias[k])];
-    if (old >= 0) updates.emplace_back(graph.values[at(v)].producer, old);
+    if (old >= 0) updates.emplace_back(graph.values[v].producer, old);
   }
   std::sort(updates.begin(), updates.end());
   return updates;
@@ -45,16 +31,15 @@ std::vector<std::pair<OpId, ValueId>> updates_of(const Graph& graph) {
 }  // namespace
 
 OrderGraph::OrderGraph(const Graph& of) : graph(of) {
-  const auto ops = static_cast<OpId>(of.ops.size());
   cost.resize(of.values.size());
-  for (std::size_t v = 0; v < cost.size(); ++v) {
+  for (const ValueId v : cost.ids()) {
     cost[v] = of.values[v].producer >= 0 ? of.values[v].bytes : 0;
   }
   for (const ValueId v : of.results) {
-    if (v >= 0) cost[at(v)] = 0;
+    if (v >= 0) cost[v] = 0;
   }
   workspace.resize(of.ops.size());
-  for (std::size_t op = 0; op < of.ops.size(); ++op) {
+  for (const OpId op : of.ops.ids()) {
     const Op& what = of.ops[op];
     workspace[op] =
         what.variants < 0 ? what.workspace : of.variants[at(what.variants)].front().arena_bytes;
@@ -63,21 +48,22 @@ OrderGraph::OrderGraph(const Graph& of) : graph(of) {
   // Readers of donated parameters, which their update has to wait for.
   const auto updates = updates_of(of);
   std::vector<std::vector<OpId>> parameter_readers(updates.size());
-  std::vector<std::int32_t> update_of(of.values.size(), -1);
+  IdVector<ValueId, std::int32_t> update_of(of.values.size(), -1);
   for (std::size_t u = 0; u < updates.size(); ++u) {
-    update_of[at(updates[u].second)] = static_cast<std::int32_t>(u);
+    update_of[updates[u].second] = static_cast<std::int32_t>(u);
   }
   std::size_t next_update = 0;
-  std::vector<std::int32_t> list, values;
-  for (OpId op = 0; op < ops; ++op) {
+  std::vector<OpId> list;
+  std::vector<ValueId> values;
+  for (const OpId op : of.ops.ids()) {
     list.assign(of.after[op].begin(), of.after[op].end());
     values.clear();
     const auto read = [&](ValueId v) {
       if (v < 0) return;
-      const OpId producer = of.values[at(v)].producer;
+      const OpId producer = of.values[v].producer;
       if (producer >= 0) list.push_back(producer);
-      if (cost[at(v)] > 0) values.push_back(v);
-      if (update_of[at(v)] >= 0) parameter_readers[at(update_of[at(v)])].push_back(op);
+      if (cost[v] > 0) values.push_back(v);
+      if (update_of[v] >= 0) parameter_readers[at(update_of[v])].push_back(op);
     };
     for (const ValueId v : of.inputs[op]) read(v);
     for (const ValueId v : of.held[op]) read(v);
@@ -90,21 +76,21 @@ OrderGraph::OrderGraph(const Graph& of) : graph(of) {
     push_unique(before, list);
     push_unique(reads, values);
     for (const ValueId v : of.outputs[op]) {
-      if (v >= 0 && cost[at(v)] > 0) makes.push(v);
+      if (v >= 0 && cost[v] > 0) makes.push(v);
     }
     makes.close();
   }
-  behind = inverse(before, of.ops.size());
-  readers = inverse(reads, of.values.size());
+  behind = invert(before, of.ops.size());
+  readers = invert(reads, of.values.size());
 }
 
 // A liveness sweep: a value takes bytes from the position of its producer to that of its last
 // reader; what nobody reads takes them at its producer alone. Where an operand dies and the op may
 // work in place, the output's bytes are the operand's.
 std::vector<std::int64_t> profile_of(const OrderGraph& graph, std::span<const OpId> order) {
-  std::vector<std::int32_t> last(graph.cost.size(), -1);
+  IdVector<ValueId, std::int32_t> last(graph.cost.size(), -1);
   for (std::size_t t = 0; t < order.size(); ++t) {
-    for (const ValueId v : graph.reads[order[t]]) last[at(v)] = static_cast<std::int32_t>(t);
+    for (const ValueId v : graph.reads[order[t]]) last[v] = static_cast<std::int32_t>(t);
   }
   std::vector<std::int64_t> profile(order.size());
   std::int64_t live = 0;
@@ -113,15 +99,15 @@ std::vector<std::int64_t> profile_of(const OrderGraph& graph, std::span<const Op
     const auto now = static_cast<std::int32_t>(t);
     std::int64_t dead = 0;
     for (const ValueId v : graph.makes[op]) {
-      live += graph.cost[at(v)];
-      if (last[at(v)] < 0) dead += graph.cost[at(v)];
+      live += graph.cost[v];
+      if (last[v] < 0) dead += graph.cost[v];
     }
     for (const ValueId v : graph.reads[op]) {
-      if (last[at(v)] == now) dead += graph.cost[at(v)];
+      if (last[v] == now) dead += graph.cost[v];
     }
     const std::int64_t reused =
-        dead == 0 ? 0 : reused_bytes(graph, op, [&](ValueId v) { return last[at(v)] == now; });
-    profile[t] = live + graph.workspace[at(op)] - reused;
+        dead == 0 ? 0 : reused_bytes(graph, op, [&](ValueId v) { return last[v] == now; });
+    profile[t] = live + graph.workspace[op] - reused;
     live -= dead;
   }
   return profile;

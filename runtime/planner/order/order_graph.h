@@ -18,11 +18,11 @@ struct OrderGraph {
   const Graph& graph;
   // Per op, each once. An update of a donated parameter comes after the parameter's other readers,
   // where the textual order has it so: else the old content would need a copy.
-  Rows before, behind;
-  Rows reads, makes;                    // per op, values of the arena, each once
-  Rows readers;                         // per value, the ops that read it
-  std::vector<std::int64_t> cost;       // per value, bytes of the arena
-  std::vector<std::int64_t> workspace;  // per op; of control flow, its fastest callees'
+  Rows<OpId, OpId> before, behind;
+  Rows<OpId, ValueId> reads, makes;        // per op, values of the arena, each once
+  Rows<ValueId, OpId> readers;             // per value, the ops that read it
+  IdVector<ValueId, std::int64_t> cost;    // per value, bytes of the arena
+  IdVector<OpId, std::int64_t> workspace;  // per op; of control flow, its fastest callees'
 };
 
 // Bytes of the arena while each op of `order` runs, by liveness with in-place reuse.
@@ -36,10 +36,9 @@ std::int64_t reused_bytes(const OrderGraph& graph, OpId op, const Dies& dies) {
   constexpr int kMost = 8;
   Reuse taken[kMost];
   int count = 0;
-  for (const Reuse& r : graph.graph.reuse[static_cast<std::size_t>(op)]) {
+  for (const Reuse& r : graph.graph.reuse[op]) {
     if (count == kMost) break;
-    if (graph.cost[static_cast<std::size_t>(r.input)] == 0 ||
-        graph.cost[static_cast<std::size_t>(r.output)] == 0 || !dies(r.input)) {
+    if (graph.cost[r.input] == 0 || graph.cost[r.output] == 0 || !dies(r.input)) {
       continue;
     }
     bool used = false;
@@ -48,7 +47,7 @@ std::int64_t reused_bytes(const OrderGraph& graph, OpId op, const Dies& dies) {
     }
     if (used) continue;
     taken[count++] = r;
-    bytes += graph.cost[static_cast<std::size_t>(r.output)];
+    bytes += graph.cost[r.output];
   }
   return bytes;
 }

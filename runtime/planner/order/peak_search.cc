@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/base/index.h"
+#include "runtime/base/max_tree.h"
 
 // Lowering the peak of an order by moves around it.
 //
@@ -38,48 +38,15 @@ constexpr std::int32_t kReach = 512;
 // Values tried per peak.
 constexpr std::size_t kMostTried = 24;
 
-// The highest of a row of numbers that change one by one.
-class Highest {
- public:
-  void build(const std::vector<std::int64_t>& values) {
-    leaves_ = 1;
-    while (leaves_ < values.size()) leaves_ *= 2;
-    most_.assign(leaves_ * 2, std::numeric_limits<std::int64_t>::min());
-    std::copy(values.begin(), values.end(), most_.begin() + static_cast<std::ptrdiff_t>(leaves_));
-    for (std::size_t i = leaves_ - 1; i >= 1; --i)
-      most_[i] = std::max(most_[2 * i], most_[2 * i + 1]);
-  }
-  // Positions first .. last, both included.
-  void set(std::int32_t first, std::int32_t last, const std::vector<std::int64_t>& values) {
-    std::size_t l = leaves_ + at(first), r = leaves_ + at(last);
-    std::copy(values.begin() + first, values.begin() + last + 1,
-              most_.begin() + static_cast<std::ptrdiff_t>(l));
-    for (l /= 2, r /= 2; l >= 1; l /= 2, r /= 2) {
-      for (std::size_t i = l; i <= r; ++i) most_[i] = std::max(most_[2 * i], most_[2 * i + 1]);
-    }
-  }
-  // The first of the highest.
-  std::int32_t position() const {
-    std::size_t i = 1;
-    while (i < leaves_) i = most_[2 * i] == most_[i] ? 2 * i : 2 * i + 1;
-    return static_cast<std::int32_t>(i - leaves_);
-  }
-  std::int64_t value() const { return most_[1]; }
-
- private:
-  std::size_t leaves_ = 1;
-  std::vector<std::int64_t> most_;
-};
-
 class Search {
  public:
   Search(const OrderGraph& graph, std::vector<OpId> order, std::int64_t effort)
       : graph_(graph), order_(std::move(order)), effort_(effort) {
     const std::size_t n = order_.size();
     position_.resize(n);
-    for (std::size_t t = 0; t < n; ++t) position_[at(order_[t])] = static_cast<std::int32_t>(t);
-    last_.assign(graph.cost.size(), -1);
-    for (ValueId v = 0; v < static_cast<ValueId>(graph.cost.size()); ++v) find_last(v);
+    for (std::size_t t = 0; t < n; ++t) position_[order_[t]] = static_cast<std::int32_t>(t);
+    last_.assign(graph.cost.size(), OpId());
+    for (const ValueId v : graph.cost.ids()) find_last(v);
     profile_.assign(n, 0);
     live_.assign(n + 1, 0);
     group_stamp_.assign(n, 0);
@@ -89,25 +56,25 @@ class Search {
   }
 
   std::vector<OpId> run() {
-    while (effort_ > 0 && !order_.empty() && lower(highest_.position())) {
+    while (effort_ > 0 && !order_.empty() && lower(highest_.argmax())) {
     }
     return std::move(order_);
   }
 
  private:
-  OpId producer(ValueId v) const { return graph_.graph.values[at(v)].producer; }
-  std::int32_t born(ValueId v) const { return position_[at(producer(v))]; }
+  OpId producer(ValueId v) const { return graph_.graph.values[v].producer; }
+  std::int32_t born(ValueId v) const { return position_[producer(v)]; }
 
   void find_last(ValueId v) {
     std::int32_t last = -1;
-    OpId reader = -1;
+    OpId reader;
     for (const OpId r : graph_.readers[v]) {
-      if (position_[at(r)] > last) {
-        last = position_[at(r)];
+      if (position_[r] > last) {
+        last = position_[r];
         reader = r;
       }
     }
-    last_[at(v)] = reader;
+    last_[v] = reader;
   }
 
   // Bytes at first .. last from what lives before `first`.
@@ -117,15 +84,15 @@ class Search {
       const OpId op = order_[at(t)];
       std::int64_t dead = 0;
       for (const ValueId v : graph_.makes[op]) {
-        live += graph_.cost[at(v)];
-        if (last_[at(v)] < 0) dead += graph_.cost[at(v)];
+        live += graph_.cost[v];
+        if (last_[v] < 0) dead += graph_.cost[v];
       }
       for (const ValueId v : graph_.reads[op]) {
-        if (last_[at(v)] == op) dead += graph_.cost[at(v)];
+        if (last_[v] == op) dead += graph_.cost[v];
       }
       const std::int64_t reused =
-          dead == 0 ? 0 : reused_bytes(graph_, op, [&](ValueId v) { return last_[at(v)] == op; });
-      profile_[at(t)] = live + graph_.workspace[at(op)] - reused;
+          dead == 0 ? 0 : reused_bytes(graph_, op, [&](ValueId v) { return last_[v] == op; });
+      profile_[at(t)] = live + graph_.workspace[op] - reused;
       live -= dead;
       live_[at(t) + 1] = live;
     }
@@ -136,9 +103,9 @@ class Search {
   std::vector<ValueId> across(std::int32_t p) {
     std::vector<ValueId> found;
     const auto consider = [&](ValueId v) {
-      if (value_stamp_[at(v)] == value_round_) return;
-      value_stamp_[at(v)] = value_round_;
-      if (born(v) <= p && last_[at(v)] >= 0 && position_[at(last_[at(v)])] >= p) found.push_back(v);
+      if (value_stamp_[v] == value_round_) return;
+      value_stamp_[v] = value_round_;
+      if (born(v) <= p && last_[v] >= 0 && position_[last_[v]] >= p) found.push_back(v);
     };
     ++value_round_;
     const std::int32_t end = std::min(p + kReach, static_cast<std::int32_t>(order_.size()) - 1);
@@ -152,18 +119,17 @@ class Search {
     }
     effort_ -= end - p + kReach;
     std::stable_sort(found.begin(), found.end(), [&](ValueId a, ValueId b) {
-      return graph_.cost[at(a)] != graph_.cost[at(b)] ? graph_.cost[at(a)] > graph_.cost[at(b)]
-                                                      : a < b;
+      return graph_.cost[a] != graph_.cost[b] ? graph_.cost[a] > graph_.cost[b] : a < b;
     });
     if (found.size() > kMostTried) found.resize(kMostTried);
     return found;
   }
 
-  bool in_group(OpId op) const { return group_stamp_[at(op)] == group_round_; }
+  bool in_group(OpId op) const { return group_stamp_[op] == group_round_; }
   bool join(OpId op) {
     if (in_group(op)) return true;
     if (group_.size() == kMostMoved) return false;
-    group_stamp_[at(op)] = group_round_;
+    group_stamp_[op] = group_round_;
     group_.push_back(op);
     return true;
   }
@@ -173,19 +139,19 @@ class Search {
   }
   void sort_group() {
     std::sort(group_.begin(), group_.end(),
-              [&](OpId a, OpId b) { return position_[at(a)] < position_[at(b)]; });
+              [&](OpId a, OpId b) { return position_[a] < position_[b]; });
   }
 
   // Everything at or behind p that must run before the last of `v`'s readers can.
   bool gather_readers(ValueId v, std::int32_t p) {
     start_group();
     for (const OpId r : graph_.readers[v]) {
-      if (position_[at(r)] > p && !join(r)) return false;
+      if (position_[r] > p && !join(r)) return false;
     }
     for (std::size_t i = 0; i < group_.size(); ++i) {
       for (const OpId b : graph_.before[group_[i]]) {
-        if (position_[at(b)] == p) return false;
-        if (position_[at(b)] > p && !join(b)) return false;
+        if (position_[b] == p) return false;
+        if (position_[b] > p && !join(b)) return false;
       }
       effort_ -= 1;
     }
@@ -196,10 +162,10 @@ class Search {
   void follow_readers(std::int32_t p) {
     for (std::size_t i = 0; i < group_.size(); ++i) {
       for (const OpId next : graph_.behind[group_[i]]) {
-        if (in_group(next) || position_[at(next)] <= p) continue;
+        if (in_group(next) || position_[next] <= p) continue;
         bool can = true;
         for (const OpId b : graph_.before[next]) {
-          can = can && (position_[at(b)] < p || in_group(b));
+          can = can && (position_[b] < p || in_group(b));
         }
         effort_ -= 1;
         if (can && !join(next)) return;
@@ -213,22 +179,22 @@ class Search {
     join(producer(v));
     for (std::size_t i = 0; i < group_.size(); ++i) {
       for (const OpId f : graph_.behind[group_[i]]) {
-        if (position_[at(f)] == p) return false;
-        if (position_[at(f)] < p && !join(f)) return false;
+        if (position_[f] == p) return false;
+        if (position_[f] < p && !join(f)) return false;
       }
       effort_ -= 1;
     }
-    return position_[at(group_[0])] != p;
+    return position_[group_[0]] != p;
   }
 
   // What only the group reads comes along.
   void follow_producers(std::int32_t p) {
     for (std::size_t i = 0; i < group_.size(); ++i) {
       for (const OpId b : graph_.before[group_[i]]) {
-        if (in_group(b) || position_[at(b)] >= p) continue;
+        if (in_group(b) || position_[b] >= p) continue;
         bool can = true;
         for (const OpId f : graph_.behind[b]) {
-          can = can && (position_[at(f)] > p || in_group(f));
+          can = can && (position_[f] > p || in_group(f));
         }
         effort_ -= 1;
         if (can && !join(b)) return;
@@ -239,8 +205,8 @@ class Search {
   // Moves the group, in its order, so that it begins at `to` (hoisted) or ends there; keeps that
   // when it is better. Preconditions: all of the group lies behind (before) `to`, sorted.
   bool try_move(std::int32_t to, bool hoist) {
-    const std::int32_t first = hoist ? to : position_[at(group_.front())];
-    const std::int32_t last = hoist ? position_[at(group_.back())] : to;
+    const std::int32_t first = hoist ? to : position_[group_.front()];
+    const std::int32_t last = hoist ? position_[group_.back()] : to;
     if (first >= last || effort_ <= 0) return false;
     const auto begin = order_.begin() + first, end = order_.begin() + last + 1;
     const std::vector<OpId> old_order(begin, end);
@@ -252,7 +218,7 @@ class Search {
     touched_.clear();
     for (const OpId op : group_) {
       for (const ValueId v : graph_.reads[op]) {
-        touched_.emplace_back(v, last_[at(v)]);
+        touched_.emplace_back(v, last_[v]);
         find_last(v);
         effort_ -= static_cast<std::int64_t>(graph_.readers[v].size()) / 8;
       }
@@ -275,13 +241,12 @@ class Search {
     std::copy(old_profile.begin(), old_profile.end(), profile_.begin() + first);
     std::copy(old_live.begin(), old_live.end(), live_.begin() + first);
     place(first, last);
-    for (auto it = touched_.rbegin(); it != touched_.rend(); ++it)
-      last_[at(it->first)] = it->second;
+    for (auto it = touched_.rbegin(); it != touched_.rend(); ++it) last_[it->first] = it->second;
     return false;
   }
 
   void place(std::int32_t first, std::int32_t last) {
-    for (std::int32_t t = first; t <= last; ++t) position_[at(order_[at(t)])] = t;
+    for (std::int32_t t = first; t <= last; ++t) position_[order_[at(t)]] = t;
   }
 
   // The earliest place for the group, at most p; the latest, at least p.
@@ -289,7 +254,7 @@ class Search {
     std::int32_t place = 0;
     for (const OpId op : group_) {
       for (const OpId b : graph_.before[op]) {
-        if (!in_group(b)) place = std::max(place, position_[at(b)] + 1);
+        if (!in_group(b)) place = std::max(place, position_[b] + 1);
       }
     }
     return place;
@@ -298,7 +263,7 @@ class Search {
     std::int32_t place = static_cast<std::int32_t>(order_.size()) - 1;
     for (const OpId op : group_) {
       for (const OpId f : graph_.behind[op]) {
-        if (!in_group(f)) place = std::min(place, position_[at(f)] - 1);
+        if (!in_group(f)) place = std::min(place, position_[f] - 1);
       }
     }
     return place;
@@ -345,23 +310,24 @@ class Search {
   }
 
   bool lower(std::int32_t p) {
-    const std::int64_t before = highest_.value();
+    const std::int64_t before = highest_.max();
     for (const ValueId v : across(p)) {
       if (effort_ <= 0) return false;
       if (hoist(v, p) || sink(v, p)) return true;
     }
-    return shift(p) && highest_.value() <= before;
+    return shift(p) && highest_.max() <= before;
   }
 
   const OrderGraph& graph_;
   std::vector<OpId> order_;
   std::int64_t effort_;
-  std::vector<std::int32_t> position_;
-  std::vector<OpId> last_;                    // per value, its last reader; -1: none
+  IdVector<OpId, std::int32_t> position_;
+  IdVector<ValueId, OpId> last_;              // per value, its last reader; -1: none
   std::vector<std::int64_t> profile_, live_;  // live_[t]: before position t
-  Highest highest_;
+  MaxTree<Adding> highest_;
   std::vector<OpId> group_;
-  std::vector<std::uint32_t> group_stamp_, value_stamp_;
+  IdVector<OpId, std::uint32_t> group_stamp_;
+  IdVector<ValueId, std::uint32_t> value_stamp_;
   std::uint32_t group_round_ = 0, value_round_ = 0;
   std::vector<std::pair<ValueId, OpId>> touched_;
 };

@@ -35,11 +35,11 @@ std::vector<std::vector<OpId>> search_orders(const Problem& problem) {
 }
 
 std::vector<OpId> order_of_first_runs(const Problem& problem, std::span<const OpId> schedule) {
-  std::vector<char> seen(problem.ops.size(), 0);
+  IdVector<OpId, char> seen(problem.ops.size(), 0);
   std::vector<OpId> order;
   order.reserve(seen.size());
   for (const OpId op : schedule) {
-    if (std::exchange(seen[static_cast<std::size_t>(op)], 1) == 0) order.push_back(op);
+    if (std::exchange(seen[op], 1) == 0) order.push_back(op);
   }
   return order;
 }

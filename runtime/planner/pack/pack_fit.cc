@@ -30,7 +30,6 @@ constexpr std::int64_t kItemsPerSpan = 4'096;
 }  // namespace
 
 PackFit::PackFit(const PackInstance& instance) : instance_(instance) {
-  while (leaves_ < instance.load.size()) leaves_ *= 2;
   std::int64_t lived = 0;
   for (const auto& item : instance.items) lived += item.end - item.begin;
   const auto count = static_cast<std::int64_t>(std::max<std::size_t>(instance.items.size(), 1));
@@ -43,47 +42,11 @@ PackFit::PackFit(const PackInstance& instance) : instance_(instance) {
 
 void PackFit::clear() {
   offsets_.assign(instance_.items.size(), -1);
-  tree_.assign(leaves_ * 2, 0);
-  lazy_.assign(leaves_ * 2, 0);
+  tops_.build(std::vector<std::int64_t>(instance_.load.size(), 0));
   spans_.clear();
   spans_.resize(at(instance_.sections() / width_ + 1));
   for (Span& span : spans_) span.push_back(std::make_unique<Block>());
   height_ = 0;
-}
-
-// Tops only rise, so `lazy` is a value that the whole range has at least.
-//
-// A max-tree without pushing down: the maximum over a range is that of the nodes that cover it, and
-// of what was raised over any of their ancestors. Example of eight sections: raising [2, 6) to 9
-// marks the nodes of [2, 4) and [4, 6). A query of [3, 5) visits the leaves 3 and 4, and finds the
-// 9 on their ancestors, [2, 4) and [4, 6).
-std::int64_t PackFit::top(std::int32_t begin, std::int32_t end) const {
-  std::int64_t most = 0;
-  const std::size_t l = at(begin) + leaves_, r = at(end) + leaves_;
-  for (std::size_t node = l; node > 0; node /= 2) most = std::max(most, lazy_[node]);
-  for (std::size_t node = r - 1; node > 0; node /= 2) most = std::max(most, lazy_[node]);
-  for (std::size_t a = l, b = r; a < b; a /= 2, b /= 2) {
-    if (a & 1) most = std::max(most, tree_[a++]);
-    if (b & 1) most = std::max(most, tree_[--b]);
-    // What covers a parent of one of the nodes between covers the end that is in that parent too.
-  }
-  return most;
-}
-
-void PackFit::raise_top(std::int32_t begin, std::int32_t end, std::int64_t value) {
-  const auto touch = [&](std::size_t node) {
-    tree_[node] = std::max(tree_[node], value);
-    lazy_[node] = std::max(lazy_[node], value);
-  };
-  const std::size_t l = at(begin) + leaves_, r = at(end) + leaves_;
-  for (std::size_t a = l, b = r; a < b; a /= 2, b /= 2) {
-    if (a & 1) touch(a++);
-    if (b & 1) touch(--b);
-  }
-  for (std::size_t node = l / 2; node > 0; node /= 2) tree_[node] = std::max(tree_[node], value);
-  for (std::size_t node = (r - 1) / 2; node > 0; node /= 2) {
-    tree_[node] = std::max(tree_[node], value);
-  }
 }
 
 void PackFit::insert(Span& span, const PackInstance::Item& item, std::int64_t offset) {
@@ -190,14 +153,14 @@ void PackFit::place_at(std::int32_t id, std::int64_t offset) {
   for (auto span = at(item.begin / width_); span <= last; ++span) {
     insert(spans_[span], item, offset);
   }
-  raise_top(item.begin, item.end, offset + item.size);
+  tops_.change(item.begin, item.end - 1, offset + item.size);
   height_ = std::max(height_, offset + item.size);
 }
 
 std::int64_t PackFit::place(std::int32_t id, Hole hole, std::int64_t skyline) {
   const auto& item = instance_.item(id);
   work_ += 300;
-  const std::int64_t over = top(item.begin, item.end);
+  const std::int64_t over = tops_.max(item.begin, item.end - 1);
   const bool takes_top = over == 0 || over + item.size <= skyline;
   const std::int64_t offset = takes_top ? over : find_hole(item, hole);
   place_at(id, offset);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/max_tree.h"
 #include "runtime/planner/pack/pack_instance.h"
 
 namespace plimsoll::planner {
@@ -49,15 +50,12 @@ class PackFit {
   template <typename F>
   void each_neighbour(const Span& span, const PackInstance::Item& item, const F& visit);
   std::int64_t find_hole(const PackInstance::Item& item, Hole hole);
-  std::int64_t top(std::int32_t begin, std::int32_t end) const;
-  void raise_top(std::int32_t begin, std::int32_t end, std::int64_t value);
 
   const PackInstance& instance_;
   std::int32_t width_ = 1;  // sections per span
   std::vector<Span> spans_;
   std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
-  std::vector<std::int64_t> tree_, lazy_;  // highest top per range of sections
-  std::size_t leaves_ = 1;
+  MaxTree<Raising> tops_;  // the highest top per section
   std::vector<std::int64_t> offsets_;
   std::int64_t height_ = 0, work_ = 0;
 };

@@ -2,13 +2,17 @@
 #include "runtime/planner/problem/arrange.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
-#include "runtime/planner/problem/problem.h"
+#include "runtime/planner/problem/problem_builder.h"
 #include "runtime/planner/problem/timeline.h"
 
 namespace plimsoll::planner {
 namespace {
+
+// After every position.
+constexpr std::int32_t kNoPosition = std::numeric_limits<std::int32_t>::max();
 
 class Arranger {
  public:
@@ -21,18 +25,17 @@ class Arranger {
   Problem run() {
     problem_.graph = &graph_;
     problem_.values = graph_.values;
-    problem_.results.assign(graph_.results.size(), -1);
+    problem_.results.resize(graph_.results.size());
     claimed_.assign(graph_.values.size(), false);
     for (std::size_t k = 0; k < graph_.results.size(); ++k) place_result(static_cast<int>(k));
     place_pending_copies();
     emit();
-    for (OpId op = 0; op < problem_.op_count(); ++op) {
-      if (problem_.ops[static_cast<std::size_t>(op)].variants >= 0) choose_variant(problem_, op, 0);
+    for (const OpId op : problem_.ops.ids()) {
+      if (problem_.ops[op].variants >= 0) choose_variant(problem_, op, 0);
     }
-    find_uses();
-    find_deadlines();
+    keep_small_values();
     count_fixed_bytes();
-    return std::move(problem_);
+    return builder_.finish();
   }
 
  private:
@@ -46,22 +49,22 @@ class Arranger {
     StepKind kind;
   };
 
-  const Value& graph_value(ValueId v) const { return graph_.values[static_cast<std::size_t>(v)]; }
-  Value& value(ValueId v) { return problem_.values[static_cast<std::size_t>(v)]; }
-  std::int32_t position(OpId op) const { return position_[static_cast<std::size_t>(op)]; }
+  const Value& graph_value(ValueId v) const { return graph_.values[v]; }
+  Value& value(ValueId v) { return problem_.values[v]; }
+  std::int32_t position(OpId op) const { return position_[op]; }
 
   void find_readers() {
     position_.resize(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      position_[static_cast<std::size_t>(order_[i])] = static_cast<std::int32_t>(i);
+      position_[order_[i]] = static_cast<std::int32_t>(i);
     }
-    first_reader_.assign(graph_.values.size(), kNever);
+    first_reader_.assign(graph_.values.size(), kNoPosition);
     last_reader_.assign(graph_.values.size(), {-1, -1});
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const auto read = [&](ValueId v) {
         if (v < 0) return;
-        auto& first = first_reader_[static_cast<std::size_t>(v)];
-        auto& last = last_reader_[static_cast<std::size_t>(v)];
+        auto& first = first_reader_[v];
+        auto& last = last_reader_[v];
         const auto here = static_cast<std::int32_t>(i);
         first = std::min(first, here);
         if (last.first != here) last = {here, last.first};
@@ -73,7 +76,7 @@ class Arranger {
 
   // The last reader's position, the op at `except` not counted.
   std::int32_t last_reader(ValueId v, std::int32_t except) const {
-    const auto& [last, before] = last_reader_[static_cast<std::size_t>(v)];
+    const auto& [last, before] = last_reader_[v];
     return last == except ? before : last;
   }
 
@@ -85,11 +88,11 @@ class Arranger {
   // nothing reads w' until then, running the update behind that reader costs nothing.
   void sink_updates() {
     std::vector<std::pair<std::int32_t, OpId>> moved;
-    std::vector<std::int32_t> target(order_.size(), -1);
-    std::vector<std::int32_t> first_follower(order_.size(), kNever);
+    IdVector<OpId, std::int32_t> target(order_.size(), -1);
+    IdVector<OpId, std::int32_t> first_follower(order_.size(), kNoPosition);
     for (std::size_t i = 0; i < order_.size(); ++i) {
       for (const OpId before : graph_.after[order_[i]]) {
-        auto& first = first_follower[static_cast<std::size_t>(before)];
+        auto& first = first_follower[before];
         first = std::min(first, static_cast<std::int32_t>(i));
       }
     }
@@ -98,21 +101,20 @@ class Arranger {
       const int p = graph_.alias[k];
       if (v < 0 || p < 0 || graph_value(v).producer < 0) continue;
       const OpId update = graph_value(v).producer;
-      const ValueId old = graph_.parameters[static_cast<std::size_t>(p)];
-      auto& t = target[static_cast<std::size_t>(update)];
+      const ValueId old = graph_.parameters[at(p)];
+      auto& t = target[update];
       t = std::max(t, last_reader(old, position(update)));
     }
     bool any = false;
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const OpId op = order_[i];
-      auto& t = target[static_cast<std::size_t>(op)];
-      bool can =
-          t > static_cast<std::int32_t>(i) && graph_.ops[static_cast<std::size_t>(op)].recomputable;
+      auto& t = target[op];
+      bool can = t > static_cast<std::int32_t>(i) && graph_.ops[op].recomputable;
       if (can) {
         for (const ValueId o : graph_.outputs[op]) {
-          if (o >= 0 && first_reader_[static_cast<std::size_t>(o)] <= t) can = false;
+          if (o >= 0 && first_reader_[o] <= t) can = false;
         }
-        if (first_follower[static_cast<std::size_t>(op)] <= t) can = false;
+        if (first_follower[op] <= t) can = false;
       }
       if (!can) t = -1;
       any = any || can;
@@ -122,7 +124,7 @@ class Arranger {
     keyed.reserve(order_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const OpId op = order_[i];
-      const std::int32_t t = target[static_cast<std::size_t>(op)];
+      const std::int32_t t = target[op];
       const auto here = static_cast<std::int32_t>(i);
       keyed.emplace_back(t >= 0 ? t : here, t >= 0 ? here + 1 : 0, op);
     }
@@ -132,7 +134,7 @@ class Arranger {
   }
 
   bool may_reuse(OpId op, ValueId input, ValueId output) const {
-    for (const Reuse& r : graph_.reuse[static_cast<std::size_t>(op)]) {
+    for (const Reuse& r : graph_.reuse[op]) {
       if (r.input == input && r.output == output) return true;
     }
     return false;
@@ -144,20 +146,19 @@ class Arranger {
     copy.index = index;
     copy.live_out = home == Home::arena;
     copy.overwritten = kNever;
-    problem_.values.push_back(copy);
-    const ValueId to = static_cast<ValueId>(problem_.values.size()) - 1;
-    items_.push_back({position, phase, -1, from, to, leaf, StepKind::copy});
+    const ValueId to = builder_.add_value(copy);
+    items_.push_back({position, phase, OpId(), from, to, leaf, StepKind::copy});
     return to;
   }
 
   void place_result(int k) {
-    const auto index = static_cast<std::size_t>(k);
+    const auto index = at(k);
     const ValueId v = graph_.results[index];
     if (v < 0) return;
     const int p = graph_.alias[index];
     const bool made = graph_value(v).producer >= 0;
-    if (made && !claimed_[static_cast<std::size_t>(v)]) {
-      claimed_[static_cast<std::size_t>(v)] = true;
+    if (made && !claimed_[v]) {
+      claimed_[v] = true;
       problem_.results[index] = p >= 0 ? update_parameter(v, p, k) : v;
       if (p < 0) {
         if (graph_.role == Role::body) {
@@ -183,12 +184,11 @@ class Arranger {
   // The new value of donated parameter leaf `p`: computed right into its buffer where the old
   // content is dead by then, else copied there after the last reader.
   ValueId update_parameter(ValueId v, int p, int k) {
-    const ValueId old = graph_.parameters[static_cast<std::size_t>(p)];
+    const ValueId old = graph_.parameters[at(p)];
     const OpId producer = graph_value(v).producer;
     const std::int32_t here = position(producer);
     const std::int32_t last = last_reader(old, here);
-    const bool reads = last_reader_[static_cast<std::size_t>(old)].first == here ||
-                       last_reader_[static_cast<std::size_t>(old)].second == here;
+    const bool reads = last_reader_[old].first == here || last_reader_[old].second == here;
     if (last < here && (!reads || may_reuse(producer, old, v))) {
       value(v).home = Home::parameter;
       value(v).index = p;
@@ -212,49 +212,50 @@ class Arranger {
   // Copies of what is a parameter, a constant or another result already.
   void place_pending_copies() {
     const auto end = static_cast<std::int32_t>(order_.size());
-    std::vector<std::int32_t> overwritten_at(graph_.values.size(), kNever);
+    IdVector<ValueId, std::int32_t> overwritten_at(graph_.values.size(), kNoPosition);
     for (const Overwriter& o : overwriters_) {
-      overwritten_at[static_cast<std::size_t>(o.old)] = o.position;
+      overwritten_at[o.old] = o.position;
     }
     for (const int k : pending_) {
-      const ValueId v = graph_.results[static_cast<std::size_t>(k)];
-      std::int32_t at = end;
+      const ValueId v = graph_.results[at(k)];
+      std::int32_t where = end;
       std::int32_t phase = 0;
       if (graph_value(v).producer >= 0) {
         // A value that stays in a fixed home can wait; one of the arena should die soon.
         if (value(v).home == Home::arena) {
-          at = position(graph_value(v).producer);
+          where = position(graph_value(v).producer);
           phase = 2;
         }
       } else {
-        at = std::min(at, overwritten_at[static_cast<std::size_t>(v)]);
+        where = std::min(where, overwritten_at[v]);
       }
       const bool body = graph_.role == Role::body;
-      problem_.results[static_cast<std::size_t>(k)] =
-          add_copy_value(v, body ? Home::arena : Home::output, body ? -1 : k, at, phase, k);
+      problem_.results[at(k)] =
+          add_copy_value(v, body ? Home::arena : Home::output, body ? -1 : k, where, phase, k);
     }
   }
 
   void emit() {
     const std::size_t added = items_.size();
-    std::vector<std::int32_t> first(problem_.values.size(), kNever);
-    for (std::size_t v = 0; v < first_reader_.size(); ++v) first[v] = first_reader_[v];
+    IdVector<ValueId, std::int32_t> first(problem_.values.size(), kNoPosition);
+    for (const ValueId v : first_reader_.ids()) first[v] = first_reader_[v];
     for (std::size_t i = 0; i < added; ++i) {
-      auto& f = first[static_cast<std::size_t>(items_[i].from)];
+      auto& f = first[items_[i].from];
       f = std::min(f, items_[i].position);
     }
     for (std::size_t p = 0; p < graph_.parameters.size(); ++p) {
       const ValueId v = graph_.parameters[p];
       if (v < 0 || graph_.residency[p] != ParameterResidency::host) continue;
       value(v).home = Home::arena;
-      if (first[static_cast<std::size_t>(v)] != kNever) {
+      if (first[v] != kNoPosition) {
         // Phase -1: before a copy that reads it.
-        items_.push_back({first[static_cast<std::size_t>(v)], -1, -1, -1, v, static_cast<int>(p),
-                          StepKind::upload});
+        items_.push_back(
+            {first[v], -1, OpId(), ValueId(), v, static_cast<int>(p), StepKind::upload});
       }
     }
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      items_.push_back({static_cast<std::int32_t>(i), 1, order_[i], -1, -1, 0, StepKind::compute});
+      items_.push_back(
+          {static_cast<std::int32_t>(i), 1, order_[i], ValueId(), ValueId(), 0, StepKind::compute});
     }
     std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
       return a.position != b.position ? a.position < b.position : a.phase < b.phase;
@@ -264,91 +265,69 @@ class Arranger {
   }
 
   void emit(const Item& item) {
-    const OpId id = problem_.op_count();
-    if (item.graph_op >= 0) {
-      problem_.ops.push_back(graph_.ops[static_cast<std::size_t>(item.graph_op)]);
-      for (const ValueId v : graph_.inputs[item.graph_op]) problem_.inputs.push(v);
-      for (const ValueId v : graph_.outputs[item.graph_op]) {
-        problem_.outputs.push(v);
-        if (v >= 0) value(v).producer = id;
-      }
-      problem_.reuse.push_back(graph_.reuse[static_cast<std::size_t>(item.graph_op)]);
-    } else {
-      Op op;
-      op.kind = item.kind;
-      op.leaf = item.leaf;
-      const Value& to = value(item.to);
-      op.instruction = to.source;
-      op.seconds = copy_seconds(to.bytes);
-      op.recomputable = std::find(graph_.held.items.begin(), graph_.held.items.end(), item.to) ==
-                        graph_.held.items.end();
-      problem_.ops.push_back(op);
-      if (item.from >= 0) problem_.inputs.push(item.from);
-      problem_.outputs.push(item.to);
-      value(item.to).producer = id;
-      problem_.reuse.emplace_back();
+    if (item.graph_op < 0) return emit_copy(item);
+    const auto inputs = graph_.inputs[item.graph_op], outputs = graph_.outputs[item.graph_op];
+    const OpId id = builder_.add_op(graph_.ops[item.graph_op], inputs,
+                                    distinct_reads(inputs, graph_.held[item.graph_op]), outputs,
+                                    graph_.reuse[item.graph_op]);
+    for (const ValueId v : outputs) {
+      if (v >= 0) value(v).producer = id;
     }
-    problem_.inputs.close();
-    problem_.outputs.close();
+  }
+
+  void emit_copy(const Item& item) {
+    Value& to = value(item.to);
+    to.producer = builder_.next_op();
+    Op op;
+    op.kind = item.kind;
+    op.leaf = item.leaf;
+    op.instruction = to.source;
+    op.seconds = copy_seconds(to.bytes);
+    op.recomputable = std::find(graph_.held.items.begin(), graph_.held.items.end(), item.to) ==
+                      graph_.held.items.end();
+    if (item.from >= 0) {
+      builder_.add_op(op, {item.from}, {item.to});
+    } else {
+      builder_.add_op(op, {}, {item.to});
+    }
+  }
+
+  // Each once: in the order of the operands where there are few, else sorted.
+  static std::vector<ValueId> distinct_reads(std::span<const ValueId> inputs,
+                                             std::span<const ValueId> held) {
     std::vector<ValueId> reads;
-    for (const ValueId v : problem_.inputs[id]) {
+    for (const ValueId v : inputs) {
       if (v >= 0 && std::find(reads.begin(), reads.end(), v) == reads.end()) reads.push_back(v);
       if (reads.size() > 64) break;
     }
     if (reads.size() > 64) {
       reads.clear();
-      for (const ValueId v : problem_.inputs[id]) {
+      for (const ValueId v : inputs) {
         if (v >= 0) reads.push_back(v);
       }
       std::sort(reads.begin(), reads.end());
       reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
     }
-    if (item.graph_op >= 0) {
-      for (const ValueId v : graph_.held[item.graph_op]) {
-        if (std::find(reads.begin(), reads.end(), v) == reads.end()) reads.push_back(v);
-      }
+    for (const ValueId v : held) {
+      if (std::find(reads.begin(), reads.end(), v) == reads.end()) reads.push_back(v);
     }
-    for (const ValueId v : reads) problem_.reads.push(v);
-    problem_.reads.close();
-    problem_.variant.push_back(-1);
+    return reads;
   }
 
   // Each donated parameter takes one result at most; the op that makes it writes the buffer.
   void set_overwriters() {
     for (const ValueId v : problem_.results) {
       if (v < 0 || value(v).home != Home::parameter || value(v).producer < 0) continue;
-      const ValueId old = graph_.parameters[static_cast<std::size_t>(value(v).index)];
+      const ValueId old = graph_.parameters[at(value(v).index)];
       value(old).overwritten = value(v).producer;
     }
   }
 
-  void find_uses() {
-    const std::size_t count = problem_.values.size();
-    std::vector<std::int32_t> fill(count + 1, 0);
-    for (const ValueId v : problem_.reads.items) ++fill[static_cast<std::size_t>(v) + 1];
-    for (std::size_t v = 0; v < count; ++v) fill[v + 1] += fill[v];
-    problem_.uses.begin = fill;
-    problem_.uses.items.resize(problem_.reads.items.size());
-    for (OpId op = 0; op < problem_.op_count(); ++op) {
-      for (const ValueId v : problem_.reads[op]) {
-        problem_.uses.items[static_cast<std::size_t>(fill[static_cast<std::size_t>(v)]++)] = op;
-      }
-    }
-  }
-
-  // A value that comes from a donated parameter can be computed again only before the parameter is
-  // overwritten. Example: a = f(w), b = g(a), w is overwritten at op 40. a can be made until op 40;
-  // b, too, unless a is sure to be there later (live out). The deadline of a value is the least of
-  // what it is made from.
-  void find_deadlines() {
-    problem_.deadline.assign(problem_.values.size(), kNever);
-    for (std::size_t v = 0; v < problem_.values.size(); ++v) {
-      problem_.deadline[v] = problem_.values[v].overwritten;
-    }
-    // Small values made from what is overwritten are kept to the end, so that they don't forbid the
-    // recomputation of all that is made from them in turn (a batch's scale in one fusion with the
-    // update of running statistics). Together they stay below a small part of all values, and
-    // below the largest.
+  // Small values made from what is overwritten are kept to the end, so that they don't forbid the
+  // recomputation of all that is made from them in turn (a batch's scale in one fusion with the
+  // update of running statistics). Together they stay below a small part of all values, and
+  // below the largest.
+  void keep_small_values() {
     std::int64_t largest = 0;
     std::int64_t keepable = 0;
     for (const Value& any : problem_.values) {
@@ -357,33 +336,17 @@ class Arranger {
       keepable += any.bytes / 256;
     }
     keepable = std::min(keepable, largest);
-    for (OpId op = 0; op < problem_.op_count(); ++op) {
+    for (const OpId op : problem_.ops.ids()) {
       OpId deadline = kNever;
       for (const ValueId v : problem_.reads[op]) {
         if (value(v).producer < 0) deadline = std::min(deadline, value(v).overwritten);
       }
-      if (deadline != kNever) {
-        for (const ValueId v : problem_.outputs[op]) {
-          if (v < 0 || value(v).home != Home::arena) continue;
-          if (value(v).bytes > std::min(largest / 64, keepable)) continue;
-          keepable -= value(v).bytes;
-          value(v).live_out = true;
-        }
-      }
-      for (const ValueId v : problem_.reads[op]) {
-        const Value& input = value(v);
-        if (input.producer >= 0 && input.home == Home::arena && !input.live_out) {
-          deadline = std::min(deadline, problem_.deadline[static_cast<std::size_t>(v)]);
-        }
-      }
+      if (deadline == kNever) continue;
       for (const ValueId v : problem_.outputs[op]) {
-        if (v < 0) continue;
-        auto& mine = problem_.deadline[static_cast<std::size_t>(v)];
-        mine = deadline;
-        if (!problem_.ops[static_cast<std::size_t>(op)].recomputable) {
-          const auto uses = problem_.uses[v];
-          mine = uses.empty() ? op : uses.back();
-        }
+        if (v < 0 || value(v).home != Home::arena) continue;
+        if (value(v).bytes > std::min(largest / 64, keepable)) continue;
+        keepable -= value(v).bytes;
+        value(v).live_out = true;
       }
     }
   }
@@ -401,11 +364,13 @@ class Arranger {
 
   const Graph& graph_;
   std::vector<OpId> order_;
-  Problem problem_;
-  std::vector<std::int32_t> position_;
-  std::vector<std::int32_t> first_reader_;
-  std::vector<std::pair<std::int32_t, std::int32_t>> last_reader_;  // last, and the one before
-  std::vector<char> claimed_;
+  ProblemBuilder builder_;
+  Problem& problem_ = builder_.problem();
+  IdVector<OpId, std::int32_t> position_;
+  IdVector<ValueId, std::int32_t> first_reader_;
+  IdVector<ValueId, std::pair<std::int32_t, std::int32_t>>
+      last_reader_;  // last, and the one before
+  IdVector<ValueId, char> claimed_;
   std::vector<int> pending_;
   std::vector<Overwriter> overwriters_;
   std::vector<Item> items_;
@@ -418,20 +383,18 @@ Problem arrange(const Graph& graph, std::span<const OpId> order, bool movable) {
 }
 
 void choose_variant(Problem& problem, OpId op, int choice) {
-  const auto i = static_cast<std::size_t>(op);
-  const Op& original = problem.ops[i];
-  const auto& row = problem.graph->variants[static_cast<std::size_t>(original.variants)];
+  Op& what = problem.ops[op];
+  const auto& row = problem.graph->variants[at(what.variants)];
   const SlicedLoop* sliced = problem.sliced_loop(op);
   const auto seconds = [&](int variant) {
-    const double callees = row[static_cast<std::size_t>(variant)].seconds;
+    const double callees = row[at(variant)].seconds;
     return sliced == nullptr ? callees : sliced_seconds(*sliced, callees);
   };
-  const int before = problem.variant[i];
-  if (before >= 0) problem.ops[i].seconds -= seconds(before);
-  problem.variant[i] = choice;
-  problem.ops[i].workspace = row[static_cast<std::size_t>(choice)].arena_bytes +
-                             (sliced == nullptr ? 0 : sliced->window_bytes);
-  problem.ops[i].seconds += seconds(choice);
+  const int before = problem.variant[op];
+  if (before >= 0) what.seconds -= seconds(before);
+  problem.variant[op] = choice;
+  what.workspace = row[at(choice)].arena_bytes + (sliced == nullptr ? 0 : sliced->window_bytes);
+  what.seconds += seconds(choice);
 }
 
 }  // namespace plimsoll::planner

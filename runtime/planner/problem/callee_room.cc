@@ -11,7 +11,7 @@ namespace plimsoll::planner {
 namespace {
 
 const std::vector<Variant>& variants_of(const Problem& problem, OpId op) {
-  return problem.graph->variants[at(problem.ops[at(op)].variants)];
+  return problem.graph->variants[at(problem.ops[op].variants)];
 }
 
 // The fastest variant of at most `bytes`, or the smallest.
@@ -40,15 +40,15 @@ std::span<const CalleeRoom> callee_rooms(const Graph& graph) {
 // planning both tells; hence several rooms.
 void choose_callees(Problem& problem, std::span<const std::int64_t> profile,
                     std::int64_t arena_limit, const CalleeRoom& room) {
-  for (OpId op = 0; op < problem.op_count(); ++op) {
-    if (problem.ops[at(op)].variants < 0) continue;
+  for (const OpId op : problem.ops.ids()) {
+    if (problem.ops[op].variants < 0) continue;
     const std::vector<Variant>& row = variants_of(problem, op);
     std::int64_t others = 0;
     if (room.beside_everything) {
       others = profile[at(op)] - row.front().arena_bytes;
     } else {
       for (const ValueId v : problem.reads[op]) {
-        if (problem.in_arena(v)) others += problem.values[at(v)].bytes;
+        if (problem.in_arena(v)) others += problem.values[v].bytes;
       }
       if (const SlicedLoop* sliced = problem.sliced_loop(op)) others += sliced->window_bytes;
     }
@@ -62,20 +62,20 @@ bool use_room(Problem& problem, std::span<const OpId> schedule, std::int64_t are
   if (problem.graph->variants.empty()) return false;
   std::vector<std::int64_t> profile;
   evaluate(problem, schedule, &profile);
-  std::vector<std::int64_t> room(problem.ops.size(), kUnlimited);
+  IdVector<OpId, std::int64_t> room(problem.ops.size(), kUnlimited);
   for (std::size_t t = 0; t < schedule.size(); ++t) {
-    const Op& op = problem.ops[at(schedule[t])];
+    const Op& op = problem.ops[schedule[t]];
     if (op.variants < 0) continue;
-    auto& least = room[at(schedule[t])];
+    auto& least = room[schedule[t]];
     least = std::min(least, arena_limit - (profile[t] - op.workspace));
   }
   bool changed = false;
-  for (OpId op = 0; op < problem.op_count(); ++op) {
-    if (problem.ops[at(op)].variants < 0 || room[at(op)] == kUnlimited) continue;
+  for (const OpId op : problem.ops.ids()) {
+    if (problem.ops[op].variants < 0 || room[op] == kUnlimited) continue;
     const SlicedLoop* sliced = problem.sliced_loop(op);
     const std::int64_t windows = sliced == nullptr ? 0 : sliced->window_bytes;
-    const int choice = fastest_within(variants_of(problem, op), room[at(op)] - windows);
-    if (choice >= problem.variant[at(op)]) continue;
+    const int choice = fastest_within(variants_of(problem, op), room[op] - windows);
+    if (choice >= problem.variant[op]) continue;
     choose_variant(problem, op, choice);
     changed = true;
   }

@@ -59,7 +59,7 @@ class Extractor {
     for (std::size_t i = 0; i < instructions.size(); ++i) index_.emplace(instructions[i].get(), i);
     leaf_values_.resize(instructions.size());
     comes_after_.resize(instructions.size());
-    op_of_.assign(instructions.size(), -1);
+    op_of_.resize(instructions.size());
   }
 
   // Backwards from the root and the side effects; what nobody needs gets no op.
@@ -85,8 +85,7 @@ class Extractor {
     value.source = &source;
     value.leaf = leaf;
     value.hint = ir::hint_of(source);
-    graph_.values.push_back(value);
-    return static_cast<ValueId>(graph_.values.size()) - 1;
+    return graph_.values.push_back(value);
   }
 
   void add_parameters() {
@@ -96,9 +95,9 @@ class Extractor {
       auto& values = leaf_values_[index(*parameter)];
       int leaf = 0;
       for (const ir::Shape* shape : ir::leaves(parameter->shape())) {
-        ValueId id = -1;
+        ValueId id;
         if (shape->is_array()) {
-          id = add_value(*shape, -1, *parameter, leaf);
+          id = add_value(*shape, OpId(), *parameter, leaf);
           Value& value = graph_.values.back();
           value.home = Home::parameter;
           value.index = number;
@@ -154,7 +153,7 @@ class Extractor {
     return false;
   }
 
-  Value& value(ValueId v) { return graph_.values[static_cast<std::size_t>(v)]; }
+  Value& value(ValueId v) { return graph_.values[v]; }
 
   void visit(const Instruction& instruction, std::size_t i) {
     if (instruction.opcode() == Opcode::parameter) return;
@@ -171,7 +170,7 @@ class Extractor {
     if (instruction.opcode() == Opcode::constant) {
       int leaf = 0;
       for (const ir::Shape* shape : ir::leaves(instruction.shape())) {
-        leaves.push_back(add_value(*shape, -1, instruction, leaf++));
+        leaves.push_back(add_value(*shape, OpId(), instruction, leaf++));
         graph_.values.back().home = Home::constant;
       }
       return;
@@ -181,7 +180,7 @@ class Extractor {
 
   void view_leaves(const Instruction& instruction, std::vector<ValueId>& leaves) {
     if (instruction.opcode() == Opcode::after_all) {
-      leaves.push_back(-1);
+      leaves.push_back(ValueId());
       return;
     }
     if (instruction.opcode() == Opcode::tuple) {
@@ -204,7 +203,7 @@ class Extractor {
   }
 
   void add_op(const Instruction& instruction, std::size_t i) {
-    const OpId id = static_cast<OpId>(graph_.ops.size());
+    const OpId id = graph_.ops.end_id();
     op_of_[i] = id;
     Op op;
     op.kind = step_kind(instruction.opcode());
@@ -223,19 +222,17 @@ class Extractor {
     int leaf = 0;
     for (const ir::Shape* shape : ir::leaves(instruction.shape())) {
       if (passes_through(instruction, leaf)) {
-        const auto k = graph_.inputs.begin[static_cast<std::size_t>(id)] + leaf;
-        leaf_values_[i].push_back(graph_.inputs.items[static_cast<std::size_t>(k)]);
-        graph_.outputs.push(-1);
+        leaf_values_[i].push_back(graph_.inputs[id][at(leaf)]);
+        graph_.outputs.push(ValueId());
       } else {
-        const ValueId v = shape->is_array() ? add_value(*shape, id, instruction, leaf) : -1;
+        const ValueId v = shape->is_array() ? add_value(*shape, id, instruction, leaf) : ValueId();
         leaf_values_[i].push_back(v);
         graph_.outputs.push(v);
       }
       ++leaf;
     }
     graph_.outputs.close();
-    for (const OpId before : comes_after_[i]) graph_.after.push(before);
-    graph_.after.close();
+    graph_.after.push_row(comes_after_[i]);
     hold_operands(instruction);
     if (instruction.has_side_effect()) last_effect_ = id;
     find_reuse(instruction, id);
@@ -253,7 +250,7 @@ class Extractor {
           if (v < 0) continue;
           graph_.held.push(v);
           const OpId producer = value(v).producer;
-          if (producer >= 0) graph_.ops[static_cast<std::size_t>(producer)].recomputable = false;
+          if (producer >= 0) graph_.ops[producer].recomputable = false;
         }
       }
     }
@@ -303,7 +300,7 @@ class Extractor {
         // Only what its own part reads; a part has few operands, however many its launch has.
         candidates.clear();
         for (const Instruction* operand : result.part->operands()) {
-          candidates.push_back(static_cast<std::size_t>(operand->attributes().parameter_number));
+          candidates.push_back(at(operand->attributes().parameter_number));
         }
         queries = 64;
       }
@@ -341,7 +338,7 @@ class Extractor {
   std::vector<std::vector<OpId>> comes_after_;
   std::vector<OpId> op_of_;
   std::vector<char> live_;
-  OpId last_effect_ = -1;
+  OpId last_effect_;
 };
 
 }  // namespace

@@ -8,29 +8,18 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/id.h"
 #include "runtime/ir/module.h"
 #include "runtime/planner/plan.h"
 #include "runtime/planner/planner.h"
 
 namespace plimsoll::planner {
 
-using OpId = std::int32_t;
-using ValueId = std::int32_t;
+using OpId = Id<struct OpTag>;
+using ValueId = Id<struct ValueTag>;
 // The time of what can't be done.
 inline constexpr double kInfinite = std::numeric_limits<double>::infinity();
-inline constexpr OpId kNever = std::numeric_limits<OpId>::max();
-
-// Lists of small integers, one per row, stored back to back.
-struct Rows {
-  std::vector<std::int32_t> begin{0}, items;
-  int size() const { return static_cast<int>(begin.size()) - 1; }
-  void push(std::int32_t item) { items.push_back(item); }
-  void close() { begin.push_back(static_cast<std::int32_t>(items.size())); }
-  std::span<const std::int32_t> operator[](std::int32_t row) const {
-    const auto r = static_cast<std::size_t>(row);
-    return {items.data() + begin[r], items.data() + begin[r + 1]};
-  }
-};
+inline constexpr OpId kNever{std::numeric_limits<std::int32_t>::max()};
 
 // How a computation is run, which decides what its results may be (plan.h, Plan::results).
 enum class Role : std::uint8_t { entry, callee, condition, body };
@@ -41,7 +30,7 @@ enum class Home : std::uint8_t { arena, parameter, output, constant, host, disk 
 
 struct Value {
   std::int64_t bytes = 0;  // aligned
-  OpId producer = -1;      // -1: a parameter or a constant
+  OpId producer;           // -1: a parameter or a constant
   const ir::Instruction* source = nullptr;
   int leaf = 0;  // of source
   Home home = Home::arena;
@@ -50,7 +39,7 @@ struct Value {
   // Not given up before its last read, though it may be made again later: a transfer works on its
   // bytes, or its author asked for it.
   bool keep = false;
-  OpId kept_until = 0;        // not given up before this op, which reads it, has run
+  OpId kept_until{0};         // not given up before this op, which reads it, has run
   OpId overwritten = kNever;  // parameters: the op that writes its buffer
   Hint hint = Hint::none;     // of the instruction, or of a view of the value
 };
@@ -68,7 +57,7 @@ struct Op {
   int leaf = 0;  // copy: result leaf; upload: parameter leaf; encode ... swap_wait: as in Step
   Codec codec;   // encode, decode
   std::int8_t engine = -1;  // swap_out, swap_in: which one does it (timeline.h)
-  OpId transfer = -1;       // swap_wait: the swap_out or swap_in it waits for
+  OpId transfer;            // swap_wait: the swap_out or swap_in it waits for
   double seconds = 0;  // the callees' part excluded; of a transfer: how long it keeps its engine
   double taken_seconds = 0;  // of a transfer: what compute steps lose to it
   std::int64_t workspace = 0;
@@ -85,7 +74,7 @@ struct Reuse {
 
 // A codec that a value may be stored by, and what that costs.
 struct CodecForm {
-  ValueId value = -1;
+  ValueId value;
   Codec codec;
   std::int64_t bytes = 0;  // encoded, aligned
   double encode_seconds = 0, decode_seconds = 0;
@@ -102,16 +91,16 @@ struct CodecForm {
 struct Graph {
   const ir::Computation* computation = nullptr;
   Role role = Role::entry;
-  std::vector<Op> ops;  // in schedule order
+  IdVector<OpId, Op> ops;  // in schedule order
   // Per op, one value per operand / result leaf; -1 for tokens, and for result leaves of a while
   // that are its operand's, unchanged.
-  Rows inputs, outputs;
-  Rows after;  // per op, ops that come first although no value says so
-  Rows held;   // per op, values besides its inputs that must stay where they are until it
-               // has run: an asynchronous start's operands, at its done
-  std::vector<Value> values;
-  std::vector<std::vector<Reuse>> reuse;  // per op
-  std::vector<ValueId> parameters;        // per parameter leaf; -1 for tokens
+  Rows<OpId, ValueId> inputs, outputs;
+  Rows<OpId, OpId> after;    // per op, ops that come first although no value says so
+  Rows<OpId, ValueId> held;  // per op, values besides its inputs that must stay where they are
+                             // until it has run: an asynchronous start's operands, at its done
+  IdVector<ValueId, Value> values;
+  IdVector<OpId, std::vector<Reuse>> reuse;
+  std::vector<ValueId> parameters;  // per parameter leaf; -1 for tokens
   std::vector<ParameterResidency> residency;
   std::vector<ValueId> results;  // per result leaf; -1 for tokens
   std::vector<int> alias;        // per result leaf, the donated parameter leaf it goes to, or -1
@@ -135,20 +124,20 @@ struct SlicedLoop {
 // ops of their own, and every op's number is its place in the order.
 struct Problem {
   const Graph* graph = nullptr;
-  std::vector<Op> ops;
-  Rows inputs, outputs;  // per leaf, as in Graph
-  Rows reads;            // inputs and held values, each once, tokens left out
-  Rows uses;             // per value, the ops that read it, rising
-  std::vector<Value> values;
-  std::vector<std::vector<Reuse>> reuse;
-  std::vector<int> variant;  // per op, the chosen entry of its row of Graph::variants
+  IdVector<OpId, Op> ops;
+  Rows<OpId, ValueId> inputs, outputs;  // per leaf, as in Graph
+  Rows<OpId, ValueId> reads;            // inputs and held values, each once, tokens left out
+  Rows<ValueId, OpId> uses;             // per value, the ops that read it, rising
+  IdVector<ValueId, Value> values;
+  IdVector<OpId, std::vector<Reuse>> reuse;
+  IdVector<OpId, int> variant;  // the chosen entry of its row of Graph::variants
   std::vector<ValueId> results;
   // Latest op before which the value can still be computed again (a donated parameter it comes from
   // is overwritten there).
-  std::vector<OpId> deadline;
+  IdVector<ValueId, OpId> deadline;
   // Per value, the value that it is a view of, or -1: a view has no bytes of its own, what reads it
   // reads the other too, and it is undefined as soon as the other is made again. Empty: no views.
-  std::vector<ValueId> view_of;
+  IdVector<ValueId, ValueId> view_of;
   std::vector<SlicedLoop> sliced;
   std::vector<Coding> codings;
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
@@ -156,19 +145,17 @@ struct Problem {
   int op_count() const { return static_cast<int>(ops.size()); }
   // Null for an op whose stacks, if it has some, are as any value.
   const SlicedLoop* sliced_loop(OpId op) const {
-    const std::int32_t row = ops[static_cast<std::size_t>(op)].sliced;
-    return row < 0 ? nullptr : &sliced[static_cast<std::size_t>(row)];
+    const std::int32_t row = ops[op].sliced;
+    return row < 0 ? nullptr : &sliced[at(row)];
   }
-  bool in_arena(ValueId v) const { return values[static_cast<std::size_t>(v)].home == Home::arena; }
+  bool in_arena(ValueId v) const { return values[v].home == Home::arena; }
 };
 
 // Of a copy or an upload.
 double copy_seconds(std::int64_t bytes);
 
-// Problem::uses of these reads.
-Rows find_uses(const Rows& reads, std::size_t value_count);
 // Problem::deadline by the rest of the problem.
-std::vector<OpId> find_deadlines(const Problem& problem);
+IdVector<ValueId, OpId> find_deadlines(const Problem& problem);
 
 // The problem with its ops in another order, which must respect what they read: `order[k]` is the
 // op that comes k-th.

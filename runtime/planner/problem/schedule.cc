@@ -14,27 +14,18 @@ namespace plimsoll::planner {
 
 Schedule each_once(const Problem& problem) {
   Schedule once(problem.ops.size());
-  std::iota(once.begin(), once.end(), 0);
+  std::iota(once.begin(), once.end(), OpId(0));
   return once;
 }
 
-Rows list_views(const Problem& problem) {
-  Rows views;
-  if (problem.view_of.empty()) return views;
-  views.begin.assign(problem.values.size() + 1, 0);
+Rows<ValueId, ValueId> list_views(const Problem& problem) {
+  if (problem.view_of.empty()) return {};
+  Rows<ValueId, ValueId> viewed;
   for (const ValueId of : problem.view_of) {
-    if (of >= 0) ++views.begin[static_cast<std::size_t>(of) + 1];
+    if (of >= 0) viewed.push(of);
+    viewed.close();
   }
-  for (std::size_t v = 0; v < problem.values.size(); ++v) views.begin[v + 1] += views.begin[v];
-  views.items.resize(static_cast<std::size_t>(views.begin.back()));
-  std::vector<std::int32_t> fill(views.begin.begin(), views.begin.end() - 1);
-  for (std::size_t v = 0; v < problem.values.size(); ++v) {
-    const ValueId of = problem.view_of[v];
-    if (of < 0) continue;
-    views.items[static_cast<std::size_t>(fill[static_cast<std::size_t>(of)]++)] =
-        static_cast<ValueId>(v);
-  }
-  return views;
+  return invert(viewed, problem.values.size());
 }
 
 // A value may be made several times; each making has a life of its own, up to the last read before
@@ -56,30 +47,30 @@ Liveness find_liveness(const Problem& problem, std::span<const OpId> schedule) {
     liveness.first_read[t + 1] =
         liveness.first_read[t] + static_cast<std::int32_t>(problem.reads[schedule[t]].size());
   }
-  liveness.last_use.assign(static_cast<std::size_t>(liveness.first_output[schedule.size()]), -1);
-  liveness.dies.assign(static_cast<std::size_t>(liveness.first_read[schedule.size()]), 0);
+  liveness.last_use.assign(at(liveness.first_output[schedule.size()]), -1);
+  liveness.dies.assign(at(liveness.first_read[schedule.size()]), 0);
   // The last read of each value before its producer runs again; -1: none seen yet.
-  std::vector<std::int32_t> last(problem.values.size(), -1);
-  for (std::size_t v = 0; v < problem.values.size(); ++v) {
+  IdVector<ValueId, std::int32_t> last(problem.values.size(), -1);
+  for (const ValueId v : problem.values.ids()) {
     if (problem.values[v].live_out) last[v] = n;
   }
   for (std::int32_t t = n - 1; t >= 0; --t) {
-    const OpId op = schedule[static_cast<std::size_t>(t)];
-    std::int32_t slot = liveness.first_output[static_cast<std::size_t>(t)];
+    const OpId op = schedule[at(t)];
+    std::int32_t slot = liveness.first_output[at(t)];
     for (const ValueId v : problem.outputs[op]) {
       if (v >= 0) {
-        auto& l = last[static_cast<std::size_t>(v)];
-        liveness.last_use[static_cast<std::size_t>(slot)] = l < 0 ? t : l;
+        auto& l = last[v];
+        liveness.last_use[at(slot)] = l < 0 ? t : l;
         l = -1;
       }
       ++slot;
     }
-    std::int32_t read = liveness.first_read[static_cast<std::size_t>(t)];
+    std::int32_t read = liveness.first_read[at(t)];
     for (const ValueId v : problem.reads[op]) {
-      auto& l = last[static_cast<std::size_t>(v)];
+      auto& l = last[v];
       if (l < 0) {
         l = t;
-        liveness.dies[static_cast<std::size_t>(read)] = 1;
+        liveness.dies[at(read)] = 1;
       }
       ++read;
     }
@@ -90,11 +81,11 @@ Liveness find_liveness(const Problem& problem, std::span<const OpId> schedule) {
 std::vector<ValueId> dead_after(const Problem& problem, std::span<const OpId> schedule,
                                 const Liveness& liveness, std::size_t t) {
   std::vector<ValueId> dead;
-  auto read = static_cast<std::size_t>(liveness.first_read[t]);
+  auto read = at(liveness.first_read[t]);
   for (const ValueId v : problem.reads[schedule[t]]) {
     if (liveness.dies[read++]) dead.push_back(v);
   }
-  auto slot = static_cast<std::size_t>(liveness.first_output[t]);
+  auto slot = at(liveness.first_output[t]);
   for (const ValueId v : problem.outputs[schedule[t]]) {
     if (liveness.last_use[slot++] == static_cast<std::int32_t>(t)) dead.push_back(v);
   }
@@ -108,10 +99,10 @@ void match_in_place(const Problem& problem, OpId op, std::span<const char> dies,
                     std::vector<Reuse>& taken) {
   taken.clear();
   const auto reads = problem.reads[op];
-  for (const Reuse& r : problem.reuse[static_cast<std::size_t>(op)]) {
+  for (const Reuse& r : problem.reuse[op]) {
     if (!problem.in_arena(r.input) || !problem.in_arena(r.output)) continue;
     const auto it = std::find(reads.begin(), reads.end(), r.input);
-    if (it == reads.end() || !dies[static_cast<std::size_t>(it - reads.begin())]) continue;
+    if (it == reads.end() || !dies[at(it - reads.begin())]) continue;
     const bool used = std::any_of(taken.begin(), taken.end(), [&](const Reuse& t) {
       return t.input == r.input || t.output == r.output;
     });
@@ -120,10 +111,10 @@ void match_in_place(const Problem& problem, OpId op, std::span<const char> dies,
 }
 
 double total_seconds(const Problem& problem, std::span<const OpId> schedule) {
-  std::vector<std::int32_t> runs(problem.ops.size(), 0);
-  for (const OpId op : schedule) ++runs[static_cast<std::size_t>(op)];
+  IdVector<OpId, std::int32_t> runs(problem.ops.size(), 0);
+  for (const OpId op : schedule) ++runs[op];
   double seconds = 0;
-  for (std::size_t op = 0; op < runs.size(); ++op) seconds += runs[op] * problem.ops[op].seconds;
+  for (const OpId op : runs.ids()) seconds += runs[op] * problem.ops[op].seconds;
   return seconds;
 }
 
@@ -139,19 +130,18 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
   std::vector<Reuse> taken;
   for (std::size_t t = 0; t < schedule.size(); ++t) {
     const OpId op = schedule[t];
-    const Op& what = problem.ops[static_cast<std::size_t>(op)];
+    const Op& what = problem.ops[op];
     const auto reads = problem.reads[op];
-    const std::span<const char> dies(
-        liveness.dies.data() + liveness.first_read[t],
-        static_cast<std::size_t>(liveness.first_read[t + 1] - liveness.first_read[t]));
+    const std::span<const char> dies(liveness.dies.data() + liveness.first_read[t],
+                                     at(liveness.first_read[t + 1] - liveness.first_read[t]));
     std::int64_t dead = 0;
     std::int64_t saved = 0;
     std::int32_t slot = liveness.first_output[t];
     for (const ValueId v : problem.outputs[op]) {
       if (v >= 0 && problem.in_arena(v)) {
-        const std::int64_t bytes = problem.values[static_cast<std::size_t>(v)].bytes;
+        const std::int64_t bytes = problem.values[v].bytes;
         live += bytes;
-        if (liveness.last_use[static_cast<std::size_t>(slot)] == static_cast<std::int32_t>(t)) {
+        if (liveness.last_use[at(slot)] == static_cast<std::int32_t>(t)) {
           dead += bytes;
         }
       }
@@ -159,13 +149,12 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
     }
     for (std::size_t k = 0; k < reads.size(); ++k) {
       if (dies[k] && problem.in_arena(reads[k])) {
-        dead += problem.values[static_cast<std::size_t>(reads[k])].bytes;
+        dead += problem.values[reads[k]].bytes;
       }
     }
-    if (dead > 0 && !problem.reuse[static_cast<std::size_t>(op)].empty()) {
+    if (dead > 0 && !problem.reuse[op].empty()) {
       match_in_place(problem, op, dies, taken);
-      for (const Reuse& r : taken)
-        saved += problem.values[static_cast<std::size_t>(r.output)].bytes;
+      for (const Reuse& r : taken) saved += problem.values[r.output].bytes;
     }
     const std::int64_t here = live + what.workspace - saved;
     if (profile != nullptr) (*profile)[t] = here;
@@ -180,29 +169,29 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
 }
 
 bool is_valid(const Problem& problem, std::span<const OpId> schedule) {
-  std::vector<char> done(problem.ops.size(), 0);
-  std::vector<std::int32_t> made(problem.view_of.empty() ? 0 : problem.values.size(), -1);
+  IdVector<OpId, char> done(problem.ops.size(), 0);
+  IdVector<ValueId, std::int32_t> made(problem.view_of.empty() ? 0 : problem.values.size(), -1);
   for (std::size_t t = 0; t < schedule.size(); ++t) {
     const OpId op = schedule[t];
     if (!made.empty()) {
       for (const ValueId v : problem.reads[op]) {
-        const ValueId of = problem.view_of[static_cast<std::size_t>(v)];
+        const ValueId of = problem.view_of[v];
         if (of < 0) continue;
-        if (made[static_cast<std::size_t>(v)] < made[static_cast<std::size_t>(of)]) return false;
+        if (made[v] < made[of]) return false;
       }
       for (const ValueId v : problem.outputs[op]) {
-        if (v >= 0) made[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(t);
+        if (v >= 0) made[v] = static_cast<std::int32_t>(t);
       }
     }
     for (const ValueId v : problem.reads[op]) {
-      const Value& value = problem.values[static_cast<std::size_t>(v)];
-      if (value.producer >= 0 && !done[static_cast<std::size_t>(value.producer)]) return false;
-      if (value.overwritten != kNever && done[static_cast<std::size_t>(value.overwritten)]) {
+      const Value& value = problem.values[v];
+      if (value.producer >= 0 && !done[value.producer]) return false;
+      if (value.overwritten != kNever && done[value.overwritten]) {
         return false;
       }
     }
-    auto& again = done[static_cast<std::size_t>(op)];
-    if (again && !problem.ops[static_cast<std::size_t>(op)].recomputable) return false;
+    auto& again = done[op];
+    if (again && !problem.ops[op].recomputable) return false;
     again = 1;
   }
   return std::all_of(done.begin(), done.end(), [](char d) { return d != 0; });

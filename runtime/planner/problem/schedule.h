@@ -16,7 +16,7 @@ using Schedule = std::vector<OpId>;
 Schedule each_once(const Problem& problem);
 
 // Per value, the views of it; no rows when the problem has no views.
-Rows list_views(const Problem& problem);
+Rows<ValueId, ValueId> list_views(const Problem& problem);
 
 // Where every copy of every value dies under a schedule of n executions.
 struct Liveness {

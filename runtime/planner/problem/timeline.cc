@@ -32,7 +32,7 @@ void add_transfers(SlicedLoop& loop, const SlicedState& state, const Tier& tier,
   const double seconds = transfer_seconds(
       tier, state.slice_bytes, state.writes ? tier.out_bytes_per_second : tier.in_bytes_per_second);
   const int engine = disk ? (state.writes ? kDiskOut : kDiskIn) : state.writes ? kHostOut : kHostIn;
-  loop.engine_seconds[static_cast<std::size_t>(engine)] += seconds;
+  loop.engine_seconds[at(engine)] += seconds;
   loop.taken_seconds += tier.compute_share * seconds;
   loop.rounds = std::max(loop.rounds, state.rounds);
 }
@@ -43,20 +43,20 @@ Timeline simulate(const Problem& problem, std::span<const OpId> schedule) {
   line.transfer_end.assign(schedule.size(), 0);
   line.stall.assign(schedule.size(), 0);
   std::array<double, kEngines> free{};
-  std::vector<double> end(problem.ops.size(), 0);  // of the latest transfer an op started
+  IdVector<OpId, double> end(problem.ops.size(), 0);  // of the latest transfer an op started
   double now = 0;
   for (std::size_t t = 0; t < schedule.size(); ++t) {
-    const auto op = static_cast<std::size_t>(schedule[t]);
+    const OpId op = schedule[t];
     const Op& what = problem.ops[op];
     line.start[t] = now;
     if (what.engine >= 0) {
-      double& engine = free[static_cast<std::size_t>(what.engine)];
+      double& engine = free[at(what.engine)];
       engine = std::max(now, engine) + what.seconds;
       end[op] = engine;
       line.transfer_end[t] = engine;
       now += what.taken_seconds;
     } else if (what.transfer >= 0) {
-      line.stall[t] = std::max(0.0, end[static_cast<std::size_t>(what.transfer)] - now);
+      line.stall[t] = std::max(0.0, end[what.transfer] - now);
       line.stalled += line.stall[t];
       now += line.stall[t];
     } else {
@@ -68,11 +68,11 @@ Timeline simulate(const Problem& problem, std::span<const OpId> schedule) {
 }
 
 double predicted_seconds(const Problem& problem, std::span<const OpId> schedule) {
-  std::vector<std::int32_t> runs(problem.ops.size(), 0);
+  IdVector<OpId, std::int32_t> runs(problem.ops.size(), 0);
   bool transfers = false;
-  for (const OpId op : schedule) ++runs[static_cast<std::size_t>(op)];
+  for (const OpId op : schedule) ++runs[op];
   double seconds = 0;
-  for (std::size_t op = 0; op < runs.size(); ++op) {
+  for (const OpId op : runs.ids()) {
     if (problem.ops[op].engine >= 0) {
       transfers = true;
       seconds += runs[op] * problem.ops[op].taken_seconds;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/problem/views.h"
 
+#include "runtime/base/index.h"
 #include "runtime/ir/fusions/in_place.h"
 
 namespace plimsoll::planner {
@@ -61,7 +62,7 @@ bool stays(const ir::Instruction& loop, int leaf, int& steps) {
   int from = leaf;
   trace_back(value, from, steps);
   return from == leaf && value->opcode() == ir::Opcode::parameter &&
-         ir::leaves(value->shape())[static_cast<std::size_t>(leaf)]->is_array();
+         ir::leaves(value->shape())[at(leaf)]->is_array();
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ class ChainSolver {
 
   bool alike(int i, int j) const {
     Chain::Stage a = stage(i), b = stage(j);
-    a.first_backward = b.first_backward = a.backward_count = b.backward_count = 0;
+    a.first_backward = b.first_backward = OpId();
+    a.backward_count = b.backward_count = 0;
     // The last of all behaves like no other.
     return a == b && j < count() - 1;
   }
@@ -227,7 +228,7 @@ class ChainSolver {
   }
 
   void run_backward(int s, Schedule& schedule) const {
-    for (OpId k = 0; k < stage(s).backward_count; ++k) {
+    for (int k = 0; k < stage(s).backward_count; ++k) {
       schedule.push_back(stage(s).first_backward + k);
     }
   }
@@ -240,19 +241,19 @@ class ChainSolver {
     }
     if (s == t) {
       const Chain::Stage& only = stage(s);
-      if (last(s) || (only.reads_own && !held) || only.reads_sides) schedule.push_back(s);
+      if (last(s) || (only.reads_own && !held) || only.reads_sides) schedule.push_back(OpId(s));
       run_backward(s, schedule);
       return;
     }
     const Best best = part(s, t, m, held);
     if (best.keep < 0) {
-      schedule.push_back(s);
+      schedule.push_back(OpId(s));
       emit(s + 1, t, m - stage(s).bytes - stage(s).side_bytes, held, schedule);
       run_backward(s, schedule);
       return;
     }
     const int k = s + best.keep;
-    for (int i = s; i <= k; ++i) schedule.push_back(i);
+    for (int i = s; i <= k; ++i) schedule.push_back(OpId(i));
     if (k < t) emit(k + 1, t, m - stage(k).bytes, held, schedule);
     if (held) m += stage(t).bytes;
     const std::int64_t besides = m - stage(k).bytes;
@@ -291,8 +292,8 @@ std::int64_t slot_size(const Chain& chain, std::int64_t arena_limit, std::int64_
   // Parts times what is tried for each.
   const std::size_t n = chain.stages.size();
   const std::size_t tries = std::min(n * n * n / 4 + 1, n * (different + 1) / 4 + 1);
-  const auto most = static_cast<std::int64_t>(
-      std::clamp<std::size_t>(static_cast<std::size_t>(effort) / tries, 16, 4096));
+  const auto most =
+      static_cast<std::int64_t>(std::clamp<std::size_t>(at(effort) / tries, 16, 4096));
   if (divisor > 0 && arena_limit / divisor <= most) return divisor;
   return std::max<std::int64_t>(1, (arena_limit + most - 1) / most);
 }

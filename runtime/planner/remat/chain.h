@@ -23,7 +23,8 @@ struct Chain {
     bool reads_own = false, reads_sides = false, reads_before = false;  // by the backward stage
     std::int64_t backward_peak = 0;   // of backward values and workspaces during the stage
     std::int64_t backward_entry = 0;  // of backward values before the stage
-    OpId first_backward = 0, backward_count = 0;
+    OpId first_backward{0};
+    int backward_count = 0;
     bool operator==(const Stage&) const = default;
   };
   std::vector<Stage> stages;  // forward op i is op i of the problem

@@ -22,8 +22,8 @@ class ChainFinder {
     }
     find_forward();
     // What reads only the last result may be the first op backward.
-    for (int tries = 0; tries < 3 && forward_count_ >= 2; ++tries, --forward_count_) {
-      if (forward_count_ == problem_.op_count()) continue;
+    for (int tries = 0; tries < 3 && forward_end_.value() >= 2; ++tries, --forward_end_) {
+      if (forward_end_ == problem_.ops.end_id()) continue;
       chain_.stages.clear();
       name_results();
       if (!find_backward()) continue;
@@ -34,76 +34,74 @@ class ChainFinder {
   }
 
  private:
-  const Value& value(ValueId v) const { return problem_.values[at(v)]; }
+  const Value& value(ValueId v) const { return problem_.values[v]; }
   bool in_arena(ValueId v) const { return problem_.in_arena(v) && value(v).producer >= 0; }
-  bool is_forward(ValueId v) const { return value(v).producer < forward_count_; }
+  bool is_forward(ValueId v) const { return value(v).producer < forward_end_; }
 
   // Ops may be run again and read the result of the op before alone.
   bool continues(OpId op) {
-    if (!problem_.ops[at(op)].recomputable) return false;
-    ValueId before = -1;
+    if (!problem_.ops[op].recomputable) return false;
+    ValueId before;
     for (const ValueId v : problem_.reads[op]) {
       if (value(v).overwritten != kNever) return false;
       if (!in_arena(v)) continue;
       if (before >= 0 || value(v).producer != op - 1) return false;
       before = v;
     }
-    if ((before < 0) != (op == 0)) return false;
+    if ((before < 0) != (op == OpId(0))) return false;
     for (const ValueId v : problem_.outputs[op]) {
       if (v < 0) continue;
       if (!in_arena(v) || value(v).live_out || value(v).keep) return false;
     }
-    if (op > 0) result_.push_back(before);
+    if (before >= 0) result_.push_back(before);
     return true;
   }
 
   void find_forward() {
-    while (forward_count_ < problem_.op_count() && continues(forward_count_)) ++forward_count_;
+    while (forward_end_ < problem_.ops.end_id() && continues(forward_end_)) ++forward_end_;
   }
 
   // The last forward op's result is the largest of those that are read.
   void name_results() {
-    ValueId last = -1;
-    for (const ValueId v : problem_.outputs[forward_count_ - 1]) {
+    ValueId last;
+    for (const ValueId v : problem_.outputs[forward_end_ - 1]) {
       if (v < 0 || problem_.uses[v].empty()) continue;
       if (last < 0 || value(v).bytes > value(last).bytes) last = v;
     }
-    result_.resize(at(forward_count_));
+    result_.resize(forward_end_.index());
     result_.back() = last;
-    chain_.stages.resize(at(forward_count_));
-    for (OpId op = 0; op < forward_count_; ++op) {
+    chain_.stages.resize(forward_end_.index());
+    for (const OpId op : result_.ids()) {
       Chain::Stage& stage = chain_.stages[at(op)];
-      stage.seconds = problem_.ops[at(op)].seconds;
-      stage.workspace = problem_.ops[at(op)].workspace;
+      stage.seconds = problem_.ops[op].seconds;
+      stage.workspace = problem_.ops[op].workspace;
       for (const ValueId v : problem_.outputs[op]) {
         if (v < 0) continue;
-        (v == result_[at(op)]       ? stage.bytes
+        (v == result_[op]           ? stage.bytes
          : problem_.uses[v].empty() ? stage.workspace
                                     : stage.side_bytes) += value(v).bytes;
       }
-      if (op == 0 || problem_.reuse.empty()) continue;
-      for (const Reuse& r : problem_.reuse[at(op)]) {
-        if (r.input == result_[at(op - 1)]) stage.in_place = value(r.output).bytes;
+      if (op == OpId(0) || problem_.reuse.empty()) continue;
+      for (const Reuse& r : problem_.reuse[op]) {
+        if (r.input == result_[op - 1]) stage.in_place = value(r.output).bytes;
       }
     }
   }
 
   bool find_backward() {
-    stage_of_.assign(at(problem_.op_count()), forward_count_ - 1);
-    int now = forward_count_ - 1;
-    for (OpId op = forward_count_; op < problem_.op_count(); ++op) {
-      int stage = -1;
+    OpId now = forward_end_ - 1;
+    for (OpId op = forward_end_; op < problem_.ops.end_id(); ++op) {
+      OpId stage;
       for (const ValueId v : problem_.reads[op]) {
         if (in_arena(v) && is_forward(v)) stage = std::max(stage, value(v).producer);
       }
       if (stage > now) return false;
       if (stage >= 0) now = stage;
-      stage_of_[at(op)] = now;
       Chain::Stage& here = chain_.stages[at(now)];
       for (const ValueId v : problem_.reads[op]) {
         if (!in_arena(v) || !is_forward(v)) continue;
         const OpId from = value(v).producer;
-        const bool result = v == result_[at(from)];
+        const bool result = v == result_[from];
         if (from == now) {
           (result ? here.reads_own : here.reads_sides) = true;
         } else if (from == now - 1 && result) {
@@ -119,16 +117,16 @@ class ChainFinder {
 
   // Backward values are made once and live until their last read.
   void measure_backward() {
-    const OpId n = problem_.op_count();
-    std::vector<std::int64_t> before(at(n + 1), 0), peak(at(n), 0);
+    const OpId n = problem_.ops.end_id();
+    IdVector<OpId, std::int64_t> before(problem_.ops.size() + 1, 0), peak(problem_.ops.size(), 0);
     std::int64_t live = 0;
-    for (OpId op = forward_count_; op < n; ++op) {
-      before[at(op)] = live;
+    for (OpId op = forward_end_; op < n; ++op) {
+      before[op] = live;
       for (const ValueId v : problem_.outputs[op]) {
         if (v >= 0 && problem_.in_arena(v)) live += value(v).bytes;
       }
       const auto dies = [&](ValueId v) {
-        if (!problem_.in_arena(v) || value(v).producer < forward_count_ || value(v).live_out) {
+        if (!problem_.in_arena(v) || value(v).producer < forward_end_ || value(v).live_out) {
           return false;
         }
         const auto uses = problem_.uses[v];
@@ -136,33 +134,32 @@ class ChainFinder {
       };
       std::int64_t saved = 0;
       if (!problem_.reuse.empty()) {
-        for (const Reuse& r : problem_.reuse[at(op)]) {
+        for (const Reuse& r : problem_.reuse[op]) {
           if (saved == 0 && problem_.in_arena(r.output) && dies(r.input)) {
             saved = value(r.output).bytes;
           }
         }
       }
-      peak[at(op)] = live + problem_.ops[at(op)].workspace - saved;
+      peak[op] = live + problem_.ops[op].workspace - saved;
       for (const ValueId v : problem_.reads[op]) live -= dies(v) ? value(v).bytes : 0;
       for (const ValueId v : problem_.outputs[op]) {
         if (v >= 0 && dies(v)) live -= value(v).bytes;
       }
     }
-    before[at(n)] = live;
-    OpId next = forward_count_;
+    before[n] = live;
+    OpId next = forward_end_;
     for (std::size_t i = chain_.stages.size(); i-- > 0;) {
       Chain::Stage& stage = chain_.stages[i];
-      stage.backward_entry = stage.backward_peak = before[at(next)];
-      for (OpId k = 0; k < stage.backward_count; ++k, ++next) {
-        stage.backward_peak = std::max(stage.backward_peak, peak[at(next)]);
+      stage.backward_entry = stage.backward_peak = before[next];
+      for (int k = 0; k < stage.backward_count; ++k, ++next) {
+        stage.backward_peak = std::max(stage.backward_peak, peak[next]);
       }
     }
   }
 
   const Problem& problem_;
-  OpId forward_count_ = 0;
-  std::vector<ValueId> result_;  // per forward op, what the next one reads
-  std::vector<int> stage_of_;
+  OpId forward_end_{0};             // the first op that is not one of the chain
+  IdVector<OpId, ValueId> result_;  // per forward op, what the next one reads
   Chain chain_;
 };
 

@@ -43,17 +43,17 @@ Walk::Walk(const Problem& problem, std::int64_t min_bytes)
   const std::size_t values = problem.values.size();
   arena_.resize(values);
   can_evict_.resize(values);
-  for (std::size_t v = 0; v < values; ++v) {
+  for (const ValueId v : problem.values.ids()) {
     const Value& value = problem.values[v];
     arena_[v] = value.home == Home::arena;
     can_evict_[v] = arena_[v] && !value.live_out && !value.keep && value.producer >= 0 &&
                     value.bytes > 0 && value.bytes >= min_bytes &&
-                    problem.ops[at(value.producer)].recomputable;
+                    problem.ops[value.producer].recomputable;
   }
   if (!problem.view_of.empty()) views_ = list_views(problem);
   prefix_seconds_.resize(problem.ops.size());
   double sum = 0;
-  for (std::size_t op = 0; op < problem.ops.size(); ++op) {
+  for (const OpId op : problem.ops.ids()) {
     sum += problem.ops[op].seconds;
     prefix_seconds_[op] = sum;
   }
@@ -63,10 +63,11 @@ Walk::Walk(const Problem& problem, std::int64_t min_bytes)
 
 void Walk::set_profile(const std::vector<std::int64_t>& profile, std::int64_t arena_limit) {
   weight_.assign(profile.size() + 1, 0);
-  for (std::size_t t = 0; t < profile.size(); ++t) {
-    const double excess = static_cast<double>(std::max<std::int64_t>(0, profile[t] - arena_limit));
+  for (OpId t(0); const std::int64_t bytes : profile) {
+    const double excess = static_cast<double>(std::max<std::int64_t>(0, bytes - arena_limit));
     weight_[t + 1] =
-        weight_[t] + excess / static_cast<double>(std::max<std::int64_t>(1, profile[t])) + 1e-3;
+        weight_[t] + excess / static_cast<double>(std::max<std::int64_t>(1, bytes)) + 1e-3;
+    ++t;
   }
 }
 
@@ -76,13 +77,16 @@ void Walk::set_prices(std::span<const double> prices) {
   // Gaps have a length where bytes are free, too.
   const double least = 1e-3 * sum / static_cast<double>(std::max<std::size_t>(1, prices.size()));
   weight_.assign(prices.size() + 1, 0);
-  for (std::size_t t = 0; t < prices.size(); ++t) weight_[t + 1] = weight_[t] + prices[t] + least;
+  for (OpId t(0); const double price : prices) {
+    weight_[t + 1] = weight_[t] + price + least;
+    ++t;
+  }
 }
 
 // The first use in the order after the op being run.
 OpId Walk::next_use(ValueId v) {
   const auto uses = problem_.uses[v];
-  auto& next = next_[at(v)];
+  auto& next = next_[v];
   while (next < static_cast<std::int32_t>(uses.size()) && uses[at(next)] <= now_) ++next;
   return next < static_cast<std::int32_t>(uses.size()) ? uses[at(next)] : kNever;
 }
@@ -116,51 +120,50 @@ double Walk::recompute_seconds(ValueId v, OpId at_op) {
   ++value_round_;
   search_.clear();
   search_.push_back(v);
-  value_stamp_[at(v)] = value_round_;
+  value_stamp_[v] = value_round_;
   double seconds = 0;
-  const OpId own = problem_.values[at(v)].producer;
+  const OpId own = problem_.values[v].producer;
   for (std::size_t i = 0; i < search_.size(); ++i) {
     const ValueId missing = search_[i];
-    const OpId producer = problem_.values[at(missing)].producer;
+    const OpId producer = problem_.values[missing].producer;
     if (i >= kMostAncestors) {
-      seconds += chain_seconds_[at(missing)];
+      seconds += chain_seconds_[missing];
       continue;
     }
     // A value that was never read since it was made is only moved.
-    if (!(i == 0 && fresh_[at(v)])) seconds += problem_.ops[at(producer)].seconds;
+    if (!(i == 0 && fresh_[v])) seconds += problem_.ops[producer].seconds;
     for (const ValueId r : problem_.reads[producer]) {
-      if (!arena(r) || value_stamp_[at(r)] == value_round_) continue;
-      if (resident_[at(r)]) {
+      if (!arena(r) || value_stamp_[r] == value_round_) continue;
+      if (resident_[r]) {
         if (style_.keep_dead) continue;
         const auto uses = problem_.uses[r];
         if (!uses.empty() && uses.back() >= at_op) continue;
       }
-      if (problem_.values[at(r)].producer < 0) continue;
-      value_stamp_[at(r)] = value_round_;
+      if (problem_.values[r].producer < 0) continue;
+      value_stamp_[r] = value_round_;
       search_.push_back(r);
     }
   }
-  return std::min(seconds, prefix_seconds_[at(own)]);
+  return std::min(seconds, prefix_seconds_[own]);
 }
 
 bool Walk::evictable(ValueId v) {
-  return can_evict_[at(v)] && resident_[at(v)] && need_[at(v)] == 0 &&
-         problem_.values[at(v)].kept_until <= now_;
+  return can_evict_[v] && resident_[v] && need_[v] == 0 && problem_.values[v].kept_until <= now_;
 }
 
 double Walk::score(ValueId v) {
   const OpId wanted = wanted_at(v);
   if (wanted == kNever) return -1;
-  const double bytes = static_cast<double>(problem_.values[at(v)].bytes);
+  const double bytes = static_cast<double>(problem_.values[v].bytes);
   double gap = static_cast<double>(wanted - now_);
-  if (style_.weighted_gap) gap = weight_[at(wanted)] - weight_[at(now_)];
+  if (style_.weighted_gap) gap = weight_[wanted] - weight_[now_];
   double cost = recompute_seconds(v, wanted);
   if (style_.cost_power != 1) cost = std::pow(cost, style_.cost_power);
   if (style_.gap_power != 1) gap = style_.gap_power == 0 ? 1 : std::pow(gap, style_.gap_power);
   double result = cost / (bytes * gap);
   if (next_use(v) == kNever) result *= 0.5;
-  if (!style_.weight.empty()) result *= style_.weight[at(v)];
-  if (!style_.keep.empty() && style_.keep[at(v)]) result *= 1e9;
+  if (!style_.weight.empty()) result *= style_.weight[v];
+  if (!style_.keep.empty() && style_.keep[v]) result *= 1e9;
   return result;
 }
 
@@ -168,21 +171,21 @@ void Walk::offer(ValueId v) {
   if (!evictable(v)) return;
   const OpId next = next_use(v);
   // Recomputing it later would read a donated parameter that is overwritten by then.
-  if (next != kNever && next > problem_.deadline[at(v)]) return;
-  heap_.push_back({score(v), v, ++version_[at(v)]});
+  if (next != kNever && next > problem_.deadline[v]) return;
+  heap_.push_back({score(v), v, ++version_[v]});
   std::push_heap(heap_.begin(), heap_.end());
 }
 
 void Walk::leave(ValueId v) {
-  chain_seconds_[at(v)] = recompute_seconds(v, now_);
-  resident_[at(v)] = 0;
-  used_ -= problem_.values[at(v)].bytes;
+  chain_seconds_[v] = recompute_seconds(v, now_);
+  resident_[v] = 0;
+  used_ -= problem_.values[v].bytes;
   undefine_views(v);
 }
 
 void Walk::undefine_views(ValueId v) {
   if (views_.size() == 0) return;
-  for (const ValueId view : views_[v]) resident_[at(view)] = 0;
+  for (const ValueId view : views_[v]) resident_[view] = 0;
 }
 
 // What the ops of closure_ make again although it is still there loses its views. True when there
@@ -194,8 +197,8 @@ bool Walk::lose_remade_views() {
     for (const ValueId v : problem_.outputs[c]) {
       if (v < 0) continue;
       for (const ValueId view : views_[v]) {
-        lost = lost || resident_[at(view)] != 0;
-        resident_[at(view)] = 0;
+        lost = lost || resident_[view] != 0;
+        resident_[view] = 0;
       }
     }
   }
@@ -208,8 +211,8 @@ bool Walk::lose_remade_views() {
 // possible: past `Problem::deadline` a donated parameter that it comes from has been overwritten,
 // so offer() leaves out what is wanted after that.
 void Walk::settle(ValueId v) {
-  if (!arena(v) || !resident_[at(v)] || need_[at(v)] > 0 || problem_.values[at(v)].live_out) return;
-  const bool gone = can_evict_[at(v)] ? wanted_at(v) == kNever : next_use(v) == kNever;
+  if (!arena(v) || !resident_[v] || need_[v] > 0 || problem_.values[v].live_out) return;
+  const bool gone = can_evict_[v] ? wanted_at(v) == kNever : next_use(v) == kNever;
   if (gone) {
     leave(v);
   } else {
@@ -223,7 +226,7 @@ bool Walk::make_room(std::int64_t bytes) {
     std::pop_heap(heap_.begin(), heap_.end());
     const Entry top = heap_.back();
     heap_.pop_back();
-    if (top.version != version_[at(top.value)] || !evictable(top.value)) continue;
+    if (top.version != version_[top.value] || !evictable(top.value)) continue;
     // Scores rise while a value waits: take it only if it is still the lowest.
     const double current = score(top.value);
     if (current > top.score * (1 + 1e-9) && !heap_.empty() && current > heap_.front().score) {
@@ -250,12 +253,12 @@ bool Walk::visit_missing(OpId op) {
     }
     const ValueId v = reads[stack_.back().second++];
     if (there(v)) continue;
-    const Value& value = problem_.values[at(v)];
-    if (value.producer < 0 || stamp_[at(value.producer)] == round_) continue;
-    if (!problem_.ops[at(value.producer)].recomputable || problem_.deadline[at(v)] < now_) {
+    const Value& value = problem_.values[v];
+    if (value.producer < 0 || stamp_[value.producer] == round_) continue;
+    if (!problem_.ops[value.producer].recomputable || problem_.deadline[v] < now_) {
       return false;
     }
-    stamp_[at(value.producer)] = round_;
+    stamp_[value.producer] = round_;
     stack_.emplace_back(value.producer, 0);
   }
   return true;
@@ -271,25 +274,25 @@ bool Walk::collect(OpId op) {
   if (!style_.depth_first || remade) std::sort(closure_.begin(), closure_.end());
   closure_.push_back(op);
   for (const OpId c : closure_) {
-    for (const ValueId v : problem_.reads[c]) ++need_[at(v)];
+    for (const ValueId v : problem_.reads[c]) ++need_[v];
   }
   return true;
 }
 
 bool Walk::execute(OpId op) {
-  const Op& what = problem_.ops[at(op)];
+  const Op& what = problem_.ops[op];
   std::int64_t bytes = what.workspace, made = 0, saved = 0;
   for (const ValueId v : problem_.outputs[op]) {
-    if (v >= 0 && arena(v) && !resident_[at(v)]) made += problem_.values[at(v)].bytes;
+    if (v >= 0 && arena(v) && !resident_[v]) made += problem_.values[v].bytes;
   }
   ValueId taken_input[8];
   ValueId taken_output[8];
   int taken = 0;
-  for (const Reuse& r : problem_.reuse[at(op)]) {
+  for (const Reuse& r : problem_.reuse[op]) {
     if (taken == 8) break;
-    if (!arena(r.input) || !arena(r.output) || resident_[at(r.output)]) continue;
-    if (!resident_[at(r.input)] || need_[at(r.input)] != 1 || next_use(r.input) != kNever ||
-        problem_.values[at(r.input)].live_out) {
+    if (!arena(r.input) || !arena(r.output) || resident_[r.output]) continue;
+    if (!resident_[r.input] || need_[r.input] != 1 || next_use(r.input) != kNever ||
+        problem_.values[r.input].live_out) {
       continue;
     }
     bool used = false;
@@ -299,22 +302,22 @@ bool Walk::execute(OpId op) {
     if (used) continue;
     taken_input[taken] = r.input;
     taken_output[taken++] = r.output;
-    saved += problem_.values[at(r.output)].bytes;
+    saved += problem_.values[r.output].bytes;
   }
   bytes += made - saved;
   if (!make_room(bytes)) return false;
   schedule_.push_back(op);
   for (const ValueId v : problem_.reads[op]) {
-    --need_[at(v)];
-    fresh_[at(v)] = 0;
+    --need_[v];
+    fresh_[v] = 0;
   }
   for (int i = 0; i < taken; ++i) leave(taken_input[i]);
   for (const ValueId v : problem_.outputs[op]) {
     if (v < 0) continue;
-    fresh_[at(v)] = 1;
-    if (!arena(v) || resident_[at(v)]) continue;
-    resident_[at(v)] = 1;
-    used_ += problem_.values[at(v)].bytes;
+    fresh_[v] = 1;
+    if (!arena(v) || resident_[v]) continue;
+    resident_[v] = 1;
+    used_ += problem_.values[v].bytes;
   }
   for (const ValueId v : problem_.outputs[op]) {
     if (v >= 0) settle(v);
@@ -337,11 +340,11 @@ bool Walk::make_one_by_one(OpId op, int depth) {
   const auto hold = [&](ValueId v) {
     if (std::find(held.begin(), held.end(), v) != held.end()) return;
     held.push_back(v);
-    ++need_[at(v)];
+    ++need_[v];
   };
   bool works = true;
   for (int tries = 0; works; ++tries) {
-    ValueId missing = -1;
+    ValueId missing;
     for (const ValueId v : problem_.reads[op]) {
       if (there(v)) {
         // What is there may give way to what is missing, but not for ever.
@@ -351,14 +354,14 @@ bool Walk::make_one_by_one(OpId op, int depth) {
       }
     }
     if (missing < 0) break;
-    const Value& value = problem_.values[at(missing)];
+    const Value& value = problem_.values[missing];
     hold(missing);
-    if (views_.size() != 0 && problem_.view_of[at(missing)] >= 0) {
-      hold(problem_.view_of[at(missing)]);
+    if (views_.size() != 0 && problem_.view_of[missing] >= 0) {
+      hold(problem_.view_of[missing]);
     }
     works = tries < kMostTries && value.producer >= 0 &&
-            problem_.ops[at(value.producer)].recomputable &&
-            problem_.deadline[at(missing)] >= now_ && make_one_by_one(value.producer, depth + 1);
+            problem_.ops[value.producer].recomputable && problem_.deadline[missing] >= now_ &&
+            make_one_by_one(value.producer, depth + 1);
   }
   for (const ValueId v : problem_.reads[op]) hold(v);
   if (works && views_.size() != 0) {
@@ -386,20 +389,20 @@ std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& sty
   heap_.clear();
   schedule_.clear();
   double seconds = 0;
-  for (OpId op = 0; op < problem_.op_count(); ++op) {
+  for (const OpId op : problem_.ops.ids()) {
     now_ = op;
     if (style.one_by_one) {
       const std::size_t before = schedule_.size();
       if (!make_one_by_one(op, 0)) return std::nullopt;
       for (std::size_t i = before; i < schedule_.size(); ++i) {
-        seconds += problem_.ops[at(schedule_[i])].seconds;
+        seconds += problem_.ops[schedule_[i]].seconds;
       }
       if (seconds > most_seconds) return std::nullopt;
       continue;
     }
     if (!collect(op)) return std::nullopt;
     if (schedule_.size() + closure_.size() > most_executions) return std::nullopt;
-    for (const OpId c : closure_) seconds += problem_.ops[at(c)].seconds;
+    for (const OpId c : closure_) seconds += problem_.ops[c].seconds;
     if (seconds > most_seconds) return std::nullopt;
     for (std::size_t i = 0; i < closure_.size(); ++i) {
       if (!execute(closure_[i])) return std::nullopt;

@@ -24,9 +24,9 @@ struct WalkStyle {
   bool one_by_one = false;
   // Ops whose results are always given up after their uses when memory is short (checkpointing);
   // empty: none.
-  std::vector<char> keep;  // per value: 1 = give up last
+  IdVector<ValueId, char> keep;  // 1 = give up last
   // Per value, what its price is multiplied by; empty: 1.
-  std::vector<double> weight;
+  IdVector<ValueId, double> weight;
 };
 
 // Runs the order once under `arena_limit`, giving values up when an op does not fit and recomputing
@@ -55,10 +55,10 @@ class Walk {
     }
   };
 
-  bool arena(ValueId v) const { return arena_[static_cast<std::size_t>(v)] != 0; }
-  bool there(ValueId v) const { return !arena(v) || resident_[static_cast<std::size_t>(v)]; }
+  bool arena(ValueId v) const { return arena_[v] != 0; }
+  bool there(ValueId v) const { return !arena(v) || resident_[v]; }
   OpId next_use(ValueId v);
-  double recompute_seconds(ValueId v, OpId at);
+  double recompute_seconds(ValueId v, OpId at_op);
   double score(ValueId v);
   bool evictable(ValueId v);
   OpId wanted_at(ValueId v);
@@ -75,20 +75,21 @@ class Walk {
 
   const Problem& problem_;
   const std::int64_t min_bytes_;
-  std::vector<char> arena_, can_evict_;
-  Rows views_;  // per value; empty when nothing has views
-  std::vector<double> prefix_seconds_;
-  std::vector<double> weight_;  // prefix sums
+  IdVector<ValueId, char> arena_, can_evict_;
+  Rows<ValueId, ValueId> views_;  // per value; empty when nothing has views
+  IdVector<OpId, double> prefix_seconds_;
+  IdVector<OpId, double> weight_;  // prefix sums
 
   WalkStyle style_;
   std::int64_t limit_ = 0, used_ = 0;
-  OpId now_ = 0;
-  std::vector<char> resident_, fresh_;  // fresh: not read since it was made
-  std::vector<std::int32_t> next_, need_;
-  std::vector<std::uint32_t> version_;
-  std::vector<double> chain_seconds_;
+  OpId now_{0};
+  IdVector<ValueId, char> resident_, fresh_;  // fresh: not read since it was made
+  IdVector<ValueId, std::int32_t> next_, need_;
+  IdVector<ValueId, std::uint32_t> version_;
+  IdVector<ValueId, double> chain_seconds_;
   std::vector<Entry> heap_;
-  std::vector<std::uint32_t> stamp_, value_stamp_;
+  IdVector<OpId, std::uint32_t> stamp_;
+  IdVector<ValueId, std::uint32_t> value_stamp_;
   std::uint32_t round_ = 0, value_round_ = 0;
   std::vector<OpId> closure_;
   std::vector<std::pair<OpId, std::size_t>> stack_;

@@ -5,8 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "runtime/base/index.h"
-#include "runtime/planner/remat/profile_tree.h"
+#include "runtime/base/max_tree.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -42,12 +41,12 @@ class Editor {
   void run() {
     for (int pass = 0; pass < 2; ++pass) {
       std::vector<std::pair<double, std::int32_t>> order;
-      std::vector<char> seen(problem_.ops.size(), 0);
+      IdVector<OpId, char> seen(problem_.ops.size(), 0);
       for (std::int32_t t = 0; t < size(); ++t) {
         const OpId op = schedule_[at(t)];
         if (op < 0) continue;
-        if (seen[at(op)]) order.emplace_back(-price(t), t);
-        seen[at(op)] = 1;
+        if (seen[op]) order.emplace_back(-price(t), t);
+        seen[op] = 1;
       }
       std::sort(order.begin(), order.end());
       bool any = false;
@@ -57,7 +56,7 @@ class Editor {
       }
       if (!any) break;
     }
-    std::erase(schedule_, -1);
+    std::erase(schedule_, OpId());
   }
 
  private:
@@ -70,16 +69,16 @@ class Editor {
 
   std::int32_t size() const { return static_cast<std::int32_t>(schedule_.size()); }
   Node& node(std::int32_t i) { return nodes_[at(i)]; }
-  std::int64_t bytes(ValueId v) const { return problem_.values[at(v)].bytes; }
+  std::int64_t bytes(ValueId v) const { return problem_.values[v].bytes; }
 
   void build() {
-    std::vector<std::int32_t> last(problem_.values.size(), -1);
+    IdVector<ValueId, std::int32_t> last(problem_.values.size(), -1);
     first_node_.reserve(schedule_.size() + 1);
     const auto add = [&](ValueId v, std::int32_t t, bool made) {
       const auto id = static_cast<std::int32_t>(nodes_.size());
-      nodes_.push_back({t, last[at(v)], -1, v, made});
-      if (last[at(v)] >= 0) node(last[at(v)]).next = id;
-      last[at(v)] = id;
+      nodes_.push_back({t, last[v], -1, v, made});
+      if (last[v] >= 0) node(last[v]).next = id;
+      last[v] = id;
     };
     for (std::int32_t t = 0; t < size(); ++t) {
       first_node_.push_back(static_cast<std::int32_t>(nodes_.size()));
@@ -91,10 +90,10 @@ class Editor {
       }
     }
     first_node_.push_back(static_cast<std::int32_t>(nodes_.size()));
-    for (std::size_t v = 0; v < last.size(); ++v) {
+    for (const ValueId v : last.ids()) {
       // One more position stands for the end, where what lives out is read.
       if (problem_.values[v].live_out && last[v] >= 0) {
-        add(static_cast<ValueId>(v), size(), false);
+        add(v, size(), false);
       }
     }
     std::vector<std::int64_t> delta(schedule_.size() + 2, 0);
@@ -113,7 +112,7 @@ class Editor {
     for (std::int32_t t = 0; t < size(); ++t) {
       live += delta[at(t)];
       saved_[at(t)] = in_place_bytes(t);
-      profile[at(t)] = live + problem_.ops[at(schedule_[at(t)])].workspace - saved_[at(t)];
+      profile[at(t)] = live + problem_.ops[schedule_[at(t)]].workspace - saved_[at(t)];
     }
     tree_.build(profile);
   }
@@ -122,7 +121,7 @@ class Editor {
 
   std::int64_t in_place_bytes(std::int32_t t) {
     const OpId op = schedule_[at(t)];
-    if (op < 0 || problem_.reuse[at(op)].empty()) return 0;
+    if (op < 0 || problem_.reuse[op].empty()) return 0;
     const auto reads = problem_.reads[op];
     dies_.assign(reads.size(), 0);
     std::int32_t id = first_node_[at(t)];
@@ -145,14 +144,14 @@ class Editor {
       if (!n.made || n.previous < 0) continue;
       area += static_cast<double>(bytes(n.value)) * (t - node(n.previous).position);
     }
-    return problem_.ops[at(op)].seconds / area;
+    return problem_.ops[op].seconds / area;
   }
 
   void add(std::int32_t from, std::int32_t to, std::int64_t amount) {
     if (from > to || from >= size()) return;
     to = std::min(to, size() - 1);
     --work_left_;
-    tree_.add(from, to, amount);
+    tree_.change(from, to, amount);
     undo_ranges_.push_back({from, to, amount});
   }
 
@@ -184,7 +183,7 @@ class Editor {
       const Node& n = node(i);
       if (!n.made) continue;
       if (n.previous < 0) return false;
-      const ValueId of = problem_.view_of.empty() ? -1 : problem_.view_of[at(n.value)];
+      const ValueId of = problem_.view_of.empty() ? ValueId() : problem_.view_of[n.value];
       if (of >= 0 && !dies_at(n) && made_before(t, of) > made_before(t, n.value)) return false;
     }
     return true;
@@ -206,11 +205,11 @@ class Editor {
 
   void remove(std::int32_t t) {
     const OpId op = schedule_[at(t)];
-    add(t, t, saved_[at(t)] - problem_.ops[at(op)].workspace);
+    add(t, t, saved_[at(t)] - problem_.ops[op].workspace);
     undo_saved_.emplace_back(t, saved_[at(t)]);
     saved_[at(t)] = 0;
     removals_.push_back({t, op});
-    schedule_[at(t)] = -1;
+    schedule_[at(t)] = OpId();
     for (std::int32_t i = first_node_[at(t)]; i < first_node_[at(t) + 1]; ++i) {
       const Node n = node(i);
       unlink(i);
@@ -266,17 +265,17 @@ class Editor {
     for (auto it = undo_saved_.rbegin(); it != undo_saved_.rend(); ++it) {
       saved_[at(it->first)] = it->second;
     }
-    for (const Range& r : undo_ranges_) tree_.add(r.from, r.to, -r.amount);
+    for (const Range& r : undo_ranges_) tree_.change(r.from, r.to, -r.amount);
     return false;
   }
 
   // The running sum serves unless it is too near to tell.
   bool slow_enough() {
     double left = seconds_;
-    for (const Removal& r : removals_) left -= problem_.ops[at(r.op)].seconds;
+    for (const Removal& r : removals_) left -= problem_.ops[r.op].seconds;
     if (std::abs(left - least_seconds_) < 1e-9 * seconds_) {
       Schedule kept = schedule_;
-      std::erase(kept, -1);
+      std::erase(kept, OpId());
       if (total_seconds(problem_, kept) < least_seconds_) return false;
     } else if (left < least_seconds_) {
       return false;
@@ -298,7 +297,7 @@ class Editor {
   std::vector<Node> nodes_;
   std::vector<std::int32_t> first_node_;
   std::vector<std::int64_t> saved_;
-  ProfileTree tree_;
+  MaxTree<Adding> tree_;
   std::int64_t work_left_ = 0;
   std::vector<char> dies_;
   std::vector<Reuse> taken_;
@@ -311,26 +310,26 @@ class Editor {
 }  // namespace
 
 void drop_unread(const Problem& problem, Schedule& schedule) {
-  std::vector<char> wanted(problem.values.size(), 0);
-  std::vector<std::int32_t> left(problem.ops.size(), 0);
-  for (const OpId op : schedule) ++left[at(op)];
-  for (std::size_t v = 0; v < wanted.size(); ++v) wanted[v] = problem.values[v].live_out;
+  IdVector<ValueId, char> wanted(problem.values.size(), 0);
+  IdVector<OpId, std::int32_t> left(problem.ops.size(), 0);
+  for (const OpId op : schedule) ++left[op];
+  for (const ValueId v : wanted.ids()) wanted[v] = problem.values[v].live_out;
   for (std::size_t t = schedule.size(); t-- > 0;) {
     const OpId op = schedule[t];
     bool needed = false;
-    for (const ValueId v : problem.outputs[op]) needed = needed || (v >= 0 && wanted[at(v)]);
+    for (const ValueId v : problem.outputs[op]) needed = needed || (v >= 0 && wanted[v]);
     // The last making left stays: it may have results with a fixed home or an effect.
-    if (!needed && left[at(op)] > 1) {
-      --left[at(op)];
-      schedule[t] = -1;
+    if (!needed && left[op] > 1) {
+      --left[op];
+      schedule[t] = OpId();
       continue;
     }
     for (const ValueId v : problem.outputs[op]) {
-      if (v >= 0) wanted[at(v)] = 0;
+      if (v >= 0) wanted[v] = 0;
     }
-    for (const ValueId v : problem.reads[op]) wanted[at(v)] = 1;
+    for (const ValueId v : problem.reads[op]) wanted[v] = 1;
   }
-  std::erase(schedule, -1);
+  std::erase(schedule, OpId());
 }
 
 void keep_where_it_fits(const Problem& problem, Schedule& schedule, std::int64_t arena_limit,

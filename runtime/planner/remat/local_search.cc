@@ -62,11 +62,10 @@ LocalSearch::LocalSearch(const Problem& problem, std::int64_t min_bytes, bool ma
     : problem_(problem), may_reorder_(may_reorder), editor_(problem), random_(seed) {
   const std::size_t values = problem.values.size();
   may_drop_.assign(values, 0);
-  for (std::size_t v = 0; v < values; ++v) {
+  for (const ValueId v : problem.values.ids()) {
     const Value& value = problem.values[v];
-    may_drop_[v] = editor_.tracked(static_cast<ValueId>(v)) && value.bytes > 0 &&
-                   value.bytes >= min_bytes && !value.live_out && !value.keep &&
-                   problem.ops[at(value.producer)].recomputable;
+    may_drop_[v] = editor_.tracked(v) && value.bytes > 0 && value.bytes >= min_bytes &&
+                   !value.live_out && !value.keep && problem.ops[value.producer].recomputable;
   }
   value_round_.assign(values, 0);
   tabu_round_.assign(values, 0);
@@ -86,20 +85,19 @@ void LocalSearch::list_spans() {
   spans_.resize(at(ops / block_ + 1));
   const auto last_use = [&](ValueId v) {
     const auto uses = problem_.uses[v];
-    return uses.empty() ? -1 : uses.back();
+    return uses.empty() ? OpId() : uses.back();
   };
-  for (std::size_t v = 0; v < may_drop_.size(); ++v) {
+  for (const ValueId v : may_drop_.ids()) {
     if (!may_drop_[v]) continue;
-    droppable_.push_back(static_cast<ValueId>(v));
-    const auto value = static_cast<ValueId>(v);
-    OpId last = last_use(value);
-    for (const OpId user : problem_.uses[value]) {
+    droppable_.push_back(v);
+    OpId last = last_use(v);
+    for (const OpId user : problem_.uses[v]) {
       for (const ValueId o : problem_.outputs[user]) {
         if (o >= 0) last = std::max(last, last_use(o));
       }
     }
-    for (OpId b = problem_.values[v].producer / block_; b <= last / block_; ++b) {
-      spans_[at(b)].push_back(value);
+    for (std::int32_t b = block_of(problem_.values[v].producer); b <= block_of(last); ++b) {
+      spans_[at(b)].push_back(v);
     }
   }
 }
@@ -117,12 +115,12 @@ void LocalSearch::make_room() {
 }
 
 LocalSearch::Status LocalSearch::status(ValueId v) const {
-  return value_round_[at(v)] == round_ ? status_[at(v)] : Status::unknown;
+  return value_round_[v] == round_ ? status_[v] : Status::unknown;
 }
 
 void LocalSearch::set_status(ValueId v, Status status) {
-  value_round_[at(v)] = round_;
-  status_[at(v)] = status;
+  value_round_[v] = round_;
+  status_[v] = status;
 }
 
 void LocalSearch::begin_closure(double most_seconds) {
@@ -141,8 +139,8 @@ void LocalSearch::begin_closure(double most_seconds) {
 // again means making its later views again, too.
 bool LocalSearch::need(ValueId v, std::int32_t slot) {
   if (!editor_.tracked(v) || status(v) != Status::unknown) return true;
-  const Value& value = problem_.values[at(v)];
-  const ValueId of = problem_.view_of.empty() ? -1 : problem_.view_of[at(v)];
+  const Value& value = problem_.values[v];
+  const ValueId of = problem_.view_of.empty() ? ValueId() : problem_.view_of[v];
   if (of >= 0) {
     if (!need(of, slot)) return false;
     if (status(v) != Status::unknown) return true;
@@ -154,8 +152,7 @@ bool LocalSearch::need(ValueId v, std::int32_t slot) {
   }
   ++work_;
   const ScheduleEditor::Copy copy = editor_.copy_before(v, slot);
-  if (copy.last >= slot || copy.last == slot - 1 ||
-      !problem_.ops[at(value.producer)].recomputable ||
+  if (copy.last >= slot || copy.last == slot - 1 || !problem_.ops[value.producer].recomputable ||
       editor_.profile().max(copy.last + 1, slot - 1) + value.bytes <= limit_) {
     set_status(v, Status::there);
     return true;
@@ -164,16 +161,16 @@ bool LocalSearch::need(ValueId v, std::int32_t slot) {
 }
 
 bool LocalSearch::make_again(OpId op, std::int32_t slot) {
-  if (op_round_[at(op)] == round_) return true;
-  const Op& what = problem_.ops[at(op)];
+  if (op_round_[op] == round_) return true;
+  const Op& what = problem_.ops[op];
   if (!what.recomputable || closure_.size() >= kMostClosure) return false;
   closure_seconds_ += what.seconds;
   if (closure_seconds_ > most_closure_seconds_) return false;
-  op_round_[at(op)] = round_;
+  op_round_[op] = round_;
   closure_.push_back(op);
   for (const ValueId v : problem_.outputs[op]) {
     if (v < 0 || !editor_.tracked(v)) continue;
-    const OpId deadline = problem_.deadline[at(v)];
+    const OpId deadline = problem_.deadline[v];
     if (deadline != kNever && slot > editor_.first_slot(deadline)) return false;
     set_status(v, Status::made_again);
     // Views that are read later would be of the copy before.
@@ -184,7 +181,7 @@ bool LocalSearch::make_again(OpId op, std::int32_t slot) {
       const std::int32_t read = editor_.next_read(view, slot);
       if (read >= next_made) continue;
       if (editor_.copy_before(view, read).made > slot) continue;
-      if (!make_again(problem_.values[at(view)].producer, slot)) return false;
+      if (!make_again(problem_.values[view].producer, slot)) return false;
     }
   }
   for (const ValueId v : problem_.reads[op]) {
@@ -256,13 +253,13 @@ bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& d
   ++work_;
   const ScheduleEditor::Copy copy = editor_.copy_before(v, slot);
   if (copy.made < 0 || copy.last <= slot) return false;
-  const OpId kept = problem_.values[at(v)].kept_until;
-  if (kept > 0 && slot <= editor_.end_of(kept)) return false;
+  const OpId kept = problem_.values[v].kept_until;
+  if (kept.value() > 0 && slot <= editor_.end_of(kept)) return false;
   const std::int32_t before = editor_.next_read(v, slot);
   if (before == slot) return false;
   const std::int32_t touched = editor_.last_touch_before(v, slot);
   begin_closure(most_closure_seconds_);
-  if (!make_again(problem_.values[at(v)].producer, before)) return false;
+  if (!make_again(problem_.values[v].producer, before)) return false;
   // A making again that nothing reads in between is only moved.
   double cost = closure_seconds_;
   if (touched == copy.made && editor_.is_again(copy.made))
@@ -270,7 +267,7 @@ bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& d
   cost = std::max(cost, 1e-12);
   const double from = std::max(over_from_, touched), to = std::min(over_to_, before);
   const double share = std::max(0.0, to - from) / std::max(1, over_to_ - over_from_) + 0.02;
-  const auto freed = static_cast<double>(std::min(problem_.values[at(v)].bytes, over));
+  const auto freed = static_cast<double>(std::min(problem_.values[v].bytes, over));
   drop.value = v;
   drop.before = before;
   drop.score = cost / (freed * share) * (1 + kNoise * random_.unit());
@@ -280,11 +277,11 @@ bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& d
 // Gives up one of the values that are there at `slot` without being touched.
 bool LocalSearch::drop_at(std::int32_t slot, std::int32_t sample, double most_seconds) {
   const std::int64_t over = editor_.profile().max() - limit_;
-  const auto& values = spans_[at(std::max(0, editor_.stage(slot)) / block_)];
+  const auto& values = spans_[at(block_of(std::max(OpId(0), editor_.stage(slot))))];
   Drop best;
   int found = 0;
   const auto look_at = [&](ValueId v) {
-    if (tabu_round_[at(v)] == tabu_) return;
+    if (tabu_round_[v] == tabu_) return;
     most_closure_seconds_ = most_seconds - editor_.seconds();
     Drop drop;
     if (!price(v, slot, over, drop)) return;
@@ -304,7 +301,7 @@ bool LocalSearch::drop_at(std::int32_t slot, std::int32_t sample, double most_se
   }
   if (best.value < 0) return false;
   begin_closure(kInfinite);
-  if (!make_again(problem_.values[at(best.value)].producer, best.before)) return false;
+  if (!make_again(problem_.values[best.value].producer, best.before)) return false;
   return place_closure(best.before);
 }
 
@@ -328,7 +325,7 @@ void LocalSearch::try_removals(int tries) {
       const ScheduleEditor::Copy before = editor_.copy_before(v, slot);
       if (editor_.copy_before(v, slot + 1).last == slot || before.last + 1 >= slot) continue;
       may_fit =
-          editor_.profile().max(before.last + 1, slot - 1) + problem_.values[at(v)].bytes <= limit_;
+          editor_.profile().max(before.last + 1, slot - 1) + problem_.values[v].bytes <= limit_;
     }
     if (!may_fit) continue;
     const std::size_t mark = editor_.mark();
@@ -339,13 +336,13 @@ void LocalSearch::try_removals(int tries) {
 
 // Moves the first execution of some op to somewhere between what it reads and what reads it.
 bool LocalSearch::try_order_move() {
-  const OpId op = random_.below(problem_.op_count());
+  const OpId op(random_.below(problem_.op_count()));
   const std::int32_t slot = editor_.first_slot(op);
-  const OpId last = problem_.op_count() - 1;
+  const OpId last = problem_.ops.end_id() - 1;
   if (op == last) return false;
   std::int32_t low = -1, high = editor_.first_slot(last);
   for (const ValueId v : problem_.reads[op]) {
-    const OpId producer = problem_.values[at(v)].producer;
+    const OpId producer = problem_.values[v].producer;
     if (producer >= 0) low = std::max(low, editor_.first_slot(producer));
   }
   for (const ValueId v : problem_.outputs[op]) {
@@ -353,7 +350,7 @@ bool LocalSearch::try_order_move() {
     if (editor_.tracked(v)) {
       high =
           std::min({high, editor_.next_read(v, slot), editor_.copy_before(v, slot + 1).next_made});
-      const ValueId of = problem_.view_of.empty() ? -1 : problem_.view_of[at(v)];
+      const ValueId of = problem_.view_of.empty() ? ValueId() : problem_.view_of[v];
       if (of >= 0) low = std::max(low, editor_.copy_before(of, slot).made);
     } else {
       for (const OpId user : problem_.uses[v]) high = std::min(high, editor_.first_slot(user));
@@ -371,7 +368,7 @@ bool LocalSearch::try_order_move() {
   while (to < high && editor_.op_at(to) >= 0) ++to;
   if (to >= high) return false;
   for (const ValueId v : problem_.reads[op]) {
-    if (editor_.tracked(v) && !problem_.view_of.empty() && problem_.view_of[at(v)] >= 0 &&
+    if (editor_.tracked(v) && !problem_.view_of.empty() && problem_.view_of[v] >= 0 &&
         !editor_.view_is_current(v, to)) {
       return false;
     }
@@ -406,7 +403,7 @@ bool LocalSearch::change(double most_seconds) {
     }
     if (!editor_.removable(slot)) continue;
     for (const ValueId v : problem_.outputs[editor_.op_at(slot)]) {
-      if (v >= 0) tabu_round_[at(v)] = tabu_;
+      if (v >= 0) tabu_round_[v] = tabu_;
     }
     remove_cascade(slot);
   } while (++removed < kMostTogether && random_.unit() < kOneMoreShare);

@@ -31,14 +31,15 @@ class LocalSearch {
  private:
   enum class Status : std::uint8_t { unknown, there, made_again };
   struct Drop {
-    ValueId value = -1;
+    ValueId value;
     std::int32_t before = 0;  // the read it is made again for
     double score = 0;
   };
 
   void make_room();
   void list_spans();
-  bool may_drop(ValueId v) const { return may_drop_[static_cast<std::size_t>(v)] != 0; }
+  bool may_drop(ValueId v) const { return may_drop_[v] != 0; }
+  std::int32_t block_of(OpId op) const { return op.value() / block_; }
   Status status(ValueId v) const;
   void set_status(ValueId v, Status status);
   void begin_closure(double most_seconds);
@@ -53,14 +54,14 @@ class LocalSearch {
   bool try_order_move();
   bool change(double most_seconds);
   bool fits() const { return editor_.profile().max() <= limit_; }
-  double seconds_of(OpId op) const { return problem_.ops[static_cast<std::size_t>(op)].seconds; }
+  double seconds_of(OpId op) const { return problem_.ops[op].seconds; }
 
   const Problem& problem_;
   const bool may_reorder_;
   ScheduleEditor editor_;
   RandomBits random_;
   std::int64_t limit_ = 0;
-  std::vector<char> may_drop_;
+  IdVector<ValueId, char> may_drop_;
   std::vector<ValueId> droppable_;
   // Per block of ops, the values that may be there then.
   std::int32_t block_ = 1;
@@ -70,8 +71,9 @@ class LocalSearch {
   std::int64_t work_ = 0;
 
   std::uint32_t round_ = 0;
-  std::vector<std::uint32_t> value_round_, op_round_, tabu_round_;
-  std::vector<Status> status_;
+  IdVector<ValueId, std::uint32_t> value_round_, tabu_round_;
+  IdVector<OpId, std::uint32_t> op_round_;
+  IdVector<ValueId, Status> status_;
   std::uint32_t tabu_ = 0;
   std::vector<OpId> closure_;
   double closure_seconds_ = 0, most_closure_seconds_ = 0;

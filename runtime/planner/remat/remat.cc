@@ -17,7 +17,7 @@ namespace {
 std::size_t execution_bound(const Problem& problem) {
   const int n = problem.op_count();
   const std::size_t factor = n <= 3'000 ? 12 : n <= 30'000 ? 6 : 3;
-  return static_cast<std::size_t>(n) * factor + 64;
+  return at(n) * factor + 64;
 }
 
 struct Best {
@@ -44,14 +44,14 @@ struct Best {
   }
 };
 
-// Per value, whether it is one of about sqrt(n) of the order that are to be kept.
-std::vector<char> sqrt_checkpoints(const Problem& problem) {
+// Whether a value is one of about sqrt(n) of the order that are to be kept.
+IdVector<ValueId, char> sqrt_checkpoints(const Problem& problem) {
   const int n = problem.op_count();
   const int stride = std::max(1, static_cast<int>(std::lround(std::sqrt(n))));
-  std::vector<char> keep(problem.values.size(), 0);
-  for (OpId op = 0; op < n; op += stride) {
+  IdVector<ValueId, char> keep(problem.values.size(), 0);
+  for (OpId op(0); op < problem.ops.end_id(); op += stride) {
     for (const ValueId v : problem.outputs[op]) {
-      if (v >= 0) keep[static_cast<std::size_t>(v)] = 1;
+      if (v >= 0) keep[v] = 1;
     }
   }
   return keep;

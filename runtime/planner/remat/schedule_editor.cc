@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/index.h"
+#include "runtime/base/max_tree.h"
 
 // A schedule under change, with its exact profile.
 //
@@ -36,10 +36,10 @@ constexpr std::int32_t kUsualRoom = 3;
 ScheduleEditor::ScheduleEditor(const Problem& problem)
     : problem_(problem), views_(list_views(problem)) {
   tracked_.assign(problem.values.size(), 0);
-  for (std::size_t v = 0; v < problem.values.size(); ++v) {
+  for (const ValueId v : problem.values.ids()) {
     const Value& value = problem.values[v];
     if (value.home != Home::arena || value.producer < 0) continue;
-    tracked_[v] = value.bytes > 0 || !views(static_cast<ValueId>(v)).empty() ||
+    tracked_[v] = value.bytes > 0 || !views(v).empty() ||
                   (!problem.view_of.empty() && problem.view_of[v] >= 0);
   }
   reuses_ = std::any_of(problem.reuse.begin(), problem.reuse.end(),
@@ -56,24 +56,24 @@ void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t roomy,
   log_.clear();
   first_slot_.assign(problem_.ops.size(), -1);
   seconds_ = total_seconds(problem_, schedule);
-  OpId stage = -1;
+  OpId stage;
   for (std::size_t i = 0; i < schedule.size(); ++i) {
     const OpId op = schedule[i];
-    const bool first = first_slot_[at(op)] < 0;
+    const bool first = first_slot_[op] < 0;
     const std::int32_t room = kUsualRoom + (i == roomy ? extra_room : 0);
-    op_at_.insert(op_at_.end(), at(room), -1);
+    op_at_.resize(op_at_.size() + at(room));
     stage_.insert(stage_.end(), at(room), stage);
     if (first) {
-      first_slot_[at(op)] = slot_count();
+      first_slot_[op] = slot_count();
       stage = op;
     }
     op_at_.push_back(op);
     stage_.push_back(stage);
   }
-  op_at_.push_back(-1);
+  op_at_.push_back(OpId());
   stage_.push_back(stage);
   place_in_again_.assign(op_at_.size(), -1);
-  for (std::size_t v = 0; v < makes_.size(); ++v) {
+  for (const ValueId v : makes_.ids()) {
     makes_[v].clear();
     reads_[v].clear();
   }
@@ -85,20 +85,20 @@ void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t roomy,
       again_.push_back(slot);
     }
     for (const ValueId v : problem_.reads[op]) {
-      if (tracked(v)) reads_[at(v)].push_back(slot);
+      if (tracked(v)) reads_[v].push_back(slot);
     }
     for (const ValueId v : problem_.outputs[op]) {
-      if (v >= 0 && tracked(v)) makes_[at(v)].push_back(slot);
+      if (v >= 0 && tracked(v)) makes_[v].push_back(slot);
     }
   }
   std::vector<std::int64_t> profile(op_at_.size() + 1, 0);
-  for (std::size_t v = 0; v < makes_.size(); ++v) {
+  for (const ValueId v : makes_.ids()) {
     if (problem_.values[v].live_out && tracked_[v]) reads_[v].push_back(end_slot());
-    if (bytes(static_cast<ValueId>(v)) == 0) continue;
+    if (bytes(v) == 0) continue;
     for (const std::int32_t made : makes_[v]) {
-      const Copy copy = copy_before(static_cast<ValueId>(v), made + 1);
-      profile[at(copy.made)] += bytes(static_cast<ValueId>(v));
-      profile[at(copy.last) + 1] -= bytes(static_cast<ValueId>(v));
+      const Copy copy = copy_before(v, made + 1);
+      profile[at(copy.made)] += bytes(v);
+      profile[at(copy.last) + 1] -= bytes(v);
     }
   }
   for (std::size_t i = 1; i < profile.size(); ++i) profile[i] += profile[i - 1];
@@ -107,14 +107,13 @@ void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t roomy,
   for (std::int32_t slot = 0; slot < slot_count(); ++slot) {
     if (op_at(slot) < 0) continue;
     saved_[at(slot)] = in_place_bytes(slot);
-    profile[at(slot)] += problem_.ops[at(op_at(slot))].workspace - saved_[at(slot)];
+    profile[at(slot)] += problem_.ops[op_at(slot)].workspace - saved_[at(slot)];
   }
   tree_.build(profile);
 }
 
 std::size_t ScheduleEditor::executions_before(std::int32_t slot) const {
-  return static_cast<std::size_t>(
-      std::count_if(op_at_.begin(), op_at_.begin() + slot, [](OpId op) { return op >= 0; }));
+  return at(std::count_if(op_at_.begin(), op_at_.begin() + slot, [](OpId op) { return op >= 0; }));
 }
 
 Schedule ScheduleEditor::schedule() const {
@@ -127,26 +126,26 @@ Schedule ScheduleEditor::schedule() const {
 }
 
 ScheduleEditor::Copy ScheduleEditor::copy_before(ValueId v, std::int32_t slot) const {
-  const auto& makes = makes_[at(v)];
+  const auto& makes = makes_[v];
   const auto next = std::lower_bound(makes.begin(), makes.end(), slot);
   Copy copy{-1, -1, next == makes.end() ? slot_count() : *next};
   if (next == makes.begin()) return copy;
   copy.made = *(next - 1);
-  const auto& reads = reads_[at(v)];
+  const auto& reads = reads_[v];
   const auto after = std::lower_bound(reads.begin(), reads.end(), copy.next_made);
   copy.last = after == reads.begin() ? copy.made : std::max(copy.made, *(after - 1));
   return copy;
 }
 
 std::int32_t ScheduleEditor::next_read(ValueId v, std::int32_t slot) const {
-  const auto& reads = reads_[at(v)];
+  const auto& reads = reads_[v];
   const auto it = std::lower_bound(reads.begin(), reads.end(), slot);
   return it == reads.end() ? slot_count() : *it;
 }
 
 std::int32_t ScheduleEditor::last_touch_before(ValueId v, std::int32_t slot) const {
-  const auto& makes = makes_[at(v)];
-  const auto& reads = reads_[at(v)];
+  const auto& makes = makes_[v];
+  const auto& reads = reads_[v];
   const auto make = std::lower_bound(makes.begin(), makes.end(), slot);
   const auto read = std::lower_bound(reads.begin(), reads.end(), slot);
   return std::max(make == makes.begin() ? -1 : *(make - 1),
@@ -154,9 +153,9 @@ std::int32_t ScheduleEditor::last_touch_before(ValueId v, std::int32_t slot) con
 }
 
 bool ScheduleEditor::view_is_current(ValueId v, std::int32_t slot) const {
-  const ValueId of = problem_.view_of[at(v)];
+  const ValueId of = problem_.view_of[v];
   const auto last_made = [&](ValueId w) {
-    const auto& makes = makes_[at(w)];
+    const auto& makes = makes_[w];
     const auto it = std::lower_bound(makes.begin(), makes.end(), slot);
     return it == makes.begin() ? -1 : *(it - 1);
   };
@@ -172,21 +171,21 @@ std::int32_t ScheduleEditor::room_before(std::int32_t slot) const {
 }
 
 void ScheduleEditor::add_read(ValueId v, std::int32_t slot) {
-  auto& reads = reads_[at(v)];
+  auto& reads = reads_[v];
   const Copy copy = copy_before(v, slot);
   if (slot > copy.last) {
-    tree_.add(copy.last + 1, slot, bytes(v));
+    tree_.change(copy.last + 1, slot, bytes(v));
     touch(copy.last);
   }
   reads.insert(std::lower_bound(reads.begin(), reads.end(), slot), slot);
 }
 
 void ScheduleEditor::remove_read(ValueId v, std::int32_t slot) {
-  auto& reads = reads_[at(v)];
+  auto& reads = reads_[v];
   reads.erase(std::lower_bound(reads.begin(), reads.end(), slot));
   const Copy copy = copy_before(v, slot);
   if (slot > copy.last) {
-    tree_.add(copy.last + 1, slot, -bytes(v));
+    tree_.change(copy.last + 1, slot, -bytes(v));
     touch(copy.last);
   }
 }
@@ -195,25 +194,25 @@ void ScheduleEditor::add_make(ValueId v, std::int32_t slot) {
   const Copy copy = copy_before(v, slot);
   if (copy.made >= 0 && copy.last > slot) {
     const std::int32_t before = last_touch_before(v, slot);
-    tree_.add(before + 1, slot - 1, -bytes(v));
+    tree_.change(before + 1, slot - 1, -bytes(v));
     touch(before);
   } else {
-    tree_.add(slot, slot, bytes(v));
+    tree_.change(slot, slot, bytes(v));
   }
-  auto& makes = makes_[at(v)];
+  auto& makes = makes_[v];
   makes.insert(std::lower_bound(makes.begin(), makes.end(), slot), slot);
 }
 
 void ScheduleEditor::remove_make(ValueId v, std::int32_t slot) {
-  auto& makes = makes_[at(v)];
+  auto& makes = makes_[v];
   makes.erase(std::lower_bound(makes.begin(), makes.end(), slot));
   const Copy copy = copy_before(v, slot);
   if (copy.made >= 0 && copy.last > slot) {
     const std::int32_t before = last_touch_before(v, slot);
-    tree_.add(before + 1, slot - 1, bytes(v));
+    tree_.change(before + 1, slot - 1, bytes(v));
     touch(before);
   } else {
-    tree_.add(slot, slot, -bytes(v));
+    tree_.change(slot, slot, -bytes(v));
   }
 }
 
@@ -222,7 +221,7 @@ void ScheduleEditor::remove_make(ValueId v, std::int32_t slot) {
 // concerned: these are collected in `touched_` while lists change and looked at once at the end.
 std::int64_t ScheduleEditor::in_place_bytes(std::int32_t slot) {
   const OpId op = op_at(slot);
-  if (!reuses_ || op < 0 || problem_.reuse[at(op)].empty()) return 0;
+  if (!reuses_ || op < 0 || problem_.reuse[op].empty()) return 0;
   const auto reads = problem_.reads[op];
   dies_.assign(reads.size(), 0);
   for (std::size_t k = 0; k < reads.size(); ++k) {
@@ -237,7 +236,7 @@ std::int64_t ScheduleEditor::in_place_bytes(std::int32_t slot) {
 void ScheduleEditor::refresh_in_place() {
   for (const std::int32_t slot : touched_) {
     const std::int64_t now = in_place_bytes(slot);
-    tree_.add(slot, slot, saved_[at(slot)] - now);
+    tree_.change(slot, slot, saved_[at(slot)] - now);
     saved_[at(slot)] = now;
   }
   touched_.clear();
@@ -251,20 +250,20 @@ void ScheduleEditor::enter(std::int32_t slot, OpId op) {
   for (const ValueId v : problem_.outputs[op]) {
     if (v >= 0 && tracked(v)) add_make(v, slot);
   }
-  tree_.add(slot, slot, problem_.ops[at(op)].workspace);
+  tree_.change(slot, slot, problem_.ops[op].workspace);
   touch(slot);
   refresh_in_place();
 }
 
 void ScheduleEditor::leave(std::int32_t slot, OpId op) {
-  op_at_[at(slot)] = -1;
+  op_at_[at(slot)] = OpId();
   for (const ValueId v : problem_.outputs[op]) {
     if (v >= 0 && tracked(v)) remove_make(v, slot);
   }
   for (const ValueId v : problem_.reads[op]) {
     if (tracked(v)) remove_read(v, slot);
   }
-  tree_.add(slot, slot, -problem_.ops[at(op)].workspace);
+  tree_.change(slot, slot, -problem_.ops[op].workspace);
   touch(slot);
   refresh_in_place();
 }
@@ -272,7 +271,7 @@ void ScheduleEditor::leave(std::int32_t slot, OpId op) {
 void ScheduleEditor::put(std::int32_t slot, OpId op) {
   place_in_again_[at(slot)] = static_cast<std::int32_t>(again_.size());
   again_.push_back(slot);
-  seconds_ += problem_.ops[at(op)].seconds;
+  seconds_ += problem_.ops[op].seconds;
   enter(slot, op);
 }
 
@@ -283,7 +282,7 @@ void ScheduleEditor::take(std::int32_t slot) {
   place_in_again_[at(again_[at(place)])] = place;
   again_.pop_back();
   place_in_again_[at(slot)] = -1;
-  seconds_ -= problem_.ops[at(op)].seconds;
+  seconds_ -= problem_.ops[op].seconds;
   leave(slot, op);
 }
 
@@ -308,12 +307,12 @@ void ScheduleEditor::shift_first(OpId op, std::int32_t slot) {
     if (slot > from) add_make(v, slot);
     remove_make(v, from);
   }
-  tree_.add(from, from, saved_[at(from)] - problem_.ops[at(op)].workspace);
+  tree_.change(from, from, saved_[at(from)] - problem_.ops[op].workspace);
   saved_[at(from)] = 0;
-  op_at_[at(from)] = -1;
+  op_at_[at(from)] = OpId();
   op_at_[at(slot)] = op;
-  first_slot_[at(op)] = slot;
-  tree_.add(slot, slot, problem_.ops[at(op)].workspace);
+  first_slot_[op] = slot;
+  tree_.change(slot, slot, problem_.ops[op].workspace);
   touch(slot);
   refresh_in_place();
 }
@@ -350,7 +349,7 @@ void ScheduleEditor::undo(std::size_t mark) {
 bool ScheduleEditor::removable(std::int32_t slot) const {
   if (!is_again(slot)) return false;
   for (const ValueId v : problem_.outputs[op_at(slot)]) {
-    if (v < 0 || !tracked(v) || problem_.view_of.empty() || problem_.view_of[at(v)] < 0) continue;
+    if (v < 0 || !tracked(v) || problem_.view_of.empty() || problem_.view_of[v] < 0) continue;
     const Copy own = copy_before(v, slot + 1);
     if (own.last > slot && !view_is_current(v, slot)) return false;
   }

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/max_tree.h"
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
-#include "runtime/planner/remat/profile_tree.h"
 
 namespace plimsoll::planner {
 
@@ -28,23 +28,23 @@ class ScheduleEditor {
 
   std::int32_t slot_count() const { return static_cast<std::int32_t>(op_at_.size()); }
   std::int32_t end_slot() const { return slot_count() - 1; }
-  OpId op_at(std::int32_t slot) const { return op_at_[static_cast<std::size_t>(slot)]; }
-  std::int32_t first_slot(OpId op) const { return first_slot_[static_cast<std::size_t>(op)]; }
+  OpId op_at(std::int32_t slot) const { return op_at_[at(slot)]; }
+  std::int32_t first_slot(OpId op) const { return first_slot_[op]; }
   // Of the op's first execution, the end if there is no such op.
   std::int32_t end_of(OpId op) const {
-    return op < static_cast<OpId>(first_slot_.size()) ? first_slot(op) : end_slot();
+    return op < first_slot_.end_id() ? first_slot(op) : end_slot();
   }
   // The last op whose first execution is at or before the slot; -1: none.
-  OpId stage(std::int32_t slot) const { return stage_[static_cast<std::size_t>(slot)]; }
+  OpId stage(std::int32_t slot) const { return stage_[at(slot)]; }
   bool is_again(std::int32_t slot) const {
     return op_at(slot) >= 0 && first_slot(op_at(slot)) != slot;
   }
   // Executions that are not their op's first, in no particular order.
   const std::vector<std::int32_t>& again() const { return again_; }
-  const ProfileTree& profile() const { return tree_; }
+  const MaxTree<Adding>& profile() const { return tree_; }
 
   // Values whose bytes or views matter; others are there for good once they are made.
-  bool tracked(ValueId v) const { return tracked_[static_cast<std::size_t>(v)] != 0; }
+  bool tracked(ValueId v) const { return tracked_[v] != 0; }
   std::span<const ValueId> views(ValueId v) const {
     return views_.size() == 0 ? std::span<const ValueId>() : views_[v];
   }
@@ -104,19 +104,19 @@ class ScheduleEditor {
   void touch(std::int32_t slot) {
     if (reuses_) touched_.push_back(slot);
   }
-  std::int64_t bytes(ValueId v) const { return problem_.values[static_cast<std::size_t>(v)].bytes; }
+  std::int64_t bytes(ValueId v) const { return problem_.values[v].bytes; }
 
   const Problem& problem_;
-  std::vector<char> tracked_;
-  Rows views_;
+  IdVector<ValueId, char> tracked_;
+  Rows<ValueId, ValueId> views_;
   bool reuses_ = false;
 
   std::vector<OpId> op_at_;
-  std::vector<std::int32_t> first_slot_;
+  IdVector<OpId, std::int32_t> first_slot_;
   std::vector<OpId> stage_;
-  std::vector<std::vector<std::int32_t>> makes_, reads_;  // per value, slots, rising
-  std::vector<std::int64_t> saved_;                       // per slot, bytes saved in place
-  ProfileTree tree_;
+  IdVector<ValueId, std::vector<std::int32_t>> makes_, reads_;  // per value, slots, rising
+  std::vector<std::int64_t> saved_;                             // per slot, bytes saved in place
+  MaxTree<Adding> tree_;
   double seconds_ = 0;
   std::vector<std::int32_t> again_, place_in_again_;
   std::vector<Change> log_;

@@ -127,7 +127,7 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
     start->problem = reordered(problem, start->order);
     there.clear();
     if (!prices.empty()) {
-      for (const OpId op : start->order) there.push_back(prices[static_cast<std::size_t>(op)]);
+      for (const OpId op : start->order) there.push_back(prices[at(op)]);
     }
     start->walks.emplace(start->problem, min_bytes, arena_limit, starts.size() + 1, there);
     starts.push_back(std::move(start));
@@ -162,7 +162,7 @@ std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_l
   first.walks->run(first.found, walk_clock);
   LocalSearch local(first.problem, min_bytes, effort.reorder, 1);
   local.improve(*first.found, arena_limit, local_clock);
-  for (OpId& op : *first.found) op = first.order[static_cast<std::size_t>(op)];
+  for (OpId& op : *first.found) op = first.order[at(op)];
   return std::move(first.found);
 }
 
@@ -181,7 +181,7 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
       offer(start);
     }
   }
-  const auto ops = static_cast<std::size_t>(problem.op_count());
+  const auto ops = at(problem.op_count());
   if (best && best->size() == ops) return best;
   if (effort.level == SearchEffort::Level::quick) {
     SearchClock clock(static_cast<std::int64_t>(kQuickWorkPerOp * problem.op_count()), 0);

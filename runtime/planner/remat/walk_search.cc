@@ -63,11 +63,10 @@ WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int6
   //
   // Hence kinds go by the logarithm of the time, in quarters of a doubling.
   std::vector<std::tuple<std::int64_t, int, ValueId>> keys;
-  for (std::size_t v = 0; v < problem.values.size(); ++v) {
+  for (const ValueId v : problem.values.ids()) {
     const Value& value = problem.values[v];
-    const double seconds = value.producer < 0 ? 0 : problem.ops[at(value.producer)].seconds;
-    keys.emplace_back(value.bytes, static_cast<int>(std::lround(4 * std::log2(seconds + 1e-9))),
-                      static_cast<ValueId>(v));
+    const double seconds = value.producer < 0 ? 0 : problem.ops[value.producer].seconds;
+    keys.emplace_back(value.bytes, static_cast<int>(std::lround(4 * std::log2(seconds + 1e-9))), v);
   }
   std::sort(keys.begin(), keys.end());
   kind_.assign(problem.values.size(), 0);
@@ -75,7 +74,7 @@ WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int6
     const bool same = i > 0 && std::get<0>(keys[i]) == std::get<0>(keys[i - 1]) &&
                       std::get<1>(keys[i]) == std::get<1>(keys[i - 1]);
     if (i > 0 && !same) ++kinds_;
-    kind_[at(std::get<2>(keys[i]))] = kinds_;
+    kind_[std::get<2>(keys[i])] = kinds_;
   }
   ++kinds_;
 }
@@ -88,8 +87,8 @@ void WalkSearch::list_candidates(std::span<const std::int64_t> profile) {
     tight[t + 1] = tight[t] + (profile[t] > arena_limit_ ? 1 : 0);
     peak = std::max(peak, profile[t]);
   }
-  for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
-    const Value& value = problem_.values[at(v)];
+  for (const ValueId v : problem_.values.ids()) {
+    const Value& value = problem_.values[v];
     const auto uses = problem_.uses[v];
     if (!problem_.in_arena(v) || value.producer < 0 || uses.empty()) continue;
     if (value.bytes < peak / kLeastShare) continue;
@@ -110,7 +109,7 @@ WalkStyle WalkSearch::first_style(int i) const {
   return style;
 }
 
-void WalkSearch::change_weights(std::vector<double>& weight) {
+void WalkSearch::change_weights(IdVector<ValueId, double>& weight) {
   if (weight.empty()) weight.assign(problem_.values.size(), 1);
   const auto factor = [&] { return std::exp(kAmplitude * (random_.unit() + random_.unit() - 1)); };
   const double what = random_.unit();
@@ -118,7 +117,7 @@ void WalkSearch::change_weights(std::vector<double>& weight) {
   if (what < 0.6 && few && random_.unit() < few_share_) {
     const auto count = static_cast<std::int32_t>(candidates_.size());
     for (int left = random_.below(1 + random_.below(kFew)); left >= 0; --left) {
-      weight[at(candidates_[at(random_.below(count))])] *= factor();
+      weight[candidates_[at(random_.below(count))]] *= factor();
     }
   } else if (what < 0.6) {
     const double share =
@@ -127,17 +126,18 @@ void WalkSearch::change_weights(std::vector<double>& weight) {
       if (random_.unit() < share) w *= factor();
     }
   } else if (what < 0.8) {
-    const std::int32_t kind = kind_[at(random_.below(static_cast<std::int32_t>(weight.size())))];
+    const std::int32_t kind =
+        kind_[ValueId(random_.below(static_cast<std::int32_t>(weight.size())))];
     const double f = factor();
-    for (std::size_t v = 0; v < weight.size(); ++v) {
+    for (const ValueId v : weight.ids()) {
       if (kind_[v] == kind) weight[v] *= f;
     }
   } else {
-    const OpId ops = problem_.op_count();
-    const OpId from = random_.below(ops), to = from + 1 + random_.below(std::max(8, ops / 8));
+    const int ops = problem_.op_count();
+    const OpId from(random_.below(ops)), to = from + 1 + random_.below(std::max(8, ops / 8));
     const bool together = random_.unit() < 0.5;
     const double f = factor();
-    for (std::size_t v = 0; v < weight.size(); ++v) {
+    for (const ValueId v : weight.ids()) {
       const OpId producer = problem_.values[v].producer;
       if (producer >= from && producer < to) weight[v] *= together ? f : factor();
     }
@@ -158,7 +158,7 @@ WalkStyle WalkSearch::changed(const WalkStyle& from) {
 
 void WalkSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
   double best_seconds = best ? total_seconds(problem_, *best) : 0;
-  const auto most_executions = static_cast<std::size_t>(problem_.op_count()) * 12 + 64;
+  const auto most_executions = at(problem_.op_count()) * 12 + 64;
   for (; clock.done() < 1; ++walks_) {
     WalkStyle style = walks_ < kFirstStyles ? first_style(walks_) : changed(current_);
     const double most = best ? std::min(current_seconds_, 2 * best_seconds) * 1.15

@@ -32,7 +32,7 @@ class WalkSearch {
  private:
   WalkStyle first_style(int i) const;
   WalkStyle changed(const WalkStyle& from);
-  void change_weights(std::vector<double>& weight);
+  void change_weights(IdVector<ValueId, double>& weight);
   void list_candidates(std::span<const std::int64_t> profile);
 
   const Problem& problem_;
@@ -40,7 +40,7 @@ class WalkSearch {
   RandomBits random_;
   Walk walk_;
   // Values of equal bytes, made in equal time.
-  std::vector<std::int32_t> kind_;
+  IdVector<ValueId, std::int32_t> kind_;
   std::int32_t kinds_ = 0;
   // Values that matter: large, and alive where there is too little room.
   std::vector<ValueId> candidates_;
@@ -51,7 +51,7 @@ class WalkSearch {
   int walks_ = 0;
   WalkStyle current_;
   double current_seconds_ = std::numeric_limits<double>::infinity();
-  OpId reached_ = 0;
+  OpId reached_{0};
 };
 
 }  // namespace plimsoll::planner

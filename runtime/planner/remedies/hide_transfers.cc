@@ -36,8 +36,8 @@ class Mover {
     bool any = false;
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(schedule_.size()); ++t) {
       if (line_.stall[at(t)] <= 0) continue;
-      const Op& wait = problem_.ops[at(schedule_[at(t)])];
-      const bool in = problem_.ops[at(wait.transfer)].kind == StepKind::swap_in;
+      const Op& wait = problem_.ops[schedule_[at(t)]];
+      const bool in = problem_.ops[wait.transfer].kind == StepKind::swap_in;
       any = (in ? start_earlier(t, wait.transfer) : wait_later(t)) || any;
     }
     return any;
@@ -51,14 +51,14 @@ class Mover {
 
   // The copies of one direction by the time of their waits, the last first.
   std::vector<Copy> list_copies(StepKind kind) const {
-    std::vector<std::int32_t> started(problem_.ops.size(), -1);
+    IdVector<OpId, std::int32_t> started(problem_.ops.size(), -1);
     std::vector<Copy> copies;
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(schedule_.size()); ++t) {
       const OpId op = schedule_[at(t)];
-      const Op& what = problem_.ops[at(op)];
-      if (what.kind == kind) started[at(op)] = t;
-      if (what.transfer >= 0 && problem_.ops[at(what.transfer)].kind == kind) {
-        copies.push_back({started[at(what.transfer)], t, problem_.ops[at(what.transfer)].seconds});
+      const Op& what = problem_.ops[op];
+      if (what.kind == kind) started[op] = t;
+      if (what.transfer >= 0 && problem_.ops[what.transfer].kind == kind) {
+        copies.push_back({started[what.transfer], t, problem_.ops[what.transfer].seconds});
       }
     }
     std::reverse(copies.begin(), copies.end());
@@ -74,11 +74,11 @@ class Mover {
     taken_from.fill(std::numeric_limits<double>::infinity());
     for (const Copy& copy : list_copies(kind)) {
       const OpId wait_op = schedule_[at(copy.wait)];
-      if (problem_.ops[at(wait_op)].transfer < 0) continue;
-      const OpId op = problem_.ops[at(wait_op)].transfer;
+      if (problem_.ops[wait_op].transfer < 0) continue;
+      const OpId op = problem_.ops[wait_op].transfer;
       std::int32_t from = copy.wait;
       while (from > 0 && schedule_[at(from)] != op) --from;
-      double& engine = taken_from[at(problem_.ops[at(op)].engine)];
+      double& engine = taken_from[at(problem_.ops[op].engine)];
       const double wanted = std::min(engine, line_.start[at(copy.wait)]) - copy.seconds;
       engine = std::max(0.0, wanted);
       if (kind == StepKind::swap_in) {
@@ -112,13 +112,13 @@ class Mover {
   bool start_earlier(std::int32_t wait, OpId transfer) {
     std::int32_t from = wait;
     while (from > 0 && schedule_[at(from)] != transfer) --from;
-    return start_by(from, transfer, line_.start[at(wait)] - problem_.ops[at(transfer)].seconds);
+    return start_by(from, transfer, line_.start[at(wait)] - problem_.ops[transfer].seconds);
   }
 
   bool start_by(std::int32_t from, OpId transfer, double wanted) {
     const ValueId stored = problem_.reads[transfer].front();
     const ValueId transit = problem_.outputs[transfer].front();
-    const std::int64_t bytes = problem_.values[at(transit)].bytes;
+    const std::int64_t bytes = problem_.values[transit].bytes;
     std::int32_t to = from;
     while (to > 0 && line_.start[at(to)] > wanted && profile_[at(to - 1)] + bytes <= limit_) {
       const OpId before = schedule_[at(to - 1)];
@@ -137,7 +137,7 @@ class Mover {
     const OpId wait = schedule_[at(from)];
     const ValueId leaving = problem_.reads[wait].front();
     const ValueId stored = problem_.reads[wait].back();
-    const std::int64_t bytes = problem_.values[at(leaving)].bytes;
+    const std::int64_t bytes = problem_.values[leaving].bytes;
     const double wanted = line_.start[at(from)] + line_.stall[at(from)];
     std::int32_t to = from;
     const auto end = static_cast<std::int32_t>(schedule_.size());

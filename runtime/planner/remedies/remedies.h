@@ -23,7 +23,7 @@ enum class RemedyKind : std::uint8_t { compress, swap_host, swap_disk };
 // can't, or not at all where there is none until the next return. Of a swapped one: the swap_in is
 // started right before op `start` and waited for right before op `ready`.
 struct Return {
-  OpId start = 0, ready = 0;
+  OpId start{0}, ready{0};
 };
 
 // A value whose arena bytes are given up between some of its reads. Op numbers are those of the
@@ -31,13 +31,13 @@ struct Return {
 // a swap_out is waited for right before op `left`. Reads before the first return are of the value
 // itself, reads from a return on are of that return's copy.
 struct Choice {
-  ValueId value = -1;
+  ValueId value;
   RemedyKind kind = RemedyKind::compress;
   Codec codec;             // compress
   std::int64_t bytes = 0;  // of the stored form, aligned
   double out_seconds = 0, in_seconds = 0;
   double compute_share = 0;  // of the tier
-  OpId leave = 0, left = 0;
+  OpId leave{0}, left{0};
   std::vector<Return> returns;                     // rising
   std::span<const ir::Instruction* const> direct;  // as in Form
   bool by_producer = false;                        // `leave` says nothing then
@@ -45,13 +45,13 @@ struct Choice {
 
 // One way to store a value elsewhere.
 struct Form {
-  ValueId value = -1;
+  ValueId value;
   RemedyKind kind = RemedyKind::compress;
   Codec codec;
   std::int64_t bytes = 0;
   double out_seconds = 0, in_seconds = 0;
   double compute_share = 0;  // of the tier
-  OpId first_return = 0;     // it may come back right before this read of it or a later one
+  OpId first_return{0};      // it may come back right before this read of it or a later one
   // Compress: the instructions that can read it as it is stored, sorted; of the problem's graph.
   std::span<const ir::Instruction* const> direct;
   bool by_producer = false;  // compress: what makes it can encode it

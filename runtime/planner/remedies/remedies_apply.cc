@@ -2,11 +2,10 @@
 #include "runtime/planner/remedies/remedies_apply.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
-#include "runtime/base/index.h"
+#include "runtime/planner/problem/problem_builder.h"
 #include "runtime/planner/problem/timeline.h"
 #include "runtime/planner/remedies/remedies.h"
 #include "runtime/planner/remedies/remedies_find.h"
@@ -65,44 +64,44 @@ struct Item {
 class Applier {
  public:
   Applier(const Problem& base, std::span<const Choice> choices)
-      : base_(base), choices_(choices), views_(list_views(base)) {}
+      : base_(base), choices_(choices), views_(list_views(base)), builder_(base) {}
 
-  Result<Problem> run(std::vector<ValueId>* origin) {
+  Result<Problem> run(IdVector<ValueId, ValueId>* origin) {
     choice_of_.assign(base_.values.size(), -1);
-    std::vector<char> held(base_.values.size(), 0);
+    IdVector<ValueId, char> held(base_.values.size(), 0);
     if (base_.graph != nullptr) {
-      for (const ValueId v : base_.graph->held.items) held[at(v)] = 1;
+      for (const ValueId v : base_.graph->held.items) held[v] = 1;
     }
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       const Choice& choice = choices_[i];
       PLIMSOLL_RETURN_IF_ERROR(check(choice));
-      if (held[at(choice.value)]) return refuse(choice, "is held by an asynchronous op");
-      auto& taken = choice_of_[at(choice.value)];
+      if (held[choice.value]) return refuse(choice, "is held by an asynchronous op");
+      auto& taken = choice_of_[choice.value];
       if (taken >= 0) return refuse(choice, "has two remedies");
       taken = static_cast<std::int32_t>(i);
     }
     begin();
     list_items();
     std::size_t next = 0;
-    for (OpId op = 0; op <= base_.op_count(); ++op) {
+    for (OpId op(0); op <= base_.ops.end_id(); ++op) {
       for (; next < items_.size() && items_[next].before == op; ++next) add_item(items_[next]);
-      if (op < base_.op_count()) add_base(op);
+      if (op < base_.ops.end_id()) add_base(op);
     }
-    finish();
     if (origin != nullptr) *origin = std::move(origin_);
-    return std::move(out_);
+    return builder_.finish();
   }
 
  private:
   Status refuse(const Choice& choice, const std::string& why) const {
-    return invalid_argument("apply_choices: value " + std::to_string(choice.value) + " " + why);
+    return invalid_argument("apply_choices: value " + std::to_string(choice.value.value()) + " " +
+                            why);
   }
 
   Status check(const Choice& choice) const {
-    if (choice.value < 0 || at(choice.value) >= base_.values.size()) {
+    if (choice.value < 0 || choice.value >= base_.values.end_id()) {
       return refuse(choice, "does not exist");
     }
-    const Value& value = base_.values[at(choice.value)];
+    const Value& value = base_.values[choice.value];
     if (value.home != Home::arena || value.producer < 0 || value.live_out) {
       return refuse(choice, "is not made in the arena, or must survive to the end");
     }
@@ -125,23 +124,13 @@ class Applier {
   }
 
   void begin() {
-    out_.graph = base_.graph;
-    out_.values = base_.values;
     origin_.resize(base_.values.size());
-    std::iota(origin_.begin(), origin_.end(), 0);
-    out_.results = base_.results;
-    out_.view_of = base_.view_of;
-    out_.sliced = base_.sliced;
-    out_.codings = base_.codings;
+    for (const ValueId v : origin_.ids()) origin_[v] = v;
+    current_ = origin_;
     as_stored_.assign(base_.values.size(), nullptr);
-    out_.parameter_bytes = base_.parameter_bytes;
-    out_.output_bytes = base_.output_bytes;
-    stored_.assign(choices_.size(), -1);
-    transit_.assign(choices_.size(), -1);
-    transfer_.assign(choices_.size(), -1);
-    current_.resize(base_.values.size());
-    for (std::size_t v = 0; v < current_.size(); ++v) current_[v] = static_cast<ValueId>(v);
-    new_op_.reserve(base_.ops.size());
+    stored_.resize(choices_.size());
+    transit_.resize(choices_.size());
+    transfer_.resize(choices_.size());
   }
 
   void list_items() {
@@ -174,56 +163,55 @@ class Applier {
   }
 
   void add_base(OpId op) {
-    const auto renamed = [&](ValueId v) { return v < 0 ? v : current_[at(v)]; };
-    const OpId id = out_.op_count();
-    new_op_.push_back(id);
-    const std::int32_t before = base_.ops[at(op)].coding;
-    Coding coding = before < 0 ? Coding() : base_.codings[at(before)];
-    for (const ValueId v : base_.inputs[op]) {
-      if (v >= 0 && as_stored_[at(v)] != nullptr) {
-        const std::size_t input = out_.inputs.items.size() - at(out_.inputs.begin.back());
-        coding.inputs.push_back({static_cast<int>(input), *as_stored_[at(v)]});
-      }
-      out_.inputs.push(renamed(v));
-    }
-    for (const ValueId v : base_.reads[op]) out_.reads.push(renamed(v));
+    builder_.copy_op(op, [&](ProblemBuilder::Row& row) { change_base(op, row); });
+    if (out_.view_of.empty()) return;
+    // A view of what came back before is one of that copy.
     for (const ValueId v : base_.outputs[op]) {
-      out_.outputs.push(v >= 0 && is_dropped(v) ? -1 : v);
-      if (v < 0) continue;
-      out_.values[at(v)].producer = id;
-      if (!out_.view_of.empty()) out_.view_of[at(v)] = renamed(out_.view_of[at(v)]);
+      if (v >= 0) out_.view_of[v] = renamed(out_.view_of[v]);
     }
-    add_codes(op, coding);
-    out_.reuse.push_back(base_.reuse[at(op)]);
-    std::erase_if(out_.reuse.back(), [&](const Reuse& r) {
-      return as_stored_[at(r.input)] != nullptr || is_dropped(r.output);
+  }
+
+  ValueId renamed(ValueId v) const { return v < 0 ? v : current_[v]; }
+
+  void change_base(OpId op, ProblemBuilder::Row& row) {
+    Coding coding = row.what.coding < 0 ? Coding() : base_.codings[at(row.what.coding)];
+    for (std::size_t k = 0; k < row.inputs.size(); ++k) {
+      const ValueId v = row.inputs[k];
+      if (v >= 0 && as_stored_[v] != nullptr) {
+        coding.inputs.push_back({static_cast<int>(k), *as_stored_[v]});
+      }
+      row.inputs[k] = renamed(v);
+    }
+    for (ValueId& v : row.reads) v = renamed(v);
+    for (ValueId& v : row.outputs) {
+      if (v >= 0 && is_dropped(v)) v = ValueId();
+    }
+    add_codes(op, row, coding);
+    std::erase_if(row.reuse, [&](const Reuse& r) {
+      return as_stored_[r.input] != nullptr || is_dropped(r.output);
     });
-    for (Reuse& r : out_.reuse.back()) r.input = renamed(r.input);
-    out_.ops.push_back(base_.ops[at(op)]);
-    out_.variant.push_back(base_.variant[at(op)]);
-    if (!coding.empty()) {
-      out_.ops.back().coding = static_cast<std::int32_t>(out_.codings.size());
-      out_.codings.push_back(std::move(coding));
-    }
-    close();
+    for (Reuse& r : row.reuse) r.input = renamed(r.input);
+    if (coding.empty()) return;
+    row.what.coding = static_cast<std::int32_t>(out_.codings.size());
+    out_.codings.push_back(std::move(coding));
   }
 
   // What the op itself encodes of its results, as outputs behind them.
-  void add_codes(OpId op, Coding& coding) {
+  void add_codes(OpId op, ProblemBuilder::Row& row, Coding& coding) {
     for (const ValueId v : base_.outputs[op]) {
-      const std::int32_t number = v < 0 ? -1 : choice_of_[at(v)];
+      const std::int32_t number = v < 0 ? -1 : choice_of_[v];
       if (number < 0 || !choices_[at(number)].by_producer) continue;
       const Choice& choice = choices_[at(number)];
       stored_[at(number)] = add_value(v, choice.bytes, Home::arena, false);
-      out_.outputs.push(stored_[at(number)]);
-      coding.outputs.push_back({base_.values[at(v)].leaf, choice.codec});
-      if (is_dropped(v)) out_.values[at(v)].bytes = 0;
+      row.outputs.push_back(stored_[at(number)]);
+      coding.outputs.push_back({base_.values[v].leaf, choice.codec});
+      if (is_dropped(v)) out_.values[v].bytes = 0;
     }
   }
 
   // Whether a value is never there, but for its code.
   bool is_dropped(ValueId v) const {
-    const std::int32_t number = choice_of_[at(v)];
+    const std::int32_t number = choice_of_[v];
     if (number < 0 || !choices_[at(number)].by_producer) return false;
     const Choice& choice = choices_[at(number)];
     if (base_.uses[v].front() < choice.returns.front().ready) return false;
@@ -233,29 +221,23 @@ class Applier {
     return true;
   }
 
-  void close() {
-    out_.inputs.close();
-    out_.reads.close();
-    out_.outputs.close();
-  }
-
   ValueId add_value(ValueId of, std::int64_t bytes, Home home, bool keep) {
-    Value value = base_.values[at(of)];
+    Value value = base_.values[of];
     value.bytes = bytes;
     value.home = home;
     value.index = -1;
     value.keep = keep;
     value.overwritten = kNever;
-    value.producer = out_.op_count();
-    out_.values.push_back(value);
+    value.producer = builder_.next_op();
     origin_.push_back(of);
-    if (!out_.view_of.empty()) out_.view_of.push_back(-1);
-    return static_cast<ValueId>(out_.values.size()) - 1;
+    return builder_.add_value(value);
   }
 
-  void add_op(const Choice& choice, StepKind kind, double seconds, bool recomputable,
-              std::initializer_list<ValueId> reads, ValueId output) {
-    const Value& value = base_.values[at(choice.value)];
+  // Returns the op, for what else there is to say of it.
+  Op& add_op(const Choice& choice, StepKind kind, double seconds, bool recomputable,
+             std::initializer_list<ValueId> reads, std::initializer_list<ValueId> outputs,
+             std::vector<Reuse> reuse = {}) {
+    const Value& value = base_.values[choice.value];
     Op op;
     op.kind = kind;
     op.instruction = value.source;
@@ -263,15 +245,15 @@ class Applier {
     op.codec = choice.codec;
     op.seconds = seconds;
     op.recomputable = recomputable;
-    out_.ops.push_back(op);
-    out_.variant.push_back(-1);
-    out_.reuse.emplace_back();
-    for (const ValueId v : reads) {
-      out_.inputs.push(v);
-      out_.reads.push(v);
-    }
-    if (output >= 0) out_.outputs.push(output);
-    close();
+    return out_.ops[builder_.add_op(op, reads, outputs, std::move(reuse))];
+  }
+
+  OpId add_transfer(const Choice& choice, StepKind kind, double seconds, int engine, ValueId from,
+                    ValueId to) {
+    Op& op = add_op(choice, kind, seconds, kind == StepKind::swap_in, {from}, {to});
+    op.engine = static_cast<std::int8_t>(engine);
+    op.taken_seconds = choice.compute_share * seconds;
+    return builder_.next_op() - 1;
   }
 
   // The first read of return `number` that needs more than what is stored; kNever where none does.
@@ -282,7 +264,7 @@ class Applier {
     const OpId end = next < choice.returns.size() ? choice.returns[next].ready : kNever;
     for (const OpId use : base_.uses[choice.value]) {
       if (use < ready || use >= end) continue;
-      if (!reads_directly(base_.ops[at(use)], choice.direct)) return use;
+      if (!reads_directly(base_.ops[use], choice.direct)) return use;
     }
     return kNever;
   }
@@ -290,25 +272,23 @@ class Applier {
   // The views of a value that were made before it came back as `copy` come back with it.
   void bring_views(const Choice& choice, OpId ready, ValueId copy) {
     if (views_.size() == 0) return;
-    // The rows of the last op are closed; its results are added to.
-    const OpId op = out_.op_count() - 1;
+    const OpId op = builder_.next_op() - 1;
     for (const ValueId view : views_[choice.value]) {
-      if (base_.values[at(view)].producer >= ready || base_.uses[view].empty() ||
+      if (base_.values[view].producer >= ready || base_.uses[view].empty() ||
           base_.uses[view].back() < ready) {
         continue;
       }
       const ValueId again = add_value(view, 0, Home::arena, false);
-      out_.values[at(again)].producer = op;
-      out_.view_of[at(again)] = copy;
-      current_[at(view)] = again;
-      out_.outputs.push(again);
+      out_.values[again].producer = op;
+      out_.view_of[again] = copy;
+      current_[view] = again;
+      builder_.add_output(again);
     }
-    out_.outputs.begin.back() = static_cast<std::int32_t>(out_.outputs.items.size());
   }
 
   void add_item(const Item& item) {
     const Choice& c = choices_[at(item.choice)];
-    const Value& value = base_.values[at(c.value)];
+    const Value& value = base_.values[c.value];
     auto& stored = stored_[at(item.choice)];
     auto& transit = transit_[at(item.choice)];
     auto& transfer = transfer_[at(item.choice)];
@@ -316,71 +296,58 @@ class Applier {
     switch (item.part) {
       case Part::encode:
         stored = add_value(c.value, c.bytes, Home::arena, false);
-        add_op(c, StepKind::encode, c.out_seconds, base_.ops[at(value.producer)].recomputable,
-               {c.value}, stored);
+        add_op(c, StepKind::encode, c.out_seconds, base_.ops[value.producer].recomputable,
+               {c.value}, {stored});
         break;
       case Part::read_stored:
-        current_[at(c.value)] = stored;
-        as_stored_[at(c.value)] = &c.codec;
+        current_[c.value] = stored;
+        as_stored_[c.value] = &c.codec;
         break;
       case Part::decode: {
-        as_stored_[at(c.value)] = nullptr;
+        as_stored_[c.value] = nullptr;
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);
-        add_op(c, StepKind::decode, c.in_seconds, true, {stored}, copy);
-        current_[at(c.value)] = copy;
+        add_op(c, StepKind::decode, c.in_seconds, true, {stored}, {copy});
+        current_[c.value] = copy;
         bring_views(c, item.before, copy);
         break;
       }
       case Part::swap_out:
         stored = add_value(c.value, c.bytes, host ? Home::host : Home::disk, false);
-        transfer = out_.op_count();
-        add_op(c, StepKind::swap_out, c.out_seconds, false, {c.value}, stored);
-        out_.ops.back().engine = static_cast<std::int8_t>(host ? kHostOut : kDiskOut);
-        out_.ops.back().taken_seconds = c.compute_share * c.out_seconds;
-        out_.values[at(c.value)].keep = true;
+        transfer = add_transfer(c, StepKind::swap_out, c.out_seconds, host ? kHostOut : kDiskOut,
+                                c.value, stored);
+        out_.values[c.value].keep = true;
         break;
       case Part::wait_left_earlier:
       case Part::wait_left:
-        add_op(c, StepKind::swap_wait, 0, false, {c.value, stored}, -1);
-        out_.ops.back().transfer = transfer;
+        add_op(c, StepKind::swap_wait, 0, false, {c.value, stored}, {}).transfer = transfer;
         break;
       case Part::swap_in:
         transit = add_value(c.value, value.bytes, Home::arena, true);
-        transfer = out_.op_count();
-        add_op(c, StepKind::swap_in, c.in_seconds, true, {stored}, transit);
-        out_.ops.back().engine = static_cast<std::int8_t>(host ? kHostIn : kDiskIn);
-        out_.ops.back().taken_seconds = c.compute_share * c.in_seconds;
+        transfer = add_transfer(c, StepKind::swap_in, c.in_seconds, host ? kHostIn : kDiskIn,
+                                stored, transit);
         break;
       case Part::wait_in: {
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);
-        add_op(c, StepKind::swap_wait, 0, true, {transit, stored}, copy);
-        out_.ops.back().transfer = transfer;
-        out_.reuse.back().push_back({transit, copy});
-        current_[at(c.value)] = copy;
+        add_op(c, StepKind::swap_wait, 0, true, {transit, stored}, {copy}, {{transit, copy}})
+            .transfer = transfer;
+        current_[c.value] = copy;
         bring_views(c, item.before, copy);
         break;
       }
     }
   }
 
-  void finish() {
-    for (Value& value : out_.values) {
-      if (value.overwritten != kNever) value.overwritten = new_op_[at(value.overwritten)];
-    }
-    out_.uses = find_uses(out_.reads, out_.values.size());
-    out_.deadline = find_deadlines(out_);
-  }
-
   const Problem& base_;
   const std::span<const Choice> choices_;
-  const Rows views_;  // per base value; no rows: there are no views
-  Problem out_;
-  std::vector<ValueId> origin_;
-  std::vector<std::int32_t> choice_of_;
+  const Rows<ValueId, ValueId> views_;  // no rows: there are no views
+  ProblemBuilder builder_;
+  Problem& out_ = builder_.problem();
+  IdVector<ValueId, ValueId> origin_;
+  IdVector<ValueId, std::int32_t> choice_of_;
   std::vector<Item> items_;
-  std::vector<OpId> new_op_;               // per base op
-  std::vector<ValueId> current_;           // per base value, the copy that reads now get
-  std::vector<const Codec*> as_stored_;    // per base value: not null where that copy is encoded
+  IdVector<ValueId, ValueId> current_;  // per base value, the copy that reads now get
+  IdVector<ValueId, const Codec*>
+      as_stored_;                          // per base value: not null where that copy is encoded
   std::vector<ValueId> stored_, transit_;  // per choice
   std::vector<OpId> transfer_;
 };
@@ -388,35 +355,36 @@ class Applier {
 }  // namespace
 
 Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices,
-                              std::vector<ValueId>* origin) {
+                              IdVector<ValueId, ValueId>* origin) {
   return Applier(problem, choices).run(origin);
 }
 
 bool keeps_transfers(const Problem& problem, std::span<const OpId> schedule) {
   // Per op that started a transfer and was not waited for yet.
-  std::vector<char> under_way(problem.ops.size(), 0), leaving(problem.values.size(), 0);
+  IdVector<OpId, char> under_way(problem.ops.size(), 0);
+  IdVector<ValueId, char> leaving(problem.values.size(), 0);
   for (const OpId op : schedule) {
-    const Op& what = problem.ops[at(op)];
+    const Op& what = problem.ops[op];
     for (const ValueId v : problem.outputs[op]) {
-      if (v >= 0 && leaving[at(v)]) return false;
+      if (v >= 0 && leaving[v]) return false;
     }
     if (what.kind == StepKind::swap_out || what.kind == StepKind::swap_in) {
-      if (under_way[at(op)]) return false;
-      under_way[at(op)] = 1;
-      if (what.kind == StepKind::swap_out) leaving[at(problem.reads[op].front())] = 1;
+      if (under_way[op]) return false;
+      under_way[op] = 1;
+      if (what.kind == StepKind::swap_out) leaving[problem.reads[op].front()] = 1;
     } else if (what.kind == StepKind::swap_wait) {
-      if (!under_way[at(what.transfer)]) return false;
-      under_way[at(what.transfer)] = 0;
-      leaving[at(problem.reads[op].front())] = 0;
+      if (!under_way[what.transfer]) return false;
+      under_way[what.transfer] = 0;
+      leaving[problem.reads[op].front()] = 0;
     }
   }
   return std::find(under_way.begin(), under_way.end(), 1) == under_way.end();
 }
 
 std::string to_string(const Problem& problem, const Choice& choice) {
-  const Value& value = problem.values[at(choice.value)];
+  const Value& value = problem.values[choice.value];
   const std::string name =
-      value.source == nullptr ? std::to_string(choice.value) : value.source->name();
+      value.source == nullptr ? std::to_string(choice.value.value()) : value.source->name();
   switch (choice.kind) {
     case RemedyKind::compress:
       return "compress " + name + " by " + planner::to_string(choice.codec);

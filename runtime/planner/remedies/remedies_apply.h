@@ -18,7 +18,7 @@ namespace plimsoll::planner {
 // `origin`, when given, receives per value of the result the value of `problem` that it is or
 // holds.
 Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices,
-                              std::vector<ValueId>* origin = nullptr);
+                              IdVector<ValueId, ValueId>* origin = nullptr);
 
 // True when no value is made again while a swap_out reads its bytes, and every swap_in of the
 // schedule has its swap_wait: the schedules that emit_plan takes.

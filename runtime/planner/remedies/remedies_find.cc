@@ -11,24 +11,23 @@ namespace plimsoll::planner {
 namespace {
 
 // Values that may be given up at all, by other means than recomputation.
-std::vector<char> movable_values(const Problem& problem, const PlanOptions& options) {
-  std::vector<char> movable(problem.values.size(), 0);
-  for (std::size_t v = 0; v < movable.size(); ++v) {
+IdVector<ValueId, char> movable_values(const Problem& problem, const PlanOptions& options) {
+  IdVector<ValueId, char> movable(problem.values.size(), 0);
+  for (const ValueId v : movable.ids()) {
     const Value& value = problem.values[v];
     movable[v] = value.home == Home::arena && value.producer >= 0 && !value.live_out &&
                  !value.keep && value.hint != Hint::keep && value.bytes > 0 &&
                  value.bytes >= options.min_bytes &&
-                 problem.ops[at(value.producer)].kind != StepKind::upload &&
-                 problem.uses[static_cast<ValueId>(v)].size() > 0;
+                 problem.ops[value.producer].kind != StepKind::upload && problem.uses[v].size() > 0;
   }
   if (problem.graph != nullptr) {
-    for (const ValueId v : problem.graph->held.items) movable[at(v)] = 0;
+    for (const ValueId v : problem.graph->held.items) movable[v] = 0;
   }
   return movable;
 }
 
 Form swap_form(const Problem& problem, ValueId v, RemedyKind kind, const Tier& tier) {
-  const Value& value = problem.values[at(v)];
+  const Value& value = problem.values[v];
   Form form;
   form.value = v;
   form.kind = kind;
@@ -45,7 +44,7 @@ OpId first_of_tail(const Problem& problem, ValueId v,
   OpId first = kNever;
   const auto uses = problem.uses[v];
   for (std::size_t i = uses.size(); i-- > 0;) {
-    const Op& op = problem.ops[at(uses[i])];
+    const Op& op = problem.ops[uses[i]];
     if (op.kind != StepKind::compute ||
         !std::binary_search(readers.begin(), readers.end(), op.instruction)) {
       break;
@@ -58,14 +57,14 @@ OpId first_of_tail(const Problem& problem, ValueId v,
 }  // namespace
 
 std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options) {
-  const std::vector<char> movable = movable_values(problem, options);
+  const IdVector<ValueId, char> movable = movable_values(problem, options);
   std::vector<Form> forms;
   std::span<const CodecForm> codecs;
   if (problem.graph != nullptr) codecs = problem.graph->codecs;
   auto codec = codecs.begin();
-  for (ValueId v = 0; v < static_cast<ValueId>(movable.size()); ++v) {
+  for (const ValueId v : movable.ids()) {
     while (codec != codecs.end() && codec->value < v) ++codec;
-    if (!movable[at(v)]) continue;
+    if (!movable[v]) continue;
     for (; options.remedies.compress && codec != codecs.end() && codec->value == v; ++codec) {
       if (!codec->codec.lossless() && !options.remedies.lossy) continue;
       Form form;
@@ -76,7 +75,8 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
       form.in_seconds = codec->decode_seconds;
       form.direct = codec->direct;
       form.by_producer = codec->by_producer;
-      form.first_return = codec->readers.empty() ? 0 : first_of_tail(problem, v, codec->readers);
+      form.first_return =
+          codec->readers.empty() ? OpId(0) : first_of_tail(problem, v, codec->readers);
       if (form.first_return != kNever) forms.push_back(form);
     }
     if (!options.remedies.swap) continue;
@@ -97,12 +97,12 @@ bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct
 
 std::int64_t least_bytes_at(const Problem& problem, std::span<const Form> forms, OpId op,
                             ValueId value) {
-  std::int64_t least = problem.values[at(value)].bytes;
+  std::int64_t least = problem.values[value].bytes;
   const auto before = [](const Form& form, ValueId v) { return form.value < v; };
   for (auto form = std::lower_bound(forms.begin(), forms.end(), value, before);
        form != forms.end() && form->value == value; ++form) {
-    const bool made = op == problem.values[at(value)].producer && form->by_producer;
-    const bool read = op >= form->first_return && reads_directly(problem.ops[at(op)], form->direct);
+    const bool made = op == problem.values[value].producer && form->by_producer;
+    const bool read = op >= form->first_return && reads_directly(problem.ops[op], form->direct);
     if (made || read) least = std::min(least, form->bytes);
   }
   return least;
@@ -119,7 +119,7 @@ Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
   choice.compute_share = form.compute_share;
   choice.direct = form.direct;
   choice.by_producer = form.by_producer;
-  OpId before = problem.values[at(form.value)].producer;
+  OpId before = problem.values[form.value].producer;
   for (const OpId use : problem.uses[form.value]) {
     if (use >= ready) break;
     before = use;

@@ -45,7 +45,7 @@ class RemedyPlanner {
       host_ = host_ || form.kind == RemedyKind::swap_host;
       disk_ = disk_ || form.kind == RemedyKind::swap_disk;
       inside_ = inside_ || form.by_producer || !form.direct.empty();
-      const Hint hint = problem.values[static_cast<std::size_t>(form.value)].hint;
+      const Hint hint = problem.values[form.value].hint;
       hinted_ = hinted_ || hint == Hint::compress || hint == Hint::swap;
     }
     small_ = problem.op_count() <= 3'000;
@@ -119,20 +119,20 @@ class RemedyPlanner {
     auto base = std::make_shared<PricedBase>();
     base->problem = std::shared_ptr<const Problem>(&problem_, [](const Problem*) {});
     base->origin.resize(problem_.values.size());
-    std::iota(base->origin.begin(), base->origin.end(), 0);
-    std::vector<char> compressed(problem_.values.size(), 0);
+    std::iota(base->origin.begin(), base->origin.end(), ValueId(0));
+    IdVector<ValueId, char> compressed(problem_.values.size(), 0);
     if (style.compress) {
       const std::vector<Choice> choices = selector_.select(limit_, codecs);
       auto applied = apply_choices(problem_, choices, &base->origin);
       if (!applied.ok()) return;
       base->problem = std::make_shared<const Problem>(std::move(*applied));
-      for (const Choice& choice : choices) compressed[static_cast<std::size_t>(choice.value)] = 1;
+      for (const Choice& choice : choices) compressed[choice.value] = 1;
     }
     for (const Form& form : forms_) {
       const bool wanted = form.kind == RemedyKind::swap_host   ? style.host
                           : form.kind == RemedyKind::swap_disk ? style.disk
                                                                : false;
-      if (wanted && !compressed[static_cast<std::size_t>(form.value)]) {
+      if (wanted && !compressed[form.value]) {
         base->forms.push_back(form);
       }
     }
@@ -167,9 +167,9 @@ class RemedyPlanner {
   // What swaps by price start from: the problem with its codecs chosen, and what may be swapped.
   struct PricedBase {
     std::shared_ptr<const Problem> problem;
-    std::vector<ValueId> origin;
+    IdVector<ValueId, ValueId> origin;
     std::vector<Form> forms;
-    std::vector<double> again;
+    IdVector<ValueId, double> again;
   };
 
   void try_priced(const std::shared_ptr<const PricedBase>& base, PricedSwaps priced,
@@ -183,7 +183,7 @@ class RemedyPlanner {
     plan.peak = evaluate(*found->problem, found->schedule).arena_peak;
     plan.problem = std::move(found->problem);
     plan.schedule = std::move(found->schedule);
-    for (ValueId& v : found->origin) v = base->origin[static_cast<std::size_t>(v)];
+    for (ValueId& v : found->origin) v = base->origin[v];
     plan.origin = std::move(found->origin);
     offer(std::move(plan));
   }

@@ -16,7 +16,7 @@ namespace plimsoll::planner {
 // A schedule of a problem in which choices were taken.
 struct RemedyPlan {
   std::shared_ptr<const Problem> problem;
-  std::vector<ValueId> origin;  // as of apply_choices
+  IdVector<ValueId, ValueId> origin;  // as of apply_choices
   Schedule schedule;
   double seconds = 0;     // predicted, stalls included
   std::int64_t peak = 0;  // of the arena, by liveness

@@ -54,30 +54,30 @@ RemedySelector::RemedySelector(const Problem& problem, std::span<const Form> for
   Schedule once = each_once(problem);
   evaluate(problem, once, &profile_);
   own_.resize(once.size());
-  for (OpId op = 0; op < problem.op_count(); ++op) {
-    own_[at(op)] = problem.ops[at(op)].workspace;
+  for (const OpId op : problem.ops.ids()) {
+    own_[op] = problem.ops[op].workspace;
     for (const ValueId v : problem.reads[op]) {
-      if (problem.in_arena(v)) own_[at(op)] += problem.values[at(v)].bytes;
+      if (problem.in_arena(v)) own_[op] += problem.values[v].bytes;
     }
     for (const ValueId v : problem.outputs[op]) {
-      if (v >= 0 && problem.in_arena(v)) own_[at(op)] += problem.values[at(v)].bytes;
+      if (v >= 0 && problem.in_arena(v)) own_[op] += problem.values[v].bytes;
     }
   }
   start_.resize(once.size() + 1, 0);
-  for (std::size_t op = 0; op < once.size(); ++op) {
+  for (const OpId op : problem.ops.ids()) {
     start_[op + 1] = start_[op] + problem.ops[op].seconds;
   }
   stamp_.assign(problem.values.size(), 0);
   first_form_.assign(problem.values.size() + 1, 0);
-  for (const Form& form : forms) ++first_form_[at(form.value) + 1];
-  for (std::size_t v = 0; v < problem.values.size(); ++v) first_form_[v + 1] += first_form_[v];
+  for (const Form& form : forms) ++first_form_[form.value + 1];
+  for (const ValueId v : problem.values.ids()) first_form_[v + 1] += first_form_[v];
   list_gaps();
 }
 
 void RemedySelector::list_gaps() {
   first_gap_.push_back(0);
-  for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
-    const Value& value = problem_.values[at(v)];
+  for (const ValueId v : problem_.values.ids()) {
+    const Value& value = problem_.values[v];
     if (value.home == Home::arena && value.producer >= 0 && !value.live_out && !value.keep &&
         value.bytes > 0 && value.bytes >= options_.min_bytes) {
       OpId before = value.producer;
@@ -94,30 +94,30 @@ void RemedySelector::list_gaps() {
 
 // What it takes to make `v` again at op `ready` when everything is there that is read after it.
 double RemedySelector::closure_seconds(ValueId v, OpId ready) {
-  if (problem_.deadline[at(v)] < ready) return kInfinity;
+  if (problem_.deadline[v] < ready) return kInfinity;
   ++round_;
   search_.assign(1, v);
-  stamp_[at(v)] = round_;
+  stamp_[v] = round_;
   double seconds = 0;
   for (std::size_t i = 0; i < search_.size() && i < kMostAncestors; ++i) {
-    const OpId producer = problem_.values[at(search_[i])].producer;
-    if (!problem_.ops[at(producer)].recomputable) return kInfinity;
-    seconds += problem_.ops[at(producer)].seconds;
+    const OpId producer = problem_.values[search_[i]].producer;
+    if (!problem_.ops[producer].recomputable) return kInfinity;
+    seconds += problem_.ops[producer].seconds;
     for (const ValueId r : problem_.reads[producer]) {
-      const Value& input = problem_.values[at(r)];
+      const Value& input = problem_.values[r];
       if (input.home != Home::arena || input.producer < 0 || input.live_out) continue;
-      if (stamp_[at(r)] == round_ || problem_.uses[r].back() >= ready) continue;
-      stamp_[at(r)] = round_;
+      if (stamp_[r] == round_ || problem_.uses[r].back() >= ready) continue;
+      stamp_[r] = round_;
       search_.push_back(r);
     }
   }
-  return problem_.values[at(v)].hint == Hint::recompute ? seconds * kHinted : seconds;
+  return problem_.values[v].hint == Hint::recompute ? seconds * kHinted : seconds;
 }
 
-std::vector<double> RemedySelector::seconds_again() const {
-  std::vector<double> seconds(problem_.values.size(), 0);
+IdVector<ValueId, double> RemedySelector::seconds_again() const {
+  IdVector<ValueId, double> seconds(problem_.values.size(), 0);
   for (const Gap& gap : gaps_) {
-    auto& most = seconds[at(gap.value)];
+    auto& most = seconds[gap.value];
     most = std::max(most, gap.recompute_seconds);
   }
   return seconds;
@@ -146,10 +146,10 @@ class Selection {
   }
 
  private:
-  const Value& value(ValueId v) const { return problem_.values[at(v)]; }
+  const Value& value(ValueId v) const { return problem_.values[v]; }
   std::span<const Form> forms(ValueId v) const {
-    return of_.forms_.subspan(at(of_.first_form_[at(v)]),
-                              at(of_.first_form_[at(v) + 1] - of_.first_form_[at(v)]));
+    return of_.forms_.subspan(at(of_.first_form_[v]),
+                              at(of_.first_form_[v + 1] - of_.first_form_[v]));
   }
   bool allowed(const Form& form) const {
     switch (form.kind) {
@@ -174,7 +174,7 @@ class Selection {
     double seconds = kInfinity;
     std::int64_t bytes = 0;  // freed
     const Form* form = nullptr;
-    OpId last = -1;  // until this op has run
+    OpId last;  // until this op has run
   };
   Choice choose(const Form& form, OpId ready) const {
     Choice choice = choose_form(problem_, form, ready);
@@ -192,7 +192,7 @@ class Selection {
     const OpId end = more ? next->ready : kNever;
     const auto uses = problem_.uses[gap.value];
     return std::any_of(uses.begin(), uses.end(), [&](OpId use) {
-      return use > gap.ready && use < end && !reads_directly(problem_.ops[at(use)], form.direct);
+      return use > gap.ready && use < end && !reads_directly(problem_.ops[use], form.direct);
     });
   }
 
@@ -208,7 +208,7 @@ class Selection {
     for (const Form& form : forms(gap.value)) {
       if (!allowed(form) || gap.ready < form.first_return) continue;
       if (form.kind != RemedyKind::compress && !swaps) continue;
-      const bool direct = style_.inside && reads_directly(problem_.ops[at(gap.ready)], form.direct);
+      const bool direct = style_.inside && reads_directly(problem_.ops[gap.ready], form.direct);
       const bool decodes = !direct || is_decoded_after(gap, form);
       const double out = style_.inside && form.by_producer ? 0 : form.out_seconds;
       Way way{out + (decodes ? form.in_seconds : 0), v.bytes, &form, direct ? gap.ready : gap.last};
@@ -238,9 +238,10 @@ class Selection {
       ways[g] = cheapest(gap, swaps);
       if (ways[g].seconds == kInfinity) continue;
       stretch_of[g] = static_cast<std::int32_t>(stretches.size());
-      stretches.push_back({gap.first, ways[g].last, ways[g].bytes, ways[g].seconds});
+      stretches.push_back(
+          {gap.first.value(), ways[g].last.value(), ways[g].bytes, ways[g].seconds});
       covered[at(gap.first)] += ways[g].bytes;
-      covered[at(ways[g].last) + 1] -= ways[g].bytes;
+      covered[at(ways[g].last + 1)] -= ways[g].bytes;
     }
     std::int64_t sum = 0;
     for (std::size_t t = 0; t < room.size(); ++t) {
@@ -288,7 +289,7 @@ class Selection {
   }
 
   void compress_hinted() {
-    for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
+    for (const ValueId v : problem_.values.ids()) {
       if (value(v).hint != Hint::compress) continue;
       const auto all = forms(v);
       const auto form = std::find_if(all.begin(), all.end(), [&](const Form& f) {
@@ -297,7 +298,7 @@ class Selection {
       if (form == all.end()) continue;
       Choice choice;
       const std::int64_t freed = value(v).bytes - form->bytes;
-      for (std::int32_t g = of_.first_gap_[at(v)]; g < of_.first_gap_[at(v) + 1]; ++g) {
+      for (std::int32_t g = of_.first_gap_[v]; g < of_.first_gap_[v + 1]; ++g) {
         const Gap& gap = of_.gaps_[at(g)];
         if (gap.ready < form->first_return || worth(gap.first, gap.last, freed) <= 0) continue;
         if (choice.returns.empty()) {
@@ -313,15 +314,15 @@ class Selection {
   }
 
   void swap() {
-    std::vector<char> has_choice(problem_.values.size(), 0);
-    for (const Choice& choice : choices_) has_choice[at(choice.value)] = 1;
+    IdVector<ValueId, char> has_choice(problem_.values.size(), 0);
+    for (const Choice& choice : choices_) has_choice[choice.value] = 1;
     struct Unit {
       double score;
       ValueId value;
     };
     std::vector<Unit> units;
-    for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
-      if (has_choice[at(v)] || (style_.recompute && value(v).hint == Hint::recompute)) continue;
+    for (const ValueId v : problem_.values.ids()) {
+      if (has_choice[v] || (style_.recompute && value(v).hint == Hint::recompute)) continue;
       const auto all = forms(v);
       const auto form = std::find_if(all.begin(), all.end(), [&](const Form& f) {
         return f.kind != RemedyKind::compress && allowed(f);
@@ -329,7 +330,7 @@ class Selection {
       if (form == all.end()) continue;
       double sum = 0;
       int gaps = 0;
-      for (std::int32_t g = of_.first_gap_[at(v)]; g < of_.first_gap_[at(v) + 1]; ++g) {
+      for (std::int32_t g = of_.first_gap_[v]; g < of_.first_gap_[v + 1]; ++g) {
         const Gap& gap = of_.gaps_[at(g)];
         const double w = saving(gap, worth(gap.first, gap.last, value(v).bytes));
         if (w <= 0) continue;
@@ -347,18 +348,18 @@ class Selection {
     for (const Unit& unit : units) swap_value(unit.value);
   }
 
-  double time(OpId op) const { return of_.start_[at(op)] * style_.stretch; }
+  double time(OpId op) const { return of_.start_[op] * style_.stretch; }
   // The last op that starts by then.
   OpId op_by(double seconds) const {
     const auto it = std::upper_bound(of_.start_.begin(), of_.start_.end() - 1,
                                      seconds / style_.stretch + 1e-12);
-    return std::max<OpId>(0, static_cast<OpId>(it - of_.start_.begin()) - 1);
+    return std::max(OpId(0), OpId(it - of_.start_.begin()) - 1);
   }
   // The first op that starts then or later; the end if none does.
   OpId op_from(double seconds) const {
     const auto it = std::lower_bound(of_.start_.begin(), of_.start_.end() - 1,
                                      seconds / style_.stretch - 1e-12);
-    return static_cast<OpId>(it - of_.start_.begin());
+    return OpId(it - of_.start_.begin());
   }
 
   void swap_value(ValueId v) {
@@ -373,7 +374,7 @@ class Selection {
     const auto& used = used_[host ? 0 : 1];
     const std::int64_t size = host ? of_.options_.host.bytes : of_.options_.disk.bytes;
     for (OpId t = from; t <= to; ++t) {
-      if (used[at(t)] + form.bytes > size) return false;
+      if (used[t] + form.bytes > size) return false;
     }
     return true;
   }
@@ -386,8 +387,8 @@ class Selection {
   bool may_wait(OpId first, OpId last, std::int64_t bytes) const {
     if (!style_.recompute) return true;
     for (OpId t = first; t <= last; ++t) {
-      const auto room = static_cast<double>(limit_ - of_.own_[at(t)]) * style_.waiting_share;
-      if (static_cast<double>(waiting_[at(t)] + bytes) > room) return false;
+      const auto room = static_cast<double>(limit_ - of_.own_[t]) * style_.waiting_share;
+      if (static_cast<double>(waiting_[t] + bytes) > room) return false;
     }
     return true;
   }
@@ -413,8 +414,7 @@ class Selection {
     const double out_start = out.first_fit(time(v.producer + 1), form.out_seconds);
     choice.leave = std::max(v.producer + 1, op_by(out_start));
     OpId left = op_from(out_start + form.out_seconds);
-    for (std::int32_t g = of_.first_gap_[at(form.value)]; g < of_.first_gap_[at(form.value) + 1];
-         ++g) {
+    for (std::int32_t g = of_.first_gap_[form.value]; g < of_.first_gap_[form.value + 1]; ++g) {
       const Gap& gap = of_.gaps_[at(g)];
       if (taken_[at(g)]) continue;
       const OpId first = freed.empty() ? std::max(gap.first, left) : gap.first;
@@ -441,31 +441,31 @@ class Selection {
     }
     out.take(out_start, form.out_seconds);
     auto& used = used_[host ? 0 : 1];
-    for (OpId t = choice.leave; t <= choice.returns.back().ready; ++t) used[at(t)] += form.bytes;
+    for (OpId t = choice.leave; t <= choice.returns.back().ready; ++t) used[t] += form.bytes;
     for (const Freed& f : freed) {
       taken_[at(f.gap)] = 1;
       for (OpId t = f.first; t <= f.last; ++t) profile_[at(t)] -= v.bytes;
       const Gap& gap = of_.gaps_[at(f.gap)];
-      for (OpId t = gap.first; t < f.first; ++t) waiting_[at(t)] += v.bytes;
-      for (OpId t = f.last + 1; t <= gap.last; ++t) waiting_[at(t)] += v.bytes;
+      for (OpId t = gap.first; t < f.first; ++t) waiting_[t] += v.bytes;
+      for (OpId t = f.last + 1; t <= gap.last; ++t) waiting_[t] += v.bytes;
     }
     choices_.push_back(std::move(choice));
     return true;
   }
 
   void compress() {
-    std::vector<char> has_choice(problem_.values.size(), 0);
-    for (const Choice& choice : choices_) has_choice[at(choice.value)] = 1;
+    IdVector<ValueId, char> has_choice(problem_.values.size(), 0);
+    for (const Choice& choice : choices_) has_choice[choice.value] = 1;
     std::vector<Way> ways;
     std::vector<std::int32_t> stretch_of;
     std::vector<std::int64_t> kept;
     divide(false, ways, stretch_of, kept);
-    for (ValueId v = 0; v < static_cast<ValueId>(problem_.values.size()); ++v) {
-      if (has_choice[at(v)]) continue;
+    for (const ValueId v : problem_.values.ids()) {
+      if (has_choice[v]) continue;
       // The form that the first of the given-up gaps wants, for all of them where it may be.
       const Form* form = nullptr;
       Choice choice;
-      for (std::int32_t g = of_.first_gap_[at(v)]; g < of_.first_gap_[at(v) + 1]; ++g) {
+      for (std::int32_t g = of_.first_gap_[v]; g < of_.first_gap_[v + 1]; ++g) {
         const Way& way = ways[at(g)];
         if (stretch_of[at(g)] < 0 || way.form == nullptr || kept[at(g)] >= way.bytes) continue;
         const Gap& gap = of_.gaps_[at(g)];
@@ -484,12 +484,12 @@ class Selection {
   const Problem& problem_;
   const std::int64_t limit_;
   const SelectionStyle style_;
-  std::vector<std::int64_t> profile_;  // what is left in the arena
-  std::vector<std::int64_t> waiting_;  // bytes of values in transfer
+  std::vector<std::int64_t> profile_;     // what is left in the arena
+  IdVector<OpId, std::int64_t> waiting_;  // bytes of values in transfer
   std::vector<double> prices_;
   std::vector<char> taken_;  // per gap
   std::array<EngineSlots, kEngines> slots_;
-  std::array<std::vector<std::int64_t>, 2> used_;  // of host and disk, per op
+  std::array<IdVector<OpId, std::int64_t>, 2> used_;  // of host and disk
   std::vector<Choice> choices_;
 };
 

@@ -32,16 +32,16 @@ class RemedySelector {
  public:
   RemedySelector(const Problem& problem, std::span<const Form> forms, const PlanOptions& options);
   std::vector<Choice> select(std::int64_t arena_limit, const SelectionStyle& style) const;
-  // Per value, what recomputing it for some read takes when all that is read later is there:
+  // What recomputing a value for some read takes when all that is read later is there:
   // infinite where it can't be.
-  std::vector<double> seconds_again() const;
+  IdVector<ValueId, double> seconds_again() const;
 
  private:
   friend class Selection;
   // Between two touches of a value: free from `first` to `last`, read again by `ready`.
   struct Gap {
-    ValueId value = -1;
-    OpId first = 0, last = -1, ready = 0;
+    ValueId value;
+    OpId first, last, ready;
     double recompute_seconds = 0;  // infinite: it can't be
   };
 
@@ -51,12 +51,12 @@ class RemedySelector {
   const Problem& problem_;
   const std::span<const Form> forms_;
   const PlanOptions& options_;
-  std::vector<std::int64_t> profile_;                 // of keeping everything
-  std::vector<std::int64_t> own_;                     // of each op: operands, results and workspace
-  std::vector<double> start_;                         // of each op, when everything is kept
-  std::vector<Gap> gaps_;                             // by value, then by time
-  std::vector<std::int32_t> first_gap_, first_form_;  // per value, one more at the end
-  std::vector<std::uint32_t> stamp_;
+  std::vector<std::int64_t> profile_;  // of keeping everything
+  IdVector<OpId, std::int64_t> own_;   // of each op: operands, results and workspace
+  IdVector<OpId, double> start_;       // of each op, when everything is kept
+  std::vector<Gap> gaps_;              // by value, then by time
+  IdVector<ValueId, std::int32_t> first_gap_, first_form_;  // one more at the end
+  IdVector<ValueId, std::uint32_t> stamp_;
   std::uint32_t round_ = 0;
   std::vector<ValueId> search_;
 };

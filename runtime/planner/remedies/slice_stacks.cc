@@ -6,6 +6,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/planner/problem/arrange.h"
+#include "runtime/planner/problem/problem_builder.h"
 #include "runtime/planner/problem/timeline.h"
 
 namespace plimsoll::planner {
@@ -33,14 +34,14 @@ int only_place(std::span<const ValueId> row, ValueId v) {
 }
 
 bool is_loop(const Problem& problem, OpId op) {
-  const Op& what = problem.ops[at(op)];
+  const Op& what = problem.ops[op];
   return what.kind == StepKind::compute && what.instruction != nullptr &&
          what.instruction->opcode() == ir::Opcode::while_ && what.variants >= 0;
 }
 
 bool add_use(const Problem& problem, Stack& stack, OpId op, int leaf, bool writes) {
   if (leaf < 0 || !is_loop(problem, op)) return false;
-  auto access = find_stack_access(*problem.ops[at(op)].instruction, leaf);
+  auto access = find_stack_access(*problem.ops[op].instruction, leaf);
   if (!access || access->writes != writes) return false;
   if (!stack.uses.empty() && (access->slices != stack.uses[0].access.slices ||
                               access->slice_bytes != stack.uses[0].access.slice_bytes)) {
@@ -52,7 +53,7 @@ bool add_use(const Problem& problem, Stack& stack, OpId op, int leaf, bool write
 
 // Values in transit or asked for stay as they are, results are wanted as a whole.
 bool may_go(const Problem& problem, const PlanOptions& options, ValueId v) {
-  const Value& value = problem.values[at(v)];
+  const Value& value = problem.values[v];
   return value.home == Home::arena && value.producer >= 0 && !value.live_out && !value.keep &&
          value.hint != Hint::keep && value.hint != Hint::recompute &&
          value.bytes >= std::max<std::int64_t>(options.min_bytes, 1) && !problem.uses[v].empty() &&
@@ -83,7 +84,7 @@ class Slicer {
 
  private:
   SlicedLoop& loop_of(OpId op) {
-    std::int32_t& row = out_.ops[at(op)].sliced;
+    std::int32_t& row = out_.ops[op].sliced;
     if (row < 0) {
       row = static_cast<std::int32_t>(out_.sliced.size());
       out_.sliced.emplace_back();
@@ -94,7 +95,7 @@ class Slicer {
   void slice(const Stack& stack) {
     const bool host = stack.tier == Home::host;
     const Tier& tier = host ? options_.host : options_.disk;
-    Value& value = out_.values[at(stack.value)];
+    Value& value = out_.values[stack.value];
     value.home = stack.tier;
     value.bytes = stored_bytes(stack);
     for (const Stack::Use& use : stack.uses) {
@@ -108,22 +109,20 @@ class Slicer {
 
   // What a stack holds before it is written is not read.
   void forget_contents() {
-    Rows inputs, reads;
-    for (OpId op = 0; op < base_.op_count(); ++op) {
+    Rows<OpId, ValueId> inputs, reads;
+    for (const OpId op : base_.ops.ids()) {
       const SlicedLoop* loop = out_.sliced_loop(op);
       std::vector<ValueId> row(base_.inputs[op].begin(), base_.inputs[op].end());
       std::vector<ValueId> read(base_.reads[op].begin(), base_.reads[op].end());
       for (std::size_t s = 0; loop != nullptr && s < loop->states.size(); ++s) {
         if (!loop->states[s].writes) continue;
-        const ValueId old = std::exchange(row[at(loop->states[s].leaf)], -1);
+        const ValueId old = std::exchange(row[at(loop->states[s].leaf)], ValueId());
         if (std::find(row.begin(), row.end(), old) == row.end()) std::erase(read, old);
         const ValueId made = base_.outputs[op][at(loop->states[s].leaf)];
-        std::erase_if(out_.reuse[at(op)], [&](const Reuse& r) { return r.output == made; });
+        std::erase_if(out_.reuse[op], [&](const Reuse& r) { return r.output == made; });
       }
-      for (const ValueId v : row) inputs.push(v);
-      for (const ValueId v : read) reads.push(v);
-      inputs.close();
-      reads.close();
+      inputs.push_row(row);
+      reads.push_row(read);
     }
     out_.inputs = std::move(inputs);
     out_.reads = std::move(reads);
@@ -135,69 +134,48 @@ class Slicer {
   // A stack begins as a broadcast of zeros that its loop overwrites slice by slice. Sliced, the
   // zeros are read by nobody, and their op goes.
   void drop_dead_ops() {
-    std::vector<std::int32_t> readers(out_.values.size(), 0), before(out_.values.size(), 0);
-    for (const ValueId v : out_.reads.items) ++readers[at(v)];
-    for (const ValueId v : base_.reads.items) ++before[at(v)];
+    IdVector<ValueId, std::int32_t> readers(out_.values.size(), 0), before(out_.values.size(), 0);
+    for (const ValueId v : out_.reads.items) ++readers[v];
+    for (const ValueId v : base_.reads.items) ++before[v];
     for (const ValueId v : out_.results) {
-      if (v >= 0) ++readers[at(v)];
+      if (v >= 0) ++readers[v];
     }
-    std::vector<char> dead(out_.ops.size(), 0);
-    for (OpId op = out_.op_count(); op-- > 0;) {
+    IdVector<OpId, char> dead(out_.ops.size(), 0);
+    for (OpId op = out_.ops.end_id() - 1; op >= 0; --op) {
       const auto outputs = out_.outputs[op];
       const bool wanted = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) {
         if (v < 0) return false;
-        const Value& value = out_.values[at(v)];
-        return readers[at(v)] > 0 || before[at(v)] == 0 || value.live_out ||
-               value.home != Home::arena;
+        const Value& value = out_.values[v];
+        return readers[v] > 0 || before[v] == 0 || value.live_out || value.home != Home::arena;
       });
-      if (wanted || outputs.empty() || !out_.ops[at(op)].recomputable) continue;
-      dead[at(op)] = 1;
-      for (const ValueId v : out_.reads[op]) --readers[at(v)];
+      if (wanted || outputs.empty() || !out_.ops[op].recomputable) continue;
+      dead[op] = 1;
+      for (const ValueId v : out_.reads[op]) --readers[v];
     }
     double lost = 0;
-    std::vector<OpId> place(out_.ops.size(), -1);
-    Problem kept = out_;
-    kept.ops.clear();
-    kept.variant.clear();
-    kept.reuse.clear();
-    kept.inputs = kept.outputs = kept.reads = Rows();
-    const auto take = [](const Rows& from, OpId op, Rows& to) {
-      for (const std::int32_t item : from[op]) to.push(item);
-      to.close();
-    };
-    for (OpId op = 0; op < out_.op_count(); ++op) {
-      if (dead[at(op)]) {
-        lost += out_.ops[at(op)].seconds;
-        for (const ValueId v : out_.outputs[op]) {
-          if (v < 0) continue;
-          kept.values[at(v)].producer = -1;
-          kept.values[at(v)].bytes = 0;
-        }
+    ProblemBuilder builder(out_);
+    for (const OpId op : out_.ops.ids()) {
+      if (!dead[op]) {
+        builder.copy_op(op);
         continue;
       }
-      place[at(op)] = kept.op_count();
-      kept.ops.push_back(out_.ops[at(op)]);
-      kept.variant.push_back(out_.variant[at(op)]);
-      kept.reuse.push_back(out_.reuse[at(op)]);
-      take(out_.inputs, op, kept.inputs);
-      take(out_.outputs, op, kept.outputs);
-      take(out_.reads, op, kept.reads);
+      lost += out_.ops[op].seconds;
+      for (const ValueId v : out_.outputs[op]) {
+        if (v < 0) continue;
+        builder.value(v).producer = OpId();
+        builder.value(v).bytes = 0;
+      }
     }
-    for (Value& value : kept.values) {
-      if (value.producer >= 0) value.producer = place[at(value.producer)];
-      if (value.overwritten != kNever) value.overwritten = place[at(value.overwritten)];
-    }
+    Problem kept = builder.finish();
     if (!kept.sliced.empty()) kept.sliced.front().lost_seconds = lost;
-    for (OpId op = 0; op < kept.op_count(); ++op) {
+    for (const OpId op : kept.ops.ids()) {
       if (kept.sliced_loop(op) == nullptr) continue;
       // As if no callee were chosen yet.
-      const auto& row = kept.graph->variants[at(kept.ops[at(op)].variants)];
-      const int choice = std::exchange(kept.variant[at(op)], -1);
-      kept.ops[at(op)].seconds -= row[at(choice)].seconds;
+      const auto& row = kept.graph->variants[at(kept.ops[op].variants)];
+      const int choice = std::exchange(kept.variant[op], -1);
+      kept.ops[op].seconds -= row[at(choice)].seconds;
       choose_variant(kept, op, choice);
     }
-    kept.uses = find_uses(kept.reads, kept.values.size());
-    kept.deadline = find_deadlines(kept);
     out_ = std::move(kept);
   }
 
@@ -212,7 +190,7 @@ class Slicer {
 std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& options) {
   std::vector<Stack> stacks;
   if (!options.remedies.swap || options.host.bytes + options.disk.bytes == 0) return stacks;
-  for (ValueId v = 0; v < static_cast<ValueId>(problem.values.size()); ++v) {
+  for (const ValueId v : problem.values.ids()) {
     if (!may_go(problem, options, v)) continue;
     const auto& held = problem.graph->held.items;
     if (std::find(held.begin(), held.end(), v) != held.end() ||
@@ -221,17 +199,17 @@ std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& option
     }
     Stack stack;
     stack.value = v;
-    const OpId writer = problem.values[at(v)].producer;
+    const OpId writer = problem.values[v].producer;
     bool fits = add_use(problem, stack, writer, only_place(problem.outputs[writer], v), true);
     for (const OpId reader : problem.uses[v]) {
       fits = fits && add_use(problem, stack, reader, only_place(problem.inputs[reader], v), false);
     }
-    if (fits && state_of(stack.uses[0]).window_bytes() < problem.values[at(v)].bytes) {
+    if (fits && state_of(stack.uses[0]).window_bytes() < problem.values[v].bytes) {
       stacks.push_back(std::move(stack));
     }
   }
   std::stable_sort(stacks.begin(), stacks.end(), [&](const Stack& a, const Stack& b) {
-    return problem.values[at(a.value)].bytes > problem.values[at(b.value)].bytes;
+    return problem.values[a.value].bytes > problem.values[b.value].bytes;
   });
   std::int64_t host = options.host.bytes, disk = options.disk.bytes;
   std::erase_if(stacks, [&](Stack& stack) {
@@ -260,11 +238,11 @@ Machine without_stacks(std::span<const Stack> stacks, Machine machine) {
 Problem relax_stacks(const Problem& problem, std::span<const Stack> stacks) {
   Problem relaxed = problem;
   for (const Stack& stack : stacks) {
-    Value& value = relaxed.values[at(stack.value)];
+    Value& value = relaxed.values[stack.value];
     // What its loop starts from need not be there either.
     const ValueId old = problem.inputs[stack.uses[0].op][at(stack.uses[0].leaf)];
     value.bytes = 0;
-    if (old >= 0) relaxed.values[at(old)].bytes = 0;
+    if (old >= 0) relaxed.values[old].bytes = 0;
   }
   return relaxed;
 }

@@ -14,11 +14,11 @@ namespace plimsoll::planner {
 // touches: it may lie on another tier and never in the arena as a whole.
 struct Stack {
   struct Use {
-    OpId op = -1;
+    OpId op;
     int leaf = 0;
     StackAccess access;
   };
-  ValueId value = -1;
+  ValueId value;
   Home tier = Home::host;
   std::vector<Use> uses;  // the loop that writes it first
 };

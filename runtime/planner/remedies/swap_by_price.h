@@ -31,15 +31,15 @@ struct PricedSwaps {
 // A problem in which a value has several producers: its own, and the waits of its swap_ins.
 struct SwapSchedule {
   std::shared_ptr<const Problem> problem;
-  std::vector<ValueId> origin;  // as of apply_choices
-  Schedule schedule;            // with transfers hidden as far as memory allows
+  IdVector<ValueId, ValueId> origin;  // as of apply_choices
+  Schedule schedule;                  // with transfers hidden as far as memory allows
 };
 
-// `seconds_again`: per value, what recomputing it takes, infinite where that is impossible. `forms`
+// `seconds_again`: what recomputing a value takes, infinite where that is impossible. `forms`
 // of compression are left alone. Nothing when `recompute` finds nothing or nothing is swapped.
 std::optional<SwapSchedule> swap_by_price(const Problem& problem, std::span<const Form> forms,
                                           const PlanOptions& options,
-                                          std::span<const double> seconds_again,
+                                          const IdVector<ValueId, double>& seconds_again,
                                           std::int64_t arena_limit, const PricedSwaps& style,
                                           const Recomputer& recompute);
 
