@@ -109,7 +109,7 @@ void record_costs(const Program& program, const Resolution& resolution,
           times[i].recompute_seconds - compute_share * times[i].recompute_beside_transfers;
       record(std::max(total - later, 0.0), first, missed[i].first);
       record(std::max(later, 0.0), again, missed[i].again);
-    } else if (what.codec.kind != planner::CodecKind::none) {
+    } else if (what.codec.kind != ir::CodecKind::none) {
       program.costs().record_codec(what.codec, leaf_shape(what),
                                    what.kind == planner::StepKind::encode, seconds);
     } else if (const auto link = link_of(what); link && times[i].transfer_seconds > 0) {

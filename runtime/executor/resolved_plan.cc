@@ -94,8 +94,7 @@ bool may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) {
 
 Result<const device::Kernel*> Resolver::codec_kernel(const planner::Step& step) {
   const ir::Shape& shape = leaf_shape(step);
-  const auto [it, inserted] =
-      codecs_.try_emplace(planner::to_string(step.codec) + shape.to_string());
+  const auto [it, inserted] = codecs_.try_emplace(ir::to_string(step.codec) + shape.to_string());
   if (inserted) {
     PLIMSOLL_ASSIGN_OR_RETURN(it->second, kernels::make_codec(step.codec, shape));
     result_.codecs.push_back(it->second.encode);
@@ -139,9 +138,9 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
       made.name = kernel->name();
       made.origin = kernel->origin();
   }
-  if (kernel != nullptr && made.codec.kind != planner::CodecKind::none) {
+  if (kernel != nullptr && made.codec.kind != ir::CodecKind::none) {
     made.bytes = static_cast<double>(leaf_shape(step).byte_size() +
-                                     planner::encoded_bytes(step.codec, leaf_shape(step)));
+                                     ir::encoded_bytes(step.codec, leaf_shape(step)));
   } else if (!step.outputs.empty() && kernel == nullptr && step.outputs[0] >= 0) {
     made.bytes = 2 * static_cast<double>(plan.bytes[static_cast<std::size_t>(step.outputs[0])]);
   } else if (step.instruction != nullptr) {

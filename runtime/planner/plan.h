@@ -13,6 +13,13 @@
 
 namespace plimsoll::planner {
 
+// Codecs are ir's (runtime/ir/codec); plans are full of them.
+using ir::Codec;
+using ir::CodecKind;
+using ir::Coding;
+using ir::EncodedInput;
+using ir::EncodedOutput;
+
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 // Index into Plan::buffers; -1 where there is none (tokens, no workspace).

@@ -154,7 +154,7 @@ void LiveValues::store(StorageId id) {
 
 void LiveValues::encode(const std::shared_ptr<Value>& value) {
   const EncodedForm& form = *value->form;
-  planner::Codec codec = form.codec;
+  ir::Codec codec = form.codec;
   // Each time other roundings, the same ones in each run.
   codec.seed = static_cast<std::uint64_t>(evictor_.statistics().stores);
   submit([&](Worker& worker) -> Status {

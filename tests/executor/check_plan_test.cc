@@ -17,9 +17,9 @@
 namespace plimsoll {
 namespace {
 
+using ir::CodecKind;
 using planner::Buffer;
 using planner::BufferId;
-using planner::CodecKind;
 using planner::Placement;
 using planner::Plan;
 using planner::Step;
@@ -216,17 +216,17 @@ TEST_F(CheckPlan, FindsACalleeWithoutItsBlock) {
 }
 
 TEST_F(CheckPlan, FindsAnOutcomeThatIsNotTheReaders) {
-  const auto change_codecs = [](const std::function<void(planner::Codec&)>& change) {
+  const auto change_codecs = [](const std::function<void(ir::Codec&)>& change) {
     return [change](Plan& plan) {
       for (Step& step : plan.steps) {
         if (step.codec.kind == CodecKind::compare_mask) change(step.codec);
       }
     };
   };
-  expect_found(encoded(), change_codecs([](planner::Codec& codec) { codec.constant = 1; }),
+  expect_found(encoded(), change_codecs([](ir::Codec& codec) { codec.constant = 1; }),
                "holds no more of 'h' than compare-mask(gt, 1)");
   // With a NaN, what is not greater need not be less or equal.
-  expect_found(encoded(), change_codecs([](planner::Codec& codec) {
+  expect_found(encoded(), change_codecs([](ir::Codec& codec) {
                  codec.direction = ir::ComparisonDirection::le;
                }),
                "holds no more of 'h'");

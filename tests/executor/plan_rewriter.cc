@@ -14,10 +14,10 @@
 namespace plimsoll::testing {
 namespace {
 
+using ir::Codec;
+using ir::CodecKind;
 using planner::Buffer;
 using planner::BufferId;
-using planner::Codec;
-using planner::CodecKind;
 using planner::Placement;
 using planner::Plan;
 using planner::Step;
@@ -159,7 +159,7 @@ class Rewriter {
     if (options_.compress) codec = pick_codec(b, shape, later, source);
     if (codec.kind != CodecKind::none) {
       const BufferId small =
-          add_buffer(Placement::arena, planner::encoded_bytes(codec, shape), source, leaf);
+          add_buffer(Placement::arena, ir::encoded_bytes(codec, shape), source, leaf);
       insert(first, {StepKind::encode, now, small, source, leaf, codec});
       now = small;
     }
@@ -194,7 +194,7 @@ class Rewriter {
     if (source->opcode() == ir::Opcode::convert) {
       const Codec narrow{CodecKind::narrow, source->operand(0)->shape().dtype()};
       const bool widens = ir::is_floating(narrow.stored) == ir::is_floating(shape.dtype());
-      if (widens && planner::suits(narrow, shape)) return narrow;
+      if (widens && ir::suits(narrow, shape)) return narrow;
     }
     const bool is_result =
         std::find(plan_.results.begin(), plan_.results.end(), b) != plan_.results.end();

@@ -172,9 +172,9 @@ TEST(Tiers, AllKindsOfStepsRunInLoopsToo) {
   bool in_loop = false, mask = false, compare = false, narrow = false;
   for (const planner::Step& step : plan.steps) {
     for (const auto& callee : step.callees) in_loop |= count_kinds(*callee).swap_out > 0;
-    mask |= step.codec.kind == planner::CodecKind::bit_mask;
-    compare |= step.codec.kind == planner::CodecKind::compare_mask;
-    narrow |= step.codec.kind == planner::CodecKind::narrow;
+    mask |= step.codec.kind == ir::CodecKind::bit_mask;
+    compare |= step.codec.kind == ir::CodecKind::compare_mask;
+    narrow |= step.codec.kind == ir::CodecKind::narrow;
   }
   EXPECT_TRUE(in_loop && mask && compare && narrow) << in_loop << mask << compare << narrow;
   const auto executable = executable_of(made, plan);
@@ -208,7 +208,7 @@ TEST(Tiers, AProfileTellsWaitingFromMoving) {
     }
     if (entry.kind == StepKind::encode) {
       ++encodes;
-      EXPECT_EQ(entry.name, "encode." + planner::to_string(entry.codec));
+      EXPECT_EQ(entry.name, "encode." + ir::to_string(entry.codec));
     }
   }
   const auto host = budget->tiers().host->statistics(), disk = budget->tiers().disk->statistics();

@@ -98,7 +98,7 @@ std::string step_lanes(const planner::Plan& plan, double width) {
       const std::size_t last = end_of(plan, i);
       const std::string name = step.instruction == nullptr ? "" : step.instruction->name();
       const std::string codec =
-          step.codec.kind == planner::CodecKind::none ? "" : " by " + to_string(step.codec);
+          step.codec.kind == ir::CodecKind::none ? "" : " by " + to_string(step.codec);
       blocks += "<rect class='" + std::string(lane.style) + "' x='" +
                 number(static_cast<double>(i) * scale) + "' y='" + number(y + 3) + "' width='" +
                 number(std::max(static_cast<double>(last - i + 1) * scale, 0.8)) + "' height='" +

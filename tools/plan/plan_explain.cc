@@ -125,15 +125,15 @@ struct StepsOf {
 // A kernel that codes the value while it makes or reads it.
 void add_codings(const planner::Step& step, std::size_t i, const ir::Instruction& instruction,
                  StepsOf& found) {
-  const auto add = [&](const char* kind, const planner::Codec& codec) {
+  const auto add = [&](const char* kind, const ir::Codec& codec) {
     found.list.push_back({{"step", i}, {"kind", kind}, {"codec", to_string(codec)}});
   };
-  for (const planner::EncodedOutput& output : step.coding.outputs) {
+  for (const ir::EncodedOutput& output : step.coding.outputs) {
     if (step.instruction != &instruction) continue;
     add("encode inside", output.codec);
     ++found.encoded;
   }
-  for (const planner::EncodedInput& input : step.coding.inputs) {
+  for (const ir::EncodedInput& input : step.coding.inputs) {
     if (step.instruction->operand(input.input) == &instruction) add("decode inside", input.codec);
   }
 }
@@ -149,7 +149,7 @@ StepsOf steps_of(const planner::Plan& plan, const ir::Instruction& instruction) 
     found.encoded += step.kind == planner::StepKind::encode;
     found.swapped += step.kind == planner::StepKind::swap_out;
     Json row = {{"step", i}, {"kind", std::string(to_string(step.kind))}};
-    if (step.codec.kind != planner::CodecKind::none) row["codec"] = to_string(step.codec);
+    if (step.codec.kind != ir::CodecKind::none) row["codec"] = to_string(step.codec);
     found.list.push_back(std::move(row));
   }
   return found;

@@ -132,7 +132,7 @@ Json lossy_json(const planner::Plan& plan) {
   for (const planner::LossyUse& use : planner::lossy_uses(plan)) {
     list.push_back({{"codec", std::string(to_string(use.codec))},
                     {"encodes", use.encodes},
-                    {"error_bound", std::string(planner::error_bound(use.codec))}});
+                    {"error_bound", std::string(ir::error_bound(use.codec))}});
   }
   return list;
 }

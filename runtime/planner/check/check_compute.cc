@@ -53,7 +53,7 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
         return fail("input " + std::to_string(k) + " does not hold '" + wanted[leaf].first->name() +
                     "'");
       }
-      if (contents_[b].codec.kind == CodecKind::compare_mask &&
+      if (!contents_[b].codec.gives_values() &&
           !reads_only_outcome(instruction, static_cast<int>(k), contents_[b].codec)) {
         return fail("input " + std::to_string(k) + " holds no more of '" +
                     wanted[leaf].first->name() + "' than " + to_string(contents_[b].codec));

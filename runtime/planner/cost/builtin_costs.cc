@@ -151,15 +151,9 @@ PlanOptions table_options(const PlanOptions& options) {
 
 bool is_table(const ir::Module& module, const CostModel& model) {
   const RooflineCostModel table;
-  const std::array<Codec, 7> codecs{{{.kind = CodecKind::bit_mask},
-                                     {.kind = CodecKind::compare_mask},
-                                     {.kind = CodecKind::narrow, .stored = ir::DType::bf16},
-                                     {.kind = CodecKind::bfloat16},
-                                     {.kind = CodecKind::float16},
-                                     {.kind = CodecKind::int8},
-                                     {.kind = CodecKind::int4}}};
   const ir::Shape shape(ir::DType::f32, {1 << 20});
-  for (const Codec& codec : codecs) {
+  for (const ir::CodecInfo& row : ir::all_codecs()) {
+    const Codec& codec = row.sample.codec;
     for (const bool encode : {true, false}) {
       if (model.codec_seconds(codec, shape, encode) != table.codec_seconds(codec, shape, encode)) {
         return false;

@@ -394,7 +394,7 @@ std::string to_string(const Problem& problem, const Choice& choice) {
       value.source == nullptr ? std::to_string(choice.value) : value.source->name();
   switch (choice.kind) {
     case RemedyKind::compress:
-      return "compress " + name + " by " + planner::to_string(choice.codec);
+      return "compress " + name + " by " + ir::to_string(choice.codec);
     case RemedyKind::swap_host:
       return "swap " + name + " to the host";
     case RemedyKind::swap_disk:

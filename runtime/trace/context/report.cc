@@ -111,7 +111,7 @@ std::string lossy_json(const planner::Plan& plan) {
     out += Fields()
                .add("codec", to_string(use.codec))
                .add("encodes", use.encodes)
-               .add("error_bound", planner::error_bound(use.codec))
+               .add("error_bound", ir::error_bound(use.codec))
                .object();
   }
   return out + "]";
