@@ -41,6 +41,13 @@ constexpr TierInfo tier_info(MemorySpace tier) {
   return kRows[static_cast<std::size_t>(tier_index(tier))];
 }
 
+// What holds its bytes, without an article.
+constexpr std::string_view tier_label(MemorySpace tier) {
+  constexpr std::string_view kArticle = "the ";
+  const std::string_view holder = tier_info(tier).holder;
+  return holder.starts_with(kArticle) ? holder.substr(kArticle.size()) : holder;
+}
+
 // Something of each tier, by name (`of.host`) or by tier (`of[tier]`).
 template <typename T>
 struct PerTier {
@@ -63,6 +70,30 @@ struct PerTier {
     __builtin_unreachable();
   }
   bool operator==(const PerTier&) const = default;
+};
+
+// The same with the device's, which comes first.
+template <typename T>
+struct PerSpace {
+  T device{};
+#define PLIMSOLL_TIER(tier, ...) T tier{};
+#include "runtime/base/memory_spaces.def"
+#undef PLIMSOLL_TIER
+
+  T& operator[](MemorySpace space) { return const_cast<T&>(std::as_const(*this)[space]); }
+  const T& operator[](MemorySpace space) const {
+    switch (space) {
+      case MemorySpace::device:
+        return device;
+#define PLIMSOLL_TIER(tier, ...) \
+  case MemorySpace::tier:        \
+    return tier;
+#include "runtime/base/memory_spaces.def"
+#undef PLIMSOLL_TIER
+    }
+    __builtin_unreachable();
+  }
+  bool operator==(const PerSpace&) const = default;
 };
 
 // The same value for every tier.

@@ -55,14 +55,9 @@ const ir::Shape& leaf_shape(const Measurement& of) {
 }
 
 std::optional<planner::Link> link_of(const Measurement& what) {
-  const bool disk = what.name.ends_with(".disk");
-  if (what.kind == planner::StepKind::swap_out) {
-    return disk ? planner::Link::disk_out : planner::Link::host_out;
-  }
-  if (what.kind == planner::StepKind::swap_in) {
-    return disk ? planner::Link::disk_in : planner::Link::host_in;
-  }
-  return std::nullopt;
+  const bool out = what.kind == planner::StepKind::swap_out;
+  if (!out && what.kind != planner::StepKind::swap_in) return std::nullopt;
+  return planner::link_of(what.tier, out);
 }
 
 // By the plan's own steps: what callees do within theirs is not followed.

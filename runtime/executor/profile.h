@@ -28,6 +28,7 @@ struct Measurement : ProfileEntry {
   const ir::Instruction* instruction = nullptr;         // what is computed, or whose value is moved
   int leaf = 0;                                         // of it, where a value is moved
   ir::Codec codec;                                      // encode, decode
+  MemorySpace tier = MemorySpace::device;               // of transfers, the other end
   bool codes = false;  // a kernel that decodes or encodes, too: no measure of the instruction's own
 };
 

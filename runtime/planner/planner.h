@@ -57,6 +57,18 @@ struct Tier {
   bool operator==(const Tier&) const = default;
 };
 
+// A direction of a tier's link, which is an engine of its own. In pairs, in the order of the tiers.
+enum class Link : std::uint8_t {
+#define PLIMSOLL_TIER(tier, ...) tier##_out, tier##_in,
+#include "runtime/base/memory_spaces.def"
+#undef PLIMSOLL_TIER
+};
+inline constexpr int kLinks = 2 * static_cast<int>(kTiers.size());
+constexpr Link link_of(MemorySpace tier, bool out) {
+  return static_cast<Link>(2 * tier_index(tier) + (out ? 0 : 1));
+}
+static_assert(link_of(MemorySpace::disk, false) == Link::disk_in);
+
 // What may be done with a value between two uses besides keeping it.
 struct Remedies {
   bool recompute = true, compress = true, swap = true;
@@ -81,7 +93,8 @@ enum class ParameterResidency : std::uint8_t {
          // use
 };
 
-struct PlanOptions {
+// The tiers that it may swap to are its bases' members: options.host, options[tier].
+struct PlanOptions : PerTier<Tier> {
   std::int64_t limit_bytes = kUnlimited;
   Policy policy = Policy::default_;
   // Per leaf of the parameters, in order; empty: from the module's aliases and donors, else
@@ -89,7 +102,6 @@ struct PlanOptions {
   std::vector<ParameterResidency> parameters;
   Remedies remedies;
   std::int64_t min_bytes = 0;  // smaller values are always kept
-  Tier host, disk;
   // Time to look for better plans in; a first one is always found. 0: a fixed amount of work, so
   // that the plan is the same on every machine.
   double planning_seconds = 0;

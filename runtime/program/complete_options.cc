@@ -34,8 +34,11 @@ planner::PlanOptions complete_places(const planner::PlanOptions& options, const 
     complete.parameters = planner::default_residency(program.module());
   }
   const memory::Tiers& tiers = budget.tiers();
-  if (complete.host.bytes == 0 && tiers.host != nullptr) complete.host = describe(*tiers.host);
-  if (complete.disk.bytes == 0 && tiers.disk != nullptr) complete.disk = describe(*tiers.disk);
+  for (const MemorySpace tier : kTiers) {
+    if (complete[tier].bytes == 0 && tiers[tier] != nullptr) {
+      complete[tier] = describe(*tiers[tier]);
+    }
+  }
   return complete;
 }
 

@@ -15,20 +15,21 @@ using memory::StorageId;
 
 planner::PlanOptions LiveValues::with_free_tiers(const planner::PlanOptions& planning) const {
   planner::PlanOptions options = planning;
-  planner::Tier* const tiers[] = {&options.host, &options.disk};
-  for (std::size_t i = 0; i < std::size(tiers); ++i) {
-    if (places_[i].tier == nullptr || places_[i].used_bytes == 0) continue;
-    if (tiers[i]->bytes == 0) *tiers[i] = executor::describe(*places_[i].tier);
+  for (const MemorySpace space : kTiers) {
+    const Place& place = at(place_on(space));
+    if (place.tier == nullptr || place.used_bytes == 0) continue;
+    planner::Tier& tier = options[space];
+    if (tier.bytes == 0) tier = executor::describe(*place.tier);
     // A tier without a byte would be one that was not given.
-    tiers[i]->bytes = std::max<std::int64_t>(1, tiers[i]->bytes - places_[i].used_bytes);
+    tier.bytes = std::max<std::int64_t>(1, tier.bytes - place.used_bytes);
   }
   return options;
 }
 
 void LiveValues::reserve(const planner::Plan& plan) {
-  const std::int64_t bytes[] = {plan.host_bytes, plan.disk_bytes};
-  for (std::size_t i = 0; i < std::size(bytes); ++i) {
-    places_[i].reserved_bytes = std::max(places_[i].reserved_bytes, bytes[i]);
+  for (const MemorySpace tier : kTiers) {
+    Place& place = at(place_on(tier));
+    place.reserved_bytes = std::max(place.reserved_bytes, plan.tier_bytes[tier]);
   }
 }
 

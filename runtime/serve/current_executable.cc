@@ -21,9 +21,9 @@ Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
     std::shared_ptr<const Program> program, const planner::PlanOptions& options,
     std::shared_ptr<memory::Budget> budget, double drift, LimitedBy limited_by) {
   const planner::PlanOptions complete = executor::complete(options, *program, *budget, limited_by);
-  program->costs().assume_tiers(complete.host, complete.disk);
+  program->costs().assume_tiers(complete);
   PLIMSOLL_ASSIGN_OR_RETURN(ProgramPlan fitting, plan_within(std::move(program), complete));
-  fitting.program->costs().assume_tiers(complete.host, complete.disk);
+  fitting.program->costs().assume_tiers(complete);
   auto made = std::make_shared<CurrentExecutable>(std::move(fitting.program), options,
                                                   std::move(budget), drift, limited_by);
   made->version_ = made->program_->costs().version();

@@ -114,7 +114,8 @@ TEST_P(RewrittenPlans, GiveTheSameBits) {
     const Case made = make_case(small_random_module(seed), seed, i % 2 == 0);
     planner::Plan plan = testing::rewrite_plan(*made.plan, seed);
     swaps += count_kinds(plan).swap_out;
-    const std::int64_t host = plan.host_bytes, disk = plan.disk_bytes, peak = plan.peak_bytes;
+    const std::int64_t host = plan.tier_bytes.host, disk = plan.tier_bytes.disk,
+                       peak = plan.peak_bytes;
     const std::int64_t constants = plan.by_cause.constants;
     const auto executable = executable_of(made, std::move(plan));
     ASSERT_NE(executable, nullptr);
@@ -253,7 +254,7 @@ TEST(Tiers, EveryFailureIsAnErrorAndTheNextRunIsRight) {
   ASSERT_NE(executable, nullptr);
   const auto budget = budget_with_tiers();
   memory::Tier& host = *budget->tiers().host;
-  SpillFile& disk = *budget->tiers().disk;
+  auto& disk = static_cast<SpillFile&>(*budget->tiers().disk);
   const auto failures = [&](auto inject) { return fail_each(made, *executable, *budget, inject); };
   // Parameter, two results, constants, arena.
   EXPECT_EQ(failures([&](std::int64_t n) { budget->fail_allocation(n); }), 5);

@@ -13,7 +13,7 @@ TEST(Timeline, ATransferTakesFromComputeStepsWhatItsTierSays) {
   problem.ops.resize(2);
   problem.ops[0].seconds = 1;
   problem.ops[1].kind = StepKind::swap_out;
-  problem.ops[1].engine = kHostOut;
+  problem.ops[1].engine = engine_of(MemorySpace::host, true);
   problem.ops[1].seconds = 2;
   problem.ops[1].taken_seconds = 0.5;
   const std::vector<OpId> schedule{1, 0};

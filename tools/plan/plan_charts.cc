@@ -34,10 +34,7 @@ std::size_t end_of(const planner::Plan& plan, std::size_t i) {
 std::vector<std::int64_t> bytes_elsewhere(const planner::Plan& plan) {
   std::vector<std::int64_t> change(plan.steps.size() + 1, 0);
   for (const planner::Buffer& buffer : plan.buffers) {
-    if (buffer.placement != planner::Placement::host &&
-        buffer.placement != planner::Placement::disk) {
-      continue;
-    }
+    if (!is_tier(buffer.placement)) continue;
     change[static_cast<std::size_t>(buffer.first_step)] += buffer.bytes;
     change[static_cast<std::size_t>(buffer.last_step) + 1] -= buffer.bytes;
   }
@@ -112,7 +109,11 @@ std::string step_lanes(const planner::Plan& plan, double width) {
     y += kLane;
   }
   if (shapes.empty()) return "";
-  if (plan.host_bytes + plan.disk_bytes > 0) {
+  if (plan.tier_bytes != PerTier<std::int64_t>()) {
+    std::string labels;
+    for (const MemorySpace tier : kTiers) {
+      labels += (labels.empty() ? "" : " and ") + std::string(tier_label(tier));
+    }
     const std::vector<std::int64_t> bytes = bytes_elsewhere(plan);
     const std::int64_t most =
         std::max<std::int64_t>(*std::max_element(bytes.begin(), bytes.end()), 1);
@@ -123,8 +124,7 @@ std::string step_lanes(const planner::Plan& plan, double width) {
       shapes += number(static_cast<double>(i) * scale) + "," + number(level) + " " +
                 number(static_cast<double>(i + 1) * scale) + "," + number(level) + " ";
     }
-    shapes +=
-        "'/>\n" + text_at(4, y + 12, "host memory and spill file, at most " + format_bytes(most));
+    shapes += "'/>\n" + text_at(4, y + 12, labels + ", at most " + format_bytes(most));
     y += kCurve;
   }
   return open_svg(width, y + 4) + shapes + "</svg>\n";

@@ -86,11 +86,10 @@ void add_prices(const planner::Problem& problem, planner::ValueId v,
         price.detail = to_string(form.codec) + ", " + format_bytes(form.bytes) + " instead of " +
                        format_bytes(value.bytes);
         break;
-      case planner::RemedyKind::swap_host:
-      case planner::RemedyKind::swap_disk:
+      default:
         price.remedy = "swap";
-        price.detail = std::string(form.kind == planner::RemedyKind::swap_host ? "host" : "disk") +
-                       ", nothing where the gap is longer";
+        price.detail =
+            std::string(tier_info(space_of(form.kind)).name) + ", nothing where the gap is longer";
         break;
     }
     facts.prices.push_back(std::move(price));

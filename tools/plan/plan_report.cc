@@ -159,10 +159,13 @@ std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimite
                  times(plan.counts.decode + plan.counts.fused_decode, plan.counts.fused_decode)});
   }
   if (plan.counts.swap_out + plan.counts.swap_in > 0) {
+    std::string bytes;
+    for (const MemorySpace tier : kTiers) {
+      bytes += (bytes.empty() ? "" : ", ") + format_bytes(plan.tier_bytes[tier]) + " of " +
+               std::string(tier_info(tier).holder);
+    }
     page += row({"swapped", std::to_string(plan.counts.swap_out) + " times out, " +
-                                std::to_string(plan.counts.swap_in) + " times in; " +
-                                format_bytes(plan.host_bytes) + " of host memory, " +
-                                format_bytes(plan.disk_bytes) + " of the spill file"});
+                                std::to_string(plan.counts.swap_in) + " times in; " + bytes});
   }
   page += row({"policy", plan.policy});
   page += "</table>\n<h2>Memory over time</h2>\n" + picture(plan, view, unlimited_view);

@@ -57,8 +57,9 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
 Outcome PlannedProgram::resolve_options(const PlanFlags& flags) {
   const auto complete = [&](planner::PlanOptions& options) {
     options.parameters = planner::default_residency(module());
-    if (tiers_.host != nullptr) options.host = executor::describe(*tiers_.host);
-    if (tiers_.disk != nullptr) options.disk = executor::describe(*tiers_.disk);
+    for (const MemorySpace tier : kTiers) {
+      if (tiers_[tier] != nullptr) options[tier] = executor::describe(*tiers_[tier]);
+    }
   };
   const auto find_unlimited = [&](const planner::PlanOptions& options) -> Status {
     options_ = options;
@@ -141,45 +142,47 @@ Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
                std::int64_t unlimited_peak_bytes) {
   const planner::BytesByCause& cause = plan.by_cause;
   const planner::ArenaBytes arena = planner::arena_at_peak(plan);
-  return {{"limit_bytes", limit_json(plan.limit_bytes)},
-          {"floor_bytes", floor.bytes},
-          {"floor_lower_bound_bytes", floor.lower_bound_bytes},
-          {"floor_culprit", floor.culprit},
-          {"peak_bytes", plan.peak_bytes},
-          {"unlimited_peak_bytes", unlimited_peak_bytes},
-          {"predicted_seconds", plan.predicted_seconds},
-          {"unlimited_seconds", plan.unlimited_seconds},
-          {"lower_bound_seconds", plan.lower_bound_seconds},
-          {"gap", gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)},
-          {"planning_seconds", plan.planning_seconds},
-          {"steps",
-           {{"compute", plan.counts.compute},
-            {"recompute", plan.counts.recompute},
-            {"encode", plan.counts.encode},
-            {"decode", plan.counts.decode},
-            {"fused_encode", plan.counts.fused_encode},
-            {"fused_decode", plan.counts.fused_decode},
-            {"swap_out", plan.counts.swap_out},
-            {"swap_in", plan.counts.swap_in},
-            {"collective", plan.counts.collective}}},
-          {"lossy", lossy_json(plan)},
-          {"policy", plan.policy},
-          {"live_bytes", plan.live_bytes},
-          {"arena_bytes", plan.arena_bytes},
-          {"host_bytes", plan.host_bytes},
-          {"disk_bytes", plan.disk_bytes},
-          {"recomputed_bytes", plan.recomputed_bytes},
-          {"peak_by_cause",
-           {{"parameters", cause.parameters},
-            {"constants", cause.constants},
-            {"outputs", cause.outputs},
-            {"temporaries", cause.temporaries},
-            {"workspaces", cause.workspaces}}},
-          {"arena_at_peak",
-           {{"activations", arena.activations},
-            {"workspaces", arena.workspaces},
-            {"encoded", arena.encoded},
-            {"staging", arena.staging}}}};
+  Json json = {{"limit_bytes", limit_json(plan.limit_bytes)},
+               {"floor_bytes", floor.bytes},
+               {"floor_lower_bound_bytes", floor.lower_bound_bytes},
+               {"floor_culprit", floor.culprit},
+               {"peak_bytes", plan.peak_bytes},
+               {"unlimited_peak_bytes", unlimited_peak_bytes},
+               {"predicted_seconds", plan.predicted_seconds},
+               {"unlimited_seconds", plan.unlimited_seconds},
+               {"lower_bound_seconds", plan.lower_bound_seconds},
+               {"gap", gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)},
+               {"planning_seconds", plan.planning_seconds},
+               {"steps",
+                {{"compute", plan.counts.compute},
+                 {"recompute", plan.counts.recompute},
+                 {"encode", plan.counts.encode},
+                 {"decode", plan.counts.decode},
+                 {"fused_encode", plan.counts.fused_encode},
+                 {"fused_decode", plan.counts.fused_decode},
+                 {"swap_out", plan.counts.swap_out},
+                 {"swap_in", plan.counts.swap_in},
+                 {"collective", plan.counts.collective}}},
+               {"lossy", lossy_json(plan)},
+               {"policy", plan.policy},
+               {"live_bytes", plan.live_bytes},
+               {"arena_bytes", plan.arena_bytes}};
+  for (const MemorySpace tier : kTiers) {
+    json[std::string(tier_info(tier).name) + "_bytes"] = plan.tier_bytes[tier];
+  }
+  json.update(Json{{"recomputed_bytes", plan.recomputed_bytes},
+                   {"peak_by_cause",
+                    {{"parameters", cause.parameters},
+                     {"constants", cause.constants},
+                     {"outputs", cause.outputs},
+                     {"temporaries", cause.temporaries},
+                     {"workspaces", cause.workspaces}}},
+                   {"arena_at_peak",
+                    {{"activations", arena.activations},
+                     {"workspaces", arena.workspaces},
+                     {"encoded", arena.encoded},
+                     {"staging", arena.staging}}}});
+  return json;
 }
 
 std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
@@ -211,8 +214,10 @@ std::string plan_text(const planner::Plan& plan, const planner::Floor& floor,
   row("pinned by", floor.culprit);
   row("peak", bytes(plan.peak_bytes));
   row("unlimited peak", bytes(unlimited_peak_bytes));
-  if (plan.host_bytes > 0) row("host memory", bytes(plan.host_bytes));
-  if (plan.disk_bytes > 0) row("spill file", bytes(plan.disk_bytes));
+  for (const MemorySpace tier : kTiers) {
+    if (plan.tier_bytes[tier] == 0) continue;
+    row(std::string(tier_label(tier)).c_str(), bytes(plan.tier_bytes[tier]));
+  }
   row("predicted", seconds(plan.predicted_seconds) + ", without a limit " +
                        seconds(plan.unlimited_seconds) + ", at least " +
                        seconds(plan.lower_bound_seconds) +

@@ -255,9 +255,10 @@ Status PlanChecker::check_callees(const Step& step) {
     const Plan& callee = *step.callees[i];
     if (callee.computation != instruction.called_computations()[i]) return fail("wrong callee");
     if (callee.arena_bytes > workspace) return fail("the workspace is too small for its callee");
-    if (callee.host_bytes > tier_bytes(step.host_workspace, Placement::host) ||
-        callee.disk_bytes > tier_bytes(step.disk_workspace, Placement::disk)) {
-      return fail("a tier's block is too small for its callee");
+    for (const MemorySpace tier : kTiers) {
+      if (callee.tier_bytes[tier] > tier_bytes(step.tier_workspaces[tier], placement_on(tier))) {
+        return fail("a tier's block is too small for its callee");
+      }
     }
     const bool body = instruction.opcode() == Opcode::while_ && i == 1;
     const Kind kind = body ? Kind::loop_body : Kind::callee;

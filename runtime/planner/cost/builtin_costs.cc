@@ -30,11 +30,9 @@ class Pricer {
         const bool out = step.kind == StepKind::swap_out;
         const auto at = [&](BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; };
         const Buffer stored = at(out ? step.outputs.front() : step.inputs.front());
-        const bool disk = stored.placement == Placement::disk;
-        const Tier& tier = disk ? options_.disk : options_.host;
-        double& engine = free[static_cast<std::size_t>(disk  ? (out ? kDiskOut : kDiskIn)
-                                                       : out ? kHostOut
-                                                             : kHostIn)];
+        const MemorySpace where = space_of(stored.placement);
+        const Tier& tier = options_[where];
+        double& engine = free[static_cast<std::size_t>(engine_of(where, out))];
         const double seconds = transfer_seconds(
             tier, stored.bytes, out ? tier.out_bytes_per_second : tier.in_bytes_per_second);
         engine = std::max(now, engine) + seconds;
@@ -116,8 +114,8 @@ class Pricer {
     SlicedLoop loop;
     for (const SlicedState& state : step.sliced) {
       const BufferId home = step.outputs[static_cast<std::size_t>(state.leaf)];
-      const bool disk = plan.buffers[static_cast<std::size_t>(home)].placement == Placement::disk;
-      add_transfers(loop, state, disk ? options_.disk : options_.host, disk);
+      add_transfers(loop, state, space_of(plan.buffers[static_cast<std::size_t>(home)].placement),
+                    options_);
     }
     const double trips = trip_count(*step.instruction);
     const double callees = (trips + 1) * step.callees[0]->predicted_seconds +
@@ -143,8 +141,7 @@ void set_table_link(Tier& tier) {
 
 PlanOptions table_options(const PlanOptions& options) {
   PlanOptions table = options;
-  set_table_link(table.host);
-  set_table_link(table.disk);
+  for (const MemorySpace tier : kTiers) set_table_link(table[tier]);
   table.planning_seconds = 0;
   return table;
 }

@@ -16,7 +16,18 @@
 namespace plimsoll::planner {
 
 // Where the bytes of a value may be while nobody reads it.
-enum class RemedyKind : std::uint8_t { compress, swap_host, swap_disk };
+enum class RemedyKind : std::uint8_t {
+  compress,
+// One a tier, in the order of MemorySpace.
+#define PLIMSOLL_TIER(tier, ...) swap_##tier,
+#include "runtime/base/memory_spaces.def"
+#undef PLIMSOLL_TIER
+};
+// The tier that it goes to; `device` for compress.
+constexpr MemorySpace space_of(RemedyKind kind) { return static_cast<MemorySpace>(kind); }
+constexpr RemedyKind swap_to(MemorySpace tier) { return static_cast<RemedyKind>(tier); }
+static_assert(space_of(RemedyKind::compress) == MemorySpace::device &&
+              swap_to(MemorySpace::disk) == RemedyKind::swap_disk);
 
 // One copy of a value that comes back: the decoding runs right before the first read from `ready`
 // on that can't be of what is stored, or not at all where there is none until the next return; a

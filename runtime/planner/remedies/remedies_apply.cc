@@ -287,7 +287,7 @@ class Applier {
     auto& stored = stored_[at(item.choice)];
     auto& transit = transit_[at(item.choice)];
     auto& transfer = transfer_[at(item.choice)];
-    const bool host = c.kind == RemedyKind::swap_host;
+    const MemorySpace space = space_of(c.kind);
     switch (item.part) {
       case Part::encode:
         stored = add_value(c.value, c.bytes, Home::arena, false);
@@ -307,10 +307,10 @@ class Applier {
         break;
       }
       case Part::swap_out:
-        stored = add_value(c.value, c.bytes, host ? Home::host : Home::disk, false);
+        stored = add_value(c.value, c.bytes, placement_on(space), false);
         transfer = out_.op_count();
         add_op(c, StepKind::swap_out, c.out_seconds, false, {c.value}, stored);
-        out_.ops.back().engine = static_cast<std::int8_t>(host ? kHostOut : kDiskOut);
+        out_.ops.back().engine = engine_of(space, true);
         out_.ops.back().taken_seconds = c.compute_share * c.out_seconds;
         out_.values[at(c.value)].keep = true;
         break;
@@ -323,7 +323,7 @@ class Applier {
         transit = add_value(c.value, value.bytes, Home::arena, true);
         transfer = out_.op_count();
         add_op(c, StepKind::swap_in, c.in_seconds, true, {stored}, transit);
-        out_.ops.back().engine = static_cast<std::int8_t>(host ? kHostIn : kDiskIn);
+        out_.ops.back().engine = engine_of(space, false);
         out_.ops.back().taken_seconds = c.compute_share * c.in_seconds;
         break;
       case Part::wait_in: {
@@ -392,15 +392,10 @@ std::string to_string(const Problem& problem, const Choice& choice) {
   const Value& value = problem.values[at(choice.value)];
   const std::string name =
       value.source == nullptr ? std::to_string(choice.value) : value.source->name();
-  switch (choice.kind) {
-    case RemedyKind::compress:
-      return "compress " + name + " by " + ir::to_string(choice.codec);
-    case RemedyKind::swap_host:
-      return "swap " + name + " to the host";
-    case RemedyKind::swap_disk:
-      return "swap " + name + " to disk";
+  if (choice.kind == RemedyKind::compress) {
+    return "compress " + name + " by " + ir::to_string(choice.codec);
   }
-  return name;
+  return "swap " + name + " to " + std::string(tier_info(space_of(choice.kind)).target);
 }
 
 }  // namespace plimsoll::planner

@@ -71,9 +71,9 @@ class PriceSwapper {
         if (choice.kind != RemedyKind::compress) left_before_[at(choice.value)] = choice.left;
       }
     }
-    std::int64_t host = options.host.bytes, disk = options.disk.bytes;
+    PerTier<Tier> free = options;
     for (const Candidate& c : candidates) {
-      std::int64_t& left = c.form->kind == RemedyKind::swap_host ? host : disk;
+      std::int64_t& left = free[space_of(c.form->kind)].bytes;
       if (form_of_[at(c.form->value)] != nullptr || c.form->bytes > left) continue;
       left -= c.form->bytes;
       form_of_[at(c.form->value)] = c.form;
@@ -251,18 +251,17 @@ class PriceSwapper {
   void add_transfers(Problem& problem, ValueId v, std::vector<ValueId>& origin) {
     ++transfers_;
     const Form& form = *form_of_[at(v)];
-    const bool host = form.kind == RemedyKind::swap_host;
+    const MemorySpace tier = space_of(form.kind);
     Transfers& ops = ops_of_[at(v)];
     const Value& value = base_.values[at(v)];
     Op op;
     op.instruction = value.source;
     op.leaf = value.leaf;
     ops.out = problem.op_count();
-    const ValueId stored =
-        add_value(problem, v, host ? Home::host : Home::disk, false, ops.out, origin);
+    const ValueId stored = add_value(problem, v, placement_on(tier), false, ops.out, origin);
     Op out = op;
     out.kind = StepKind::swap_out;
-    out.engine = static_cast<std::int8_t>(host ? kHostOut : kDiskOut);
+    out.engine = engine_of(tier, true);
     out.seconds = form.out_seconds;
     out.taken_seconds = form.compute_share * form.out_seconds;
     add_op(problem, out, {v}, {stored});
@@ -275,7 +274,7 @@ class PriceSwapper {
     const ValueId transit = add_value(problem, v, Home::arena, true, ops.in, origin);
     Op in = op;
     in.kind = StepKind::swap_in;
-    in.engine = static_cast<std::int8_t>(host ? kHostIn : kDiskIn);
+    in.engine = engine_of(tier, false);
     in.seconds = form.in_seconds;
     in.taken_seconds = form.compute_share * form.in_seconds;
     in.recomputable = true;

@@ -26,7 +26,7 @@ Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
   PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options jit_options, jit::options_from_environment());
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
                             jit::Compiler::create(jit_options));
-  if (options.tiers.host != nullptr || options.tiers.disk != nullptr) {
+  if (options.tiers != memory::Tiers()) {
     executor::set_link_speeds(options.tiers, options.calibrate ? executor::machine_speeds(*compiler)
                                                                : planner::Roofline());
   }

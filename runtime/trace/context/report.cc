@@ -123,10 +123,11 @@ std::string plan_json_fields(const planner::Plan& plan) {
   Fields fields;
   fields.add("peak_bytes", plan.peak_bytes)
       .add("arena_bytes", plan.arena_bytes)
-      .add("live_bytes", plan.live_bytes)
-      .add("host_bytes", plan.host_bytes)
-      .add("disk_bytes", plan.disk_bytes)
-      .add("predicted_seconds", plan.predicted_seconds)
+      .add("live_bytes", plan.live_bytes);
+  for (const MemorySpace tier : kTiers) {
+    fields.add(std::string(tier_info(tier).name) + "_bytes", plan.tier_bytes[tier]);
+  }
+  fields.add("predicted_seconds", plan.predicted_seconds)
       .add("unlimited_seconds", plan.unlimited_seconds)
       .add("lower_bound_seconds", plan.lower_bound_seconds)
       .add("planning_seconds", plan.planning_seconds)

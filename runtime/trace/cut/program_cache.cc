@@ -122,11 +122,10 @@ Result<PlanAnswer> ProgramCache::find_or_plan(
     std::int64_t available, const planner::PlanOptions& planning, double drift,
     const std::shared_ptr<memory::Budget>& budget) {
   const auto fits = [&](const planner::Plan& plan) {
-    const auto leaves = [](const planner::Tier& tier, std::int64_t bytes) {
-      return tier.bytes == 0 || bytes <= tier.bytes;
-    };
-    return plan.peak_bytes <= available && leaves(planning.host, plan.host_bytes) &&
-           leaves(planning.disk, plan.disk_bytes);
+    return plan.peak_bytes <= available &&
+           std::all_of(kTiers.begin(), kTiers.end(), [&](MemorySpace tier) {
+             return planning[tier].bytes == 0 || plan.tier_bytes[tier] <= planning[tier].bytes;
+           });
   };
   const CachedPlan* best = nullptr;
   for (const CachedPlan& candidate : program.plans) {
