@@ -177,7 +177,11 @@ Status Admission::shortage(const Ticket& ticket, std::string_view what) {
   } else if (!ticket.may_wait) {
     message += "others wait for room, and come first (wait, or raise the memory limit)";
   } else {
-    message += "no plan for what is left of host memory and disk";
+    std::string left;
+    for (const MemorySpace tier : kTiers) {
+      left += (left.empty() ? "" : " and ") + std::string(tier_info(tier).medium);
+    }
+    message += "no plan for what is left of " + left;
   }
   return Status::resource_exhausted(std::move(message), std::move(numbers));
 }

@@ -23,8 +23,11 @@ enum class RemedyKind : std::uint8_t {
 #include "runtime/base/memory_spaces.def"
 #undef PLIMSOLL_TIER
 };
-// The tier that it goes to; `device` for compress.
-constexpr MemorySpace space_of(RemedyKind kind) { return static_cast<MemorySpace>(kind); }
+// The tier that it goes to; `device` for what is stored there.
+constexpr MemorySpace space_of(RemedyKind kind) {
+  return static_cast<std::size_t>(kind) <= kTiers.size() ? static_cast<MemorySpace>(kind)
+                                                         : MemorySpace::device;
+}
 constexpr RemedyKind swap_to(MemorySpace tier) { return static_cast<RemedyKind>(tier); }
 static_assert(space_of(RemedyKind::compress) == MemorySpace::device &&
               swap_to(MemorySpace::disk) == RemedyKind::swap_disk);
