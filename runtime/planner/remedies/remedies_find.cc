@@ -81,7 +81,7 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
     }
     if (!options.remedies.swap) continue;
     for (const MemorySpace tier : kTiers) {
-      if (options[tier].bytes == 0) continue;
+      if (options[tier].bytes <= 0) continue;
       forms.push_back(swap_form(problem, v, swap_to(tier), options[tier]));
     }
   }
