@@ -105,9 +105,9 @@ int main(int argc, char** argv) {
   if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
   const std::int64_t bytes = megabytes << 20;
   const auto stream = device::cpu_device()->create_stream();
+  using ir::Codec;
+  using ir::CodecKind;
   using ir::DType;
-  using planner::Codec;
-  using planner::CodecKind;
   const Codec greater{CodecKind::compare_mask, DType::pred, ir::ComparisonDirection::gt, 0};
   const auto narrow = [](DType stored) { return Codec{CodecKind::narrow, stored}; };
   const std::vector<std::pair<DType, Codec>> rows{{DType::pred, {CodecKind::bit_mask}},
@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
     const ir::Shape shape(dtype, {bytes / ir::dtype_bytes(dtype)});
     const ir::Literal value = small_numbers(shape);
     ir::Literal copy(shape);
-    std::vector<std::byte> encoded(static_cast<std::size_t>(planner::encoded_bytes(codec, shape)));
+    std::vector<std::byte> encoded(static_cast<std::size_t>(ir::encoded_bytes(codec, shape)));
     const auto kernels = kernels::make_codec(codec, shape);
     if (!kernels.ok()) {
       std::cerr << kernels.status().to_string() << "\n";
@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
     }
     const double touched = static_cast<double>(bytes) + static_cast<double>(encoded.size());
     const double copied = 2 * static_cast<double>(bytes) / copying;
-    list.push_back({{"codec", planner::to_string(codec)},
+    list.push_back({{"codec", ir::to_string(codec)},
                     {"dtype", std::string(ir::to_string(dtype))},
                     {"encode_gb_per_second", touched / encoding / 1e9},
                     {"decode_gb_per_second", touched / decoding / 1e9},

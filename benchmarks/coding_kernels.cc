@@ -23,8 +23,8 @@ namespace {
 
 using namespace plimsoll;
 using Json = nlohmann::ordered_json;
-using planner::Codec;
-using planner::CodecKind;
+using ir::Codec;
+using ir::CodecKind;
 
 constexpr int kTurns = 15;
 
@@ -71,7 +71,7 @@ Result<Json> measure(const Case& of, std::int64_t elements, jit::Compiler& compi
   PLIMSOLL_ASSIGN_OR_RETURN(const auto module, ir::parse_module(module_text(of, elements)));
   const ir::Instruction& instruction = *module->entry()->root();
   const ir::Shape& coded = of.encodes ? instruction.shape() : instruction.operand(0)->shape();
-  planner::Coding coding;
+  ir::Coding coding;
   if (of.encodes) {
     coding.outputs = {{0, of.codec}};
   } else {
@@ -83,7 +83,7 @@ Result<Json> measure(const Case& of, std::int64_t elements, jit::Compiler& compi
   PLIMSOLL_ASSIGN_OR_RETURN(const kernels::CodecKernels codec,
                             kernels::make_codec(of.codec, coded));
 
-  const std::int64_t code_bytes = planner::encoded_bytes(of.codec, coded);
+  const std::int64_t code_bytes = ir::encoded_bytes(of.codec, coded);
   Memory x(elements * 4), y(elements * 4), code(code_bytes), code_inside(code_bytes);
   Memory result(elements * 4), result_inside(elements * 4);
   for (std::int64_t i = 0; i < elements; ++i) {
@@ -130,7 +130,7 @@ Result<Json> measure(const Case& of, std::int64_t elements, jit::Compiler& compi
       (!of.encodes || std::equal(code.at(), code.at() + code_bytes, code_inside.at()));
   if (!same) return data_loss(std::string(of.name) + ": other bytes inside the kernel");
   return Json{{"kernel", of.name},
-              {"codec", planner::to_string(of.codec)},
+              {"codec", ir::to_string(of.codec)},
               {"codes", of.encodes ? "its result" : "an operand"},
               {"alone_seconds", median(alone)},
               {"apart_seconds", median(apart)},

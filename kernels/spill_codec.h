@@ -17,7 +17,7 @@ enum class SpillCodecKind : std::uint8_t {
 };
 
 // A lossless code whose size depends on what is encoded, for bytes that leave the arena: a plan
-// gives arena values a fixed size (planner::Codec) and never uses these; what a trace's evictor
+// gives arena values a fixed size (ir::Codec) and never uses these; what a trace's evictor
 // stores in a tier does (runtime/residency/tier_copy.h). Immutable; calls are thread-safe and run
 // on the shared pool. The same bytes give the same code at every thread count.
 class SpillCodec {

@@ -108,8 +108,9 @@ Outcome run(const RunFlags& flags, bool json, Output& output) {
   const auto tier_peak = [](const memory::Tier* tier) {
     return tier == nullptr ? 0 : tier->statistics().peak_bytes;
   };
-  output.json["host_peak_bytes"] = tier_peak(tiers.host.get());
-  output.json["disk_peak_bytes"] = tier_peak(tiers.disk.get());
+  for (const MemorySpace tier : kTiers) {
+    output.json[std::string(tier_info(tier).name) + "_peak_bytes"] = tier_peak(tiers[tier].get());
+  }
   output.json["replans"] = (*current)->replans();
   const executor::LaunchCounts launches = executable->launches();
   output.json["launched_kernels"] = launches.kernels;

@@ -172,8 +172,11 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
     filled.disk_limit_bytes = disk.limit_bytes;
     filled.disk_used_bytes = disk.used_bytes;
     filled.disk_peak_bytes = disk.peak_bytes;
-    filled.swapped_out_bytes = host.out.bytes + disk.out.bytes;
-    filled.swapped_in_bytes = host.in.bytes + disk.in.bytes;
+    for (const MemorySpace tier : kTiers) {
+      const memory::TierStatistics moved = of(tiers[tier].get());
+      filled.swapped_out_bytes += moved.out.bytes;
+      filled.swapped_in_bytes += moved.in.bytes;
+    }
     filled.reserved_bytes = s.reserved_bytes;
     const memory::AdmissionStatistics runs = unwrap(context)->budget()->admission().statistics();
     filled.running_runs = runs.running;
@@ -201,8 +204,9 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
 void plm_context_reset_peak(plm_context* context) {
   memory::Budget& budget = *unwrap(context)->budget();
   budget.reset_peak();
-  if (budget.tiers().host != nullptr) budget.tiers().host->reset_peak();
-  if (budget.tiers().disk != nullptr) budget.tiers().disk->reset_peak();
+  for (const MemorySpace tier : kTiers) {
+    if (budget.tiers()[tier] != nullptr) budget.tiers()[tier]->reset_peak();
+  }
 }
 
 void plm_context_fail_allocation(plm_context* context, int64_t n) {

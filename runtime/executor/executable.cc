@@ -57,14 +57,9 @@ const ir::Shape& leaf_shape(const Measurement& of) {
 }
 
 std::optional<planner::Link> link_of(const Measurement& what) {
-  const bool disk = what.name.ends_with(".disk");
-  if (what.kind == planner::StepKind::swap_out) {
-    return disk ? planner::Link::disk_out : planner::Link::host_out;
-  }
-  if (what.kind == planner::StepKind::swap_in) {
-    return disk ? planner::Link::disk_in : planner::Link::host_in;
-  }
-  return std::nullopt;
+  const bool out = what.kind == planner::StepKind::swap_out;
+  if (!out && what.kind != planner::StepKind::swap_in) return std::nullopt;
+  return planner::link_of(what.tier, out);
 }
 
 // By the plan's own steps: what callees do within theirs is not followed.
@@ -111,7 +106,7 @@ void record_costs(const Program& program, const Resolution& resolution,
           times[i].recompute_seconds - compute_share * times[i].recompute_beside_transfers;
       record(std::max(total - later, 0.0), first, missed[i].first);
       record(std::max(later, 0.0), again, missed[i].again);
-    } else if (what.codec.kind != planner::CodecKind::none) {
+    } else if (what.codec.kind != ir::CodecKind::none) {
       program.costs().record_codec(what.codec, leaf_shape(what),
                                    what.kind == planner::StepKind::encode, seconds);
     } else if (const auto link = link_of(what); link && times[i].transfer_seconds > 0) {

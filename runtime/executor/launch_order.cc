@@ -157,8 +157,7 @@ class Orderer {
         to.push_back({2 + 2 * std::int64_t{buffer.index}, 0, buffer.bytes, writes});
         break;
       case Placement::constant:  // nobody writes it
-      case Placement::host:      // only transfers touch it, and they keep their order
-      case Placement::disk:
+      default:                   // only transfers touch a tier, and they keep their order
         break;
     }
   }

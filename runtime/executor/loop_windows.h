@@ -19,7 +19,7 @@ class LoopWindows {
  public:
   struct Place {
     std::byte* window = nullptr;
-    planner::Placement tier = planner::Placement::host;
+    MemorySpace tier = MemorySpace::host;
     std::int64_t offset = 0;  // of the stack in the run's block
   };
   // `states` and `places` belong together and, like `transfers`, must outlive this. `measured`,

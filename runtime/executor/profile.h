@@ -27,7 +27,8 @@ struct Measurement : ProfileEntry {
   planner::StepKind kind = planner::StepKind::compute;  // recompute counts as compute
   const ir::Instruction* instruction = nullptr;         // what is computed, or whose value is moved
   int leaf = 0;                                         // of it, where a value is moved
-  planner::Codec codec;                                 // encode, decode
+  ir::Codec codec;                                      // encode, decode
+  MemorySpace tier = MemorySpace::device;               // of transfers, the other end
   bool codes = false;  // a kernel that decodes or encodes, too: no measure of the instruction's own
 };
 

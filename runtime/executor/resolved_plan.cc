@@ -98,8 +98,7 @@ bool may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) {
 
 Result<const device::Kernel*> Resolver::codec_kernel(const planner::Step& step) {
   const ir::Shape& shape = leaf_shape(step);
-  const auto [it, inserted] =
-      codecs_.try_emplace(planner::to_string(step.codec) + shape.to_string());
+  const auto [it, inserted] = codecs_.try_emplace(ir::to_string(step.codec) + shape.to_string());
   if (inserted) {
     PLIMSOLL_ASSIGN_OR_RETURN(it->second, kernels::make_codec(step.codec, shape));
     result_.codecs.push_back(it->second.encode);
@@ -116,9 +115,9 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   made.leaf = step.leaf;
   made.codec = step.codec;
   made.codes = !step.coding.empty();
-  const auto placement = [&](planner::BufferId id) {
-    return plan.plan->buffers[static_cast<std::size_t>(id)].placement == Placement::host ? "host"
-                                                                                         : "disk";
+  const auto name_transfer = [&](const char* way, planner::BufferId far) {
+    made.tier = space_of(plan.plan->buffers[static_cast<std::size_t>(far)].placement);
+    made.name = std::string(way) + std::string(tier_info(made.tier).name);
   };
   switch (step.kind) {
     case StepKind::free:
@@ -130,10 +129,10 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
       made.name = "upload";
       break;
     case StepKind::swap_out:
-      made.name = std::string("swap-out.") + placement(step.outputs[0]);
+      name_transfer("swap-out.", step.outputs[0]);
       break;
     case StepKind::swap_in:
-      made.name = std::string("swap-in.") + placement(step.inputs[0]);
+      name_transfer("swap-in.", step.inputs[0]);
       break;
     case StepKind::swap_wait:
       return plan.steps[static_cast<std::size_t>(step.transfer)].measurement;
@@ -143,9 +142,9 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
       made.name = kernel->name();
       made.origin = kernel->origin();
   }
-  if (kernel != nullptr && made.codec.kind != planner::CodecKind::none) {
+  if (kernel != nullptr && made.codec.kind != ir::CodecKind::none) {
     made.bytes = static_cast<double>(leaf_shape(step).byte_size() +
-                                     planner::encoded_bytes(step.codec, leaf_shape(step)));
+                                     ir::encoded_bytes(step.codec, leaf_shape(step)));
   } else if (!step.outputs.empty() && kernel == nullptr && step.outputs[0] >= 0) {
     made.bytes = 2 * static_cast<double>(plan.bytes[static_cast<std::size_t>(step.outputs[0])]);
   } else if (step.instruction != nullptr) {
@@ -158,12 +157,13 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
 std::int32_t Resolver::measurement(const planner::Step& step, const planner::SlicedState& state,
                                    const ResolvedPlan& plan) {
   const auto home = static_cast<std::size_t>(step.outputs[static_cast<std::size_t>(state.leaf)]);
-  const bool host = plan.plan->buffers[home].placement == Placement::host;
   Measurement made;
   made.kind = state.writes ? StepKind::swap_out : StepKind::swap_in;
   made.instruction = step.instruction;
   made.leaf = state.leaf;
-  made.name = std::string(state.writes ? "swap-out." : "swap-in.") + (host ? "host" : "disk");
+  made.tier = space_of(plan.plan->buffers[home].placement);
+  made.name =
+      std::string(state.writes ? "swap-out." : "swap-in.") + std::string(tier_info(made.tier).name);
   made.bytes = 2 * static_cast<double>(state.slice_bytes);
   return number(std::move(made));
 }
@@ -274,8 +274,7 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
     ++resolved.output_count;
   }
   resolved.workspace = step.workspace;
-  resolved.host_workspace = step.host_workspace;
-  resolved.disk_workspace = step.disk_workspace;
+  resolved.tier_workspaces = step.tier_workspaces;
   resolved.transfer = step.transfer;
   resolved.callees = static_cast<std::int32_t>(out.callees.size());
   resolved.callee_count = static_cast<std::int32_t>(step.callees.size());

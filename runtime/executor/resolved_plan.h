@@ -19,7 +19,8 @@ struct ResolvedStep {
   const device::Kernel* kernel = nullptr;
   std::int32_t inputs = 0, input_count = 0;  // ranges of ResolvedPlan::ids
   std::int32_t outputs = 0, output_count = 0;
-  std::int32_t workspace = -1, host_workspace = -1, disk_workspace = -1;
+  std::int32_t workspace = -1;
+  PerTier<planner::BufferId> tier_workspaces;
   std::int32_t transfer = -1;                  // swap_wait: the step that started it
   std::int32_t callees = 0, callee_count = 0;  // range of ResolvedPlan::callees
   std::int32_t sliced = 0, sliced_count = 0;   // range of ResolvedPlan::sliced

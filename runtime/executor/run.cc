@@ -30,8 +30,7 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
       case Placement::constant:
         address = const_cast<std::byte*>(constants_ + plan.constant_offsets[i]);
         break;
-      case Placement::host:
-      case Placement::disk:
+      default:  // on a tier
         break;
     }
   }
@@ -186,8 +185,8 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
   const auto offset = [&](planner::BufferId id) {
     return id < 0 ? 0 : plan.plan->buffers[static_cast<std::size_t>(id)].offset;
   };
-  const Base base{static_cast<std::byte*>(workspace), frame.base.host + offset(step.host_workspace),
-                  frame.base.disk + offset(step.disk_workspace)};
+  Base base{static_cast<std::byte*>(workspace), frame.base.tiers};
+  for (const MemorySpace tier : kTiers) base.tiers[tier] += offset(step.tier_workspaces[tier]);
   switch (step.opcode) {
     case ir::Opcode::call:
       return run_plan(*plan.callees[static_cast<std::size_t>(step.callees)], base, inputs, outputs);
@@ -205,8 +204,8 @@ Status Run::start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, c
   const auto input = static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.inputs)]);
   const auto output = static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.outputs)]);
   const planner::Buffer& far = plan.plan->buffers[out ? output : input];
-  const std::int64_t base = far.placement == Placement::host ? frame.base.host : frame.base.disk;
-  const Status status = transfers_.start(&step, out, far.placement, base + far.offset,
+  const MemorySpace tier = space_of(far.placement);
+  const Status status = transfers_.start(&step, out, tier, frame.base.tiers[tier] + far.offset,
                                          frame.addresses[out ? input : output], plan.bytes[output]);
   return status.ok() ? status : status.with_context("'" + step.instruction->name() + "'");
 }
@@ -233,10 +232,10 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
     const auto home =
         static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.outputs + of.state.leaf)]);
     const planner::Buffer& stack = plan.plan->buffers[home];
-    const bool host = stack.placement == Placement::host;
+    const MemorySpace tier = space_of(stack.placement);
     places.push_back(
-        {static_cast<std::byte*>(frame.addresses[static_cast<std::size_t>(of.state.window)]),
-         stack.placement, (host ? frame.base.host : frame.base.disk) + stack.offset});
+        {static_cast<std::byte*>(frame.addresses[static_cast<std::size_t>(of.state.window)]), tier,
+         frame.base.tiers[tier] + stack.offset});
   }
   return LoopWindows(states, std::move(places), transfers_, measured_);
 }

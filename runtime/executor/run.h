@@ -18,7 +18,7 @@ namespace plimsoll::executor {
 // Where a plan's memory begins.
 struct Base {
   std::byte* arena = nullptr;
-  std::int64_t host = 0, disk = 0;  // offsets in the run's blocks
+  PerTier<std::int64_t> tiers{};  // offsets in the run's blocks
 };
 
 // What a run notes while it goes, besides its results, and how it goes.

@@ -9,27 +9,23 @@ namespace plimsoll::executor {
 Result<TierBlocks> take_blocks(const memory::Tiers& tiers, const planner::Plan& plan) {
   TierBlocks blocks;
   const std::string what = "values swapped out by " + plan.computation->name();
-  const auto take = [&](memory::Tier* tier, std::int64_t bytes, const char* name,
-                        std::unique_ptr<memory::TierBlock>& block) -> Status {
-    if (bytes == 0) return ok_status();
-    if (tier == nullptr) {
+  for (const MemorySpace tier : kTiers) {
+    const std::int64_t bytes = plan.tier_bytes[tier];
+    if (bytes == 0) continue;
+    if (tiers[tier] == nullptr) {
       return failed_precondition(what + ": the plan needs " + std::to_string(bytes) + " bytes of " +
-                                 name + ", which this budget does not have");
+                                 std::string(tier_info(tier).medium) +
+                                 ", which this budget does not have");
     }
-    PLIMSOLL_ASSIGN_OR_RETURN(block, tier->allocate(bytes, what));
-    return ok_status();
-  };
-  PLIMSOLL_RETURN_IF_ERROR(take(tiers.host.get(), plan.host_bytes, "host memory", blocks.host));
-  PLIMSOLL_RETURN_IF_ERROR(take(tiers.disk.get(), plan.disk_bytes, "disk", blocks.disk));
+    PLIMSOLL_ASSIGN_OR_RETURN(blocks[tier], tiers[tier]->allocate(bytes, what));
+  }
   return blocks;
 }
 
-Status Transfers::start(const void* key, bool out, planner::Placement placement,
-                        std::int64_t offset, void* near, std::int64_t bytes) {
-  const bool host = placement == planner::Placement::host;
-  memory::Tier* const tier =
-      host ? tiers_.host.get() : static_cast<memory::Tier*>(tiers_.disk.get());
-  memory::TierBlock* const block = host ? blocks_.host.get() : blocks_.disk.get();
+Status Transfers::start(const void* key, bool out, MemorySpace space, std::int64_t offset,
+                        void* near, std::int64_t bytes) {
+  memory::Tier* const tier = tiers_[space].get();
+  memory::TierBlock* const block = blocks_[space].get();
   if (tier == nullptr || block == nullptr) return internal_error("a transfer without a tier");
   memory::TransferEngine& engine = out ? tier->out() : tier->in();
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<device::Event> ready, device_.create_event());

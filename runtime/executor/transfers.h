@@ -15,9 +15,7 @@
 namespace plimsoll::executor {
 
 // A run's block of each tier, empty where its plan needs none.
-struct TierBlocks {
-  std::unique_ptr<memory::TierBlock> host, disk;
-};
+using TierBlocks = PerTier<std::unique_ptr<memory::TierBlock>>;
 
 // Takes the blocks of `plan` from the tiers. FAILED_PRECONDITION when there is no such tier,
 // RESOURCE_EXHAUSTED when it has no room.
@@ -35,7 +33,7 @@ class Transfers {
 
   // Starts a transfer between `near` in device memory and `offset` of the tier's block, after what
   // the stream has been given so far. `key` names it until the wait.
-  Status start(const void* key, bool out, planner::Placement tier, std::int64_t offset, void* near,
+  Status start(const void* key, bool out, MemorySpace tier, std::int64_t offset, void* near,
                std::int64_t bytes);
   // Blocks until it has ended; what came of it. `seconds` and `started` (where not null) get its
   // time on the engine and when that began.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/memory_space.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/spill/spill_file.h"
 #include "runtime/memory/tiers/host_tier.h"
@@ -12,10 +13,7 @@
 namespace plimsoll::memory {
 
 // The places beside a device's memory; null where there is none. Copies share them.
-struct Tiers {
-  std::shared_ptr<Tier> host;
-  std::shared_ptr<SpillFile> disk;
-};
+using Tiers = PerTier<std::shared_ptr<Tier>>;
 
 // Which there should be.
 struct TierOptions {

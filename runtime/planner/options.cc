@@ -8,6 +8,40 @@ namespace {
 
 constexpr std::string_view kLossyBy = "lossy:";
 
+// What the environment lists as remedies, by the name of each that changes bits: words of a room
+// below, which can't see the table of codecs.
+constexpr std::string_view kListed =
+#define PLIMSOLL_ENVIRONMENT(variable, name, kind, default_text, help) \
+  Variable::variable == Variable::remedies ? std::string_view(help):
+#include "runtime/base/environment.def"
+#undef PLIMSOLL_ENVIRONMENT
+    std::string_view();
+constexpr bool is_listed(std::string_view codec) {
+  for (std::string_view rest = kListed;;) {
+    const auto at = rest.find(kLossyBy);
+    if (at == std::string_view::npos) return false;
+    rest.remove_prefix(at + kLossyBy.size());
+    if (rest.substr(0, rest.find('|')) == codec) return true;
+  }
+}
+#define PLIMSOLL_CODEC(kind, name, proof, dtypes, layout, rounding, error_bound, sample) \
+  static_assert(std::string_view(error_bound).empty() || is_listed(name),                \
+                "runtime/base/environment.def: no word lossy:" name);
+#include "runtime/ir/codec/codecs.def"
+#undef PLIMSOLL_CODEC
+
+// The names of the codecs that change bits, `before` in front of each, with commas between them.
+std::string lossy_names(std::string_view before = "") {
+  std::string names;
+  for (const ir::CodecInfo& row : ir::all_codecs()) {
+    if (row.rounding == ir::CodecRounding::exact) continue;
+    if (!names.empty()) names += ", ";
+    names += before;
+    names += row.name;
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<Remedies> parse_remedies(std::string_view text, std::string_view what) {
@@ -26,10 +60,10 @@ Result<Remedies> parse_remedies(std::string_view text, std::string_view what) {
       remedies.compress = remedies.lossy = true;
       if (word != "lossy") {
         const std::string_view name = word.substr(kLossyBy.size());
-        const auto codec = parse_lossy(name);
+        const auto codec = ir::parse_lossy(name);
         if (!codec) {
           return invalid_argument(std::string(what) + ": lossy codec '" + std::string(name) +
-                                  "' is not one of bfloat16, float16, int8, int4");
+                                  "' is not one of " + lossy_names());
         }
         remedies.lossy_codec = *codec;
       }
@@ -39,9 +73,8 @@ Result<Remedies> parse_remedies(std::string_view text, std::string_view what) {
       return remedies;
     } else {
       return invalid_argument(std::string(what) + ": '" + std::string(word) +
-                              "' is not one of recompute, compress, swap, lossy, "
-                              "lossy:bfloat16, lossy:float16, lossy:int8, lossy:int4 (nor is the "
-                              "whole all or none)");
+                              "' is not one of recompute, compress, swap, lossy, " +
+                              lossy_names(kLossyBy) + " (nor is the whole all or none)");
     }
     if (comma == std::string_view::npos) return remedies;
     rest.remove_prefix(comma + 1);

@@ -9,8 +9,8 @@
 
 namespace plimsoll::planner {
 
-// `recompute,compress,swap,lossy` or some of them, `lossy:float16`, `lossy:int8` or `lossy:int4`
-// for another lossy codec than bfloat16, `all` (lossy included), `none`. `what` names the flag or
+// `recompute,compress,swap,lossy` or some of them, `lossy:` and a name of codecs.def for another
+// lossy codec than bfloat16, `all` (lossy included), `none`. `what` names the flag or
 // variable in the INVALID_ARGUMENT of other words.
 Result<Remedies> parse_remedies(std::string_view text, std::string_view what);
 std::string to_string(const Remedies& remedies);

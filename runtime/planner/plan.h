@@ -8,29 +8,53 @@
 #include <vector>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/memory_space.h"
 #include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::planner {
+
+// Codecs are ir's (runtime/ir/codec); plans are full of them.
+using ir::Codec;
+using ir::CodecKind;
+using ir::Coding;
+using ir::EncodedInput;
+using ir::EncodedOutput;
 
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 // Index into Plan::buffers; -1 where there is none (tokens, no workspace).
 using BufferId = std::int32_t;
 
-// Where a buffer's bytes are.
+// Where a buffer's bytes are: in device memory, or on a tier, in the order of MemorySpace.
 enum class Placement : std::uint8_t {
   arena,      // at `offset` of the plan's arena
   parameter,  // the caller's buffer of parameter leaf `index`
   output,     // the caller's buffer of result leaf `index`
   constant,   // the constant instruction `source`
-  host,       // at `offset` of the plan's host block; only transfers touch it (swaps, SlicedState)
-  disk,       // at `offset` of the plan's part of the spill file; only transfers touch it
+// One a tier: at `offset` of the plan's block there; only transfers touch it (swaps, SlicedState).
+#define PLIMSOLL_TIER(tier, ...) tier,
+#include "runtime/base/memory_spaces.def"
+#undef PLIMSOLL_TIER
 };
+
+constexpr MemorySpace space_of(Placement placement) {
+  const int beyond = static_cast<int>(placement) - static_cast<int>(Placement::constant);
+  return static_cast<MemorySpace>(beyond > 0 ? beyond : 0);
+}
+constexpr bool is_tier(Placement placement) { return is_tier(space_of(placement)); }
+// Of what is on that tier.
+constexpr Placement placement_on(MemorySpace tier) {
+  return static_cast<Placement>(static_cast<int>(Placement::constant) + static_cast<int>(tier));
+}
+static_assert(space_of(Placement::arena) == MemorySpace::device &&
+              space_of(Placement::constant) == MemorySpace::device &&
+              space_of(Placement::host) == MemorySpace::host &&
+              placement_on(MemorySpace::disk) == Placement::disk);
 
 struct Buffer {
   Placement placement = Placement::arena;
-  std::int64_t offset = 0;  // arena, host, disk: a multiple of device::kBufferAlignment
+  std::int64_t offset = 0;  // arena, tiers: a multiple of device::kBufferAlignment
   int index = 0;            // parameter or output leaf
   std::int64_t bytes = 0;
   // First and last step that touch it, inclusive. Parameters of residency `resident` and outputs
@@ -48,10 +72,10 @@ enum class StepKind : std::uint8_t {
   recompute,
   encode,
   decode,
-  swap_out,   // inputs[0] (arena) -> outputs[0] (host or disk); goes on in the background until its
+  swap_out,   // inputs[0] (arena) -> outputs[0] (a tier); goes on in the background until its
               // swap_wait; before that neither buffer may be written or given up, nor the second
               // read
-  swap_in,    // inputs[0] (host or disk) -> outputs[0] (arena); as swap_out
+  swap_in,    // inputs[0] (a tier) -> outputs[0] (arena); as swap_out
   swap_wait,  // waits for the transfer that step `transfer` started
   collective_start,
   collective_done,
@@ -60,11 +84,11 @@ enum class StepKind : std::uint8_t {
   free,    // bookkeeping: inputs[] are dead from here on
 };
 
-// A leaf of a while's state that is a stack of slices (facts/stacks.h) on the host or disk, of
-// which the arena holds a window of kSlots slices: round n works on slice first + n * step, in slot
-// n % kSlots. A stack that is written is copied out slice by slice, each once its round is over;
-// one that is read is copied in, each a round ahead; both in the background. The body sees the
-// stack at the address where it would begin if the slice in the window were in its place.
+// A leaf of a while's state that is a stack of slices (facts/stacks.h) on a tier, of which the
+// arena holds a window of kSlots slices: round n works on slice first + n * step, in slot n %
+// kSlots. A stack that is written is copied out slice by slice, each once its round is over; one
+// that is read is copied in, each a round ahead; both in the background. The body sees the stack at
+// the address where it would begin if the slice in the window were in its place.
 struct SlicedState {
   static constexpr int kSlots = 2;
   int leaf = 0;
@@ -105,8 +129,8 @@ struct Step {
   // order).
   std::vector<BufferId> inputs, outputs;
   BufferId workspace = -1;
-  BufferId host_workspace = -1;  // the host block of this step's callees; -1: they need none
-  BufferId disk_workspace = -1;  // the same on disk
+  // Per tier, the block of this step's callees; -1: they need none.
+  PerTier<BufferId> tier_workspaces = for_each_tier(BufferId{-1});
   // call: {callee}; while: {condition, body}; conditional: branches. Each callee's arena is the
   // workspace of this step; the workspace is as large as the largest of them needs (a while's
   // condition and body may share it).
@@ -144,9 +168,8 @@ struct Plan {
   // an arena or constant buffer that the executor copies to the state; never another parameter.
   std::vector<BufferId> results;
 
-  std::int64_t arena_bytes = 0;  // packed
-  std::int64_t host_bytes = 0,
-               disk_bytes = 0;  // blocks of the other tiers, packed, callees included
+  std::int64_t arena_bytes = 0;      // packed
+  PerTier<std::int64_t> tier_bytes;  // blocks of the tiers, packed, callees included
   // Parameters + constants + outputs (those not in donated parameters) + arena, callees included.
   std::int64_t peak_bytes = 0;
   std::int64_t live_bytes = 0;  // the same by liveness alone (a perfect packing's peak)

@@ -57,6 +57,18 @@ struct Tier {
   bool operator==(const Tier&) const = default;
 };
 
+// A direction of a tier's link, which is an engine of its own. In pairs, in the order of the tiers.
+enum class Link : std::uint8_t {
+#define PLIMSOLL_TIER(tier, ...) tier##_out, tier##_in,
+#include "runtime/base/memory_spaces.def"
+#undef PLIMSOLL_TIER
+};
+inline constexpr int kLinks = 2 * static_cast<int>(kTiers.size());
+constexpr Link link_of(MemorySpace tier, bool out) {
+  return static_cast<Link>(2 * tier_index(tier) + (out ? 0 : 1));
+}
+static_assert(link_of(MemorySpace::disk, false) == Link::disk_in);
+
 // What may be done with a value between two uses besides keeping it.
 struct Remedies {
   bool recompute = true, compress = true, swap = true;
@@ -92,9 +104,9 @@ struct PlanPolicy {
   bool operator==(const PlanPolicy&) const = default;
 };
 
-// What the plan will run on, besides the kernels, of which the cost model tells.
-struct Machine {
-  Tier host, disk;
+// What the plan will run on, besides the kernels, of which the cost model tells: machine.host,
+// machine[tier].
+struct Machine : PerTier<Tier> {
   bool operator==(const Machine&) const = default;
 };
 

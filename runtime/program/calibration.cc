@@ -51,8 +51,10 @@ void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machin
   const bool is_table = machine == planner::Roofline();
   const memory::LinkSpeed link{machine.link_out_bytes_per_second, machine.link_in_bytes_per_second,
                                machine.link_latency_seconds, machine.link_compute_share};
-  if (tiers.host != nullptr) tiers.host->set_speed(link);
-  if (tiers.disk != nullptr && is_table) tiers.disk->set_speed(link);
+  for (const MemorySpace tier : kTiers) {
+    const bool is_known = tier == MemorySpace::host || is_table;
+    if (tiers[tier] != nullptr && is_known) tiers[tier]->set_speed(link);
+  }
 }
 
 planner::Roofline machine_speeds(jit::Compiler& compiler) {

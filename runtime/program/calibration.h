@@ -25,8 +25,9 @@ Result<planner::Roofline> load_or_measure(const std::string& folder, jit::Compil
 // the process, or the built-in table where measuring fails. Thread-safe.
 planner::Roofline machine_speeds(jit::Compiler& compiler);
 
-// The host tier's link goes at this speed, and is not measured again; a disk, which a calibration
-// says nothing of, is taken to be as fast as the table has it when `machine` is the table.
+// The host tier's link goes at this speed, and is not measured again; other tiers, which a
+// calibration says nothing of, are taken to be as fast as the table has it when `machine` is the
+// table.
 void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machine);
 
 }  // namespace plimsoll::executor

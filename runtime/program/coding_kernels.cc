@@ -45,14 +45,13 @@ bool can_code(const Instruction& instruction) {
          ir::horizontal_parts(instruction).empty();
 }
 
-std::unique_ptr<ir::Module> with_coding(const Instruction& instruction,
-                                        const planner::Coding& coding,
+std::unique_ptr<ir::Module> with_coding(const Instruction& instruction, const ir::Coding& coding,
                                         const std::vector<bool>& only_code) {
   auto module = std::make_unique<ir::Module>("coding");
   Computation* const body = body_of(instruction, *module);
   // First what may change dims.
   const std::vector<Instruction*> codes = encode_inside(*body, coding.outputs);
-  for (const planner::EncodedInput& input : coding.inputs) decode_inside(*body, input);
+  for (const ir::EncodedInput& input : coding.inputs) decode_inside(*body, input);
   if (!codes.empty()) {
     std::vector<Instruction*> results{body->root()};
     if (body->root()->opcode() == Opcode::tuple) results = body->root()->operands();

@@ -22,7 +22,7 @@ inline constexpr std::int64_t kWordBits = 32;
 // whether there is nothing but its code. Dims may differ, what lies in memory doesn't.
 // Precondition: can_decode_inside and can_encode_inside each. Pure.
 std::unique_ptr<ir::Module> with_coding(const ir::Instruction& instruction,
-                                        const planner::Coding& coding,
+                                        const ir::Coding& coding,
                                         const std::vector<bool>& only_code);
 
 // Whether the instruction is of a kind that with_coding takes: a fusion that is compiled as a

@@ -10,13 +10,13 @@
 namespace plimsoll::executor {
 namespace {
 
+using ir::Codec;
+using ir::CodecKind;
 using ir::Computation;
 using ir::DType;
 using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;
-using planner::Codec;
-using planner::CodecKind;
 
 // Whether all that reads the value, or an elementwise result of it, is elementwise, a reduction, or
 // the root.
@@ -58,23 +58,15 @@ class Decoder {
       : computation_(computation), codec_(codec), shape_(shape) {}
 
   Shape stored() const {
-    switch (codec_.kind) {
-      case CodecKind::narrow:
-        return {codec_.stored, shape_.dims()};
-      case CodecKind::bfloat16:
-        return {DType::bf16, shape_.dims()};
-      case CodecKind::float16:
-        return {DType::f16, shape_.dims()};
-      default:
-        return {DType::u32, {words()}};
-    }
+    if (codec_.is_mask()) return {DType::u32, {words()}};
+    return {ir::stored_dtype(codec_), shape_.dims()};
   }
 
   Instruction* decode(Instruction* stored) {
     if (!codec_.is_mask()) return computation_.add(Opcode::convert, shape_, {stored});
     Instruction* const bit = bits(stored);
-    if (codec_.kind == CodecKind::bit_mask) return bit;
-    const planner::Outcomes values = planner::representatives(codec_, shape_.dtype());
+    if (codec_.gives_values()) return bit;
+    const ir::Outcomes values = ir::representatives(codec_, shape_.dtype());
     return computation_.add(Opcode::select, shape_,
                             {bit, all(shape_, values.yes), all(shape_, values.no)});
   }
@@ -125,7 +117,7 @@ class Decoder {
 
 }  // namespace
 
-void decode_inside(Computation& body, const planner::EncodedInput& input) {
+void decode_inside(Computation& body, const ir::EncodedInput& input) {
   Instruction* const parameter = body.parameters()[static_cast<std::size_t>(input.input)];
   const std::vector<Instruction*> users = parameter->users();
   Instruction* const root = body.root();
@@ -140,9 +132,9 @@ void decode_inside(Computation& body, const planner::EncodedInput& input) {
   body.set_root(root);
 }
 
-bool can_decode_inside(const Instruction& instruction, const planner::EncodedInput& input) {
-  if (input.codec.kind == CodecKind::none || input.codec.kind == CodecKind::int8 ||
-      input.codec.kind == CodecKind::int4) {
+bool can_decode_inside(const Instruction& instruction, const ir::EncodedInput& input) {
+  if (input.codec.kind == CodecKind::none ||
+      ir::codec_info(input.codec.kind).layout.form == ir::CodeLayout::Form::blocks) {
     return false;
   }
   if (!can_code(instruction) || input.input >= instruction.operand_count()) return false;

@@ -7,16 +7,17 @@
 namespace plimsoll::executor {
 
 // Decoding as a part of what reads the value: the value is never there as a whole.
-//   narrow, bfloat16, float16: wherever it is read, its elements are converted.
-//   bit_mask, compare_mask: where each element is read at its own place.
-//   int8, int4: nowhere; an element's scale lies elsewhere.
+// By the layout of the codec:
+//   elements: wherever it is read, its elements are converted.
+//   bits: where each element is read at its own place.
+//   blocks: nowhere; an element's scale lies elsewhere.
 
 // Whether decode_inside does it for an instruction whose kernel is a compiled one. Pure.
-bool can_decode_inside(const ir::Instruction& instruction, const planner::EncodedInput& input);
+bool can_decode_inside(const ir::Instruction& instruction, const ir::EncodedInput& input);
 
 // The computation of the instruction reads a parameter as it was encoded: it is then of the stored
 // dtype; of masks, the u32[] that the bits fill, the first in the lowest bit of the first word. May
 // leave instructions out of order.
-void decode_inside(ir::Computation& body, const planner::EncodedInput& input);
+void decode_inside(ir::Computation& body, const ir::EncodedInput& input);
 
 }  // namespace plimsoll::executor

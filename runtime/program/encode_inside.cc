@@ -10,14 +10,14 @@
 namespace plimsoll::executor {
 namespace {
 
+using ir::Codec;
+using ir::CodecKind;
 using ir::Computation;
 using ir::Dims;
 using ir::DType;
 using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;
-using planner::Codec;
-using planner::CodecKind;
 
 std::vector<Instruction*> results_of(const Computation& body) {
   if (body.root()->opcode() == Opcode::tuple) return body.root()->operands();
@@ -136,7 +136,7 @@ Instruction* number(Computation& body, DType dtype, double value) {
 }
 
 Instruction* whether(Computation& body, const Codec& codec, Instruction* value) {
-  if (codec.kind == CodecKind::bit_mask) return value;
+  if (codec.gives_values()) return value;
   Instruction* const constant = body.add(Opcode::broadcast, value->shape(),
                                          {number(body, value->shape().dtype(), codec.constant)});
   ir::Attributes attributes;
@@ -164,9 +164,12 @@ Instruction* bits_of(Computation& body, const Codec& codec, Instruction* value,
 
 }  // namespace
 
-bool can_encode_inside(const Instruction& instruction, const planner::EncodedOutput& output) {
+bool can_encode_inside(const Instruction& instruction, const ir::EncodedOutput& output) {
   if (!can_code(instruction)) return false;
-  if (output.codec.kind != CodecKind::narrow && !output.codec.is_mask()) return false;
+  if (output.codec.kind == CodecKind::none || !output.codec.lossless() ||
+      ir::codec_info(output.codec.kind).layout.form == ir::CodeLayout::Form::blocks) {
+    return false;
+  }
   if (instruction.opcode() != Opcode::fusion) {
     // Its operands are whole, or scalars.
     const std::int64_t count = instruction.shape().element_count();
@@ -187,7 +190,7 @@ bool can_encode_inside(const Instruction& instruction, const planner::EncodedOut
 }
 
 std::vector<Instruction*> encode_inside(Computation& body,
-                                        std::span<const planner::EncodedOutput> outputs) {
+                                        std::span<const ir::EncodedOutput> outputs) {
   Instruction* const root = body.root();
   Computation* either = nullptr;
   const bool masks = std::any_of(outputs.begin(), outputs.end(),
@@ -199,12 +202,13 @@ std::vector<Instruction*> encode_inside(Computation& body,
   }
   const std::vector<Instruction*> results = results_of(body);
   std::vector<Instruction*> codes;
-  for (const planner::EncodedOutput& output : outputs) {
+  for (const ir::EncodedOutput& output : outputs) {
     Instruction* const value = results[static_cast<std::size_t>(output.output)];
     codes.push_back(output.codec.is_mask()
                         ? bits_of(body, output.codec, value, either)
                         : body.add(Opcode::convert,
-                                   Shape(output.codec.stored, value->shape().dims()), {value}));
+                                   Shape(ir::stored_dtype(output.codec), value->shape().dims()),
+                                   {value}));
   }
   body.set_root(root);
   return codes;

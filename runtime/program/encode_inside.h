@@ -9,19 +9,20 @@
 
 namespace plimsoll::executor {
 
-// Encoding as a part of what makes the value.
-//   narrow: its elements are converted.
-//   bit_mask, compare_mask: words of 32 bits, each a reduction of a row of as many elements; where
+// Encoding as a part of what makes the value, by the layout of the codec.
+//   elements: they are converted.
+//   bits: words of 32 bits, each a reduction of a row of as many elements; where
 //     all that is computed is elementwise or a broadcast, and rows fill the value.
-//   Those that change bits: nowhere, as their encoders look at every element and may refuse it.
+//   blocks, and codecs that change bits: nowhere, as their encoders look at every element and may
+//   refuse it.
 
 // Whether encode_inside does it for an instruction whose kernel is a compiled one. Pure.
-bool can_encode_inside(const ir::Instruction& instruction, const planner::EncodedOutput& output);
+bool can_encode_inside(const ir::Instruction& instruction, const ir::EncodedOutput& output);
 
 // The codes of these results of the computation, each an instruction of it. With masks, what is
 // as large as the results has other dims afterwards, with the elements in the same order, and so
 // have parameters. May leave instructions out of order.
 std::vector<ir::Instruction*> encode_inside(ir::Computation& body,
-                                            std::span<const planner::EncodedOutput> outputs);
+                                            std::span<const ir::EncodedOutput> outputs);
 
 }  // namespace plimsoll::executor

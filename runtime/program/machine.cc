@@ -18,8 +18,9 @@ planner::Tier describe(memory::Tier& tier) {
 
 planner::Machine machine_of(const memory::Tiers& tiers) {
   planner::Machine machine;
-  if (tiers.host != nullptr) machine.host = describe(*tiers.host);
-  if (tiers.disk != nullptr) machine.disk = describe(*tiers.disk);
+  for (const MemorySpace tier : kTiers) {
+    if (tiers[tier] != nullptr) machine[tier] = describe(*tiers[tier]);
+  }
   return machine;
 }
 

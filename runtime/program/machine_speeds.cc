@@ -18,9 +18,6 @@
 namespace plimsoll::executor {
 namespace {
 
-using planner::Codec;
-using planner::CodecKind;
-
 // One kernel per thing that is measured, of the sizes and in the layouts of small training steps.
 constexpr std::string_view kKernels = R"(
 HloModule calibration
@@ -216,16 +213,8 @@ class Bench {
 
   Status measure_codecs(planner::Roofline& speeds) {
     constexpr std::int64_t kElements = 1 << 18;
-    const std::pair<Codec, ir::DType> cases[] = {
-        {{.kind = CodecKind::bit_mask}, ir::DType::pred},
-        {{.kind = CodecKind::compare_mask}, ir::DType::f32},
-        {{.kind = CodecKind::narrow, .stored = ir::DType::bf16}, ir::DType::f32},
-        {{.kind = CodecKind::bfloat16}, ir::DType::f32},
-        {{.kind = CodecKind::float16}, ir::DType::f32},
-        {{.kind = CodecKind::int8}, ir::DType::f32},
-        {{.kind = CodecKind::int4}, ir::DType::f32},
-    };
-    for (const auto& [codec, dtype] : cases) {
+    for (const ir::CodecInfo& row : ir::all_codecs()) {
+      const auto& [dtype, codec] = row.sample;
       const ir::Shape shape(dtype, {kElements});
       PLIMSOLL_ASSIGN_OR_RETURN(const kernels::CodecKernels kernels,
                                 kernels::make_codec(codec, shape));

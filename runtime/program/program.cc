@@ -132,16 +132,15 @@ class KernelCostModel : public planner::CostModel {
   std::int64_t workspace_bytes(const ir::Instruction& instruction) const override {
     return facts(instruction).workspace_bytes;
   }
-  double codec_seconds(const planner::Codec& codec, const ir::Shape& shape,
-                       bool encode) const override {
+  double codec_seconds(const ir::Codec& codec, const ir::Shape& shape, bool encode) const override {
     return roofline_.codec_seconds(codec, shape, encode);
   }
   bool reads_encoded(const ir::Instruction& instruction,
-                     const planner::EncodedInput& input) const override {
+                     const ir::EncodedInput& input) const override {
     return facts(instruction).is_compiled && can_decode_inside(instruction, input);
   }
   bool writes_encoded(const ir::Instruction& instruction,
-                      const planner::EncodedOutput& output) const override {
+                      const ir::EncodedOutput& output) const override {
     return facts(instruction).is_compiled && can_encode_inside(instruction, output);
   }
 
@@ -217,16 +216,16 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
   const ir::Instruction& instruction = *step.instruction;
   if (step.coding.empty()) return kernel(instruction);
   std::string name;
-  for (const planner::EncodedInput& input : step.coding.inputs) {
-    name += "reads " + std::to_string(input.input) + ": " + planner::to_string(input.codec) + "; ";
+  for (const ir::EncodedInput& input : step.coding.inputs) {
+    name += "reads " + std::to_string(input.input) + ": " + ir::to_string(input.codec) + "; ";
   }
   std::vector<bool> only_code(step.outputs.size() - step.coding.outputs.size());
   for (std::size_t leaf = 0; leaf < only_code.size(); ++leaf)
     only_code[leaf] = step.outputs[leaf] < 0;
-  for (const planner::EncodedOutput& output : step.coding.outputs) {
+  for (const ir::EncodedOutput& output : step.coding.outputs) {
     const bool only = only_code[static_cast<std::size_t>(output.output)];
     name += (only ? "only writes " : "writes ") + std::to_string(output.output) + ": " +
-            planner::to_string(output.codec) + "; ";
+            ir::to_string(output.codec) + "; ";
   }
   const std::lock_guard lock(coding_mutex_);
   auto& kernel = coding_kernels_[{&instruction, std::move(name)}];

@@ -40,7 +40,7 @@ Result<std::shared_ptr<const Program>> ProgramCompiler::compile(
 }
 
 void ProgramCompiler::set_link_speeds(const memory::Tiers& tiers) const {
-  if (tiers.host == nullptr && tiers.disk == nullptr) return;
+  if (tiers == memory::Tiers()) return;
   executor::set_link_speeds(tiers, machine());
 }
 

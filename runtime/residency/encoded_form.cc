@@ -11,13 +11,13 @@
 namespace plimsoll::trace {
 namespace {
 
-using planner::Codec;
-using planner::CodecKind;
+using ir::Codec;
+using ir::CodecKind;
 
 std::shared_ptr<const EncodedForm> form_of(const Codec& codec, const ir::Shape& shape,
                                            const planner::CostModel& costs) {
   if (codec.kind == CodecKind::none) return nullptr;
-  const std::int64_t bytes = aligned_bytes(planner::encoded_bytes(codec, shape));
+  const std::int64_t bytes = aligned_bytes(ir::encoded_bytes(codec, shape));
   const auto made = kernels::make_codec(codec, shape);
   // A workspace would take room where values go for the lack of it.
   if (!made.ok() || bytes >= aligned_bytes(shape.byte_size()) ||

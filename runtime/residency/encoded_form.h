@@ -13,7 +13,7 @@ namespace plimsoll::trace {
 
 // How a value can be kept in fewer bytes of device memory while nobody reads it. Immutable.
 struct EncodedForm {
-  planner::Codec codec;
+  ir::Codec codec;
   ir::Shape shape;
   std::int64_t bytes = 0;  // aligned; less than the value's
   double encode_seconds = 0, decode_seconds = 0;
@@ -24,6 +24,6 @@ using EncodedForms = std::vector<std::shared_ptr<const EncodedForm>>;
 
 // An exact one if what is known of the value allows it, else by the lossy codec unless that is
 // `none`.
-EncodedForms encoded_forms(const executor::Program& program, planner::CodecKind lossy);
+EncodedForms encoded_forms(const executor::Program& program, ir::CodecKind lossy);
 
 }  // namespace plimsoll::trace

@@ -63,14 +63,17 @@ void Worker::look_ahead() {
       if (open->due) mark(*open->value, Value::Use::written);
     }
   }
-  std::array<TierAhead, 2> tiers = {{{budget_->tiers().host.get()}, {budget_->tiers().disk.get()}}};
+  PerTier<TierAhead> tiers;
+  for (const MemorySpace tier : kTiers) tiers[tier].tier = budget_->tiers()[tier].get();
   bool loads = false;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     Work& work = queue_[i];
     const bool may = i > 0 && !work.done && !work.failed && dormant_.empty();
     if (may && work.movement == Movement::drop) drop_ahead(work);
     if (work.movement == Movement::store && !work.done) {
-      TierAhead& at = tiers[work.tier == tiers[0].tier ? 0 : 1];
+      TierAhead& at = tiers[*std::find_if(kTiers.begin(), kTiers.end(), [&](MemorySpace tier) {
+        return tiers[tier].tier == work.tier;
+      })];
       if (may) store_ahead(work, !at.awaited, at.plan_bytes);
       at.awaited |= !work.done && open_of(storing_, work.value.get(), false) == nullptr;
     }
@@ -80,8 +83,9 @@ void Worker::look_ahead() {
     mark_uses(work);
     if (work.execution != nullptr) {
       const planner::Plan& plan = work.execution->executable->plan();
-      tiers[0].plan_bytes = std::max(tiers[0].plan_bytes, plan.host_bytes);
-      tiers[1].plan_bytes = std::max(tiers[1].plan_bytes, plan.disk_bytes);
+      for (const MemorySpace tier : kTiers) {
+        tiers[tier].plan_bytes = std::max(tiers[tier].plan_bytes, plan.tier_bytes[tier]);
+      }
     }
   }
   if (loads) begin_loads();

@@ -25,11 +25,11 @@ LiveValues::LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
       worker_(&worker),
       planning_(planning),
       evictor_(lineage_, budget_->limit(), this) {
-  memory::Tier* const tiers[] = {budget_->tiers().host.get(), budget_->tiers().disk.get()};
-  for (std::size_t i = 0; i < std::size(tiers); ++i) {
-    if (tiers[i] == nullptr || !planning.remedies.swap) continue;
-    const auto speed = tiers[i]->speed();
-    if (speed.ok()) places_[i] = {tiers[i], *speed, 0};
+  for (const MemorySpace space : kTiers) {
+    memory::Tier* const tier = budget_->tiers()[space].get();
+    if (tier == nullptr || !planning.remedies.swap) continue;
+    const auto speed = tier->speed();
+    if (speed.ok()) at(place_on(space)) = {tier, *speed, 0};
   }
 }
 
@@ -218,7 +218,9 @@ void LiveValues::put_right(const std::shared_ptr<Value>& value, bool will_be_mad
   }
   leave_place(of);
   if (!of.there && value->copy != nullptr) {
-    enter_place(of, value->tier == places_[0].tier ? 0 : 1,
+    const auto place = std::find_if(places_.begin(), places_.begin() + kEncoded,
+                                    [&](const Place& each) { return each.tier == value->tier; });
+    enter_place(of, static_cast<std::int8_t>(place - places_.begin()),
                 value->bytes - value->copy->held_bytes());
   } else if (!of.there && value->encoded) {
     enter_place(of, kEncoded, 0);

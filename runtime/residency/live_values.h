@@ -96,7 +96,11 @@ class LiveValues final : public memory::EvictionSink {
   void discard_copy(memory::StorageId id) override;
   std::int64_t shrink_workspace(memory::OperationId id, std::int64_t most_bytes) override;
 
-  static constexpr std::int8_t kNowhere = -1, kEncoded = 2;
+  // Places: a tier's is its number, and what is encoded in device memory is behind them.
+  static constexpr std::int8_t kNowhere = -1, kEncoded = static_cast<std::int8_t>(kTiers.size());
+  static constexpr std::int8_t place_on(MemorySpace tier) {
+    return static_cast<std::int8_t>(tier_index(tier));
+  }
   // Where copies are kept: a tier as far as it is there, or device memory.
   struct Place {
     memory::Tier* tier = nullptr;
@@ -126,6 +130,7 @@ class LiveValues final : public memory::EvictionSink {
   // Copies have turned out smaller than their values.
   void credit_savings();
   Place& at(std::int8_t place) { return places_[static_cast<std::size_t>(place)]; }
+  const Place& at(std::int8_t place) const { return places_[static_cast<std::size_t>(place)]; }
   std::vector<memory::TensorId> tensors_of(std::span<const std::shared_ptr<Value>> values) const;
   void enter(memory::TensorId id, const std::shared_ptr<Value>& value);
   void encode(const std::shared_ptr<Value>& value);
@@ -150,7 +155,7 @@ class LiveValues final : public memory::EvictionSink {
   const planner::PlanPolicy planning_;
   memory::Lineage lineage_;
   memory::Evictor evictor_;
-  std::array<Place, 3> places_;                         // host, disk, encoded in device memory
+  std::array<Place, kEncoded + 1> places_;
   std::vector<Entry> entries_;                          // by tensor
   std::vector<std::shared_ptr<const Recipe>> recipes_;  // by operation
   std::int64_t kept_host_bytes_ = 0;

@@ -15,19 +15,19 @@ using memory::StorageId;
 
 planner::Machine LiveValues::free_machine() const {
   planner::Machine machine = executor::machine_of(budget_->tiers());
-  planner::Tier* const tiers[] = {&machine.host, &machine.disk};
-  for (std::size_t i = 0; i < std::size(tiers); ++i) {
-    if (places_[i].tier == nullptr || places_[i].used_bytes == 0) continue;
+  for (const MemorySpace tier : kTiers) {
+    const Place& place = at(place_on(tier));
+    if (place.tier == nullptr || place.used_bytes == 0) continue;
     // Room for no value, but a tier still.
-    tiers[i]->bytes = std::max<std::int64_t>(1, tiers[i]->bytes - places_[i].used_bytes);
+    machine[tier].bytes = std::max<std::int64_t>(1, machine[tier].bytes - place.used_bytes);
   }
   return machine;
 }
 
 void LiveValues::reserve(const planner::Plan& plan) {
-  const std::int64_t bytes[] = {plan.host_bytes, plan.disk_bytes};
-  for (std::size_t i = 0; i < std::size(bytes); ++i) {
-    places_[i].reserved_bytes = std::max(places_[i].reserved_bytes, bytes[i]);
+  for (const MemorySpace tier : kTiers) {
+    Place& place = at(place_on(tier));
+    place.reserved_bytes = std::max(place.reserved_bytes, plan.tier_bytes[tier]);
   }
 }
 
@@ -156,7 +156,7 @@ void LiveValues::store(StorageId id) {
 
 void LiveValues::encode(const std::shared_ptr<Value>& value) {
   const EncodedForm& form = *value->form;
-  planner::Codec codec = form.codec;
+  ir::Codec codec = form.codec;
   // Each time other roundings, the same ones in each run.
   codec.seed = static_cast<std::uint64_t>(evictor_.statistics().stores);
   submit([&](Worker& worker) -> Status {

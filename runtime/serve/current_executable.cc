@@ -31,7 +31,7 @@ Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
 Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
     ProgramPlan first, const planner::PlanOptions& options, std::shared_ptr<memory::Budget> budget,
     double drift, LimitedBy limited_by) {
-  first.program->costs().assume_tiers(options.host, options.disk);
+  first.program->costs().assume_tiers(options);
   auto made = std::make_shared<CurrentExecutable>(first.program, options, std::move(budget), drift,
                                                   limited_by);
   made->version_ = first.costs_version;

@@ -13,11 +13,10 @@ bool same(std::span<const planner::ParameterResidency> a,
 }
 
 bool fits(const planner::Plan& plan, const planner::PlanOptions& options) {
-  const auto leaves = [](const planner::Tier& tier, std::int64_t bytes) {
-    return tier.bytes == 0 || bytes <= tier.bytes;
-  };
-  return plan.peak_bytes <= options.limit_bytes && leaves(options.host, plan.host_bytes) &&
-         leaves(options.disk, plan.disk_bytes);
+  return plan.peak_bytes <= options.limit_bytes &&
+         std::all_of(kTiers.begin(), kTiers.end(), [&](MemorySpace tier) {
+           return options[tier].bytes == 0 || plan.tier_bytes[tier] <= options[tier].bytes;
+         });
 }
 
 }  // namespace

@@ -62,9 +62,9 @@ class SharedPlans::Run final : public memory::Applicant {
     }
     chosen_ = std::move(answer.executable);
     const planner::Plan& plan = chosen_->plan();
-    return {
-        memory::Offer::Kind::fits,
-        {std::max<std::int64_t>(0, plan.peak_bytes - bound_), plan.host_bytes, plan.disk_bytes}};
+    memory::Room need{.device = std::max<std::int64_t>(0, plan.peak_bytes - bound_)};
+    for (const MemorySpace tier : kTiers) need[tier] = plan.tier_bytes[tier];
+    return {memory::Offer::Kind::fits, need};
   }
 
   Status prepare(const memory::Room& free) override {
@@ -80,7 +80,9 @@ class SharedPlans::Run final : public memory::Applicant {
 
  private:
   memory::Room with_bound(const memory::Room& free) const {
-    return {add(free.device, bound_), free.host, free.disk};
+    memory::Room room = free;
+    room.device = add(free.device, bound_);
+    return room;
   }
   SharedPlans& plans_;
   const std::int64_t bound_;
@@ -110,9 +112,10 @@ SharedPlans::Answer SharedPlans::find(const memory::Room& free) const noexcept {
     std::shared_ptr<const Executable> executable = current->get();
     const planner::Plan& plan = executable->plan();
     answer.least_bytes = std::min(answer.least_bytes, plan.peak_bytes);
-    if (plan.peak_bytes > limit || plan.host_bytes > free.host || plan.disk_bytes > free.disk) {
-      continue;
-    }
+    const bool tiers_hold = std::all_of(kTiers.begin(), kTiers.end(), [&](MemorySpace tier) {
+      return plan.tier_bytes[tier] <= free[tier];
+    });
+    if (plan.peak_bytes > limit || !tiers_hold) continue;
     if (i == 0 && !has_top_ && limit > slot.limit) {
       answer.missing = Missing::top;
       return answer;

@@ -17,9 +17,9 @@
 namespace plimsoll {
 namespace {
 
+using ir::CodecKind;
 using planner::Buffer;
 using planner::BufferId;
-using planner::CodecKind;
 using planner::Placement;
 using planner::Plan;
 using planner::Step;
@@ -163,7 +163,7 @@ TEST_F(CheckPlan, FindsBuffersOfATierThatOverlap) {
 
 TEST_F(CheckPlan, FindsATierThatIsLargerThanItsBuffers) {
   expect_found(
-      swapped(), [](Plan& plan) { plan.host_bytes += 64; },
+      swapped(), [](Plan& plan) { plan.tier_bytes.host += 64; },
       "the bytes of a tier are not what it says");
 }
 
@@ -178,10 +178,10 @@ TEST_F(CheckPlan, FindsAKernelThatReadsAnotherTier) {
           if (b.placement == Placement::host && &b != &buffer(plan, far)) b.offset += 1 << 20;
         }
         buffer(plan, far).offset = 0;
-        plan.host_bytes = 0;
+        plan.tier_bytes.host = 0;
         for (const Buffer& b : plan.buffers) {
           if (b.placement == Placement::host) {
-            plan.host_bytes = std::max(plan.host_bytes, b.offset + b.bytes);
+            plan.tier_bytes.host = std::max(plan.tier_bytes.host, b.offset + b.bytes);
           }
         }
         plan.steps.back().inputs[0] = far;
@@ -209,24 +209,24 @@ TEST_F(CheckPlan, FindsACalleeWithoutItsBlock) {
       swapped(),
       [](Plan& plan) {
         for (Step& step : plan.steps) {
-          if (!step.callees.empty()) step.host_workspace = -1;
+          if (!step.callees.empty()) step.tier_workspaces.host = -1;
         }
       },
       "a tier's block is too small for its callee");
 }
 
 TEST_F(CheckPlan, FindsAnOutcomeThatIsNotTheReaders) {
-  const auto change_codecs = [](const std::function<void(planner::Codec&)>& change) {
+  const auto change_codecs = [](const std::function<void(ir::Codec&)>& change) {
     return [change](Plan& plan) {
       for (Step& step : plan.steps) {
         if (step.codec.kind == CodecKind::compare_mask) change(step.codec);
       }
     };
   };
-  expect_found(encoded(), change_codecs([](planner::Codec& codec) { codec.constant = 1; }),
+  expect_found(encoded(), change_codecs([](ir::Codec& codec) { codec.constant = 1; }),
                "holds no more of 'h' than compare-mask(gt, 1)");
   // With a NaN, what is not greater need not be less or equal.
-  expect_found(encoded(), change_codecs([](planner::Codec& codec) {
+  expect_found(encoded(), change_codecs([](ir::Codec& codec) {
                  codec.direction = ir::ComparisonDirection::le;
                }),
                "holds no more of 'h'");

@@ -21,10 +21,10 @@
 namespace plimsoll::executor {
 namespace {
 
+using ir::Codec;
+using ir::CodecKind;
 using ir::DType;
 using ir::Instruction;
-using planner::Codec;
-using planner::CodecKind;
 
 // All codecs by which the operand may be stored for this reader.
 std::vector<Codec> codecs_for(const Instruction& instruction, int operand) {
@@ -55,7 +55,7 @@ struct Stored {
 Stored stored_value(const Codec& codec, const ir::Shape& shape, const ir::Shape& as,
                     std::mt19937& rng) {
   // As long as the buffer of a plan.
-  const auto bytes = static_cast<std::size_t>(aligned_bytes(planner::encoded_bytes(codec, shape)));
+  const auto bytes = static_cast<std::size_t>(aligned_bytes(ir::encoded_bytes(codec, shape)));
   std::vector<std::byte> code(std::max(bytes, static_cast<std::size_t>(as.byte_size())));
   const bool floats = as.dtype() == DType::bf16 || as.dtype() == DType::f16;
   for (std::size_t i = 0; i < code.size(); ++i) {
@@ -86,7 +86,7 @@ void expect_no_more_workspace(const Instruction& coding, const Instruction& plai
 // what was decoded before. Counts by codec what was compared.
 void compare(const Instruction& instruction, std::mt19937& rng,
              std::map<CodecKind, int>& compared) {
-  std::vector<planner::EncodedInput> inputs;
+  std::vector<ir::EncodedInput> inputs;
   for (int operand = 0; operand < instruction.operand_count(); ++operand) {
     std::vector<Codec> codecs = codecs_for(instruction, operand);
     std::erase_if(codecs, [&](const Codec& codec) {
@@ -105,7 +105,7 @@ void compare(const Instruction& instruction, std::mt19937& rng,
     values.push_back(jit::testing::numbers(operand->shape(), rng()));
     stored.push_back(values.back());
   }
-  for (const planner::EncodedInput& input : inputs) {
+  for (const ir::EncodedInput& input : inputs) {
     const auto at = static_cast<std::size_t>(input.input);
     const Stored made = stored_value(input.codec, instruction.operand(input.input)->shape(),
                                      module->entry()->parameters()[at]->shape(), rng);
@@ -143,8 +143,7 @@ std::vector<Codec> codecs_of(const Instruction& instruction, int leaf, DType dty
 
 std::vector<std::byte> encoded(const Codec& codec, const ir::Literal& value) {
   const auto kernels = kernels::make_codec(codec, value.shape());
-  std::vector<std::byte> code(
-      static_cast<std::size_t>(planner::encoded_bytes(codec, value.shape())));
+  std::vector<std::byte> code(static_cast<std::size_t>(ir::encoded_bytes(codec, value.shape())));
   const auto stream = std::move(device::cpu_device()->create_stream()).value();
   const void* const from[] = {value.bytes().data()};
   void* const to[] = {code.data()};
@@ -161,7 +160,7 @@ void compare_codes(const Instruction& instruction, std::mt19937& rng,
   for (const Instruction* operand : instruction.operands()) {
     operands.push_back(jit::testing::numbers(operand->shape(), rng()));
   }
-  planner::Coding coding;
+  ir::Coding coding;
   const auto leaves = ir::leaves(instruction.shape());
   std::vector<bool> only_code(leaves.size());
   for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
@@ -189,11 +188,11 @@ void compare_codes(const Instruction& instruction, std::mt19937& rng,
     const auto a = (*coded)[next++].bytes(), b = (*results)[leaf].bytes();
     ASSERT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << ir::to_text(*module);
   }
-  for (const planner::EncodedOutput& output : coding.outputs) {
+  for (const ir::EncodedOutput& output : coding.outputs) {
     const auto wanted = encoded(output.codec, (*results)[static_cast<std::size_t>(output.output)]);
     const auto made = (*coded)[next++].bytes();
     ASSERT_TRUE(std::equal(made.begin(), made.end(), wanted.begin(), wanted.end()))
-        << planner::to_string(output.codec) << "\n"
+        << ir::to_string(output.codec) << "\n"
         << ir::to_text(*module);
   }
   EXPECT_EQ(next, coded->size());
@@ -221,7 +220,7 @@ TEST(CodingKernels, AreDecodedToTheSameBitsInRandomFusions) {
   }
   for (const CodecKind kind :
        {CodecKind::bit_mask, CodecKind::narrow, CodecKind::bfloat16, CodecKind::float16}) {
-    EXPECT_GT(compared[kind], 1) << planner::to_string(kind);
+    EXPECT_GT(compared[kind], 1) << ir::to_string(kind);
   }
 }
 
@@ -292,7 +291,7 @@ TEST(CodingKernels, EncodeToTheSameBytesInRandomFusions) {
     }
   }
   for (const CodecKind kind : {CodecKind::bit_mask, CodecKind::compare_mask, CodecKind::narrow}) {
-    EXPECT_GT(compared[kind], 2) << planner::to_string(kind);
+    EXPECT_GT(compared[kind], 2) << ir::to_string(kind);
   }
 }
 
@@ -353,8 +352,8 @@ ENTRY e { m = pred[96] parameter(0)
   ROOT r = pred[96] and(m, n) })");
   ASSERT_NE(module, nullptr);
   const Instruction& both = *module->entry()->root();
-  const planner::Coding coding{{{0, {CodecKind::bit_mask}}, {1, {CodecKind::bit_mask}}},
-                               {{0, {CodecKind::bit_mask}}}};
+  const ir::Coding coding{{{0, {CodecKind::bit_mask}}, {1, {CodecKind::bit_mask}}},
+                          {{0, {CodecKind::bit_mask}}}};
   const auto coded = with_coding(both, coding, {true});
   const ir::Shape words(DType::u32, {3});
   std::vector<ir::Literal> operands;

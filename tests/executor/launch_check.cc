@@ -37,7 +37,7 @@ Touched touched(const Plan& plan, const Step& step) {
   }
   Touched found{step.inputs, step.outputs};
   found.writes.insert(found.writes.end(),
-                      {step.workspace, step.host_workspace, step.disk_workspace});
+                      {step.workspace, step.tier_workspaces.host, step.tier_workspaces.disk});
   for (const planner::SlicedState& state : step.sliced) found.writes.push_back(state.window);
   std::erase_if(found.reads, [](BufferId id) { return id < 0; });
   std::erase_if(found.writes, [](BufferId id) { return id < 0; });

@@ -133,8 +133,9 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
     run.error = "measured peak " + std::to_string(run.measured_bytes) + " is not the plan's " +
                 std::to_string(run.peak_bytes);
   }
-  if (run.error.empty()) run.error = check_tier(tiers->host.get(), plan.host_bytes, "host memory");
-  if (run.error.empty()) run.error = check_tier(tiers->disk.get(), plan.disk_bytes, "disk");
+  if (run.error.empty())
+    run.error = check_tier(tiers->host.get(), plan.tier_bytes.host, "host memory");
+  if (run.error.empty()) run.error = check_tier(tiers->disk.get(), plan.tier_bytes.disk, "disk");
   return run;
 }
 

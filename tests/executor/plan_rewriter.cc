@@ -14,10 +14,10 @@
 namespace plimsoll::testing {
 namespace {
 
+using ir::Codec;
+using ir::CodecKind;
 using planner::Buffer;
 using planner::BufferId;
-using planner::Codec;
-using planner::CodecKind;
 using planner::Placement;
 using planner::Plan;
 using planner::Step;
@@ -159,7 +159,7 @@ class Rewriter {
     if (options_.compress) codec = pick_codec(b, shape, later, source);
     if (codec.kind != CodecKind::none) {
       const BufferId small =
-          add_buffer(Placement::arena, planner::encoded_bytes(codec, shape), source, leaf);
+          add_buffer(Placement::arena, ir::encoded_bytes(codec, shape), source, leaf);
       insert(first, {StepKind::encode, now, small, source, leaf, codec});
       now = small;
     }
@@ -194,7 +194,7 @@ class Rewriter {
     if (source->opcode() == ir::Opcode::convert) {
       const Codec narrow{CodecKind::narrow, source->operand(0)->shape().dtype()};
       const bool widens = ir::is_floating(narrow.stored) == ir::is_floating(shape.dtype());
-      if (widens && planner::suits(narrow, shape)) return narrow;
+      if (widens && ir::suits(narrow, shape)) return narrow;
     }
     const bool is_result =
         std::find(plan_.results.begin(), plan_.results.end(), b) != plan_.results.end();
@@ -249,12 +249,12 @@ class Rewriter {
         } else if (made->arena_bytes > 0) {
           s.workspace = add_buffer(Placement::arena, made->arena_bytes, s.instruction, 0);
         }
-        host = std::max(host, made->host_bytes);
-        disk = std::max(disk, made->disk_bytes);
+        host = std::max(host, made->tier_bytes.host);
+        disk = std::max(disk, made->tier_bytes.disk);
         callee = std::move(made);
       }
-      if (host > 0) s.host_workspace = add_buffer(Placement::host, host, s.instruction, 0);
-      if (disk > 0) s.disk_workspace = add_buffer(Placement::disk, disk, s.instruction, 0);
+      if (host > 0) s.tier_workspaces.host = add_buffer(Placement::host, host, s.instruction, 0);
+      if (disk > 0) s.tier_workspaces.disk = add_buffer(Placement::disk, disk, s.instruction, 0);
     }
   }
 
@@ -293,8 +293,8 @@ class Rewriter {
       for (const BufferId b : now.inputs) touch(b, s);
       for (const BufferId b : now.outputs) touch(b, s);
       touch(now.workspace, s);
-      touch(now.host_workspace, s);
-      touch(now.disk_workspace, s);
+      touch(now.tier_workspaces.host, s);
+      touch(now.tier_workspaces.disk, s);
       if (now.kind == StepKind::swap_wait) {
         touch(step(now.transfer).inputs[0], s);
         touch(step(now.transfer).outputs[0], s);
@@ -310,8 +310,8 @@ class Rewriter {
     }
     const std::int64_t fixed = plan_.peak_bytes - plan_.arena_bytes;
     plan_.arena_bytes = place(plan_.buffers, Placement::arena);
-    plan_.host_bytes = place(plan_.buffers, Placement::host);
-    plan_.disk_bytes = place(plan_.buffers, Placement::disk);
+    plan_.tier_bytes.host = place(plan_.buffers, Placement::host);
+    plan_.tier_bytes.disk = place(plan_.buffers, Placement::disk);
     plan_.live_bytes = fixed + most_live(plan_.buffers, plan_.steps.size());
     plan_.peak_bytes = fixed + plan_.arena_bytes;
     plan_.limit_bytes = planner::kUnlimited;

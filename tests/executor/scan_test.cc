@@ -137,7 +137,7 @@ TEST(Scan, SlicesOfAnySizeKeepTheirBitsOnTheDisk) {
   const Outcome some = run_at(scan, all.plan().peak_bytes * 7 / 10, /*disk=*/true, options);
   ASSERT_TRUE(some.executable != nullptr);
   EXPECT_GT(sliced_stacks(some.plan()), 0);
-  EXPECT_GT(some.plan().disk_bytes, 0);
+  EXPECT_GT(some.plan().tier_bytes.disk, 0);
   EXPECT_EQ(cases::compare_bits(all.result, some.result), "");
 }
 

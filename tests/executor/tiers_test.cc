@@ -113,7 +113,8 @@ TEST_P(RewrittenPlans, GiveTheSameBits) {
     const Case made = make_case(small_random_module(seed), seed, i % 2 == 0);
     planner::Plan plan = testing::rewrite_plan(*made.plan, seed);
     swaps += count_kinds(plan).swap_out;
-    const std::int64_t host = plan.host_bytes, disk = plan.disk_bytes, peak = plan.peak_bytes;
+    const std::int64_t host = plan.tier_bytes.host, disk = plan.tier_bytes.disk,
+                       peak = plan.peak_bytes;
     const std::int64_t constants = plan.by_cause.constants;
     const auto executable = executable_of(made, std::move(plan));
     ASSERT_NE(executable, nullptr);
@@ -171,9 +172,9 @@ TEST(Tiers, AllKindsOfStepsRunInLoopsToo) {
   bool in_loop = false, mask = false, compare = false, narrow = false;
   for (const planner::Step& step : plan.steps) {
     for (const auto& callee : step.callees) in_loop |= count_kinds(*callee).swap_out > 0;
-    mask |= step.codec.kind == planner::CodecKind::bit_mask;
-    compare |= step.codec.kind == planner::CodecKind::compare_mask;
-    narrow |= step.codec.kind == planner::CodecKind::narrow;
+    mask |= step.codec.kind == ir::CodecKind::bit_mask;
+    compare |= step.codec.kind == ir::CodecKind::compare_mask;
+    narrow |= step.codec.kind == ir::CodecKind::narrow;
   }
   EXPECT_TRUE(in_loop && mask && compare && narrow) << in_loop << mask << compare << narrow;
   const auto executable = executable_of(made, plan);
@@ -207,7 +208,7 @@ TEST(Tiers, AProfileTellsWaitingFromMoving) {
     }
     if (entry.kind == StepKind::encode) {
       ++encodes;
-      EXPECT_EQ(entry.name, "encode." + planner::to_string(entry.codec));
+      EXPECT_EQ(entry.name, "encode." + ir::to_string(entry.codec));
     }
   }
   const auto host = budget->tiers().host->statistics(), disk = budget->tiers().disk->statistics();
@@ -252,7 +253,7 @@ TEST(Tiers, EveryFailureIsAnErrorAndTheNextRunIsRight) {
   ASSERT_NE(executable, nullptr);
   const auto budget = budget_with_tiers();
   memory::Tier& host = *budget->tiers().host;
-  SpillFile& disk = *budget->tiers().disk;
+  auto& disk = static_cast<SpillFile&>(*budget->tiers().disk);
   const auto failures = [&](auto inject) { return fail_each(made, *executable, *budget, inject); };
   // Parameter, two results, constants, arena.
   EXPECT_EQ(failures([&](std::int64_t n) { budget->fail_allocation(n); }), 5);

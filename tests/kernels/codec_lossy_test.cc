@@ -17,11 +17,11 @@
 namespace plimsoll::kernels {
 namespace {
 
+using ir::Codec;
+using ir::CodecKind;
 using ir::DType;
+using ir::kQuantizedBlock;
 using ir::Shape;
-using planner::Codec;
-using planner::CodecKind;
-using planner::kQuantizedBlock;
 
 // Around vectors, blocks of a scale and pieces of work.
 constexpr std::int64_t kCounts[] = {0,    1,    2,    7,    8,    9,    15,    16,
@@ -45,7 +45,7 @@ Encoded encode(const Codec& codec, const std::vector<T>& value, std::size_t shif
   const auto stream = device::cpu_device()->create_stream();
   std::vector<T> moved(value.size() + shift);
   std::copy(value.begin(), value.end(), moved.begin() + static_cast<std::ptrdiff_t>(shift));
-  const auto size = static_cast<std::size_t>(planner::encoded_bytes(codec, shape));
+  const auto size = static_cast<std::size_t>(ir::encoded_bytes(codec, shape));
   std::vector<std::byte> room(size + 2 * shift + 1, std::byte{0xa5});
   const void* input = moved.data() + shift;
   void* output = room.data() + 2 * shift;
@@ -209,7 +209,7 @@ void check_bound(const Codec& codec, int least, int most) {
             std::fabs(static_cast<double>(back[at]) - static_cast<double>(value[at]));
         // Strictly less, but where there is nothing to err about.
         ASSERT_TRUE(error < scale || (scale == 0 && error == 0))
-            << planner::to_string(codec) << " element " << i << " of " << count << ": " << value[at]
+            << ir::to_string(codec) << " element " << i << " of " << count << ": " << value[at]
             << " came back as " << back[at] << ", scale " << scale;
         const double multiple = scale == 0 ? 0 : static_cast<double>(back[at]) / scale;
         ASSERT_EQ(multiple, std::nearbyint(multiple));
@@ -282,7 +282,7 @@ TEST(LossyCodecs, BlockwiseRefusesWhatNoScaleReaches) {
 
 TEST(LossyCodecs, BlockwiseTakesTheBytesItSays) {
   const auto bytes = [](CodecKind kind, std::int64_t count) {
-    return planner::encoded_bytes({kind}, Shape(DType::f32, {count}));
+    return ir::encoded_bytes({kind}, Shape(DType::f32, {count}));
   };
   EXPECT_EQ(bytes(CodecKind::int8, 0), 0);
   EXPECT_EQ(bytes(CodecKind::int8, 64), 66);
@@ -309,7 +309,7 @@ void check_unbiased(const Codec& codec) {
     const double scale = least_scale(value, static_cast<std::int64_t>(i), most_of(codec));
     EXPECT_LT(std::fabs(sum[i] / kSeeds - static_cast<double>(value[i])),
               scale * (6 / (2 * std::sqrt(kSeeds)) + 0x1p-16))
-        << planner::to_string(codec) << " element " << i;
+        << ir::to_string(codec) << " element " << i;
   }
 }
 
@@ -351,8 +351,8 @@ TEST(LossyCodecs, GiveTheSameBytesAtEveryThreadCount) {
     const auto back = decode<float>(codec, one, value.size());
     for (const int count : {2, 5}) {
       device::set_thread_count(count);
-      EXPECT_EQ(encode(codec, value).bytes, one.bytes) << planner::to_string(codec);
-      EXPECT_EQ(encode(codec, finite).bytes, wide.bytes) << planner::to_string(codec);
+      EXPECT_EQ(encode(codec, value).bytes, one.bytes) << ir::to_string(codec);
+      EXPECT_EQ(encode(codec, finite).bytes, wide.bytes) << ir::to_string(codec);
       EXPECT_TRUE(same_bits(decode<float>(codec, one, value.size()), back));
     }
     device::set_thread_count(threads);
@@ -360,16 +360,21 @@ TEST(LossyCodecs, GiveTheSameBytesAtEveryThreadCount) {
 }
 
 TEST(LossyCodecs, HaveNamesAndBounds) {
-  for (const CodecKind kind :
-       {CodecKind::bfloat16, CodecKind::float16, CodecKind::int8, CodecKind::int4}) {
-    EXPECT_EQ(planner::parse_lossy(planner::to_string(kind)), kind);
-    EXPECT_FALSE(planner::error_bound(kind).empty());
-    EXPECT_FALSE(Codec{kind}.lossless());
+  int lossy = 0;
+  for (const ir::CodecInfo& row : ir::all_codecs()) {
+    EXPECT_EQ(ir::to_string(row.kind), row.name);
+    EXPECT_EQ(Codec{row.kind}.lossless(), ir::error_bound(row.kind).empty()) << row.name;
+    EXPECT_EQ(ir::parse_lossy(row.name).has_value(), !Codec{row.kind}.lossless()) << row.name;
+    if (!Codec{row.kind}.lossless()) {
+      EXPECT_EQ(ir::parse_lossy(row.name), row.kind);
+      ++lossy;
+    }
   }
-  EXPECT_FALSE(planner::parse_lossy("narrow").has_value());
-  EXPECT_TRUE(planner::error_bound(CodecKind::narrow).empty());
-  EXPECT_TRUE(Codec{CodecKind::narrow}.lossless());
-  EXPECT_EQ(planner::to_string(Codec{.kind = CodecKind::int8, .seed = 12}), "int8(seed 12)");
+  EXPECT_EQ(lossy, 4);
+  EXPECT_TRUE(Codec{}.lossless());
+  EXPECT_EQ(ir::to_string(Codec{.kind = CodecKind::int8, .seed = 12}), "int8(seed 12)");
+  EXPECT_EQ(ir::to_string(Codec{CodecKind::narrow, DType::s8}), "narrow(s8)");
+  EXPECT_EQ(ir::to_string(Codec{}), "none");
 }
 
 }  // namespace

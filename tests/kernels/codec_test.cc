@@ -17,12 +17,12 @@
 namespace plimsoll::kernels {
 namespace {
 
+using ir::Codec;
+using ir::CodecKind;
 using ir::ComparisonDirection;
 using ir::DType;
 using ir::Literal;
 using ir::Shape;
-using planner::Codec;
-using planner::CodecKind;
 
 // Ends inside a byte of bits and inside a block; several pieces.
 constexpr std::int64_t kCount = 200 * 1024 + 13;
@@ -43,7 +43,7 @@ EncodedOnce encode(const CodecKernels& kernels, const Codec& codec, const Litera
   const auto stream = device::cpu_device()->create_stream();
   // A guard byte behind the end shows a write past it.
   EncodedOnce result;
-  const auto size = static_cast<std::size_t>(planner::encoded_bytes(codec, value.shape()));
+  const auto size = static_cast<std::size_t>(ir::encoded_bytes(codec, value.shape()));
   result.bytes.assign(size + 1, std::byte{0xa5});
   const void* input = value.bytes().data();
   void* output = result.bytes.data();
@@ -118,7 +118,7 @@ TEST(Codecs, CompareMaskKeepsEveryOutcome) {
         const Codec codec{CodecKind::compare_mask, DType::pred, direction, constant};
         const Literal back = round_trip(codec, value);
         EXPECT_EQ(outcomes(value, direction, scalar), outcomes(back, direction, scalar))
-            << ir::to_string(dtype) << " " << planner::to_string(codec);
+            << ir::to_string(dtype) << " " << ir::to_string(codec);
       }
     }
   }
@@ -238,6 +238,45 @@ TEST(Codecs, GiveTheSameBytesAtEveryThreadCount) {
   const EncodedOnce four = encode(*kernels, codec, value);
   device::set_thread_count(threads);
   EXPECT_EQ(one.bytes, four.bytes);
+}
+
+// The row of a codec decides what is planned and checked, its kernels what works: they agree.
+TEST(Codecs, KernelsTakeWhatTheirRowsSay) {
+  for (const ir::CodecInfo& row : ir::all_codecs()) {
+    const Codec& codec = row.sample.codec;
+    EXPECT_EQ(codec.kind, row.kind);
+    EXPECT_TRUE(ir::suits(codec, Shape(row.sample.dtype, {8}))) << row.name;
+    std::vector<DType> dtypes(std::begin(kNumbers), std::end(kNumbers));
+    dtypes.push_back(DType::pred);
+    for (const DType dtype : dtypes) {
+      const Shape shape(dtype, {70});
+      EXPECT_EQ(make_codec(codec, shape).ok(), ir::suits(codec, shape))
+          << row.name << " of " << shape.to_string();
+    }
+    EXPECT_FALSE(ir::suits(codec, Shape::tuple({Shape(row.sample.dtype, {8})}))) << row.name;
+  }
+  EXPECT_FALSE(make_codec({}, Shape(DType::f32, {8})).ok());
+  EXPECT_FALSE(ir::suits({}, Shape(DType::f32, {8})));
+}
+
+// A value of each codec in turn, its own facts known: what is exact comes back, what is stored fits
+// the bytes that the row says (the guard behind them stays), and it is smaller.
+TEST(Codecs, EveryRowStoresItsSampleInFewerBytes) {
+  for (const ir::CodecInfo& row : ir::all_codecs()) {
+    const Codec& codec = row.sample.codec;
+    for (const std::int64_t count : {1, 7, 64, 65, 1024, 5000}) {
+      // Zeros and ones: every codec has them, or their outcomes.
+      Literal value(Shape(row.sample.dtype, {count}));
+      for (std::int64_t i = 0; i < count; ++i) value.set(i, static_cast<double>(i % 3 == 0));
+      const Literal back = round_trip(codec, value);
+      if (codec.lossless() && codec.gives_values()) {
+        EXPECT_EQ(back, value) << row.name << " " << count;
+      }
+      if (count >= 64) {
+        EXPECT_LT(ir::encoded_bytes(codec, value.shape()), value.shape().byte_size()) << row.name;
+      }
+    }
+  }
 }
 
 TEST(Codecs, EmptyArraysAreFine) {

@@ -112,11 +112,15 @@ PlanOptions options_of(const Expectation& e) {
 
 double measure(const Plan& plan, const std::string& what) {
   const std::map<std::string, std::int64_t> numbers = {
-      {"peak", plan.peak_bytes},        {"recompute", plan.counts.recompute},
-      {"encode", plan.counts.encode},   {"decode", plan.counts.decode},
-      {"lossy", plan.counts.lossy},     {"swap_out", plan.counts.swap_out},
-      {"swap_in", plan.counts.swap_in}, {"host_bytes", plan.host_bytes},
-      {"disk_bytes", plan.disk_bytes},
+      {"peak", plan.peak_bytes},
+      {"recompute", plan.counts.recompute},
+      {"encode", plan.counts.encode},
+      {"decode", plan.counts.decode},
+      {"lossy", plan.counts.lossy},
+      {"swap_out", plan.counts.swap_out},
+      {"swap_in", plan.counts.swap_in},
+      {"host_bytes", plan.tier_bytes.host},
+      {"disk_bytes", plan.tier_bytes.disk},
   };
   if (what == "overhead") return 100 * (plan.predicted_seconds / plan.unlimited_seconds - 1);
   const auto found = numbers.find(what);
@@ -162,8 +166,8 @@ void check(const ir::Module& module, const Expectation& e) {
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   const Status proof = check_plan(module, *plan);
   EXPECT_TRUE(proof.ok()) << proof.to_string();
-  EXPECT_LE(plan->host_bytes, options.host.bytes);
-  EXPECT_LE(plan->disk_bytes, options.disk.bytes);
+  EXPECT_LE(plan->tier_bytes.host, options.host.bytes);
+  EXPECT_LE(plan->tier_bytes.disk, options.disk.bytes);
   for (const std::string& wanted : e.wanted) {
     SCOPED_TRACE(wanted);
     std::istringstream words(wanted);

@@ -131,7 +131,7 @@ TEST_F(MeasuredCostsTest, PlansArePricedByWhatNoModelInForceKnows) {
 TEST_F(MeasuredCostsTest, LinksCountAndAreTakenOver) {
   PlanOptions options;
   options.host = {1 << 30, 10e9, 10e9, 0};
-  costs_->assume_tiers(options.host, options.disk);
+  costs_->assume_tiers(options);
   for (int run = 0; run < 2; ++run) {
     costs_->record_transfer(Link::host_out, 1e6, 1e-4);  // as assumed
     costs_->record_transfer(Link::host_in, 1e6, 4e-4);

@@ -130,7 +130,7 @@ TEST(Stacks, OnlyWindowsLieInTheArenaWhereTheStackIsSliced) {
     }
   }
   EXPECT_EQ(windows, 6);
-  EXPECT_EQ(plan->host_bytes, 3 * 32 * kSlice);
+  EXPECT_EQ(plan->tier_bytes.host, 3 * 32 * kSlice);
   EXPECT_LE(plan->lower_bound_seconds, plan->predicted_seconds);
   // Nothing that is wrong with a window goes unseen.
   const auto find = [](Plan& wrong) -> SlicedState& {
@@ -146,7 +146,7 @@ TEST(Stacks, OnlyWindowsLieInTheArenaWhereTheStackIsSliced) {
       {[&](Plan& p) { find(p).window = -1; }, "a stack's window cannot be used"},
       {[&](Plan& p) { p.buffers[static_cast<std::size_t>(find(p).window)].pinned = false; },
        "is in a transfer and not pinned"},
-      {[&](Plan& p) { p.host_bytes += 64; }, "the bytes of a tier are not what it says"}};
+      {[&](Plan& p) { p.tier_bytes.host += 64; }, "the bytes of a tier are not what it says"}};
   for (const auto& [change, text] : wrongs) {
     Plan wrong = *plan;
     change(wrong);
@@ -158,19 +158,19 @@ TEST(Stacks, OnlyWindowsLieInTheArenaWhereTheStackIsSliced) {
 
 TEST(SlicedSeconds, AreThoseOfTheLongestPartAndTheOthersOnce) {
   SlicedLoop loop;
-  Tier tier;
-  tier.latency_seconds = 1;
-  tier.out_bytes_per_second = tier.in_bytes_per_second = 100;
+  PerTier<Tier> tiers;
+  tiers.disk.latency_seconds = 1;
+  tiers.disk.out_bytes_per_second = tiers.disk.in_bytes_per_second = 100;
   SlicedState state;
   state.slice_bytes = 100;
   state.rounds = 10;
   state.writes = true;
-  add_transfers(loop, state, tier, false);
+  add_transfers(loop, state, MemorySpace::disk, tiers);
   EXPECT_DOUBLE_EQ(sliced_seconds(loop, 50), 10 * 5 + 2);  // hidden but for the last
   EXPECT_DOUBLE_EQ(sliced_seconds(loop, 10), 10 * 2 + 1);  // the link is what takes long
-  tier.compute_share = 0.5;
+  tiers.disk.compute_share = 0.5;
   loop = {};
-  add_transfers(loop, state, tier, true);
+  add_transfers(loop, state, MemorySpace::disk, tiers);
   EXPECT_DOUBLE_EQ(sliced_seconds(loop, 50), 10 * (5 + 1) + 2);
 }
 

@@ -13,7 +13,7 @@ TEST(Timeline, ATransferTakesFromComputeStepsWhatItsTierSays) {
   Op compute, copy;
   compute.seconds = 1;
   copy.kind = StepKind::swap_out;
-  copy.engine = kHostOut;
+  copy.engine = engine_of(MemorySpace::host, true);
   copy.seconds = 2;
   copy.taken_seconds = 0.5;
   problem.ops = {compute, copy};

@@ -223,7 +223,7 @@ TEST(Eviction, KeepsFewerBitsWhereThatIsAllowed) {
   constexpr std::int64_t kLimit = 104 << 10;  // of six, and what it takes to encode one
   ContextOptions options = limited(kLimit);
   options.planning.remedies.lossy = true;
-  options.planning.remedies.lossy_codec = planner::CodecKind::int8;
+  options.planning.remedies.lossy_codec = ir::CodecKind::int8;
   Lab lab(std::move(options)), free;
   const Handle source = lab.device(std::vector<float>(4096, 0.3F));
   const auto made = chain(lab, 40, 4096), expected = chain(free, 40, 4096);  // of 16 KiB each
@@ -242,7 +242,7 @@ TEST(Eviction, KeepsFewerBitsWhereThatIsAllowed) {
 TEST(Eviction, GivesUpCopiesInFewerBytes) {
   ContextOptions options = limited(104 << 10);
   options.planning.remedies.lossy = true;
-  options.planning.remedies.lossy_codec = planner::CodecKind::bfloat16;
+  options.planning.remedies.lossy_codec = ir::CodecKind::bfloat16;
   Lab lab(std::move(options)), free;
   const auto made = chain(lab, 40, 4096), expected = chain(free, 40, 4096);
   EXPECT_GT(lab->evictions().encodes, 0);

@@ -164,7 +164,7 @@ TEST(TierCopy, SurvivesFaults) {
   EXPECT_TRUE(coded.load().ok());
   Copied damaged(*both.disk, from, 4);
   EXPECT_LT(damaged.held_bytes(), kMiB);
-  both.disk->inject(memory::SpillFile::Fault::flipped_bit, 1);
+  static_cast<memory::SpillFile&>(*both.disk).inject(memory::SpillFile::Fault::flipped_bit, 1);
   EXPECT_EQ(damaged.load().code(), StatusCode::data_loss);
   EXPECT_TRUE(damaged.load().ok());
   both.host->fail_allocation(1);

@@ -82,11 +82,10 @@ void add_prices(const planner::Problem& problem, planner::ValueId v,
         price.detail = to_string(form.codec) + ", " + format_bytes(form.bytes) + " instead of " +
                        format_bytes(value.bytes);
         break;
-      case planner::RemedyKind::swap_host:
-      case planner::RemedyKind::swap_disk:
+      default:
         price.remedy = "swap";
-        price.detail = std::string(form.kind == planner::RemedyKind::swap_host ? "host" : "disk") +
-                       ", nothing where the gap is longer";
+        price.detail =
+            std::string(tier_info(space_of(form.kind)).name) + ", nothing where the gap is longer";
         break;
     }
     facts.prices.push_back(std::move(price));
@@ -120,15 +119,15 @@ struct StepsOf {
 // A kernel that codes the value while it makes or reads it.
 void add_codings(const planner::Step& step, std::size_t i, const ir::Instruction& instruction,
                  StepsOf& found) {
-  const auto add = [&](const char* kind, const planner::Codec& codec) {
+  const auto add = [&](const char* kind, const ir::Codec& codec) {
     found.list.push_back({{"step", i}, {"kind", kind}, {"codec", to_string(codec)}});
   };
-  for (const planner::EncodedOutput& output : step.coding.outputs) {
+  for (const ir::EncodedOutput& output : step.coding.outputs) {
     if (step.instruction != &instruction) continue;
     add("encode inside", output.codec);
     ++found.encoded;
   }
-  for (const planner::EncodedInput& input : step.coding.inputs) {
+  for (const ir::EncodedInput& input : step.coding.inputs) {
     if (step.instruction->operand(input.input) == &instruction) add("decode inside", input.codec);
   }
 }
@@ -144,7 +143,7 @@ StepsOf steps_of(const planner::Plan& plan, const ir::Instruction& instruction) 
     found.encoded += step.kind == planner::StepKind::encode;
     found.swapped += step.kind == planner::StepKind::swap_out;
     Json row = {{"step", i}, {"kind", std::string(to_string(step.kind))}};
-    if (step.codec.kind != planner::CodecKind::none) row["codec"] = to_string(step.codec);
+    if (step.codec.kind != ir::CodecKind::none) row["codec"] = to_string(step.codec);
     found.list.push_back(std::move(row));
   }
   return found;

@@ -84,14 +84,11 @@ Json moves_json(const planner::Plan& plan) {
   return list;
 }
 
-// In host memory and in the spill file, per step.
+// On all tiers together, per step.
 std::vector<std::int64_t> bytes_elsewhere(const planner::Plan& plan) {
   std::vector<std::int64_t> change(plan.steps.size() + 1, 0);
   for (const planner::Buffer& buffer : plan.buffers) {
-    if (buffer.placement != planner::Placement::host &&
-        buffer.placement != planner::Placement::disk) {
-      continue;
-    }
+    if (!planner::is_tier(buffer.placement)) continue;
     change[static_cast<std::size_t>(buffer.first_step)] += buffer.bytes;
     change[static_cast<std::size_t>(buffer.last_step) + 1] -= buffer.bytes;
   }

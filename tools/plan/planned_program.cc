@@ -150,8 +150,10 @@ std::string plan_text(const planner::Plan& plan, const std::optional<planner::Fl
   }
   row("peak", bytes(plan.peak_bytes));
   row("unlimited peak", bytes(unlimited_peak_bytes));
-  if (plan.host_bytes > 0) row("host memory", bytes(plan.host_bytes));
-  if (plan.disk_bytes > 0) row("spill file", bytes(plan.disk_bytes));
+  for (const MemorySpace tier : kTiers) {
+    if (plan.tier_bytes[tier] == 0) continue;
+    row(std::string(tier_label(tier)).c_str(), bytes(plan.tier_bytes[tier]));
+  }
   row("predicted", seconds(plan.predicted_seconds) + ", without a limit " +
                        seconds(plan.unlimited_seconds) + ", at least " +
                        seconds(plan.lower_bound_seconds) +

@@ -36,7 +36,7 @@ struct BF16Format {
 
 }  // namespace
 
-CodecResult make_bfloat16(const planner::Codec& codec, const ir::Shape& shape) {
+CodecResult make_bfloat16(const ir::Codec& codec, const ir::Shape& shape) {
   return make_sixteen_bits<BF16Format>(codec, shape);
 }
 

@@ -29,7 +29,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr std::int64_t kBlock = planner::kQuantizedBlock;
+constexpr std::int64_t kBlock = ir::kQuantizedBlock;
 constexpr std::int64_t kDrawsPerCounter = 8;
 static_assert(kBlock % kDrawsPerCounter == 0);
 
@@ -205,9 +205,9 @@ void decode_piece(const std::byte* from, T* to, const Layout& layout, std::int64
 }
 
 template <typename T, int most>
-CodecKernels blockwise_of(const planner::Codec& codec, std::int64_t count) {
+CodecKernels blockwise_of(const ir::Codec& codec, std::int64_t count) {
   const Layout layout{count, most == 7};
-  const std::string name(planner::to_string(codec.kind));
+  const std::string name(ir::to_string(codec.kind));
   CodecKernels kernels;
   kernels.encode = make_codec_kernel(
       "encode." + name, count, "a value is infinite, NaN or too large for a scale",
@@ -225,18 +225,25 @@ CodecKernels blockwise_of(const planner::Codec& codec, std::int64_t count) {
   return kernels;
 }
 
-template <typename T>
-CodecKernels blockwise_for(const planner::Codec& codec, std::int64_t count) {
-  return codec.kind == planner::CodecKind::int8 ? blockwise_of<T, 127>(codec, count)
-                                                : blockwise_of<T, 7>(codec, count);
+template <int most>
+CodecResult make_blockwise(const ir::Codec& codec, const ir::Shape& shape) {
+  if (shape.dtype() == ir::DType::f32) {
+    return blockwise_of<float, most>(codec, shape.element_count());
+  }
+  if (shape.dtype() == ir::DType::f64) {
+    return blockwise_of<double, most>(codec, shape.element_count());
+  }
+  return no_codec(codec, shape);
 }
 
 }  // namespace
 
-CodecResult make_blockwise(const planner::Codec& codec, const ir::Shape& shape) {
-  if (shape.dtype() == ir::DType::f32) return blockwise_for<float>(codec, shape.element_count());
-  if (shape.dtype() == ir::DType::f64) return blockwise_for<double>(codec, shape.element_count());
-  return no_codec(codec, shape);
+CodecResult make_int8(const ir::Codec& codec, const ir::Shape& shape) {
+  return make_blockwise<127>(codec, shape);
+}
+
+CodecResult make_int4(const ir::Codec& codec, const ir::Shape& shape) {
+  return make_blockwise<7>(codec, shape);
 }
 
 }  // namespace plimsoll::kernels

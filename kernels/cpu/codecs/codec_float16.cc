@@ -98,7 +98,7 @@ struct F16Format {
 
 }  // namespace
 
-CodecResult make_float16(const planner::Codec& codec, const ir::Shape& shape) {
+CodecResult make_float16(const ir::Codec& codec, const ir::Shape& shape) {
   return make_sixteen_bits<F16Format>(codec, shape);
 }
 

@@ -156,12 +156,12 @@ std::optional<T> exactly(double number) {
 }
 
 template <typename T>
-CodecResult compare_mask_of(const planner::Codec& codec, const ir::Shape& shape) {
+CodecResult compare_mask_of(const ir::Codec& codec, const ir::Shape& shape) {
   const std::optional<T> constant = exactly<T>(codec.constant);
   if (!constant) return no_codec(codec, shape);
   return visit_direction(codec.direction, [&](auto compare) -> CodecResult {
     const std::int64_t count = shape.element_count();
-    const std::string name = planner::to_string(codec);
+    const std::string name = ir::to_string(codec);
     const T held = *constant;
     CodecKernels kernels;
     kernels.encode = make_codec_kernel(
@@ -175,7 +175,7 @@ CodecResult compare_mask_of(const planner::Codec& codec, const ir::Shape& shape)
           }
           return true;
         });
-    const planner::Outcomes values = planner::representatives(codec, shape.dtype());
+    const ir::Outcomes values = ir::representatives(codec, shape.dtype());
     const T yes = exactly<T>(values.yes).value_or(held), no = exactly<T>(values.no).value_or(held);
     kernels.decode = make_codec_kernel(
         "decode." + name, count, "",
@@ -194,7 +194,7 @@ CodecResult compare_mask_of(const planner::Codec& codec, const ir::Shape& shape)
 
 }  // namespace
 
-CodecResult make_bit_mask(const planner::Codec& codec, const ir::Shape& shape) {
+CodecResult make_bit_mask(const ir::Codec& codec, const ir::Shape& shape) {
   if (shape.dtype() != ir::DType::pred) return no_codec(codec, shape);
   const std::int64_t count = shape.element_count();
   CodecKernels kernels;
@@ -214,7 +214,7 @@ CodecResult make_bit_mask(const planner::Codec& codec, const ir::Shape& shape) {
   return kernels;
 }
 
-CodecResult make_compare_mask(const planner::Codec& codec, const ir::Shape& shape) {
+CodecResult make_compare_mask(const ir::Codec& codec, const ir::Shape& shape) {
   if (shape.dtype() == ir::DType::pred) return no_codec(codec, shape);
   return ir::visit_dtype(shape.dtype(), [&](auto zero) -> CodecResult {
     using T = decltype(zero);

@@ -125,13 +125,13 @@ CodecKernels narrow_of(const std::string& name, std::int64_t count) {
 
 }  // namespace
 
-CodecResult make_narrow(const planner::Codec& codec, const ir::Shape& shape) {
+CodecResult make_narrow(const ir::Codec& codec, const ir::Shape& shape) {
   return ir::visit_dtype(shape.dtype(), [&](auto wide) {
     return ir::visit_dtype(codec.stored, [&](auto narrow) -> CodecResult {
       using Wide = decltype(wide);
       using Narrow = decltype(narrow);
       if constexpr (kNarrows<Wide, Narrow>) {
-        return narrow_of<Wide, Narrow>(planner::to_string(codec), shape.element_count());
+        return narrow_of<Wide, Narrow>(ir::to_string(codec), shape.element_count());
       } else {
         return no_codec(codec, shape);
       }

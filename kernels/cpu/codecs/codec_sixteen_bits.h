@@ -77,7 +77,7 @@ CodecKernels sixteen_bits_of(std::int64_t count) {
 }
 
 template <typename Format>
-CodecResult make_sixteen_bits(const planner::Codec& codec, const ir::Shape& shape) {
+CodecResult make_sixteen_bits(const ir::Codec& codec, const ir::Shape& shape) {
   if (shape.dtype() == ir::DType::f32) return sixteen_bits_of<Format, float>(shape.element_count());
   if (shape.dtype() == ir::DType::f64) {
     return sixteen_bits_of<Format, double>(shape.element_count());

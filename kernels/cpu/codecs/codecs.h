@@ -11,24 +11,23 @@
 #include "kernels/cpu/kernel_base.h"
 #include "runtime/device/cpu/parallel.h"
 
-// One maker per codec; kernels/codec.cc holds the table of them.
+// One maker per row of codecs.def; kernels/codec.cc holds the table of them.
 namespace plimsoll::kernels {
 
 using CodecResult = Result<CodecKernels>;
 
-CodecResult make_bit_mask(const planner::Codec& codec, const ir::Shape& shape);
-CodecResult make_compare_mask(const planner::Codec& codec, const ir::Shape& shape);
-CodecResult make_narrow(const planner::Codec& codec, const ir::Shape& shape);
-CodecResult make_bfloat16(const planner::Codec& codec, const ir::Shape& shape);
-CodecResult make_float16(const planner::Codec& codec, const ir::Shape& shape);
-CodecResult make_blockwise(const planner::Codec& codec, const ir::Shape& shape);
+// A row without its maker does not link.
+#define PLIMSOLL_CODEC(kind, ...) \
+  CodecResult make_##kind(const ir::Codec& codec, const ir::Shape& shape);
+#include "runtime/ir/codec/codecs.def"
+#undef PLIMSOLL_CODEC
 
-Status no_codec(const planner::Codec& codec, const ir::Shape& shape);
+Status no_codec(const ir::Codec& codec, const ir::Shape& shape);
 
 // Elements per piece of work; a multiple of eight, so that no two pieces share a byte of bits, and
 // of kQuantizedBlock, so that none shares a scale.
 inline constexpr std::int64_t kCodecBlock = 1024;
-static_assert(kCodecBlock % planner::kQuantizedBlock == 0);
+static_assert(kCodecBlock % ir::kQuantizedBlock == 0);
 
 // Runs `body(begin, end)` over [0, count) in parallel, cut at multiples of kCodecBlock. A body
 // returns whether it could do all of its elements.

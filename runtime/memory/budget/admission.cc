@@ -22,8 +22,9 @@ class FixedNeed final : public Applicant {
  public:
   explicit FixedNeed(const Room& need) : need_(need) {}
   Offer offer(const Room& free) noexcept override {
-    const bool fits =
-        need_.device <= free.device && need_.host <= free.host && need_.disk <= free.disk;
+    const bool fits = need_.device <= free.device &&
+                      std::all_of(kTiers.begin(), kTiers.end(),
+                                  [&](MemorySpace tier) { return need_[tier] <= free[tier]; });
     return {fits ? Offer::Kind::fits : Offer::Kind::none, need_};
   }
   Status prepare(const Room&) override { return ok_status(); }
@@ -39,16 +40,15 @@ Admitted& Admitted::operator=(Admitted&& other) noexcept {
   end();
   admission_ = std::exchange(other.admission_, nullptr);
   reservation_ = std::move(other.reservation_);
-  host_ = std::exchange(other.host_, 0);
-  disk_ = std::exchange(other.disk_, 0);
+  tiers_ = std::exchange(other.tiers_, {});
   passed_ = other.passed_;
   order_ = other.order_;
   return *this;
 }
 
 void Admitted::have_taken_tiers() {
-  if (admission_ == nullptr || host_ + disk_ == 0) return;
-  admission_->forget_promises(std::exchange(host_, 0), std::exchange(disk_, 0));
+  if (admission_ == nullptr || tiers_ == PerTier<std::int64_t>()) return;
+  admission_->forget_promises(std::exchange(tiers_, {}));
 }
 
 void Admitted::end() {
@@ -57,12 +57,17 @@ void Admitted::end() {
   const std::shared_ptr<Budget> budget = reservation_.budget();
   Admission* const admission = std::exchange(admission_, nullptr);
   reservation_.close();
-  admission->end(std::exchange(host_, 0), std::exchange(disk_, 0));
+  admission->end(std::exchange(tiers_, {}));
 }
 
 Room Admission::free_room() const {
   const Tiers& tiers = budget_.tiers();
-  return {budget_.available(), free_of(tiers.host.get(), host_), free_of(tiers.disk.get(), disk_)};
+  Room room;
+  room.device = budget_.available();
+  for (const MemorySpace tier : kTiers) {
+    room[tier] = free_of(tiers[tier].get(), promised_[tier]);
+  }
+  return room;
 }
 
 // Whether the ticket is no longer waiting.
@@ -97,8 +102,9 @@ bool Admission::try_ticket(Ticket& ticket) noexcept {
     Admitted& entry = ticket.entry;
     if (!budget_.reserve(offer.need.device, entry.reservation_)) continue;
     entry.admission_ = this;
-    host_ += entry.host_ = offer.need.host;
-    disk_ += entry.disk_ = offer.need.disk;
+    for (const MemorySpace tier : kTiers) {
+      promised_[tier] += entry.tiers_[tier] = offer.need[tier];
+    }
     entry.order_ = ++statistics_.admitted;
     ++statistics_.running;
     statistics_.most_passed = std::max(statistics_.most_passed, entry.passed_);
@@ -139,18 +145,16 @@ void Admission::room_changed() noexcept {
   dispatch();
 }
 
-void Admission::end(std::int64_t host, std::int64_t disk) noexcept {
+void Admission::end(const PerTier<std::int64_t>& promised) noexcept {
   const std::lock_guard lock(mutex_);
-  host_ -= host;
-  disk_ -= disk;
+  for (const MemorySpace tier : kTiers) promised_[tier] -= promised[tier];
   --statistics_.running;
   dispatch();
 }
 
-void Admission::forget_promises(std::int64_t host, std::int64_t disk) noexcept {
+void Admission::forget_promises(const PerTier<std::int64_t>& promised) noexcept {
   const std::lock_guard lock(mutex_);
-  host_ -= host;
-  disk_ -= disk;
+  for (const MemorySpace tier : kTiers) promised_[tier] -= promised[tier];
   if (!queue_.empty()) dispatch();
 }
 
@@ -180,7 +184,11 @@ Status Admission::shortage(const Ticket& ticket, std::string_view what) {
   } else if (!ticket.may_wait) {
     message += "others wait for room, and come first (wait, or raise the memory limit)";
   } else {
-    message += "no plan for what is left of host memory and disk";
+    std::string left;
+    for (const MemorySpace tier : kTiers) {
+      left += (left.empty() ? "" : " and ") + std::string(tier_info(tier).medium);
+    }
+    message += "no plan for what is left of " + left;
   }
   return Status::resource_exhausted(std::move(message), std::move(numbers));
 }

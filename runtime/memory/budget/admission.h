@@ -9,15 +9,14 @@
 #include <vector>
 
 #include "runtime/base/cancellation.h"
+#include "runtime/base/memory_space.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/budget/budget.h"
 
 namespace plimsoll::memory {
 
 // Bytes of each place.
-struct Room {
-  std::int64_t device = 0, host = 0, disk = 0;
-};
+using Room = PerSpace<std::int64_t>;
 
 // What one that asks for room says to what is free.
 struct Offer {
@@ -67,7 +66,7 @@ class Admitted {
 
   Admission* admission_ = nullptr;
   Reservation reservation_;
-  std::int64_t host_ = 0, disk_ = 0;  // not taken yet
+  PerTier<std::int64_t> tiers_;  // not taken yet
   std::int64_t passed_ = 0, order_ = 0;
 };
 
@@ -136,14 +135,14 @@ class Admission {
   Room free_room() const;
   void refuse(Ticket& ticket, std::int64_t idle) noexcept;
   static Status shortage(const Ticket& ticket, std::string_view what);
-  void end(std::int64_t host, std::int64_t disk) noexcept;
-  void forget_promises(std::int64_t host, std::int64_t disk) noexcept;
+  void end(const PerTier<std::int64_t>& promised) noexcept;
+  void forget_promises(const PerTier<std::int64_t>& promised) noexcept;
 
   Budget& budget_;
   std::atomic<std::int64_t> waiting_{0};
-  mutable std::mutex mutex_;          // taken before the budget's; guards what follows
-  std::vector<Ticket*> queue_;        // that wait; oldest first
-  std::int64_t host_ = 0, disk_ = 0;  // promised to runs that have not taken it yet
+  mutable std::mutex mutex_;        // taken before the budget's; guards what follows
+  std::vector<Ticket*> queue_;      // that wait; oldest first
+  PerTier<std::int64_t> promised_;  // to runs that have not taken it yet
   AdmissionStatistics statistics_;
 };
 

@@ -93,11 +93,9 @@ Status PlanChecker::check_buffers() {
         }
         contents_[i].value = {b.source, b.leaf};
         break;
-      case Placement::host:
-      case Placement::disk:
+      default:  // a tier
         if (b.offset < 0 || b.offset % kBufferAlignment != 0 ||
-            b.offset + b.bytes >
-                (b.placement == Placement::host ? plan_.host_bytes : plan_.disk_bytes)) {
+            b.offset + b.bytes > plan_.tier_bytes[space_of(b.placement)]) {
           return fail(name + " lies outside its tier's block or is not aligned");
         }
         break;
@@ -110,10 +108,10 @@ Status PlanChecker::check_addresses() {
   auto arena = check_overlaps(plan_, Placement::arena);
   if (!arena.ok()) return fail(arena.status().message());
   live_arena_ = arena->live;
-  for (const Placement tier : {Placement::host, Placement::disk}) {
-    auto placed = check_overlaps(plan_, tier);
+  for (const MemorySpace tier : kTiers) {
+    auto placed = check_overlaps(plan_, placement_on(tier));
     if (!placed.ok()) return fail(placed.status().message());
-    if (placed->end != (tier == Placement::host ? plan_.host_bytes : plan_.disk_bytes)) {
+    if (placed->end != plan_.tier_bytes[tier]) {
       return fail("the bytes of a tier are not what it says");
     }
   }

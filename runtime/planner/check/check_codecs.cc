@@ -145,31 +145,8 @@ bool uses_only_outcome(const Instruction& value, const Frame* frame, const Codec
 
 }  // namespace
 
-bool suits(const Codec& codec, const ir::Shape& shape) {
-  if (!shape.is_array()) return false;
-  const DType dtype = shape.dtype();
-  switch (codec.kind) {
-    case CodecKind::none:
-      return false;
-    case CodecKind::bit_mask:
-      return dtype == DType::pred;
-    case CodecKind::compare_mask:
-      return dtype != DType::pred;
-    case CodecKind::narrow:
-      return dtype != DType::pred && codec.stored != DType::pred &&
-             ir::dtype_bytes(codec.stored) < ir::dtype_bytes(dtype) &&
-             (ir::is_floating(dtype) || !ir::is_floating(codec.stored));
-    case CodecKind::bfloat16:
-    case CodecKind::float16:
-    case CodecKind::int8:
-    case CodecKind::int4:
-      return dtype == DType::f32 || dtype == DType::f64;
-  }
-  return false;
-}
-
 bool reads_only_outcome(const ir::Instruction& reader, int leaf, const Codec& codec) {
-  if (codec.kind != CodecKind::compare_mask) return false;
+  if (codec.gives_values()) return false;
   for (int i = 0; i < reader.operand_count(); ++i) {
     const int count = ir::leaf_count(reader.operand(i)->shape());
     if (leaf >= count) {

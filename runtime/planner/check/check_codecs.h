@@ -3,12 +3,10 @@
 
 #include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
+#include "runtime/planner/plan.h"
 
 // What check_plan holds against encode and decode steps; only check*.cc include this.
 namespace plimsoll::planner {
-
-// True when arrays of `shape` can be stored so.
-bool suits(const Codec& codec, const ir::Shape& shape);
 
 // True when every bit of every value of these two shapes is decided by the outcome that `codec` (a
 // compare_mask) keeps of operand leaf `leaf` of `reader`, whatever the other operands are:

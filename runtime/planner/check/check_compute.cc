@@ -63,7 +63,7 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
         return fail("input " + std::to_string(k) + " does not hold '" + wanted[leaf].first->name() +
                     "'");
       }
-      if (contents_[b].codec.kind == CodecKind::compare_mask &&
+      if (!contents_[b].codec.gives_values() &&
           !reads_only_outcome(instruction, static_cast<int>(k), contents_[b].codec)) {
         return fail("input " + std::to_string(k) + " holds no more of '" +
                     wanted[leaf].first->name() + "' than " + to_string(contents_[b].codec));
@@ -267,9 +267,10 @@ Status PlanChecker::check_callees(const Step& step) {
     const Plan& callee = *step.callees[i];
     if (callee.computation != instruction.called_computations()[i]) return fail("wrong callee");
     if (callee.arena_bytes > workspace) return fail("the workspace is too small for its callee");
-    if (callee.host_bytes > tier_bytes(step.host_workspace, Placement::host) ||
-        callee.disk_bytes > tier_bytes(step.disk_workspace, Placement::disk)) {
-      return fail("a tier's block is too small for its callee");
+    for (const MemorySpace tier : kTiers) {
+      if (callee.tier_bytes[tier] > tier_bytes(step.tier_workspaces[tier], placement_on(tier))) {
+        return fail("a tier's block is too small for its callee");
+      }
     }
     const bool body = instruction.opcode() == Opcode::while_ && i == 1;
     const Kind kind = body ? Kind::loop_body : Kind::callee;

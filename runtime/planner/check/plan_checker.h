@@ -51,9 +51,7 @@ class PlanChecker {
     const bool lives = b.placement == Placement::arena || is_tier(b);
     return !lives || (b.first_step <= step_ && step_ <= b.last_step);
   }
-  static bool is_tier(const Buffer& b) {
-    return b.placement == Placement::host || b.placement == Placement::disk;
-  }
+  static bool is_tier(const Buffer& b) { return planner::is_tier(b.placement); }
   const Buffer& buffer(BufferId id) const { return plan_.buffers[at(id)]; }
   Content& content(BufferId id) { return contents_[at(id)]; }
   bool is_buffer(BufferId id) const { return id >= 0 && at(id) < plan_.buffers.size(); }

@@ -30,11 +30,9 @@ class Pricer {
         const bool out = step.kind == StepKind::swap_out;
         const auto at = [&](BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; };
         const Buffer stored = at(out ? step.outputs.front() : step.inputs.front());
-        const bool disk = stored.placement == Placement::disk;
-        const Tier& tier = disk ? options_.disk : options_.host;
-        double& engine = free[static_cast<std::size_t>(disk  ? (out ? kDiskOut : kDiskIn)
-                                                       : out ? kHostOut
-                                                             : kHostIn)];
+        const MemorySpace where = space_of(stored.placement);
+        const Tier& tier = options_[where];
+        double& engine = free[static_cast<std::size_t>(engine_of(where, out))];
         const double seconds = transfer_seconds(
             tier, stored.bytes, out ? tier.out_bytes_per_second : tier.in_bytes_per_second);
         engine = std::max(now, engine) + seconds;
@@ -116,8 +114,8 @@ class Pricer {
     SlicedLoop loop;
     for (const SlicedState& state : step.sliced) {
       const BufferId home = step.outputs[static_cast<std::size_t>(state.leaf)];
-      const bool disk = plan.buffers[static_cast<std::size_t>(home)].placement == Placement::disk;
-      add_transfers(loop, state, disk ? options_.disk : options_.host, disk);
+      add_transfers(loop, state, space_of(plan.buffers[static_cast<std::size_t>(home)].placement),
+                    options_);
     }
     const double trips = trip_count(*step.instruction);
     const double callees = (trips + 1) * step.callees[0]->predicted_seconds +
@@ -139,20 +137,16 @@ Tier at_table_speed(const Tier& tier) { return {.bytes = tier.bytes}; }
 PlanOptions table_options(const PlanOptions& options) {
   PlanPolicy policy = options;
   policy.planning_seconds = 0;
-  return {policy, {at_table_speed(options.host), at_table_speed(options.disk)}, options};
+  Machine machine = options;
+  for (const MemorySpace tier : kTiers) set_table_link(machine[tier]);
+  return {policy, machine, options};
 }
 
 bool is_table(const ir::Module& module, const CostModel& model) {
   const RooflineCostModel table;
-  const std::array<Codec, 7> codecs{{{.kind = CodecKind::bit_mask},
-                                     {.kind = CodecKind::compare_mask},
-                                     {.kind = CodecKind::narrow, .stored = ir::DType::bf16},
-                                     {.kind = CodecKind::bfloat16},
-                                     {.kind = CodecKind::float16},
-                                     {.kind = CodecKind::int8},
-                                     {.kind = CodecKind::int4}}};
   const ir::Shape shape(ir::DType::f32, {1 << 20});
-  for (const Codec& codec : codecs) {
+  for (const ir::CodecInfo& row : ir::all_codecs()) {
+    const Codec& codec = row.sample.codec;
     for (const bool encode : {true, false}) {
       if (model.codec_seconds(codec, shape, encode) != table.codec_seconds(codec, shape, encode)) {
         return false;

@@ -77,7 +77,7 @@ class Addresses {
   explicit Addresses(const Plan& plan) : first_(plan.buffers.size(), 0) {
     std::int64_t end = plan.arena_bytes;
     std::map<std::tuple<Placement, int, const ir::Instruction*, int>, std::int64_t> known;
-    std::int64_t host = -1, disk = -1;
+    PerTier<std::int64_t> tiers = for_each_tier(std::int64_t{-1});
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
       const Buffer& buffer = plan.buffers[b];
       const auto within = [&](std::int64_t& base, std::int64_t bytes) {
@@ -91,13 +91,12 @@ class Addresses {
         case Placement::arena:
           first_[b] = buffer.offset;
           break;
-        case Placement::host:
-          first_[b] = within(host, plan.host_bytes);
-          break;
-        case Placement::disk:
-          first_[b] = within(disk, plan.disk_bytes);
-          break;
         default: {
+          if (is_tier(buffer.placement)) {
+            const MemorySpace tier = space_of(buffer.placement);
+            first_[b] = within(tiers[tier], plan.tier_bytes[tier]);
+            break;
+          }
           const bool constant = buffer.placement == Placement::constant;
           const auto [it, inserted] =
               known.try_emplace({buffer.placement, constant ? 0 : buffer.index,

@@ -205,9 +205,7 @@ double RooflineCostModel::seconds(const Instruction& instruction) const {
 double RooflineCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape,
                                         bool encode) const {
   const auto bytes = static_cast<double>(shape.byte_size() + encoded_bytes(codec, shape));
-  const auto kind =
-      std::min<std::size_t>(static_cast<std::size_t>(codec.kind), roofline_.codecs.size() - 1);
-  const Roofline::CodecRate& rate = roofline_.codecs[kind];
+  const Roofline::CodecRate& rate = roofline_.codecs[static_cast<std::size_t>(codec.kind)];
   const double work =
       static_cast<double>(shape.element_count()) / (encode ? rate.encode : rate.decode);
   return std::max(work, bytes / roofline_.bytes_per_second) + roofline_.launch_seconds;

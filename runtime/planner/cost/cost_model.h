@@ -56,8 +56,7 @@ struct Roofline {
     double encode = 8e9, decode = 8e9;  // elements per second
     bool operator==(const CodecRate&) const = default;
   };
-  static constexpr int kCodecKinds = 8;
-  std::array<CodecRate, kCodecKinds> codecs;  // by CodecKind
+  std::array<CodecRate, ir::kCodecKinds> codecs;  // by CodecKind
   // Between device memory and the host tier.
   double link_out_bytes_per_second = 10e9, link_in_bytes_per_second = 10e9;
   double link_latency_seconds = 10e-6;

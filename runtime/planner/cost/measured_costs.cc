@@ -125,12 +125,12 @@ void MeasuredCosts::record_transfer(Link link, double bytes, double seconds,
   sum.count = transfers;
 }
 
-void MeasuredCosts::assume_tiers(const Tier& host, const Tier& disk) {
+void MeasuredCosts::assume_tiers(const PerTier<Tier>& tiers) {
   const std::lock_guard lock(mutex_);
-  at(Link::host_out).assumed_rate = host.out_bytes_per_second;
-  at(Link::host_in).assumed_rate = host.in_bytes_per_second;
-  at(Link::disk_out).assumed_rate = disk.out_bytes_per_second;
-  at(Link::disk_in).assumed_rate = disk.in_bytes_per_second;
+  for (const MemorySpace tier : kTiers) {
+    at(link_of(tier, true)).assumed_rate = tiers[tier].out_bytes_per_second;
+    at(link_of(tier, false)).assumed_rate = tiers[tier].in_bytes_per_second;
+  }
 }
 
 void MeasuredCosts::apply_links(PlanOptions& options) const {
@@ -139,10 +139,10 @@ void MeasuredCosts::apply_links(PlanOptions& options) const {
     const double measured = links_[static_cast<std::size_t>(link)].published_rate;
     if (measured > 0) rate = measured;
   };
-  apply(Link::host_out, options.host.out_bytes_per_second);
-  apply(Link::host_in, options.host.in_bytes_per_second);
-  apply(Link::disk_out, options.disk.out_bytes_per_second);
-  apply(Link::disk_in, options.disk.in_bytes_per_second);
+  for (const MemorySpace tier : kTiers) {
+    apply(link_of(tier, true), options[tier].out_bytes_per_second);
+    apply(link_of(tier, false), options[tier].in_bytes_per_second);
+  }
 }
 
 void MeasuredCosts::finish_run() { runs_.fetch_add(1, std::memory_order_release); }
@@ -209,10 +209,10 @@ double MeasuredCosts::seconds_of(const Plan& plan, const PlanOptions& options) c
       const Transfers& sum = links_[static_cast<std::size_t>(link)];
       if (sum.seconds > 0) rate = sum.bytes / sum.seconds;
     };
-    apply(Link::host_out, measured.host.out_bytes_per_second);
-    apply(Link::host_in, measured.host.in_bytes_per_second);
-    apply(Link::disk_out, measured.disk.out_bytes_per_second);
-    apply(Link::disk_in, measured.disk.in_bytes_per_second);
+    for (const MemorySpace tier : kTiers) {
+      apply(link_of(tier, true), measured[tier].out_bytes_per_second);
+      apply(link_of(tier, false), measured[tier].in_bytes_per_second);
+    }
     model = std::make_unique<MeasuredCostModel>(*base_, measurements_locked(), 0);
   }
   Plan priced = plan;

@@ -55,10 +55,6 @@ class MeasuredCostModel : public CostModel {
   const std::uint64_t version_;
 };
 
-// A direction of a link between device memory and another tier.
-enum class Link : std::uint8_t { host_out, host_in, disk_out, disk_in };
-inline constexpr int kLinks = 4;
-
 // Collects the measured times of one module's instructions, and publishes a new model when they
 // have drifted far enough from the one in force. Thread-safe.
 class MeasuredCosts {
@@ -82,7 +78,7 @@ class MeasuredCosts {
   // `bytes` and `seconds` of one transfer, averaged over the `transfers` of one run.
   void record_transfer(Link link, double bytes, double seconds, std::int64_t transfers = 1);
   // The tiers that plans are made for: their speeds hold until transfers were measured.
-  void assume_tiers(const Tier& host, const Tier& disk);
+  void assume_tiers(const PerTier<Tier>& tiers);
   // The speeds of the model in force: those of `options`' tiers, where they were measured.
   void apply_links(PlanOptions& options) const;
   // A measured run is complete.

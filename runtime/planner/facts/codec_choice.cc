@@ -103,7 +103,7 @@ class ReaderLook {
       return false;
     }
     const auto constant = constant_of(*user.operand(left ? 1 : 0), caller_);
-    if (!constant || !is_number(dtype_, *constant)) return false;
+    if (!constant || !ir::is_number(dtype_, *constant)) return false;
     Codec codec;
     codec.kind = CodecKind::compare_mask;
     codec.direction = left ? user.attributes().comparison_direction
@@ -136,25 +136,15 @@ std::pair<int, int> operand_of(const Instruction& instruction, int leaf) {
 // The smallest first: a bit for pred, then integers in 8 bits, in 16, floats in 16, integers in 32.
 // Signed and unsigned forms of a size cost the same; the first that holds the range is taken.
 Codec exact_codec(const ValueFacts& facts, DType dtype) {
-  if (dtype == DType::pred) return {CodecKind::bit_mask};
-  const int bytes = ir::dtype_bytes(dtype);
-  const auto narrow = [](DType stored) {
-    Codec codec{CodecKind::narrow};
-    codec.stored = stored;
-    return codec;
-  };
-  const auto in = [&](std::int64_t low, std::int64_t high) {
-    return facts.integral && facts.low >= low && facts.high <= high;
-  };
-  if (bytes > 1 && in(0, 255)) return narrow(DType::u8);
-  if (bytes > 1 && in(-128, 127)) return narrow(DType::s8);
-  if (bytes > 2 && in(0, 65535)) return narrow(DType::u16);
-  if (bytes > 2 && in(-32768, 32767)) return narrow(DType::s16);
-  if (bytes > 2 && ir::is_floating(dtype) && facts.bf16) return narrow(DType::bf16);
-  if (bytes > 2 && ir::is_floating(dtype) && facts.f16) return narrow(DType::f16);
-  if (bytes > 4 && in(0, 0xffffffffLL)) return narrow(DType::u32);
-  if (bytes > 4 && in(-0x80000000LL, 0x7fffffffLL)) return narrow(DType::s32);
-  return {};
+  const ir::Shape some(dtype, {1024});
+  Codec best;
+  for (const ir::CodecInfo& row : ir::all_codecs()) {
+    if (row.proof.by != ir::CodecProof::By::facts) continue;
+    const std::optional<Codec> codec = row.proof.propose(facts, dtype);
+    // Of as many bytes the first.
+    if (codec && encoded_bytes(*codec, some) < encoded_bytes(best, some)) best = *codec;
+  }
+  return best;
 }
 
 Codec comparison_of(const Instruction& reader, int operand_leaf, DType dtype) {
@@ -242,7 +232,7 @@ std::vector<const Instruction*> direct_readers(std::span<const Read> reads, cons
   std::vector<const Instruction*> direct;
   for (std::size_t i = 0; i < reads.size();) {
     const Instruction* const reader = reads[i].reader;
-    bool all = form.codec.kind != CodecKind::compare_mask ||
+    bool all = form.codec.gives_values() ||
                std::find(form.readers.begin(), form.readers.end(), reader) != form.readers.end();
     for (; i < reads.size() && reads[i].reader == reader; ++i) {
       all = all && is_alike(reads[i], shape) &&
@@ -288,12 +278,12 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
         if (forms[i].codec == reading.codec) forms[i].readers.push_back(reading.reader);
       }
     }
-    if (lossy != CodecKind::none && (shape.dtype() == DType::f32 || shape.dtype() == DType::f64)) {
-      Codec codec{lossy};
-      if (lossy == CodecKind::int8 || lossy == CodecKind::int4) {
-        codec.seed = static_cast<std::uint64_t>(v.index()) + 1;
+    Codec rounded{lossy};
+    if (suits(rounded, shape)) {
+      if (ir::codec_info(lossy).rounding == ir::CodecRounding::seeded) {
+        rounded.seed = static_cast<std::uint64_t>(v.index()) + 1;
       }
-      add(codec);
+      add(rounded);
     }
     for (std::size_t i = first; i < forms.size(); ++i) {
       std::sort(forms[i].readers.begin(), forms[i].readers.end());

@@ -31,8 +31,9 @@ class Emitter {
     add_results();
     plan_.predicted_seconds = predicted_seconds(problem_, schedule_);
     assign_addresses(pack_target, pack_effort);
-    assign_tier(Placement::host, plan_.host_bytes);
-    assign_tier(Placement::disk, plan_.disk_bytes);
+    for (const MemorySpace tier : kTiers) {
+      assign_tier(placement_on(tier), plan_.tier_bytes[tier]);
+    }
     mark_pinned();
     sum_up();
     return std::move(plan_);
@@ -206,13 +207,10 @@ class Emitter {
         return output_buffer_[at(made.index)];
       case Home::parameter:
         return parameter_buffer_[at(made.index)];
-      case Home::host:
-        return add_buffer(Placement::host, 0, made.bytes, made.source, made.leaf);
-      case Home::disk:
-        return add_buffer(Placement::disk, 0, made.bytes, made.source, made.leaf);
       default:
         break;
     }
+    if (is_tier(made.home)) return add_buffer(made.home, 0, made.bytes, made.source, made.leaf);
     for (const Reuse& r : taken_) {
       if (r.output == v) return holder(r.input);
     }

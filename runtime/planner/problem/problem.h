@@ -25,8 +25,8 @@ inline constexpr OpId kNever{std::numeric_limits<std::int32_t>::max()};
 enum class Role : std::uint8_t { entry, callee, condition, body };
 
 // Where a value lives once it is made. Only `arena` costs arena bytes; what is elsewhere stays
-// there for good and is never made again. `host` and `disk` hold what was swapped out.
-enum class Home : std::uint8_t { arena, parameter, output, constant, host, disk };
+// there for good and is never made again. Tiers hold what was swapped out.
+using Home = Placement;
 
 struct Value {
   std::int64_t bytes = 0;  // aligned
@@ -115,7 +115,7 @@ struct SlicedLoop {
   std::int64_t rounds = 0;
   // Per round: how long its transfers keep each of the engines (timeline.h), and what compute steps
   // lose to them.
-  std::array<double, 4> engine_seconds{};
+  std::array<double, kLinks> engine_seconds{};
   double taken_seconds = 0;
   double lost_seconds = 0;  // of the whole loop, besides
 };

@@ -28,10 +28,12 @@ double sliced_seconds(const SlicedLoop& loop, double callee_seconds) {
   return once + (rounds - 1) * longest + loop.lost_seconds;
 }
 
-void add_transfers(SlicedLoop& loop, const SlicedState& state, const Tier& tier, bool disk) {
+void add_transfers(SlicedLoop& loop, const SlicedState& state, MemorySpace where,
+                   const PerTier<Tier>& tiers) {
+  const Tier& tier = tiers[where];
   const double seconds = transfer_seconds(
       tier, state.slice_bytes, state.writes ? tier.out_bytes_per_second : tier.in_bytes_per_second);
-  const int engine = disk ? (state.writes ? kDiskOut : kDiskIn) : state.writes ? kHostOut : kHostIn;
+  const int engine = engine_of(where, state.writes);
   loop.engine_seconds[at(engine)] += seconds;
   loop.taken_seconds += tier.compute_share * seconds;
   loop.rounds = std::max(loop.rounds, state.rounds);

@@ -11,7 +11,10 @@ namespace plimsoll::planner {
 
 // The transfer engines: each does one transfer at a time, in the order in which they are started,
 // beside the compute steps.
-inline constexpr int kHostOut = 0, kHostIn = 1, kDiskOut = 2, kDiskIn = 3, kEngines = 4;
+inline constexpr int kEngines = kLinks;
+constexpr std::int8_t engine_of(MemorySpace tier, bool out) {
+  return static_cast<std::int8_t>(link_of(tier, out));
+}
 
 // How long a transfer keeps its engine.
 double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second);
@@ -19,8 +22,9 @@ double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_s
 // How long a loop takes whose rounds wait for slices of its stacks: what `callee_seconds` is all
 // its rounds' work, copies in and out go on beside it, a round ahead and behind.
 double sliced_seconds(const SlicedLoop& loop, double callee_seconds);
-// Adds the transfers of one more stack to each round.
-void add_transfers(SlicedLoop& loop, const SlicedState& state, const Tier& tier, bool disk);
+// Adds the transfers of one more stack, on tier `where`, to each round.
+void add_transfers(SlicedLoop& loop, const SlicedState& state, MemorySpace where,
+                   const PerTier<Tier>& tiers);
 
 // When everything happens if every step takes its predicted time. Steps run one after another;
 // starting a transfer takes of their time only what it will slow them down by, a swap_wait lasts

@@ -16,7 +16,21 @@
 namespace plimsoll::planner {
 
 // Where the bytes of a value may be while nobody reads it.
-enum class RemedyKind : std::uint8_t { compress, swap_host, swap_disk };
+enum class RemedyKind : std::uint8_t {
+  compress,
+// One a tier, in the order of MemorySpace.
+#define PLIMSOLL_TIER(tier, ...) swap_##tier,
+#include "runtime/base/memory_spaces.def"
+#undef PLIMSOLL_TIER
+};
+// The tier that it goes to; `device` for what is stored there.
+constexpr MemorySpace space_of(RemedyKind kind) {
+  return static_cast<std::size_t>(kind) <= kTiers.size() ? static_cast<MemorySpace>(kind)
+                                                         : MemorySpace::device;
+}
+constexpr RemedyKind swap_to(MemorySpace tier) { return static_cast<RemedyKind>(tier); }
+static_assert(space_of(RemedyKind::compress) == MemorySpace::device &&
+              swap_to(MemorySpace::disk) == RemedyKind::swap_disk);
 
 // One return of a value that was given up; op `ready` reads it. Of a compressed value: from `ready`
 // on, reads that can are of what is stored; the decoding runs right before the first read that

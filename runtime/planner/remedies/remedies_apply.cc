@@ -292,7 +292,7 @@ class Applier {
     auto& stored = stored_[at(item.choice)];
     auto& transit = transit_[at(item.choice)];
     auto& transfer = transfer_[at(item.choice)];
-    const bool host = c.kind == RemedyKind::swap_host;
+    const MemorySpace space = space_of(c.kind);
     switch (item.part) {
       case Part::encode:
         stored = add_value(c.value, c.bytes, Home::arena, false);
@@ -312,8 +312,8 @@ class Applier {
         break;
       }
       case Part::swap_out:
-        stored = add_value(c.value, c.bytes, host ? Home::host : Home::disk, false);
-        transfer = add_transfer(c, StepKind::swap_out, c.out_seconds, host ? kHostOut : kDiskOut,
+        stored = add_value(c.value, c.bytes, placement_on(space), false);
+        transfer = add_transfer(c, StepKind::swap_out, c.out_seconds, engine_of(space, true),
                                 c.value, stored);
         out_.values[c.value].keep = true;
         break;
@@ -323,8 +323,8 @@ class Applier {
         break;
       case Part::swap_in:
         transit = add_value(c.value, value.bytes, Home::arena, true);
-        transfer = add_transfer(c, StepKind::swap_in, c.in_seconds, host ? kHostIn : kDiskIn,
-                                stored, transit);
+        transfer = add_transfer(c, StepKind::swap_in, c.in_seconds, engine_of(space, false), stored,
+                                transit);
         break;
       case Part::wait_in: {
         const ValueId copy = add_value(c.value, value.bytes, Home::arena, value.keep);
@@ -385,15 +385,10 @@ std::string to_string(const Problem& problem, const Choice& choice) {
   const Value& value = problem.values[choice.value];
   const std::string name =
       value.source == nullptr ? std::to_string(choice.value.value()) : value.source->name();
-  switch (choice.kind) {
-    case RemedyKind::compress:
-      return "compress " + name + " by " + planner::to_string(choice.codec);
-    case RemedyKind::swap_host:
-      return "swap " + name + " to the host";
-    case RemedyKind::swap_disk:
-      return "swap " + name + " to disk";
+  if (choice.kind == RemedyKind::compress) {
+    return "compress " + name + " by " + ir::to_string(choice.codec);
   }
-  return name;
+  return "swap " + name + " to " + std::string(tier_info(space_of(choice.kind)).target);
 }
 
 }  // namespace plimsoll::planner

@@ -80,11 +80,9 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
       if (form.first_return != kNever) forms.push_back(form);
     }
     if (!options.remedies.swap) continue;
-    if (options.host.bytes > 0) {
-      forms.push_back(swap_form(problem, v, RemedyKind::swap_host, options.host));
-    }
-    if (options.disk.bytes > 0) {
-      forms.push_back(swap_form(problem, v, RemedyKind::swap_disk, options.disk));
+    for (const MemorySpace tier : kTiers) {
+      if (options[tier].bytes <= 0) continue;
+      forms.push_back(swap_form(problem, v, swap_to(tier), options[tier]));
     }
   }
   return forms;

@@ -42,8 +42,7 @@ class RemedyPlanner {
     for (const Form& form : forms) {
       lossless_ = lossless_ || (form.kind == RemedyKind::compress && form.codec.lossless());
       lossy_ = lossy_ || (form.kind == RemedyKind::compress && !form.codec.lossless());
-      host_ = host_ || form.kind == RemedyKind::swap_host;
-      disk_ = disk_ || form.kind == RemedyKind::swap_disk;
+      if (form.kind != RemedyKind::compress) tiers_[space_of(form.kind)] = true;
       inside_ = inside_ || form.by_producer || !form.direct.empty();
       const Hint hint = problem.values[form.value].hint;
       hinted_ = hinted_ || hint == Hint::compress || hint == Hint::swap;
@@ -66,15 +65,19 @@ class RemedyPlanner {
   // fewer makes the promise true by construction.
   void try_subsets(bool inside) {
     const bool compress = lossless_ || lossy_;
-    for (int tiers = 3; tiers >= 0; --tiers) {
-      const bool host = (tiers & 1) != 0, disk = (tiers & 2) != 0;
-      if ((host && !host_) || (disk && !disk_)) continue;
+    for (int subset = (1 << kTiers.size()) - 1; subset >= 0; --subset) {
+      PerTier<bool> tiers;
+      bool there = true;
+      for (const MemorySpace tier : kTiers) {
+        tiers[tier] = ((subset >> tier_index(tier)) & 1) != 0;
+        there = there && (!tiers[tier] || tiers_[tier]);
+      }
+      if (!there) continue;
       for (int codecs = compress ? (lossy_ ? 2 : 1) : 0; codecs >= 0; --codecs) {
-        if (tiers == 0 && codecs == 0) continue;
+        if (subset == 0 && codecs == 0) continue;
         if (codecs == 1 && !lossless_) continue;
         SelectionStyle style;
-        style.host = host;
-        style.disk = disk;
+        style.tiers = tiers;
         style.compress = codecs > 0;
         style.lossy = codecs > 1;
         style.inside = inside;
@@ -87,7 +90,7 @@ class RemedyPlanner {
   bool is_free() const { return best_ && best_->seconds <= base_seconds_; }
 
   void try_mask(SelectionStyle style) {
-    const bool swaps = style.host || style.disk;
+    const bool swaps = style.swaps();
     for (const bool recompute : {true, false}) {
       if (recompute && !options_.remedies.recompute) continue;
       style.recompute = recompute;
@@ -115,7 +118,7 @@ class RemedyPlanner {
   void try_prices(SelectionStyle style) {
     style.recompute_factor = 1;
     SelectionStyle codecs = style;
-    codecs.host = codecs.disk = false;
+    codecs.tiers = {};
     auto base = std::make_shared<PricedBase>();
     base->problem = std::shared_ptr<const Problem>(&problem_, [](const Problem*) {});
     base->origin.resize(problem_.values.size());
@@ -129,9 +132,7 @@ class RemedyPlanner {
       for (const Choice& choice : choices) compressed[choice.value] = 1;
     }
     for (const Form& form : forms_) {
-      const bool wanted = form.kind == RemedyKind::swap_host   ? style.host
-                          : form.kind == RemedyKind::swap_disk ? style.disk
-                                                               : false;
+      const bool wanted = form.kind != RemedyKind::compress && style.tiers[space_of(form.kind)];
       if (wanted && !compressed[form.value]) {
         base->forms.push_back(form);
       }
@@ -262,7 +263,8 @@ class RemedyPlanner {
   const double base_seconds_;
   const Recomputer& recompute_;
   bool inside_ = false;  // something can be coded inside kernels
-  bool lossless_ = false, lossy_ = false, host_ = false, disk_ = false, small_ = true;
+  bool lossless_ = false, lossy_ = false, small_ = true;
+  PerTier<bool> tiers_;  // that something can be swapped to
   bool hinted_ = false;  // what is asked for is done where more would be possible
   std::vector<Tried> tried_;
   std::optional<RemedyPlan> best_;

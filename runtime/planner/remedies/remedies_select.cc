@@ -138,7 +138,7 @@ class Selection {
   std::vector<Choice> run() {
     find_prices();
     if (style_.compress) compress_hinted();
-    if (style_.host || style_.disk) swap();
+    if (style_.swaps()) swap();
     if (style_.compress) compress();
     std::sort(choices_.begin(), choices_.end(),
               [](const Choice& a, const Choice& b) { return a.value < b.value; });
@@ -152,15 +152,10 @@ class Selection {
                               at(of_.first_form_[v + 1] - of_.first_form_[v]));
   }
   bool allowed(const Form& form) const {
-    switch (form.kind) {
-      case RemedyKind::compress:
-        return style_.compress && (style_.lossy || form.codec.lossless());
-      case RemedyKind::swap_host:
-        return style_.host;
-      case RemedyKind::swap_disk:
-        return style_.disk;
+    if (form.kind == RemedyKind::compress) {
+      return style_.compress && (style_.lossy || form.codec.lossless());
     }
-    return false;
+    return style_.tiers[space_of(form.kind)];
   }
   static bool is_hinted(const Value& value, RemedyKind kind) {
     return value.hint == (kind == RemedyKind::compress ? Hint::compress : Hint::swap);
@@ -344,7 +339,7 @@ class Selection {
     }
     std::stable_sort(units.begin(), units.end(),
                      [](const Unit& a, const Unit& b) { return a.score > b.score; });
-    for (auto& tier : used_) tier.assign(profile_.size() + 1, 0);
+    for (const MemorySpace tier : kTiers) used_[tier].assign(profile_.size() + 1, 0);
     for (const Unit& unit : units) swap_value(unit.value);
   }
 
@@ -370,9 +365,9 @@ class Selection {
   }
 
   bool tier_has_room(const Form& form, OpId from, OpId to) const {
-    const bool host = form.kind == RemedyKind::swap_host;
-    const auto& used = used_[host ? 0 : 1];
-    const std::int64_t size = host ? of_.options_.host.bytes : of_.options_.disk.bytes;
+    const MemorySpace tier = space_of(form.kind);
+    const auto& used = used_[tier];
+    const std::int64_t size = of_.options_[tier].bytes;
     for (OpId t = from; t <= to; ++t) {
       if (used[t] + form.bytes > size) return false;
     }
@@ -399,9 +394,9 @@ class Selection {
   // for as long as can be; they are booked from its start on. What is gained is the part of the gap
   // between the two.
   bool swap_by(const Form& form) {
-    const bool host = form.kind == RemedyKind::swap_host;
-    EngineSlots& out = slots_[host ? kHostOut : kDiskOut];
-    EngineSlots& in = slots_[host ? kHostIn : kDiskIn];
+    const MemorySpace tier = space_of(form.kind);
+    EngineSlots& out = slots_[at(engine_of(tier, true))];
+    EngineSlots& in = slots_[at(engine_of(tier, false))];
     const Value& v = value(form.value);
     Choice choice = choose_form(problem_, form, problem_.uses[form.value].back());
     choice.returns.clear();
@@ -440,7 +435,7 @@ class Selection {
       return false;
     }
     out.take(out_start, form.out_seconds);
-    auto& used = used_[host ? 0 : 1];
+    auto& used = used_[tier];
     for (OpId t = choice.leave; t <= choice.returns.back().ready; ++t) used[t] += form.bytes;
     for (const Freed& f : freed) {
       taken_[at(f.gap)] = 1;
@@ -489,7 +484,7 @@ class Selection {
   std::vector<double> prices_;
   std::vector<char> taken_;  // per gap
   std::array<EngineSlots, kEngines> slots_;
-  std::array<IdVector<OpId, std::int64_t>, 2> used_;  // of host and disk
+  PerTier<IdVector<OpId, std::int64_t>> used_;
   std::vector<Choice> choices_;
 };
 

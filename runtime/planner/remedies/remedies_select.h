@@ -12,7 +12,9 @@ namespace plimsoll::planner {
 
 // What one selection may use, and how it sees the alternatives.
 struct SelectionStyle {
-  bool recompute = true, compress = true, lossy = false, host = false, disk = false;
+  bool recompute = true, compress = true, lossy = false;
+  PerTier<bool> tiers;  // which may be swapped to
+  bool swaps() const { return tiers != PerTier<bool>(); }
   bool inside = true;  // values are encoded and decoded inside kernels where these can
   // Recomputing is taken to cost so many times what its own closure takes.
   double recompute_factor = 1;

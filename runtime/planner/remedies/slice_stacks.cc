@@ -93,15 +93,13 @@ class Slicer {
   }
 
   void slice(const Stack& stack) {
-    const bool host = stack.tier == Home::host;
-    const Tier& tier = host ? options_.host : options_.disk;
     Value& value = out_.values[stack.value];
     value.home = stack.tier;
     value.bytes = stored_bytes(stack);
     for (const Stack::Use& use : stack.uses) {
       SlicedLoop& loop = loop_of(use.op);
       const SlicedState state = state_of(use);
-      add_transfers(loop, state, tier, !host);
+      add_transfers(loop, state, space_of(stack.tier), options_);
       loop.window_bytes += state.window_bytes();
       loop.states.push_back(state);
     }
@@ -189,7 +187,9 @@ class Slicer {
 
 std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& options) {
   std::vector<Stack> stacks;
-  if (!options.remedies.swap || options.host.bytes + options.disk.bytes == 0) return stacks;
+  const bool has_tier = std::any_of(kTiers.begin(), kTiers.end(),
+                                    [&](MemorySpace tier) { return options[tier].bytes > 0; });
+  if (!options.remedies.swap || !has_tier) return stacks;
   for (const ValueId v : problem.values.ids()) {
     if (!may_go(problem, options, v)) continue;
     const auto& held = problem.graph->held.items;
@@ -211,13 +211,14 @@ std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& option
   std::stable_sort(stacks.begin(), stacks.end(), [&](const Stack& a, const Stack& b) {
     return problem.values[a.value].bytes > problem.values[b.value].bytes;
   });
-  std::int64_t host = options.host.bytes, disk = options.disk.bytes;
+  PerTier<Tier> free = options;
   std::erase_if(stacks, [&](Stack& stack) {
     const std::int64_t bytes = stored_bytes(stack);
-    stack.tier = bytes <= host ? Home::host : Home::disk;
-    std::int64_t& room = stack.tier == Home::host ? host : disk;
-    if (bytes > room) return true;
-    room -= bytes;
+    const auto tier = std::find_if(kTiers.begin(), kTiers.end(),
+                                   [&](MemorySpace t) { return bytes <= free[t].bytes; });
+    if (tier == kTiers.end()) return true;
+    stack.tier = placement_on(*tier);
+    free[*tier].bytes -= bytes;
     return false;
   });
   return stacks;
@@ -230,7 +231,7 @@ Problem slice_stacks(const Problem& problem, std::span<const Stack> stacks,
 
 Machine without_stacks(std::span<const Stack> stacks, Machine machine) {
   for (const Stack& stack : stacks) {
-    (stack.tier == Home::host ? machine.host : machine.disk).bytes -= stored_bytes(stack);
+    machine[space_of(stack.tier)].bytes -= stored_bytes(stack);
   }
   return machine;
 }

@@ -92,9 +92,9 @@ class PriceSwapper {
         if (choice.kind != RemedyKind::compress) left_before_[choice.value] = choice.left;
       }
     }
-    std::int64_t host = options.host.bytes, disk = options.disk.bytes;
+    PerTier<Tier> free = options;
     for (const Candidate& c : candidates) {
-      std::int64_t& left = c.form->kind == RemedyKind::swap_host ? host : disk;
+      std::int64_t& left = free[space_of(c.form->kind)].bytes;
       if (form_of_[c.form->value] != nullptr || c.form->bytes > left) continue;
       left -= c.form->bytes;
       form_of_[c.form->value] = c.form;
@@ -194,16 +194,16 @@ class PriceSwapper {
   void add_transfers(ProblemBuilder& builder, ValueId v, IdVector<ValueId, ValueId>& origin) {
     ++transfers_;
     const Form& form = *form_of_[v];
-    const bool host = form.kind == RemedyKind::swap_host;
+    const MemorySpace tier = space_of(form.kind);
     Transfers& ops = ops_of_[v];
     const Value& value = base_.values[v];
     Op op;
     op.instruction = value.source;
     op.leaf = value.leaf;
-    const ValueId stored = add_value(builder, v, host ? Home::host : Home::disk, false, origin);
+    const ValueId stored = add_value(builder, v, placement_on(tier), false, origin);
     Op out = op;
     out.kind = StepKind::swap_out;
-    out.engine = static_cast<std::int8_t>(host ? kHostOut : kDiskOut);
+    out.engine = engine_of(tier, true);
     out.seconds = form.out_seconds;
     out.taken_seconds = form.compute_share * form.out_seconds;
     ops.out = builder.add_op(out, {v}, {stored});
@@ -214,7 +214,7 @@ class PriceSwapper {
     const ValueId transit = add_value(builder, v, Home::arena, true, origin);
     Op in = op;
     in.kind = StepKind::swap_in;
-    in.engine = static_cast<std::int8_t>(host ? kHostIn : kDiskIn);
+    in.engine = engine_of(tier, false);
     in.seconds = form.in_seconds;
     in.taken_seconds = form.compute_share * form.in_seconds;
     in.recomputable = true;

@@ -155,7 +155,7 @@ std::shared_ptr<const EncodedForms> Context::forms_of(CachedProgram& program) {
   if (live_.limit() == planner::kUnlimited || !remedies.compress) return nullptr;
   if (program.forms == nullptr) {
     program.forms = std::make_shared<const EncodedForms>(encoded_forms(
-        *program.program, remedies.lossy ? remedies.lossy_codec : planner::CodecKind::none));
+        *program.program, remedies.lossy ? remedies.lossy_codec : ir::CodecKind::none));
   }
   return program.forms;
 }
