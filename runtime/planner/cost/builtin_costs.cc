@@ -138,7 +138,7 @@ PlanOptions table_options(const PlanOptions& options) {
   PlanPolicy policy = options;
   policy.planning_seconds = 0;
   Machine machine = options;
-  for (const MemorySpace tier : kTiers) set_table_link(machine[tier]);
+  for (const MemorySpace tier : kTiers) machine[tier] = at_table_speed(machine[tier]);
   return {policy, machine, options};
 }
 
