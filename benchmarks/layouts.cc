@@ -393,8 +393,7 @@ double network_milliseconds(bool assign_layouts) {
     arguments.push_back(
         ir::Literal::from_bytes(parameter->shape(), std::as_bytes(std::span(made))));
   }
-  auto program =
-      executor::Program::create(std::move(*module), **compiler, {.optimize = assign_layouts});
+  auto program = executor::Program::create(std::move(*module), **compiler, assign_layouts);
   if (!program.ok()) return -1;
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
   auto executable = executor::make_executable(*program, {}, {}, *budget);

@@ -98,8 +98,7 @@ Prepared prepare(const Mix& mix, bool horizontal, memory::Budget& budget) {
   }
   auto compiler = value(jit::Compiler::create());
   made.compile = microseconds([&] {
-    made.program =
-        value(executor::Program::create(std::move(module), *compiler, {.optimize = false}));
+    made.program = value(executor::Program::create(std::move(module), *compiler, false));
   });
   made.functions = compiler->statistics().kernels_compiled;
   made.plan = microseconds(

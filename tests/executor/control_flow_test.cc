@@ -229,8 +229,7 @@ TEST(Executable, AnElidedConstantIsAnErrorThatNamesIt) {
       "ENTRY main { c = f32[64] constant({...})\n x = f32[64] parameter(0)\n"
       "  ROOT r = f32[64] add(x, c) }");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  auto program =
-      executor::Program::create(std::move(module).value(), compiler(), {.optimize = false});
+  auto program = executor::Program::create(std::move(module).value(), compiler(), false);
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
   const auto executable = executor::make_executable(*program, {}, {}, *budget);

@@ -22,7 +22,7 @@ class CurrentExecutableTest : public ::testing::Test {
     compiler_ = std::move(*compiler);
     auto module = ir::parse_module(cases::kTwoWaitForOne, "m");
     ASSERT_TRUE(module.ok()) << module.status().to_string();
-    auto program = Program::create(std::move(*module), *compiler_, {.optimize = false});
+    auto program = Program::create(std::move(*module), *compiler_, false);
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
     const auto unlimited = program_->plan({});

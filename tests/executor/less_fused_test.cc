@@ -119,7 +119,7 @@ TEST(ProgramAsWritten, HasNoLessFusedForm) {
   ASSERT_TRUE(compiler.ok());
   auto module = ir::parse_module(kText);
   ASSERT_TRUE(module.ok());
-  const auto program = Program::create(std::move(*module), **compiler, {.optimize = false});
+  const auto program = Program::create(std::move(*module), **compiler, false);
   ASSERT_TRUE(program.ok());
   const auto less_fused = (*program)->less_fused();
   ASSERT_TRUE(less_fused.ok());

@@ -166,7 +166,7 @@ std::string check_least_floor(const std::shared_ptr<const Program>& program,
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
                          jit::Compiler& compiler, std::uint64_t seed, int limits,
                          const LimitOptions& options, LimitCheck* report) {
-  auto program = Program::create(module.clone(), compiler, {.optimize = options.optimize});
+  auto program = Program::create(module.clone(), compiler, options.optimize);
   if (!program.ok()) return "compile: " + program.status().to_string();
   const LimitedRun unlimited = run_at(*program, arguments, planner::kUnlimited, options);
   if (!unlimited.error.empty()) return "unlimited: " + unlimited.error;
@@ -232,7 +232,7 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
 
 ir::Literal run_unlimited(const ir::Module& module, std::span<const ir::Literal> arguments,
                           jit::Compiler& compiler, bool optimize, std::string& error) {
-  auto program = Program::create(module.clone(), compiler, {.optimize = optimize});
+  auto program = Program::create(module.clone(), compiler, optimize);
   if (!program.ok()) {
     error = program.status().to_string();
     return {};

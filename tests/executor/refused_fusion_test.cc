@@ -91,8 +91,7 @@ TEST_F(RefusedFusions, RunInstructionByInstructionAtEveryLimit) {
 TEST_F(RefusedFusions, OnlyThoseAreInlined) {
   auto module = ir::parse_module(kText);
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  const auto program =
-      executor::Program::create(std::move(*module), *compiler_, {.optimize = false});
+  const auto program = executor::Program::create(std::move(*module), *compiler_, false);
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   std::string fusions;
   for (const auto& instruction : (*program)->module().entry()->instructions()) {
@@ -133,8 +132,7 @@ TEST_F(RefusedFusions, ErrorsNameWhatHasNoKernelInThem) {
       " ROOT z = f32[4] add(y, y) }\n"
       "ENTRY e { x = f32[4] parameter(0)\n ROOT f = f32[4] fusion(x), kind=kLoop, calls=odd }");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  const auto program =
-      executor::Program::create(std::move(*module), *compiler_, {.optimize = false});
+  const auto program = executor::Program::create(std::move(*module), *compiler_, false);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), StatusCode::unimplemented);
   EXPECT_NE(program.status().message().find("custom-call"), std::string::npos)

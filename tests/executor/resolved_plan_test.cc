@@ -19,7 +19,7 @@ TEST(ResolvedPlan, IsMadeOncePerPlanHoweverManyLoopsShareIt) {
   ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
   auto module = ir::parse_module(cases::nested_loops(kDepth, 2));
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  const auto program = Program::create(std::move(*module), **compiler, {.optimize = false});
+  const auto program = Program::create(std::move(*module), **compiler, false);
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
   const auto executable = make_executable(*program, {}, {}, *budget);

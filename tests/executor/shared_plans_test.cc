@@ -43,7 +43,7 @@ class SharedPlansTest : public ::testing::Test {
   void SetUp() override {
     auto module = ir::parse_module(chain_text(12), "chain");
     ASSERT_TRUE(module.ok()) << module.status().to_string();
-    auto program = Program::create(std::move(*module), compiler(), {.optimize = false});
+    auto program = Program::create(std::move(*module), compiler(), false);
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
     const auto unlimited = program_->plan({});

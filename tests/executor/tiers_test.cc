@@ -54,7 +54,7 @@ struct Case {
 Case make_case(std::unique_ptr<ir::Module> module, std::uint64_t seed, bool optimize = false) {
   Case made;
   made.arguments = cases::random_arguments(*module, seed);
-  auto program = Program::create(std::move(module), compiler(), {.optimize = optimize});
+  auto program = Program::create(std::move(module), compiler(), optimize);
   EXPECT_TRUE(program.ok()) << program.status().to_string();
   made.program = std::move(program).value();
   planner::PlanOptions options;
