@@ -60,7 +60,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());
   const std::shared_ptr<memory::Budget> budget =
-      memory::Budget::create(device::cpu_device(), planned.limit_bytes(), planned.tiers());
+      memory::Budget::create(planned.provider().device(), planned.limit_bytes(), planned.tiers());
   const auto current =
       executor::CurrentExecutable::create(planned.program(), planned.options(), budget, *drift);
   PLIMSOLL_PROGRAM_FAULT(current.status());
@@ -98,7 +98,7 @@ Outcome run(const RunFlags& flags, Output& output) {
     std::snprintf(line, sizeof line, "  %-14s ", name.c_str());
     if (bytes > 0) uses_text += line + format_bytes(bytes) + "\n";
   }
-  const jit::Statistics code = planned.compiler().statistics();
+  const device::KernelStatistics code = planned.provider().statistics();
   output.json["code_bytes"] = code.code_bytes;
   const memory::Tiers& tiers = budget->tiers();
   const auto tier_peak = [](const memory::Tier* tier) {

@@ -96,14 +96,14 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
     PLIMSOLL_ASSIGN_OR_RETURN(made->options.policy, c_api::policy_from(options.planner));
   }
   made->budget = context.budget();
-  made->compiler = context.compiler();
+  made->provider = context.provider();
   made->options.limit_bytes =
       options.memory_limit_bytes > 0 ? options.memory_limit_bytes : planner::kUnlimited;
   PLIMSOLL_ASSIGN_OR_RETURN(
       made->program,
       executor::Program::create(
-          std::move(module), *made->compiler, options.disable_optimization == 0,
-          calibrate ? executor::machine_speeds(*made->compiler) : planner::Roofline()));
+          std::move(module), *made->provider, options.disable_optimization == 0,
+          calibrate ? executor::machine_speeds(*made->provider) : planner::Roofline()));
   PLIMSOLL_ASSIGN_OR_RETURN(made->ladder,
                             executor::PlanLadder::create(made->program, made->options, made->budget,
                                                          context.options().replan_drift));

@@ -35,7 +35,7 @@ Status settle(trace::Context& context, trace::Node* node, bool on_device);
 struct plm_executable {
   plimsoll::trace::Context* context = nullptr;  // retained
   std::shared_ptr<plimsoll::memory::Budget> budget;
-  std::shared_ptr<plimsoll::jit::Compiler> compiler;
+  std::shared_ptr<plimsoll::device::KernelProvider> provider;
   std::shared_ptr<const plimsoll::executor::Program> program;
   std::shared_ptr<plimsoll::executor::PlanLadder> ladder;
   plimsoll::planner::PlanOptions options;

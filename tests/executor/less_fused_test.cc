@@ -3,7 +3,7 @@
 // runs less fused, with the same bits.
 #include <gtest/gtest.h>
 
-#include "jit/jit.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
@@ -11,6 +11,7 @@
 #include "runtime/program/complete_options.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -34,16 +35,16 @@ ENTRY e {
 class LessFused : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto compiler = jit::Compiler::create();
-    ASSERT_TRUE(compiler.ok());
-    compiler_ = std::move(*compiler);
+    auto provider = create_provider();
+    ASSERT_TRUE(provider.ok());
+    provider_ = std::move(*provider);
     auto module = ir::parse_module(kText);
     ASSERT_TRUE(module.ok()) << module.status().to_string();
     arguments_ = cases::random_arguments(**module, 3);
-    auto program = Program::create(std::move(*module), *compiler_, true);
+    auto program = Program::create(std::move(*module), *provider_, true);
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
-    const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited, {});
+    const auto budget = memory::Budget::create(device::default_device(), planner::kUnlimited, {});
     options_ = complete_options({}, *program_, *budget);
     // Nothing but what fusion holds.
     options_.remedies = {};
@@ -59,13 +60,13 @@ class LessFused : public ::testing::Test {
   }
 
   Result<std::shared_ptr<const Executable>> executable(std::int64_t limit) {
-    budget_ = memory::Budget::create(device::cpu_device(), limit, {});
+    budget_ = memory::Budget::create(device::default_device(), limit, {});
     planner::PlanOptions options = options_;
     options.limit_bytes = limit;
     return Executable::create(program_, options, *budget_);
   }
 
-  std::unique_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<device::KernelProvider> provider_;
   std::vector<ir::Literal> arguments_;
   std::shared_ptr<const Program> program_;
   std::shared_ptr<memory::Budget> budget_;
@@ -121,11 +122,11 @@ TEST_F(LessFused, MoreMemoryIsNeverSlowerAcrossTheTwo) {
 }
 
 TEST(ProgramAsWritten, HasNoLessFusedForm) {
-  const auto compiler = jit::Compiler::create();
-  ASSERT_TRUE(compiler.ok());
+  const auto provider = create_provider();
+  ASSERT_TRUE(provider.ok());
   auto module = ir::parse_module(kText);
   ASSERT_TRUE(module.ok());
-  const auto program = Program::create(std::move(*module), **compiler, false);
+  const auto program = Program::create(std::move(*module), **provider, false);
   ASSERT_TRUE(program.ok());
   const auto less_fused = (*program)->less_fused();
   ASSERT_TRUE(less_fused.ok());

@@ -4,14 +4,20 @@
 #include <memory>
 #include <utility>
 
-#include "jit/jit.h"
+#include "runtime/backend/backends.h"
+#include "runtime/device/devices.h"
 
 namespace plimsoll {
 
+// What makes the kernels of the device that tests run on.
+inline Result<std::shared_ptr<device::KernelProvider>> create_provider() {
+  return backend::create_kernels(device::default_device());
+}
+
 // One for all tests of a program; never freed.
-inline jit::Compiler& compiler() {
+inline device::KernelProvider& provider() {
   static const auto* const instance =
-      new std::shared_ptr<jit::Compiler>(std::move(jit::Compiler::create()).value());
+      new std::shared_ptr<device::KernelProvider>(create_provider().value());
   return **instance;
 }
 

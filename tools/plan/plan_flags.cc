@@ -3,7 +3,7 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
-#include "runtime/device/device.h"
+#include "runtime/device/devices.h"
 #include "runtime/planner/options.h"
 
 namespace plimsoll::tools {
@@ -56,6 +56,7 @@ Outcome plan_options(
     const std::function<Result<std::int64_t>(const planner::PlanOptions&)>& unlimited_peak,
     planner::PlanOptions& out) {
   PLIMSOLL_CALL_FAULT(check_environment());
+  PLIMSOLL_CALL_FAULT(device::check_device());
   auto options = planner::options_from_environment();
   PLIMSOLL_CALL_FAULT(options.status());
   if (flags.planner) {
@@ -90,7 +91,7 @@ Outcome plan_options(
     PLIMSOLL_PROGRAM_FAULT(found.status());
     peak = *found;
   }
-  out.limit_bytes = limit->resolve(device::cpu_device()->total_bytes(), peak);
+  out.limit_bytes = limit->resolve(device::default_device()->total_bytes(), peak);
   return {};
 }
 
@@ -107,7 +108,7 @@ Outcome make_tiers(const PlanFlags& flags, memory::Tiers& out) {
     }
     options->spill_folder = *flags.spill_dir;
   }
-  auto tiers = memory::make_tiers(*options, device::cpu_device());
+  auto tiers = memory::make_tiers(*options, device::default_device());
   PLIMSOLL_CALL_FAULT(tiers.status());
   out = std::move(*tiers);
   return {};

@@ -5,8 +5,9 @@
 #include <cstdio>
 #include <utility>
 
+#include "runtime/backend/backends.h"
 #include "runtime/base/byte_size.h"
-#include "runtime/device/device.h"
+#include "runtime/device/devices.h"
 #include "runtime/ir/codec/codec.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
@@ -28,18 +29,16 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   if (!outcome.ok()) return outcome;
   outcome = make_tiers(flags, out.tiers_);
   if (!outcome.ok()) return outcome;
-  const auto jit_options = jit::options_from_environment();
-  PLIMSOLL_CALL_FAULT(jit_options.status());
-  auto compiler = jit::Compiler::create(*jit_options);
-  PLIMSOLL_CALL_FAULT(compiler.status());
-  out.compiler_ = std::move(*compiler);
-  const planner::Roofline machine = executor::machine_speeds(*out.compiler_);
+  auto provider = backend::create_kernels(device::default_device());
+  PLIMSOLL_CALL_FAULT(provider.status());
+  out.provider_ = std::move(*provider);
+  const planner::Roofline machine = executor::machine_speeds(*out.provider_);
   executor::set_link_speeds(out.tiers_, machine);
   outcome = set_link_speed(flags, out.tiers_);
   if (!outcome.ok()) return outcome;
   auto copy = must_compile ? nullptr : module->clone();
   auto program =
-      executor::Program::create(std::move(module), *out.compiler_, !flags.as_written, machine);
+      executor::Program::create(std::move(module), *out.provider_, !flags.as_written, machine);
   if (program.ok()) {
     out.program_ = out.fused_ = std::move(*program);
   } else if (must_compile) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "jit/jit.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/ir/module.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/plan_cache.h"
@@ -41,7 +41,7 @@ class PlannedProgram {
   std::int64_t limit_bytes() const { return options_.limit_bytes; }
   const memory::Tiers& tiers() const { return tiers_; }
   const planner::Plan& unlimited() const { return *unlimited_; }
-  jit::Compiler& compiler() const { return *compiler_; }
+  device::KernelProvider& provider() const { return *provider_; }
   // Of module(), whatever the limit.
   Result<std::shared_ptr<const planner::Plan>> plan(std::int64_t limit_bytes) const;
   // Of the form of the program that suits this limit.
@@ -52,7 +52,7 @@ class PlannedProgram {
  private:
   Outcome resolve_options(const PlanFlags& flags);
 
-  std::unique_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<device::KernelProvider> provider_;
   // The program in the form that fits into the limit, and in full fusion.
   std::shared_ptr<const executor::Program> program_, fused_;
   std::unique_ptr<ir::Module> fallback_;

@@ -5,8 +5,10 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/backend/backends.h"
 #include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
+#include "runtime/device/devices.h"
 #include "runtime/program/calibration.h"
 
 namespace plimsoll::trace {
@@ -23,25 +25,26 @@ std::uint64_t mix(std::uint64_t z) {
 }  // namespace
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(const jit::Options jit_options, jit::options_from_environment());
-  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<jit::Compiler> compiler,
-                            jit::Compiler::create(jit_options));
+  PLIMSOLL_RETURN_IF_ERROR(device::check_device());
+  const std::shared_ptr<device::Device> device = device::default_device();
+  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<device::KernelProvider> provider,
+                            backend::create_kernels(device));
   if (options.tiers.host != nullptr || options.tiers.disk != nullptr) {
-    executor::set_link_speeds(options.tiers, options.calibrate ? executor::machine_speeds(*compiler)
+    executor::set_link_speeds(options.tiers, options.calibrate ? executor::machine_speeds(*provider)
                                                                : planner::Roofline());
   }
-  auto budget = memory::Budget::create(device::cpu_device(), options.limit_bytes, options.tiers);
+  auto budget = memory::Budget::create(device, options.limit_bytes, options.tiers);
   return std::unique_ptr<Context>(
-      new Context(std::move(options), std::move(budget), std::move(compiler)));
+      new Context(std::move(options), std::move(budget), std::move(provider)));
 }
 
 Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
-                 std::shared_ptr<jit::Compiler> compiler)
+                 std::shared_ptr<device::KernelProvider> provider)
     : options_(std::move(options)),
       budget_(std::move(budget)),
-      compiler_(std::move(compiler)),
+      provider_(std::move(provider)),
       recorder_(graph_),
-      cache_(*compiler_, options_.optimize, options_.calibrate),
+      cache_(*provider_, options_.optimize, options_.calibrate),
       next_pending_limit_(options_.max_pending),
       live_(budget_, worker_, options_.planning),
       worker_(budget_) {

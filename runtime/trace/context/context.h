@@ -12,9 +12,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "jit/jit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
 #include "runtime/residency/execution.h"
@@ -78,7 +78,7 @@ class Context {
   Graph& graph() { return graph_; }
   Recorder& recorder() { return recorder_; }
   const std::shared_ptr<memory::Budget>& budget() const { return budget_; }  // any thread
-  const std::shared_ptr<jit::Compiler>& compiler() const { return compiler_; }
+  const std::shared_ptr<device::KernelProvider>& provider() const { return provider_; }
   const ContextOptions& options() const { return options_; }
 
   // A leaf with a copy of `bytes` in host memory.
@@ -147,7 +147,7 @@ class Context {
 
  private:
   Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
-          std::shared_ptr<jit::Compiler> compiler);
+          std::shared_ptr<device::KernelProvider> provider);
   Status upload(Node* leaf);
   std::vector<Node*> pick_outputs(std::span<Node* const> wanted, std::vector<Node*>& old_leaves);
   Result<PlanAnswer> choose_plan(LiveValues& live, CachedProgram& program,
@@ -170,7 +170,7 @@ class Context {
 
   ContextOptions options_;
   const std::shared_ptr<memory::Budget> budget_;
-  const std::shared_ptr<jit::Compiler> compiler_;
+  const std::shared_ptr<device::KernelProvider> provider_;
   Graph graph_;
   Recorder recorder_;
   ProgramCache cache_;

@@ -227,8 +227,8 @@ Status Context::run_segments(CachedProgram& program) {
     if (segments == nullptr) {
       PLIMSOLL_ASSIGN_OR_RETURN(const auto form, program.program->with_fusion(kForms[i]));
       PLIMSOLL_ASSIGN_OR_RETURN(
-          segments, make_segments(form == nullptr ? *program.program : *form, *compiler_,
-                                  options_.calibrate ? executor::machine_speeds(*compiler_)
+          segments, make_segments(form == nullptr ? *program.program : *form, *provider_,
+                                  options_.calibrate ? executor::machine_speeds(*provider_)
                                                      : planner::Roofline()));
     }
     // Nothing may have been given away when there turns out to be no room for the rest.

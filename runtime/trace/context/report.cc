@@ -75,7 +75,7 @@ std::string uses_json(const std::array<std::int64_t, memory::kUseCount>& bytes) 
 
 std::string memory_json(const Context& context) {
   const memory::Statistics now = context.budget()->statistics();
-  const jit::Statistics code = context.compiler()->statistics();
+  const device::KernelStatistics code = context.provider()->statistics();
   return Fields()
       .add("used_bytes", now.used_bytes)
       .add("peak_bytes", now.peak_bytes)

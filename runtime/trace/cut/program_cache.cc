@@ -89,8 +89,8 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
   const auto start = std::chrono::steady_clock::now();
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto program, executor::Program::create(
-                        build_module(cut, lifted, names), compiler_, optimize_,
-                        calibrate_ ? executor::machine_speeds(compiler_) : planner::Roofline()));
+                        build_module(cut, lifted, names), provider_, optimize_,
+                        calibrate_ ? executor::machine_speeds(provider_) : planner::Roofline()));
   answer.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (superseded != by_hash_.end()) {

@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "jit/jit.h"
 #include "runtime/base/status.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/executor/executable.h"
 #include "runtime/program/program.h"
 #include "runtime/residency/encoded_form.h"
@@ -60,8 +60,8 @@ struct PlanAnswer {
 class ProgramCache {
  public:
   // `calibrate`: programs are planned by this machine's speeds (executor/calibration.h).
-  ProgramCache(jit::Compiler& compiler, bool optimize, bool calibrate)
-      : compiler_(compiler), optimize_(optimize), calibrate_(calibrate) {}
+  ProgramCache(device::KernelProvider& provider, bool optimize, bool calibrate)
+      : provider_(provider), optimize_(optimize), calibrate_(calibrate) {}
 
   Result<CacheAnswer> find_or_compile(const Cut& cut, std::span<const std::string> names);
 
@@ -80,7 +80,7 @@ class ProgramCache {
   static constexpr std::size_t kMostPrograms = 256;
   static constexpr std::size_t kMostPlans = 8;
 
-  jit::Compiler& compiler_;
+  device::KernelProvider& provider_;
   const bool optimize_;
   const bool calibrate_;
   std::list<CachedProgram> programs_;  // most recently used first

@@ -21,9 +21,9 @@ struct Source {
 
 class Builder {
  public:
-  Builder(const executor::Program& program, jit::Compiler& compiler,
+  Builder(const executor::Program& program, device::KernelProvider& provider,
           const planner::Roofline& machine)
-      : program_(program), compiler_(compiler), machine_(machine) {}
+      : program_(program), provider_(provider), machine_(machine) {}
 
   Result<std::shared_ptr<Segments>> build() {
     const ir::Computation& entry = *program_.module().entry();
@@ -179,7 +179,7 @@ class Builder {
     Segments::Segment segment;
     PLIMSOLL_ASSIGN_OR_RETURN(
         segment.program.program,
-        executor::Program::create(std::move(draft.module), compiler_, false, machine_));
+        executor::Program::create(std::move(draft.module), provider_, false, machine_));
     segment.inputs = std::move(draft.inputs);
     segment.outputs = std::move(outputs);
     made_->list.push_back(std::move(segment));
@@ -187,7 +187,7 @@ class Builder {
   }
 
   const executor::Program& program_;
-  jit::Compiler& compiler_;
+  device::KernelProvider& provider_;
   const planner::Roofline& machine_;
   std::shared_ptr<Segments> made_ = std::make_shared<Segments>();
   std::unordered_map<const Instruction*, std::vector<Source>> sources_;
@@ -198,9 +198,9 @@ class Builder {
 }  // namespace
 
 Result<std::shared_ptr<Segments>> make_segments(const executor::Program& program,
-                                                jit::Compiler& compiler,
+                                                device::KernelProvider& provider,
                                                 const planner::Roofline& machine) {
-  return Builder(program, compiler, machine).build();
+  return Builder(program, provider, machine).build();
 }
 
 }  // namespace plimsoll::trace

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "jit/jit.h"
 #include "runtime/base/status.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/program/program.h"
 #include "runtime/trace/cut/program_cache.h"
 
@@ -32,7 +32,7 @@ struct Segments {
 
 // UNIMPLEMENTED for programs with side effects or tokens.
 Result<std::shared_ptr<Segments>> make_segments(const executor::Program& program,
-                                                jit::Compiler& compiler,
+                                                device::KernelProvider& provider,
                                                 const planner::Roofline& machine);
 
 }  // namespace plimsoll::trace
