@@ -83,7 +83,8 @@ enum class Fusion {
 };
 
 // The pipeline that compilation runs, verified after each pass in debug builds.
-// recognize_attention is left out where PLIMSOLL_ATTENTION says `composed`.
-Status optimize(ir::Module& module, Fusion fusion = Fusion::full);
+// recognize_attention is left out where PLIMSOLL_ATTENTION says `composed`. `launches_cost` says of
+// the device that a launch takes so long that fuse_horizontal belongs to full fusion, too.
+Status optimize(ir::Module& module, Fusion fusion = Fusion::full, bool launches_cost = false);
 
 }  // namespace plimsoll::passes

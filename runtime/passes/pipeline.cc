@@ -73,7 +73,7 @@ std::span<const PassInfo> rounding_passes() {
   return kPasses;
 }
 
-Status optimize(ir::Module& module, Fusion fusion) {
+Status optimize(ir::Module& module, Fusion fusion, bool launches_cost) {
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string attention, choice_variable(Variable::attention));
@@ -85,7 +85,8 @@ Status optimize(ir::Module& module, Fusion fusion) {
     if (pass == &kFuseMultiOutput && fusion == Fusion::vertical) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module).status());
   }
-  return ok_status();
+  if (!launches_cost || fusion != Fusion::full) return ok_status();
+  return run(kFuseHorizontal, module).status();
 }
 
 }  // namespace plimsoll::passes
