@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -14,6 +15,7 @@
 
 #include "runtime/backend/backends.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/devices.h"
 #include "runtime/ir/codec/codec.h"
 #include "runtime/ir/text/text.h"
 #include "tests/device/fake_async.h"
@@ -607,13 +609,37 @@ TEST_P(Conformance, ACodecGoesThereAndBack) {
   EXPECT_EQ(read_floats(back, 100), count_up(0, 100));
 }
 
+std::shared_ptr<Device> known_fake_async() {
+  [[maybe_unused]] static const bool kIsKnown = register_fake_async().ok();
+  return find_device("fake_async").value();
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Conformance,
                          ::testing::Values(DeviceCase{"cpu", cpu_device},
-                                           DeviceCase{"fake_async",
-                                                      []() -> std::shared_ptr<Device> {
-                                                        return fake_async_device();
-                                                      }}),
+                                           DeviceCase{"fake_async", known_fake_async}),
                          [](const auto& info) { return info.param.name; });
+
+TEST(Devices, AreFoundByTheirNames) {
+  EXPECT_EQ(find_device("cpu").value(), cpu_device());
+  EXPECT_EQ(known_fake_async(), fake_async_device());
+  EXPECT_EQ(register_device(cpu_device()).code(), StatusCode::already_exists);
+  const auto missing = find_device("cuda:0");
+  EXPECT_EQ(missing.status().code(), StatusCode::invalid_argument);
+  EXPECT_NE(missing.status().message().find("cpu"), std::string::npos)
+      << missing.status().message();
+}
+
+TEST(Devices, TheEnvironmentSaysWhichOneIsMeant) {
+  (void)known_fake_async();
+  ::setenv("PLIMSOLL_DEVICE", "fake_async", 1);
+  EXPECT_EQ(default_device(), fake_async_device());
+  EXPECT_TRUE(check_device().ok());
+  ::setenv("PLIMSOLL_DEVICE", "abacus", 1);
+  EXPECT_NE(check_device().message().find("PLIMSOLL_DEVICE"), std::string::npos);
+  ::unsetenv("PLIMSOLL_DEVICE");
+  EXPECT_EQ(default_device(), cpu_device());
+  EXPECT_TRUE(check_device().ok());
+}
 
 // What a host does with an address of the fake's, to be sure that tests on it would notice.
 TEST(FakeAsyncDeathTest, TheHostCannotReadWhatIsThere) {

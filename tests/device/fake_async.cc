@@ -28,6 +28,7 @@ namespace plimsoll::device {
 namespace {
 
 constexpr std::int64_t kPage = 4096;
+constexpr std::size_t kMostFilled = 1 << 20;
 // Of addresses: what is given out lies in the middle, so that an address that is a little off
 // stays recognizable.
 constexpr std::int64_t kSpace = std::int64_t{1} << 38;
@@ -291,7 +292,7 @@ Result<void*> FakeAsyncDevice::allocate(std::int64_t bytes) {
   if (begin + taken < end) free_[begin + taken] = end;
   const auto size = static_cast<std::size_t>(in_pages(bytes));
   if (mprotect(memory_ + begin, size, PROT_READ | PROT_WRITE) != 0) std::abort();
-  std::memset(memory_ + begin, static_cast<int>(kFill), size);
+  std::memset(memory_ + begin, static_cast<int>(kFill), std::min(size, kMostFilled));
   used_bytes_ += bytes;
   ++allocations_;
   return addresses_ + begin;

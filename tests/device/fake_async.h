@@ -17,7 +17,9 @@ namespace plimsoll::device {
 //   SIGSEGV. What lies behind them is mapped elsewhere; copies and launches translate.
 // - Copies are the only way in and out. One that says the wrong direction is INTERNAL, as is a
 //   kernel that is given a host pointer.
-// - New memory is full of kFill, memory given back is gone: late work that touches it crashes.
+// - New memory begins with kFill (a MiB of it), memory given back is gone: late work that touches
+// it
+//   crashes.
 // - Streams run their work later, on a thread each, out of step with each other.
 class FakeAsyncDevice final : public Device {
  public:
