@@ -188,6 +188,21 @@ TEST(TransferEngine, RunsTransfersInTheirOrder) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
 }
 
+TEST(TransferEngine, MayGoOnItsOwnThread) {
+  auto engine = std::make_shared<TransferEngine>("test", device::cpu_device());
+  TransferEngine& itself = *engine;
+  const std::weak_ptr<TransferEngine> watched = engine;
+  std::atomic<bool> go = false;
+  // The work holds the last reference to the engine that does it.
+  itself.enqueue(1, [held = std::move(engine), &go](device::Stream&) {
+    while (!go) std::this_thread::yield();
+    return ok_status();
+  });
+  EXPECT_FALSE(watched.expired());
+  go = true;
+  while (!watched.expired()) std::this_thread::yield();
+}
+
 TEST(TransferEngine, TellsWhatCameOfATransferBeforeTheWaitEnds) {
   TransferEngine engine("test", device::cpu_device());
   for (const bool fails : {false, true}) {
