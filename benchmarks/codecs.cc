@@ -14,7 +14,7 @@
 #include "benchmarks/arguments.h"
 #include "kernels/codec.h"
 #include "kernels/spill_codec.h"
-#include "runtime/device/device.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/ir/literal.h"
 
 namespace {

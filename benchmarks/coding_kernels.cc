@@ -15,7 +15,7 @@
 #include "jit/jit.h"
 #include "kernels/codec.h"
 #include "runtime/base/alignment.h"
-#include "runtime/device/device.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/program/coding_kernels.h"
 

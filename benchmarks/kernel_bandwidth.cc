@@ -23,8 +23,8 @@
 #include "benchmarks/kernel_bandwidth/cases.h"
 #include "benchmarks/kernel_bandwidth/triad.h"
 #include "jit/jit.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/device/device.h"
 #include "runtime/ir/literal.h"
 
 namespace {

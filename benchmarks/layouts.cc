@@ -20,10 +20,12 @@
 #include <vector>
 
 #include "benchmarks/arguments.h"
-#include "jit/jit.h"
 #include "kernels/cpu/contraction/openmp.h"
 #include "kernels/kernels.h"
+#include "runtime/backend/backends.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/literal.h"
@@ -380,8 +382,8 @@ std::string network_text() {
 double network_milliseconds(bool assign_layouts) {
   using namespace plimsoll;
   auto module = ir::parse_module(network_text());
-  auto compiler = jit::Compiler::create();
-  if (!module.ok() || !compiler.ok()) return -1;
+  auto provider = backend::create_kernels(device::default_device());
+  if (!module.ok() || !provider.ok()) return -1;
   if (!assign_layouts) {
     for (const passes::PassInfo& pass : passes::all_passes()) {
       if (pass.name != "assign-layouts" && !pass.run(**module).ok()) return -1;
@@ -393,7 +395,7 @@ double network_milliseconds(bool assign_layouts) {
     arguments.push_back(
         ir::Literal::from_bytes(parameter->shape(), std::as_bytes(std::span(made))));
   }
-  auto program = executor::Program::create(std::move(*module), **compiler, assign_layouts);
+  auto program = executor::Program::create(std::move(*module), **provider, assign_layouts);
   if (!program.ok()) return -1;
   const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
   auto executable = executor::make_executable(*program, {}, {}, *budget);

@@ -15,8 +15,8 @@
 #include "benchmarks/math_functions/vector_libm.h"
 #include "jit/jit.h"
 #include "runtime/base/float16.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/device/device.h"
 #include "runtime/ir/text/text.h"
 
 namespace {

@@ -17,8 +17,10 @@
 
 #include "benchmarks/arguments.h"
 #include "benchmarks/graphs/adam_update.h"
-#include "jit/jit.h"
+#include "runtime/backend/backends.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/ir/text/text.h"
@@ -96,11 +98,11 @@ Prepared prepare(const Mix& mix, bool horizontal, memory::Budget& budget) {
     if (pass.name == "horizontal-fusion" && !horizontal) continue;
     if (const auto changed = pass.run(*module); !changed.ok()) stop(changed.status());
   }
-  auto compiler = value(jit::Compiler::create());
+  auto provider = value(backend::create_kernels(device::default_device()));
   made.compile = microseconds([&] {
-    made.program = value(executor::Program::create(std::move(module), *compiler, false));
+    made.program = value(executor::Program::create(std::move(module), *provider, false));
   });
-  made.functions = compiler->statistics().kernels_compiled;
+  made.functions = provider->statistics().kernels_compiled;
   made.plan = microseconds(
       [&] { made.executable = value(executor::make_executable(made.program, {}, {}, budget)); });
   std::vector<double> resolves;

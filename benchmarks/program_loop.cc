@@ -21,7 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/jit.h"
+#include "runtime/backend/backends.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/import/npy.h"
 #include "runtime/ir/text/text.h"
@@ -43,7 +44,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 class LoadedProgram {
  public:
   static Result<std::unique_ptr<LoadedProgram>> load(
-      const std::string& file, const std::string& folder, jit::Compiler& compiler,
+      const std::string& file, const std::string& folder, device::KernelProvider& provider,
       const std::shared_ptr<memory::Budget>& budget) {
     std::ifstream stream(file);
     if (!stream) return not_found(file + ": cannot be read");
@@ -54,8 +55,8 @@ class LoadedProgram {
     loaded->budget_ = budget;
     const auto start = std::chrono::steady_clock::now();
     PLIMSOLL_ASSIGN_OR_RETURN(auto program,
-                              executor::Program::create(std::move(module), compiler, {},
-                                                        executor::machine_speeds(compiler)));
+                              executor::Program::create(std::move(module), provider, {},
+                                                        executor::machine_speeds(provider)));
     PLIMSOLL_ASSIGN_OR_RETURN(loaded->executable_,
                               executor::make_executable(program, {}, {}, *budget));
     loaded->compile_seconds_ = seconds_since(start);
@@ -155,9 +156,9 @@ class LoadedProgram {
 
 class Loop {
  public:
-  explicit Loop(std::unique_ptr<jit::Compiler> compiler)
-      : compiler_(std::move(compiler)),
-        budget_(memory::Budget::create(device::cpu_device(), planner::kUnlimited)) {}
+  explicit Loop(std::shared_ptr<device::KernelProvider> provider)
+      : provider_(std::move(provider)),
+        budget_(memory::Budget::create(device::default_device(), planner::kUnlimited)) {}
 
   Result<Json> answer(const std::string& line) {
     std::istringstream words(line);
@@ -167,7 +168,7 @@ class Loop {
       std::string file, folder;
       words >> file >> folder;
       PLIMSOLL_ASSIGN_OR_RETURN(auto program,
-                                LoadedProgram::load(file, folder, *compiler_, budget_));
+                                LoadedProgram::load(file, folder, *provider_, budget_));
       Json json = program->describe();
       programs_[name] = std::move(program);
       return json;
@@ -194,18 +195,18 @@ class Loop {
   }
 
  private:
-  std::unique_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<device::KernelProvider> provider_;
   std::shared_ptr<memory::Budget> budget_;
   std::map<std::string, std::unique_ptr<LoadedProgram>> programs_;
 };
 
 int run() {
-  auto compiler = jit::Compiler::create();
-  if (!compiler.ok()) {
-    std::cerr << compiler.status().to_string() << "\n";
+  auto provider = backend::create_kernels(device::default_device());
+  if (!provider.ok()) {
+    std::cerr << provider.status().to_string() << "\n";
     return 1;
   }
-  Loop loop(std::move(*compiler));
+  Loop loop(std::move(*provider));
   std::string line;
   while (std::getline(std::cin, line)) {
     auto answer = loop.answer(line);

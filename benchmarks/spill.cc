@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes per second to a spill file and back by the size of transfers, over those of one blocking
 // thread through the system's cache, in turns in one run; docs/benchmarks.md has the results.
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/memory/spill/spill_file.h"
 
 #include <algorithm>

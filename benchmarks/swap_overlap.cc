@@ -13,6 +13,7 @@
 #include "benchmarks/swap_overlap/measure.h"
 #include "benchmarks/swap_overlap/simulated_link.h"
 #include "runtime/base/byte_size.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::benchmarks {

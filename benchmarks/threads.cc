@@ -21,6 +21,7 @@
 #include "benchmarks/arguments.h"
 #include "kernels/cpu/contraction/openmp.h"
 #include "kernels/kernels.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/text/text.h"
 

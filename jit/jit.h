@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runtime/base/status.h"
-#include "runtime/device/kernel.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::jit {
@@ -44,19 +44,11 @@ struct Options {
 // What the environment says (PLIMSOLL_JIT_*, PLIMSOLL_DUMP).
 Result<Options> options_from_environment();
 
-struct Statistics {
-  std::int64_t kernels_compiled = 0;  // through LLVM
-  std::int64_t kernels_loaded = 0;    // from disk
-  std::int64_t cache_hits = 0;        // in memory
-  double compile_seconds = 0;         // of all threads together, loading included
-  // Machine code and its tables of the kernels that are loaded now, and the most there ever was: in
-  // host memory.
-  std::int64_t code_bytes = 0, peak_code_bytes = 0;
-};
+using Statistics = device::KernelStatistics;
 
-// Compiles instructions for the host CPU through LLVM ORC. Kernels are kept in memory, and on disk
-// where options say so, by canonical text, so equal instructions (up to names) share one.
-// Thread-safe. Kernels keep what they need of the compiler alive.
+// Compiles instructions through LLVM ORC for the processor it runs on. Kernels are kept in memory,
+// and on disk where options say so, by canonical text, so equal instructions (up to names) share
+// one. Thread-safe. Kernels keep what they need of the compiler alive.
 class Compiler {
  public:
   static Result<std::unique_ptr<Compiler>> create(const Options& options = {});

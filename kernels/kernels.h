@@ -16,7 +16,7 @@ namespace plimsoll::kernels {
 // attention (ir/fusions/attention.h), and collectives of one participant. Pure; cheap.
 bool supports(const ir::Instruction& instruction);
 
-// The CPU kernel of one instruction; it keeps no reference to it. Thread-safe.
+// The kernel of one instruction; it keeps no reference to it. Thread-safe.
 Result<std::shared_ptr<const device::Kernel>> make_kernel(const ir::Instruction& instruction);
 
 // Custom calls: `function` gets the launch's arguments and the instruction's backend_config text.

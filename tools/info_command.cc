@@ -6,7 +6,7 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/device/device.h"
+#include "runtime/device/devices.h"
 #include "runtime/ir/opcode.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/memory/tiers.h"
@@ -35,7 +35,8 @@ const char* meaning(memory::Use use) {
 
 Outcome info(Output& output) {
   PLIMSOLL_CALL_FAULT(check_environment());
-  const auto device = device::cpu_device();
+  PLIMSOLL_CALL_FAULT(device::check_device());
+  const auto device = device::default_device();
   output.json["version"] = PLIMSOLL_VERSION;
   output.json["operations"] = ir::opcode_count();
   output.json["devices"] = Json::array({{{"name", std::string(device->name())},

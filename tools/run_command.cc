@@ -65,8 +65,8 @@ Outcome run(const RunFlags& flags, bool json, Output& output) {
   }
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());
-  const std::shared_ptr<memory::Budget> budget =
-      memory::Budget::create(device::cpu_device(), planned.limit_bytes(), planned.tiers());
+  const std::shared_ptr<memory::Budget> budget = memory::Budget::create(
+      planned.compiler().provider().device(), planned.limit_bytes(), planned.tiers());
   const auto current =
       executor::CurrentExecutable::create(planned.fitting(), planned.options(), budget, *drift);
   PLIMSOLL_PROGRAM_FAULT(current.status());

@@ -81,7 +81,7 @@ Result<std::shared_ptr<SimulatedLink>> SimulatedLink::create(std::shared_ptr<dev
   if (device::thread_count() >= static_cast<int>(std::thread::hardware_concurrency())) {
     const double copied =
         bytes_per_second / std::min(copy.out_bytes_per_second, copy.in_bytes_per_second);
-    asked.compute_share = std::min(copied, 1.0) * memory::copy_compute_share();
+    asked.compute_share = std::min(copied, 1.0) * device->properties().copy_compute_share;
   }
   std::shared_ptr<SimulatedLink> link(new SimulatedLink(std::move(device), limit_bytes, asked));
   link->set_speed(asked);

@@ -8,7 +8,7 @@
 
 #include "jit/graph/graph.h"
 #include "jit/native/native_code.h"
-#include "runtime/device/phased_kernel.h"
+#include "runtime/device/cpu/phased_kernel.h"
 
 namespace plimsoll::jit {
 

@@ -9,7 +9,7 @@
 
 #include "jit/loops/flat_form.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/device/phased_kernel.h"
+#include "runtime/device/cpu/phased_kernel.h"
 
 namespace plimsoll::jit {
 

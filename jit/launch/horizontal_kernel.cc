@@ -29,7 +29,7 @@ class HorizontalKernel final : public device::Kernel {
     for (HorizontalPart& part : parts) kernels_.push_back(std::move(part.kernel));
   }
 
-  Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
+  Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override {
     if (arguments.inputs.size() != operand_count_ || arguments.outputs.size() != result_count_) {
       return internal_error("launch " + name_ + ": " + std::to_string(arguments.inputs.size()) +
                             " inputs and " + std::to_string(arguments.outputs.size()) +
@@ -41,9 +41,8 @@ class HorizontalKernel final : public device::Kernel {
     };
     std::vector<const void*> inputs(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i] >= 0) inputs[i] = arguments.inputs[static_cast<std::size_t>(inputs_[i])];
+      inputs[i] = arguments.inputs[static_cast<std::size_t>(inputs_[i])];
     }
-    launch_.fill_tables(inputs);
     std::vector<void*> outputs(outputs_.size());
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       // A result that nobody takes is written beside the workspaces.
@@ -53,7 +52,7 @@ class HorizontalKernel final : public device::Kernel {
     }
     std::vector<void*> workspaces;
     for (const std::int64_t offset : workspaces_) workspaces.push_back(workspace(offset));
-    launch_.run(inputs, outputs, workspaces);
+    PLIMSOLL_RETURN_IF_ERROR(launch_.launch(stream, inputs, outputs, workspaces));
     for (const Copy& copy : copies_) {
       std::memcpy(arguments.outputs[static_cast<std::size_t>(copy.to)],
                   arguments.outputs[static_cast<std::size_t>(copy.from)], copy.bytes);
@@ -84,7 +83,6 @@ class HorizontalKernel final : public device::Kernel {
       for (const ir::Instruction* operand : part.fusion->operands()) {
         inputs_.push_back(static_cast<int>(operand->attributes().parameter_number));
       }
-      inputs_.resize(inputs_.size() + part.kernel->tables().size(), -1);
       first_output.emplace(part.fusion, outputs_.size());
       outputs_.resize(outputs_.size() +
                       static_cast<std::size_t>(ir::leaf_count(part.fusion->shape())));
@@ -115,12 +113,12 @@ class HorizontalKernel final : public device::Kernel {
   std::size_t operand_count_, result_count_;
   std::int64_t workspace_bytes_ = 0;
   std::vector<std::int64_t> workspaces_;  // per part
-  // Of all parts, one after the other. Inputs are operands' numbers; -1: a table.
+  // Of all parts, one after the other. Inputs are operands' numbers.
   std::vector<int> inputs_;
   std::vector<Target> outputs_;
   std::vector<Copy> copies_;
   std::vector<std::shared_ptr<const device::PhasedKernel>> kernels_;
-  device::JointLaunch launch_;
+  device::CpuJointLaunch launch_;
 };
 
 }  // namespace

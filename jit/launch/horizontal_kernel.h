@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device/phased_kernel.h"
+#include "runtime/device/cpu/phased_kernel.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::jit {

@@ -9,7 +9,7 @@
 #include "jit/emit/kernel_code.h"
 #include "jit/jit.h"
 #include "runtime/base/status.h"
-#include "runtime/device/phased_kernel.h"
+#include "runtime/device/cpu/phased_kernel.h"
 
 namespace plimsoll::jit {
 

@@ -4,6 +4,7 @@
 #include "runtime/autograd/gradient.h"
 #include "runtime/base/environment.h"
 #include "runtime/c_api/handles.h"
+#include "runtime/device/devices.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/options.h"
 
@@ -35,7 +36,7 @@ Result<std::int64_t> limit_from_environment() {
                             "' is a share of a program's peak, which a context does not have "
                             "(give a size or a share of the device's memory)");
   }
-  return limit.resolve(device::cpu_device()->total_bytes(), 0);
+  return limit.resolve(device::default_device()->total_bytes(), 0);
 }
 
 Result<trace::ContextOptions> context_options(const plm_context_options& in) {
@@ -84,7 +85,7 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.host_limit_bytes > 0) tiers.host_bytes = in.host_limit_bytes;
   if (in.spill_dir != nullptr) tiers.spill_folder = in.spill_dir;
   if (in.spill_limit_bytes > 0) tiers.spill_bytes = in.spill_limit_bytes;
-  PLIMSOLL_ASSIGN_OR_RETURN(options.tiers, memory::make_tiers(tiers, device::cpu_device()));
+  PLIMSOLL_ASSIGN_OR_RETURN(options.tiers, memory::make_tiers(tiers, device::default_device()));
   if (in.log != nullptr) {
     options.log = [log = in.log, user = in.log_user](LogLevel level, std::string_view line) {
       const std::string text(line);
@@ -108,6 +109,7 @@ plm_status* plm_context_create(const plm_context_options* options, plm_context**
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "context: the output pointer is NULL"));
     PLIMSOLL_RETURN_IF_ERROR(check_environment());
+    PLIMSOLL_RETURN_IF_ERROR(device::check_device());
     PLIMSOLL_ASSIGN_OR_RETURN(const auto known, c_api::read_options(options));
     PLIMSOLL_ASSIGN_OR_RETURN(auto converted, c_api::context_options(known));
     PLIMSOLL_ASSIGN_OR_RETURN(auto context, trace::Context::create(std::move(converted)));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,6 +16,10 @@ namespace plimsoll::device {
 
 using plimsoll::kBufferAlignment;
 
+class Kernel;
+class JointLaunch;
+struct KernelArguments;
+
 enum class CopyKind : std::uint8_t { host_to_device, device_to_host, device_to_device };
 
 // A point in a stream's work. Waiting on one that was never recorded returns at once.
@@ -23,14 +29,28 @@ class Event {
   virtual ~Event() = default;
   // Blocks until the recorded point has been reached; returns the stream's error, if any.
   virtual Status wait() = 0;
+  // Whether it has been; true of one that was never recorded.
+  virtual bool is_reached() const = 0;
+  // How long after `earlier`'s point the device reached this one's; below zero where it was before.
+  // FAILED_PRECONDITION unless both are of this device, recorded and reached.
+  virtual Result<double> seconds_since(const Event& earlier) const = 0;
 };
 
 // An in-order queue of work on a device. One thread at a time may enqueue; work may finish later.
-// Pointers passed to it must stay valid until the work is done.
+// Memory that it is given must stay valid until the work is done. An error of the work itself comes
+// from the call that enqueues it, or from a later `synchronize` or wait on an event: what was
+// enqueued behind it still runs. The destructor waits for all work.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual Status copy(void* destination, const void* source, std::int64_t bytes, CopyKind kind) = 0;
+  // A kernel of this device. What `arguments` refers to is read before the call returns; memory
+  // behind its pointers when the kernel runs.
+  virtual Status launch(const Kernel& kernel, const KernelArguments& arguments) = 0;
+  // Several in one launch (joint_launch.h): pointers of all parts, one part after the other, and
+  // one workspace per part. No part may write what another one reads or writes.
+  virtual Status launch(const JointLaunch& joint, std::span<const void* const> inputs,
+                        std::span<void* const> outputs, std::span<void* const> workspaces) = 0;
   virtual Status record(Event& event) = 0;
   // Later work on this stream starts after `event`.
   virtual Status wait(Event& event) = 0;
@@ -38,15 +58,34 @@ class Stream {
   virtual Status synchronize() = 0;
 };
 
+// What plans and launches take into account of a device.
+struct Properties {
+  std::string model;  // what a calibration holds for
+  // Memory near the processors that keeps what one small kernel leaves for the next.
+  std::int64_t near_memory_bytes = 0;
+  // Kernels that move more than this take so long that a launch of their own costs next to nothing.
+  std::int64_t most_joint_bytes = 0;
+  // What compute steps lose to a transfer, per second of it (memory::LinkSpeed).
+  double copy_compute_share = 0;
+  // A launch takes so long, whatever it does, that small kernels are compiled as one ahead.
+  bool has_launch_costs = false;
+};
+
+// What a device can be told to fail at (Device::fail).
+enum class Call : std::uint8_t { allocate, copy, launch };
+inline constexpr int kCalls = 3;
+
 // What a device can do; one per physical device, shared by all contexts. Thread-safe.
 class Device {
  public:
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;  // "cpu", "cuda:0"
   virtual std::int64_t total_bytes() const = 0;
+  virtual Properties properties() const = 0;
   // Its memory is the host's: any thread may read and write it by its pointers.
   virtual bool is_host_memory() const { return false; }
-  // Raw memory, aligned to kBufferAlignment. The caller accounts for it (memory::Budget).
+  // Raw memory, aligned to kBufferAlignment. The caller accounts for it (memory::Budget), and is
+  // done with it when it gives it back. Zero bytes are allowed and give a valid pointer.
   virtual Result<void*> allocate(std::int64_t bytes) = 0;
   virtual void deallocate(void* pointer, std::int64_t bytes) = 0;
   // Host memory of the kind that copies to and from the device are fastest with, aligned likewise.
@@ -54,10 +93,21 @@ class Device {
   virtual void deallocate_host(void* pointer, std::int64_t bytes) = 0;
   virtual Result<std::unique_ptr<Stream>> create_stream() = 0;
   virtual Result<std::unique_ptr<Event>> create_event() = 0;
-};
 
-// The host CPU: streams run their work at enqueue, on the calling thread and the shared thread
-// pool.
-std::shared_ptr<Device> cpu_device();
+  // Fault injection for tests: the n-th such call from now (1 = next) fails with UNAVAILABLE,
+  // RESOURCE_EXHAUSTED for an allocation; 0 turns it off.
+  void fail(Call call, std::int64_t n) { fail_in_[static_cast<std::size_t>(call)] = n; }
+  // For devices and their streams, in every such call.
+  Status count(Call call) {
+    std::atomic<std::int64_t>& left = fail_in_[static_cast<std::size_t>(call)];
+    if (left.load(std::memory_order_relaxed) <= 0) return ok_status();
+    return left.fetch_sub(1) == 1 ? injected_failure(call) : ok_status();
+  }
+
+ private:
+  Status injected_failure(Call call) const;
+
+  std::array<std::atomic<std::int64_t>, kCalls> fail_in_{};
+};
 
 }  // namespace plimsoll::device

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,21 +37,19 @@ struct KernelArguments {
   void* workspace = nullptr;
 };
 
-class PhasedKernel;
-
-// An instruction made runnable. Immutable and thread-safe; the same inputs give the same bits at
-// every launch, whatever the number of threads.
+// An instruction made runnable on one device. Immutable and thread-safe; the same inputs give the
+// same bits at every launch, whatever the number of threads.
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  // What Stream::launch does with it: `stream` is one of its device.
   virtual Status launch(Stream& stream, const KernelArguments& arguments) const = 0;
   virtual std::int64_t workspace_bytes() const { return 0; }
   virtual KernelOrigin origin() const = 0;
   // Says what it does, e.g. "fusion.exponential.add", "onednn.convolution.forward".
   virtual const std::string& name() const = 0;
-  // The same kernel with its phases in sight (phased_kernel.h), so that several may share a launch;
-  // null: it is launched alone.
-  virtual const PhasedKernel* phased() const { return nullptr; }
+  // Whether it may share a launch with others (joint_launch.h) that gives it so many pointers.
+  virtual bool may_join(std::size_t /*inputs*/, std::size_t /*outputs*/) const { return false; }
 };
 
 }  // namespace plimsoll::device

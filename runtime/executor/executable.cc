@@ -28,6 +28,7 @@ struct MissedBytes {
 
 struct Executable::Impl {
   Resolution resolution;
+  const ResidentConstants* resident = nullptr;  // null: there are no constants
   memory::ArenaParts arena_parts;
   std::vector<int> output_parameter;                   // per result leaf
   std::vector<planner::ParameterResidency> residency;  // per parameter leaf
@@ -54,6 +55,16 @@ bool is_sampled(std::uint32_t run) {
 
 const ir::Shape& leaf_shape(const Measurement& of) {
   return *ir::leaves(of.instruction->shape())[static_cast<std::size_t>(of.leaf)];
+}
+
+Status upload_constants(const Resolution& resolution, std::byte* to, device::Stream& stream) {
+  for (const Constant& constant : resolution.constants) {
+    const auto bytes = constant.literal->bytes();
+    PLIMSOLL_RETURN_IF_ERROR(stream.copy(to + constant.offset, bytes.data(),
+                                         static_cast<std::int64_t>(bytes.size()),
+                                         device::CopyKind::host_to_device));
+  }
+  return ok_status();
 }
 
 std::optional<planner::Link> link_of(const Measurement& what) {
@@ -145,6 +156,12 @@ Result<std::shared_ptr<const Executable>> Executable::create(ProgramPlan made) {
   auto executable = std::make_shared<Executable>(std::move(made), std::make_unique<Impl>());
   Impl& impl = *executable->impl_;
   PLIMSOLL_ASSIGN_OR_RETURN(impl.resolution, resolve(*executable->program_, *executable->plan_));
+  if (!impl.resolution.constants.empty()) {
+    std::vector<const ir::Literal*> constants;
+    for (const Constant& constant : impl.resolution.constants)
+      constants.push_back(constant.literal);
+    impl.resident = &executable->program_->resident(constants);
+  }
   impl.residency = residency_of(executable->program_->module(), *executable->plan_);
   const planner::ArenaBytes arena = planner::arena_at_peak(*executable->plan_);
   impl.arena_parts = {arena.workspaces, arena.encoded, arena.staging};
@@ -188,36 +205,38 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
                        const RunOptions& options) const {
   const std::string& name = plan_->computation->name();
   const auto allocate = [&](std::int64_t bytes, memory::Tag tag, const std::string& what,
-                            const memory::ArenaParts& parts = {}) {
+                            const memory::ArenaParts& parts, memory::ContentKey key) {
     return options.admitted == nullptr
-               ? budget.allocate(bytes, tag, what, parts)
-               : options.admitted->reservation().allocate(bytes, tag, what, parts);
+               ? budget.allocate(bytes, tag, what, parts, key)
+               : options.admitted->reservation().allocate(bytes, tag, what, parts, key);
   };
   PLIMSOLL_ASSIGN_OR_RETURN(
-      const memory::Allocation constants,
-      allocate(impl_->resolution.constant_bytes, memory::Tag::constants, "constants of " + name));
+      memory::Allocation constants,
+      allocate(impl_->resolution.constant_bytes, memory::Tag::constants, "constants of " + name, {},
+               impl_->resident == nullptr ? nullptr : impl_->resident->key()));
   PLIMSOLL_ASSIGN_OR_RETURN(const memory::Allocation arena,
                             allocate(plan_->arena_bytes, memory::Tag::arena,
-                                     "temporaries of " + name, impl_->arena_parts));
+                                     "temporaries of " + name, impl_->arena_parts, nullptr));
   PLIMSOLL_ASSIGN_OR_RETURN(const TierBlocks blocks, take_blocks(budget.tiers(), *plan_));
   if (options.admitted != nullptr) options.admitted->have_taken_tiers();
   auto* constant_base = static_cast<std::byte*>(constants.data());
-  for (const Constant& constant : impl_->resolution.constants) {
-    const auto bytes = constant.literal->bytes();
-    PLIMSOLL_RETURN_IF_ERROR(stream.copy(constant_base + constant.offset, bytes.data(),
-                                         static_cast<std::int64_t>(bytes.size()),
-                                         device::CopyKind::host_to_device));
-  }
   const bool profiling = impl_->profiling.load(std::memory_order_relaxed);
   const bool sampled = impl_->sampling.load(std::memory_order_relaxed) &&
                        is_sampled(impl_->runs.fetch_add(1, std::memory_order_relaxed));
   const Observation observation{profiling || sampled, impl_->joint_launches.load(),
                                 impl_->fail_launch.exchange(0), &options.stop};
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
-  Run run(stream, constant_base, transfers, observation, impl_->resolution.measurements.size());
-  const Status status =
-      run.run_plan(*impl_->resolution.plans.front(), Base{static_cast<std::byte*>(arena.data())},
-                   arguments.parameters, arguments.outputs);
+  Run run(budget.device(), stream, constant_base, transfers, observation,
+          impl_->resolution.measurements.size());
+  Status status = constants.holds_content()
+                      ? ok_status()
+                      : upload_constants(impl_->resolution, constant_base, stream);
+  if (status.ok()) status = run.open();
+  if (status.ok()) {
+    status =
+        run.run_plan(*impl_->resolution.plans.front(), Base{static_cast<std::byte*>(arena.data())},
+                     arguments.parameters, arguments.outputs);
+  }
   transfers.wait_all();
   const Status finished = stream.synchronize();
   if (!status.ok()) {
@@ -226,18 +245,23 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
     return stopped ? status.with_context("running " + name) : status;
   }
   PLIMSOLL_RETURN_IF_ERROR(finished);
+  if (impl_->resident != nullptr) {
+    if (!constants.holds_content()) impl_->resident->note(budget);
+    constants.keep();
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<MeasuredTime> measured, run.measured());
   if (sampled) {
     std::call_once(impl_->missed_once, [&] {
       impl_->missed = find_missed(impl_->resolution, program_->costs().cache().bytes);
     });
     memory::Tier* const host = budget.tiers().host.get();
-    record_costs(*program_, impl_->resolution, impl_->missed, run.measured(),
+    record_costs(*program_, impl_->resolution, impl_->missed, measured,
                  host == nullptr ? 0 : describe(*host).compute_share);
   }
   if (profiling) {
     const std::lock_guard lock(impl_->profile_mutex);
-    for (std::size_t i = 0; i < run.measured().size(); ++i) {
-      const MeasuredTime& from = run.measured()[i];
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+      const MeasuredTime& from = measured[i];
       Measurement& to = impl_->resolution.measurements[i];
       to.seconds += from.seconds;
       to.recompute_seconds += from.recompute_seconds;

@@ -43,8 +43,9 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
   const ir::Computation& entry = *executable.plan().computation;
   const auto inputs = parameter_leaves(entry);
   const auto outputs = ir::leaves(entry.root()->shape());
-  PLIMSOLL_ASSIGN_OR_RETURN(auto stream, budget.device().create_stream());
   std::vector<memory::Allocation> held;
+  // Goes first, with its work.
+  PLIMSOLL_ASSIGN_OR_RETURN(auto stream, budget.device().create_stream());
   std::vector<void*> parameter_pointers, output_pointers;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (executable.residency(static_cast<int>(i)) == planner::ParameterResidency::host ||

@@ -16,9 +16,6 @@ using planner::StepKind;
 
 // A launch takes this many steps at most.
 constexpr std::size_t kMostParts = 512;
-// A step moves past launches that touch this much at most, so that what it shares with its
-// neighbours is still in the second-level cache.
-constexpr std::int64_t kMostBytesPassed = 1 << 20;
 
 // Bytes that a step reads or writes. Memory of one space is apart from that of all others.
 struct Access {
@@ -104,7 +101,8 @@ struct Unit {
 
 class Orderer {
  public:
-  explicit Orderer(const planner::Plan& plan, std::span<const char> may_join) : plan_(plan) {
+  Orderer(const planner::Plan& plan, std::span<const char> may_join, std::int64_t near_bytes)
+      : plan_(plan), near_bytes_(near_bytes) {
     accesses_.resize(plan.steps.size());
     for (std::size_t i = 0; i < plan.steps.size(); ++i) {
       const Step& step = plan.steps[i];
@@ -193,7 +191,7 @@ class Orderer {
       int launch = static_cast<int>(launches.size());
       if (unit.joins) {
         const auto near = std::lower_bound(passed.begin(), passed.end(),
-                                           (passed.empty() ? 0 : passed.back()) - kMostBytesPassed);
+                                           (passed.empty() ? 0 : passed.back()) - near_bytes_);
         earliest = std::max(earliest, static_cast<int>(near - passed.begin()));
         auto it = std::lower_bound(open.begin(), open.end(), earliest);
         while (it != open.end() &&
@@ -225,14 +223,16 @@ class Orderer {
   }
 
   const planner::Plan& plan_;
+  const std::int64_t near_bytes_;
   std::vector<std::vector<Access>> accesses_;  // per step
   std::vector<Unit> units_;
 };
 
 }  // namespace
 
-LaunchOrder order_launches(const planner::Plan& plan, std::span<const char> may_join) {
-  return Orderer(plan, may_join).run();
+LaunchOrder order_launches(const planner::Plan& plan, std::span<const char> may_join,
+                           std::int64_t near_bytes) {
+  return Orderer(plan, may_join, near_bytes).run();
 }
 
 }  // namespace plimsoll::executor

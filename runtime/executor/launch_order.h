@@ -24,9 +24,11 @@ struct LaunchOrder {
 // collective or an asynchronous operation, or becomes part of one. So values, addresses and the
 // peak stay as planned.
 //
-// A step joins the farthest launch that it may move to past a second-level cache of bytes at most:
-// later ones first (updates of parameters wait for each other), then earlier ones. Takes O(n log
-// n): of what each step touches only the last launches are kept, in an interval map.
-LaunchOrder order_launches(const planner::Plan& plan, std::span<const char> may_join);
+// A step joins the farthest launch that it may move to past `near_bytes` at most
+// (device::Properties::near_memory_bytes), so that what it shares with its neighbours is still
+// near: later ones first (updates of parameters wait for each other), then earlier ones. Takes O(n
+// log n): of what each step touches only the last launches are kept, in an interval map.
+LaunchOrder order_launches(const planner::Plan& plan, std::span<const char> may_join,
+                           std::int64_t near_bytes);
 
 }  // namespace plimsoll::executor

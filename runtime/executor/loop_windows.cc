@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/executor/loop_windows.h"
 
-#include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace plimsoll::executor {
@@ -30,12 +30,13 @@ Status LoopWindows::wait(std::size_t k, std::int64_t round) {
   if (!open) return ok_status();
   open = false;
   if (measured_.empty()) return transfers_.wait(&open, nullptr);
-  const auto begin = std::chrono::steady_clock::now();
   double seconds = 0;
+  PLIMSOLL_RETURN_IF_ERROR(times_.begin());
   PLIMSOLL_RETURN_IF_ERROR(transfers_.wait(&open, &seconds));
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  StreamTimes::Span waited;
+  waited.measurement = states_[k].measurement;
+  PLIMSOLL_RETURN_IF_ERROR(times_.end(waited));
   MeasuredTime& time = measured_[static_cast<std::size_t>(states_[k].measurement)];
-  time.seconds += waited.count();
   time.transfer_seconds += seconds;
   ++time.launches;
   return ok_status();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/executor/resolved_plan.h"
+#include "runtime/executor/stream_times.h"
 #include "runtime/executor/transfers.h"
 
 namespace plimsoll::executor {
@@ -22,13 +23,15 @@ class LoopWindows {
     MemorySpace tier = MemorySpace::host;
     std::int64_t offset = 0;  // of the stack in the run's block
   };
-  // `states` and `places` belong together and, like `transfers`, must outlive this. `measured`,
-  // where not empty, receives the times of transfers.
+  // `states` and `places` belong together and, like `transfers` and `times`, must outlive this.
+  // `measured`, where not empty, receives the times of transfers, `times` those of waiting for
+  // them.
   LoopWindows(std::span<const ResolvedSlicedState> states, std::vector<Place> places,
-              Transfers& transfers, std::span<MeasuredTime> measured)
+              Transfers& transfers, StreamTimes& times, std::span<MeasuredTime> measured)
       : states_(states),
         places_(std::move(places)),
         transfers_(transfers),
+        times_(times),
         measured_(measured),
         under_way_(states.size()) {}
 
@@ -49,6 +52,7 @@ class LoopWindows {
   const std::span<const ResolvedSlicedState> states_;
   const std::vector<Place> places_;
   Transfers& transfers_;
+  StreamTimes& times_;
   const std::span<MeasuredTime> measured_;
   std::int64_t round_ = 0;
   // Per state and slot; its address names the transfer.

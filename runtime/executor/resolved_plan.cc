@@ -7,8 +7,8 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "kernels/codec.h"
 #include "runtime/base/alignment.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/executor/launch_order.h"
 
 namespace plimsoll::executor {
@@ -41,7 +41,8 @@ double bytes_touched(const planner::Step& step, const ResolvedPlan& plan) {
 // (launch_order.h). Plans of callees are resolved once, however many steps call them.
 class Resolver {
  public:
-  explicit Resolver(const Program& program) : program_(program) {}
+  explicit Resolver(const Program& program)
+      : program_(program), properties_(program.provider().device()->properties()) {}
   Result<const ResolvedPlan*> resolve(const planner::Plan& plan);
   Resolution& result() { return result_; }
 
@@ -53,12 +54,14 @@ class Resolver {
   std::int32_t measurement(const planner::Step& step, const planner::SlicedState& state,
                            const ResolvedPlan& plan);
   std::int32_t number(Measurement made);
-  void join_launches(ResolvedPlan& out);
+  bool may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) const;
+  Status join_launches(ResolvedPlan& out);
 
   const Program& program_;
+  const device::Properties properties_;
   Resolution result_;
   std::unordered_map<const ir::Instruction*, std::int64_t> constant_offsets_;
-  std::map<std::string, kernels::CodecKernels> codecs_;  // by codec and shape
+  std::map<std::string, device::CodecKernels> codecs_;  // by codec and shape
   using Key = std::tuple<const ir::Instruction*, StepKind, int, std::string>;
   std::map<Key, std::int32_t> measurement_index_;
   std::unordered_map<const planner::Plan*, const ResolvedPlan*> resolved_;
@@ -68,19 +71,12 @@ const ir::Shape& leaf_shape(const planner::Step& step) {
   return *ir::leaves(step.instruction->shape())[static_cast<std::size_t>(step.leaf)];
 }
 
-// Kernels that move more than this take so long that a launch of their own costs them next to
-// nothing.
-constexpr std::int64_t kMostBytes = 2 << 20;
-
-bool may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) {
+bool Resolver::may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) const {
   if ((step.kind != StepKind::compute && step.kind != StepKind::recompute) ||
-      step.kernel == nullptr || step.kernel->phased() == nullptr) {
+      step.kernel == nullptr ||
+      !step.kernel->may_join(static_cast<std::size_t>(step.input_count),
+                             static_cast<std::size_t>(step.output_count))) {
     return false;
-  }
-  const device::PhasedKernel& kernel = *step.kernel->phased();
-  if (kernel.input_count() != static_cast<std::size_t>(step.input_count) ||
-      kernel.output_count() != static_cast<std::size_t>(step.output_count)) {
-    return false;  // launched alone, it says what is wrong
   }
   // Orders that the program asks for are kept to the letter.
   if (!step.instruction->control_predecessors().empty() ||
@@ -93,14 +89,14 @@ bool may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) {
     const planner::BufferId id = plan.ids[static_cast<std::size_t>(step.inputs + i)];
     if (id >= 0) bytes += plan.bytes[static_cast<std::size_t>(id)];
   }
-  return bytes <= kMostBytes;
+  return bytes <= properties_.most_joint_bytes;
 }
 
 Result<const device::Kernel*> Resolver::codec_kernel(const planner::Step& step) {
   const ir::Shape& shape = leaf_shape(step);
   const auto [it, inserted] = codecs_.try_emplace(ir::to_string(step.codec) + shape.to_string());
   if (inserted) {
-    PLIMSOLL_ASSIGN_OR_RETURN(it->second, kernels::make_codec(step.codec, shape));
+    PLIMSOLL_ASSIGN_OR_RETURN(it->second, program_.provider().codec(step.codec, shape));
     result_.codecs.push_back(it->second.encode);
     result_.codecs.push_back(it->second.decode);
   }
@@ -209,27 +205,28 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
     out.bytes.push_back(bytes);
   }
   for (const planner::Step& step : plan.steps) PLIMSOLL_RETURN_IF_ERROR(resolve_step(step, out));
-  join_launches(out);
+  PLIMSOLL_RETURN_IF_ERROR(join_launches(out));
   return &out;
 }
 
-void Resolver::join_launches(ResolvedPlan& out) {
+Status Resolver::join_launches(ResolvedPlan& out) {
   std::vector<char> may_join;
   for (const ResolvedStep& step : out.steps)
     may_join.push_back(may_share_launch(step, out) ? 1 : 0);
-  const LaunchOrder order = order_launches(*out.plan, may_join);
+  const LaunchOrder order = order_launches(*out.plan, may_join, properties_.near_memory_bytes);
   out.launch_steps = order.steps;
   std::int32_t begin = 0;
   for (const std::int32_t end : order.ends) {
     ResolvedLaunch launch{begin, end - begin, -1};
     if (launch.step_count > 1) {
-      std::vector<const device::PhasedKernel*> parts;
+      std::vector<const device::Kernel*> parts;
       for (std::int32_t i = begin; i < end; ++i) {
         const auto step = static_cast<std::size_t>(order.steps[static_cast<std::size_t>(i)]);
-        parts.push_back(out.steps[step].kernel->phased());
+        parts.push_back(out.steps[step].kernel);
       }
       launch.joint = static_cast<std::int32_t>(out.joint_launches.size());
-      out.joint_launches.emplace_back(parts);
+      PLIMSOLL_ASSIGN_OR_RETURN(auto joint, program_.provider().join(parts));
+      out.joint_launches.push_back(std::move(joint));
     }
     const auto first = static_cast<std::size_t>(order.steps[static_cast<std::size_t>(begin)]);
     if (out.steps[first].kernel != nullptr) {
@@ -239,6 +236,7 @@ void Resolver::join_launches(ResolvedPlan& out) {
     out.launches.push_back(launch);
     begin = end;
   }
+  return ok_status();
 }
 
 Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {

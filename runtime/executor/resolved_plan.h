@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/device/cpu/joint_launch.h"
+#include "runtime/device/joint_launch.h"
 #include "runtime/executor/executable.h"
 #include "runtime/program/program.h"
 
@@ -45,7 +45,7 @@ struct ResolvedPlan {
   // them (launch_order.h).
   std::vector<ResolvedLaunch> launches;
   std::vector<std::int32_t> launch_steps;
-  std::vector<device::JointLaunch> joint_launches;
+  std::vector<std::shared_ptr<const device::JointLaunch>> joint_launches;
   std::vector<planner::BufferId> ids;
   std::vector<const ResolvedPlan*> callees;
   std::vector<ResolvedSlicedState> sliced;

@@ -3,12 +3,33 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <cstddef>
+#include <utility>
 
 namespace plimsoll::executor {
 
 using planner::Placement;
 using planner::StepKind;
+
+Run::~Run() {
+  for (void* const scalar : scalars_) device_.deallocate(scalar, device::kBufferAlignment);
+}
+
+Result<void*> Run::take_scalar() {
+  if (free_scalars_.empty()) {
+    PLIMSOLL_ASSIGN_OR_RETURN(void* const made, device_.allocate(device::kBufferAlignment));
+    scalars_.push_back(made);
+    return made;
+  }
+  void* const found = free_scalars_.back();
+  free_scalars_.pop_back();
+  return found;
+}
+
+Status Run::read(void* to, const void* from, std::int64_t bytes) {
+  PLIMSOLL_RETURN_IF_ERROR(stream_.copy(to, from, bytes, device::CopyKind::device_to_host));
+  return stream_.synchronize();
+}
 
 Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
                      std::span<void* const> outputs, std::vector<void*>* addresses_out) {
@@ -62,7 +83,7 @@ Status Run::count_launch(const ResolvedStep& step) {
 }
 
 Status Run::run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame) {
-  const device::JointLaunch& joint = plan.joint_launches[static_cast<std::size_t>(launch.joint)];
+  const device::JointLaunch& joint = *plan.joint_launches[static_cast<std::size_t>(launch.joint)];
   const auto address = [&](planner::BufferId id) {
     return id < 0 ? nullptr : frame.addresses[static_cast<std::size_t>(id)];
   };
@@ -76,61 +97,55 @@ Status Run::run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, co
     PLIMSOLL_RETURN_IF_ERROR(count_launch(step));
     const planner::BufferId* id = plan.ids.data() + step.inputs;
     for (int i = 0; i < step.input_count; ++i) inputs_[input++] = address(*id++);
-    input += step.kernel->phased()->tables().size();
     id = plan.ids.data() + step.outputs;
     for (int i = 0; i < step.output_count; ++i) outputs_[output++] = address(*id++);
     workspaces_[part] = address(step.workspace);
   }
-  joint.fill_tables(inputs_);
-  joint.run(inputs_, outputs_, workspaces_);
-  return ok_status();
+  return stream_.launch(joint, inputs_, outputs_, workspaces_);
 }
 
 Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
   if (measured_.empty() || step.measurement < 0) return run_step(plan, step, frame);
-  PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
-  const auto start = std::chrono::steady_clock::now();
+  PLIMSOLL_RETURN_IF_ERROR(times_.begin());
   PLIMSOLL_RETURN_IF_ERROR(run_step(plan, step, frame));
-  PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  MeasuredTime& time = measured_[static_cast<std::size_t>(step.measurement)];
-  time.seconds += elapsed.count();
+  StreamTimes::Span span;
+  span.measurement = step.measurement;
+  span.again = step.kind == StepKind::recompute;
+  span.kernel = step.kernel != nullptr;
+  PLIMSOLL_RETURN_IF_ERROR(times_.end(span));
   if (step.kind == StepKind::swap_wait) return ok_status();  // a part of what it waits for
-  if (step.kernel != nullptr) {
-    kernels_.push_back({start, start + std::chrono::duration_cast<Clock::duration>(elapsed),
-                        step.measurement, step.kind == StepKind::recompute});
-  }
+  MeasuredTime& time = measured_[static_cast<std::size_t>(step.measurement)];
   ++time.launches;
-  if (step.kind == StepKind::recompute) {
-    ++time.recomputes;
-    time.recompute_seconds += elapsed.count();
-  }
+  if (span.again) ++time.recomputes;
   return ok_status();
 }
 
 // A kernel that runs beside a transfer takes longer than alone, on a host whose copies take a
 // processor. The time that they overlapped is kept with the kernel's, and taken off what the cost
 // model learns.
-const std::vector<MeasuredTime>& Run::measured() {
+Result<std::vector<MeasuredTime>> Run::measured() {
+  if (measured_.empty()) return std::vector<MeasuredTime>();
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<StreamTimes::Span> steps, times_.spans());
   std::sort(copies_.begin(), copies_.end(),
-            [](const Ran& a, const Ran& b) { return a.start < b.start; });
-  // Kernels ran one after the other; copies may be two at a time, each for a few kernels.
+            [](const auto& a, const auto& b) { return a.start < b.start; });
+  // Steps ran one after the other; copies may be two at a time, each beside a few of them.
   std::size_t first = 0;
-  for (const Ran& kernel : kernels_) {
-    while (first < copies_.size() && copies_[first].end <= kernel.start) ++first;
+  for (const StreamTimes::Span& step : steps) {
+    MeasuredTime& time = measured_[static_cast<std::size_t>(step.measurement)];
+    time.seconds += step.end - step.start;
+    if (step.again) time.recompute_seconds += step.end - step.start;
+    if (!step.kernel) continue;
+    while (first < copies_.size() && copies_[first].end <= step.start) ++first;
     double seconds = 0;
-    for (std::size_t i = first; i < copies_.size() && copies_[i].start < kernel.end; ++i) {
-      const auto from = std::max(copies_[i].start, kernel.start);
-      const auto to = std::min(copies_[i].end, kernel.end);
-      if (from < to) seconds += std::chrono::duration<double>(to - from).count();
+    for (std::size_t i = first; i < copies_.size() && copies_[i].start < step.end; ++i) {
+      seconds += std::max(
+          0.0, std::min(copies_[i].end, step.end) - std::max(copies_[i].start, step.start));
     }
-    MeasuredTime& time = measured_[static_cast<std::size_t>(kernel.measurement)];
     time.beside_transfers += seconds;
-    if (kernel.again) time.recompute_beside_transfers += seconds;
+    if (step.again) time.recompute_beside_transfers += seconds;
   }
-  kernels_.clear();
   copies_.clear();
-  return measured_;
+  return std::move(measured_);
 }
 
 Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
@@ -170,7 +185,7 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
     const device::KernelArguments arguments{
         std::span<const void* const>(const_cast<const void* const*>(pointers), inputs.size()),
         outputs, workspace};
-    Status status = step.kernel->launch(stream_, arguments);
+    Status status = stream_.launch(*step.kernel, arguments);
     return status.ok() ? status : status.with_context("'" + step.instruction->name() + "'");
   }
   switch (step.kind) {
@@ -213,11 +228,11 @@ Status Run::start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, c
 Status Run::end_transfer(const ResolvedPlan& plan, const ResolvedStep& step) {
   const ResolvedStep& start = plan.steps[static_cast<std::size_t>(step.transfer)];
   double seconds = 0;
-  Clock::time_point started;
+  std::chrono::steady_clock::time_point started;
   const Status status = transfers_.wait(&start, &seconds, &started);
   if (!measured_.empty() && step.measurement >= 0) {
-    const std::chrono::duration<double> taken(seconds);
-    copies_.push_back({started, started + std::chrono::duration_cast<Clock::duration>(taken)});
+    const double start = times_.since_origin(started);
+    copies_.push_back({start, start + seconds});
     measured_[static_cast<std::size_t>(step.measurement)].transfer_seconds += seconds;
   }
   return status.ok() ? status : status.with_context("'" + start.instruction->name() + "'");
@@ -237,7 +252,7 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
         {static_cast<std::byte*>(frame.addresses[static_cast<std::size_t>(of.state.window)]), tier,
          frame.base.tiers[tier] + stack.offset});
   }
-  return LoopWindows(states, std::move(places), transfers_, measured_);
+  return LoopWindows(states, std::move(places), transfers_, times_, measured_);
 }
 
 // The loop's state lies in the step's outputs from the first round to the last. The body's plan
@@ -263,13 +278,12 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
   LoopWindows windows = open_windows(plan, step, frame);
   std::vector<void*> state(outputs.begin(), outputs.end());
   std::vector<void*> addresses;
+  PLIMSOLL_ASSIGN_OR_RETURN(void* const predicate, take_scalar());
   for (;;) {
-    // The predicate is one host byte outside the budget's account.
-    alignas(device::kBufferAlignment) std::byte predicate[device::kBufferAlignment] = {};
-    void* predicate_pointer = predicate;
-    PLIMSOLL_RETURN_IF_ERROR(run_plan(condition, base, state, std::span(&predicate_pointer, 1)));
-    PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
-    if (predicate[0] == std::byte{0}) break;
+    PLIMSOLL_RETURN_IF_ERROR(run_plan(condition, base, state, std::span(&predicate, 1)));
+    std::byte goes_on{};
+    PLIMSOLL_RETURN_IF_ERROR(read(&goes_on, predicate, 1));
+    if (goes_on == std::byte{0}) break;
     PLIMSOLL_RETURN_IF_ERROR(windows.begin_round(state));
     PLIMSOLL_RETURN_IF_ERROR(run_plan(body, base, state, {}, &addresses));
     PLIMSOLL_RETURN_IF_ERROR(windows.end_round());
@@ -281,21 +295,21 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
       PLIMSOLL_RETURN_IF_ERROR(copy(state[leaf], addresses[result], body.bytes[result]));
     }
   }
+  give_back_scalar(predicate);
   return windows.finish();
 }
 
 Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
                             std::span<void* const> inputs, std::span<void* const> outputs,
                             const Base& base) {
-  PLIMSOLL_RETURN_IF_ERROR(stream_.synchronize());
   int branch = 0;
   if (step.instruction->operand(0)->shape().dtype() == ir::DType::pred) {
     std::uint8_t predicate = 0;
-    std::memcpy(&predicate, inputs[0], 1);
+    PLIMSOLL_RETURN_IF_ERROR(read(&predicate, inputs[0], sizeof(predicate)));
     branch = predicate != 0 ? 0 : 1;
   } else {
     std::int32_t index = 0;
-    std::memcpy(&index, inputs[0], sizeof(index));
+    PLIMSOLL_RETURN_IF_ERROR(read(&index, inputs[0], sizeof(index)));
     branch = index < 0 || index >= step.callee_count ? step.callee_count - 1 : index;
   }
   std::size_t first = 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -11,6 +11,7 @@
 #include "runtime/device/device.h"
 #include "runtime/executor/loop_windows.h"
 #include "runtime/executor/resolved_plan.h"
+#include "runtime/executor/stream_times.h"
 #include "runtime/executor/transfers.h"
 
 namespace plimsoll::executor {
@@ -29,22 +30,30 @@ struct Observation {
   const Stop* stop = nullptr;    // looked at before every step; null: none
 };
 
-// One run: pointers, the profile's clock, and the walk over the steps.
+// One run: pointers, the profile's times, and the walk over the steps.
 class Run {
  public:
-  Run(device::Stream& stream, const std::byte* constants, Transfers& transfers,
-      const Observation& observation, std::size_t measurements)
-      : stream_(stream),
+  Run(device::Device& device, device::Stream& stream, const std::byte* constants,
+      Transfers& transfers, const Observation& observation, std::size_t measurements)
+      : device_(device),
+        stream_(stream),
         constants_(constants),
         transfers_(transfers),
         observation_(observation),
-        measured_(observation.profile ? measurements : 0) {}
+        measured_(observation.profile ? measurements : 0),
+        times_(device, stream) {}
+  // To be called when the stream has nothing to do any more.
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
+  // What a profile needs before the first step.
+  Status open() { return measured_.empty() ? ok_status() : times_.open(); }
   Status run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
                   std::span<void* const> outputs, std::vector<void*>* addresses_out = nullptr);
 
   // Times of Resolution::measurements; empty without profiling. To be read after the last wait.
-  const std::vector<MeasuredTime>& measured();
+  Result<std::vector<MeasuredTime>> measured();
 
  private:
   struct Frame {
@@ -71,7 +80,14 @@ class Run {
   Status copy(void* to, const void* from, std::int64_t bytes) {
     return stream_.copy(to, from, bytes, device::CopyKind::device_to_device);
   }
+  // A value that control flow asks for, when the device has got there.
+  Status read(void* to, const void* from, std::int64_t bytes);
+  // A place in device memory for such a value, outside the budget's account: one buffer of the
+  // smallest size per loop that runs inside another.
+  Result<void*> take_scalar();
+  void give_back_scalar(void* scalar) { free_scalars_.push_back(scalar); }
 
+  device::Device& device_;
   device::Stream& stream_;
   const std::byte* constants_;
   Transfers& transfers_;
@@ -80,14 +96,10 @@ class Run {
   // Of a joint launch, kept from one to the next.
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_, workspaces_;
-  // When what was measured ran, until `measured` has compared it with the transfers.
-  using Clock = std::chrono::steady_clock;
-  struct Ran {
-    Clock::time_point start, end;
-    std::int32_t measurement = -1;
-    bool again = false;
-  };
-  std::vector<Ran> kernels_, copies_;
+  std::vector<void*> scalars_, free_scalars_;
+  // When steps ran, and transfers beside them, until `measured` has compared them.
+  StreamTimes times_;
+  std::vector<StreamTimes::Span> copies_;
 };
 
 }  // namespace plimsoll::executor

@@ -85,6 +85,8 @@ enum class Fusion {
 struct OptimizeOptions {
   Fusion fusion = Fusion::full;
   bool fused_attention = true;  // false: recognize_attention is left out
+  // The device takes so long to launch that fuse_horizontal belongs to full fusion, too.
+  bool launches_cost = false;
 };
 // The pipeline that compilation runs, verified after each pass in debug builds.
 Status optimize(ir::Module& module, const OptimizeOptions& options = {});

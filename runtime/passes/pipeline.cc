@@ -83,7 +83,8 @@ Status optimize(ir::Module& module, const OptimizeOptions& options) {
     if (pass == &kFuseMultiOutput && options.fusion == Fusion::vertical) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module).status());
   }
-  return ok_status();
+  if (!options.launches_cost || options.fusion != Fusion::full) return ok_status();
+  return run(kFuseHorizontal, module).status();
 }
 
 }  // namespace plimsoll::passes

@@ -1,33 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/program/calibration.h"
 
-#include <fstream>
+#include <functional>
+#include <map>
 #include <mutex>
-#include <optional>
 #include <span>
 
 #include "runtime/base/cache_folder.h"
 #include "runtime/base/log.h"
 #include "runtime/base/sha256.h"
-#include "runtime/device/cpu/parallel.h"
 #include "runtime/planner/cost/calibration.h"
 
 namespace plimsoll::executor {
-std::string machine_name() {
-  std::string model = "unknown";
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      model = line.substr(colon + 2);
-      break;
-    }
-  }
-  return model + ", " + std::to_string(device::thread_count()) + " threads";
-}
 
-Result<planner::Roofline> load_or_measure(const std::string& folder, jit::Compiler& compiler) {
-  const std::string machine = machine_name();
+Result<planner::Roofline> load_or_measure(const std::string& folder,
+                                          device::KernelProvider& provider) {
+  const std::string machine = provider.device()->properties().model;
   const std::string name =
       "calibration-" +
       sha256(std::as_bytes(std::span(machine.data(), machine.size()))).substr(0, 16);
@@ -38,7 +26,7 @@ Result<planner::Roofline> load_or_measure(const std::string& folder, jit::Compil
       if (const auto known = planner::parse_calibration(*text, machine)) return *known;
     }
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Roofline measured, measure_machine(compiler));
+  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Roofline measured, measure_machine(provider));
   const Status kept = cache.ok() ? cache->write(name, planner::calibration_text(measured, machine))
                                  : cache.status();
   if (!kept.ok() && !folder.empty() && logs(LogLevel::debug)) {
@@ -57,16 +45,18 @@ void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machin
   }
 }
 
-planner::Roofline machine_speeds(jit::Compiler& compiler) {
+planner::Roofline machine_speeds(device::KernelProvider& provider) {
   static std::mutex mutex;
-  static std::optional<planner::Roofline> speeds;
+  static auto* const speeds = new std::map<std::string, planner::Roofline, std::less<>>;
   const std::lock_guard lock(mutex);
-  if (!speeds) {
-    const auto found = load_or_measure(user_cache_folder(), compiler);
+  const auto [it, is_new] =
+      speeds->try_emplace(std::string(provider.device()->name()), planner::Roofline());
+  if (is_new) {
+    const auto found = load_or_measure(user_cache_folder(), provider);
     if (!found.ok()) log_line(LogLevel::warning, "calibration: " + found.status().message());
-    speeds = found.ok() ? *found : planner::Roofline();
+    if (found.ok()) it->second = *found;
   }
-  return *speeds;
+  return it->second;
 }
 
 }  // namespace plimsoll::executor

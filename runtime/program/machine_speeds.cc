@@ -9,9 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "kernels/codec.h"
-#include "kernels/kernels.h"
 #include "runtime/device/device.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/program/calibration.h"
 
@@ -58,7 +57,8 @@ struct Prepared {
 
 class Bench {
  public:
-  explicit Bench(jit::Compiler& compiler) : compiler_(compiler), device_(device::cpu_device()) {}
+  explicit Bench(device::KernelProvider& provider)
+      : provider_(provider), device_(provider.device()) {}
   ~Bench() {
     for (const auto& [pointer, bytes] : blocks_) device_->deallocate(pointer, bytes);
   }
@@ -95,8 +95,13 @@ class Bench {
     bytes = std::max<std::int64_t>((bytes + 63) / 64 * 64, 64);
     PLIMSOLL_ASSIGN_OR_RETURN(void* pointer, device_->allocate(bytes));
     blocks_.emplace_back(pointer, bytes);
-    std::fill_n(static_cast<float*>(pointer), bytes / 4, 1.0F);
+    const std::vector<float> ones(static_cast<std::size_t>(bytes / 4), 1.0F);
+    PLIMSOLL_RETURN_IF_ERROR(fill(pointer, ones.data(), bytes));
     return pointer;
+  }
+  Status fill(void* pointer, const void* from, std::int64_t bytes) {
+    PLIMSOLL_RETURN_IF_ERROR(stream_->copy(pointer, from, bytes, device::CopyKind::host_to_device));
+    return stream_->synchronize();
   }
 
   static double without_launch(double seconds, const planner::Roofline& speeds) {
@@ -120,12 +125,8 @@ class Bench {
   }
 
   Result<Prepared> prepare(const ir::Instruction& instruction) {
-    auto kernel = compiler_.compile(instruction);
-    if (kernel.status().code() == StatusCode::unimplemented) {
-      kernel = kernels::make_kernel(instruction);
-    }
-    PLIMSOLL_RETURN_IF_ERROR(kernel.status());
-    Prepared made{*kernel, {}, {}, nullptr};
+    PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, provider_.kernel(instruction));
+    Prepared made{std::move(kernel), {}, {}, nullptr};
     PLIMSOLL_RETURN_IF_ERROR(give_memory(instruction, made));
     return made;
   }
@@ -153,7 +154,7 @@ class Bench {
     return pieces;
   }
   Status launch(const Prepared& what) {
-    return what.kernel->launch(*stream_, {what.inputs, what.outputs, what.workspace});
+    return stream_->launch(*what.kernel, {what.inputs, what.outputs, what.workspace});
   }
   // Of one launch on each of `pieces` in turns, after a first turn that brings them where caches
   // can keep them.
@@ -216,10 +217,11 @@ class Bench {
     for (const ir::CodecInfo& row : ir::all_codecs()) {
       const auto& [dtype, codec] = row.sample;
       const ir::Shape shape(dtype, {kElements});
-      PLIMSOLL_ASSIGN_OR_RETURN(const kernels::CodecKernels kernels,
-                                kernels::make_codec(codec, shape));
+      PLIMSOLL_ASSIGN_OR_RETURN(const device::CodecKernels kernels, provider_.codec(codec, shape));
       PLIMSOLL_ASSIGN_OR_RETURN(void* const plain, block(shape.byte_size()));
-      if (dtype == ir::DType::pred) std::fill_n(static_cast<char*>(plain), kElements, 1);
+      if (dtype == ir::DType::pred) {
+        PLIMSOLL_RETURN_IF_ERROR(fill(plain, std::vector<char>(kElements, 1).data(), kElements));
+      }
       PLIMSOLL_ASSIGN_OR_RETURN(void* const encoded, block(encoded_bytes(codec, shape)));
       PLIMSOLL_ASSIGN_OR_RETURN(
           void* const workspace,
@@ -228,7 +230,7 @@ class Bench {
         const void* const input = from;
         PLIMSOLL_ASSIGN_OR_RETURN(
             const double seconds, fastest([&] {
-              return kernel.launch(*stream_, {std::span(&input, 1), std::span(&to, 1), workspace});
+              return stream_->launch(kernel, {std::span(&input, 1), std::span(&to, 1), workspace});
             }));
         return kElements / std::max(seconds - speeds.launch_seconds, 0.1 * seconds);
       };
@@ -263,6 +265,7 @@ class Bench {
       Status status;
       while (status.ok() && !over.load(std::memory_order_acquire)) {
         status = launch(compute);
+        if (status.ok()) status = stream_->synchronize();
         ++launches;
       }
       const double elapsed = seconds_since(start);
@@ -308,6 +311,7 @@ class Bench {
         if (status.ok()) status = ended;
       }
       PLIMSOLL_RETURN_IF_ERROR(status);
+      PLIMSOLL_RETURN_IF_ERROR(stream_->synchronize());
       return seconds_since(start) / kTransfers;
     };
     std::array<double, 2> least;
@@ -324,7 +328,7 @@ class Bench {
     return ok_status();
   }
 
-  jit::Compiler& compiler_;
+  device::KernelProvider& provider_;
   const std::shared_ptr<device::Device> device_;
   std::unique_ptr<device::Stream> stream_;
   std::vector<std::pair<void*, std::int64_t>> blocks_;
@@ -332,6 +336,8 @@ class Bench {
 
 }  // namespace
 
-Result<planner::Roofline> measure_machine(jit::Compiler& compiler) { return Bench(compiler).run(); }
+Result<planner::Roofline> measure_machine(device::KernelProvider& provider) {
+  return Bench(provider).run();
+}
 
 }  // namespace plimsoll::executor

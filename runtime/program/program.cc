@@ -6,9 +6,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "jit/jit.h"
-#include "kernels/kernels.h"
-#include "runtime/device/cpu/parallel.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/program/coding_kernels.h"
@@ -63,47 +60,26 @@ std::vector<const ir::Instruction*> stepwise_instructions(const ir::Module& modu
   return found;
 }
 
-Result<std::shared_ptr<const device::Kernel>> make_kernel(const ir::Instruction& instruction,
-                                                          jit::Compiler& compiler) {
-  // Asking first whether it is supported would take longer than finding a kernel that is there.
-  auto compiled = compiler.compile(instruction);
-  if (compiled.ok() || compiled.status().code() != StatusCode::unimplemented) return compiled;
-  if (kernels::supports(instruction)) return kernels::make_kernel(instruction);
-  return compiled.status().with_context("no kernel for '" +
-                                        std::string(ir::to_string(instruction.opcode())) +
-                                        "' with result " + instruction.shape().to_string());
-}
-
 using Kernels = std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>>;
 
 // The kernels of everything in `module` that needs one. A fusion that has none (another compiler's
 // choice, in a module that runs as it is written) is inlined: its instructions run one by one.
-Result<Kernels> make_kernels(ir::Module& module, jit::Compiler& compiler) {
+Result<Kernels> make_kernels(ir::Module& module, device::KernelProvider& provider) {
   while (true) {
     std::vector<const ir::Instruction*> wanted;
     for (const ir::Instruction* instruction : stepwise_instructions(module)) {
       if (!needs_no_kernel(*instruction)) wanted.push_back(instruction);
     }
-    std::vector<std::shared_ptr<const device::Kernel>> made(wanted.size());
-    std::vector<Status> statuses(wanted.size());
-    device::parallel_for(static_cast<std::int64_t>(wanted.size()), 1,
-                         [&](std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t i = begin; i < end; ++i) {
-                             const auto at = static_cast<std::size_t>(i);
-                             auto kernel = make_kernel(*wanted[at], compiler);
-                             statuses[at] = kernel.status();
-                             if (kernel.ok()) made[at] = std::move(kernel).value();
-                           }
-                         });
+    std::vector<Result<std::shared_ptr<const device::Kernel>>> made = provider.kernels(wanted);
     Kernels kernels;
     std::unordered_set<const ir::Instruction*> refused;
     Status first;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (statuses[i].ok()) {
-        kernels[wanted[i]] = std::move(made[i]);
+      if (made[i].ok()) {
+        kernels[wanted[i]] = std::move(*made[i]);
         continue;
       }
-      const Status status = statuses[i].with_context("compiling '" + wanted[i]->name() + "'");
+      const Status status = made[i].status().with_context("compiling '" + wanted[i]->name() + "'");
       const bool is_refused_fusion = status.code() == StatusCode::unimplemented &&
                                      wanted[i]->opcode() == Opcode::fusion &&
                                      wanted[i]->called_computations().size() == 1;
@@ -157,17 +133,18 @@ class KernelCostModel : public planner::CostModel {
 }  // namespace
 
 Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
-                                                       jit::Compiler& compiler,
+                                                       device::KernelProvider& provider,
                                                        const ProgramOptions& options,
                                                        const planner::Roofline& machine) {
   Source source;
   if (options.optimize) {
-    source = {module->clone(), &compiler, machine};
+    source = {module->clone(), &provider, machine};
     PLIMSOLL_RETURN_IF_ERROR(
-        passes::optimize(*module, {.fused_attention = options.fused_attention}));
+        passes::optimize(*module, {passes::Fusion::full, options.fused_attention,
+                                   provider.device()->properties().has_launch_costs}));
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
-                            compile(std::move(module), compiler, options, machine));
+                            compile(std::move(module), provider, options, machine));
   program->source_ = std::move(source);
   return std::shared_ptr<const Program>(std::move(program));
 }
@@ -181,7 +158,7 @@ Result<std::shared_ptr<const Program>> Program::with_fusion(passes::Fusion fusio
     PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, {fusion, options_.fused_attention}));
     PLIMSOLL_ASSIGN_OR_RETURN(
         std::shared_ptr<Program> made,
-        compile(std::move(module), *source_.compiler, options_, source_.machine));
+        compile(std::move(module), *source_.provider, options_, source_.machine));
     made->fusion_ = fusion;
     form = std::move(made);
   }
@@ -189,17 +166,17 @@ Result<std::shared_ptr<const Program>> Program::with_fusion(passes::Fusion fusio
 }
 
 Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> module,
-                                                  jit::Compiler& compiler,
+                                                  device::KernelProvider& provider,
                                                   const ProgramOptions& options,
                                                   const planner::Roofline& machine) {
   auto program = std::make_shared<Program>();
   program->options_ = options;
-  PLIMSOLL_ASSIGN_OR_RETURN(program->kernels_, make_kernels(*module, compiler));
+  PLIMSOLL_ASSIGN_OR_RETURN(program->kernels_, make_kernels(*module, provider));
   std::unordered_map<const ir::Instruction*, KernelCostModel::Facts> facts;
   for (const auto& [instruction, kernel] : program->kernels_) {
     facts[instruction] = {kernel->workspace_bytes(), kernel->origin() == device::KernelOrigin::jit};
   }
-  program->compiler_ = &compiler;
+  program->provider_ = &provider;
   program->module_ = std::move(module);
   program->costs_ = std::make_unique<planner::MeasuredCosts>(
       std::make_unique<KernelCostModel>(machine, std::move(facts)), machine.cache);
@@ -231,7 +208,7 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
   auto& kernel = coding_kernels_[{&instruction, std::move(name)}];
   if (kernel == nullptr) {
     const std::unique_ptr<ir::Module> module = with_coding(instruction, step.coding, only_code);
-    PLIMSOLL_ASSIGN_OR_RETURN(auto made, compiler_->compile(*module->entry()->root()));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto made, provider_->kernel(*module->entry()->root()));
     if (made->workspace_bytes() > this->kernel(instruction)->workspace_bytes()) {
       return internal_error("the kernel of '" + instruction.name() +
                             "' needs more workspace than planned once it encodes or decodes");
@@ -239,6 +216,11 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
     kernel = std::move(made);
   }
   return kernel.get();
+}
+
+const ResidentConstants& Program::resident(std::span<const ir::Literal* const> constants) const {
+  const std::lock_guard lock(resident_mutex_);
+  return resident_[{constants.begin(), constants.end()}];
 }
 
 // Fusion saves time and may cost memory: a fused kernel needs all its inputs at once and bears all

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/device/kernel.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/ir/module.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
@@ -19,10 +21,7 @@
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
 #include "runtime/program/program_options.h"
-
-namespace plimsoll::jit {
-class Compiler;
-}
+#include "runtime/program/resident_constants.h"
 
 namespace plimsoll::executor {
 
@@ -30,11 +29,11 @@ namespace plimsoll::executor {
 // different limits share it. Immutable after creation; thread-safe.
 class Program {
  public:
-  // Takes the module over, optimizes it as `options` say, and compiles every kernel it needs, in
-  // parallel. `machine` is what costs are predicted from until kernels have been measured
-  // (calibration.h). `compiler` must outlive what is made of the program.
+  // Takes the module over, optimizes it as `options` say, and makes every kernel it needs.
+  // `machine` is what costs are predicted from until kernels have been measured (calibration.h).
+  // `provider` makes the kernels, of its device; it must outlive what is made of the program.
   static Result<std::shared_ptr<const Program>> create(std::unique_ptr<ir::Module> module,
-                                                       jit::Compiler& compiler,
+                                                       device::KernelProvider& provider,
                                                        const ProgramOptions& options = {},
                                                        const planner::Roofline& machine = {});
 
@@ -45,6 +44,7 @@ class Program {
   // The one of a step of that instruction, which decodes and encodes what the step says; compiled
   // when it is first asked for.
   Result<const device::Kernel*> kernel(const planner::Step& step) const;
+  device::KernelProvider& provider() const { return *provider_; }
   // Workspaces from the kernels, seconds from the roofline and from what was measured. The model in
   // force may change between two calls; what a call returned stays valid.
   const planner::CostModel& cost_model() const { return costs_->model(); }
@@ -67,29 +67,33 @@ class Program {
     return with_fusion(passes::Fusion::vertical);
   }
   passes::Fusion fusion() const { return fusion_; }
+  // Where these of its constants, one behind the other, stay on a device from run to run.
+  const ResidentConstants& resident(std::span<const ir::Literal* const> constants) const;
 
  private:
   static Result<std::shared_ptr<Program>> compile(std::unique_ptr<ir::Module> module,
-                                                  jit::Compiler& compiler,
+                                                  device::KernelProvider& provider,
                                                   const ProgramOptions& options,
                                                   const planner::Roofline& machine);
 
   ProgramOptions options_;
   std::unique_ptr<ir::Module> module_;
   std::unordered_map<const ir::Instruction*, std::shared_ptr<const device::Kernel>> kernels_;
-  jit::Compiler* compiler_ = nullptr;
+  device::KernelProvider* provider_ = nullptr;
   mutable std::mutex coding_mutex_;  // guards what follows
   // By instruction and what is coded.
   mutable std::map<std::pair<const ir::Instruction*, std::string>,
                    std::shared_ptr<const device::Kernel>>
       coding_kernels_;
+  mutable std::mutex resident_mutex_;  // guards what follows
+  mutable std::map<std::vector<const ir::Literal*>, ResidentConstants> resident_;
   std::unique_ptr<planner::MeasuredCosts> costs_;
   std::unique_ptr<planner::PlanCache> plans_;
   passes::Fusion fusion_ = passes::Fusion::full;
   // What the less fused forms are made of; no module where there are none.
   struct Source {
     std::unique_ptr<ir::Module> module;
-    jit::Compiler* compiler = nullptr;
+    device::KernelProvider* provider = nullptr;
     planner::Roofline machine;
   };
   Source source_;

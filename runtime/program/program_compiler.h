@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
-#include "jit/jit.h"
 #include "runtime/base/status.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/memory/tiers.h"
 #include "runtime/program/program.h"
 #include "runtime/program/program_options.h"
@@ -17,21 +18,19 @@ struct CodeBytes {
   std::int64_t now = 0, peak = 0;
 };
 
-// What decides how programs come about: code, passes, and the speeds that plans go by.
+// What decides how programs come about: passes, launches, and the speeds that plans go by.
 struct CompilerOptions {
-  jit::Options jit;
   ProgramOptions program;
   bool calibrate = false;  // plan by this machine's measured speeds, else by the built-in table
 };
-// What the environment says (PLIMSOLL_JIT_*, PLIMSOLL_DUMP, PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES,
-// PLIMSOLL_CALIBRATION).
+// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES, PLIMSOLL_CALIBRATION).
 Result<CompilerOptions> compiler_options_from_environment();
 
-// Makes programs of modules, for who need not know how kernels come about. Thread-safe.
+// Makes programs of modules for the device that `provider` makes kernels of. Thread-safe.
 class ProgramCompiler {
  public:
-  static Result<std::shared_ptr<const ProgramCompiler>> create(const CompilerOptions& options);
-  ~ProgramCompiler();
+  ProgramCompiler(std::shared_ptr<device::KernelProvider> provider, const CompilerOptions& options)
+      : provider_(std::move(provider)), options_(options) {}
 
   // Program::create; measures the machine when the first program is compiled.
   Result<std::shared_ptr<const Program>> compile(std::unique_ptr<ir::Module> module,
@@ -43,15 +42,12 @@ class ProgramCompiler {
   CodeBytes code_bytes() const;
 
   // What programs are compiled by unless another is wanted.
-  const ProgramOptions& options() const { return options_; }
-
-  ProgramCompiler(std::unique_ptr<jit::Compiler> compiler, const ProgramOptions& options,
-                  bool calibrate);
+  const ProgramOptions& options() const { return options_.program; }
+  device::KernelProvider& provider() const { return *provider_; }
 
  private:
-  const std::unique_ptr<jit::Compiler> compiler_;
-  const ProgramOptions options_;
-  const bool calibrate_;
+  const std::shared_ptr<device::KernelProvider> provider_;
+  const CompilerOptions options_;
 };
 
 }  // namespace plimsoll::executor

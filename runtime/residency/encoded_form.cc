@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "kernels/codec.h"
 #include "runtime/base/alignment.h"
 #include "runtime/planner/facts/codec_choice.h"
 #include "runtime/planner/facts/value_ranges.h"
@@ -15,18 +14,19 @@ using ir::Codec;
 using ir::CodecKind;
 
 std::shared_ptr<const EncodedForm> form_of(const Codec& codec, const ir::Shape& shape,
-                                           const planner::CostModel& costs) {
+                                           const executor::Program& program) {
   if (codec.kind == CodecKind::none) return nullptr;
   const std::int64_t bytes = aligned_bytes(ir::encoded_bytes(codec, shape));
-  const auto made = kernels::make_codec(codec, shape);
+  const auto made = program.provider().codec(codec, shape);
   // A workspace would take room where values go for the lack of it.
   if (!made.ok() || bytes >= aligned_bytes(shape.byte_size()) ||
       made->encode->workspace_bytes() + made->decode->workspace_bytes() > 0) {
     return nullptr;
   }
-  return std::make_shared<EncodedForm>(EncodedForm{codec, shape, bytes,
-                                                   costs.codec_seconds(codec, shape, true),
-                                                   costs.codec_seconds(codec, shape, false)});
+  const planner::CostModel& costs = program.cost_model();
+  return std::make_shared<EncodedForm>(
+      EncodedForm{codec, shape, bytes, costs.codec_seconds(codec, shape, true),
+                  costs.codec_seconds(codec, shape, false), &program.provider()});
 }
 
 }  // namespace
@@ -40,8 +40,8 @@ EncodedForms encoded_forms(const executor::Program& program, CodecKind lossy) {
     std::shared_ptr<const EncodedForm> form;
     if (shape->is_array()) {
       const Codec exact = planner::exact_codec(facts.find(root, leaf), shape->dtype());
-      form = form_of(exact, *shape, program.cost_model());
-      if (form == nullptr) form = form_of({.kind = lossy}, *shape, program.cost_model());
+      form = form_of(exact, *shape, program);
+      if (form == nullptr) form = form_of({.kind = lossy}, *shape, program);
     }
     forms.push_back(std::move(form));
     ++leaf;

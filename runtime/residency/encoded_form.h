@@ -17,6 +17,7 @@ struct EncodedForm {
   ir::Shape shape;
   std::int64_t bytes = 0;  // aligned; less than the value's
   double encode_seconds = 0, decode_seconds = 0;
+  device::KernelProvider* provider = nullptr;  // of its kernels
 };
 
 // By result leaf of a program; null where there is none.

@@ -95,7 +95,7 @@ class Worker {
     return move(Movement::load, std::move(value), &tier);
   }
   // The same in device memory: `bytes` of it for the copy.
-  Status encode(std::shared_ptr<Value> value, std::int64_t bytes, kernels::CodecKernels codec) {
+  Status encode(std::shared_ptr<Value> value, std::int64_t bytes, device::CodecKernels codec) {
     return move({Movement::encode, nullptr, std::move(value), nullptr, bytes, std::move(codec)});
   }
   Status decode(std::shared_ptr<Value> value) { return move(Movement::decode, std::move(value)); }
@@ -134,13 +134,13 @@ class Worker {
     std::shared_ptr<Execution> execution;  // run
     std::shared_ptr<Value> value;          // the others
     memory::Tier* tier = nullptr;
-    std::int64_t bytes = 0;       // encode
-    kernels::CodecKernels codec;  // encode
-    bool codes = false;           // store
-    std::uint64_t number = 0;     // store
-    bool done = false;            // ahead of its turn
-    bool failed = false;          // then
-    bool could_begin = false;     // a load, as far as its value goes
+    std::int64_t bytes = 0;      // encode
+    device::CodecKernels codec;  // encode
+    bool codes = false;          // store
+    std::uint64_t number = 0;    // store
+    bool done = false;           // ahead of its turn
+    bool failed = false;         // then
+    bool could_begin = false;    // a load, as far as its value goes
   };
   // A copy under way to a tier, respectively from it.
   struct Open {

@@ -215,7 +215,7 @@ Status Worker::launch(const device::Kernel& kernel, const void* from, void* to) 
   }
   const void* const inputs[] = {from};
   void* const outputs[] = {to};
-  PLIMSOLL_RETURN_IF_ERROR(kernel.launch(*stream_, {inputs, outputs}));
+  PLIMSOLL_RETURN_IF_ERROR(stream_->launch(kernel, {inputs, outputs}));
   return stream_->synchronize();
 }
 

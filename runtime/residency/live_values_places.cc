@@ -160,7 +160,7 @@ void LiveValues::encode(const std::shared_ptr<Value>& value) {
   // Each time other roundings, the same ones in each run.
   codec.seed = static_cast<std::uint64_t>(evictor_.statistics().stores);
   submit([&](Worker& worker) -> Status {
-    PLIMSOLL_ASSIGN_OR_RETURN(auto kernels, kernels::make_codec(codec, form.shape));
+    PLIMSOLL_ASSIGN_OR_RETURN(auto kernels, form.provider->codec(codec, form.shape));
     return worker.encode(value, form.bytes, std::move(kernels));
   });
 }

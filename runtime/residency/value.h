@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/codec.h"
 #include "runtime/base/status.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/ir/hint.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/memory/evictor/lineage.h"
@@ -51,7 +51,7 @@ struct Value {
   std::unique_ptr<TierCopy> copy;  // in another tier
   memory::Tier* tier = nullptr;    // that one
   memory::Allocation encoded;      // a copy in device memory
-  kernels::CodecKernels codec;     // of that one
+  device::CodecKernels codec;      // of that one
   bool has_copy() const { return copy != nullptr || encoded; }
   std::uint64_t generation = 0;  // how often its bytes were made or given up
 

@@ -72,7 +72,7 @@ const std::vector<Room>& rooms() {
     folder("runtime/device/cpu", {"runtime/device"});
     folder("collectives", {"runtime/device", "runtime/ir"});
 
-    folder("runtime/memory/tiers", {"runtime/device/cpu"});
+    folder("runtime/memory/tiers", {"runtime/device"});
     folder("runtime/memory/spill", {"runtime/memory/tiers"});
     folder("runtime/memory", {"runtime/memory/spill"});
     folder("runtime/memory/budget", {"runtime/memory"});
@@ -85,7 +85,7 @@ const std::vector<Room>& rooms() {
     folder("jit/loops", {"jit/emit"});
     folder("jit/reductions", {"jit/emit"});
     folder("jit/cache", {"jit contract", "jit/graph"});
-    folder("jit/native", {"jit contract", "jit/emit", "runtime/ir/text"});
+    folder("jit/native", {"jit contract", "jit/emit", "runtime/ir/text", "runtime/device/cpu"});
     folder("jit/launch",
            {"jit/native", "jit/loops", "jit/keys", "runtime/device/cpu", "runtime/ir/fusions"});
     folder("jit", {"jit/launch", "jit/reductions", "jit/cache"});
@@ -102,14 +102,14 @@ const std::vector<Room>& rooms() {
     folder("kernels", {"kernels/cpu/window", "kernels/cpu/indexing", "kernels/cpu/codecs",
                        "kernels/cpu/contraction", "kernels/cpu/attention"});
 
-    folder("runtime/program",
-           {"runtime/passes", "runtime/planner", "runtime/memory/budget", "jit", "kernels"});
+    folder("runtime/backend", {"jit", "kernels"});
+    folder("runtime/program", {"runtime/passes", "runtime/planner", "runtime/memory/budget"});
     folder("runtime/executor", {"runtime/program", "collectives"});
     folder("runtime/serve", {"runtime/executor"});
-    folder("runtime/residency", {"runtime/executor", "runtime/memory/evictor"});
+    folder("runtime/residency", {"runtime/executor", "runtime/memory/evictor", "kernels contract"});
     folder("runtime/trace/record", {"runtime/residency", "runtime/ir/shapes"});
     folder("runtime/trace/cut", {"runtime/trace/record", "runtime/serve"});
-    folder("runtime/trace/context", {"runtime/trace/cut"});
+    folder("runtime/trace/context", {"runtime/trace/cut", "runtime/backend"});
     folder("runtime/autograd", {"runtime/trace/record"});
     folder("runtime/import", {"runtime/ir"});
     folder("runtime/c_api",
@@ -121,7 +121,8 @@ const std::vector<Room>& rooms() {
     folder("benchmarks/recorded", {"runtime/planner"});
     folder("benchmarks/planner",
            {"benchmarks/graphs", "benchmarks/replayer", "benchmarks/recorded"});
-    contract("tools contract", {"tools/command.h", "tools/program_file"}, {"runtime/serve"});
+    contract("tools contract", {"tools/command.h", "tools/program_file"},
+             {"runtime/serve", "runtime/backend"});
     folder("tools/plan", {"tools contract", "runtime/import", "benchmarks/recorded"});
     folder("tools", {"tools/plan", "benchmarks/planner", "benchmarks/eviction"});
     folder("examples", {"runtime/include", "runtime/base"});

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/device/device.h"
+#include "runtime/device/cpu/cpu_device.h"
 
 namespace plimsoll::device {
 namespace {

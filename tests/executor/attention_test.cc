@@ -7,12 +7,12 @@
 #include <fstream>
 #include <iterator>
 
-#include "jit/jit.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll {
 namespace {
@@ -73,8 +73,8 @@ int attentions(const ir::Module& module) {
 }
 
 void check(const std::string& text, int wanted, double tolerance) {
-  auto compiler = jit::Compiler::create();
-  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  auto provider = create_provider();
+  ASSERT_TRUE(provider.ok()) << provider.status().to_string();
   const auto module = ir::parse_module(text);
   ASSERT_TRUE(module.ok()) << module.status().to_string();
   const auto optimized = (*module)->clone();
@@ -84,10 +84,10 @@ void check(const std::string& text, int wanted, double tolerance) {
   const auto expected = ir::interpret(**module, arguments);
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
   std::string error;
-  const ir::Literal result = testing::run_unlimited(**module, arguments, **compiler, true, error);
+  const ir::Literal result = testing::run_unlimited(**module, arguments, **provider, true, error);
   ASSERT_EQ(error, "");
   EXPECT_EQ(cases::compare_close(*expected, result, tolerance), "");
-  EXPECT_EQ(testing::check_limits(**module, arguments, **compiler, 1, 2), "");
+  EXPECT_EQ(testing::check_limits(**module, arguments, **provider, 1, 2), "");
 }
 
 TEST(Attention, StepHasTheSameBitsAtEveryLimit) {

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "runtime/planner/cost/calibration.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -24,7 +25,7 @@ class CalibrationTest : public ::testing::Test {
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     base_ = name;
     folder_ = name + "/cache/plimsoll";
-    compiler_ = std::move(*jit::Compiler::create());
+    provider_ = std::move(*create_provider());
   }
   void TearDown() override {
     fs::permissions(base_, fs::perms::owner_all);
@@ -43,47 +44,48 @@ class CalibrationTest : public ::testing::Test {
 
   fs::path base_;
   std::string folder_;
-  std::unique_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<device::KernelProvider> provider_;
 };
 
 TEST_F(CalibrationTest, IsMeasuredOnceAndKeptForThisUserOnly) {
-  const auto first = load_or_measure(folder_, *compiler_);
+  const auto first = load_or_measure(folder_, *provider_);
   ASSERT_TRUE(first.ok()) << first.status().to_string();
   EXPECT_GT(first->bytes_per_second, 1e8);
   EXPECT_GT(first->contraction_flops_per_second, 1e8);
   EXPECT_LT(first->launch_seconds, 1e-2);
   EXPECT_EQ(fs::status(folder_).permissions() & fs::perms::all, fs::perms::owner_all);
-  const auto again = load_or_measure(folder_, *compiler_);
+  const auto again = load_or_measure(folder_, *provider_);
   ASSERT_TRUE(again.ok());
   // Two measurements never agree to the last digit: the second was read.
   EXPECT_EQ(planner::calibration_text(*first, "x"), planner::calibration_text(*again, "x"));
 }
 
 TEST_F(CalibrationTest, ADamagedFileIsMeasuredAgain) {
-  ASSERT_TRUE(load_or_measure(folder_, *compiler_).ok());
+  ASSERT_TRUE(load_or_measure(folder_, *provider_).ok());
   const fs::path file = only_file();
   std::ofstream(file) << "plimsoll calibration 1\nhalf a li";
-  const auto speeds = load_or_measure(folder_, *compiler_);
+  const auto speeds = load_or_measure(folder_, *provider_);
   ASSERT_TRUE(speeds.ok());
-  EXPECT_EQ(read(only_file()), planner::calibration_text(*speeds, machine_name()));
+  EXPECT_EQ(read(only_file()),
+            planner::calibration_text(*speeds, provider_->device()->properties().model));
 }
 
 TEST_F(CalibrationTest, AFileThatOthersMayWriteIsNotTrusted) {
-  ASSERT_TRUE(load_or_measure(folder_, *compiler_).ok());
+  ASSERT_TRUE(load_or_measure(folder_, *provider_).ok());
   planner::Roofline absurd;
   absurd.bytes_per_second = 1;
   const fs::path file = only_file();
-  std::ofstream(file) << planner::calibration_text(absurd, machine_name());
+  std::ofstream(file) << planner::calibration_text(absurd, provider_->device()->properties().model);
   fs::permissions(file, fs::perms::all);
-  const auto speeds = load_or_measure(folder_, *compiler_);
+  const auto speeds = load_or_measure(folder_, *provider_);
   ASSERT_TRUE(speeds.ok());
   EXPECT_GT(speeds->bytes_per_second, 1e6);
 }
 
 TEST_F(CalibrationTest, WorksWithoutAPlaceToKeepIt) {
-  EXPECT_TRUE(load_or_measure("", *compiler_).ok());
+  EXPECT_TRUE(load_or_measure("", *provider_).ok());
   std::ofstream(base_ / "file") << "not a folder";
-  EXPECT_TRUE(load_or_measure((base_ / "file" / "plimsoll").string(), *compiler_).ok());
+  EXPECT_TRUE(load_or_measure((base_ / "file" / "plimsoll").string(), *provider_).ok());
 }
 
 }  // namespace

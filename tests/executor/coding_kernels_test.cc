@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/program/coding_kernels.h"
+#include "runtime/device/cpu/cpu_device.h"
 
 #include <gtest/gtest.h>
 

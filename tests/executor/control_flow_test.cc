@@ -4,13 +4,13 @@
 
 #include <vector>
 
-#include "jit/jit.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "tests/executor/limit_check.h"
-#include "tests/executor/test_compiler.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll {
 namespace {
@@ -214,11 +214,11 @@ TEST_P(ControlFlow, GivesTheInterpretersBitsAtEveryLimit) {
   for (const bool optimize : {false, true}) {
     std::string error;
     const ir::Literal result =
-        testing::run_unlimited(**module, arguments, compiler(), optimize, error);
+        testing::run_unlimited(**module, arguments, provider(), optimize, error);
     ASSERT_EQ(error, "");
     EXPECT_TRUE(result == *expected) << (optimize ? "optimized" : "as written");
   }
-  EXPECT_EQ(testing::check_limits(**module, arguments, compiler(), 7, 3), "");
+  EXPECT_EQ(testing::check_limits(**module, arguments, provider(), 7, 3), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, ControlFlow, ::testing::ValuesIn(kCases),
@@ -229,9 +229,9 @@ TEST(Executable, AnElidedConstantIsAnErrorThatNamesIt) {
       "ENTRY main { c = f32[64] constant({...})\n x = f32[64] parameter(0)\n"
       "  ROOT r = f32[64] add(x, c) }");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  auto program = executor::Program::create(std::move(module).value(), compiler(), false);
+  auto program = executor::Program::create(std::move(module).value(), provider(), false);
   ASSERT_TRUE(program.ok()) << program.status().to_string();
-  const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
+  const auto budget = memory::Budget::create(device::default_device(), planner::kUnlimited);
   const auto executable = executor::make_executable(*program, {}, {}, *budget);
   ASSERT_FALSE(executable.ok());
   EXPECT_EQ(executable.status().code(), StatusCode::failed_precondition);
@@ -242,9 +242,9 @@ TEST(Executable, AnArgumentOfAnotherShapeIsRefused) {
   auto module =
       ir::parse_module("ENTRY main { x = f32[4] parameter(0)\n ROOT r = f32[4] negate(x) }");
   ASSERT_TRUE(module.ok());
-  auto program = executor::Program::create(std::move(module).value(), compiler(), {});
+  auto program = executor::Program::create(std::move(module).value(), provider(), {});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
-  const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
+  const auto budget = memory::Budget::create(device::default_device(), planner::kUnlimited);
   const auto executable = executor::make_executable(*program, {}, {}, *budget);
   ASSERT_TRUE(executable.ok()) << executable.status().to_string();
   const ir::Literal wrong(ir::Shape(ir::DType::f32, {5}));
@@ -261,9 +261,9 @@ TEST(Executable, EveryFailedAllocationIsAnErrorAndTheNextRunIsRight) {
       "  b = f32[] parameter(1)\n ROOT l = pred[] compare(a, b), direction=LT }\n"
       "  ROOT r = (f32[1000], f32[1000]) tuple(e, s) }");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  auto program = executor::Program::create(std::move(module).value(), compiler(), {});
+  auto program = executor::Program::create(std::move(module).value(), provider(), {});
   ASSERT_TRUE(program.ok()) << program.status().to_string();
-  const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
+  const auto budget = memory::Budget::create(device::default_device(), planner::kUnlimited);
   const auto executable = executor::make_executable(*program, {}, {}, *budget);
   ASSERT_TRUE(executable.ok()) << executable.status().to_string();
   ir::Literal x(ir::Shape(ir::DType::f32, {1000}));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/serve/current_executable.h"
+#include "runtime/device/devices.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "jit/jit.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/programs.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -17,18 +18,18 @@ namespace {
 class CurrentExecutableTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto compiler = jit::Compiler::create();
-    ASSERT_TRUE(compiler.ok());
-    compiler_ = std::move(*compiler);
+    auto provider = create_provider();
+    ASSERT_TRUE(provider.ok());
+    provider_ = std::move(*provider);
     auto module = ir::parse_module(cases::kTwoWaitForOne, "m");
     ASSERT_TRUE(module.ok()) << module.status().to_string();
-    auto program = Program::create(std::move(*module), *compiler_, false);
+    auto program = Program::create(std::move(*module), *provider_, false);
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
     const auto unlimited = program_->plan({});
     ASSERT_TRUE(unlimited.ok());
     options_.limit_bytes = (*unlimited)->peak_bytes - 4096;
-    budget_ = memory::Budget::create(device::cpu_device(), options_.limit_bytes);
+    budget_ = memory::Budget::create(device::default_device(), options_.limit_bytes);
     std::vector<float> values(1024);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.01F * static_cast<float>(i) - 3;
     input_ = ir::Literal::from_bytes(ir::Shape(ir::DType::f32, {1024}),
@@ -48,7 +49,7 @@ class CurrentExecutableTest : public ::testing::Test {
     return result.ok() ? std::move(*result) : ir::Literal();
   }
 
-  std::unique_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<device::KernelProvider> provider_;
   std::shared_ptr<const Program> program_;
   planner::PlanOptions options_;
   std::shared_ptr<memory::Budget> budget_;
@@ -130,7 +131,7 @@ TEST_F(CurrentExecutableTest, TimesDoNotDecideWhatLosesBits) {
 
 TEST_F(CurrentExecutableTest, APlanThatPaysNothingIsNotMadeAgain) {
   const auto current = CurrentExecutable::create(
-      program_, {}, memory::Budget::create(device::cpu_device(), planner::kUnlimited), 0.25);
+      program_, {}, memory::Budget::create(device::default_device(), planner::kUnlimited), 0.25);
   ASSERT_TRUE(current.ok());
   const auto first = (*current)->next();
   for (int i = 0; i < 8; ++i) {

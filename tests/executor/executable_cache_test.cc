@@ -3,9 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/device/devices.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/programs.h"
-#include "tests/executor/test_compiler.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -17,13 +18,13 @@ class ExecutableCacheTest : public ::testing::Test {
   void SetUp() override {
     auto module = ir::parse_module(cases::kTwoWaitForOne, "m");
     ASSERT_TRUE(module.ok()) << module.status().to_string();
-    auto program = Program::create(std::move(*module), compiler(), false);
+    auto program = Program::create(std::move(*module), provider(), false);
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
     const auto unlimited = program_->plan({});
     ASSERT_TRUE(unlimited.ok());
     peak_ = (*unlimited)->peak_bytes;
-    budget_ = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
+    budget_ = memory::Budget::create(device::default_device(), planner::kUnlimited);
   }
 
   ExecutableCache make(std::size_t most = 8) {

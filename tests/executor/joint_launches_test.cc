@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "benchmarks/graphs/adam_update.h"
-#include "jit/jit.h"
 #include "runtime/device/cpu/parallel.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
-#include "tests/executor/test_compiler.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll {
 namespace {
@@ -30,7 +30,7 @@ struct Prepared {
   std::unique_ptr<ir::Module> module;
   std::vector<ir::Literal> arguments;
   std::shared_ptr<memory::Budget> budget =
-      memory::Budget::create(device::cpu_device(), planner::kUnlimited);
+      memory::Budget::create(device::default_device(), planner::kUnlimited);
   std::shared_ptr<const Executable> executable;
 
   ir::Literal run() const {
@@ -48,7 +48,7 @@ Prepared prepare(const std::string& text, const executor::ProgramOptions& option
   const std::vector<cases::InputRange> positive(made.module->entry()->parameters().size(),
                                                 {0.1, 2});
   made.arguments = cases::random_arguments(*made.module, 3, positive);
-  const auto program = Program::create(made.module->clone(), compiler(), options);
+  const auto program = Program::create(made.module->clone(), provider(), options);
   EXPECT_TRUE(program.ok()) << program.status().to_string();
   auto executable = make_executable(*program, {}, {}, *made.budget);
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();

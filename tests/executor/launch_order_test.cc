@@ -46,7 +46,7 @@ class PlanOf {
   planner::Step& last() { return plan_.steps.back(); }
 
   Launches launches() const {
-    const LaunchOrder order = order_launches(plan_, may_join_);
+    const LaunchOrder order = order_launches(plan_, may_join_, std::int64_t{1} << 20);
     EXPECT_EQ(testing::check_launch_order(plan_, may_join_, order), "");
     Launches made;
     std::int32_t begin = 0;

@@ -3,13 +3,14 @@
 // runs less fused, with the same bits.
 #include <gtest/gtest.h>
 
-#include "jit/jit.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/residency.h"
 #include "tests/cases/compare.h"
 #include "tests/executor/limit_check.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -33,13 +34,13 @@ ENTRY e {
 class LessFused : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto compiler = jit::Compiler::create();
-    ASSERT_TRUE(compiler.ok());
-    compiler_ = std::move(*compiler);
+    auto provider = create_provider();
+    ASSERT_TRUE(provider.ok());
+    provider_ = std::move(*provider);
     auto module = ir::parse_module(kText);
     ASSERT_TRUE(module.ok()) << module.status().to_string();
     arguments_ = cases::random_arguments(**module, 3);
-    auto program = Program::create(std::move(*module), *compiler_, {});
+    auto program = Program::create(std::move(*module), *provider_, {});
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
     options_.parameters = planner::default_residency(program_->module());
@@ -55,11 +56,11 @@ class LessFused : public ::testing::Test {
   }
 
   Result<std::shared_ptr<const Executable>> executable(std::int64_t limit) {
-    budget_ = memory::Budget::create(device::cpu_device(), limit, {});
+    budget_ = memory::Budget::create(device::default_device(), limit, {});
     return make_executable(program_, options_, options_, *budget_);
   }
 
-  std::unique_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<device::KernelProvider> provider_;
   std::vector<ir::Literal> arguments_;
   std::shared_ptr<const Program> program_;
   std::shared_ptr<memory::Budget> budget_;
@@ -115,11 +116,11 @@ TEST_F(LessFused, MoreMemoryIsNeverSlowerAcrossTheTwo) {
 }
 
 TEST(ProgramAsWritten, HasNoLessFusedForm) {
-  const auto compiler = jit::Compiler::create();
-  ASSERT_TRUE(compiler.ok());
+  const auto provider = create_provider();
+  ASSERT_TRUE(provider.ok());
   auto module = ir::parse_module(kText);
   ASSERT_TRUE(module.ok());
-  const auto program = Program::create(std::move(*module), **compiler, false);
+  const auto program = Program::create(std::move(*module), **provider, false);
   ASSERT_TRUE(program.ok());
   const auto less_fused = (*program)->less_fused();
   ASSERT_TRUE(less_fused.ok());

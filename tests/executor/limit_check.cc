@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/executor/limit_check.h"
+#include "runtime/device/devices.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -39,7 +40,11 @@ std::string check_launches(const Executable& executable, int& joint_launches) {
   for (const auto& plan : resolution->plans) {
     std::vector<char> may_join;
     for (const executor::ResolvedStep& step : plan->steps) {
-      may_join.push_back(step.kernel != nullptr && step.kernel->phased() != nullptr ? 1 : 0);
+      may_join.push_back(step.kernel != nullptr &&
+                                 step.kernel->may_join(static_cast<std::size_t>(step.input_count),
+                                                       static_cast<std::size_t>(step.output_count))
+                             ? 1
+                             : 0);
     }
     executor::LaunchOrder order{plan->launch_steps, {}};
     for (const executor::ResolvedLaunch& launch : plan->launches) {
@@ -55,7 +60,7 @@ std::string check_launches(const Executable& executable, int& joint_launches) {
 // At fixed speeds: plans do not depend on the machine.
 std::shared_ptr<memory::Tiers> make_tiers(const LimitOptions& options, std::string& error) {
   auto tiers = std::make_shared<memory::Tiers>();
-  const auto device = device::cpu_device();
+  const auto device = device::default_device();
   if (options.host_bytes > 0) {
     tiers->host = memory::HostTier::create(device, options.host_bytes);
     tiers->host->set_speed({20e9, 20e9, 5e-6});
@@ -94,7 +99,7 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
   LimitedRun run;
   const auto tiers = make_tiers(check, run.error);
   if (!run.error.empty()) return run;
-  const auto budget = memory::Budget::create(device::cpu_device(), limit, *tiers);
+  const auto budget = memory::Budget::create(device::default_device(), limit, *tiers);
   const auto executable = executor::make_executable(program, policy_of(check), {}, *budget);
   if (!executable.ok()) {
     run.error = executable.status().to_string();
@@ -165,9 +170,9 @@ std::string check_least_floor(const std::shared_ptr<const Program>& program,
 }  // namespace
 
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
-                         jit::Compiler& compiler, std::uint64_t seed, int limits,
+                         device::KernelProvider& provider, std::uint64_t seed, int limits,
                          const LimitOptions& options, LimitCheck* report) {
-  auto program = Program::create(module.clone(), compiler, options.optimize);
+  auto program = Program::create(module.clone(), provider, options.optimize);
   if (!program.ok()) return "compile: " + program.status().to_string();
   const LimitedRun unlimited = run_at(*program, arguments, planner::kUnlimited, options);
   if (!unlimited.error.empty()) return "unlimited: " + unlimited.error;
@@ -232,8 +237,8 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
 }
 
 ir::Literal run_unlimited(const ir::Module& module, std::span<const ir::Literal> arguments,
-                          jit::Compiler& compiler, bool optimize, std::string& error) {
-  auto program = Program::create(module.clone(), compiler, optimize);
+                          device::KernelProvider& provider, bool optimize, std::string& error) {
+  auto program = Program::create(module.clone(), provider, optimize);
   if (!program.ok()) {
     error = program.status().to_string();
     return {};

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "jit/jit.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/ir/literal.h"
 #include "runtime/ir/module.h"
 #include "runtime/planner/planner.h"
@@ -39,12 +39,12 @@ struct LimitOptions {
 // nothing that they conflict with (launch_check.h); of every fourth seed the same holds for the
 // least floor over full and less fusion.
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
-                         jit::Compiler& compiler, std::uint64_t seed, int limits,
+                         device::KernelProvider& provider, std::uint64_t seed, int limits,
                          const LimitOptions& options = {}, LimitCheck* report = nullptr);
 
 // The result of `module` with its passes on or off, unlimited. The error's text in `error` on
 // failure.
 ir::Literal run_unlimited(const ir::Module& module, std::span<const ir::Literal> arguments,
-                          jit::Compiler& compiler, bool optimize, std::string& error);
+                          device::KernelProvider& provider, bool optimize, std::string& error);
 
 }  // namespace plimsoll::testing

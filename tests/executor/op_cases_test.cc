@@ -3,11 +3,10 @@
 // against the interpreter, and the same bits at its floor and between floor and peak.
 #include "tests/cases/op_cases.h"
 #include "tests/executor/limit_check.h"
-#include "tests/executor/test_compiler.h"
+#include "tests/executor/test_provider.h"
 
 #include <gtest/gtest.h>
 
-#include "jit/jit.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 
@@ -31,12 +30,12 @@ TEST_P(OpCases, AgreeWithTheInterpreterFusedUnfusedAndAtEveryLimit) {
     for (const bool optimize : {false, true}) {
       std::string error;
       const ir::Literal result =
-          testing::run_unlimited(**module, arguments, compiler(), optimize, error);
+          testing::run_unlimited(**module, arguments, provider(), optimize, error);
       ASSERT_EQ(error, "") << (optimize ? "optimized" : "as written");
       EXPECT_EQ(cases::compare(*expected, result, op_case.tolerance), "")
           << (optimize ? "optimized" : "as written");
     }
-    EXPECT_EQ(testing::check_limits(**module, arguments, compiler(), i, 1), "");
+    EXPECT_EQ(testing::check_limits(**module, arguments, provider(), i, 1), "");
   }
 }
 

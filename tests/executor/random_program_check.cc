@@ -46,7 +46,7 @@ LimitOptions limits_of(std::uint64_t seed) {
 
 }  // namespace
 
-std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, int limits,
+std::string check_random_program(std::uint64_t seed, device::KernelProvider& provider, int limits,
                                  RandomProgramTotals& totals) {
   const auto module = cases::random_module(seed, options_of(seed));
   const auto arguments = cases::random_arguments(*module, seed + 1);
@@ -54,17 +54,17 @@ std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, in
   const auto expected = ir::interpret(*module, arguments);
   if (!expected.ok()) return "interpreter: " + expected.status().to_string();
   std::string error;
-  const ir::Literal result = run_unlimited(*module, arguments, compiler, /*optimize=*/true, error);
+  const ir::Literal result = run_unlimited(*module, arguments, provider, /*optimize=*/true, error);
   if (!error.empty()) return error;
   error = cases::compare_close(*expected, result, kTolerance, kSmallestScale);
   if (!error.empty()) return "against the interpreter: " + error;
   const ir::Literal unfused =
-      run_unlimited(*module, arguments, compiler, /*optimize=*/false, error);
+      run_unlimited(*module, arguments, provider, /*optimize=*/false, error);
   if (!error.empty()) return "as written: " + error;
   error = cases::compare_bits(result, unfused);
   if (!error.empty()) return "fused and unfused: " + error;
   LimitCheck report;
-  error = check_limits(*module, arguments, compiler, seed, limits, limits_of(seed), &report);
+  error = check_limits(*module, arguments, provider, seed, limits, limits_of(seed), &report);
   if (!error.empty()) return error;
   totals.limits += report.limits;
   totals.recomputing_plans += report.recomputing_plans;

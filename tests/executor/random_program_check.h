@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "jit/jit.h"
+#include "runtime/device/kernel_provider.h"
 
 namespace plimsoll::testing {
 
@@ -19,7 +19,7 @@ struct RandomProgramTotals {
 // The random program of `seed`: optimized against the interpreter, then check_limits at `limits`
 // limits besides floor and peak, with remedies and tiers that change from seed to seed. Empty when
 // all holds, else what broke.
-std::string check_random_program(std::uint64_t seed, jit::Compiler& compiler, int limits,
+std::string check_random_program(std::uint64_t seed, device::KernelProvider& provider, int limits,
                                  RandomProgramTotals& totals);
 
 }  // namespace plimsoll::testing

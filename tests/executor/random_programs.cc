@@ -5,27 +5,27 @@
 #include <cstdlib>
 #include <string>
 
-#include "jit/jit.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/random_program_check.h"
+#include "tests/executor/test_provider.h"
 
 int main(int argc, char** argv) {
   using namespace plimsoll;
   const std::uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 0;
   const std::uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 500;
   const int limits = argc > 3 ? std::atoi(argv[3]) : 4;
-  auto compiler = jit::Compiler::create();
-  if (!compiler.ok()) {
-    std::fprintf(stderr, "random_programs: %s\n", compiler.status().to_string().c_str());
+  auto provider = create_provider();
+  if (!provider.ok()) {
+    std::fprintf(stderr, "random_programs: %s\n", provider.status().to_string().c_str());
     return 1;
   }
   testing::RandomProgramTotals totals;
   std::uint64_t failures = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const std::string error = testing::check_random_program(seed, **compiler, limits, totals);
+    const std::string error = testing::check_random_program(seed, **provider, limits, totals);
     if (error.empty()) continue;
     ++failures;
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), error.c_str());

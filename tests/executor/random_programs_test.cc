@@ -3,8 +3,8 @@
 // scripts/random_programs.sh runs as many as asked.
 #include <gtest/gtest.h>
 
-#include "jit/jit.h"
 #include "tests/executor/random_program_check.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll {
 namespace {
@@ -15,12 +15,12 @@ constexpr int kSeedsPerShard = 3;
 class RandomPrograms : public ::testing::TestWithParam<int> {};
 
 TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
-  auto compiler = jit::Compiler::create();
-  ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
+  auto provider = create_provider();
+  ASSERT_TRUE(provider.ok()) << provider.status().to_string();
   testing::RandomProgramTotals totals;
   for (int i = 0; i < kSeedsPerShard; ++i) {
     const auto seed = static_cast<std::uint64_t>(GetParam() * kSeedsPerShard + i);
-    EXPECT_EQ(testing::check_random_program(seed, **compiler, 3, totals), "") << "seed " << seed;
+    EXPECT_EQ(testing::check_random_program(seed, **provider, 3, totals), "") << "seed " << seed;
   }
   // Limits below the peak must have forced something.
   EXPECT_GT(totals.recomputing_plans + totals.swapping_plans + totals.encoding_plans,

@@ -2,7 +2,6 @@
 // Fusions that a program brings along and no kernel takes run instruction by instruction.
 #include <gtest/gtest.h>
 
-#include "jit/jit.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/program/program.h"
 #include "tests/cases/compare.h"
@@ -10,6 +9,7 @@
 #include "tests/cases/op_cases.h"
 #include "tests/cases/random_fusion.h"
 #include "tests/executor/limit_check.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll {
 namespace {
@@ -17,11 +17,11 @@ namespace {
 class RefusedFusions : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto compiler = jit::Compiler::create();
-    ASSERT_TRUE(compiler.ok()) << compiler.status().to_string();
-    compiler_ = std::move(*compiler);
+    auto provider = create_provider();
+    ASSERT_TRUE(provider.ok()) << provider.status().to_string();
+    provider_ = std::move(*provider);
   }
-  std::unique_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<device::KernelProvider> provider_;
 };
 
 // A reduce that is read transposed, a dot, a sort, a fusion within a fusion, and one that has a
@@ -77,11 +77,11 @@ TEST_F(RefusedFusions, RunInstructionByInstructionAtEveryLimit) {
   const auto arguments = cases::random_arguments(**module, 3);
   testing::LimitOptions options;
   options.optimize = false;
-  EXPECT_EQ(testing::check_limits(**module, arguments, *compiler_, 5, 6, options), "");
+  EXPECT_EQ(testing::check_limits(**module, arguments, *provider_, 5, 6, options), "");
   std::string error;
-  const ir::Literal written = testing::run_unlimited(**module, arguments, *compiler_, false, error);
+  const ir::Literal written = testing::run_unlimited(**module, arguments, *provider_, false, error);
   ASSERT_EQ(error, "");
-  const ir::Literal inlined = testing::run_unlimited(**module, arguments, *compiler_, true, error);
+  const ir::Literal inlined = testing::run_unlimited(**module, arguments, *provider_, true, error);
   ASSERT_EQ(error, "");
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(cases::compare_bits(inlined.elements()[i], written.elements()[i]), "") << i;
@@ -91,7 +91,7 @@ TEST_F(RefusedFusions, RunInstructionByInstructionAtEveryLimit) {
 TEST_F(RefusedFusions, OnlyThoseAreInlined) {
   auto module = ir::parse_module(kText);
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  const auto program = executor::Program::create(std::move(*module), *compiler_, false);
+  const auto program = executor::Program::create(std::move(*module), *provider_, false);
   ASSERT_TRUE(program.ok()) << program.status().to_string();
   std::string fusions;
   for (const auto& instruction : (*program)->module().entry()->instructions()) {
@@ -113,11 +113,11 @@ TEST_F(RefusedFusions, AtRandomHaveTheBitsOfTheirInstructions) {
     const auto arguments = cases::random_arguments(*module, i);
     std::string error;
     const ir::Literal expected =
-        testing::run_unlimited(*module, arguments, *compiler_, false, error);
+        testing::run_unlimited(*module, arguments, *provider_, false, error);
     if (!error.empty()) continue;  // nothing has a kernel for one of them
     const auto fusion = cases::fused_entry(*module);
-    ++(compiler_->supports(*fusion->entry()->root()) ? taken : refused);
-    const ir::Literal actual = testing::run_unlimited(*fusion, arguments, *compiler_, false, error);
+    ++(provider_->kernel(*fusion->entry()->root()).ok() ? taken : refused);
+    const ir::Literal actual = testing::run_unlimited(*fusion, arguments, *provider_, false, error);
     ASSERT_EQ(error, "") << table[i].name << "\n" << ir::to_text(*fusion);
     EXPECT_EQ(cases::compare_bits(expected, actual), "") << table[i].name << "\n"
                                                          << ir::to_text(*fusion);
@@ -132,7 +132,7 @@ TEST_F(RefusedFusions, ErrorsNameWhatHasNoKernelInThem) {
       " ROOT z = f32[4] add(y, y) }\n"
       "ENTRY e { x = f32[4] parameter(0)\n ROOT f = f32[4] fusion(x), kind=kLoop, calls=odd }");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  const auto program = executor::Program::create(std::move(*module), *compiler_, false);
+  const auto program = executor::Program::create(std::move(*module), *provider_, false);
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.status().code(), StatusCode::unimplemented);
   EXPECT_NE(program.status().message().find("custom-call"), std::string::npos)

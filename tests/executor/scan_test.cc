@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "jit/jit.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
@@ -18,7 +18,7 @@
 #include "tests/cases/gru_step.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/limit_check.h"
-#include "tests/executor/test_compiler.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll {
 namespace {
@@ -41,7 +41,7 @@ Scan make_scan(int rounds, int batch, int width) {
   auto module = parse(cases::gru_step(rounds, batch, width));
   Scan scan;
   scan.arguments = cases::random_arguments(*module, 7);
-  auto program = Program::create(std::move(module), compiler(), {});
+  auto program = Program::create(std::move(module), provider(), {});
   EXPECT_TRUE(program.ok()) << program.status().to_string();
   scan.program = std::move(program).value();
   return scan;
@@ -56,7 +56,7 @@ struct Outcome {
 
 Outcome run_at(const Scan& scan, std::int64_t limit, bool disk = false,
                planner::PlanOptions options = {}) {
-  const auto device = device::cpu_device();
+  const auto device = device::default_device();
   memory::Tiers tiers;
   constexpr std::int64_t kPlenty = std::int64_t{1} << 30;
   if (disk) {
@@ -148,7 +148,7 @@ TEST(Scan, EveryLimitGivesTheSameBitsAsWrittenToo) {
     options.optimize = optimize;
     options.host_bytes = 1 << 20;
     testing::LimitCheck report;
-    EXPECT_EQ(testing::check_limits(*module, cases::random_arguments(*module, 3), compiler(), 5, 4,
+    EXPECT_EQ(testing::check_limits(*module, cases::random_arguments(*module, 3), provider(), 5, 4,
                                     options, &report),
               "");
     EXPECT_GT(report.slicing_plans, 0);
@@ -167,7 +167,7 @@ TEST(Scan, StacksKeepTheirBitsEncodedAsAWholeToo) {
       options.remedies = {false, compress, !compress, false};
       options.host_bytes = compress ? 0 : 1 << 26;
       testing::LimitCheck report;
-      EXPECT_EQ(testing::check_limits(*module, cases::random_arguments(*module, 3), compiler(), 5,
+      EXPECT_EQ(testing::check_limits(*module, cases::random_arguments(*module, 3), provider(), 5,
                                       2, options, &report),
                 "")
           << name;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/serve/shared_plans.h"
+#include "runtime/device/devices.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/residency.h"
-#include "tests/executor/test_compiler.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -43,7 +44,7 @@ class SharedPlansTest : public ::testing::Test {
   void SetUp() override {
     auto module = ir::parse_module(chain_text(12), "chain");
     ASSERT_TRUE(module.ok()) << module.status().to_string();
-    auto program = Program::create(std::move(*module), compiler(), false);
+    auto program = Program::create(std::move(*module), provider(), false);
     ASSERT_TRUE(program.ok()) << program.status().to_string();
     program_ = std::move(*program);
     const auto unlimited = program_->plan({});
@@ -62,7 +63,7 @@ class SharedPlansTest : public ::testing::Test {
   }
 
   void make(std::int64_t limit) {
-    budget_ = memory::Budget::create(device::cpu_device(), limit);
+    budget_ = memory::Budget::create(device::default_device(), limit);
     auto plans = SharedPlans::create(program_, {}, {}, budget_, 0);
     ASSERT_TRUE(plans.ok()) << plans.status().to_string();
     plans_ = std::move(*plans);
@@ -157,7 +158,7 @@ TEST_F(SharedPlansTest, ARaisedLimitGetsThePlanThatNothingLimits) {
 }
 
 TEST_F(SharedPlansTest, NoRunTakesMoreThanItsOwnLimit) {
-  budget_ = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
+  budget_ = memory::Budget::create(device::default_device(), planner::kUnlimited);
   const planner::Question question{(peak_ + floor_) / 2, {}};
   auto plans = SharedPlans::create(program_, {}, question, budget_, 0);
   ASSERT_TRUE(plans.ok());

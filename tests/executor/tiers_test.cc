@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "jit/jit.h"
+#include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
@@ -18,7 +18,7 @@
 #include "tests/cases/programs.h"
 #include "tests/cases/random_module.h"
 #include "tests/executor/plan_rewriter.h"
-#include "tests/executor/test_compiler.h"
+#include "tests/executor/test_provider.h"
 
 namespace plimsoll {
 namespace {
@@ -34,14 +34,14 @@ std::shared_ptr<memory::Budget> budget_with_tiers(std::int64_t limit = planner::
                                                   std::int64_t host = kPlenty,
                                                   std::int64_t disk = kPlenty) {
   memory::Tiers tiers;
-  if (host > 0) tiers.host = memory::HostTier::create(device::cpu_device(), host);
+  if (host > 0) tiers.host = memory::HostTier::create(device::default_device(), host);
   if (disk > 0) {
     auto file = SpillFile::create(std::filesystem::temp_directory_path().string(), disk,
-                                  device::cpu_device());
+                                  device::default_device());
     EXPECT_TRUE(file.ok()) << file.status().to_string();
     tiers.disk = std::move(file).value();
   }
-  return memory::Budget::create(device::cpu_device(), limit, std::move(tiers));
+  return memory::Budget::create(device::default_device(), limit, std::move(tiers));
 }
 
 struct Case {
@@ -54,7 +54,7 @@ struct Case {
 Case make_case(std::unique_ptr<ir::Module> module, std::uint64_t seed, bool optimize = false) {
   Case made;
   made.arguments = cases::random_arguments(*module, seed);
-  auto program = Program::create(std::move(module), compiler(), optimize);
+  auto program = Program::create(std::move(module), provider(), optimize);
   EXPECT_TRUE(program.ok()) << program.status().to_string();
   made.program = std::move(program).value();
   planner::PlanOptions options;
@@ -62,7 +62,7 @@ Case make_case(std::unique_ptr<ir::Module> module, std::uint64_t seed, bool opti
   auto plan = planner::make_plan(made.program->module(), made.program->cost_model(), options);
   EXPECT_TRUE(plan.ok()) << plan.status().to_string();
   made.plan = std::make_shared<planner::Plan>(std::move(plan).value());
-  const auto budget = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
+  const auto budget = memory::Budget::create(device::default_device(), planner::kUnlimited);
   const auto executable = Executable::create({made.program, made.plan});
   EXPECT_TRUE(executable.ok()) << executable.status().to_string();
   auto result = executor::run_on_host(**executable, *budget, made.arguments);
@@ -293,7 +293,7 @@ TEST(Tiers, APlanWithoutItsTierIsRefused) {
   swaps.compress = swaps.disk = false;
   const auto executable = executable_of(made, testing::rewrite_plan(*made.plan, 1, swaps));
   ASSERT_NE(executable, nullptr);
-  const auto none = memory::Budget::create(device::cpu_device(), planner::kUnlimited);
+  const auto none = memory::Budget::create(device::default_device(), planner::kUnlimited);
   EXPECT_EQ(executor::run_on_host(*executable, *none, made.arguments).status().code(),
             StatusCode::failed_precondition);
   const auto small = budget_with_tiers(planner::kUnlimited, 64);

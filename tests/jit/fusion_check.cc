@@ -7,8 +7,8 @@
 #include <memory>
 #include <unordered_map>
 
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/device/device.h"
 #include "runtime/ir/fusions/in_place.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/shapes/verifier.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <thread>
 
+#include "runtime/device/cpu/cpu_device.h"
 #include "tests/jit/jit_harness.h"
 
 namespace plimsoll::jit::testing {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "jit/jit.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/device/device.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/module.h"
 #include "runtime/ir/text/text.h"

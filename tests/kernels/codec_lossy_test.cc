@@ -11,8 +11,8 @@
 
 #include "kernels/codec.h"
 #include "runtime/base/float16.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/device/device.h"
 
 namespace plimsoll::kernels {
 namespace {

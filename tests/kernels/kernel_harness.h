@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"
-#include "runtime/device/device.h"
 #include "runtime/ir/literal.h"
 #include "runtime/ir/module.h"
 #include "runtime/ir/shapes/builder.h"

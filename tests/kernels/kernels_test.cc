@@ -3,6 +3,7 @@
 #include <string_view>
 #include <thread>
 
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"

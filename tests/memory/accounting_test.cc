@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/memory/budget/admission.h"
 #include "runtime/memory/budget/budget.h"
 
@@ -17,6 +18,7 @@ class CountingDevice final : public device::Device {
  public:
   std::string_view name() const override { return "counting"; }
   std::int64_t total_bytes() const override { return cpu_->total_bytes(); }
+  device::Properties properties() const override { return cpu_->properties(); }
   Result<void*> allocate(std::int64_t bytes) override {
     given_out_ += bytes;
     return cpu_->allocate(bytes);
@@ -70,7 +72,12 @@ TEST(Accounting, SumsAreWhatTheDeviceGaveOutAtEveryStep) {
     switch (random() % 6) {
       case 0:
       case 1: {
-        auto block = budget->allocate(bytes, tag, "block", parts);
+        // Some are to be kept, under a few keys.
+        static constexpr char kKeys[5] = {};
+        const ContentKey key = random() % 3 == 0 ? &kKeys[random() % 5] : nullptr;
+        auto block = budget->allocate(bytes, tag, "block", parts, key);
+        if (block.ok() && key != nullptr) block->keep();
+        if (random() % 20 == 0) budget->forget(&kKeys[0]);
         if (block.ok()) live.push_back(std::move(*block));
         refused += block.ok() ? 0 : 1;
         break;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/budget/budget.h"
+#include "runtime/device/cpu/cpu_device.h"
 
 #include <gtest/gtest.h>
 
@@ -69,6 +70,54 @@ TEST(Budget, ReusesABlockOfTheSameSize) {
   auto again = budget->allocate(kMiB, Tag::arena, "again");
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->data(), data);
+}
+
+TEST(Budget, WhatIsKeptIsFoundAgainUntilTheRoomIsNeeded) {
+  const auto budget = Budget::create(device::cpu_device(), kMiB);
+  const int constants = 0, others = 0;
+  const void* where = nullptr;
+  {
+    auto block = budget->allocate(1000, Tag::constants, "constants", {}, &constants);
+    ASSERT_TRUE(block.ok());
+    EXPECT_FALSE(block->holds_content());
+    where = block->data();
+    *static_cast<int*>(block->data()) = 42;
+    block->keep();
+    EXPECT_EQ(budget->statistics().used_bytes, 1024);
+  }
+  EXPECT_EQ(budget->statistics().used_bytes, 0);
+  EXPECT_EQ(budget->statistics().cached_bytes, 1024);
+  EXPECT_EQ(budget->available(), kMiB);
+  {
+    // While one uses it, another one gets memory of its own, and a key is not mistaken for another.
+    auto block = budget->allocate(1000, Tag::constants, "constants", {}, &constants);
+    auto second = budget->allocate(1000, Tag::constants, "constants", {}, &constants);
+    auto other = budget->allocate(1000, Tag::constants, "others", {}, &others);
+    ASSERT_TRUE(block.ok() && second.ok() && other.ok());
+    EXPECT_TRUE(block->holds_content());
+    EXPECT_EQ(block->data(), where);
+    EXPECT_EQ(*static_cast<const int*>(block->data()), 42);
+    EXPECT_FALSE(second->holds_content());
+    EXPECT_FALSE(other->holds_content());
+    EXPECT_EQ(budget->statistics().used_by_tag[static_cast<std::size_t>(Tag::constants)], 3072);
+    second->keep();
+    block->keep();
+  }
+  EXPECT_EQ(budget->statistics().cached_bytes, 1024);  // one of them
+  {
+    auto all = budget->allocate(kMiB, Tag::arena, "all");
+    ASSERT_TRUE(all.ok()) << all.status().to_string();
+    EXPECT_EQ(budget->statistics().cached_bytes, 0);
+  }
+  auto block = budget->allocate(1000, Tag::constants, "constants", {}, &constants);
+  ASSERT_TRUE(block.ok());
+  EXPECT_FALSE(block->holds_content());
+  block->keep();
+  *block = Allocation();
+  EXPECT_GT(budget->statistics().cached_bytes, 0);
+  budget->forget(&constants);
+  EXPECT_FALSE(
+      budget->allocate(1000, Tag::constants, "constants", {}, &constants)->holds_content());
 }
 
 TEST(Budget, InjectedFailureHitsTheNthAllocationOnly) {

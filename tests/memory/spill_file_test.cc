@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/spill/spill_file.h"
+#include "runtime/device/cpu/cpu_device.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

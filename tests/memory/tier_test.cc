@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/memory/tiers/tier.h"
+#include "runtime/device/cpu/cpu_device.h"
 
 #include <gtest/gtest.h>
 
@@ -185,6 +186,21 @@ TEST(TransferEngine, RunsTransfersInTheirOrder) {
     EXPECT_EQ(engine.wait(*transfers[static_cast<std::size_t>(i)]).ok(), i != 20);
   }
   for (int i = 0; i < 50; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(TransferEngine, MayGoOnItsOwnThread) {
+  auto engine = std::make_shared<TransferEngine>("test", device::cpu_device());
+  TransferEngine& itself = *engine;
+  const std::weak_ptr<TransferEngine> watched = engine;
+  std::atomic<bool> go = false;
+  // The work holds the last reference to the engine that does it.
+  itself.enqueue(1, [held = std::move(engine), &go](device::Stream&) {
+    while (!go) std::this_thread::yield();
+    return ok_status();
+  });
+  EXPECT_FALSE(watched.expired());
+  go = true;
+  while (!watched.expired()) std::this_thread::yield();
 }
 
 TEST(TransferEngine, TellsWhatCameOfATransferBeforeTheWaitEnds) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/memory/spill/spill_file.h"
 #include "runtime/memory/tiers/tier.h"
 

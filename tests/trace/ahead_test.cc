@@ -5,9 +5,10 @@
 #include <cstring>
 #include <string>
 
-#include "jit/jit.h"
+#include "runtime/device/devices.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/residency/execution.h"
+#include "tests/executor/test_provider.h"
 #include "tests/trace/gated_tier.h"
 
 namespace plimsoll::trace {
@@ -24,10 +25,10 @@ class Ahead : public ::testing::Test {
     tier_ = GatedTier::create(64 * kKiB);
     memory::Tiers tiers;
     tiers.host = tier_;
-    budget_ = memory::Budget::create(device::cpu_device(), limit_bytes, tiers);
-    auto compiler = jit::Compiler::create();
-    ASSERT_TRUE(compiler.ok());
-    compiler_ = std::move(*compiler);
+    budget_ = memory::Budget::create(device::default_device(), limit_bytes, tiers);
+    auto provider = create_provider();
+    ASSERT_TRUE(provider.ok());
+    provider_ = std::move(*provider);
     worker_ = std::make_unique<Worker>(budget_);
   }
   void TearDown() override {
@@ -48,8 +49,8 @@ class Ahead : public ::testing::Test {
     auto room = budget_->allocate(bytes, memory::Tag::outputs, "a test");
     EXPECT_TRUE(room.ok()) << room.status().to_string();
     made->device = std::move(*room);
-    auto* const floats = static_cast<float*>(made->device.data());
-    for (std::int64_t i = 0; i < bytes / 4; ++i) floats[i] = of;
+    const std::vector<float> floats(static_cast<std::size_t>(bytes / 4), of);
+    copy(made->device.data(), floats.data(), bytes, device::CopyKind::host_to_device);
     return made;
   }
   Shared stored(std::int64_t bytes, float of) {
@@ -67,7 +68,7 @@ class Ahead : public ::testing::Test {
                          "] parameter(0)\n  n = f32[" + floats + "] negate(x)\n  ROOT r = f32[" +
                          copies + "," + floats + "] broadcast(n), dimensions={1}\n}\n");
     EXPECT_TRUE(module.ok()) << module.status().to_string();
-    auto program = executor::Program::create(std::move(*module), *compiler_, {});
+    auto program = executor::Program::create(std::move(*module), *provider_, {});
     EXPECT_TRUE(program.ok()) << program.status().to_string();
     const planner::Question question{planner::kUnlimited, {planner::ParameterResidency::resident}};
     auto executable = executor::make_executable(*program, {}, question, *budget_);
@@ -88,13 +89,20 @@ class Ahead : public ::testing::Test {
     const Status status = worker_->wait(value);
     ASSERT_TRUE(status.ok()) << status.to_string();
     ASSERT_TRUE(value->device);
-    const auto* const floats = static_cast<const float*>(value->device.data());
-    for (std::int64_t i = 0; i < value->bytes / 4; ++i) ASSERT_EQ(floats[i], of) << i;
+    std::vector<float> floats(static_cast<std::size_t>(value->bytes / 4));
+    copy(floats.data(), value->device.data(), value->bytes, device::CopyKind::device_to_host);
+    for (std::size_t i = 0; i < floats.size(); ++i) ASSERT_EQ(floats[i], of) << i;
+  }
+  void copy(void* to, const void* from, std::int64_t bytes, device::CopyKind kind) {
+    const auto stream = budget_->device().create_stream();
+    ASSERT_TRUE(stream.ok());
+    ASSERT_TRUE((*stream)->copy(to, from, bytes, kind).ok());
+    ASSERT_TRUE((*stream)->synchronize().ok());
   }
 
   std::shared_ptr<GatedTier> tier_;
   std::shared_ptr<memory::Budget> budget_;
-  std::shared_ptr<jit::Compiler> compiler_;
+  std::shared_ptr<device::KernelProvider> provider_;
   std::unique_ptr<Worker> worker_;
 };
 

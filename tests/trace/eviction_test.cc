@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "runtime/device/devices.h"
 #include "runtime/memory/tiers.h"
 #include "tests/trace/lab.h"
 #include "tests/trace/random_eager.h"
@@ -25,7 +26,7 @@ ContextOptions limited(std::int64_t limit_bytes) {
 
 ContextOptions with_host(std::int64_t limit_bytes, std::int64_t host_bytes) {
   ContextOptions options = limited(limit_bytes);
-  auto tiers = memory::make_tiers({host_bytes, "", 0}, device::cpu_device());
+  auto tiers = memory::make_tiers({host_bytes, "", 0}, device::default_device());
   EXPECT_TRUE(tiers.ok()) << tiers.status().to_string();
   options.tiers = *tiers;
   return options;
@@ -33,7 +34,7 @@ ContextOptions with_host(std::int64_t limit_bytes, std::int64_t host_bytes) {
 
 ContextOptions with_disk(std::int64_t limit_bytes, std::int64_t disk_bytes) {
   ContextOptions options = limited(limit_bytes);
-  auto tiers = memory::make_tiers({0, testing::TempDir(), disk_bytes}, device::cpu_device());
+  auto tiers = memory::make_tiers({0, testing::TempDir(), disk_bytes}, device::default_device());
   EXPECT_TRUE(tiers.ok()) << tiers.status().to_string();
   options.tiers = *tiers;
   return options;

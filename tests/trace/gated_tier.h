@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/device/devices.h"
 #include "runtime/memory/tiers/tier.h"
 
 namespace plimsoll::trace {
@@ -69,14 +70,19 @@ class GatedTier final : public memory::Tier {
       tier_->give_back(static_cast<std::int64_t>(bytes_.size()));
     }
     Status store(std::int64_t offset, const void* from, std::int64_t bytes,
-                 device::Stream&) override {
+                 device::Stream& stream) override {
       PLIMSOLL_RETURN_IF_ERROR(tier_->pass(tier_->store_gate_, &Counts::stores_begun));
-      std::memcpy(bytes_.data() + offset, from, static_cast<std::size_t>(bytes));
+      PLIMSOLL_RETURN_IF_ERROR(
+          stream.copy(bytes_.data() + offset, from, bytes, device::CopyKind::device_to_host));
+      PLIMSOLL_RETURN_IF_ERROR(stream.synchronize());
       return tier_->count(&Counts::stores_ended);
     }
-    Status load(std::int64_t offset, void* to, std::int64_t bytes, device::Stream&) override {
+    Status load(std::int64_t offset, void* to, std::int64_t bytes,
+                device::Stream& stream) override {
       PLIMSOLL_RETURN_IF_ERROR(tier_->pass(tier_->load_gate_, &Counts::loads_begun));
-      std::memcpy(to, bytes_.data() + offset, static_cast<std::size_t>(bytes));
+      PLIMSOLL_RETURN_IF_ERROR(
+          stream.copy(to, bytes_.data() + offset, bytes, device::CopyKind::host_to_device));
+      PLIMSOLL_RETURN_IF_ERROR(stream.synchronize());
       return tier_->count(&Counts::loads_ended);
     }
 
@@ -86,7 +92,7 @@ class GatedTier final : public memory::Tier {
   };
 
   explicit GatedTier(std::int64_t limit_bytes)
-      : Tier("a gated tier", limit_bytes, device::cpu_device()) {}
+      : Tier("a gated tier", limit_bytes, device::default_device()) {}
 
   void set(Condition& gate, Condition condition) {
     const std::lock_guard lock(counts_mutex_);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies in tiers that take fewer bytes than their values.
 #include "runtime/residency/tier_copy.h"
+#include "runtime/device/cpu/cpu_device.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
-#include "runtime/device/device.h"
+#include "runtime/device/devices.h"
 #include "runtime/planner/options.h"
 
 namespace plimsoll::tools {
@@ -53,6 +53,7 @@ Outcome read_size(const std::optional<std::string>& flag, const char* name, std:
 
 Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out) {
   PLIMSOLL_CALL_FAULT(check_environment());
+  PLIMSOLL_CALL_FAULT(device::check_device());
   auto asked = planner::policy_from_environment();
   PLIMSOLL_CALL_FAULT(asked.status());
   if (flags.planner) {
@@ -92,7 +93,7 @@ Outcome read_limit(const PlanFlags& flags,
     PLIMSOLL_PROGRAM_FAULT(found.status());
     peak = *found;
   }
-  out = limit->resolve(device::cpu_device()->total_bytes(), peak);
+  out = limit->resolve(device::default_device()->total_bytes(), peak);
   return {};
 }
 
@@ -117,7 +118,7 @@ Outcome make_tiers(const PlanFlags& flags, memory::Tiers& out) {
     }
     options->spill_folder = *flags.spill_dir;
   }
-  auto tiers = memory::make_tiers(*options, device::cpu_device());
+  auto tiers = memory::make_tiers(*options, device::default_device());
   PLIMSOLL_CALL_FAULT(tiers.status());
   out = std::move(*tiers);
   return {};

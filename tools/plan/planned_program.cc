@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/backend/backends.h"
 #include "runtime/base/byte_size.h"
-#include "runtime/device/device.h"
+#include "runtime/device/devices.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/plan_json.h"
@@ -26,9 +27,10 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   if (!outcome.ok()) return outcome;
   const auto compilation = executor::compiler_options_from_environment();
   PLIMSOLL_CALL_FAULT(compilation.status());
-  auto compiler = executor::ProgramCompiler::create(*compilation);
-  PLIMSOLL_CALL_FAULT(compiler.status());
-  out.compiler_ = std::move(*compiler);
+  auto provider = backend::create_kernels(device::default_device());
+  PLIMSOLL_CALL_FAULT(provider.status());
+  out.compiler_ =
+      std::make_shared<const executor::ProgramCompiler>(std::move(*provider), *compilation);
   out.compiler_->set_link_speeds(out.tiers_);
   outcome = set_link_speed(flags, out.tiers_);
   if (!outcome.ok()) return outcome;

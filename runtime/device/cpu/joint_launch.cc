@@ -2,6 +2,7 @@
 #include "runtime/device/cpu/joint_launch.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "runtime/device/cpu/parallel.h"
@@ -14,7 +15,7 @@ constexpr double kEntrySeconds = 50e-9;
 
 }  // namespace
 
-class JointLaunch::WaveWriter {
+class CpuJointLaunch::WaveWriter {
  public:
   void add(Entry entry, double unit_seconds, std::int64_t cut) {
     if (entry.end <= entry.begin) return;
@@ -46,12 +47,13 @@ class JointLaunch::WaveWriter {
   double seconds_ = 0;
 };
 
-JointLaunch::JointLaunch(std::span<const PhasedKernel* const> parts) {
+CpuJointLaunch::CpuJointLaunch(std::span<const PhasedKernel* const> parts) {
   std::size_t most_phases = 0;
   for (const PhasedKernel* part : parts) {
-    parts_.push_back({input_count_, output_count_});
+    parts_.push_back(
+        {input_count_ + table_count_, output_count_, part->input_count(), part->tables()});
     input_count_ += part->input_count();
-    for (const void* table : part->tables()) tables_.push_back({input_count_++, table});
+    table_count_ += part->tables().size();
     output_count_ += part->output_count();
     most_phases = std::max(most_phases, part->phases().size());
   }
@@ -68,29 +70,51 @@ JointLaunch::JointLaunch(std::span<const PhasedKernel* const> parts) {
   }
 }
 
-void JointLaunch::fill_tables(std::span<const void*> inputs) const {
-  for (const Table& table : tables_) inputs[table.input] = table.pointer;
+Status CpuJointLaunch::launch(Stream&, std::span<const void* const> inputs,
+                              std::span<void* const> outputs,
+                              std::span<void* const> workspaces) const {
+  if (inputs.size() != input_count_ || outputs.size() != output_count_ ||
+      workspaces.size() != parts_.size()) {
+    return internal_error("a joint launch: " + std::to_string(inputs.size()) + " inputs and " +
+                          std::to_string(outputs.size()) + " outputs (it takes " +
+                          std::to_string(input_count_) + " and " + std::to_string(output_count_) +
+                          ")");
+  }
+  if (table_count_ == 0) {
+    run(inputs.data(), outputs.data(), workspaces.data());
+    return ok_status();
+  }
+  std::vector<const void*> with_tables;
+  with_tables.reserve(input_count_ + table_count_);
+  auto next = inputs.begin();
+  for (const Part& part : parts_) {
+    const auto end = next + static_cast<std::ptrdiff_t>(part.input_count);
+    with_tables.insert(with_tables.end(), next, end);
+    with_tables.insert(with_tables.end(), part.tables.begin(), part.tables.end());
+    next = end;
+  }
+  run(with_tables.data(), outputs.data(), workspaces.data());
+  return ok_status();
 }
 
-void JointLaunch::run(std::span<const void* const> inputs, std::span<void* const> outputs,
-                      std::span<void* const> workspaces) const {
+void CpuJointLaunch::run(const void* const* inputs, void* const* outputs,
+                         void* const* workspaces) const {
   for (const Wave& wave : waves_) {
-    const auto run = [&](std::int64_t begin, std::int64_t end) {
+    const auto run_pieces = [&](std::int64_t begin, std::int64_t end) {
       const std::size_t last = wave.pieces[static_cast<std::size_t>(end)];
       for (std::size_t i = wave.pieces[static_cast<std::size_t>(begin)]; i < last; ++i) {
         const Entry& entry = wave.entries[i];
         const Part& part = parts_[static_cast<std::size_t>(entry.part)];
-        const void* const* part_inputs = inputs.data() + part.inputs;
-        void* const* part_outputs = outputs.data() + part.outputs;
+        const void* const* part_inputs = inputs + part.inputs;
+        void* const* part_outputs = outputs + part.outputs;
         if (entry.unless_input >= 0 &&
             part_inputs[entry.unless_input] == part_outputs[entry.unless_output]) {
           continue;
         }
-        entry.run(part_inputs, part_outputs, workspaces[static_cast<std::size_t>(entry.part)],
-                  entry.begin, entry.end);
+        entry.run(part_inputs, part_outputs, workspaces[entry.part], entry.begin, entry.end);
       }
     };
-    parallel_for(static_cast<std::int64_t>(wave.pieces.size()) - 1, 1, run);
+    parallel_for(static_cast<std::int64_t>(wave.pieces.size()) - 1, 1, run_pieces);
   }
 }
 

@@ -6,29 +6,25 @@
 #include <span>
 #include <vector>
 
-#include "runtime/device/phased_kernel.h"
+#include "runtime/device/cpu/phased_kernel.h"
+#include "runtime/device/joint_launch.h"
 
 namespace plimsoll::device {
 
-// Several kernels in one launch, its parts. The work of all of them is listed in one table, of
-// which pieces of about equal time (a large part is in many, many small parts are in one) are
-// shared out among threads. Phases of one part keep their order: the first phases of all parts,
-// then the second ones, ... A part has the bits that it has alone. Immutable and thread-safe.
-class JointLaunch {
+// A joint launch on the host's threads. The work of all parts is listed in one table, of which
+// pieces of about equal time (a large part is in many, many small parts are in one) are shared out
+// among threads. Phases of one part keep their order: the first phases of all parts, then the
+// second ones, ...
+class CpuJointLaunch final : public JointLaunch {
  public:
   // `parts` must outlive the launch.
-  explicit JointLaunch(std::span<const PhasedKernel* const> parts);
+  explicit CpuJointLaunch(std::span<const PhasedKernel* const> parts);
 
-  // Pointers of a launch: of all parts, one after the other. A part's inputs have room for its
-  // tables behind them.
-  std::size_t input_count() const { return input_count_; }
-  std::size_t output_count() const { return output_count_; }
-  // Puts the tables' pointers into their places among `inputs`.
-  void fill_tables(std::span<const void*> inputs) const;
-  // `workspaces`: one per part. No part may write what another one reads or writes. Returns when
-  // all is done.
-  void run(std::span<const void* const> inputs, std::span<void* const> outputs,
-           std::span<void* const> workspaces) const;
+  std::size_t input_count() const override { return input_count_; }
+  std::size_t output_count() const override { return output_count_; }
+  // Returns when all is done.
+  Status launch(Stream& stream, std::span<const void* const> inputs, std::span<void* const> outputs,
+                std::span<void* const> workspaces) const override;
 
  private:
   // Units [begin, end) of one phase of one part.
@@ -45,18 +41,17 @@ class JointLaunch {
     std::vector<std::size_t> pieces{0};
   };
   class WaveWriter;
-  // Where a part's pointers begin.
+  // Where a part's pointers begin. Behind its inputs come its tables.
   struct Part {
     std::size_t inputs = 0, outputs = 0;
+    std::size_t input_count = 0;
+    std::span<const void* const> tables;
   };
-  struct Table {
-    std::size_t input = 0;
-    const void* pointer = nullptr;
-  };
+  void run(const void* const* inputs, void* const* outputs, void* const* workspaces) const;
 
   std::size_t input_count_ = 0, output_count_ = 0;
+  std::size_t table_count_ = 0;
   std::vector<Part> parts_;
-  std::vector<Table> tables_;
   std::vector<Wave> waves_;
 };
 

@@ -233,7 +233,8 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // predicted_seconds, unlimited_seconds, lower_bound_seconds, planning_seconds, compile_seconds,
 // step_seconds, recomputed_bytes, policy, steps{compute,recompute,...},
 // lossy[{codec,encodes,error_bound}] (the codecs in use that change bits),
-// peak_by_cause{parameters,...} (also as by_cause), arena_at_peak{activations,workspaces,encoded,staging},
+// peak_by_cause{parameters,...} (also as by_cause),
+// arena_at_peak{activations,workspaces,encoded,staging},
 // memory{used_bytes,peak_bytes,used{parameters,activations,...},peak{...},code_bytes,
 // peak_code_bytes} (of the context, as plm_context_memory says), expected_seconds,
 // expected_unlimited_seconds (by measured times), replans, launched_kernels, launches (small

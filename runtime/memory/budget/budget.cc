@@ -61,6 +61,9 @@ Allocation& Allocation::operator=(Allocation&& other) noexcept {
   bytes_ = std::exchange(other.bytes_, 0);
   tag_ = other.tag_;
   parts_ = other.parts_;
+  key_ = other.key_;
+  holds_content_ = other.holds_content_;
+  keep_ = other.keep_;
   return *this;
 }
 
@@ -92,8 +95,8 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
 }
 
 Result<Allocation> Reservation::allocate(std::int64_t bytes, Tag tag, std::string_view what,
-                                         const ArenaParts& parts) {
-  return budget_->allocate(bytes, tag, what, parts, state_);
+                                         const ArenaParts& parts, ContentKey key) {
+  return budget_->allocate(bytes, tag, what, parts, key, state_);
 }
 
 void Reservation::close() {
@@ -118,14 +121,27 @@ Budget::Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes,
 
 Budget::~Budget() { trim(statistics_.cached_bytes); }
 
+void Budget::drop_oldest(std::vector<Block>& blocks) {
+  const Block block = blocks.front();
+  blocks.erase(blocks.begin());
+  statistics_.cached_bytes -= block.bytes;
+  device_->deallocate(block.data, block.bytes);
+}
+
 void Budget::trim(std::int64_t bytes_wanted) {
-  while (bytes_wanted > 0 && !cached_.empty()) {
-    const Block block = cached_.front();
-    cached_.erase(cached_.begin());
-    statistics_.cached_bytes -= block.bytes;
-    bytes_wanted -= block.bytes;
-    device_->deallocate(block.data, block.bytes);
-  }
+  const std::int64_t least = statistics_.cached_bytes - bytes_wanted;
+  while (statistics_.cached_bytes > least && !cached_.empty()) drop_oldest(cached_);
+  while (statistics_.cached_bytes > least && !kept_.empty()) drop_oldest(kept_);
+}
+
+void Budget::forget(ContentKey key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                  [&](const Block& block) { return block.key == key; });
+  if (found == kept_.end()) return;
+  statistics_.cached_bytes -= found->bytes;
+  device_->deallocate(found->data, found->bytes);
+  kept_.erase(found);
 }
 
 Status Budget::refusal(std::int64_t bytes, std::string_view what) const {
@@ -144,7 +160,18 @@ Status Budget::refusal(std::int64_t bytes, std::string_view what) const {
 // exactly that size, which a program that runs again and again always finds. They never count
 // against anybody: whoever needs room gets theirs (trim), and used + cached stays within the limit,
 // so that the process does not outgrow it either.
-Result<void*> Budget::take_block(std::int64_t bytes) {
+Result<void*> Budget::take_block(std::int64_t bytes, ContentKey key, bool& holds_content) {
+  if (key != nullptr) {
+    const auto kept = std::find_if(kept_.begin(), kept_.end(),
+                                   [&](const Block& block) { return block.key == key; });
+    holds_content = kept != kept_.end() && kept->bytes == bytes;
+    if (holds_content) {
+      void* const data = kept->data;
+      kept_.erase(kept);
+      statistics_.cached_bytes -= bytes;
+      return data;
+    }
+  }
   const auto cached = std::find_if(cached_.rbegin(), cached_.rend(),
                                    [&](const Block& block) { return block.bytes == bytes; });
   if (cached != cached_.rend()) {
@@ -163,8 +190,8 @@ Result<void*> Budget::take_block(std::int64_t bytes) {
 }
 
 Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what,
-                                    const ArenaParts& parts) {
-  return allocate(bytes, tag, what, parts, nullptr);
+                                    const ArenaParts& parts, ContentKey key) {
+  return allocate(bytes, tag, what, parts, key, nullptr);
 }
 
 void Budget::book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign) {
@@ -191,7 +218,7 @@ void Budget::book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign
 }
 
 Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what,
-                                    const ArenaParts& parts,
+                                    const ArenaParts& parts, ContentKey key,
                                     const std::shared_ptr<Reservation::State>& from) {
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
@@ -208,7 +235,8 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
       rounded > statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes) {
     return refusal(rounded, what);
   }
-  const Result<void*> data = take_block(rounded);
+  bool holds_content = false;
+  const Result<void*> data = take_block(rounded, key, holds_content);
   if (!data.ok()) return data.status().with_context(what);
   if (from != nullptr) {
     from->left -= rounded;
@@ -229,6 +257,8 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
   allocation.bytes_ = rounded;
   allocation.tag_ = tag;
   allocation.parts_ = parts;
+  allocation.key_ = key;
+  allocation.holds_content_ = holds_content;
   return allocation;
 }
 
@@ -251,10 +281,18 @@ bool Budget::release(const Allocation& allocation) {
     statistics_.reserved_bytes += bytes;
   }
   // Above the limit (it was lowered) nothing is kept.
-  const bool keep =
-      bytes >= kSmallestCachedBlock &&
+  const bool has_room =
       statistics_.used_bytes + statistics_.cached_bytes + bytes <= statistics_.limit_bytes;
-  if (!keep) {
+  const bool is_kept = allocation.keep_ && allocation.key_ != nullptr && has_room &&
+                       std::none_of(kept_.begin(), kept_.end(), [&](const Block& block) {
+                         return block.key == allocation.key_;
+                       });
+  if (is_kept) {
+    kept_.push_back({data, bytes, allocation.key_});
+    statistics_.cached_bytes += bytes;
+    return !stays_reserved;
+  }
+  if (!has_room || bytes < kSmallestCachedBlock) {
     device_->deallocate(data, bytes);
     return !stays_reserved;
   }

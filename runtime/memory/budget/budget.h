@@ -50,6 +50,9 @@ struct Statistics {
   std::int64_t allocations = 0;
 };
 
+// Names what a block holds, so that it can be found again (Allocation::keep); null: nothing.
+using ContentKey = const void*;
+
 class Budget;
 class Admission;
 class Allocation;
@@ -69,7 +72,7 @@ class Reservation {
   // As Budget::allocate, but never for want of room under the limit. INTERNAL when it is more than
   // is left.
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
-                              const ArenaParts& parts = {});
+                              const ArenaParts& parts = {}, ContentKey key = nullptr);
   // What is left becomes free.
   void close();
   const std::shared_ptr<Budget>& budget() const { return budget_; }
@@ -97,6 +100,11 @@ class Allocation {
   explicit operator bool() const { return budget_ != nullptr; }
   // Books the bytes under another tag (an output that has become a parameter).
   void retag(Tag tag);
+  // Of one with a key: whether it holds what the last one that was kept under it held.
+  bool holds_content() const { return holds_content_; }
+  // What it holds now is to be found under its key after it has been given back, for as long as
+  // nobody needs the room: it counts as cached, not as used.
+  void keep() { keep_ = true; }
 
  private:
   friend class Budget;
@@ -107,6 +115,8 @@ class Allocation {
   std::int64_t bytes_ = 0;
   Tag tag_ = Tag::arena;
   ArenaParts parts_;
+  ContentKey key_ = nullptr;
+  bool holds_content_ = false, keep_ = false;
 };
 
 // The load line: gives out device memory and never more than the limit. Thread-safe.
@@ -119,9 +129,12 @@ class Budget : public std::enable_shared_from_this<Budget> {
   // RESOURCE_EXHAUSTED (with numbers) when it would pass the limit; nothing is given out then.
   // Bytes are rounded up to device::kBufferAlignment. Zero bytes are allowed and give a valid
   // pointer. An arena is one allocation: for as long as it is there it is booked as `parts` says,
-  // whatever it holds at the moment.
+  // whatever it holds at the moment. With a `key`, a block that was kept under it is taken if there
+  // is one (Allocation::holds_content); it may be one of that many bytes only.
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
-                              const ArenaParts& parts = {});
+                              const ArenaParts& parts = {}, ContentKey key = nullptr);
+  // Gives back what is kept under `key`, if anything.
+  void forget(ContentKey key);
 
   // Books the bytes for what will be drawn from `into`, which holds none yet, if they are
   // available. Throws nothing.
@@ -152,11 +165,12 @@ class Budget : public std::enable_shared_from_this<Budget> {
   friend class Reservation;
   Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes, Tiers tiers);
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
-                              const ArenaParts& parts,
+                              const ArenaParts& parts, ContentKey key,
                               const std::shared_ptr<Reservation::State>& from);
   void book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign);
   Status refusal(std::int64_t bytes, std::string_view what) const;
-  Result<void*> take_block(std::int64_t bytes);
+  // With a key, `holds_content` says whether the block is the one kept under it.
+  Result<void*> take_block(std::int64_t bytes, ContentKey key, bool& holds_content);
   // Returns whether there is more room now.
   bool release(const Allocation& allocation);
   void close(Reservation::State& reservation);
@@ -173,9 +187,12 @@ class Budget : public std::enable_shared_from_this<Budget> {
   struct Block {
     void* data;
     std::int64_t bytes;
+    ContentKey key = nullptr;
   };
   void trim(std::int64_t bytes_wanted);
+  void drop_oldest(std::vector<Block>& blocks);
   std::vector<Block> cached_;
+  std::vector<Block> kept_;  // with a key, newest last; they go after the others
 };
 
 }  // namespace plimsoll::memory

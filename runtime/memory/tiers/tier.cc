@@ -6,17 +6,29 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/alignment.h"
-#include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::memory {
 namespace {
 
 // Measured rates vary by some percent; plans should not.
 double rounded(double rate) { return std::exp2(std::round(std::log2(rate) * 4) / 4); }
+
+// Writes every byte, so that none of it is new to the machine later.
+Status touch(device::Device& device, void* memory, std::int64_t bytes) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, device.create_stream());
+  const std::vector<char> ones(static_cast<std::size_t>(std::min(bytes, std::int64_t{1} << 20)), 1);
+  const auto piece = static_cast<std::int64_t>(ones.size());
+  for (std::int64_t at = 0; at < bytes; at += piece) {
+    PLIMSOLL_RETURN_IF_ERROR(stream->copy(static_cast<char*>(memory) + at, ones.data(),
+                                          std::min(piece, bytes - at),
+                                          device::CopyKind::host_to_device));
+  }
+  return stream->synchronize();
+}
 
 }  // namespace
 
@@ -137,13 +149,11 @@ void Tier::fail_allocation(std::int64_t n) {
   fail_in_ = n;
 }
 
-double copy_compute_share() { return 1.0 / device::thread_count(); }
-
 Result<LinkSpeed> time_transfers(Tier& tier, device::Device& device, std::int64_t bytes) {
   constexpr int kRepeats = 3;
   PLIMSOLL_ASSIGN_OR_RETURN(void* const memory, device.allocate(bytes));
   const std::shared_ptr<void> near(memory, [&](void* p) { device.deallocate(p, bytes); });
-  std::memset(memory, 1, static_cast<std::size_t>(bytes));
+  PLIMSOLL_RETURN_IF_ERROR(touch(device, memory, bytes));
   PLIMSOLL_ASSIGN_OR_RETURN(const auto block, tier.allocate(bytes, "measuring the link"));
   const auto seconds = [&](bool out, std::int64_t size) -> Result<double> {
     // The first one also pays for fresh memory: the best of all counts.
@@ -166,7 +176,7 @@ Result<LinkSpeed> time_transfers(Tier& tier, device::Device& device, std::int64_
   const auto rate = [&](double total) {
     return rounded(static_cast<double>(bytes) / std::max(total - latency, 1e-9));
   };
-  return LinkSpeed{rate(out), rate(in), rounded(latency), copy_compute_share()};
+  return LinkSpeed{rate(out), rate(in), rounded(latency), device.properties().copy_compute_share};
 }
 
 }  // namespace plimsoll::memory

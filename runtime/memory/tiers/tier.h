@@ -22,10 +22,6 @@ struct LinkSpeed {
   double compute_share = 0;    // what compute steps lose to it, per second of transfer
 };
 
-// LinkSpeed::compute_share of a copy by a thread of this machine: it takes a processor from the
-// kernels' pool.
-double copy_compute_share();
-
 struct TierStatistics {
   std::int64_t limit_bytes = 0;
   std::int64_t used_bytes = 0;

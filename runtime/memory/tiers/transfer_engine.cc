@@ -7,15 +7,23 @@
 namespace plimsoll::memory {
 
 TransferEngine::TransferEngine(std::string name, std::shared_ptr<device::Device> device)
-    : name_(std::move(name)), device_(std::move(device)) {}
+    : state_(std::make_shared<State>()) {
+  state_->name = std::move(name);
+  state_->device = std::move(device);
+}
 
 TransferEngine::~TransferEngine() {
   {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
   }
-  queued_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  state_->queued.notify_all();
+  if (!thread_.joinable()) return;
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
 }
 
 std::shared_ptr<Transfer> TransferEngine::enqueue(std::int64_t bytes,
@@ -26,66 +34,70 @@ std::shared_ptr<Transfer> TransferEngine::enqueue(std::int64_t bytes,
   transfer->ended_ = std::move(ended);
   transfer->bytes_ = bytes;
   {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back(transfer);
-    if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+    const std::lock_guard lock(state_->mutex);
+    state_->queue.push_back(transfer);
+    if (!thread_.joinable()) thread_ = std::thread([state = state_] { loop(*state); });
   }
-  queued_.notify_one();
+  state_->queued.notify_one();
   return transfer;
 }
 
 Status TransferEngine::wait(Transfer& transfer) {
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return transfer.done_; });
+  std::unique_lock lock(state_->mutex);
+  state_->done.wait(lock, [&] { return transfer.done_; });
   return transfer.status_;
 }
 
-void TransferEngine::loop() {
-  std::unique_lock lock(mutex_);
+void TransferEngine::loop(State& state) {
+  std::unique_lock lock(state.mutex);
   while (true) {
-    queued_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    const std::shared_ptr<Transfer> transfer = std::move(queue_.front());
-    queue_.pop_front();
-    const bool fail = fail_in_ > 0 && --fail_in_ == 0;
+    state.queued.wait(lock, [&] { return state.stopping || !state.queue.empty(); });
+    if (state.queue.empty()) return;
+    std::shared_ptr<Transfer> transfer = std::move(state.queue.front());
+    state.queue.pop_front();
+    const bool fail = state.fail_in > 0 && --state.fail_in == 0;
     lock.unlock();
     const auto start = std::chrono::steady_clock::now();
-    Status status = run(*transfer, fail);
+    Status status = run(state, *transfer, fail);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     transfer->work_ = nullptr;
     if (transfer->ended_ != nullptr) std::exchange(transfer->ended_, nullptr)(status);
     lock.lock();
     transfer->seconds_ = elapsed.count();
     transfer->started_ = start;
-    statistics_.busy_seconds += elapsed.count();
+    state.statistics.busy_seconds += elapsed.count();
     if (status.ok()) {
-      ++statistics_.transfers;
-      statistics_.bytes += transfer->bytes_;
+      ++state.statistics.transfers;
+      state.statistics.bytes += transfer->bytes_;
     }
     transfer->status_ = std::move(status);
     transfer->done_ = true;
-    done_.notify_all();
+    state.done.notify_all();
+    // The last reference to it may be this one, and what goes with it may be the engine.
+    lock.unlock();
+    transfer.reset();
+    lock.lock();
   }
 }
 
-Status TransferEngine::run(Transfer& transfer, bool fail) {
-  if (fail) return unavailable(name_ + ": failure injected by the test hook");
-  if (stream_ == nullptr) {
-    PLIMSOLL_ASSIGN_OR_RETURN(stream_, device_->create_stream());
+Status TransferEngine::run(State& state, Transfer& transfer, bool fail) {
+  if (fail) return unavailable(state.name + ": failure injected by the test hook");
+  if (state.stream == nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(state.stream, state.device->create_stream());
   }
-  const Status status = transfer.work_(*stream_);
-  const Status finished = stream_->synchronize();
+  const Status status = transfer.work_(*state.stream);
+  const Status finished = state.stream->synchronize();
   return status.ok() ? finished : status;
 }
 
 TransferStatistics TransferEngine::statistics() const {
-  const std::lock_guard lock(mutex_);
-  return statistics_;
+  const std::lock_guard lock(state_->mutex);
+  return state_->statistics;
 }
 
 void TransferEngine::fail_transfer(std::int64_t n) {
-  const std::lock_guard lock(mutex_);
-  fail_in_ = n;
+  const std::lock_guard lock(state_->mutex);
+  state_->fail_in = n;
 }
 
 }  // namespace plimsoll::memory

@@ -40,7 +40,7 @@ class Transfer {
 
 // One direction of a link: transfers run on a thread of their own, one at a time, in the order in
 // which they were enqueued. The thread is started by the first of them. Thread-safe; the destructor
-// waits for all.
+// waits for all, unless it runs on the engine's own thread: then they follow.
 class TransferEngine {
  public:
   TransferEngine(std::string name, std::shared_ptr<device::Device> device);
@@ -60,18 +60,23 @@ class TransferEngine {
   void fail_transfer(std::int64_t n);
 
  private:
-  void loop();
-  Status run(Transfer& transfer, bool fail);
+  // What the thread works on. It keeps it alive: a transfer may hold the last reference to what
+  // owns the engine, which then goes on the engine's own thread.
+  struct State {
+    std::string name;
+    std::shared_ptr<device::Device> device;
+    std::mutex mutex;
+    std::condition_variable queued, done;
+    std::deque<std::shared_ptr<Transfer>> queue;
+    TransferStatistics statistics;
+    std::int64_t fail_in = 0;
+    bool stopping = false;
+    std::unique_ptr<device::Stream> stream;  // the thread's
+  };
+  static void loop(State& state);
+  static Status run(State& state, Transfer& transfer, bool fail);
 
-  const std::string name_;
-  const std::shared_ptr<device::Device> device_;
-  mutable std::mutex mutex_;
-  std::condition_variable queued_, done_;
-  std::deque<std::shared_ptr<Transfer>> queue_;
-  TransferStatistics statistics_;
-  std::int64_t fail_in_ = 0;
-  bool stopping_ = false;
-  std::unique_ptr<device::Stream> stream_;  // the thread's
+  const std::shared_ptr<State> state_;
   std::thread thread_;
 };
 

@@ -6,16 +6,22 @@
 #include <cstring>
 #include <new>
 
+#include "runtime/backend/backends.h"
 #include "runtime/base/alignment.h"
 #include "runtime/base/byte_size.h"
 #include "runtime/base/random_bits.h"
+#include "runtime/device/devices.h"
 
 namespace plimsoll::trace {
 
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(auto compiler, executor::ProgramCompiler::create(options.compilation));
+  PLIMSOLL_RETURN_IF_ERROR(device::check_device());
+  const std::shared_ptr<device::Device> device = device::default_device();
+  PLIMSOLL_ASSIGN_OR_RETURN(auto provider, backend::create_kernels(device));
+  auto compiler =
+      std::make_shared<const executor::ProgramCompiler>(std::move(provider), options.compilation);
   compiler->set_link_speeds(options.tiers);
-  auto budget = memory::Budget::create(device::cpu_device(), options.limit_bytes, options.tiers);
+  auto budget = memory::Budget::create(device, options.limit_bytes, options.tiers);
   return std::unique_ptr<Context>(
       new Context(std::move(options), std::move(budget), std::move(compiler)));
 }

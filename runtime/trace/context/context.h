@@ -14,6 +14,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
 #include "runtime/program/program_compiler.h"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/device/kernel_provider.h"
 #include "runtime/program/program.h"
 #include "runtime/trace/cut/program_cache.h"
 

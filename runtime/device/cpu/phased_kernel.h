@@ -27,10 +27,13 @@ struct KernelPhase {
   int unless_input = -1, unless_output = -1;
 };
 
-// A kernel that is nothing but phases, each run when the one before it is over.
+// A kernel that is nothing but phases, each run when the one before it is over. What may join
+// others on this device is one.
 class PhasedKernel : public Kernel {
  public:
-  const PhasedKernel* phased() const final { return this; }
+  bool may_join(std::size_t inputs, std::size_t outputs) const final {
+    return inputs == input_count() && outputs == output_count();
+  }
   virtual std::span<const KernelPhase> phases() const = 0;
   // Pointers that phases take after the launch's inputs. They live as long as the kernel.
   virtual std::span<const void* const> tables() const = 0;

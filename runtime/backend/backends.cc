@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/backend/backends.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "runtime/backend/cpu_kernels.h"
+
+namespace plimsoll::backend {
+namespace {
+
+struct Backends {
+  std::mutex mutex;
+  std::map<std::string, MakeKernels, std::less<>> by_device{{"cpu", CpuKernels::create}};
+};
+
+Backends& backends() {
+  static Backends* const instance = new Backends;  // never destroyed, as devices are
+  return *instance;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<device::KernelProvider>> create_kernels(
+    std::shared_ptr<device::Device> device) {
+  MakeKernels make;
+  {
+    Backends& known = backends();
+    const std::lock_guard lock(known.mutex);
+    if (const auto found = known.by_device.find(device->name()); found != known.by_device.end()) {
+      make = found->second;
+    }
+  }
+  if (make == nullptr) {
+    return unimplemented("device '" + std::string(device->name()) +
+                         "' has nothing that makes its " + "kernels");
+  }
+  return make(std::move(device));
+}
+
+Status register_backend(std::string device_name, MakeKernels make) {
+  Backends& known = backends();
+  const std::lock_guard lock(known.mutex);
+  const bool added = known.by_device.emplace(device_name, std::move(make)).second;
+  return added ? ok_status()
+               : Status(StatusCode::already_exists,
+                        "device '" + device_name + "': there is a backend for it");
+}
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+#include "runtime/device/kernel_provider.h"
+
+namespace plimsoll::backend {
+
+// What makes the kernels of `device`, with the options that the environment says. UNIMPLEMENTED
+// for a device without a backend.
+Result<std::shared_ptr<device::KernelProvider>> create_kernels(
+    std::shared_ptr<device::Device> device);
+
+// Makes a further backend known, for devices of this name. ALREADY_EXISTS where there is one.
+// Thread-safe, as all of these.
+using MakeKernels =
+    std::function<Result<std::shared_ptr<device::KernelProvider>>(std::shared_ptr<device::Device>)>;
+Status register_backend(std::string device_name, MakeKernels make);
+
+}  // namespace plimsoll::backend

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+
+namespace plimsoll::device {
+
+// The device of this name. INVALID_ARGUMENT, with the names there are.
+Result<std::shared_ptr<Device>> find_device(std::string_view name);
+
+// The one that PLIMSOLL_DEVICE names, else the CPU; what does not say which device it is for runs
+// here. A bad name is reported where contexts are made (check_device); here it counts as not set.
+std::shared_ptr<Device> default_device();
+Status check_device();
+
+// Makes a further device known by its name; the CPU always is. ALREADY_EXISTS for a name that is
+// taken. Thread-safe, as all of these.
+Status register_device(std::shared_ptr<Device> device);
+
+}  // namespace plimsoll::device
