@@ -10,7 +10,7 @@
 
 namespace plimsoll::jit {
 
-// One part of a horizontal fusion (ir/horizontal_fusion.h).
+// One part of a horizontal fusion (ir/fusions/horizontal_fusion.h).
 struct HorizontalPart {
   const ir::Instruction* fusion = nullptr;
   std::shared_ptr<const device::PhasedKernel> kernel;

@@ -162,8 +162,8 @@ class SweepPlanner {
     return sum;
   }
 
-  // An output that is written in sweep `s` may be the buffer of an input (ir/in_place.h), which no
-  // later sweep may read then.
+  // An output that is written in sweep `s` may be the buffer of an input (ir/fusions/in_place.h),
+  // which no later sweep may read then.
   bool may_write(int output, int s) const {
     for (int later = s + 1; later <= last_; ++later) {
       for (const int input : reads_[static_cast<std::size_t>(later)]) {

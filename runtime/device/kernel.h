@@ -30,7 +30,7 @@ constexpr std::string_view to_string(KernelOrigin origin) {
 // Device pointers, one per array leaf (ir::leaves) of each operand in operand order, then of the
 // result. Tokens have null pointers. `workspace` has workspace_bytes() bytes, contents undefined.
 // Inputs and outputs do not overlap, except that an output may be the very buffer of an input where
-// ir/in_place.h allows it.
+// ir/fusions/in_place.h allows it.
 struct KernelArguments {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;

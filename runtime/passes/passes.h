@@ -43,10 +43,10 @@ Result<bool> fuse_rows(ir::Module& module);
 // Fusions and instructions that read the same operands and have the same loop become one with
 // several outputs.
 Result<bool> fuse_multi_output(ir::Module& module);
-// Small independent kernels of any shapes become the parts of one launch (ir/horizontal_fusion.h),
-// each with the buffers it had. Kernels meet in a launch when their results have the same dtypes
-// and both or neither reduce. The peak of the schedule does not rise by it, nor does a launch need
-// more at once than the hungriest instruction did.
+// Small independent kernels of any shapes become the parts of one launch
+// (ir/fusions/horizontal_fusion.h), each with the buffers it had. Kernels meet in a launch when
+// their results have the same dtypes and both or neither reduce. The peak of the schedule does not
+// rise by it, nor does a launch need more at once than the hungriest instruction did.
 Result<bool> fuse_horizontal(ir::Module& module);
 
 // Sums of three or more large addends that wait for each other become accumulations in the order in

@@ -15,9 +15,9 @@
 namespace plimsoll::trace {
 
 // The values in device memory of one context: which of them are there, how each was made, and which
-// are given up when room is needed (memory/evictor.h decides; the worker does it, in the order of
-// what is submitted). Keeps the books by what has been submitted, so that they are ahead of the
-// device. A value is held as long as a node has it. Used by the recording thread.
+// are given up when room is needed (memory/evictor/evictor.h decides; the worker does it, in the
+// order of what is submitted). Keeps the books by what has been submitted, so that they are ahead
+// of the device. A value is held as long as a node has it. Used by the recording thread.
 class LiveValues final : public memory::EvictionSink {
  public:
   // With `planning` as for cuts, for executions that must run again in less room.

@@ -33,8 +33,8 @@ class SharedPlans {
     memory::Admitted admitted;
     std::shared_ptr<const Executable> executable;
   };
-  // Blocks until there is room for one of the plans (memory/admission.h says when and for whom).
-  // `bound_bytes` of the run's parameters are in device memory already.
+  // Blocks until there is room for one of the plans (memory/budget/admission.h says when and for
+  // whom). `bound_bytes` of the run's parameters are in device memory already.
   Result<Entry> admit(std::int64_t bound_bytes, const Stop& stop, bool may_wait = true);
 
   // The plan that was made first.

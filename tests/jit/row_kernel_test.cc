@@ -299,7 +299,7 @@ TEST(RowKernel, ThreadsChangeNoBit) {
   device::set_thread_count(threads);
 }
 
-// Wherever ir/in_place.h lets an output take over an operand, for every size of row.
+// Wherever ir/fusions/in_place.h lets an output take over an operand, for every size of row.
 TEST(RowKernel, ResultsMayTakeOverOperands) {
   int checked = 0;
   for (const Program& program : kPrograms) {

@@ -12,7 +12,7 @@ namespace plimsoll::passes {
 // The bytes of values that are alive while the instructions of a computation run in some order.
 // Views take none, nor do parameters, constants and the entry's results, whose buffers are the
 // caller's; a result takes over the buffer of an operand that dies with it where that is sound
-// (ir/in_place.h). Instructions are told by their number in the computation's order.
+// (ir/fusions/in_place.h). Instructions are told by their number in the computation's order.
 class LiveBytes {
  public:
   explicit LiveBytes(const ir::Computation& computation);
