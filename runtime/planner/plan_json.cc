@@ -31,39 +31,39 @@ Json limit_json(std::int64_t limit_bytes) {
 Json plan_json(const Plan& plan) {
   const BytesByCause& cause = plan.by_cause;
   const ArenaBytes arena = arena_at_peak(plan);
-  return {{"peak_bytes", plan.peak_bytes},
-          {"predicted_seconds", plan.predicted_seconds},
-          {"unlimited_seconds", plan.unlimited_seconds},
-          {"lower_bound_seconds", plan.lower_bound_seconds},
-          {"planning_seconds", plan.planning_seconds},
-          {"steps",
-           {{"compute", plan.counts.compute},
-            {"recompute", plan.counts.recompute},
-            {"encode", plan.counts.encode},
-            {"decode", plan.counts.decode},
-            {"fused_encode", plan.counts.fused_encode},
-            {"fused_decode", plan.counts.fused_decode},
-            {"swap_out", plan.counts.swap_out},
-            {"swap_in", plan.counts.swap_in},
-            {"collective", plan.counts.collective}}},
-          {"lossy", lossy_json(plan)},
-          {"policy", plan.policy},
-          {"live_bytes", plan.live_bytes},
-          {"arena_bytes", plan.arena_bytes},
-          {"host_bytes", plan.tier_bytes.host},
-          {"disk_bytes", plan.tier_bytes.disk},
-          {"recomputed_bytes", plan.recomputed_bytes},
-          {"peak_by_cause",
-           {{"parameters", cause.parameters},
-            {"constants", cause.constants},
-            {"outputs", cause.outputs},
-            {"temporaries", cause.temporaries},
-            {"workspaces", cause.workspaces}}},
-          {"arena_at_peak",
-           {{"activations", arena.activations},
-            {"workspaces", arena.workspaces},
-            {"encoded", arena.encoded},
-            {"staging", arena.staging}}}};
+  Json json{{"peak_bytes", plan.peak_bytes},
+            {"predicted_seconds", plan.predicted_seconds},
+            {"unlimited_seconds", plan.unlimited_seconds},
+            {"lower_bound_seconds", plan.lower_bound_seconds},
+            {"planning_seconds", plan.planning_seconds},
+            {"steps",
+             {{"compute", plan.counts.compute},
+              {"recompute", plan.counts.recompute},
+              {"encode", plan.counts.encode},
+              {"decode", plan.counts.decode},
+              {"fused_encode", plan.counts.fused_encode},
+              {"fused_decode", plan.counts.fused_decode},
+              {"swap_out", plan.counts.swap_out},
+              {"swap_in", plan.counts.swap_in},
+              {"collective", plan.counts.collective}}},
+            {"lossy", lossy_json(plan)},
+            {"policy", plan.policy},
+            {"live_bytes", plan.live_bytes},
+            {"arena_bytes", plan.arena_bytes}};
+  for (const MemorySpace tier : kTiers) {
+    json[std::string(tier_info(tier).name) + "_bytes"] = plan.tier_bytes[tier];
+  }
+  json["recomputed_bytes"] = plan.recomputed_bytes;
+  json["peak_by_cause"] = {{"parameters", cause.parameters},
+                           {"constants", cause.constants},
+                           {"outputs", cause.outputs},
+                           {"temporaries", cause.temporaries},
+                           {"workspaces", cause.workspaces}};
+  json["arena_at_peak"] = {{"activations", arena.activations},
+                           {"workspaces", arena.workspaces},
+                           {"encoded", arena.encoded},
+                           {"staging", arena.staging}};
+  return json;
 }
 
 }  // namespace plimsoll::planner
