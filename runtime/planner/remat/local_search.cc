@@ -216,32 +216,10 @@ bool LocalSearch::place_closure(std::int32_t slot) {
   return true;
 }
 
-// Takes an execution out, and those that were for it alone.
 void LocalSearch::remove_cascade(std::int32_t slot) {
-  const OpId op = editor_.op_at(slot);
-  over_from_ = std::min(over_from_, slot);
-  for (const ValueId v : problem_.outputs[op]) {
-    if (v < 0 || !editor_.tracked(v)) continue;
-    over_from_ = std::min(over_from_, editor_.copy_before(v, slot).last);
-  }
-  over_to_ = std::max(over_to_, slot);
-  editor_.remove(slot);
-  work_ += 4;
-  for (const ValueId v : problem_.reads[op]) {
-    if (!editor_.tracked(v)) continue;
-    const std::int32_t made = editor_.copy_before(v, slot).made;
-    if (editor_.is_again(made) && editor_.unread(made)) remove_cascade(made);
-  }
-  for (const ValueId v : problem_.outputs[op]) {
-    if (v < 0 || !editor_.tracked(v)) continue;
-    for (const ValueId view : editor_.views(v)) {
-      const std::int32_t made = editor_.copy_before(view, slot).next_made;
-      if (made < editor_.copy_before(v, slot).next_made && editor_.is_again(made) &&
-          editor_.removable(made)) {
-        remove_cascade(made);
-      }
-    }
-  }
+  const std::size_t mark = editor_.mark();
+  editor_.remove_cascade(slot, over_from_, over_to_);
+  work_ += 4 * static_cast<std::int64_t>(editor_.mark() - mark);
 }
 
 // What giving up `v` around `slot` costs per byte that this frees where there are too many.

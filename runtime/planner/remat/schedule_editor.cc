@@ -26,15 +26,9 @@
 // executions. Changes are logged, and undo() replays the log backwards.
 
 namespace plimsoll::planner {
-namespace {
 
-// Empty slots after each execution.
-constexpr std::int32_t kUsualRoom = 3;
-
-}  // namespace
-
-ScheduleEditor::ScheduleEditor(const Problem& problem)
-    : problem_(problem), views_(list_views(problem)) {
+ScheduleEditor::ScheduleEditor(const Problem& problem, std::int32_t empty_slots)
+    : problem_(problem), empty_slots_(empty_slots), views_(list_views(problem)) {
   tracked_.assign(problem.values.size(), 0);
   for (const ValueId v : problem.values.ids()) {
     const Value& value = problem.values[v];
@@ -60,7 +54,7 @@ void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t roomy,
   for (std::size_t i = 0; i < schedule.size(); ++i) {
     const OpId op = schedule[i];
     const bool first = first_slot_[op] < 0;
-    const std::int32_t room = kUsualRoom + (i == roomy ? extra_room : 0);
+    const std::int32_t room = empty_slots_ + (i == roomy ? extra_room : 0);
     op_at_.resize(op_at_.size() + at(room));
     stage_.insert(stage_.end(), at(room), stage);
     if (first) {
@@ -330,6 +324,30 @@ void ScheduleEditor::insert(std::int32_t slot, OpId op) {
 void ScheduleEditor::remove(std::int32_t slot) {
   log_.push_back({op_at(slot), slot, false});
   take(slot);
+}
+
+void ScheduleEditor::remove_cascade(std::int32_t slot, std::int32_t& from, std::int32_t& to) {
+  const OpId op = op_at(slot);
+  from = std::min(from, slot);
+  to = std::max(to, slot);
+  for (const ValueId v : problem_.outputs[op]) {
+    if (v >= 0 && tracked(v)) from = std::min(from, copy_before(v, slot).last);
+  }
+  remove(slot);
+  for (const ValueId v : problem_.reads[op]) {
+    if (!tracked(v)) continue;
+    const std::int32_t made = copy_before(v, slot).made;
+    if (is_again(made) && unread(made)) remove_cascade(made, from, to);
+  }
+  for (const ValueId v : problem_.outputs[op]) {
+    if (v < 0 || !tracked(v)) continue;
+    for (const ValueId view : views(v)) {
+      const std::int32_t made = copy_before(view, slot).next_made;
+      if (made < copy_before(v, slot).next_made && is_again(made) && removable(made)) {
+        remove_cascade(made, from, to);
+      }
+    }
+  }
 }
 
 void ScheduleEditor::undo(std::size_t mark) {

@@ -16,7 +16,8 @@ namespace plimsoll::planner {
 // end, where what lives out is read. Every change is logged and can be undone.
 class ScheduleEditor {
  public:
-  explicit ScheduleEditor(const Problem& problem);
+  // `empty_slots` are left before each execution, so that most insertions move nothing.
+  explicit ScheduleEditor(const Problem& problem, std::int32_t empty_slots = 3);
 
   // `schedule` must be valid. `room` empty slots are left before its execution number `at`, besides
   // the usual ones.
@@ -67,6 +68,9 @@ class ScheduleEditor {
   void insert(std::int32_t slot, OpId op);
   // `slot` holds an execution that is not its op's first.
   void remove(std::int32_t slot);
+  // Takes an execution out that is not its op's first, those that only it needed, and views made
+  // again of its results. Widens the slots `from` .. `to` to those where bytes may be added.
+  void remove_cascade(std::int32_t slot, std::int32_t& from, std::int32_t& to);
   // Moves an op's first execution to an empty slot. What it reads is made before, and what reads
   // its results comes after.
   void move_first(OpId op, std::int32_t slot);
@@ -107,6 +111,7 @@ class ScheduleEditor {
   std::int64_t bytes(ValueId v) const { return problem_.values[v].bytes; }
 
   const Problem& problem_;
+  const std::int32_t empty_slots_;
   IdVector<ValueId, char> tracked_;
   Rows<ValueId, ValueId> views_;
   bool reuses_ = false;
