@@ -140,7 +140,7 @@ std::vector<Pass> make_passes(const RematFlags& flags) {
     for (const passes::PassInfo& info : infos) {
       list.push_back({std::string(info.name), std::string(info.description),
                       [&info](auto& module, bool& changed, Json& report) -> Outcome {
-                        const auto result = info.run(*module);
+                        const auto result = info.run(*module, {});
                         PLIMSOLL_PROGRAM_FAULT(result.status());
                         changed = *result;
                         if (info.launches_together) count_launches(*module, report);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/kernel_speeds.h"
 #include "runtime/base/status.h"
 
 namespace plimsoll::device {
@@ -69,6 +70,8 @@ struct Properties {
   double copy_compute_share = 0;
   // A launch takes so long, whatever it does, that small kernels are compiled as one ahead.
   bool has_launch_costs = false;
+  // What fusing for it is decided by.
+  KernelSpeeds kernel_speeds;
 };
 
 // What a device can be told to fail at (Device::fail).

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/kernel_speeds.h"
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
 
@@ -35,14 +36,15 @@ Result<bool> inline_fusions(ir::Module& module,
 // that is computed from them elementwise, by windows or by reductions that keep their order; what
 // has to stay as it is written gets transposes, which fuse.
 Result<bool> assign_layouts(ir::Module& module);
-// Producers into consumers, as loop and reduction fusions the JIT can compile.
-Result<bool> fuse(ir::Module& module);
+// Producers into consumers, as loop and reduction fusions the JIT can compile, where kernels of
+// these speeds gain by it.
+Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds = {});
 // Kernels along the same rows that feed each other (softmax, normalisations and their gradients)
 // become one that goes row by row.
 Result<bool> fuse_rows(ir::Module& module);
 // Fusions and instructions that read the same operands and have the same loop become one with
 // several outputs.
-Result<bool> fuse_multi_output(ir::Module& module);
+Result<bool> fuse_multi_output(ir::Module& module, const KernelSpeeds& speeds = {});
 // Small independent kernels of any shapes become the parts of one launch
 // (ir/fusions/horizontal_fusion.h), each with the buffers it had. Kernels meet in a launch when
 // their results have the same dtypes and both or neither reduce. The peak of the schedule does not
@@ -65,7 +67,7 @@ Result<bool> recognize_attention(ir::Module& module);
 struct PassInfo {
   std::string_view name;         // as in `plimsoll opt --passes`
   std::string_view description;  // one line
-  std::function<Result<bool>(ir::Module&)> run;
+  std::function<Result<bool>(ir::Module&, const KernelSpeeds&)> run;
   bool launches_together = false;  // makes horizontal fusions
 };
 // Every pass that keeps the bits, by its command-line name.
@@ -87,6 +89,7 @@ struct OptimizeOptions {
   bool fused_attention = true;  // false: recognize_attention is left out
   // The device takes so long to launch that fuse_horizontal belongs to full fusion, too.
   bool launches_cost = false;
+  KernelSpeeds speeds = {};
 };
 // The pipeline that compilation runs, verified after each pass in debug builds.
 Status optimize(ir::Module& module, const OptimizeOptions& options = {});

@@ -130,6 +130,12 @@ class KernelCostModel : public planner::CostModel {
   std::unordered_map<const ir::Instruction*, Facts> facts_;
 };
 
+passes::OptimizeOptions optimize_options(device::KernelProvider& provider,
+                                         const ProgramOptions& options, passes::Fusion fusion) {
+  const device::Properties properties = provider.device()->properties();
+  return {fusion, options.fused_attention, properties.has_launch_costs, properties.kernel_speeds};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
@@ -140,8 +146,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
   if (options.optimize) {
     source = {module->clone(), &provider, machine};
     PLIMSOLL_RETURN_IF_ERROR(
-        passes::optimize(*module, {passes::Fusion::full, options.fused_attention,
-                                   provider.device()->properties().has_launch_costs}));
+        passes::optimize(*module, optimize_options(provider, options, passes::Fusion::full)));
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
                             compile(std::move(module), provider, options, machine));
@@ -155,7 +160,8 @@ Result<std::shared_ptr<const Program>> Program::with_fusion(passes::Fusion fusio
   std::shared_ptr<const Program>& form = forms_[fusion];
   if (form == nullptr) {
     std::unique_ptr<ir::Module> module = source_.module->clone();
-    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, {fusion, options_.fused_attention}));
+    PLIMSOLL_RETURN_IF_ERROR(
+        passes::optimize(*module, optimize_options(*source_.provider, options_, fusion)));
     PLIMSOLL_ASSIGN_OR_RETURN(
         std::shared_ptr<Program> made,
         compile(std::move(module), *source_.provider, options_, source_.machine));

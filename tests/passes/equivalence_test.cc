@@ -49,8 +49,9 @@ std::string difference(const cases::OpCase& op_case, Change change) {
 TEST(Equivalence, EveryPassKeepsTheBitsOfEveryCase) {
   for (const cases::OpCase& op_case : cases::op_cases()) {
     for (const PassInfo& pass : all_passes()) {
-      EXPECT_EQ(difference(op_case, [&](ir::Module& module) { return pass.run(module).status(); }),
-                "")
+      EXPECT_EQ(
+          difference(op_case, [&](ir::Module& module) { return pass.run(module, {}).status(); }),
+          "")
           << op_case.name << " after " << pass.name;
     }
   }

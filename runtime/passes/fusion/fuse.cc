@@ -38,8 +38,8 @@ namespace {
 // the fusion can stand where its root stood.
 class VerticalFusion {
  public:
-  explicit VerticalFusion(Computation& computation)
-      : computation_(computation), accumulations_(accumulations(computation)) {}
+  VerticalFusion(Computation& computation, const KernelSpeeds& speeds)
+      : computation_(computation), speeds_(speeds), accumulations_(accumulations(computation)) {}
 
   bool run() {
     const auto& instructions = computation_.instructions();
@@ -197,12 +197,12 @@ class VerticalFusion {
   }
 
   // As one kernel with the first as its result, or as several where it can't be one.
-  static double kernel_seconds(std::span<Instruction* const> members) {
-    const auto profile = examine_fusion(members, members.first(1));
+  double kernel_seconds(std::span<Instruction* const> members) const {
+    const auto profile = examine_fusion(members, members.first(1), speeds_);
     if (profile) return profile->seconds;
     double sum = 0;
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const auto one = examine_fusion(members.subspan(i, 1), members.subspan(i, 1));
+      const auto one = examine_fusion(members.subspan(i, 1), members.subspan(i, 1), speeds_);
       if (one) sum += one->seconds;
     }
     return sum;
@@ -213,7 +213,7 @@ class VerticalFusion {
     std::vector<Instruction*> members = groups_[static_cast<std::size_t>(group)].members;
     if (members.size() + added.size() > static_cast<std::size_t>(kMaxFusedInstructions)) return {};
     members.insert(members.end(), added.begin(), added.end());
-    auto profile = examine_fusion(members, std::span(members).first(1));
+    auto profile = examine_fusion(members, std::span(members).first(1), speeds_);
     if (!profile || profile->input_count > kMaxFusionInputs) return {};
     return profile;
   }
@@ -308,6 +308,7 @@ class VerticalFusion {
   }
 
   Computation& computation_;
+  const KernelSpeeds& speeds_;
   const std::unordered_set<const Instruction*> accumulations_;
   std::vector<Group> groups_;
   std::unordered_map<const Instruction*, std::vector<int>> groups_of_;
@@ -315,10 +316,10 @@ class VerticalFusion {
 
 }  // namespace
 
-Result<bool> fuse(ir::Module& module) {
+Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds) {
   bool changed = false;
   for (Computation* computation : programs_of(module)) {
-    if (VerticalFusion(*computation).run()) changed = true;
+    if (VerticalFusion(*computation, speeds).run()) changed = true;
   }
   if (changed) module.remove_unreachable();
   return changed;

@@ -32,7 +32,7 @@ struct Kernel {
   std::vector<Instruction*> outputs;  // itself, or its get-tuple-elements
 };
 
-std::optional<FusionProfile> profile_of(const Computation& body) {
+std::optional<FusionProfile> profile_of(const Computation& body, const KernelSpeeds& speeds) {
   const std::vector<Instruction*> members = kernel_members(body);
   if (members.empty()) return std::nullopt;
   const std::vector<Instruction*> roots = body.root()->opcode() == Opcode::tuple
@@ -41,10 +41,10 @@ std::optional<FusionProfile> profile_of(const Computation& body) {
   for (const Instruction* root : roots) {
     if (root->opcode() == Opcode::parameter) return std::nullopt;
   }
-  return examine_fusion(members, roots);
+  return examine_fusion(members, roots, speeds);
 }
 
-std::optional<Kernel> kernel_of(Instruction& instruction) {
+std::optional<Kernel> kernel_of(Instruction& instruction, const KernelSpeeds& speeds) {
   if (!instruction.control_predecessors().empty() || !instruction.control_successors().empty() ||
       instruction.users().empty()) {
     return std::nullopt;
@@ -56,10 +56,10 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
         instruction.attributes().fusion_kind != ir::FusionKind::input) {
       return std::nullopt;
     }
-    profile = profile_of(*instruction.to_apply());
+    profile = profile_of(*instruction.to_apply(), speeds);
   } else if (is_fusible(instruction) && instruction.shape().is_array() && !is_free(instruction)) {
     Instruction* one[] = {&instruction};
-    profile = examine_fusion(one, one);
+    profile = examine_fusion(one, one, speeds);
   }
   if (!profile) return std::nullopt;
   kernel.profile = std::move(*profile);
@@ -89,12 +89,13 @@ std::optional<Kernel> kernel_of(Instruction& instruction) {
 // keep the second result for a thousand steps.
 class MultiOutputFusion {
  public:
-  explicit MultiOutputFusion(Computation& computation) : computation_(computation) {}
+  MultiOutputFusion(Computation& computation, const KernelSpeeds& speeds)
+      : computation_(computation), speeds_(speeds) {}
 
   bool run() {
     const auto& instructions = computation_.instructions();
     for (auto it = instructions.rbegin(); it != instructions.rend(); ++it) {
-      ahead_.push_back({it->get(), kernel_of(**it)});
+      ahead_.push_back({it->get(), kernel_of(**it, speeds_)});
     }
     bool changed = false;
     while (!ahead_.empty()) {
@@ -227,7 +228,7 @@ class MultiOutputFusion {
     std::vector<Instruction*> results;
     for (Instruction* output : outputs) results.push_back(body.value(output));
     body.finish(results);
-    auto profile = profile_of(*body.computation());
+    auto profile = profile_of(*body.computation(), speeds_);
     if (!profile || profile->input_count > kMaxFusionInputs ||
         body.computation()->instruction_count() > 2 * kMaxFusedInstructions ||
         profile->seconds > ahead(0).kernel->profile.seconds + ahead(k).kernel->profile.seconds) {
@@ -263,16 +264,17 @@ class MultiOutputFusion {
   static constexpr int kMaxAttempts = 8;
 
   Computation& computation_;
+  const KernelSpeeds& speeds_;
   std::vector<Instruction*> done_;  // in the new order
   std::vector<Slot> ahead_;         // in the old order, the next one last
 };
 
 }  // namespace
 
-Result<bool> fuse_multi_output(ir::Module& module) {
+Result<bool> fuse_multi_output(ir::Module& module, const KernelSpeeds& speeds) {
   bool changed = false;
   for (Computation* computation : programs_of(module)) {
-    if (MultiOutputFusion(*computation).run()) changed = true;
+    if (MultiOutputFusion(*computation, speeds).run()) changed = true;
   }
   module.remove_unreachable();
   return changed;

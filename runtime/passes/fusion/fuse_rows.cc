@@ -312,7 +312,7 @@ class RowFusion {
     if (const auto rows = examine_row_fusion(members, results)) {
       return rows->input_count <= kMaxFusionInputs && pays_off(*rows);
     }
-    const auto plain = examine_fusion(members, results);
+    const auto plain = examine_fusion(members, results, KernelSpeeds());
     return plain && plain->is_reduction && plain->input_count <= kMaxFusionInputs;
   }
 

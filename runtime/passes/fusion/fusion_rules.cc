@@ -107,8 +107,9 @@ bool repeats_along_rows(const Instruction& broadcast) {
 
 class Examiner {
  public:
-  Examiner(std::span<Instruction* const> members, std::span<Instruction* const> roots)
-      : members_(members), roots_(roots), uses_(members.size()) {
+  Examiner(std::span<Instruction* const> members, std::span<Instruction* const> roots,
+           const KernelSpeeds& speeds)
+      : members_(members), roots_(roots), price_(speeds), uses_(members.size()) {
     for (std::size_t i = 0; i < members.size(); ++i) index_.emplace(members[i], i);
   }
 
@@ -367,8 +368,9 @@ std::vector<Instruction*> large_operands(const Instruction& instruction) {
 }
 
 std::optional<FusionProfile> examine_fusion(std::span<Instruction* const> members,
-                                            std::span<Instruction* const> roots) {
-  return Examiner(members, roots).run();
+                                            std::span<Instruction* const> roots,
+                                            const KernelSpeeds& speeds) {
+  return Examiner(members, roots, speeds).run();
 }
 
 }  // namespace plimsoll::passes

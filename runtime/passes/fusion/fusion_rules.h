@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/kernel_speeds.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::passes {
@@ -38,13 +39,14 @@ struct FusionProfile {
   // Per member: evaluations per element, when each value is computed once for every different
   // index expression that reads it, and once a row where it is the same along the innermost loop.
   std::vector<double> evaluations;
-  // Modelled time of a launch, by the table of fusion_price.h.
+  // Modelled time of a launch (fusion_price.h).
   double seconds = 0;
 };
 
 // The profile of the fusion of `members` (users before operands) with results `roots`; nothing when
 // it breaks a rule of fusions (jit/README.md). All other operands are its inputs.
 std::optional<FusionProfile> examine_fusion(std::span<ir::Instruction* const> members,
-                                            std::span<ir::Instruction* const> roots);
+                                            std::span<ir::Instruction* const> roots,
+                                            const KernelSpeeds& speeds);
 
 }  // namespace plimsoll::passes
