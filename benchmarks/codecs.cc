@@ -128,7 +128,9 @@ int main(int argc, char** argv) {
                                                   {DType::f32, {CodecKind::int8}},
                                                   {DType::f64, {CodecKind::int8}},
                                                   {DType::f32, {CodecKind::int4}},
-                                                  {DType::f64, {CodecKind::int4}}};
+                                                  {DType::f64, {CodecKind::int4}},
+                                                  {DType::f32, {CodecKind::int2}},
+                                                  {DType::f64, {CodecKind::int2}}};
   Json list = Json::array();
   for (const auto& [dtype, codec] : rows) {
     const ir::Shape shape(dtype, {bytes / ir::dtype_bytes(dtype)});

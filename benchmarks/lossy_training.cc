@@ -38,7 +38,8 @@ int run(const LossyStudy& study, const std::string& limit, int seeds, bool json)
                                  {"bfloat16", "lossy:bfloat16", limit},
                                  {"float16", "lossy:float16", limit},
                                  {"int8", "lossy:int8", limit},
-                                 {"int4", "lossy:int4", limit}};
+                                 {"int4", "lossy:int4", limit},
+                                 {"int2", "lossy:int2", limit}};
   std::vector<Means> means(ways.size());
   Json out;
   bool sound = true;

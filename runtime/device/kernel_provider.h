@@ -23,8 +23,8 @@ namespace plimsoll::device {
 // Decoding gives the very bits that were encoded, but for compare_mask (a value with the same
 // outcome) and the lossy codecs (ir::error_bound). An encoder looks at every element: one that
 // would not come back (narrow), a pred byte that is neither 0 nor 1 (bit_mask), a finite one that
-// rounds to infinity (bfloat16, float16), or one that no scale reaches (int8, int4: infinite, NaN,
-// or so large that its rounding overflows) makes the launch fail with DATA_LOSS.
+// rounds to infinity (bfloat16, float16), or one that no scale reaches (int8, int4, int2: infinite,
+// NaN, or so large that its rounding overflows) makes the launch fail with DATA_LOSS.
 struct CodecKernels {
   std::shared_ptr<const Kernel> encode, decode;
 };

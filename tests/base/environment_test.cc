@@ -89,7 +89,7 @@ TEST_F(EnvironmentTest, CountsAreWholeAndPositive) {
 TEST_F(EnvironmentTest, ListsHoldOnlyKnownWords) {
   setenv("PLIMSOLL_REMEDIES", "recompute,swap", 1);
   EXPECT_TRUE(check_variable(Variable::remedies).ok());
-  for (const char* codec : {"bfloat16", "float16", "int8", "int4"}) {
+  for (const char* codec : {"bfloat16", "float16", "int8", "int4", "int2"}) {
     setenv("PLIMSOLL_REMEDIES", (std::string("swap,lossy:") + codec).c_str(), 1);
     EXPECT_TRUE(check_variable(Variable::remedies).ok()) << codec;
   }

@@ -80,7 +80,7 @@ TEST(CodecChoice, RemediesNameTheLossyCodec) {
   EXPECT_TRUE(bfloat16->lossy && bfloat16->compress && !bfloat16->swap);
   EXPECT_EQ(bfloat16->lossy_codec, CodecKind::bfloat16);
   EXPECT_EQ(to_string(*bfloat16), "compress,lossy");
-  for (const std::string name : {"float16", "int8", "int4"}) {
+  for (const std::string name : {"float16", "int8", "int4", "int2"}) {
     const auto remedies = parse_remedies("swap,lossy:" + name, "here");
     ASSERT_TRUE(remedies.ok()) << remedies.status().to_string();
     EXPECT_EQ(to_string(remedies->lossy_codec), name);

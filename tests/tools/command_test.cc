@@ -301,8 +301,11 @@ TEST(Plan, ListsTheCodecsThatChangeBits) {
   ASSERT_TRUE(exact.contains("lossy")) << exact;
   EXPECT_EQ(exact["lossy"], json::array());
   // Nothing may be computed again, so something has to be encoded.
-  const std::pair<const char*, const char*> bounds[] = {
-      {"int8", "127"}, {"int4", "7"}, {"float16", "2^-11"}, {"bfloat16", "2^-8"}};
+  const std::pair<const char*, const char*> bounds[] = {{"int8", "127"},
+                                                        {"int4", "7"},
+                                                        {"int2", "1 + 2^-7"},
+                                                        {"float16", "2^-11"},
+                                                        {"bfloat16", "2^-8"}};
   for (const auto& [codec, bound] : bounds) {
     for (const bool by_flag : {false, true}) {
       const std::string remedies = std::string("lossy:") + codec;
@@ -337,7 +340,7 @@ TEST(Plan, AnUnknownLossyCodecIsRefusedWithTheKnownOnes) {
       EXPECT_NE(call.error.find(by_flag ? "--remedies: " : "PLIMSOLL_REMEDIES: "),
                 std::string::npos)
           << call.error;
-      for (const char* part : {"int3", "bfloat16", "float16", "int8", "int4"}) {
+      for (const char* part : {"int3", "bfloat16", "float16", "int8", "int4", "int2"}) {
         EXPECT_NE(call.error.find(part), std::string::npos) << part << " in " << call.error;
       }
       EXPECT_EQ(call.json()["error"]["code"], "INVALID_ARGUMENT");

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// int8 and int4: a block of kQuantizedBlock elements is a scale s and a multiple of it per element,
-// of magnitude at most 127 (7), rounded up or down at random: x becomes floor(x / s) or the next
-// integer, the latter with the probability of the fraction (stochastic rounding; Connolly, Higham
-// and Mary, "Stochastic rounding and its probabilistic backward error analysis", SIAM J. Sci.
-// Comput. 43, 2021). The random numbers are those of Philox whose key is the codec's seed: 16 bits
-// per element, by its index alone.
+// int8, int4 and int2: a block of kQuantizedBlock elements is a scale s and a multiple of it per
+// element, of magnitude at most 127 (7, 1), rounded up or down at random: x becomes floor(x / s) or
+// the next integer, the latter with the probability of the fraction (stochastic rounding; Connolly,
+// Higham and Mary, "Stochastic rounding and its probabilistic backward error analysis", SIAM J.
+// Sci. Comput. 43, 2021). The random numbers are those of Philox whose key is the codec's seed: 16
+// bits per element, by its index alone.
 //
 // s is the least bf16 number that reaches the greatest magnitude: few bits, so that every multiple
 // is exact, and x / s is never above 127. A quotient is an integer or at least an ulp from one, and
 // is rounded by half an ulp at most: the error is less than s, to the bit. -0 comes back as +0.
 //
-// Encoded: the scales (bf16), then the multiples: a byte each, or two to a byte with 8 added, those
-// of the block's first half (rounded up) in the low bits.
+// Encoded: the scales (bf16), then the multiples, one, two or four to a byte (Packed).
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -103,48 +102,66 @@ PLIMSOLL_CLONES void multiply(const std::int8_t* multiples, const std::uint16_t*
   }
 }
 
-[[gnu::always_inline]] inline std::uint8_t pair(std::int8_t low, std::int8_t high) {
-  return static_cast<std::uint8_t>(low + 8 + 16 * (high + 8));
-}
+// Several multiples to a byte, each with a bias added that makes it a number from 0 up.
+template <int per_byte>
+struct Packed {
+  static constexpr int kBits = 8 / per_byte;
+  static constexpr int kBias = 1 << (kBits - 1);
+  static constexpr int kMask = (1 << kBits) - 1;
+  static constexpr std::int64_t kPart = kBlock / per_byte;
+};
 
-// `count` multiples from the start of a block on as half as many bytes, rounded up, and back.
-PLIMSOLL_CLONES void pack_pairs(const std::int8_t* __restrict multiples,
-                                std::uint8_t* __restrict bytes, std::int64_t count) {
-  constexpr std::int64_t kHalf = kBlock / 2;
-  for (; count >= kBlock; count -= kBlock, multiples += kBlock, bytes += kHalf) {
-    for (std::int64_t i = 0; i < kHalf; ++i) bytes[i] = pair(multiples[i], multiples[kHalf + i]);
-  }
-  const std::int64_t low = (count + 1) / 2, high = count / 2;
-  for (std::int64_t i = 0; i < high; ++i) bytes[i] = pair(multiples[i], multiples[low + i]);
-  if (high < low) bytes[high] = pair(multiples[high], -8);
-}
-
-PLIMSOLL_CLONES void spread_pairs(const std::uint8_t* __restrict bytes,
-                                  std::int8_t* __restrict multiples, std::int64_t count) {
-  constexpr std::int64_t kHalf = kBlock / 2;
-  for (; count >= kBlock; count -= kBlock, multiples += kBlock, bytes += kHalf) {
-    for (std::int64_t i = 0; i < kHalf; ++i) {
-      multiples[i] = static_cast<std::int8_t>((bytes[i] & 15) - 8);
-      multiples[kHalf + i] = static_cast<std::int8_t>((bytes[i] >> 4) - 8);
+// `count` multiples from the start of a block on, and back. Byte i of a block of n bytes holds
+// those of the elements i, n + i, 2n + i, ..., from its lowest bits up.
+template <int per_byte>
+PLIMSOLL_CLONES void pack(const std::int8_t* __restrict multiples, std::uint8_t* __restrict bytes,
+                          std::int64_t count) {
+  using P = Packed<per_byte>;
+  for (; count >= kBlock; count -= kBlock, multiples += kBlock, bytes += P::kPart) {
+    for (std::int64_t i = 0; i < P::kPart; ++i) {
+      int byte = 0;
+      for (int k = 0; k < per_byte; ++k) {
+        byte |= (multiples[k * P::kPart + i] + P::kBias) << (k * P::kBits);
+      }
+      bytes[i] = static_cast<std::uint8_t>(byte);
     }
   }
-  const std::int64_t low = (count + 1) / 2, high = count / 2;
-  for (std::int64_t i = 0; i < low; ++i) {
-    multiples[i] = static_cast<std::int8_t>((bytes[i] & 15) - 8);
+  const std::int64_t part = (count + per_byte - 1) / per_byte;
+  for (std::int64_t i = 0; i < part; ++i) {
+    int byte = 0;
+    for (int k = 0; k < per_byte && k * part + i < count; ++k) {
+      byte |= (multiples[k * part + i] + P::kBias) << (k * P::kBits);
+    }
+    bytes[i] = static_cast<std::uint8_t>(byte);
   }
-  for (std::int64_t i = 0; i < high; ++i) {
-    multiples[low + i] = static_cast<std::int8_t>((bytes[i] >> 4) - 8);
+}
+
+template <int per_byte>
+PLIMSOLL_CLONES void spread(const std::uint8_t* __restrict bytes, std::int8_t* __restrict multiples,
+                            std::int64_t count) {
+  using P = Packed<per_byte>;
+  const auto multiple = [](std::uint8_t byte, int k) {
+    return static_cast<std::int8_t>(((byte >> (k * P::kBits)) & P::kMask) - P::kBias);
+  };
+  for (; count >= kBlock; count -= kBlock, multiples += kBlock, bytes += P::kPart) {
+    for (std::int64_t i = 0; i < P::kPart; ++i) {
+      for (int k = 0; k < per_byte; ++k) multiples[k * P::kPart + i] = multiple(bytes[i], k);
+    }
+  }
+  const std::int64_t part = (count + per_byte - 1) / per_byte;
+  for (std::int64_t i = 0; i < part; ++i) {
+    for (int k = 0; k < per_byte && k * part + i < count; ++k) {
+      multiples[k * part + i] = multiple(bytes[i], k);
+    }
   }
 }
 
 struct Layout {
   std::int64_t count;  // elements of the value
-  bool pairs;
+  int per_byte;
   std::int64_t blocks() const { return (count + kBlock - 1) / kBlock; }
   // Of the multiples of the elements from `begin` on, `begin` at the start of a block.
-  std::int64_t offset(std::int64_t begin) const {
-    return 2 * blocks() + (pairs ? begin / 2 : begin);
-  }
+  std::int64_t offset(std::int64_t begin) const { return 2 * blocks() + begin / per_byte; }
 };
 
 template <typename T, int most>
@@ -171,11 +188,10 @@ bool encode_piece(const T* from, std::byte* to, const Layout& layout, std::uint6
     }
     std::memcpy(to + 2 * (at / kBlock), scales.data(), static_cast<std::size_t>(2 * blocks));
     std::byte* const out = to + layout.offset(at);
-    if (!layout.pairs) {
-      std::memcpy(out, multiples.data(), static_cast<std::size_t>(size));
-      continue;
-    }
-    pack_pairs(multiples.data(), reinterpret_cast<std::uint8_t*>(out), size);
+    auto* const codes = reinterpret_cast<std::uint8_t*>(out);
+    if (layout.per_byte == 1) std::memcpy(out, multiples.data(), static_cast<std::size_t>(size));
+    if (layout.per_byte == 2) pack<2>(multiples.data(), codes, size);
+    if (layout.per_byte == 4) pack<4>(multiples.data(), codes, size);
   }
   return fine;
 }
@@ -191,11 +207,10 @@ void decode_piece(const std::byte* from, T* to, const Layout& layout, std::int64
     const std::int64_t whole = size / kBlock, blocks = (size + kBlock - 1) / kBlock;
     std::memcpy(scales.data(), from + 2 * (at / kBlock), static_cast<std::size_t>(2 * blocks));
     const std::byte* const in = from + layout.offset(at);
-    if (!layout.pairs) {
-      std::memcpy(multiples.data(), in, static_cast<std::size_t>(size));
-    } else {
-      spread_pairs(reinterpret_cast<const std::uint8_t*>(in), multiples.data(), size);
-    }
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(in);
+    if (layout.per_byte == 1) std::memcpy(multiples.data(), in, static_cast<std::size_t>(size));
+    if (layout.per_byte == 2) spread<2>(codes, multiples.data(), size);
+    if (layout.per_byte == 4) spread<4>(codes, multiples.data(), size);
     multiply(multiples.data(), scales.data(), to + at, whole);
     if (whole < blocks) {
       multiply(multiples.data() + whole * kBlock, scales.data() + whole, rest.data(), 1);
@@ -206,7 +221,7 @@ void decode_piece(const std::byte* from, T* to, const Layout& layout, std::int64
 
 template <typename T, int most>
 CodecKernels blockwise_of(const ir::Codec& codec, std::int64_t count) {
-  const Layout layout{count, most == 7};
+  const Layout layout{count, most == 127 ? 1 : most == 7 ? 2 : 4};
   const std::string name(ir::to_string(codec.kind));
   CodecKernels kernels;
   kernels.encode = make_codec_kernel(
@@ -244,6 +259,10 @@ CodecResult make_int8(const ir::Codec& codec, const ir::Shape& shape) {
 
 CodecResult make_int4(const ir::Codec& codec, const ir::Shape& shape) {
   return make_blockwise<7>(codec, shape);
+}
+
+CodecResult make_int2(const ir::Codec& codec, const ir::Shape& shape) {
+  return make_blockwise<1>(codec, shape);
 }
 
 }  // namespace plimsoll::kernels

@@ -20,7 +20,7 @@ namespace plimsoll::ir {
 //                 to a representative value with the same outcome
 //   narrow        exact: every value is representable in `stored`
 //   bfloat16, float16  lossy: f32 or f64 rounded to bf16, f16
-//   int8, int4    lossy: f32 or f64 as multiples of a scale per block, rounded at random
+//   int8, int4, int2  lossy: f32 or f64 as multiples of a scale per block, rounded at random
 enum class CodecKind : std::uint8_t {
   none,
 #define PLIMSOLL_CODEC(kind, ...) kind,
@@ -34,7 +34,7 @@ inline constexpr int kCodecKinds = 1
 #undef PLIMSOLL_CODEC
     ;
 
-// Elements that share a scale in int8 and int4.
+// Elements that share a scale in int8, int4 and int2.
 inline constexpr std::int64_t kQuantizedBlock = 64;
 
 // How a value is stored while nobody reads it. Elements are encoded one by one, in order.
@@ -90,10 +90,10 @@ struct CodecInfo {
   CodecRounding rounding = CodecRounding::exact;
   // How far a decoded value may be from the encoded one, as a phrase; empty for lossless codecs.
   //   bfloat16, float16: rounded to nearest, ties to even.
-  //   int8, int4: less than the block's scale, the least bf16 number s such that 127 s (7 s) is at
-  //   least the block's greatest magnitude m. So s < (1 + 2^-7) m / 127 (/ 7), where that is at
-  //   least 2^-126; below, s is at most 2^-133 more than m / 127. Rounding is unbiased: the mean
-  //   over all seeds is within 2^-16 s of the element.
+  //   int8, int4, int2: less than the block's scale, the least bf16 number s such that 127 s (7 s,
+  //   s) is at least the block's greatest magnitude m. So s < (1 + 2^-7) m / 127 (/ 7, / 1), where
+  //   that is at least 2^-126; below, s is at most 2^-133 more than m / 127. Rounding is unbiased:
+  //   the mean over all seeds is within 2^-16 s of the element.
   std::string_view error_bound;
   CodecSample sample;
 };
@@ -150,7 +150,7 @@ bool is_number(DType dtype, double value);
 // CodecInfo::error_bound.
 std::string_view error_bound(CodecKind kind);
 
-// The lossy codec of that name ("bfloat16", "float16", "int8", "int4"), if there is one.
+// The lossy codec of that name ("bfloat16", "float16", "int8", "int4", "int2"), if there is one.
 std::optional<CodecKind> parse_lossy(std::string_view name);
 std::string_view to_string(CodecKind kind);
 

@@ -288,8 +288,8 @@ class PriceSwapper {
   // What an op of the search's problem is: an op of the base, the making again of a value, or the
   // wait for the copy of one.
   struct StandsFor {
-    OpId base;
-    ValueId value, waits_for;
+    OpId base = OpId();
+    ValueId value = ValueId(), waits_for = ValueId();
   };
   struct Transfers {
     OpId out, out_wait, in, in_wait;
