@@ -80,7 +80,8 @@ inline Problem random_problem(std::mt19937& rng, int ops) {
   std::vector<ValueId> all;
   std::vector<ValueId> storage;  // of each of `all`
   if (draw(2) == 0) {
-    all.push_back(make.parameter(OpId(ops / 2 + draw(ops))));
+    const int overwriter = ops / 2 + draw(ops);
+    all.push_back(make.parameter(overwriter < ops ? OpId(overwriter) : kNever));
     storage.push_back(all.back());
   }
   for (int i = 0; i < ops; ++i) {
