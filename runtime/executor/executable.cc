@@ -17,14 +17,10 @@
 
 namespace plimsoll::executor {
 
-namespace {
-
 // Bytes that caches miss a launch, of first executions and of later ones.
 struct MissedBytes {
   double first = 0, again = 0;
 };
-
-}  // namespace
 
 struct Executable::Impl {
   Resolution resolution;
