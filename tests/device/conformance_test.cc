@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <ostream>
 #include <numeric>
 #include <span>
 #include <string>
@@ -32,6 +33,7 @@ struct DeviceCase {
   std::string name;
   std::shared_ptr<Device> (*make)();
 };
+void PrintTo(const DeviceCase& device, std::ostream* out) { *out << device.name; }
 
 class Conformance : public ::testing::TestWithParam<DeviceCase> {
  protected:
