@@ -107,7 +107,7 @@ class Rewriter {
   }
 
   // Walks over the steps that touch buffer `b`, and moves what it holds through another place in
-  // some of the gaps between two of them. Later steps then use a new buffer.
+  // some of the intervals between two of them. Later steps then use a new buffer.
   void rewrite_buffer(BufferId b) {
     if (buffer(b).placement != Placement::arena) return;
     std::vector<int> touches;

@@ -116,7 +116,7 @@ TEST(Bound, CountsWhatSeveralRemakesShareOnce) {
 }
 
 TEST(Bound, LetsValuesGoElsewhereAtTheirLeastCost) {
-  // Making `a` again takes 100, its small form 3 for the value and 2 for the gap.
+  // Making `a` again takes 100, its small form 3 for the value and 2 for the interval.
   ProblemMaker make;
   const ValueId a = make.value(8);
   make.op(100, {}, {a});

@@ -88,22 +88,22 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
                        : std::min<std::int64_t>(60'000'000, 20'000'000 + 3'000 * model.moments);
   BoundPricing pricing(model, tight);
   std::vector<Stretch> stretches;
-  std::vector<std::size_t> gap_of;
-  for (std::size_t g = 0; g < model.gaps.size(); ++g) {
-    const Gap& gap = model.gaps[g];
-    const Stretch s{tight.rank[at(gap.first)], tight.rank[at(gap.last + 1)] - 1, gap.bytes,
-                    pricing.most_drop(g)};
+  std::vector<std::size_t> interval_of;
+  for (std::size_t g = 0; g < model.intervals.size(); ++g) {
+    const Interval& interval = model.intervals[g];
+    const Stretch s{tight.rank[at(interval.first)], tight.rank[at(interval.last + 1)] - 1,
+                    interval.bytes, pricing.most_drop(g)};
     if (s.first > s.last) continue;
     stretches.push_back(s);
-    gap_of.push_back(g);
+    interval_of.push_back(g);
   }
   LinePrices line(tight.room, stretches);
-  // Rounds of two steps that feed each other. The linear program over stretches takes for each gap
-  // what giving it up cost at the last prices, and gives the prices that divide the room best if
-  // gaps could be kept in part. The pricing takes those prices and finds what giving each gap up
-  // really costs: a whole gap, made again in the best stage, with what that needs. The linear
-  // program knows no stages and no needs; the pricing knows no other gaps. Together they converge
-  // in a few rounds, from which polish() climbs on.
+  // Rounds of two steps that feed each other. The linear program over stretches takes for each
+  // interval what giving it up cost at the last prices, and gives the prices that divide the room
+  // best if intervals could be kept in part. The pricing takes those prices and finds what giving
+  // each interval up really costs: a whole interval, made again in the best stage, with what that
+  // needs. The linear program knows no stages and no needs; the pricing knows no other intervals.
+  // Together they converge in a few rounds, from which polish() climbs on.
   constexpr int kRoundsBeforeSharing = 2, kMostIdleRounds = 10;
   BoundProof best;
   int idle = 0;
@@ -119,8 +119,8 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
       pricing.share_again(1.0);
       pricing.evaluate(prices);
     }
-    for (std::size_t i = 0; i < gap_of.size(); ++i) {
-      const double drop = pricing.drop(gap_of[i]);
+    for (std::size_t i = 0; i < interval_of.size(); ++i) {
+      const double drop = pricing.drop(interval_of[i]);
       if (drop < kInfinite) line.set_seconds(static_cast<std::int32_t>(i), drop);
     }
   }
@@ -130,7 +130,7 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
   double value = best.value;
   const std::int64_t left = steps - line.steps_spent() - pricing.steps_spent();
   if (best.value > 0 && left > 0) {
-    value = branch_on_gaps(pricing, line, gap_of, model, best, effort.nodes, left);
+    value = branch_on_intervals(pricing, line, interval_of, model, best, effort.nodes, left);
   }
   for (std::size_t i = 0; i < best.prices.size(); ++i) {
     bound.prices[at(tight.moments[i])] = best.prices[i];

@@ -10,22 +10,22 @@
 // The Lagrangian bound.
 //
 // What is bounded. The order of first executions is fixed; moment t is the first run of op t.
-// Between two touches of a storage lies a gap g (a retention interval): b_g bytes over the moments
+// Between two touches of a storage lies a retention interval g: b_g bytes over the moments
 // first..last. A schedule keeps the bytes there, or gives them up and makes them again (or brings
 // them back in another form) in time for the touch at the end. need(t) lies in the arena at t
-// whatever is done, so that limit - need(t) = room(t) is left for gaps. Wanted: the least extra
-// seconds, over all choices, such that the load of gaps at every moment is at most its room. That
-// is hard; a lower bound is not.
+// whatever is done, so that limit - need(t) = room(t) is left for intervals. Wanted: the least
+// extra seconds, over all choices, such that the load of intervals at every moment is at most its
+// room. That is hard; a lower bound is not.
 //
 // Derivation. Give every moment a price p_t >= 0, in seconds per byte, and let a schedule pay p_t
 // (load_t - room_t) beside its seconds. For one that fits, load_t <= room_t, so that it pays no
 // more than its seconds: the least payment over *all* choices, those that do not fit included, is a
-// bound. Without the constraints that couple them, gaps choose for themselves:
+// bound. Without the constraints that couple them, intervals choose for themselves:
 //   bound(p) = sum over g of min(keep_g, drop_g) - sum over t of p_t room_t
-//   keep_g   = b_g * (sum of p_t over the gap's moments)             the rent of its bytes
+//   keep_g   = b_g * (sum of p_t over the interval's moments)             the rent of its bytes
 //   drop_g   = the least that doing without costs at these prices      drop_cost(), substitutes
 // Any prices prove a bound (weak duality); good prices prove a good one. It is stronger than the
-// linear program over gaps, as drop_g is itself a minimum over the ways to be without.
+// linear program over intervals, as drop_g is itself a minimum over the ways to be without.
 //
 // Example. Room for 100 bytes at one tight moment; A has 100 bytes and takes 3 s to make again, B
 // 100 bytes and 5 s. At p = 0.03: A pays min(3, 3), B pays min(3, 5), and 3 is paid back: the bound
@@ -35,24 +35,25 @@
 // What is made again may need what is dead. To make g again its op reads other storages. One that
 // is dead by then (after its last touch) must be there, too: either its bytes stayed since its
 // death, which costs rent, or it is made again itself, which costs seconds and may need others in
-// turn. Many gaps may want the same dead storage, and one copy may serve them all, so that each may
-// count only a part of its cost: fractions f_c of claims c, which add up to at most 1 per dead
-// storage. Any such fractions prove a bound; share_again() moves them to the gaps that can use
-// them. Within one gap a storage may be wanted along several ways (`paths`); each way counts an
-// equal part.
+// turn. Many intervals may want the same dead storage, and one copy may serve them all, so that
+// each may count only a part of its cost: fractions f_c of claims c, which add up to at most 1 per
+// dead storage. Any such fractions prove a bound; share_again() moves them to the intervals that
+// can use them. Within one interval a storage may be wanted along several ways (`paths`); each way
+// counts an equal part.
 //
-// Living storages may be claimed as well: a gap that is itself given up around the moment at which
-// another wants its storage must be made earlier, or twice. What such claims take of a gap's bytes
-// and runs is no longer the gap's own (find_own_part), so that again nothing is counted twice.
+// Living storages may be claimed as well: an interval that is itself given up around the moment at
+// which another wants its storage must be made earlier, or twice. What such claims take of an
+// interval's bytes and runs is no longer the interval's own (find_own_part), so that again nothing
+// is counted twice.
 
 namespace plimsoll::planner {
 namespace {}  // namespace
 
 TightMoments find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most) {
   std::vector<std::int64_t> excess(model.need.size() + 1, 0);
-  for (const Gap& gap : model.gaps) {
-    excess[at(gap.first)] += gap.bytes;
-    excess[at(gap.last + 1)] -= gap.bytes;
+  for (const Interval& interval : model.intervals) {
+    excess[at(interval.first)] += interval.bytes;
+    excess[at(interval.last + 1)] -= interval.bytes;
   }
   std::int64_t live = 0;
   std::size_t count = 0;
@@ -93,44 +94,46 @@ BoundPricing::BoundPricing(const BoundModel& model, const TightMoments& tight)
   loss_.assign(model.claims.size(), 0);
   most_gain_.assign(model.bytes.size(), 0);
   sum_.assign(model.bytes.size(), 0);
-  drop_.assign(model.gaps.size(), kInfinite);
-  fate_.assign(model.gaps.size(), Fate::open);
+  drop_.assign(model.intervals.size(), kInfinite);
+  fate_.assign(model.intervals.size(), Fate::open);
 }
 
 double BoundPricing::fraction(const Remake& r) const {
   return r.claim < 0 ? 1 : fraction_[r.claim] / r.paths;
 }
 
-// All that making the gap's storage again can cost when nothing dead was kept for it: its own runs,
-// and its part of those of everything dead that it needs. What drop_cost() gives is never more.
-double BoundPricing::most_remake(const Gap& gap) const {
-  double cost = model_.remakes[at(gap.first_remake)].seconds;
-  for (std::int32_t i = 1; i < gap.remakes; ++i) {
-    const Remake& r = model_.remakes[at(gap.first_remake + i)];
+// All that making the interval's storage again can cost when nothing dead was kept for it: its own
+// runs, and its part of those of everything dead that it needs. What drop_cost() gives is never
+// more.
+double BoundPricing::most_remake(const Interval& interval) const {
+  double cost = model_.remakes[at(interval.first_remake)].seconds;
+  for (std::int32_t i = 1; i < interval.remakes; ++i) {
+    const Remake& r = model_.remakes[at(interval.first_remake + i)];
     if (r.seconds < kInfinite) cost += r.seconds * fraction(r);
   }
   return cost;
 }
 
-double BoundPricing::most_drop(std::size_t gap) const {
-  return std::min(most_remake(model_.gaps[gap]), substitute_cost(model_.gaps[gap], 0));
+double BoundPricing::most_drop(std::size_t interval) const {
+  return std::min(most_remake(model_.intervals[interval]),
+                  substitute_cost(model_.intervals[interval], 0));
 }
 
-double BoundPricing::substitute_cost(const Gap& gap, double rent_per_byte) const {
+double BoundPricing::substitute_cost(const Interval& interval, double rent_per_byte) const {
   double cost = kInfinite;
-  for (std::int32_t i = 0; i < gap.substitutes; ++i) {
-    const GapSubstitute& s = model_.substitutes[at(gap.first_substitute + i)];
+  for (std::int32_t i = 0; i < interval.substitutes; ++i) {
+    const IntervalSubstitute& s = model_.substitutes[at(interval.first_substitute + i)];
     cost = std::min(cost, s.seconds + static_cast<double>(s.bytes) * rent_per_byte);
   }
   return cost;
 }
 
 // Only moments with a price matter: `paid_` lists them with the sum of the prices before each, so
-// that the rent of a gap is one subtraction, whatever its length. With prices at 3 of 10,000
-// moments an evaluation takes time linear in the number of gaps.
+// that the rent of an interval is one subtraction, whatever its length. With prices at 3 of 10,000
+// moments an evaluation takes time linear in the number of intervals.
 //
-// A gap with a fate (bound_branch.cc) pays what that costs even where the other way is cheaper:
-// that is what makes the bound of a branch rise.
+// An interval with a fate (bound_branch.cc) pays what that costs even where the other way is
+// cheaper: that is what makes the bound of a branch rise.
 double BoundPricing::evaluate(std::span<const double> prices) {
   paid_.clear();
   paid_rank_.assign(prices.size() + 1, 0);
@@ -148,43 +151,43 @@ double BoundPricing::evaluate(std::span<const double> prices) {
   std::fill(loss_.begin(), loss_.end(), 0);
   load_.assign(prices.size() + 1, 0);
   double total = 0;
-  for (std::size_t g = 0; g < model_.gaps.size(); ++g) {
-    const Gap& gap = model_.gaps[g];
+  for (std::size_t g = 0; g < model_.intervals.size(); ++g) {
+    const Interval& interval = model_.intervals[g];
     drop_[g] = kInfinite;
-    const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+    const std::int32_t begin = paid_before(interval.first), end = paid_before(interval.last + 1);
     if (begin == end && fate_[g] == Fate::open) {
       count_load(g, true);
       continue;
     }
     find_own_part(g);
-    const double full = static_cast<double>(gap.bytes) * (prefix(end) - prefix(begin));
-    const double keep = static_cast<double>(gap.bytes) * own_prefix_.back();
-    drop_[g] = drop_cost(gap, fate_[g] == Fate::given_up ? kInfinite : keep);
-    const double other = substitute_cost(gap, own_prefix_.back());
+    const double full = static_cast<double>(interval.bytes) * (prefix(end) - prefix(begin));
+    const double keep = static_cast<double>(interval.bytes) * own_prefix_.back();
+    drop_[g] = drop_cost(interval, fate_[g] == Fate::given_up ? kInfinite : keep);
+    const double other = substitute_cost(interval, own_prefix_.back());
     const bool kept =
         fate_[g] == Fate::kept || (fate_[g] == Fate::open && keep <= std::min(drop_[g], other));
-    if (!kept && drop_[g] <= other && gap.remakes > 1) count_gains(gap);
-    if (!model_.claims_on[GapId(g)].empty()) count_losses(g, kept);
+    if (!kept && drop_[g] <= other && interval.remakes > 1) count_gains(interval);
+    if (!model_.claims_on[IntervalId(g)].empty()) count_losses(g, kept);
     if (kept || drop_[g] <= other) count_load(g, kept);
     drop_[g] = std::min(drop_[g], other);
     total += kept ? keep : drop_[g];
     // As if all of the rent were its own.
     drop_[g] += full - keep;
   }
-  spent_ += static_cast<std::int64_t>(prices.size() + 4 * model_.gaps.size());
+  spent_ += static_cast<std::int64_t>(prices.size() + 4 * model_.intervals.size());
   return total - paid_back;
 }
 
-// What others claim of a gap is taken off its own rent and runs. Example: a gap over the paid
-// moments 4, 5, 6 at prices 0.1, 0.2, 0.1; another gap has a claim of 0.25 on it over the moments
-// 5..6. Its own rent per byte is 0.1 + 0.75 * 0.2 + 0.75 * 0.1 = 0.325; a run in a stage of 5..6
-// counts 0.75 of its seconds here, and 0.25 with the other.
+// What others claim of an interval is taken off its own rent and runs. Example: an interval over
+// the paid moments 4, 5, 6 at prices 0.1, 0.2, 0.1; another interval has a claim of 0.25 on it over
+// the moments 5..6. Its own rent per byte is 0.1 + 0.75 * 0.2 + 0.75 * 0.1 = 0.325; a run in a
+// stage of 5..6 counts 0.75 of its seconds here, and 0.25 with the other.
 void BoundPricing::find_own_part(std::size_t g) {
-  const Gap& gap = model_.gaps[g];
-  const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+  const Interval& interval = model_.intervals[g];
+  const std::int32_t begin = paid_before(interval.first), end = paid_before(interval.last + 1);
   own_prefix_.resize(at(end - begin + 1));
   own_runs_.clear();
-  const auto claims = model_.claims_on[GapId(g)];
+  const auto claims = model_.claims_on[IntervalId(g)];
   if (claims.empty()) {
     for (std::int32_t k = begin; k <= end; ++k) {
       own_prefix_[at(k - begin)] = prefix(k) - prefix(begin);
@@ -220,13 +223,13 @@ void BoundPricing::add_load(std::int32_t first, std::int32_t end, double bytes) 
 }
 
 void BoundPricing::count_load(std::size_t g, bool kept) {
-  const Gap& gap = model_.gaps[g];
-  const std::int32_t end = tight_.rank[at(gap.last + 1)];
-  std::int32_t first = tight_.rank[at(gap.first)];
+  const Interval& interval = model_.intervals[g];
+  const std::int32_t end = tight_.rank[at(interval.last + 1)];
+  std::int32_t first = tight_.rank[at(interval.first)];
   if (!kept) first = std::min(end, tight_.rank[at(paid_[at(best_stage_)].moment)]);
-  const auto bytes = static_cast<double>(gap.bytes);
+  const auto bytes = static_cast<double>(interval.bytes);
   add_load(first, end, bytes);
-  for (const ClaimId c : model_.claims_on[GapId(g)]) {
+  for (const ClaimId c : model_.claims_on[IntervalId(g)]) {
     const Claim& claim = model_.claims[c];
     const std::int32_t to = tight_.rank[at(claim.last + 1)];
     const std::int32_t from = std::max(first, tight_.rank[at(claim.first)]);
@@ -244,25 +247,26 @@ std::vector<double> BoundPricing::excess() const {
   return excess;
 }
 
-// What each claim on the gap takes from it.
+// What each claim on the interval takes from it.
 void BoundPricing::count_losses(std::size_t g, bool kept) {
-  const Gap& gap = model_.gaps[g];
-  const std::int32_t begin = paid_before(gap.first);
-  const double seconds = model_.remakes[at(gap.first_remake)].seconds;
-  for (const ClaimId c : model_.claims_on[GapId(g)]) {
+  const Interval& interval = model_.intervals[g];
+  const std::int32_t begin = paid_before(interval.first);
+  const double seconds = model_.remakes[at(interval.first_remake)].seconds;
+  for (const ClaimId c : model_.claims_on[IntervalId(g)]) {
     const std::int32_t from = std::max(begin, paid_before(model_.claims[c].first));
     const std::int32_t to = paid_before(model_.claims[c].last + 1);
     const std::int32_t lives_from = kept ? from : std::max(from, best_stage_);
     double loss = 0;
-    if (lives_from < to) loss = static_cast<double>(gap.bytes) * (prefix(to) - prefix(lives_from));
+    if (lives_from < to)
+      loss = static_cast<double>(interval.bytes) * (prefix(to) - prefix(lives_from));
     if (!kept && from <= best_stage_ && best_stage_ <= to) loss += seconds;
     loss_[c] = loss;
   }
 }
 
-// The cheapest stage in which to make the gap's storage again: its runs, its bytes from then on,
-// and for all dead storages that are read, their runs or their bytes since their death. Stage k is
-// the one after k moments with a price: between those nothing changes but for the worse.
+// The cheapest stage in which to make the interval's storage again: its runs, its bytes from then
+// on, and for all dead storages that are read, their runs or their bytes since their death. Stage k
+// is the one after k moments with a price: between those nothing changes but for the worse.
 //
 // A recurrence over stages. Let c_i(k) be the least that having dead storage i at hand in stage k
 // costs: it was there in stage k - 1 and its bytes stayed for one more paid moment, or it is made
@@ -273,24 +277,24 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
 // them in the list, so going through it backwards finds them known. Then
 //   drop = min over k of
 //            seconds_0 + bytes_0 * (sum of prices from k on) + sum of c_n(k) over n in needs(0)
-// Example: v, 10 bytes, is made in 2 s from d, 4 bytes, dead since before the gap, itself made in 1
-// s from a parameter. The gap covers three paid moments at 0.15 each, so keeping v costs 4.5.
-// Making v at once (k = 0) costs 2 + 10 * 0.45 = 6.5; making it at the end costs 2 for v and the
-// cheaper of d's rent, 4 * 0.45 = 1.8, and its run, 1: 3 s. So drop_cost is 3, d was run again, and
-// the gap is given up.
-double BoundPricing::drop_cost(const Gap& gap, double keep) {
-  const Remake* remakes = &model_.remakes[at(gap.first_remake)];
-  const std::int32_t begin = paid_before(gap.first), end = paid_before(gap.last + 1);
+// Example: v, 10 bytes, is made in 2 s from d, 4 bytes, dead since before the interval, itself made
+// in 1 s from a parameter. The interval covers three paid moments at 0.15 each, so keeping v
+// costs 4.5. Making v at once (k = 0) costs 2 + 10 * 0.45 = 6.5; making it at the end costs 2 for v
+// and the cheaper of d's rent, 4 * 0.45 = 1.8, and its run, 1: 3 s. So drop_cost is 3, d was run
+// again, and the interval is given up.
+double BoundPricing::drop_cost(const Interval& interval, double keep) {
+  const Remake* remakes = &model_.remakes[at(interval.first_remake)];
+  const std::int32_t begin = paid_before(interval.first), end = paid_before(interval.last + 1);
   best_stage_ = end;
-  if (gap.remakes == 1 && own_runs_.empty()) return remakes[0].seconds;
+  if (interval.remakes == 1 && own_runs_.empty()) return remakes[0].seconds;
   // What is needed later costs nothing less: no use in looking closer.
-  if (remakes[0].seconds >= keep && own_runs_.empty()) return most_remake(gap);
-  spent_ += static_cast<std::int64_t>(end - begin + 1) * gap.remakes;
-  cost_.assign(at(gap.remakes), 0);
-  ran_again_.assign(at(gap.remakes) * at(end - begin + 1), 0);
+  if (remakes[0].seconds >= keep && own_runs_.empty()) return most_remake(interval);
+  spent_ += static_cast<std::int64_t>(end - begin + 1) * interval.remakes;
+  cost_.assign(at(interval.remakes), 0);
+  ran_again_.assign(at(interval.remakes) * at(end - begin + 1), 0);
   double best = kInfinite;
   for (std::int32_t k = begin; k <= end; ++k) {
-    for (std::int32_t i = gap.remakes - 1; i >= 1 && k > begin; --i) {
+    for (std::int32_t i = interval.remakes - 1; i >= 1 && k > begin; --i) {
       const Remake& r = remakes[i];
       const Paid& before = paid_[at(k - 1)];
       // Alive still, or kept for no more than its life: nothing is paid.
@@ -305,12 +309,12 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
       }
       const double kept =
           cost_[at(i)] + part * before.price * static_cast<double>(model_.least_bytes[r.storage]);
-      if (again < kept) ran_again_[at(k - begin) * at(gap.remakes) + at(i)] = 1;
+      if (again < kept) ran_again_[at(k - begin) * at(interval.remakes) + at(i)] = 1;
       cost_[at(i)] = std::min(kept, again);
     }
     double total =
         remakes[0].seconds * (own_runs_.empty() ? 1 : own_runs_[at(k - begin)]) +
-        static_cast<double>(gap.bytes) * (own_prefix_.back() - own_prefix_[at(k - begin)]);
+        static_cast<double>(interval.bytes) * (own_prefix_.back() - own_prefix_[at(k - begin)]);
     for (std::int32_t n = 0; n < remakes[0].needs; ++n) {
       total += cost_[at(model_.needs[at(remakes[0].first_need + n)])];
     }
@@ -322,14 +326,14 @@ double BoundPricing::drop_cost(const Gap& gap, double keep) {
   return best;
 }
 
-// What each claim of a gap that is given up would count more at a larger fraction.
+// What each claim of an interval that is given up would count more at a larger fraction.
 //
 // Follows the choices of the last drop_cost() backwards from the best stage: along each way the
 // storage was rented moment by moment until the stage in which it ran again, and from there its own
 // needs go on. The sum of what was paid, at a whole fraction, is the claim's gain.
-void BoundPricing::count_gains(const Gap& gap) {
-  const Remake* remakes = &model_.remakes[at(gap.first_remake)];
-  const std::int32_t begin = paid_before(gap.first);
+void BoundPricing::count_gains(const Interval& interval) {
+  const Remake* remakes = &model_.remakes[at(interval.first_remake)];
+  const std::int32_t begin = paid_before(interval.first);
   const auto visit_needs = [&](const Remake& r, std::int32_t k) {
     for (std::int32_t n = 0; n < r.needs; ++n) {
       visits_.emplace_back(model_.needs[at(r.first_need + n)], k);
@@ -347,7 +351,7 @@ void BoundPricing::count_gains(const Gap& gap) {
       ++spent_;
       const Paid& before = paid_[at(k - 1)];
       if (before.moment <= r.free_until) break;
-      if (ran_again_[at(k - begin) * at(gap.remakes) + at(i)]) {
+      if (ran_again_[at(k - begin) * at(interval.remakes) + at(i)]) {
         gain += r.seconds * part;
         visit_needs(r, k);
         break;
@@ -367,7 +371,7 @@ void BoundPricing::count_gains(const Gap& gap) {
 // falls to zero, so that it can come back when prices change.
 void BoundPricing::share_again(double rate) {
   constexpr double kLeast = 1e-6;
-  const auto dead = [&](ClaimId c) { return model_.claims[c].gap < 0; };
+  const auto dead = [&](ClaimId c) { return model_.claims[c].interval < 0; };
   for (const ClaimId c : gain_.ids()) {
     double& most = most_gain_[model_.claims[c].storage];
     if (dead(c)) most = std::max(most, gain_[c]);
@@ -391,7 +395,7 @@ void BoundPricing::share_again(double rate) {
 
 void BoundPricing::share_living(double rate) {
   constexpr double kLeast = 1e-5, kMost = 1 - 1e-9;
-  for (const GapId g : model_.claims_on.ids()) {
+  for (const IntervalId g : model_.claims_on.ids()) {
     double sum = 0;
     for (const ClaimId c : model_.claims_on[g]) {
       const double gain = gain_[c], loss = loss_[c];

@@ -59,7 +59,7 @@ std::optional<double> trial_seconds(const Problem& problem, std::int64_t arena_l
   for (const Op& op : problem.ops) once += op.seconds;
   Walk walk(problem, 0);
   WalkStyle in_order, far_first;
-  far_first.gap_power = 0;
+  far_first.interval_power = 0;
   far_first.keep_dead = true;
   far_first.depth_first = true;
   const auto most = 4 * problem.ops.size() + 64;

@@ -11,10 +11,11 @@
 // known: staleness is replaced by the time until the next use.
 //
 // Example: limit 100; a (40 bytes, 1 s, next used by op 9), b (40 bytes, 5 s, next used by op 5),
-// and op 3 needs 60 bytes for its result. Scores cost / (bytes * gap): a 1 / (40 * 6), b 5 / (40 *
-// 2). The lower one, a, is evicted: it is cheap and not wanted for long. 40 + 60 bytes fit. When op
-// 9 comes, a is missing: its producer, and whatever of the producer's operands is missing by then,
-// is run again right before op 9 (collect), with every operand of these locked until it was read
+// and op 3 needs 60 bytes for its result. Scores cost / (bytes * interval): a 1 / (40 * 6), b 5 /
+// (40 * 2). The lower one, a, is evicted: it is cheap and not wanted for long. 40 + 60 bytes fit.
+// When op 9 comes, a is missing: its producer, and whatever of the producer's operands is missing
+// by then, is run again right before op 9 (collect), with every operand of these locked until it
+// was read
 // (`need_`).
 //
 // The heap is lazy. A score grows while a value waits, since its next use comes nearer, and changes
@@ -74,7 +75,7 @@ void Walk::set_profile(const std::vector<std::int64_t>& profile, std::int64_t ar
 void Walk::set_prices(std::span<const double> prices) {
   double sum = 0;
   for (const double price : prices) sum += price;
-  // Gaps have a length where bytes are free, too.
+  // Intervals have a length where bytes are free, too.
   const double least = 1e-3 * sum / static_cast<double>(std::max<std::size_t>(1, prices.size()));
   weight_.assign(prices.size() + 1, 0);
   for (OpId t(0); const double price : prices) {
@@ -155,12 +156,13 @@ double Walk::score(ValueId v) {
   const OpId wanted = wanted_at(v);
   if (wanted == kNever) return -1;
   const double bytes = static_cast<double>(problem_.values[v].bytes);
-  double gap = static_cast<double>(wanted - now_);
-  if (style_.weighted_gap) gap = weight_[wanted] - weight_[now_];
+  double interval = static_cast<double>(wanted - now_);
+  if (style_.weighted_interval) interval = weight_[wanted] - weight_[now_];
   double cost = recompute_seconds(v, wanted);
   if (style_.cost_power != 1) cost = std::pow(cost, style_.cost_power);
-  if (style_.gap_power != 1) gap = style_.gap_power == 0 ? 1 : std::pow(gap, style_.gap_power);
-  double result = cost / (bytes * gap);
+  if (style_.interval_power != 1)
+    interval = style_.interval_power == 0 ? 1 : std::pow(interval, style_.interval_power);
+  double result = cost / (bytes * interval);
   if (next_use(v) == kNever) result *= 0.5;
   if (!style_.weight.empty()) result *= style_.weight[v];
   if (!style_.keep.empty() && style_.keep[v]) result *= 1e9;

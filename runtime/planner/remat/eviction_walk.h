@@ -11,11 +11,11 @@
 
 namespace plimsoll::planner {
 
-// How a walk picks what to give up: the lowest cost^cost_power / (bytes * gap^gap_power) goes, the
-// gap being measured to the value's next use.
+// How a walk picks what to give up: the lowest cost^cost_power / (bytes * interval^interval_power)
+// goes, the interval being measured to the value's next use.
 struct WalkStyle {
-  double cost_power = 1, gap_power = 1;
-  bool weighted_gap = false;  // a gap's positions count by what bytes cost there
+  double cost_power = 1, interval_power = 1;
+  bool weighted_interval = false;  // an interval's positions count by what bytes cost there
   bool keep_dead = false;    // values without further use stay while there is room: a recomputation
                              // may want them
   bool depth_first = false;  // what a recomputation needs is made depth first, not in order
@@ -36,7 +36,8 @@ struct WalkStyle {
 class Walk {
  public:
   Walk(const Problem& problem, std::int64_t min_bytes);
-  // Excess of keeping everything over the limit, summed up to each position: for weighted gaps.
+  // Excess of keeping everything over the limit, summed up to each position: for weighted
+  // intervals.
   void set_profile(const std::vector<std::int64_t>& keep_all_profile, std::int64_t arena_limit);
   // Instead: what a byte costs at each position (bound.h).
   void set_prices(std::span<const double> prices);

@@ -84,10 +84,10 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
   // is room. 3: distance is measured where bytes are short. 4: cost counts less (many small
   // recomputations instead of a dear one). No style wins everywhere, and a walk is cheap.
   std::vector<WalkStyle> styles(5);
-  styles[1].gap_power = 0.5;
-  styles[2].gap_power = 0;
+  styles[1].interval_power = 0.5;
+  styles[2].interval_power = 0;
   styles[2].keep_dead = true;
-  styles[3].weighted_gap = true;
+  styles[3].weighted_interval = true;
   styles[4].cost_power = 0.5;
   const std::size_t tried = problem.op_count() <= 3'000    ? styles.size()
                             : problem.op_count() <= 30'000 ? 3

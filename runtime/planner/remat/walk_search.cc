@@ -98,14 +98,14 @@ void WalkSearch::list_candidates(std::span<const std::int64_t> profile) {
 
 WalkStyle WalkSearch::first_style(int i) const {
   WalkStyle style;
-  style.gap_power = 0.25 * (i % 5);
+  style.interval_power = 0.25 * (i % 5);
   style.keep_dead = i >= 5 && i < 10;
-  style.weighted_gap = i == 10;
+  style.weighted_interval = i == 10;
   style.depth_first = i == 11;
   style.one_by_one = i >= 12;
   if (i == 13) style.cost_power = 0;
   style.keep_dead = style.keep_dead || i == 14;
-  if (i >= 10) style.gap_power = i == 15 ? 0.5 : 1;
+  if (i >= 10) style.interval_power = i == 15 ? 0.5 : 1;
   return style;
 }
 
@@ -146,9 +146,9 @@ void WalkSearch::change_weights(IdVector<ValueId, double>& weight) {
 
 WalkStyle WalkSearch::changed(const WalkStyle& from) {
   WalkStyle style = from;
-  if (random_.unit() < 0.05) style.gap_power = random_.unit() * 1.5;
+  if (random_.unit() < 0.05) style.interval_power = random_.unit() * 1.5;
   if (random_.unit() < 0.05) style.cost_power = 0.3 + random_.unit();
-  if (random_.unit() < 0.03) style.weighted_gap = !style.weighted_gap;
+  if (random_.unit() < 0.03) style.weighted_interval = !style.weighted_interval;
   if (random_.unit() < 0.03) style.keep_dead = !style.keep_dead;
   if (random_.unit() < 0.02) style.depth_first = !style.depth_first;
   if (random_.unit() < 0.02) style.one_by_one = !style.one_by_one;

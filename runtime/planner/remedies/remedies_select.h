@@ -41,13 +41,13 @@ class RemedySelector {
  private:
   friend class Selection;
   // Between two touches of a value: free from `first` to `last`, read again by `ready`.
-  struct Gap {
+  struct Interval {
     ValueId value;
     OpId first, last, ready;
     double recompute_seconds = 0;  // infinite: it can't be
   };
 
-  void list_gaps();
+  void list_intervals();
   double closure_seconds(ValueId v, OpId ready);
 
   const Problem& problem_;
@@ -56,8 +56,8 @@ class RemedySelector {
   std::vector<std::int64_t> profile_;  // of keeping everything
   IdVector<OpId, std::int64_t> own_;   // of each op: operands, results and workspace
   IdVector<OpId, double> start_;       // of each op, when everything is kept
-  std::vector<Gap> gaps_;              // by value, then by time
-  IdVector<ValueId, std::int32_t> first_gap_, first_form_;  // one more at the end
+  std::vector<Interval> intervals_;    // by value, then by time
+  IdVector<ValueId, std::int32_t> first_interval_, first_form_;  // one more at the end
   IdVector<ValueId, std::uint32_t> stamp_;
   std::uint32_t round_ = 0;
   std::vector<ValueId> search_;
