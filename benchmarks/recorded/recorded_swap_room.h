@@ -10,10 +10,10 @@
 
 namespace plimsoll::planner {
 
-// The bytes that can be in another tier at each moment, whichever values they are of: all of them
-// left before it and come back after it, one after another. Entry t is for op t and what runs
+// The bytes that can be in another tier at each time step, whichever values they are of: all of
+// them left before it and come back after it, one after another. Entry t is for op t and what runs
 // between it and the op before, when every op runs once in `seconds[t]` and `more_seconds` are
-// spent beside that, both before and after every moment; one entry per op.
+// spent beside that, both before and after every time step; one entry per op.
 std::vector<std::int64_t> room_in_tier(std::span<const double> seconds, const Tier& tier,
                                        double more_seconds);
 

@@ -147,7 +147,7 @@ class CopySearch {
     }
   }
 
-  // What is over at one moment is over around it.
+  // What is over at one time step is over around it.
   static void widen(std::vector<std::int64_t>& over) {
     const auto n = std::ssize(over);
     const std::int64_t reach = std::max<std::int64_t>(1, n / 100);

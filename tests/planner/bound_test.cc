@@ -176,13 +176,13 @@ TEST(Bound, HoldsForPlansOfModules) {
 TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
   std::mt19937 rng(13);
   for (int i = 0; i < 200; ++i) {
-    const int moments = 1 + static_cast<int>(rng() % 30);
+    const int time_steps = 1 + static_cast<int>(rng() % 30);
     std::vector<std::int64_t> room;
-    for (int t = 0; t < moments; ++t) room.push_back(static_cast<std::int64_t>(rng() % 20));
+    for (int t = 0; t < time_steps; ++t) room.push_back(static_cast<std::int64_t>(rng() % 20));
     std::vector<Stretch> stretches;
     for (int k = 0; k < 60; ++k) {
-      const auto a = static_cast<std::int32_t>(rng() % static_cast<unsigned>(moments));
-      const auto b = static_cast<std::int32_t>(rng() % static_cast<unsigned>(moments));
+      const auto a = static_cast<std::int32_t>(rng() % static_cast<unsigned>(time_steps));
+      const auto b = static_cast<std::int32_t>(rng() % static_cast<unsigned>(time_steps));
       stretches.push_back({std::min(a, b), std::max(a, b), static_cast<std::int64_t>(rng() % 6),
                            static_cast<double>(rng() % 10)});
     }

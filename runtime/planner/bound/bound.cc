@@ -21,7 +21,7 @@ constexpr int kMostRemakes = 16;
 // Fratta and Maffioli's deflection).
 //
 // The bound is the value of a concave function of the prices (bound_pricing.cc), so that climbing
-// it along a subgradient ends at its maximum. The subgradient at prices p is, per tight moment,
+// it along a subgradient ends at its maximum. The subgradient at prices p is, per tight time step,
 // what the cheapest choices at p put there beyond the room: where too much lies the price must
 // rise. The step is Polyak's, (aim - value) / |direction|^2, with the best value so far and `reach`
 // more as the aim, since the maximum itself is not known; `direction` remembers 0.4 of the one
@@ -75,17 +75,17 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
                        const BoundEffort& effort) {
   LowerBound bound;
   bound.base_seconds = bound.seconds = model.base_seconds;
-  bound.prices.assign(at(model.moments), 0);
+  bound.prices.assign(at(model.time_steps), 0);
   if (least_arena_bytes(model) > arena_limit) {
     bound.seconds = kInfinite;
     return bound;
   }
-  const TightMoments tight = find_tight(model, arena_limit, effort.tight_moments);
-  if (tight.moments.empty()) return bound;
+  const TightTimeSteps tight = find_tight(model, arena_limit, effort.tight_time_steps);
+  if (tight.time_steps.empty()) return bound;
 
   const std::int64_t steps =
       effort.steps > 0 ? effort.steps
-                       : std::min<std::int64_t>(60'000'000, 20'000'000 + 3'000 * model.moments);
+                       : std::min<std::int64_t>(60'000'000, 20'000'000 + 3'000 * model.time_steps);
   BoundPricing pricing(model, tight);
   std::vector<Stretch> stretches;
   std::vector<std::size_t> interval_of;
@@ -133,7 +133,7 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
     value = branch_on_intervals(pricing, line, interval_of, model, best, effort.nodes, left);
   }
   for (std::size_t i = 0; i < best.prices.size(); ++i) {
-    bound.prices[at(tight.moments[i])] = best.prices[i];
+    bound.prices[at(tight.time_steps[i])] = best.prices[i];
   }
   // Less what rounding may have added.
   bound.seconds = model.base_seconds + std::max(0.0, value - 1e-9 * model.base_seconds);

@@ -10,7 +10,7 @@
 // Branch and bound on whole intervals.
 //
 // The bound at the best prices equals that of a relaxation in which intervals may be kept in part.
-// Example: room for 150 bytes at one moment; A has 100 bytes and takes 3 s to make again, B 100
+// Example: room for 150 bytes at one time step; A has 100 bytes and takes 3 s to make again, B 100
 // bytes and 5 s. One of them must go: 3 s. The relaxation gives up half of A: 1.5 s. Deciding one
 // interval at a time closes this:
 //   A given up:              3 s, and B is kept in the 150 bytes

@@ -11,10 +11,10 @@
 // From a problem to intervals.
 //
 // Example: ops 0: a = f(x), 1: b = g(a), 2: c = h(b), 3: d = k(c), 4: e = m(d, a), where x is a
-// parameter. Storage a is touched at 0, 1 and 4. Between 0 and 1 there is no moment; between 1 and
-// 4 lies an interval over the moments 2..3. Whoever does not keep a there runs op 0 again before op
-// 4: one remake, a itself, which reads nothing of the arena. need(2) is b and c, need(3) is c and
-// d, whatever is decided about a.
+// parameter. Storage a is touched at 0, 1 and 4. Between 0 and 1 there is no time step; between 1
+// and 4 lies an interval over the time steps 2..3. Whoever does not keep a there runs op 0 again
+// before op 4: one remake, a itself, which reads nothing of the arena. need(2) is b and c, need(3)
+// is c and d, whatever is decided about a.
 //
 // If op 0 read another value w of the arena instead, whose last touch is op 1, w is dead in the
 // interval, and the interval has a second remake, w, which it may claim (bound_pricing.cc).
@@ -23,8 +23,8 @@
 // - An op of which an output may be written over an input that dies there needs that output's bytes
 //   only once; if the input is kept instead, its interval begins at the op itself (find_needs,
 //   interval_from_).
-// - A value that can't be made again after some moment (a donated parameter that it comes from is
-//   overwritten, `latest`) lies in the arena from there on: that is need, not choice (hold).
+// - A value that can't be made again after some time step (a donated parameter that it comes from
+//   is overwritten, `latest`) lies in the arena from there on: that is need, not choice (hold).
 // - A value that has a smaller form (a codec, a swap) has at least that form's bytes somewhere
 //   (least_bytes); the rest of the interval may give way (add_substitutes).
 
@@ -39,7 +39,7 @@ class Builder {
         substitutes_(substitutes.begin(), substitutes.end()) {}
 
   BoundModel run() {
-    model_.moments = problem_.op_count();
+    model_.time_steps = problem_.op_count();
     for (const Op& op : problem_.ops) model_.base_seconds += op.seconds;
     find_storages();
     find_op_facts();
@@ -240,7 +240,7 @@ class Builder {
     return remake(s, wanted_);
   }
 
-  // The bytes lie in the arena from moment `from` of the interval on; it ends before.
+  // The bytes lie in the arena from time step `from` of the interval on; it ends before.
   void hold(Interval& interval, std::int32_t from, std::int64_t bytes) {
     from = std::max(from, interval.first);
     for (std::int32_t t = from; t <= interval.last; ++t) model_.need[at(t)] += bytes;

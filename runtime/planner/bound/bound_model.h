@@ -29,17 +29,18 @@ struct Substitute {
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.
 struct Remake {
   ValueId storage;
-  ClaimId claim;                 // whose part of the seconds this is
-  double seconds = 0;            // of all runs; infinite when an op may not run again
-  OpId latest = kNever;          // the last stage in which they may run
-  std::int32_t free_until = -1;  // the last moment of the interval at which the storage is touched
+  ClaimId claim;         // whose part of the seconds this is
+  double seconds = 0;    // of all runs; infinite when an op may not run again
+  OpId latest = kNever;  // the last stage in which they may run
+  std::int32_t free_until =
+      -1;            // the last time step of the interval at which the storage is touched
   double paths = 0;  // ways from the interval's own remake to this one: each counts a part
   std::int32_t first_need = 0, needs = 0;  // row of BoundModel::needs: of the interval's remakes
 };
 
 // Bytes between two consecutive touches (made, read, wanted at the end) of a storage. Moment t is
-// the first run of op t; the bytes lie in the arena at moments first..last if they are kept. If
-// they are not, they are made again in some stage s (between moments s-1 and s), s <= last + 1.
+// the first run of op t; the bytes lie in the arena at time steps first..last if they are kept. If
+// they are not, they are made again in some stage s (between time steps s-1 and s), s <= last + 1.
 struct Interval {
   ValueId storage;
   std::int32_t first = 0, last = -1;
@@ -58,11 +59,9 @@ struct IntervalSubstitute {
 // again as well. The runs and bytes of those count for the interval, but a lower bound must count
 // nothing twice: so they are shared out, and a claim is the fraction that one interval may count.
 // - Of a storage that is dead by then (after its last touch): all intervals of the storage `root`
-// share
-//   one claim, and the fractions of all claims on one dead storage add up to at most 1.
-// - Of a living storage, within its interval `interval`: the claim holds at moments first..last and
-// in the
-//   stages around them; the rest, 1 - fraction, is for that interval itself to count.
+//   share one claim, and the fractions of all claims on one dead storage add up to at most 1.
+// - Of a living storage, within its interval `interval`: the claim holds at time steps first..last
+//   and in the stages around them; the rest, 1 - fraction, is for that interval itself to count.
 struct Claim {
   ValueId storage, root;
   double fraction = 0;
@@ -72,10 +71,10 @@ struct Claim {
 
 // A problem as its intervals: everything that every schedule with these first executions pays for.
 struct BoundModel {
-  int moments = 0;
+  int time_steps = 0;
   double base_seconds = 0;  // every op once
-  // Bytes that lie in the arena at each moment whatever is given up: what the op reads and makes,
-  // less what it may write in place, and what cannot be made again.
+  // Bytes that lie in the arena at each time step whatever is given up: what the op reads and
+  // makes, less what it may write in place, and what cannot be made again.
   std::vector<std::int64_t> need;
   std::vector<Interval> intervals;  // of what may be given up
   std::vector<Remake> remakes;

@@ -9,28 +9,28 @@
 
 // The Lagrangian bound.
 //
-// What is bounded. The order of first executions is fixed; moment t is the first run of op t.
-// Between two touches of a storage lies a retention interval g: b_g bytes over the moments
+// What is bounded. The order of first executions is fixed; time step t is the first run of op t.
+// Between two touches of a storage lies a retention interval g: b_g bytes over the time steps
 // first..last. A schedule keeps the bytes there, or gives them up and makes them again (or brings
 // them back in another form) in time for the touch at the end. need(t) lies in the arena at t
 // whatever is done, so that limit - need(t) = room(t) is left for intervals. Wanted: the least
-// extra seconds, over all choices, such that the load of intervals at every moment is at most its
-// room. That is hard; a lower bound is not.
+// extra seconds, over all choices, such that the load of intervals at every time step is at most
+// its room. That is hard; a lower bound is not.
 //
-// Derivation. Give every moment a price p_t >= 0, in seconds per byte, and let a schedule pay p_t
-// (load_t - room_t) beside its seconds. For one that fits, load_t <= room_t, so that it pays no
+// Derivation. Give every time step a price p_t >= 0, in seconds per byte, and let a schedule pay
+// p_t (load_t - room_t) beside its seconds. For one that fits, load_t <= room_t, so that it pays no
 // more than its seconds: the least payment over *all* choices, those that do not fit included, is a
 // bound. Without the constraints that couple them, intervals choose for themselves:
 //   bound(p) = sum over g of min(keep_g, drop_g) - sum over t of p_t room_t
-//   keep_g   = b_g * (sum of p_t over the interval's moments)             the rent of its bytes
+//   keep_g   = b_g * (sum of p_t over the interval's time steps)             the rent of its bytes
 //   drop_g   = the least that doing without costs at these prices      drop_cost(), substitutes
 // Any prices prove a bound (weak duality); good prices prove a good one. It is stronger than the
 // linear program over intervals, as drop_g is itself a minimum over the ways to be without.
 //
-// Example. Room for 100 bytes at one tight moment; A has 100 bytes and takes 3 s to make again, B
-// 100 bytes and 5 s. At p = 0.03: A pays min(3, 3), B pays min(3, 5), and 3 is paid back: the bound
-// is 3 + 3 - 3 = 3 s, which is what giving A up takes. At p = 0.01 it is 1 + 1 - 1 = 1 s, at p =
-// 0.05 it is 3 + 5 - 5 = 3 s.
+// Example. Room for 100 bytes at one tight time step; A has 100 bytes and takes 3 s to make again,
+// B 100 bytes and 5 s. At p = 0.03: A pays min(3, 3), B pays min(3, 5), and 3 is paid back: the
+// bound is 3 + 3 - 3 = 3 s, which is what giving A up takes. At p = 0.01 it is 1 + 1 - 1 = 1 s, at
+// p = 0.05 it is 3 + 5 - 5 = 3 s.
 //
 // What is made again may need what is dead. To make g again its op reads other storages. One that
 // is dead by then (after its last touch) must be there, too: either its bytes stayed since its
@@ -41,15 +41,15 @@
 // can use them. Within one interval a storage may be wanted along several ways (`paths`); each way
 // counts an equal part.
 //
-// Living storages may be claimed as well: an interval that is itself given up around the moment at
-// which another wants its storage must be made earlier, or twice. What such claims take of an
+// Living storages may be claimed as well: an interval that is itself given up around the time step
+// at which another wants its storage must be made earlier, or twice. What such claims take of an
 // interval's bytes and runs is no longer the interval's own (find_own_part), so that again nothing
 // is counted twice.
 
 namespace plimsoll::planner {
 namespace {}  // namespace
 
-TightMoments find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most) {
+TightTimeSteps find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most) {
   std::vector<std::int64_t> excess(model.need.size() + 1, 0);
   for (const Interval& interval : model.intervals) {
     excess[at(interval.first)] += interval.bytes;
@@ -57,18 +57,18 @@ TightMoments find_tight(const BoundModel& model, std::int64_t arena_limit, std::
   }
   std::int64_t live = 0;
   std::size_t count = 0;
-  for (std::int32_t t = 0; t < model.moments; ++t) {
+  for (std::int32_t t = 0; t < model.time_steps; ++t) {
     live += excess[at(t)];
     excess[at(t)] = live + model.need[at(t)] - arena_limit;
     if (excess[at(t)] > 0) ++count;
   }
   const std::size_t stride = count <= most ? 1 : (count + most - 1) / most;
-  TightMoments tight;
+  TightTimeSteps tight;
   tight.rank.assign(model.need.size() + 1, 0);
   std::vector<char> taken(model.need.size(), 0);
   std::int32_t tightest = -1;
   std::size_t seen = 0;
-  for (std::int32_t t = 0; t < model.moments; ++t) {
+  for (std::int32_t t = 0; t < model.time_steps; ++t) {
     if (excess[at(t)] <= 0) continue;
     if (tightest < 0 || excess[at(t)] > excess[at(tightest)]) tightest = t;
     if (++seen % stride == 0 || seen == count) {
@@ -76,17 +76,17 @@ TightMoments find_tight(const BoundModel& model, std::int64_t arena_limit, std::
       tightest = -1;
     }
   }
-  for (std::int32_t t = 0; t < model.moments; ++t) {
-    tight.rank[at(t)] = static_cast<std::int32_t>(tight.moments.size());
+  for (std::int32_t t = 0; t < model.time_steps; ++t) {
+    tight.rank[at(t)] = static_cast<std::int32_t>(tight.time_steps.size());
     if (!taken[at(t)]) continue;
-    tight.moments.push_back(t);
+    tight.time_steps.push_back(t);
     tight.room.push_back(arena_limit - model.need[at(t)]);
   }
-  tight.rank[model.need.size()] = static_cast<std::int32_t>(tight.moments.size());
+  tight.rank[model.need.size()] = static_cast<std::int32_t>(tight.time_steps.size());
   return tight;
 }
 
-BoundPricing::BoundPricing(const BoundModel& model, const TightMoments& tight)
+BoundPricing::BoundPricing(const BoundModel& model, const TightTimeSteps& tight)
     : model_(model), tight_(tight) {
   fraction_.reserve(model.claims.size());
   for (const Claim& c : model.claims) fraction_.push_back(c.fraction);
@@ -128,9 +128,9 @@ double BoundPricing::substitute_cost(const Interval& interval, double rent_per_b
   return cost;
 }
 
-// Only moments with a price matter: `paid_` lists them with the sum of the prices before each, so
-// that the rent of an interval is one subtraction, whatever its length. With prices at 3 of 10,000
-// moments an evaluation takes time linear in the number of intervals.
+// Only time steps with a price matter: `paid_` lists them with the sum of the prices before each,
+// so that the rent of an interval is one subtraction, whatever its length. With prices at 3 of
+// 10,000 time steps an evaluation takes time linear in the number of intervals.
 //
 // An interval with a fate (bound_branch.cc) pays what that costs even where the other way is
 // cheaper: that is what makes the bound of a branch rise.
@@ -141,12 +141,12 @@ double BoundPricing::evaluate(std::span<const double> prices) {
   for (std::size_t i = 0; i < prices.size(); ++i) {
     paid_rank_[i] = static_cast<std::int32_t>(paid_.size());
     if (prices[i] <= 0) continue;
-    paid_.push_back({tight_.moments[i], prices[i], sum});
+    paid_.push_back({tight_.time_steps[i], prices[i], sum});
     sum += prices[i];
     paid_back += prices[i] * static_cast<double>(tight_.room[i]);
   }
   paid_rank_[prices.size()] = static_cast<std::int32_t>(paid_.size());
-  paid_.push_back({model_.moments, 0, sum});
+  paid_.push_back({model_.time_steps, 0, sum});
   std::fill(gain_.begin(), gain_.end(), 0);
   std::fill(loss_.begin(), loss_.end(), 0);
   load_.assign(prices.size() + 1, 0);
@@ -179,9 +179,9 @@ double BoundPricing::evaluate(std::span<const double> prices) {
 }
 
 // What others claim of an interval is taken off its own rent and runs. Example: an interval over
-// the paid moments 4, 5, 6 at prices 0.1, 0.2, 0.1; another interval has a claim of 0.25 on it over
-// the moments 5..6. Its own rent per byte is 0.1 + 0.75 * 0.2 + 0.75 * 0.1 = 0.325; a run in a
-// stage of 5..6 counts 0.75 of its seconds here, and 0.25 with the other.
+// the paid time steps 4, 5, 6 at prices 0.1, 0.2, 0.1; another interval has a claim of 0.25 on it
+// over the time steps 5..6. Its own rent per byte is 0.1 + 0.75 * 0.2 + 0.75 * 0.1 = 0.325; a run
+// in a stage of 5..6 counts 0.75 of its seconds here, and 0.25 with the other.
 void BoundPricing::find_own_part(std::size_t g) {
   const Interval& interval = model_.intervals[g];
   const std::int32_t begin = paid_before(interval.first), end = paid_before(interval.last + 1);
@@ -194,7 +194,7 @@ void BoundPricing::find_own_part(std::size_t g) {
     }
     return;
   }
-  // Differences of what others claim: of moments, then of stages.
+  // Differences of what others claim: of time steps, then of stages.
   own_prefix_.assign(at(end - begin + 1), 0);
   own_runs_.assign(at(end - begin + 2), 0);
   for (const ClaimId c : claims) {
@@ -205,13 +205,13 @@ void BoundPricing::find_own_part(std::size_t g) {
     own_runs_[at(from)] += fraction_[c];
     own_runs_[at(to + 1)] -= fraction_[c];
   }
-  double moments = 0, stages = 0, sum = 0;
+  double others = 0, stages = 0, sum = 0;
   for (std::int32_t k = begin; k <= end; ++k) {
     stages += own_runs_[at(k - begin)];
     own_runs_[at(k - begin)] = std::max(0.0, 1 - stages);
-    moments += own_prefix_[at(k - begin)];
+    others += own_prefix_[at(k - begin)];
     own_prefix_[at(k - begin)] = sum;
-    if (k < end) sum += paid_[at(k)].price * std::max(0.0, 1 - moments);
+    if (k < end) sum += paid_[at(k)].price * std::max(0.0, 1 - others);
   }
   own_runs_.pop_back();
   spent_ += 2 * static_cast<std::int64_t>(end - begin) + static_cast<std::int64_t>(claims.size());
@@ -226,7 +226,7 @@ void BoundPricing::count_load(std::size_t g, bool kept) {
   const Interval& interval = model_.intervals[g];
   const std::int32_t end = tight_.rank[at(interval.last + 1)];
   std::int32_t first = tight_.rank[at(interval.first)];
-  if (!kept) first = std::min(end, tight_.rank[at(paid_[at(best_stage_)].moment)]);
+  if (!kept) first = std::min(end, tight_.rank[at(paid_[at(best_stage_)].time_step)]);
   const auto bytes = static_cast<double>(interval.bytes);
   add_load(first, end, bytes);
   for (const ClaimId c : model_.claims_on[IntervalId(g)]) {
@@ -266,11 +266,11 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
 
 // The cheapest stage in which to make the interval's storage again: its runs, its bytes from then
 // on, and for all dead storages that are read, their runs or their bytes since their death. Stage k
-// is the one after k moments with a price: between those nothing changes but for the worse.
+// is the one after k time steps with a price: between those nothing changes but for the worse.
 //
 // A recurrence over stages. Let c_i(k) be the least that having dead storage i at hand in stage k
-// costs: it was there in stage k - 1 and its bytes stayed for one more paid moment, or it is made
-// again now, from what that needs:
+// costs: it was there in stage k - 1 and its bytes stayed for one more paid time step, or it is
+// made again now, from what that needs:
 //   c_i(k) = min(c_i(k - 1) + part_i * price_(k-1) * bytes_i,
 //                part_i * seconds_i + sum of c_n(k) over n in needs(i))
 // with c_i = 0 as long as the storage lives anyway (`free_until`). Needs stand behind what needs
@@ -278,7 +278,7 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
 //   drop = min over k of
 //            seconds_0 + bytes_0 * (sum of prices from k on) + sum of c_n(k) over n in needs(0)
 // Example: v, 10 bytes, is made in 2 s from d, 4 bytes, dead since before the interval, itself made
-// in 1 s from a parameter. The interval covers three paid moments at 0.15 each, so keeping v
+// in 1 s from a parameter. The interval covers three paid time steps at 0.15 each, so keeping v
 // costs 4.5. Making v at once (k = 0) costs 2 + 10 * 0.45 = 6.5; making it at the end costs 2 for v
 // and the cheaper of d's rent, 4 * 0.45 = 1.8, and its run, 1: 3 s. So drop_cost is 3, d was run
 // again, and the interval is given up.
@@ -298,10 +298,10 @@ double BoundPricing::drop_cost(const Interval& interval, double keep) {
       const Remake& r = remakes[i];
       const Paid& before = paid_[at(k - 1)];
       // Alive still, or kept for no more than its life: nothing is paid.
-      if (before.moment <= r.free_until) continue;
+      if (before.time_step <= r.free_until) continue;
       const double part = fraction(r);
       double again = kInfinite;
-      if (before.moment < r.latest.value() && r.seconds < kInfinite) {
+      if (before.time_step < r.latest.value() && r.seconds < kInfinite) {
         again = r.seconds * part;
         for (std::int32_t n = 0; n < r.needs; ++n) {
           again += cost_[at(model_.needs[at(r.first_need + n)])];
@@ -329,8 +329,8 @@ double BoundPricing::drop_cost(const Interval& interval, double keep) {
 // What each claim of an interval that is given up would count more at a larger fraction.
 //
 // Follows the choices of the last drop_cost() backwards from the best stage: along each way the
-// storage was rented moment by moment until the stage in which it ran again, and from there its own
-// needs go on. The sum of what was paid, at a whole fraction, is the claim's gain.
+// storage was rented time step by time step until the stage in which it ran again, and from there
+// its own needs go on. The sum of what was paid, at a whole fraction, is the claim's gain.
 void BoundPricing::count_gains(const Interval& interval) {
   const Remake* remakes = &model_.remakes[at(interval.first_remake)];
   const std::int32_t begin = paid_before(interval.first);
@@ -350,7 +350,7 @@ void BoundPricing::count_gains(const Interval& interval) {
     for (; k > begin; --k) {
       ++spent_;
       const Paid& before = paid_[at(k - 1)];
-      if (before.moment <= r.free_until) break;
+      if (before.time_step <= r.free_until) break;
       if (ran_again_[at(k - begin) * at(interval.remakes) + at(i)]) {
         gain += r.seconds * part;
         visit_needs(r, k);
@@ -358,8 +358,8 @@ void BoundPricing::count_gains(const Interval& interval) {
       }
       const auto bytes = static_cast<double>(model_.least_bytes[r.storage]);
       gain += part * before.price * bytes;
-      const std::int32_t moment = tight_.rank[at(before.moment)];
-      add_load(moment, moment + 1, fraction(r) * bytes);
+      const std::int32_t time_step = tight_.rank[at(before.time_step)];
+      add_load(time_step, time_step + 1, fraction(r) * bytes);
     }
     gain_[r.claim] += gain;
   }

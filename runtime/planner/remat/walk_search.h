@@ -20,7 +20,7 @@ namespace plimsoll::planner {
 // walk's schedule is not slower.
 class WalkSearch {
  public:
-  // `prices` per byte at each moment guide the walks that weigh intervals; none: by what keeping
+  // `prices` per byte at each time step guide the walks that weigh intervals; none: by what keeping
   // everything is over the limit.
   WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int64_t arena_limit,
              std::uint64_t seed, std::span<const double> prices = {});

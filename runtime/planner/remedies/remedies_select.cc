@@ -16,12 +16,12 @@
 // Three ways compete for every interval of a value between two touches: recompute it (the seconds
 // of its closure), compress it (encode and decode seconds, its encoded bytes stay), swap it
 // (nothing while the transfers hide behind compute, but the engines do one transfer at a time).
-// What they have in common is bytes over moments, so they are compared by a price.
+// What they have in common is bytes over time steps, so they are compared by a price.
 //
 // 1. Prices. The cheapest way of each interval but keeping becomes a stretch of line_flow.h: its
 // bytes, and the seconds that keeping saves. The flow divides the memory as if parts of values
-// could be kept, and says what a byte is worth at every moment. Where memory suffices the price is
-// zero, at the peak it is the marginal remedy's.
+// could be kept, and says what a byte is worth at every time step. Where memory suffices the price
+// is zero, at the peak it is the marginal remedy's.
 //
 // 2. Swaps, by worth. A value's worth is what its bytes earn at these prices over its intervals
 // (but no more than recomputing it would take), its score that worth per second of the engines it
@@ -164,8 +164,8 @@ class Selection {
 
   // The least that giving up an interval costs, and by what: null for recomputing.
   //
-  // Ways are compared per byte that they free, since that is what the moments lack: compressing 100
-  // bytes to 25 for 3 s frees 75 at 0.04 s each, recomputing all 100 for 5 s at 0.05 s.
+  // Ways are compared per byte that they free, since that is what the time steps lack: compressing
+  // 100 bytes to 25 for 3 s frees 75 at 0.04 s each, recomputing all 100 for 5 s at 0.05 s.
   struct Way {
     double seconds = kInfinity;
     std::int64_t bytes = 0;  // freed
@@ -224,7 +224,7 @@ class Selection {
     return best;
   }
 
-  // Divides the memory between all intervals that may be given up, and prices the moments.
+  // Divides the memory between all intervals that may be given up, and prices the time steps.
   void divide(bool swaps, std::vector<Way>& ways, std::vector<std::int32_t>& stretch_of,
               std::vector<std::int64_t>& kept) {
     ways.assign(of_.intervals_.size(), {});

@@ -26,7 +26,7 @@ struct SelectionStyle {
 };
 
 // Choices that bring the problem near `arena_limit` at the lowest cost, going by prices per byte
-// and moment that compare them with recomputing. Swaps come first: they are free while they hide
+// and time step that compare them with recomputing. Swaps come first: they are free while they hide
 // behind compute, one transfer at a time on each engine; what is left over is divided between
 // compressing and, if allowed, recomputing, for which nothing is chosen here. The other tiers'
 // sizes are kept.
