@@ -90,7 +90,7 @@ TEST(Bound, CountsWhatADeadOperandCosts) {
   EXPECT_EQ(exhaustive_seconds(problem, 10), model.base_seconds + 5);
 }
 
-TEST(Bound, CountsWhatSeveralRemakesShareOnce) {
+TEST(Bound, CountsWhatSeveralRecomputationsShareOnce) {
   // d reads b and c, both read a, a reads z; all but d are dead when d is wanted again.
   ProblemMaker make;
   const ValueId z = make.value(4);

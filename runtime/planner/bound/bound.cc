@@ -15,7 +15,7 @@
 namespace plimsoll::planner {
 namespace {
 
-constexpr int kMostRemakes = 16;
+constexpr int kMostRecomputations = 16;
 
 // Prices along the excess, fractions along the gains, in ever smaller steps (Polyak; Camerini,
 // Fratta and Maffioli's deflection).
@@ -169,11 +169,11 @@ BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& opti
       }
     }
   }
-  return make_bound_model(least, kMostRemakes, substitutes);
+  return make_bound_model(least, kMostRecomputations, substitutes);
 }
 
 double lower_bound_seconds(const Problem& problem, std::int64_t arena_limit) {
-  return lower_bound(make_bound_model(problem, kMostRemakes), arena_limit).seconds;
+  return lower_bound(make_bound_model(problem, kMostRecomputations), arena_limit).seconds;
 }
 
 }  // namespace plimsoll::planner

@@ -13,11 +13,12 @@
 // Example: ops 0: a = f(x), 1: b = g(a), 2: c = h(b), 3: d = k(c), 4: e = m(d, a), where x is a
 // parameter. Storage a is touched at 0, 1 and 4. Between 0 and 1 there is no time step; between 1
 // and 4 lies an interval over the time steps 2..3. Whoever does not keep a there runs op 0 again
-// before op 4: one remake, a itself, which reads nothing of the arena. need(2) is b and c, need(3)
-// is c and d, whatever is decided about a.
+// before op 4: one recomputation, a itself, which reads nothing of the arena. need(2) is b and c,
+// need(3) is c and d, whatever is decided about a.
 //
 // If op 0 read another value w of the arena instead, whose last touch is op 1, w is dead in the
-// interval, and the interval has a second remake, w, which it may claim (bound_pricing.cc).
+// interval, and the interval has a second recomputation, w, of which it may have a share
+// (bound_pricing.cc).
 //
 // What an interval may count is limited by what can happen in every schedule:
 // - An op of which an output may be written over an input that dies there needs that output's bytes
@@ -33,9 +34,9 @@ namespace {
 
 class Builder {
  public:
-  Builder(const Problem& problem, int most_remakes, std::span<const Substitute> substitutes)
+  Builder(const Problem& problem, int most_recomputations, std::span<const Substitute> substitutes)
       : problem_(problem),
-        most_remakes_(at(most_remakes)),
+        most_recomputations_(at(most_recomputations)),
         substitutes_(substitutes.begin(), substitutes.end()) {}
 
   BoundModel run() {
@@ -47,8 +48,8 @@ class Builder {
     find_substitutes();
     find_needs();
     for (const ValueId s : storage_.ids()) add_intervals(s);
-    for (std::size_t g = 0; g < model_.intervals.size(); ++g) add_remakes(g);
-    share_claims();
+    for (std::size_t g = 0; g < model_.intervals.size(); ++g) add_recomputations(g);
+    divide_shares();
     return std::move(model_);
   }
 
@@ -193,7 +194,7 @@ class Builder {
   }
 
   void add_interval(Interval interval, OpId from, OpId to) {
-    Remake own = own_remake(interval.storage, to);
+    Recomputation own = own_recomputation(interval.storage, to);
     const std::int32_t end = interval.last;
     if (own.latest <= from) own.seconds = kInfinite;
     const std::int32_t bound_from = own.seconds == kInfinite ? interval.first : own.latest.value();
@@ -211,7 +212,7 @@ class Builder {
       add_substitutes(interval, to, 0);
     }
     if (interval.first > interval.last) return;
-    // Others may claim a part of what is given up in one piece.
+    // Others may count a part of what is given up in one piece.
     const bool whole = interval.last == end && own.seconds < kInfinite &&
                        model_.least_bytes[interval.storage] == interval.bytes;
     if (whole) {
@@ -229,7 +230,7 @@ class Builder {
   }
 
   // Makes what op `to` reads of the storage, or the end wants.
-  Remake own_remake(ValueId s, OpId to) {
+  Recomputation own_recomputation(ValueId s, OpId to) {
     wanted_.clear();
     if (to < problem_.ops.end_id()) {
       for (const ValueId v : problem_.reads[to]) {
@@ -237,7 +238,7 @@ class Builder {
       }
     }
     if (wanted_.empty()) wanted_.push_back(s);
-    return remake(s, wanted_);
+    return recomputation(s, wanted_);
   }
 
   // The bytes lie in the arena from time step `from` of the interval on; it ends before.
@@ -263,8 +264,8 @@ class Builder {
 
   // A storage and what is read to make `wanted` of it when nothing of it is there; fills outside_
   // with the values of other storages that are read.
-  Remake remake(ValueId s, const std::vector<ValueId>& wanted) {
-    Remake result;
+  Recomputation recomputation(ValueId s, const std::vector<ValueId>& wanted) {
+    Recomputation result;
     result.storage = s;
     outside_.clear();
     ops_.clear();
@@ -286,7 +287,7 @@ class Builder {
     }
     for (const OpId op : ops_) {
       result.seconds +=
-          problem_.ops[op].recomputable ? problem_.ops[op].seconds * share(op, s) : kInfinite;
+          problem_.ops[op].recomputable ? problem_.ops[op].seconds * part_of_run(op, s) : kInfinite;
       result.latest = std::min(result.latest, latest_[op]);
     }
     return result;
@@ -297,39 +298,39 @@ class Builder {
   // Two results of 30 and 10 bytes of an op of 4 s answer for 3 s and 1 s. If both are made again,
   // one run serves both and 4 s are counted; if one alone is, less than its run is counted. Either
   // way no schedule takes less.
-  double share(OpId op, ValueId s) const {
+  double part_of_run(OpId op, ValueId s) const {
     if (output_storages_[op] <= 1) return 1;
     if (output_bytes_[op] == 0) return 1.0 / output_storages_[op];
     // A view's storage is not made by the op that makes the view.
     return static_cast<double>(model_.bytes[s]) / static_cast<double>(output_bytes_[op]);
   }
 
-  // A breadth-first walk from the interval's own remake over the storages that making needs and
-  // that may have to be made themselves, as far as `most_remakes`. Leaving some out only weakens
-  // the bound. The order in which they are stored (falling producers) is what lets drop_cost() and
-  // `paths` go through them once.
-  void add_remakes(std::size_t g) {
+  // A breadth-first walk from the interval's own recomputation over the storages that making needs
+  // and that may have to be made themselves, as far as `most_recomputations`. Leaving some out only
+  // weakens the bound. The order in which they are stored (falling producers) is what lets
+  // drop_cost() and `paths` go through them once.
+  void add_recomputations(std::size_t g) {
     struct Node {
-      Remake remake;
+      Recomputation recomputation;
       std::vector<ValueId> outside;
       std::vector<std::size_t> needs;
     };
     Interval& interval = model_.intervals[g];
     std::vector<Node> nodes;
-    const Remake own = own_remake(interval.storage, wanted_by_[g]);
+    const Recomputation own = own_recomputation(interval.storage, wanted_by_[g]);
     nodes.push_back({own, outside_, {}});
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const auto outside = nodes[i].outside;
-      const ValueId parent = nodes[i].remake.storage;
+      const ValueId parent = nodes[i].recomputation.storage;
       for (std::size_t k = 0; k < outside.size(); ++k) {
         const ValueId s = storage_[outside[k]];
         if (value(s).producer >= value(parent).producer) continue;
         auto found = std::find_if(nodes.begin(), nodes.end(),
-                                  [&](const Node& n) { return n.remake.storage == s; });
+                                  [&](const Node& n) { return n.recomputation.storage == s; });
         if (found == nodes.end()) {
-          if (nodes.size() >= most_remakes_) continue;
-          Remake other;
-          if (!claim_part(interval, s, outside, other)) continue;
+          if (nodes.size() >= most_recomputations_) continue;
+          Recomputation other;
+          if (!share_in(interval, s, outside, other)) continue;
           nodes.push_back({other, outside_, {}});
           found = nodes.end() - 1;
         }
@@ -339,34 +340,35 @@ class Builder {
         needs.push_back(index);
       }
     }
-    interval.first_remake = static_cast<std::int32_t>(model_.remakes.size());
-    interval.remakes = static_cast<std::int32_t>(nodes.size());
-    // Producers fall along the order, so that each remake comes before those it needs.
+    interval.first_recomputation = static_cast<std::int32_t>(model_.recomputations.size());
+    interval.recomputations = static_cast<std::int32_t>(nodes.size());
+    // Producers fall along the order, so that each recomputation comes before those it needs.
     std::vector<std::size_t> order(nodes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return value(nodes[a].remake.storage).producer > value(nodes[b].remake.storage).producer;
+      return value(nodes[a].recomputation.storage).producer >
+             value(nodes[b].recomputation.storage).producer;
     });
     std::vector<std::int32_t> place(nodes.size());
     for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<std::int32_t>(i);
-    nodes[0].remake.paths = 1;
+    nodes[0].recomputation.paths = 1;
     for (const std::size_t i : order) {
-      Remake& r = nodes[i].remake;
+      Recomputation& r = nodes[i].recomputation;
       r.first_need = static_cast<std::int32_t>(model_.needs.size());
       r.needs = static_cast<std::int32_t>(nodes[i].needs.size());
       for (const std::size_t k : nodes[i].needs) {
         model_.needs.push_back(place[k]);
-        nodes[k].remake.paths += r.paths;
+        nodes[k].recomputation.paths += r.paths;
       }
-      model_.remakes.push_back(r);
+      model_.recomputations.push_back(r);
     }
   }
 
   // What `interval` may count of storage `s` when ops that read `values` run again in it; false
   // when that is nothing: the storage is touched until the end of the interval, or is there for
   // good.
-  bool claim_part(const Interval& interval, ValueId s, const std::vector<ValueId>& values,
-                  Remake& other) {
+  bool share_in(const Interval& interval, ValueId s, const std::vector<ValueId>& values,
+                Recomputation& other) {
     const auto touches = touches_[s];
     const auto next = std::upper_bound(touches.begin(), touches.end(), OpId(interval.last));
     const OpId before = *(next - 1);
@@ -380,48 +382,48 @@ class Builder {
     for (const ValueId v : values) {
       if (storage_[v] == s) wanted_.push_back(v);
     }
-    other = remake(s, wanted_);
+    other = recomputation(s, wanted_);
     other.free_until = before.value();
-    other.claim = alive < 0
-                      ? dead_claim(s, interval.storage)
-                      : living_claim(alive, interval, std::max(before.value() + 1, interval.first));
+    other.share = alive < 0
+                      ? dead_share(s, interval.storage)
+                      : living_share(alive, interval, std::max(before.value() + 1, interval.first));
     return true;
   }
 
-  ClaimId dead_claim(ValueId dead, ValueId root) {
-    const auto [it, added] = claim_ids_.emplace(interval_key(dead, root), model_.claims.end_id());
-    if (added) model_.claims.push_back({dead, root, 0, -1, 0, -1});
+  ShareId dead_share(ValueId dead, ValueId root) {
+    const auto [it, added] = share_ids_.emplace(interval_key(dead, root), model_.shares.end_id());
+    if (added) model_.shares.push_back({dead, root, 0, -1, 0, -1});
     return it->second;
   }
 
-  ClaimId living_claim(std::int32_t interval, const Interval& root, std::int32_t first) {
-    return model_.claims.push_back(
+  ShareId living_share(std::int32_t interval, const Interval& root, std::int32_t first) {
+    return model_.shares.push_back(
         {model_.intervals[at(interval)].storage, root.storage, 0, interval, first, root.last});
   }
 
   // To begin with, the dead are shared evenly, and the living are nearly their own.
-  void share_claims() {
+  void divide_shares() {
     constexpr double kOfTheLiving = 0.3;
     IdVector<ValueId, std::int32_t> of_dead(storage_.size(), 0);
-    std::vector<std::vector<ClaimId>> on_interval(model_.intervals.size());
-    for (const ClaimId c : model_.claims.ids()) {
-      const Claim& claim = model_.claims[c];
-      if (claim.interval < 0) {
-        ++of_dead[claim.storage];
+    std::vector<std::vector<ShareId>> on_interval(model_.intervals.size());
+    for (const ShareId c : model_.shares.ids()) {
+      const Share& share = model_.shares[c];
+      if (share.interval < 0) {
+        ++of_dead[share.storage];
       } else {
-        on_interval[at(claim.interval)].push_back(c);
+        on_interval[at(share.interval)].push_back(c);
       }
     }
-    for (Claim& c : model_.claims) {
+    for (Share& c : model_.shares) {
       c.fraction = c.interval < 0
                        ? 1.0 / of_dead[c.storage]
                        : kOfTheLiving / static_cast<double>(on_interval[at(c.interval)].size());
     }
-    for (const auto& claims : on_interval) model_.claims_on.push_row(claims);
+    for (const auto& shares : on_interval) model_.shares_on.push_row(shares);
   }
 
   const Problem& problem_;
-  const std::size_t most_remakes_;
+  const std::size_t most_recomputations_;
   std::vector<Substitute> substitutes_;  // by value
   BoundModel model_;
   IdVector<ValueId, ValueId> storage_;
@@ -430,7 +432,7 @@ class Builder {
   IdVector<OpId, int> output_storages_;
   Rows<ValueId, OpId> touches_;  // per storage; the op behind the last: the end
   IdVector<OpId, std::vector<ValueId>> interval_from_;
-  std::unordered_map<std::uint64_t, ClaimId> claim_ids_;
+  std::unordered_map<std::uint64_t, ShareId> share_ids_;
   std::unordered_map<std::uint64_t, std::int32_t> whole_intervals_;  // by storage and first touch
   std::vector<OpId> wanted_by_;  // per interval: the touch that ends it
   std::vector<ValueId> scratch_, wanted_, outside_, work_;
@@ -439,9 +441,9 @@ class Builder {
 
 }  // namespace
 
-BoundModel make_bound_model(const Problem& problem, int most_remakes,
+BoundModel make_bound_model(const Problem& problem, int most_recomputations,
                             std::span<const Substitute> substitutes) {
-  return Builder(problem, most_remakes, substitutes).run();
+  return Builder(problem, most_recomputations, substitutes).run();
 }
 
 }  // namespace plimsoll::planner

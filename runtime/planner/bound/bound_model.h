@@ -12,7 +12,7 @@
 namespace plimsoll::planner {
 
 using IntervalId = Id<struct IntervalTag>;  // index into BoundModel::intervals
-using ClaimId = Id<struct ClaimTag>;        // index into BoundModel::claims
+using ShareId = Id<struct ShareTag>;        // index into BoundModel::shares
 
 // Another place or form for a value between two touches than its bytes in the arena: what stays in
 // the arena at least, and the time it takes at least, once for the value and for each interval.
@@ -27,15 +27,16 @@ struct Substitute {
 };
 
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.
-struct Remake {
+struct Recomputation {
   ValueId storage;
-  ClaimId claim;         // whose part of the seconds this is
+  ShareId share;         // whose part of the seconds this is
   double seconds = 0;    // of all runs; infinite when an op may not run again
   OpId latest = kNever;  // the last stage in which they may run
   std::int32_t free_until =
       -1;            // the last time step of the interval at which the storage is touched
-  double paths = 0;  // ways from the interval's own remake to this one: each counts a part
-  std::int32_t first_need = 0, needs = 0;  // row of BoundModel::needs: of the interval's remakes
+  double paths = 0;  // ways from the interval's own recomputation to this one: each counts a part
+  std::int32_t first_need = 0,
+               needs = 0;  // row of BoundModel::needs: of the interval's recomputations
 };
 
 // Bytes between two consecutive touches (made, read, wanted at the end) of a storage. Moment t is
@@ -46,7 +47,7 @@ struct Interval {
   std::int32_t first = 0, last = -1;
   std::int64_t bytes = 0;
   // The first makes the storage itself, each other one is read by one before it.
-  std::int32_t first_remake = 0, remakes = 0;
+  std::int32_t first_recomputation = 0, recomputations = 0;
   std::int32_t first_substitute = 0, substitutes = 0;  // of BoundModel::substitutes
 };
 
@@ -57,12 +58,13 @@ struct IntervalSubstitute {
 
 // Making an interval's storage again may need other storages that are not there and have to be made
 // again as well. The runs and bytes of those count for the interval, but a lower bound must count
-// nothing twice: so they are shared out, and a claim is the fraction that one interval may count.
+// nothing twice: so they are shared out, and a share is the fraction that one interval may count.
 // - Of a storage that is dead by then (after its last touch): all intervals of the storage `root`
-//   share one claim, and the fractions of all claims on one dead storage add up to at most 1.
-// - Of a living storage, within its interval `interval`: the claim holds at time steps first..last
+//   have one share together, and the fractions of all shares of one dead storage add up to at most
+//   1.
+// - Of a living storage, within its interval `interval`: the share covers time steps first..last
 //   and in the stages around them; the rest, 1 - fraction, is for that interval itself to count.
-struct Claim {
+struct Share {
   ValueId storage, root;
   double fraction = 0;
   std::int32_t interval = -1;  // of a living storage
@@ -77,17 +79,17 @@ struct BoundModel {
   // makes, less what it may write in place, and what cannot be made again.
   std::vector<std::int64_t> need;
   std::vector<Interval> intervals;  // of what may be given up
-  std::vector<Remake> remakes;
+  std::vector<Recomputation> recomputations;
   std::vector<std::int32_t> needs;
-  IdVector<ClaimId, Claim> claims;
-  Rows<IntervalId, ClaimId> claims_on;  // the claims of others on an interval
+  IdVector<ShareId, Share> shares;
+  Rows<IntervalId, ShareId> shares_on;  // the shares of others in an interval
   std::vector<IntervalSubstitute> substitutes;
   // Of a storage: its bytes, and what it needs at least to be there in some form.
   IdVector<ValueId, std::int64_t> bytes, least_bytes;
 };
 
-// `most_remakes`: per interval, counting its own.
-BoundModel make_bound_model(const Problem& problem, int most_remakes,
+// `most_recomputations`: per interval, counting its own.
+BoundModel make_bound_model(const Problem& problem, int most_recomputations,
                             std::span<const Substitute> substitutes = {});
 
 }  // namespace plimsoll::planner

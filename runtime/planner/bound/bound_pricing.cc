@@ -36,13 +36,13 @@
 // is dead by then (after its last touch) must be there, too: either its bytes stayed since its
 // death, which costs rent, or it is made again itself, which costs seconds and may need others in
 // turn. Many intervals may want the same dead storage, and one copy may serve them all, so that
-// each may count only a part of its cost: fractions f_c of claims c, which add up to at most 1 per
+// each may count only a part of its cost: fractions f_c of shares c, which add up to at most 1 per
 // dead storage. Any such fractions prove a bound; share_again() moves them to the intervals that
 // can use them. Within one interval a storage may be wanted along several ways (`paths`); each way
 // counts an equal part.
 //
-// Living storages may be claimed as well: an interval that is itself given up around the time step
-// at which another wants its storage must be made earlier, or twice. What such claims take of an
+// Living storages may be shared as well: an interval that is itself given up around the time step
+// at which another wants its storage must be made earlier, or twice. What such shares take of an
 // interval's bytes and runs is no longer the interval's own (find_own_part), so that again nothing
 // is counted twice.
 
@@ -88,34 +88,34 @@ TightTimeSteps find_tight(const BoundModel& model, std::int64_t arena_limit, std
 
 BoundPricing::BoundPricing(const BoundModel& model, const TightTimeSteps& tight)
     : model_(model), tight_(tight) {
-  fraction_.reserve(model.claims.size());
-  for (const Claim& c : model.claims) fraction_.push_back(c.fraction);
-  gain_.assign(model.claims.size(), 0);
-  loss_.assign(model.claims.size(), 0);
+  fraction_.reserve(model.shares.size());
+  for (const Share& c : model.shares) fraction_.push_back(c.fraction);
+  gain_.assign(model.shares.size(), 0);
+  loss_.assign(model.shares.size(), 0);
   most_gain_.assign(model.bytes.size(), 0);
   sum_.assign(model.bytes.size(), 0);
   drop_.assign(model.intervals.size(), kInfinite);
   fate_.assign(model.intervals.size(), Fate::open);
 }
 
-double BoundPricing::fraction(const Remake& r) const {
-  return r.claim < 0 ? 1 : fraction_[r.claim] / r.paths;
+double BoundPricing::fraction(const Recomputation& r) const {
+  return r.share < 0 ? 1 : fraction_[r.share] / r.paths;
 }
 
 // All that making the interval's storage again can cost when nothing dead was kept for it: its own
 // runs, and its part of those of everything dead that it needs. What drop_cost() gives is never
 // more.
-double BoundPricing::most_remake(const Interval& interval) const {
-  double cost = model_.remakes[at(interval.first_remake)].seconds;
-  for (std::int32_t i = 1; i < interval.remakes; ++i) {
-    const Remake& r = model_.remakes[at(interval.first_remake + i)];
+double BoundPricing::most_recompute_cost(const Interval& interval) const {
+  double cost = model_.recomputations[at(interval.first_recomputation)].seconds;
+  for (std::int32_t i = 1; i < interval.recomputations; ++i) {
+    const Recomputation& r = model_.recomputations[at(interval.first_recomputation + i)];
     if (r.seconds < kInfinite) cost += r.seconds * fraction(r);
   }
   return cost;
 }
 
 double BoundPricing::most_drop(std::size_t interval) const {
-  return std::min(most_remake(model_.intervals[interval]),
+  return std::min(most_recompute_cost(model_.intervals[interval]),
                   substitute_cost(model_.intervals[interval], 0));
 }
 
@@ -166,8 +166,8 @@ double BoundPricing::evaluate(std::span<const double> prices) {
     const double other = substitute_cost(interval, own_prefix_.back());
     const bool kept =
         fate_[g] == Fate::kept || (fate_[g] == Fate::open && keep <= std::min(drop_[g], other));
-    if (!kept && drop_[g] <= other && interval.remakes > 1) count_gains(interval);
-    if (!model_.claims_on[IntervalId(g)].empty()) count_losses(g, kept);
+    if (!kept && drop_[g] <= other && interval.recomputations > 1) count_gains(interval);
+    if (!model_.shares_on[IntervalId(g)].empty()) count_losses(g, kept);
     if (kept || drop_[g] <= other) count_load(g, kept);
     drop_[g] = std::min(drop_[g], other);
     total += kept ? keep : drop_[g];
@@ -178,28 +178,28 @@ double BoundPricing::evaluate(std::span<const double> prices) {
   return total - paid_back;
 }
 
-// What others claim of an interval is taken off its own rent and runs. Example: an interval over
-// the paid time steps 4, 5, 6 at prices 0.1, 0.2, 0.1; another interval has a claim of 0.25 on it
-// over the time steps 5..6. Its own rent per byte is 0.1 + 0.75 * 0.2 + 0.75 * 0.1 = 0.325; a run
-// in a stage of 5..6 counts 0.75 of its seconds here, and 0.25 with the other.
+// What the shares of others take of an interval is taken off its own rent and runs. Example: an
+// interval over the paid time steps 4, 5, 6 at prices 0.1, 0.2, 0.1; another interval has a share
+// of 0.25 in it over the time steps 5..6. Its own rent per byte is 0.1 + 0.75 * 0.2 + 0.75 * 0.1 =
+// 0.325; a run in a stage of 5..6 counts 0.75 of its seconds here, and 0.25 with the other.
 void BoundPricing::find_own_part(std::size_t g) {
   const Interval& interval = model_.intervals[g];
   const std::int32_t begin = paid_before(interval.first), end = paid_before(interval.last + 1);
   own_prefix_.resize(at(end - begin + 1));
   own_runs_.clear();
-  const auto claims = model_.claims_on[IntervalId(g)];
-  if (claims.empty()) {
+  const auto shares = model_.shares_on[IntervalId(g)];
+  if (shares.empty()) {
     for (std::int32_t k = begin; k <= end; ++k) {
       own_prefix_[at(k - begin)] = prefix(k) - prefix(begin);
     }
     return;
   }
-  // Differences of what others claim: of time steps, then of stages.
+  // Differences of what the shares of others take: of time steps, then of stages.
   own_prefix_.assign(at(end - begin + 1), 0);
   own_runs_.assign(at(end - begin + 2), 0);
-  for (const ClaimId c : claims) {
-    const std::int32_t from = std::max(0, paid_before(model_.claims[c].first) - begin);
-    const std::int32_t to = paid_before(model_.claims[c].last + 1) - begin;
+  for (const ShareId c : shares) {
+    const std::int32_t from = std::max(0, paid_before(model_.shares[c].first) - begin);
+    const std::int32_t to = paid_before(model_.shares[c].last + 1) - begin;
     own_prefix_[at(from)] += fraction_[c];
     own_prefix_[at(to)] -= fraction_[c];
     own_runs_[at(from)] += fraction_[c];
@@ -214,7 +214,7 @@ void BoundPricing::find_own_part(std::size_t g) {
     if (k < end) sum += paid_[at(k)].price * std::max(0.0, 1 - others);
   }
   own_runs_.pop_back();
-  spent_ += 2 * static_cast<std::int64_t>(end - begin) + static_cast<std::int64_t>(claims.size());
+  spent_ += 2 * static_cast<std::int64_t>(end - begin) + static_cast<std::int64_t>(shares.size());
 }
 
 void BoundPricing::add_load(std::int32_t first, std::int32_t end, double bytes) {
@@ -229,10 +229,10 @@ void BoundPricing::count_load(std::size_t g, bool kept) {
   if (!kept) first = std::min(end, tight_.rank[at(paid_[at(best_stage_)].time_step)]);
   const auto bytes = static_cast<double>(interval.bytes);
   add_load(first, end, bytes);
-  for (const ClaimId c : model_.claims_on[IntervalId(g)]) {
-    const Claim& claim = model_.claims[c];
-    const std::int32_t to = tight_.rank[at(claim.last + 1)];
-    const std::int32_t from = std::max(first, tight_.rank[at(claim.first)]);
+  for (const ShareId c : model_.shares_on[IntervalId(g)]) {
+    const Share& share = model_.shares[c];
+    const std::int32_t to = tight_.rank[at(share.last + 1)];
+    const std::int32_t from = std::max(first, tight_.rank[at(share.first)]);
     if (from < to) add_load(from, to, -fraction_[c] * bytes);
   }
 }
@@ -247,14 +247,14 @@ std::vector<double> BoundPricing::excess() const {
   return excess;
 }
 
-// What each claim on the interval takes from it.
+// What each share in the interval takes from it.
 void BoundPricing::count_losses(std::size_t g, bool kept) {
   const Interval& interval = model_.intervals[g];
   const std::int32_t begin = paid_before(interval.first);
-  const double seconds = model_.remakes[at(interval.first_remake)].seconds;
-  for (const ClaimId c : model_.claims_on[IntervalId(g)]) {
-    const std::int32_t from = std::max(begin, paid_before(model_.claims[c].first));
-    const std::int32_t to = paid_before(model_.claims[c].last + 1);
+  const double seconds = model_.recomputations[at(interval.first_recomputation)].seconds;
+  for (const ShareId c : model_.shares_on[IntervalId(g)]) {
+    const std::int32_t from = std::max(begin, paid_before(model_.shares[c].first));
+    const std::int32_t to = paid_before(model_.shares[c].last + 1);
     const std::int32_t lives_from = kept ? from : std::max(from, best_stage_);
     double loss = 0;
     if (lives_from < to)
@@ -283,19 +283,19 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
 // and the cheaper of d's rent, 4 * 0.45 = 1.8, and its run, 1: 3 s. So drop_cost is 3, d was run
 // again, and the interval is given up.
 double BoundPricing::drop_cost(const Interval& interval, double keep) {
-  const Remake* remakes = &model_.remakes[at(interval.first_remake)];
+  const Recomputation* recomputations = &model_.recomputations[at(interval.first_recomputation)];
   const std::int32_t begin = paid_before(interval.first), end = paid_before(interval.last + 1);
   best_stage_ = end;
-  if (interval.remakes == 1 && own_runs_.empty()) return remakes[0].seconds;
+  if (interval.recomputations == 1 && own_runs_.empty()) return recomputations[0].seconds;
   // What is needed later costs nothing less: no use in looking closer.
-  if (remakes[0].seconds >= keep && own_runs_.empty()) return most_remake(interval);
-  spent_ += static_cast<std::int64_t>(end - begin + 1) * interval.remakes;
-  cost_.assign(at(interval.remakes), 0);
-  ran_again_.assign(at(interval.remakes) * at(end - begin + 1), 0);
+  if (recomputations[0].seconds >= keep && own_runs_.empty()) return most_recompute_cost(interval);
+  spent_ += static_cast<std::int64_t>(end - begin + 1) * interval.recomputations;
+  cost_.assign(at(interval.recomputations), 0);
+  ran_again_.assign(at(interval.recomputations) * at(end - begin + 1), 0);
   double best = kInfinite;
   for (std::int32_t k = begin; k <= end; ++k) {
-    for (std::int32_t i = interval.remakes - 1; i >= 1 && k > begin; --i) {
-      const Remake& r = remakes[i];
+    for (std::int32_t i = interval.recomputations - 1; i >= 1 && k > begin; --i) {
+      const Recomputation& r = recomputations[i];
       const Paid& before = paid_[at(k - 1)];
       // Alive still, or kept for no more than its life: nothing is paid.
       if (before.time_step <= r.free_until) continue;
@@ -309,14 +309,14 @@ double BoundPricing::drop_cost(const Interval& interval, double keep) {
       }
       const double kept =
           cost_[at(i)] + part * before.price * static_cast<double>(model_.least_bytes[r.storage]);
-      if (again < kept) ran_again_[at(k - begin) * at(interval.remakes) + at(i)] = 1;
+      if (again < kept) ran_again_[at(k - begin) * at(interval.recomputations) + at(i)] = 1;
       cost_[at(i)] = std::min(kept, again);
     }
     double total =
-        remakes[0].seconds * (own_runs_.empty() ? 1 : own_runs_[at(k - begin)]) +
+        recomputations[0].seconds * (own_runs_.empty() ? 1 : own_runs_[at(k - begin)]) +
         static_cast<double>(interval.bytes) * (own_prefix_.back() - own_prefix_[at(k - begin)]);
-    for (std::int32_t n = 0; n < remakes[0].needs; ++n) {
-      total += cost_[at(model_.needs[at(remakes[0].first_need + n)])];
+    for (std::int32_t n = 0; n < recomputations[0].needs; ++n) {
+      total += cost_[at(model_.needs[at(recomputations[0].first_need + n)])];
     }
     if (total < best) {
       best = total;
@@ -326,32 +326,32 @@ double BoundPricing::drop_cost(const Interval& interval, double keep) {
   return best;
 }
 
-// What each claim of an interval that is given up would count more at a larger fraction.
+// What each share of an interval that is given up would count more at a larger fraction.
 //
 // Follows the choices of the last drop_cost() backwards from the best stage: along each way the
 // storage was rented time step by time step until the stage in which it ran again, and from there
-// its own needs go on. The sum of what was paid, at a whole fraction, is the claim's gain.
+// its own needs go on. The sum of what was paid, at a whole fraction, is the share's gain.
 void BoundPricing::count_gains(const Interval& interval) {
-  const Remake* remakes = &model_.remakes[at(interval.first_remake)];
+  const Recomputation* recomputations = &model_.recomputations[at(interval.first_recomputation)];
   const std::int32_t begin = paid_before(interval.first);
-  const auto visit_needs = [&](const Remake& r, std::int32_t k) {
+  const auto visit_needs = [&](const Recomputation& r, std::int32_t k) {
     for (std::int32_t n = 0; n < r.needs; ++n) {
       visits_.emplace_back(model_.needs[at(r.first_need + n)], k);
     }
   };
   visits_.clear();
-  visit_needs(remakes[0], best_stage_);
+  visit_needs(recomputations[0], best_stage_);
   while (!visits_.empty()) {
     auto [i, k] = visits_.back();
     visits_.pop_back();
-    const Remake& r = remakes[i];
+    const Recomputation& r = recomputations[i];
     const double part = 1.0 / r.paths;
     double gain = 0;
     for (; k > begin; --k) {
       ++spent_;
       const Paid& before = paid_[at(k - 1)];
       if (before.time_step <= r.free_until) break;
-      if (ran_again_[at(k - begin) * at(interval.remakes) + at(i)]) {
+      if (ran_again_[at(k - begin) * at(interval.recomputations) + at(i)]) {
         gain += r.seconds * part;
         visit_needs(r, k);
         break;
@@ -361,43 +361,43 @@ void BoundPricing::count_gains(const Interval& interval) {
       const std::int32_t time_step = tight_.rank[at(before.time_step)];
       add_load(time_step, time_step + 1, fraction(r) * bytes);
     }
-    gain_[r.claim] += gain;
+    gain_[r.share] += gain;
   }
 }
 
-// Multiplicative weights: a claim's fraction is multiplied by exp(rate * (gain / greatest gain -
-// 1)), so that the claim that gains most keeps its fraction and the others lose some; then the
-// fractions of each dead storage are brought back to a sum of (a little less than) 1. A claim never
+// Multiplicative weights: a share's fraction is multiplied by exp(rate * (gain / greatest gain -
+// 1)), so that the share that gains most keeps its fraction and the others lose some; then the
+// fractions of each dead storage are brought back to a sum of (a little less than) 1. A share never
 // falls to zero, so that it can come back when prices change.
 void BoundPricing::share_again(double rate) {
   constexpr double kLeast = 1e-6;
-  const auto dead = [&](ClaimId c) { return model_.claims[c].interval < 0; };
-  for (const ClaimId c : gain_.ids()) {
-    double& most = most_gain_[model_.claims[c].storage];
+  const auto dead = [&](ShareId c) { return model_.shares[c].interval < 0; };
+  for (const ShareId c : gain_.ids()) {
+    double& most = most_gain_[model_.shares[c].storage];
     if (dead(c)) most = std::max(most, gain_[c]);
   }
-  for (const ClaimId c : gain_.ids()) {
+  for (const ShareId c : gain_.ids()) {
     if (!dead(c)) continue;
-    const ValueId storage = model_.claims[c].storage;
+    const ValueId storage = model_.shares[c].storage;
     const double most = most_gain_[storage];
     if (most > 0) fraction_[c] *= std::exp(rate * (gain_[c] / most - 1));
     fraction_[c] = std::max(fraction_[c], kLeast);
     sum_[storage] += fraction_[c];
   }
   // A little less than all of it, so that rounding never counts anything twice.
-  for (const ClaimId c : gain_.ids()) {
-    if (dead(c)) fraction_[c] /= sum_[model_.claims[c].storage] * (1 + 1e-12);
+  for (const ShareId c : gain_.ids()) {
+    if (dead(c)) fraction_[c] /= sum_[model_.shares[c].storage] * (1 + 1e-12);
   }
-  for (const Claim& c : model_.claims) sum_[c.storage] = most_gain_[c.storage] = 0;
+  for (const Share& c : model_.shares) sum_[c.storage] = most_gain_[c.storage] = 0;
   share_living(rate);
   spent_ += static_cast<std::int64_t>(6 * gain_.size());
 }
 
 void BoundPricing::share_living(double rate) {
   constexpr double kLeast = 1e-5, kMost = 1 - 1e-9;
-  for (const IntervalId g : model_.claims_on.ids()) {
+  for (const IntervalId g : model_.shares_on.ids()) {
     double sum = 0;
-    for (const ClaimId c : model_.claims_on[g]) {
+    for (const ShareId c : model_.shares_on[g]) {
       const double gain = gain_[c], loss = loss_[c];
       double& fraction = fraction_[c];
       if (gain + loss > 0) fraction *= std::exp(rate * (gain - loss) / (gain + loss));
@@ -405,7 +405,7 @@ void BoundPricing::share_living(double rate) {
       sum += fraction;
     }
     if (sum <= kMost) continue;
-    for (const ClaimId c : model_.claims_on[g]) fraction_[c] *= kMost / sum;
+    for (const ShareId c : model_.shares_on[g]) fraction_[c] *= kMost / sum;
   }
 }
 

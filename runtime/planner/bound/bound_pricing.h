@@ -23,7 +23,7 @@ TightTimeSteps find_tight(const BoundModel& model, std::int64_t arena_limit, std
 
 // What the limit costs at given prices per byte and time step, by weak duality: every interval
 // takes the cheaper of its bytes' rent and of being made again, and the room's rent is paid back.
-// Any prices and any fractions of the claims give a bound.
+// Any prices and any fractions of the shares give a bound.
 class BoundPricing {
  public:
   BoundPricing(const BoundModel& model, const TightTimeSteps& tight);
@@ -44,12 +44,12 @@ class BoundPricing {
   enum class Fate : std::uint8_t { open, kept, given_up };
   void set_fate(std::size_t interval, Fate fate) { fate_[interval] = fate; }
 
-  // Moves the fractions of claims towards the intervals that were given up in the last evaluation
+  // Moves the fractions of shares towards the intervals that were given up in the last evaluation
   // and could have counted more.
   void share_again(double rate);
 
-  const IdVector<ClaimId, double>& fractions() const { return fraction_; }
-  void set_fractions(const IdVector<ClaimId, double>& fractions) { fraction_ = fractions; }
+  const IdVector<ShareId, double>& fractions() const { return fraction_; }
+  void set_fractions(const IdVector<ShareId, double>& fractions) { fraction_ = fractions; }
 
   std::int64_t steps_spent() const { return spent_; }
 
@@ -63,8 +63,8 @@ class BoundPricing {
     return paid_rank_[static_cast<std::size_t>(tight_.rank[static_cast<std::size_t>(time_step)])];
   }
   double prefix(std::int32_t k) const { return paid_[static_cast<std::size_t>(k)].prefix; }
-  double fraction(const Remake& r) const;
-  double most_remake(const Interval& interval) const;
+  double fraction(const Recomputation& r) const;
+  double most_recompute_cost(const Interval& interval) const;
   double substitute_cost(const Interval& interval, double rent_per_byte) const;
   void find_own_part(std::size_t interval);
   double drop_cost(const Interval& interval, double keep);
@@ -76,21 +76,21 @@ class BoundPricing {
 
   const BoundModel& model_;
   const TightTimeSteps& tight_;
-  IdVector<ClaimId, double> fraction_;
-  IdVector<ClaimId, double> gain_;  // of the last evaluation
-  IdVector<ClaimId, double> loss_;  // for claims on living storages: what its interval counted less
+  IdVector<ShareId, double> fraction_;
+  IdVector<ShareId, double> gain_;  // of the last evaluation
+  IdVector<ShareId, double> loss_;  // for shares of living storages: what its interval counted less
   IdVector<ValueId, double> most_gain_, sum_;
   std::vector<Fate> fate_;  // per interval
   std::vector<double> drop_;
   std::vector<double> load_;             // per tight time step, as differences
   std::vector<Paid> paid_;               // the time steps with a price, and one past
   std::vector<std::int32_t> paid_rank_;  // per tight time step, and one past
-  // Scratch of one interval: the cost of each remake's storage, who was made again at which stage,
-  // and the best stage.
+  // Scratch of one interval: the cost of each recomputation's storage, who was made again at which
+  // stage, and the best stage.
   std::vector<double> cost_;
   std::vector<char> ran_again_;
   std::int32_t best_stage_ = 0;
-  // Of an interval that others have claims on, counted from its first time step with a price: the
+  // Of an interval that others have shares in, counted from its first time step with a price: the
   // sums of its own parts of the prices, and its own part of the runs in each stage.
   std::vector<double> own_prefix_, own_runs_;
   std::vector<std::pair<std::int32_t, std::int32_t>> visits_;
@@ -101,7 +101,7 @@ class BoundPricing {
 struct BoundProof {
   double value = 0;
   std::vector<double> prices;
-  IdVector<ClaimId, double> fractions;
+  IdVector<ShareId, double> fractions;
 };
 
 }  // namespace plimsoll::planner

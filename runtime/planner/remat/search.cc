@@ -38,7 +38,7 @@ constexpr int kMostFitFailures = 12;
 constexpr double kWorkPerFit = 3e4;
 // Prices that guide need not prove anything.
 constexpr BoundEffort kGuide{.rounds = 8, .polish_rounds = 0, .nodes = 0};
-constexpr int kGuideRemakes = 16;
+constexpr int kGuideRecomputations = 16;
 // Where more is computed again than this, the bound is far off, and its prices mislead.
 constexpr double kMuchAgain = 1.25;
 // Where no more than this is, other orders gain little: the work goes into the given one, and a
@@ -111,7 +111,8 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
                                                 std::int64_t min_bytes, bool reorder, bool guided) {
   std::vector<double> prices;
   if (guided) {
-    prices = lower_bound(make_bound_model(problem, kGuideRemakes), arena_limit, kGuide).prices;
+    prices =
+        lower_bound(make_bound_model(problem, kGuideRecomputations), arena_limit, kGuide).prices;
   }
   if (std::all_of(prices.begin(), prices.end(), [](double p) { return p == 0; })) prices.clear();
   auto orders = reorder ? search_orders(problem) : std::vector<std::vector<OpId>>();
