@@ -76,22 +76,22 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
   }
 }
 
-// The walks' schedule, and a better one if there is time to look for it: the given time is divided
-// between the steps that a limit needs; without, the work is counted.
+// The simulations' schedule, and a better one if there is time to look for it: the given time is
+// divided between the steps that a limit needs; without, the work is counted.
 std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t target,
                                             double least_seconds) const {
   // About as many rungs as a ladder may need share the time.
   constexpr double kShare = 1.0 / 24, kScale = 0.01;
   constexpr int kMostOps = 3'000;
-  std::optional<Schedule> walked =
+  std::optional<Schedule> simulated =
       rematerialize(problem, target, options_.min_bytes, least_seconds);
   SearchEffort effort;
   effort.scale = kScale;
   effort.seconds = options_.planning_seconds * kShare;
-  if (!walked || (problem.op_count() > kMostOps && effort.seconds <= 0)) return walked;
-  auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*walked, 1});
+  if (!simulated || (problem.op_count() > kMostOps && effort.seconds <= 0)) return simulated;
+  auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*simulated, 1});
   // With less memory it may not be faster.
-  return better && total_seconds(problem, *better) >= least_seconds ? better : walked;
+  return better && total_seconds(problem, *better) >= least_seconds ? better : simulated;
 }
 
 void Ladder::find_others() {

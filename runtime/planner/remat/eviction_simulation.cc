@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/remat/eviction_walk.h"
+#include "runtime/planner/remat/eviction_simulation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,11 +21,11 @@
 // The heap is lazy. A score grows while a value waits, since its next use comes nearer, and changes
 // when a value it depends on goes or comes. Rather than keep all scores right, the lowest is taken,
 // scored anew, and put back if it is not the lowest any more; `version_` says which entries of a
-// value are old. A walk takes about n log n steps for n executions.
+// value are old. A simulation takes about n log n steps for n executions.
 //
-// One walk is rarely the best: what it evicts first may turn out to be wanted together with what it
-// kept. Hence a portfolio of styles, improvement of what comes out (improve.cc), and searches over
-// the scores (walk_search.cc) and over schedules (local_search.cc).
+// One simulation is rarely the best: what it evicts first may turn out to be wanted together with
+// what it kept. Hence a portfolio of styles, improvement of what comes out (improve.cc), and
+// searches over the scores (weight_search.cc) and over schedules (local_search.cc).
 
 namespace plimsoll::planner {
 namespace {
@@ -39,7 +39,7 @@ constexpr int kMostTries = 24;
 
 }  // namespace
 
-Walk::Walk(const Problem& problem, std::int64_t min_bytes)
+EvictionSimulation::EvictionSimulation(const Problem& problem, std::int64_t min_bytes)
     : problem_(problem), min_bytes_(min_bytes) {
   const std::size_t values = problem.values.size();
   arena_.resize(values);
@@ -62,7 +62,8 @@ Walk::Walk(const Problem& problem, std::int64_t min_bytes)
   value_stamp_.assign(values, 0);
 }
 
-void Walk::set_profile(const std::vector<std::int64_t>& profile, std::int64_t arena_limit) {
+void EvictionSimulation::set_profile(const std::vector<std::int64_t>& profile,
+                                     std::int64_t arena_limit) {
   weight_.assign(profile.size() + 1, 0);
   for (OpId t(0); const std::int64_t bytes : profile) {
     const double excess = static_cast<double>(std::max<std::int64_t>(0, bytes - arena_limit));
@@ -72,7 +73,7 @@ void Walk::set_profile(const std::vector<std::int64_t>& profile, std::int64_t ar
   }
 }
 
-void Walk::set_prices(std::span<const double> prices) {
+void EvictionSimulation::set_prices(std::span<const double> prices) {
   double sum = 0;
   for (const double price : prices) sum += price;
   // Intervals have a length where bytes are free, too.
@@ -85,7 +86,7 @@ void Walk::set_prices(std::span<const double> prices) {
 }
 
 // The first use in the order after the op being run.
-OpId Walk::next_use(ValueId v) {
+OpId EvictionSimulation::next_use(ValueId v) {
   const auto uses = problem_.uses[v];
   auto& next = next_[v];
   while (next < static_cast<std::int32_t>(uses.size()) && uses[at(next)] <= now_) ++next;
@@ -98,7 +99,7 @@ OpId Walk::next_use(ValueId v) {
 // A value without a next use may still be worth keeping: it may be what a recomputation needs.
 // Example: b = g(a), a is dead, b is wanted at op 50 and was evicted. With a at hand b costs g;
 // without it, f and g. `keep_dead` styles hold a until memory is short, with half its score.
-OpId Walk::wanted_at(ValueId v) {
+OpId EvictionSimulation::wanted_at(ValueId v) {
   const OpId next = next_use(v);
   if (next != kNever || !style_.keep_dead) return next;
   OpId soonest = kNever;
@@ -117,7 +118,7 @@ OpId Walk::wanted_at(ValueId v) {
 // Counts the producers of all missing ancestors. Beyond kMostAncestors the estimate that the
 // ancestor had when it was evicted stands for the rest, so that long chains don't make every score
 // linear in their length. It can't be more than running everything up to the value once.
-double Walk::recompute_seconds(ValueId v, OpId at_op) {
+double EvictionSimulation::recompute_seconds(ValueId v, OpId at_op) {
   ++value_round_;
   search_.clear();
   search_.push_back(v);
@@ -148,11 +149,11 @@ double Walk::recompute_seconds(ValueId v, OpId at_op) {
   return std::min(seconds, prefix_seconds_[own]);
 }
 
-bool Walk::evictable(ValueId v) {
+bool EvictionSimulation::evictable(ValueId v) {
   return can_evict_[v] && resident_[v] && need_[v] == 0 && problem_.values[v].kept_until <= now_;
 }
 
-double Walk::score(ValueId v) {
+double EvictionSimulation::score(ValueId v) {
   const OpId wanted = wanted_at(v);
   if (wanted == kNever) return -1;
   const double bytes = static_cast<double>(problem_.values[v].bytes);
@@ -169,7 +170,7 @@ double Walk::score(ValueId v) {
   return result;
 }
 
-void Walk::offer(ValueId v) {
+void EvictionSimulation::offer(ValueId v) {
   if (!evictable(v)) return;
   const OpId next = next_use(v);
   // Recomputing it later would read a donated parameter that is overwritten by then.
@@ -178,21 +179,21 @@ void Walk::offer(ValueId v) {
   std::push_heap(heap_.begin(), heap_.end());
 }
 
-void Walk::leave(ValueId v) {
+void EvictionSimulation::leave(ValueId v) {
   chain_seconds_[v] = recompute_seconds(v, now_);
   resident_[v] = 0;
   used_ -= problem_.values[v].bytes;
   undefine_views(v);
 }
 
-void Walk::undefine_views(ValueId v) {
+void EvictionSimulation::undefine_views(ValueId v) {
   if (views_.size() == 0) return;
   for (const ValueId view : views_[v]) resident_[view] = 0;
 }
 
 // What the ops of closure_ make again although it is still there loses its views. True when there
 // were some.
-bool Walk::lose_remade_views() {
+bool EvictionSimulation::lose_remade_views() {
   bool lost = false;
   if (views_.size() == 0) return lost;
   for (const OpId c : closure_) {
@@ -212,7 +213,7 @@ bool Walk::lose_remade_views() {
 // A value that can be made again is a candidate only as long as making it again will still be
 // possible: past `Problem::deadline` a donated parameter that it comes from has been overwritten,
 // so offer() leaves out what is wanted after that.
-void Walk::settle(ValueId v) {
+void EvictionSimulation::settle(ValueId v) {
   if (!arena(v) || !resident_[v] || need_[v] > 0 || problem_.values[v].live_out) return;
   const bool gone = can_evict_[v] ? wanted_at(v) == kNever : next_use(v) == kNever;
   if (gone) {
@@ -222,7 +223,7 @@ void Walk::settle(ValueId v) {
   }
 }
 
-bool Walk::make_room(std::int64_t bytes) {
+bool EvictionSimulation::make_room(std::int64_t bytes) {
   while (used_ + bytes > limit_) {
     if (heap_.empty()) return false;
     std::pop_heap(heap_.begin(), heap_.end());
@@ -242,7 +243,7 @@ bool Walk::make_room(std::int64_t bytes) {
 }
 
 // Adds to closure_ the ops that must run again before `op`; false when one may not.
-bool Walk::visit_missing(OpId op) {
+bool EvictionSimulation::visit_missing(OpId op) {
   stack_.clear();
   stack_.emplace_back(op, 0);
   while (!stack_.empty()) {
@@ -266,7 +267,7 @@ bool Walk::visit_missing(OpId op) {
   return true;
 }
 
-bool Walk::collect(OpId op) {
+bool EvictionSimulation::collect(OpId op) {
   bool remade = false;
   do {
     closure_.clear();
@@ -281,7 +282,7 @@ bool Walk::collect(OpId op) {
   return true;
 }
 
-bool Walk::execute(OpId op) {
+bool EvictionSimulation::execute(OpId op) {
   const Op& what = problem_.ops[op];
   std::int64_t bytes = what.workspace, made = 0, saved = 0;
   for (const ValueId v : problem_.outputs[op]) {
@@ -335,8 +336,8 @@ bool Walk::execute(OpId op) {
 // an op in order, holding each result until it is read; where that does not fit, this makes one
 // operand after the other, each right before it is wanted, and lets those already made be evicted
 // again meanwhile. Operands may push each other out: from the second try on what is there is held,
-// and after kMostTries the walk gives up.
-bool Walk::make_one_by_one(OpId op, int depth) {
+// and after kMostTries the simulation gives up.
+bool EvictionSimulation::make_one_by_one(OpId op, int depth) {
   if (depth > kMostDepth) return false;
   std::vector<ValueId> held;
   const auto hold = [&](ValueId v) {
@@ -375,8 +376,9 @@ bool Walk::make_one_by_one(OpId op, int depth) {
   return works;
 }
 
-std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& style,
-                                  std::size_t most_executions, double most_seconds) {
+std::optional<Schedule> EvictionSimulation::run(std::int64_t arena_limit,
+                                                const SimulationStyle& style,
+                                                std::size_t most_executions, double most_seconds) {
   const std::size_t values = problem_.values.size();
   style_ = style;
   limit_ = arena_limit;

@@ -11,9 +11,9 @@
 
 namespace plimsoll::planner {
 
-// How a walk picks what to give up: the lowest cost^cost_power / (bytes * interval^interval_power)
-// goes, the interval being measured to the value's next use.
-struct WalkStyle {
+// How a simulation picks what to give up: the lowest cost^cost_power / (bytes *
+// interval^interval_power) goes, the interval being measured to the value's next use.
+struct SimulationStyle {
   double cost_power = 1, interval_power = 1;
   bool weighted_interval = false;  // an interval's positions count by what bytes cost there
   bool keep_dead = false;    // values without further use stay while there is room: a recomputation
@@ -33,15 +33,15 @@ struct WalkStyle {
 // what it needs, with all its missing ancestors, right before it. Nothing when an op cannot run, or
 // when more than `most_executions` or `most_seconds` are needed. The exact peak of the result may
 // be lower than the limit.
-class Walk {
+class EvictionSimulation {
  public:
-  Walk(const Problem& problem, std::int64_t min_bytes);
+  EvictionSimulation(const Problem& problem, std::int64_t min_bytes);
   // Excess of keeping everything over the limit, summed up to each position: for weighted
   // intervals.
   void set_profile(const std::vector<std::int64_t>& keep_all_profile, std::int64_t arena_limit);
   // Instead: what a byte costs at each position (bound.h).
   void set_prices(std::span<const double> prices);
-  std::optional<Schedule> run(std::int64_t arena_limit, const WalkStyle& style,
+  std::optional<Schedule> run(std::int64_t arena_limit, const SimulationStyle& style,
                               std::size_t most_executions, double most_seconds);
   // How many ops of the order the last run got done.
   OpId reached() const { return now_; }
@@ -81,7 +81,7 @@ class Walk {
   IdVector<OpId, double> prefix_seconds_;
   IdVector<OpId, double> weight_;  // prefix sums
 
-  WalkStyle style_;
+  SimulationStyle style_;
   std::int64_t limit_ = 0, used_ = 0;
   OpId now_{0};
   IdVector<ValueId, char> resident_, fresh_;  // fresh: not read since it was made
