@@ -73,7 +73,7 @@ enum class StepKind : std::uint8_t {
   encode,
   decode,
   swap_out,   // inputs[0] (arena) -> outputs[0] (a tier); goes on in the background until its
-              // swap_wait; before that neither buffer may be written or given up, nor the second
+              // swap_wait; before that neither buffer may be written or evicted, nor the second
               // read
   swap_in,    // inputs[0] (a tier) -> outputs[0] (arena); as swap_out
   swap_wait,  // waits for the transfer that step `transfer` started

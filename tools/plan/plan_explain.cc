@@ -179,7 +179,7 @@ std::string reason(const PlannedProgram& planned, const planner::Plan& plan,
   if (facts.intervals.empty())
     return "it has no retention interval: whatever reads it comes right after";
   if (plan.limit_bytes >= unlimited) return "everything fits the limit";
-  if (facts.prices.empty()) return "it cannot be given up: no remedy is allowed and possible";
+  if (facts.prices.empty()) return "it cannot be evicted: no remedy is allowed and possible";
   if (!at_peak) return "it is not there at the peak: without it the peak would be the same";
   return "other values free as much there for less";
 }

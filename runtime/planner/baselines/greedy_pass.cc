@@ -151,7 +151,7 @@ GreedyPass::Block GreedyPass::pick(const GreedyLiveness& liveness, int now, std:
 }
 
 // Sends the uses of `from` that are still to come to `to`. Uses through tuple elements and bitcasts
-// that have run are followed: the link is made again on `to`. True when anything reads `to`.
+// that have run are followed: the link is made anew on `to`. True when anything reads `to`.
 bool GreedyPass::redirect(Instruction* from, Instruction* to, int now,
                           std::vector<Instruction*>& made) {
   bool used = false;

@@ -99,11 +99,11 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
   }
   LinePrices line(tight.room, stretches);
   // Rounds of two steps that feed each other. The linear program over stretches takes for each
-  // interval what giving it up cost at the last prices, and gives the prices that divide the room
-  // best if intervals could be kept in part. The pricing takes those prices and finds what giving
-  // each interval up really costs: a whole interval, made again in the best stage, with what that
-  // needs. The linear program knows no stages and no needs; the pricing knows no other intervals.
-  // Together they converge in a few rounds, from which polish() climbs on.
+  // interval what evicting its value cost at the last prices, and gives the prices that divide the
+  // room best if intervals could be kept in part. The pricing takes those prices and finds what
+  // evicting in each interval really costs: a whole interval, recomputed in the best stage, with
+  // what that needs. The linear program knows no stages and no needs; the pricing knows no other
+  // intervals. Together they converge in a few rounds, from which polish() climbs on.
   constexpr int kRoundsBeforeSharing = 2, kMostIdleRounds = 10;
   BoundProof best;
   int idle = 0;

@@ -30,7 +30,7 @@ struct BoundEffort {
 };
 
 // Retention intervals (as in MOCCASIN) in bytes, a linear program that is a flow along the line of
-// time steps; its prices then choose, interval by interval, between keeping and making again with
+// time steps; its prices then choose, interval by interval, between keeping and recomputing with
 // all that must be made for that: a Lagrangian bound, stronger than the linear program. A weaker
 // one is returned when the effort runs out.
 LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,

@@ -10,12 +10,12 @@
 // Branch and bound on whole intervals.
 //
 // The bound at the best prices equals that of a relaxation in which intervals may be kept in part.
-// Example: room for 150 bytes at one time step; A has 100 bytes and takes 3 s to make again, B 100
-// bytes and 5 s. One of them must go: 3 s. The relaxation gives up half of A: 1.5 s. Deciding one
+// Example: room for 150 bytes at one time step; A has 100 bytes and takes 3 s to recompute, B 100
+// bytes and 5 s. One of them must go: 3 s. The relaxation evicts half of A: 1.5 s. Deciding one
 // interval at a time closes this:
-//   A given up:              3 s, and B is kept in the 150 bytes
-//   A kept:                  50 bytes left for B: half of B given up, 2.5 s
-//   A kept, B given up:      5 s
+//   A evicted:               3 s, and B is kept in the 150 bytes
+//   A kept:                  50 bytes left for B: half of B evicted, 2.5 s
+//   A kept, B evicted:       5 s
 //   A kept, B kept:          no prices are too high: infinite, nothing fits
 // Every schedule is in one of the leaves, so the least of their bounds holds for all: 3 s. The
 // order is best first (the open node with the least bound is the one that holds the result down),
@@ -49,7 +49,7 @@ class Brancher {
       if (open.top().branch < 0) break;
       const Node parent = open.top();
       open.pop();
-      for (const Fate fate : {Fate::kept, Fate::given_up}) {
+      for (const Fate fate : {Fate::kept, Fate::evicted}) {
         Node child{parent.proof, parent.fates, -1};
         child.fates.emplace_back(parent.branch, fate);
         work_out(child, stop);
@@ -88,8 +88,8 @@ class Brancher {
     for (const auto& [stretch, fate] : node.fates) pricing_.set_fate(interval(stretch), Fate::open);
   }
 
-  // The linear program has no fates of its own: an interval that is kept is made so dear to give up
-  // that it never is, one that is given up saves nothing by being kept.
+  // The linear program has no fates of its own: an interval that is kept is made so dear to evict
+  // that it never is, one that is evicted saves nothing by being kept.
   void set_seconds(const Node& node) {
     double sum = 0;
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(interval_of_.size()); ++i) {

@@ -10,7 +10,7 @@
 namespace plimsoll::planner {
 
 // Extra seconds that every schedule within the limit takes, at least root.value: intervals are kept
-// or given up as a whole, so each of the two is assumed in turn where the linear program wants a
+// or evicted as a whole, so each of the two is assumed in turn where the linear program wants a
 // part, and the weaker of the two bounds counts; best first, at most `nodes` times and about
 // `steps` steps. `interval_of` is the interval of each of the line's stretches.
 double branch_on_intervals(BoundPricing& pricing, LinePrices& line,

@@ -24,8 +24,8 @@
 // - An op of which an output may be written over an input that dies there needs that output's bytes
 //   only once; if the input is kept instead, its interval begins at the op itself (find_needs,
 //   interval_from_).
-// - A value that can't be made again after some time step (a donated parameter that it comes from
-//   is overwritten, `latest`) lies in the arena from there on: that is need, not choice (hold).
+// - A value that can't be recomputed after some time step (a donated parameter that it comes from
+//   is overwritten, `latest`) lies in the arena from there on: that is need, not choice (require).
 // - A value that has a smaller form (a codec, a swap) has at least that form's bytes somewhere
 //   (least_bytes); the rest of the interval may give way (add_substitutes).
 
@@ -199,9 +199,9 @@ class Builder {
     if (own.latest <= from) own.seconds = kInfinite;
     const std::int32_t bound_from = own.seconds == kInfinite ? interval.first : own.latest.value();
     if (value(interval.storage).keep && to < problem_.ops.end_id()) {
-      hold(interval, interval.first, interval.bytes);
+      require(interval, interval.first, interval.bytes);
     } else if (model_.least_bytes[interval.storage] == interval.bytes) {
-      hold(interval, bound_from, interval.bytes);
+      require(interval, bound_from, interval.bytes);
     } else if (own.seconds == kInfinite) {
       // Its smallest form is there whatever is done; what is left may give way.
       const std::int64_t least = model_.least_bytes[interval.storage];
@@ -212,7 +212,7 @@ class Builder {
       add_substitutes(interval, to, 0);
     }
     if (interval.first > interval.last) return;
-    // Others may count a part of what is given up in one piece.
+    // Others may count a part of what is evicted in one piece.
     const bool whole = interval.last == end && own.seconds < kInfinite &&
                        model_.least_bytes[interval.storage] == interval.bytes;
     if (whole) {
@@ -242,7 +242,7 @@ class Builder {
   }
 
   // The bytes lie in the arena from time step `from` of the interval on; it ends before.
-  void hold(Interval& interval, std::int32_t from, std::int64_t bytes) {
+  void require(Interval& interval, std::int32_t from, std::int64_t bytes) {
     from = std::max(from, interval.first);
     for (std::int32_t t = from; t <= interval.last; ++t) model_.need[at(t)] += bytes;
     interval.last = std::min(interval.last, from - 1);
@@ -295,7 +295,7 @@ class Builder {
 
   // One run brings all of an op's results back: each storage answers for a part of it.
   //
-  // Two results of 30 and 10 bytes of an op of 4 s answer for 3 s and 1 s. If both are made again,
+  // Two results of 30 and 10 bytes of an op of 4 s answer for 3 s and 1 s. If both are recomputed,
   // one run serves both and 4 s are counted; if one alone is, less than its run is counted. Either
   // way no schedule takes less.
   double part_of_run(OpId op, ValueId s) const {

@@ -41,7 +41,7 @@ struct Recomputation {
 
 // Bytes between two consecutive touches (made, read, wanted at the end) of a storage. Moment t is
 // the first run of op t; the bytes lie in the arena at time steps first..last if they are kept. If
-// they are not, they are made again in some stage s (between time steps s-1 and s), s <= last + 1.
+// they are not, they are recomputed in some stage s (between time steps s-1 and s), s <= last + 1.
 struct Interval {
   ValueId storage;
   std::int32_t first = 0, last = -1;
@@ -56,9 +56,10 @@ struct IntervalSubstitute {
   double seconds = 0;
 };
 
-// Making an interval's storage again may need other storages that are not there and have to be made
-// again as well. The runs and bytes of those count for the interval, but a lower bound must count
-// nothing twice: so they are shared out, and a share is the fraction that one interval may count.
+// Recomputing an interval's storage may need other storages that are not there and have to be
+// recomputed as well. The runs and bytes of those count for the interval, but a lower bound must
+// count nothing twice: so they are shared out, and a share is the fraction that one interval may
+// count.
 // - Of a storage that is dead by then (after its last touch): all intervals of the storage `root`
 //   have one share together, and the fractions of all shares of one dead storage add up to at most
 //   1.
@@ -75,10 +76,10 @@ struct Share {
 struct BoundModel {
   int time_steps = 0;
   double base_seconds = 0;  // every op once
-  // Bytes that lie in the arena at each time step whatever is given up: what the op reads and
-  // makes, less what it may write in place, and what cannot be made again.
+  // Bytes that lie in the arena at each time step whatever is evicted: what the op reads and
+  // makes, less what it may write in place, and what cannot be recomputed.
   std::vector<std::int64_t> need;
-  std::vector<Interval> intervals;  // of what may be given up
+  std::vector<Interval> intervals;  // of what may be evicted
   std::vector<Recomputation> recomputations;
   std::vector<std::int32_t> needs;
   IdVector<ShareId, Share> shares;

@@ -11,7 +11,7 @@
 //
 // What is bounded. The order of first executions is fixed; time step t is the first run of op t.
 // Between two touches of a storage lies a retention interval g: b_g bytes over the time steps
-// first..last. A schedule keeps the bytes there, or gives them up and makes them again (or brings
+// first..last. A schedule keeps the bytes there, or evicts them and recomputes them (or restores
 // them back in another form) in time for the touch at the end. need(t) lies in the arena at t
 // whatever is done, so that limit - need(t) = room(t) is left for intervals. Wanted: the least
 // extra seconds, over all choices, such that the load of intervals at every time step is at most
@@ -27,21 +27,21 @@
 // Any prices prove a bound (weak duality); good prices prove a good one. It is stronger than the
 // linear program over intervals, as drop_g is itself a minimum over the ways to be without.
 //
-// Example. Room for 100 bytes at one tight time step; A has 100 bytes and takes 3 s to make again,
+// Example. Room for 100 bytes at one tight time step; A has 100 bytes and takes 3 s to recompute,
 // B 100 bytes and 5 s. At p = 0.03: A pays min(3, 3), B pays min(3, 5), and 3 is paid back: the
-// bound is 3 + 3 - 3 = 3 s, which is what giving A up takes. At p = 0.01 it is 1 + 1 - 1 = 1 s, at
+// bound is 3 + 3 - 3 = 3 s, which is what evicting A takes. At p = 0.01 it is 1 + 1 - 1 = 1 s, at
 // p = 0.05 it is 3 + 5 - 5 = 3 s.
 //
-// What is made again may need what is dead. To make g again its op reads other storages. One that
+// What is recomputed may need what is dead. To recompute g its op reads other storages. One that
 // is dead by then (after its last touch) must be there, too: either its bytes stayed since its
-// death, which costs rent, or it is made again itself, which costs seconds and may need others in
+// death, which costs rent, or it is recomputed itself, which costs seconds and may need others in
 // turn. Many intervals may want the same dead storage, and one copy may serve them all, so that
 // each may count only a part of its cost: fractions f_c of shares c, which add up to at most 1 per
 // dead storage. Any such fractions prove a bound; share_again() moves them to the intervals that
 // can use them. Within one interval a storage may be wanted along several ways (`paths`); each way
 // counts an equal part.
 //
-// Living storages may be shared as well: an interval that is itself given up around the time step
+// Living storages may be shared as well: an interval that is itself evicted around the time step
 // at which another wants its storage must be made earlier, or twice. What such shares take of an
 // interval's bytes and runs is no longer the interval's own (find_own_part), so that again nothing
 // is counted twice.
@@ -102,7 +102,7 @@ double BoundPricing::fraction(const Recomputation& r) const {
   return r.share < 0 ? 1 : fraction_[r.share] / r.paths;
 }
 
-// All that making the interval's storage again can cost when nothing dead was kept for it: its own
+// All that recomputing the interval's storage can cost when nothing dead was kept for it: its own
 // runs, and its part of those of everything dead that it needs. What drop_cost() gives is never
 // more.
 double BoundPricing::most_recompute_cost(const Interval& interval) const {
@@ -162,7 +162,7 @@ double BoundPricing::evaluate(std::span<const double> prices) {
     find_own_part(g);
     const double full = static_cast<double>(interval.bytes) * (prefix(end) - prefix(begin));
     const double keep = static_cast<double>(interval.bytes) * own_prefix_.back();
-    drop_[g] = drop_cost(interval, fate_[g] == Fate::given_up ? kInfinite : keep);
+    drop_[g] = drop_cost(interval, fate_[g] == Fate::evicted ? kInfinite : keep);
     const double other = substitute_cost(interval, own_prefix_.back());
     const bool kept =
         fate_[g] == Fate::kept || (fate_[g] == Fate::open && keep <= std::min(drop_[g], other));
@@ -264,13 +264,13 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
   }
 }
 
-// The cheapest stage in which to make the interval's storage again: its runs, its bytes from then
+// The cheapest stage in which to recompute the interval's storage: its runs, its bytes from then
 // on, and for all dead storages that are read, their runs or their bytes since their death. Stage k
 // is the one after k time steps with a price: between those nothing changes but for the worse.
 //
 // A recurrence over stages. Let c_i(k) be the least that having dead storage i at hand in stage k
 // costs: it was there in stage k - 1 and its bytes stayed for one more paid time step, or it is
-// made again now, from what that needs:
+// recomputed now, from what that needs:
 //   c_i(k) = min(c_i(k - 1) + part_i * price_(k-1) * bytes_i,
 //                part_i * seconds_i + sum of c_n(k) over n in needs(i))
 // with c_i = 0 as long as the storage lives anyway (`free_until`). Needs stand behind what needs
@@ -280,8 +280,8 @@ void BoundPricing::count_losses(std::size_t g, bool kept) {
 // Example: v, 10 bytes, is made in 2 s from d, 4 bytes, dead since before the interval, itself made
 // in 1 s from a parameter. The interval covers three paid time steps at 0.15 each, so keeping v
 // costs 4.5. Making v at once (k = 0) costs 2 + 10 * 0.45 = 6.5; making it at the end costs 2 for v
-// and the cheaper of d's rent, 4 * 0.45 = 1.8, and its run, 1: 3 s. So drop_cost is 3, d was run
-// again, and the interval is given up.
+// and the cheaper of d's rent, 4 * 0.45 = 1.8, and its run, 1: 3 s. So drop_cost is 3, d was
+// recomputed, and the interval is evicted.
 double BoundPricing::drop_cost(const Interval& interval, double keep) {
   const Recomputation* recomputations = &model_.recomputations[at(interval.first_recomputation)];
   const std::int32_t begin = paid_before(interval.first), end = paid_before(interval.last + 1);
@@ -291,7 +291,7 @@ double BoundPricing::drop_cost(const Interval& interval, double keep) {
   if (recomputations[0].seconds >= keep && own_runs_.empty()) return most_recompute_cost(interval);
   spent_ += static_cast<std::int64_t>(end - begin + 1) * interval.recomputations;
   cost_.assign(at(interval.recomputations), 0);
-  ran_again_.assign(at(interval.recomputations) * at(end - begin + 1), 0);
+  recomputed_.assign(at(interval.recomputations) * at(end - begin + 1), 0);
   double best = kInfinite;
   for (std::int32_t k = begin; k <= end; ++k) {
     for (std::int32_t i = interval.recomputations - 1; i >= 1 && k > begin; --i) {
@@ -309,7 +309,7 @@ double BoundPricing::drop_cost(const Interval& interval, double keep) {
       }
       const double kept =
           cost_[at(i)] + part * before.price * static_cast<double>(model_.least_bytes[r.storage]);
-      if (again < kept) ran_again_[at(k - begin) * at(interval.recomputations) + at(i)] = 1;
+      if (again < kept) recomputed_[at(k - begin) * at(interval.recomputations) + at(i)] = 1;
       cost_[at(i)] = std::min(kept, again);
     }
     double total =
@@ -326,7 +326,7 @@ double BoundPricing::drop_cost(const Interval& interval, double keep) {
   return best;
 }
 
-// What each share of an interval that is given up would count more at a larger fraction.
+// What each share of an interval that is evicted would count more at a larger fraction.
 //
 // Follows the choices of the last drop_cost() backwards from the best stage: along each way the
 // storage was rented time step by time step until the stage in which it ran again, and from there
@@ -351,7 +351,7 @@ void BoundPricing::count_gains(const Interval& interval) {
       ++spent_;
       const Paid& before = paid_[at(k - 1)];
       if (before.time_step <= r.free_until) break;
-      if (ran_again_[at(k - begin) * at(interval.recomputations) + at(i)]) {
+      if (recomputed_[at(k - begin) * at(interval.recomputations) + at(i)]) {
         gain += r.seconds * part;
         visit_needs(r, k);
         break;

@@ -22,7 +22,7 @@ struct TightTimeSteps {
 TightTimeSteps find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most);
 
 // What the limit costs at given prices per byte and time step, by weak duality: every interval
-// takes the cheaper of its bytes' rent and of being made again, and the room's rent is paid back.
+// takes the cheaper of its bytes' rent and of being recomputed, and the room's rent is paid back.
 // Any prices and any fractions of the shares give a bound.
 class BoundPricing {
  public:
@@ -31,7 +31,7 @@ class BoundPricing {
   // Extra seconds that every schedule within the limit takes. One price per tight time step.
   double evaluate(std::span<const double> prices);
 
-  // Of the last evaluation: what giving the interval up costs; infinite where keeping it is free.
+  // Of the last evaluation: what evicting in the interval costs; infinite where keeping it is free.
   double drop(std::size_t interval) const { return drop_[interval]; }
   // The same if nothing dead is kept for it.
   double most_drop(std::size_t interval) const;
@@ -40,11 +40,11 @@ class BoundPricing {
   // choices put them. A direction in which the prices rise: a subgradient.
   std::vector<double> excess() const;
 
-  // From now on interval `interval` is assumed to be kept, or given up, or either.
-  enum class Fate : std::uint8_t { open, kept, given_up };
+  // From now on interval `interval` is assumed to be kept, or evicted, or either.
+  enum class Fate : std::uint8_t { open, kept, evicted };
   void set_fate(std::size_t interval, Fate fate) { fate_[interval] = fate; }
 
-  // Moves the fractions of shares towards the intervals that were given up in the last evaluation
+  // Moves the fractions of shares towards the intervals that were evicted in the last evaluation
   // and could have counted more.
   void share_again(double rate);
 
@@ -85,10 +85,10 @@ class BoundPricing {
   std::vector<double> load_;             // per tight time step, as differences
   std::vector<Paid> paid_;               // the time steps with a price, and one past
   std::vector<std::int32_t> paid_rank_;  // per tight time step, and one past
-  // Scratch of one interval: the cost of each recomputation's storage, who was made again at which
+  // Scratch of one interval: the cost of each recomputation's storage, who was recomputed at which
   // stage, and the best stage.
   std::vector<double> cost_;
-  std::vector<char> ran_again_;
+  std::vector<char> recomputed_;
   std::int32_t best_stage_ = 0;
   // Of an interval that others have shares in, counted from its first time step with a price: the
   // sums of its own parts of the prices, and its own part of the runs in each stage.

@@ -142,7 +142,7 @@ class Ladder {
   bool looked_for_others_ = false;
   std::vector<Other> others_;
   std::deque<Rung> below_;   // of the targets below the last step that were tried
-  std::vector<Step> steps_;  // from the one that gives up nothing downwards
+  std::vector<Step> steps_;  // from the one that evicts nothing downwards
 };
 
 }  // namespace plimsoll::planner

@@ -35,7 +35,7 @@ constexpr double kFailed = 4;
 
 struct Arranged {
   Problem problem;
-  std::int64_t peak = 0;  // of the arena when nothing is given up
+  std::int64_t peak = 0;  // of the arena when nothing is evicted
   double seconds = 0;
   std::vector<std::int64_t> profile;
 };

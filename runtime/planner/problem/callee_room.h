@@ -11,7 +11,7 @@
 namespace plimsoll::planner {
 
 // How much memory the callees of loops, calls and conditionals are given before anything else is
-// decided: what is left beside all that lives across them when nothing is given up, or a share of
+// decided: what is left beside all that lives across them when nothing is evicted, or a share of
 // what their own operands leave (0: their smallest plans).
 struct CalleeRoom {
   bool beside_everything = false;
@@ -21,7 +21,7 @@ struct CalleeRoom {
 std::span<const CalleeRoom> callee_rooms(const Graph& graph);
 
 // Chooses for every control-flow op its fastest variant within the room it has under
-// `arena_limit`. `profile`: arena bytes at each op when nothing is given up and callees are
+// `arena_limit`. `profile`: arena bytes at each op when nothing is evicted and callees are
 // fastest.
 void choose_callees(Problem& problem, std::span<const std::int64_t> profile,
                     std::int64_t arena_limit, const CalleeRoom& room);

@@ -25,7 +25,7 @@ inline constexpr OpId kNever{std::numeric_limits<std::int32_t>::max()};
 enum class Role : std::uint8_t { entry, callee, condition, body };
 
 // Where a value lives once it is made. Only `arena` costs arena bytes; what is elsewhere stays
-// there for good and is never made again. Tiers hold what was swapped out.
+// there for good and is never recomputed. Tiers hold what was swapped out.
 using Home = Placement;
 
 struct Value {
@@ -36,10 +36,10 @@ struct Value {
   Home home = Home::arena;
   int index = -1;         // parameter or result leaf of `home`
   bool live_out = false;  // an arena value that must survive to the end
-  // Not given up before its last read, though it may be made again later: a transfer works on its
+  // Not evicted before its last read, though it may be recomputed later: a transfer works on its
   // bytes, or its author asked for it.
   bool keep = false;
-  OpId kept_until{0};         // not given up before this op, which reads it, has run
+  OpId kept_until{0};         // not evicted before this op, which reads it, has run
   OpId overwritten = kNever;  // parameters: the op that writes its buffer
   Hint hint = Hint::none;     // of the instruction, or of a view of the value
 };
@@ -136,7 +136,7 @@ struct Problem {
   // is overwritten there).
   IdVector<ValueId, OpId> deadline;
   // Per value, the value that it is a view of, or -1: a view has no bytes of its own, what reads it
-  // reads the other too, and it is undefined as soon as the other is made again. Empty: no views.
+  // reads the other too, and it is undefined as soon as the other is recomputed. Empty: no views.
   IdVector<ValueId, ValueId> view_of;
   std::vector<SlicedLoop> sliced;
   std::vector<Coding> codings;

@@ -14,9 +14,8 @@
 // and op 3 needs 60 bytes for its result. Scores cost / (bytes * interval): a 1 / (40 * 6), b 5 /
 // (40 * 2). The lower one, a, is evicted: it is cheap and not wanted for long. 40 + 60 bytes fit.
 // When op 9 comes, a is missing: its producer, and whatever of the producer's operands is missing
-// by then, is run again right before op 9 (collect), with every operand of these locked until it
-// was read
-// (`need_`).
+// by then, is recomputed right before op 9 (collect), with every operand of these pinned until
+// it was read (`need_`).
 //
 // The heap is lazy. A score grows while a value waits, since its next use comes nearer, and changes
 // when a value it depends on goes or comes. Rather than keep all scores right, the lowest is taken,
@@ -179,7 +178,7 @@ void EvictionSimulation::offer(ValueId v) {
   std::push_heap(heap_.begin(), heap_.end());
 }
 
-void EvictionSimulation::leave(ValueId v) {
+void EvictionSimulation::evict(ValueId v) {
   chain_seconds_[v] = recompute_seconds(v, now_);
   resident_[v] = 0;
   used_ -= problem_.values[v].bytes;
@@ -191,33 +190,33 @@ void EvictionSimulation::undefine_views(ValueId v) {
   for (const ValueId view : views_[v]) resident_[view] = 0;
 }
 
-// What the ops of closure_ make again although it is still there loses its views. True when there
-// were some.
-bool EvictionSimulation::lose_remade_views() {
-  bool lost = false;
-  if (views_.size() == 0) return lost;
+// Evicts the views of what the ops of closure_ recompute although it is still there. True when
+// there were some.
+bool EvictionSimulation::evict_recomputed_views() {
+  bool evicted = false;
+  if (views_.size() == 0) return evicted;
   for (const OpId c : closure_) {
     for (const ValueId v : problem_.outputs[c]) {
       if (v < 0) continue;
       for (const ValueId view : views_[v]) {
-        lost = lost || resident_[view] != 0;
+        evicted = evicted || resident_[view] != 0;
         resident_[view] = 0;
       }
     }
   }
-  return lost;
+  return evicted;
 }
 
 // After its pending reads are done: gone when nothing will want it, else up for eviction.
 //
-// A value that can be made again is a candidate only as long as making it again will still be
+// A value that can be recomputed is a candidate only as long as recomputing it will still be
 // possible: past `Problem::deadline` a donated parameter that it comes from has been overwritten,
 // so offer() leaves out what is wanted after that.
-void EvictionSimulation::settle(ValueId v) {
+void EvictionSimulation::release(ValueId v) {
   if (!arena(v) || !resident_[v] || need_[v] > 0 || problem_.values[v].live_out) return;
   const bool gone = can_evict_[v] ? wanted_at(v) == kNever : next_use(v) == kNever;
   if (gone) {
-    leave(v);
+    evict(v);
   } else {
     offer(v);
   }
@@ -237,7 +236,7 @@ bool EvictionSimulation::make_room(std::int64_t bytes) {
       std::push_heap(heap_.begin(), heap_.end());
       continue;
     }
-    leave(top.value);
+    evict(top.value);
   }
   return true;
 }
@@ -268,13 +267,13 @@ bool EvictionSimulation::visit_missing(OpId op) {
 }
 
 bool EvictionSimulation::collect(OpId op) {
-  bool remade = false;
+  bool recomputed = false;
   do {
     closure_.clear();
     ++round_;
     if (!visit_missing(op)) return false;
-  } while (lose_remade_views() && (remade = true));
-  if (!style_.depth_first || remade) std::sort(closure_.begin(), closure_.end());
+  } while (evict_recomputed_views() && (recomputed = true));
+  if (!style_.depth_first || recomputed) std::sort(closure_.begin(), closure_.end());
   closure_.push_back(op);
   for (const OpId c : closure_) {
     for (const ValueId v : problem_.reads[c]) ++need_[v];
@@ -314,7 +313,7 @@ bool EvictionSimulation::execute(OpId op) {
     --need_[v];
     fresh_[v] = 0;
   }
-  for (int i = 0; i < taken; ++i) leave(taken_input[i]);
+  for (int i = 0; i < taken; ++i) evict(taken_input[i]);
   for (const ValueId v : problem_.outputs[op]) {
     if (v < 0) continue;
     fresh_[v] = 1;
@@ -323,26 +322,26 @@ bool EvictionSimulation::execute(OpId op) {
     used_ += problem_.values[v].bytes;
   }
   for (const ValueId v : problem_.outputs[op]) {
-    if (v >= 0) settle(v);
+    if (v >= 0) release(v);
   }
-  for (const ValueId v : problem_.reads[op]) settle(v);
+  for (const ValueId v : problem_.reads[op]) release(v);
   return true;
 }
 
 // Runs `op` once all it reads is there, which is made depth first; only what ops on the way to here
-// are waiting for is held.
+// are waiting for is pinned.
 //
 // The last resort for long chains under little memory. collect() brings back the whole closure of
 // an op in order, holding each result until it is read; where that does not fit, this makes one
 // operand after the other, each right before it is wanted, and lets those already made be evicted
-// again meanwhile. Operands may push each other out: from the second try on what is there is held,
-// and after kMostTries the simulation gives up.
+// again meanwhile. Operands may push each other out: from the second try on what is there is
+// pinned, and after kMostTries the simulation stops trying.
 bool EvictionSimulation::make_one_by_one(OpId op, int depth) {
   if (depth > kMostDepth) return false;
-  std::vector<ValueId> held;
-  const auto hold = [&](ValueId v) {
-    if (std::find(held.begin(), held.end(), v) != held.end()) return;
-    held.push_back(v);
+  std::vector<ValueId> pinned;
+  const auto pin = [&](ValueId v) {
+    if (std::find(pinned.begin(), pinned.end(), v) != pinned.end()) return;
+    pinned.push_back(v);
     ++need_[v];
   };
   bool works = true;
@@ -351,22 +350,22 @@ bool EvictionSimulation::make_one_by_one(OpId op, int depth) {
     for (const ValueId v : problem_.reads[op]) {
       if (there(v)) {
         // What is there may give way to what is missing, but not for ever.
-        if (tries > 0) hold(v);
+        if (tries > 0) pin(v);
       } else if (missing < 0) {
         missing = v;
       }
     }
     if (missing < 0) break;
     const Value& value = problem_.values[missing];
-    hold(missing);
+    pin(missing);
     if (views_.size() != 0 && problem_.view_of[missing] >= 0) {
-      hold(problem_.view_of[missing]);
+      pin(problem_.view_of[missing]);
     }
     works = tries < kMostTries && value.producer >= 0 &&
             problem_.ops[value.producer].recomputable && problem_.deadline[missing] >= now_ &&
             make_one_by_one(value.producer, depth + 1);
   }
-  for (const ValueId v : problem_.reads[op]) hold(v);
+  for (const ValueId v : problem_.reads[op]) pin(v);
   if (works && views_.size() != 0) {
     for (const ValueId v : problem_.outputs[op]) {
       if (v >= 0) undefine_views(v);

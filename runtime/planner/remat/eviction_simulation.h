@@ -11,7 +11,7 @@
 
 namespace plimsoll::planner {
 
-// How a simulation picks what to give up: the lowest cost^cost_power / (bytes *
+// How a simulation picks what to evict: the lowest cost^cost_power / (bytes *
 // interval^interval_power) goes, the interval being measured to the value's next use.
 struct SimulationStyle {
   double cost_power = 1, interval_power = 1;
@@ -22,14 +22,14 @@ struct SimulationStyle {
   // What a recomputation needs is made right before it is read, again and again if need be: the
   // last resort where a whole chain does not fit.
   bool one_by_one = false;
-  // Ops whose results are always given up after their uses when memory is short (checkpointing);
+  // Ops whose results are always evicted after their uses when memory is short (checkpointing);
   // empty: none.
-  IdVector<ValueId, char> keep;  // 1 = give up last
+  IdVector<ValueId, char> keep;  // 1 = evict last
   // Per value, what its price is multiplied by; empty: 1.
   IdVector<ValueId, double> weight;
 };
 
-// Runs the order once under `arena_limit`, giving values up when an op does not fit and recomputing
+// Runs the order once under `arena_limit`, evicting values when an op does not fit and recomputing
 // what it needs, with all its missing ancestors, right before it. Nothing when an op cannot run, or
 // when more than `most_executions` or `most_seconds` are needed. The exact peak of the result may
 // be lower than the limit.
@@ -64,11 +64,11 @@ class EvictionSimulation {
   bool evictable(ValueId v);
   OpId wanted_at(ValueId v);
   void offer(ValueId v);
-  void leave(ValueId v);
-  void settle(ValueId v);
+  void evict(ValueId v);
+  void release(ValueId v);
   bool make_room(std::int64_t bytes);
   void undefine_views(ValueId v);
-  bool lose_remade_views();
+  bool evict_recomputed_views();
   bool collect(OpId op);
   bool visit_missing(OpId op);
   bool execute(OpId op);

@@ -14,7 +14,7 @@
 namespace plimsoll::planner {
 
 // Searches among schedules near one that fits: some recomputations are taken out, and where that is
-// too much, other values are given up instead. What is not slower by more than a falling
+// too much, other values are evicted instead. What is not slower by more than a falling
 // temperature allows is gone on from; the fastest is kept.
 class LocalSearch {
  public:
@@ -29,10 +29,10 @@ class LocalSearch {
   void improve(Schedule& schedule, std::int64_t arena_limit, SearchClock& clock);
 
  private:
-  enum class Status : std::uint8_t { unknown, there, made_again };
+  enum class Status : std::uint8_t { unknown, there, recomputed };
   struct Drop {
     ValueId value;
-    std::int32_t before = 0;  // the read it is made again for
+    std::int32_t before = 0;  // the read it is recomputed for
     double score = 0;
   };
 
@@ -44,7 +44,7 @@ class LocalSearch {
   void set_status(ValueId v, Status status);
   void begin_closure(double most_seconds);
   bool need(ValueId v, std::int32_t slot);
-  bool make_again(OpId op, std::int32_t slot);
+  bool recompute(OpId op, std::int32_t slot);
   bool place_closure(std::int32_t slot);
   void remove_cascade(std::int32_t slot);
   bool price(ValueId v, std::int32_t slot, std::int64_t over, Drop& drop);

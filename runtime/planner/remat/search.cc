@@ -45,7 +45,7 @@ constexpr double kMuchAgain = 1.25;
 // share more into the others.
 constexpr double kLittleAgain = 1.03, kOthersShare = 0.5;
 
-// Where no simulation gets through: a schedule for more memory, with more given up until it fits.
+// Where no simulation gets through: a schedule for more memory, with more evicted until it fits.
 //
 // Near the floor no simulation may get through although a schedule exists: a simulation never takes
 // back what it has kept. A schedule for more memory is then lowered by steps of 3 % of the limit,
@@ -63,7 +63,7 @@ std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
   std::optional<Schedule> best;
   for (Schedule& schedule : from) {
     if (!is_valid(problem, schedule)) continue;
-    // In steps, as what is given up for a little may stand in the way of what must be; where a step
+    // In steps, as what is evicted for a little may stand in the way of what must be; where a step
     // fails, other schedules for the step before are tried.
     std::int64_t limit = evaluate(problem, schedule).arena_peak;
     for (int failures = 0; limit > arena_limit && failures < kMostFitFailures;) {

@@ -27,7 +27,7 @@ struct SearchEffort {
 
 // The fastest schedule found whose arena peak by liveness is at most `arena_limit`; nothing when
 // none is found. First executions stay in the order of the problem unless `effort.reorder`. Values
-// smaller than `min_bytes` are never given up. `starts` are schedules to begin with besides those
+// smaller than `min_bytes` are never evicted. `starts` are schedules to begin with besides those
 // of the simulations; those that are not valid or need more than the limit are brought within it or
 // left out. Deterministic unless `effort.seconds` is given.
 std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t arena_limit,

@@ -32,7 +32,7 @@ constexpr RemedyKind swap_to(MemorySpace tier) { return static_cast<RemedyKind>(
 static_assert(space_of(RemedyKind::compress) == MemorySpace::device &&
               swap_to(MemorySpace::disk) == RemedyKind::swap_disk);
 
-// One return of a value that was given up; op `ready` reads it. Of a compressed value: from `ready`
+// One return of a value that was evicted; op `ready` reads it. Of a compressed value: from `ready`
 // on, reads that can are of what is stored; the decoding runs right before the first read that
 // can't, or not at all where there is none until the next return. Of a swapped one: the swap_in is
 // started right before op `start` and waited for right before op `ready`.
@@ -40,7 +40,7 @@ struct Return {
   OpId start{0}, ready{0};
 };
 
-// A value whose arena bytes are given up between some of its reads. Op numbers are those of the
+// A value whose arena bytes are evicted between some of its reads. Op numbers are those of the
 // problem without choices. The encoding runs, or the swap_out is started, right before op `leave`;
 // a swap_out is waited for right before op `left`. Reads before the first return are of the value
 // itself, reads from a return on are of that return's copy.

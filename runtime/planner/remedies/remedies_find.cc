@@ -10,7 +10,7 @@
 namespace plimsoll::planner {
 namespace {
 
-// Values that may be given up at all, by other means than recomputation.
+// Values that may be evicted at all, by other means than recomputation.
 IdVector<ValueId, char> movable_values(const Problem& problem, const PlanOptions& options) {
   IdVector<ValueId, char> movable(problem.values.size(), 0);
   for (const ValueId v : movable.ids()) {

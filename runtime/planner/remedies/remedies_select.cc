@@ -162,7 +162,7 @@ class Selection {
     return value.hint == (kind == RemedyKind::compress ? Hint::compress : Hint::swap);
   }
 
-  // The least that giving up an interval costs, and by what: null for recomputing.
+  // The least that evicting an interval costs, and by what: null for recomputing.
   //
   // Ways are compared per byte that they free, since that is what the time steps lack: compressing
   // 100 bytes to 25 for 3 s frees 75 at 0.04 s each, recomputing all 100 for 5 s at 0.05 s.
@@ -224,7 +224,7 @@ class Selection {
     return best;
   }
 
-  // Divides the memory between all intervals that may be given up, and prices the time steps.
+  // Divides the memory between all intervals that may be evicted, and prices the time steps.
   void divide(bool swaps, std::vector<Way>& ways, std::vector<std::int32_t>& stretch_of,
               std::vector<std::int64_t>& kept) {
     ways.assign(of_.intervals_.size(), {});
@@ -464,7 +464,7 @@ class Selection {
     divide(false, ways, stretch_of, kept);
     for (const ValueId v : problem_.values.ids()) {
       if (has_choice[v]) continue;
-      // The form that the first of the given-up intervals wants, for all of them where it may be.
+      // The form that the first of the evicted intervals wants, for all of them where it may be.
       const Form* form = nullptr;
       Choice choice;
       for (std::int32_t g = of_.first_interval_[v]; g < of_.first_interval_[v + 1]; ++g) {
