@@ -208,10 +208,10 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
       trace::Context& context;
       std::vector<trace::Node*> nodes;
       ~Holds() {
-        for (trace::Node* node : nodes) context.let_go(node);
+        for (trace::Node* node : nodes) context.unpin(node);
       }
-    } holds{context, {}};
-    holds.nodes.reserve(parameter_count);
+    } pinned{context, {}};
+    pinned.nodes.reserve(parameter_count);
     for (size_t i = 0; i < parameter_count; ++i) {
       if (executable->bound[i].value != nullptr) {
         run.add_resident(*executable->bound[i].value);
@@ -220,7 +220,7 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
       PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, i, unwrap(parameters[i])));
       trace::Node* node = unwrap(parameters[i])->node;
       PLIMSOLL_RETURN_IF_ERROR(settle(context, node, !run.is_host(i)));
-      holds.nodes.push_back(node);
+      pinned.nodes.push_back(node);
       if (!run.is_host(i)) {
         run.add_resident(*node->value);
       } else if (node->value->on_host) {

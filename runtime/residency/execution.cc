@@ -25,7 +25,7 @@
 // were; a load that fails leaves the copy; a run that fails for lack of memory has touched nothing
 // and becomes *dormant*: it keeps its parameters, what its outputs are read by fails in turn, and
 // it is submitted again before anything new is (revive). Drops of what a dormant run reads are
-// deferred until it has run or was given up. LiveValues::recover() reconciles the books with what
+// deferred until it has run or was abandoned. LiveValues::recover() reconciles the books with what
 // is really there.
 //
 // A transfer is *due* when its turn in the queue has come. One that was begun ahead of its turn is

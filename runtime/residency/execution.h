@@ -84,13 +84,13 @@ class Worker {
   Status submit(std::shared_ptr<Execution> execution);
   // Gives up the value's device bytes.
   Status drop(std::shared_ptr<Value> value) { return move(Movement::drop, std::move(value)); }
-  // Copies the value to `tier`, which outlives this, and gives up its device bytes then. With
+  // Copies the value to `tier`, which outlives this, and evicts its device bytes then. With
   // `codes`, in fewer bytes where that saves; `number` tells this store from others (Saving).
   Status store(std::shared_ptr<Value> value, memory::Tier& tier, bool codes = false,
                std::uint64_t number = 0) {
     return move({Movement::store, nullptr, std::move(value), &tier, 0, {}, codes, number});
   }
-  // Copies it back, and gives up the copy. The value is `running` until then.
+  // Copies it back, and frees the copy. The value is `running` until then.
   Status load(std::shared_ptr<Value> value, memory::Tier& tier) {
     return move(Movement::load, std::move(value), &tier);
   }
@@ -176,7 +176,7 @@ class Worker {
   Status run(Execution& execution, std::vector<std::shared_ptr<Value>>& outputs, bool& untouched);
   void move_now(const Work& work);
   void drop_now(const std::shared_ptr<Value>& value);
-  void give_up(const std::shared_ptr<Value>& value);
+  void free_device_bytes(const std::shared_ptr<Value>& value);
   void store_now(const Work& work);
   void load_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void encode_now(const Work& work);

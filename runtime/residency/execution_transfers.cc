@@ -38,10 +38,10 @@ void Worker::move_now(const Work& work) {
 
 void Worker::drop_now(const std::shared_ptr<Value>& value) {
   settle(value.get());
-  give_up(value);
+  free_device_bytes(value);
 }
 
-void Worker::give_up(const std::shared_ptr<Value>& value) {
+void Worker::free_device_bytes(const std::shared_ptr<Value>& value) {
   auto reader = dormant_reader(value.get());
   const std::lock_guard lock(mutex_);
   if (reader != nullptr) {
@@ -162,7 +162,7 @@ bool Worker::settle_store() {
     open->value->copy.reset();
     not_stored(open->value);
   } else if (open->drop) {
-    give_up(open->value);
+    free_device_bytes(open->value);
   }
   const std::lock_guard lock(mutex_);
   std::erase(storing_, open);

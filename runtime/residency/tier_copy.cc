@@ -36,7 +36,7 @@ struct Rates {
 };
 constexpr Rates kSparse{3e9, 3.5e9}, kBytePlanes{0.9e9, 4e9};
 
-constexpr const char* kWhat = "a tensor that was given up";
+constexpr const char* kWhat = "an evicted tensor";
 
 // Memory that a transfer's bytes pass through.
 class Staging {

@@ -181,7 +181,7 @@ TEST(ReplayerLink, RunsDirectionsBesideOneAnother) {
   EXPECT_EQ(result->stalled_nanoseconds, 10'010 + 10'020);
 }
 
-TEST(ReplayerLink, BringsBackViewsThatHadBeenMade) {
+TEST(ReplayerLink, RestoresViewsThatHadBeenMade) {
   EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\nc 3\n"), "no error");
   EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nc 1\nf 1\ni 1\nw 1\nc 2\nc 3\n"), "no error");
   EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\n"),

@@ -15,11 +15,11 @@ bool Context::would_do(CachedProgram& program, std::int64_t floor_bytes, std::in
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
   const auto live = live_.rehearsal();
   live->pretend_limit(limit);
-  if (live->hold(leaves).ok()) {
+  if (live->pin(leaves).ok()) {
     if (live->make_room(floor_bytes - device_bytes(leaves)).ok()) return true;
-    live->let_go(leaves);
+    live->unpin(leaves);
   }
-  if (!live->can_give_up_any(leaves)) return false;
+  if (!live->can_evict_any(leaves)) return false;
   for (const auto& segments : program.segments) {
     if (segments == nullptr) continue;
     const auto apart = live->rehearsal();
@@ -62,8 +62,8 @@ std::int64_t Context::limit_that_does(std::int64_t least,
   return found ? high : least;
 }
 
-// `why`, with the limit that would do: at least the program's floor beside what can't be given up,
-// and with room to bring back what it reads.
+// `why`, with the limit that would do: at least the program's floor beside what can't be evicted,
+// and with room to restore what it reads.
 Status Context::refuse(CachedProgram& program, const Status& why) {
   const std::int64_t fixed = live_.fixed_bytes_beside(values_of(cut_));
   MemoryShortage shortage;
