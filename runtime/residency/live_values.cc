@@ -44,7 +44,7 @@ LiveValues::LiveValues(const LiveValues& other, Worker* worker)
       recipes_(other.recipes_),
       kept_host_bytes_(other.kept_host_bytes_) {}
 
-std::unique_ptr<LiveValues> LiveValues::rehearsal() const {
+std::unique_ptr<LiveValues> LiveValues::dry_run() const {
   return std::unique_ptr<LiveValues>(new LiveValues(*this, nullptr));
 }
 

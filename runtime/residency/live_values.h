@@ -24,8 +24,8 @@ class LiveValues final : public memory::EvictionSink {
   LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
              const planner::PlanPolicy& planning);
   // The same books, to try out what would become of them: nothing is done.
-  std::unique_ptr<LiveValues> rehearsal() const;
-  // For a rehearsal: as if that were the limit.
+  std::unique_ptr<LiveValues> dry_run() const;
+  // For a dry run: as if that were the limit.
   void pretend_limit(std::int64_t bytes);
 
   // The limit has changed, perhaps: evicts what is above it, as far as possible. Without a limit
@@ -142,7 +142,7 @@ class LiveValues final : public memory::EvictionSink {
       const std::vector<std::shared_ptr<Execution>>& failed);
   // Counts host memory that recipes alone may keep.
   bool keep_inputs(const Execution& execution);
-  // Does it, but in a rehearsal.
+  // Does it, but in a dry run.
   template <typename Submit>
   void submit(Submit submit) {
     if (worker_ == nullptr) return;
@@ -151,7 +151,7 @@ class LiveValues final : public memory::EvictionSink {
   }
 
   const std::shared_ptr<memory::Budget> budget_;
-  Worker* const worker_;  // null in a rehearsal
+  Worker* const worker_;  // null in a dry run
   const planner::PlanPolicy planning_;
   memory::Lineage lineage_;
   memory::Evictor evictor_;

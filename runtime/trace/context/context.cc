@@ -189,7 +189,7 @@ Status Context::pin(Node* leaf) {
   if (status.code() == StatusCode::resource_exhausted && status.shortage() == nullptr) {
     MemoryShortage shortage{live_.limit(), 0, "restoring " + leaf->shape().to_string()};
     shortage.floor_bytes = limit_that_does(0, [&](std::int64_t limit) {
-      const auto live = live_.rehearsal();
+      const auto live = live_.dry_run();
       live->pretend_limit(limit);
       return live->pin(std::span(&leaf->value, 1)).ok();
     });

@@ -162,8 +162,7 @@ class Context {
   Status start(const PlanAnswer& plan, CachedProgram& program);
   Status run_segments(CachedProgram& program);
   Status run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
-                      LiveValues& live, bool rehearsed,
-                      std::vector<std::shared_ptr<Value>>& results);
+                      LiveValues& live, bool submits, std::vector<std::shared_ptr<Value>>& results);
   void materialize(std::vector<std::shared_ptr<Value>> values);
   Status refuse(CachedProgram& program, const Status& why);
   void log(LogLevel level, std::string_view line) const;

@@ -231,8 +231,8 @@ Status Context::run_segments(CachedProgram& program) {
     }
     // Nothing may have been donated when there turns out to be no room for the rest.
     std::vector<std::shared_ptr<Value>> results;
-    const std::unique_ptr<LiveValues> rehearsal = live_.rehearsal();
-    status = run_segments(*segments, parameters, *rehearsal, false, results);
+    const std::unique_ptr<LiveValues> trial = live_.dry_run();
+    status = run_segments(*segments, parameters, *trial, false, results);
     if (!status.ok()) continue;
     results.clear();
     PLIMSOLL_RETURN_IF_ERROR(run_segments(*segments, parameters, live_, true, results));
@@ -243,10 +243,10 @@ Status Context::run_segments(CachedProgram& program) {
   return status;
 }
 
-// One after the other, each value evicted after its last use. Before `rehearsed`, nothing is done
+// One after the other, each value evicted after its last use. Without `submits`, nothing is done
 // but what `live` keeps books of.
 Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
-                             LiveValues& live, bool rehearsed,
+                             LiveValues& live, bool submits,
                              std::vector<std::shared_ptr<Value>>& results) {
   const std::size_t parameters = values.size();
   values.resize(static_cast<std::size_t>(segments.value_count));
@@ -286,7 +286,7 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       values[static_cast<std::size_t>(output)] = std::move(value);
     }
     live.add(execution, true);
-    if (rehearsed) PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
+    if (submits) PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
     live.unpin(inputs);
     const auto end = [&](int value) {
       const auto at = static_cast<std::size_t>(value);
