@@ -28,7 +28,7 @@ void unpin(trace::Context& context, const Bound& bound);
 // Whether the tensor may be parameter `i`.
 Status check_tensor(const plm_executable& owner, std::size_t i, const trace::Tensor* tensor);
 // Evaluates; on return the node is a leaf whose bytes are there, and pinned.
-Status settle(trace::Context& context, trace::Node* node, bool on_device);
+Status evaluate_and_pin(trace::Context& context, trace::Node* node, bool on_device);
 
 }  // namespace plimsoll::c_api
 

@@ -7,9 +7,9 @@
 
 using namespace plimsoll;
 using c_api::check_tensor;
+using c_api::evaluate_and_pin;
 using c_api::guarded;
 using c_api::Leaf;
-using c_api::settle;
 using c_api::unwrap;
 using planner::ParameterResidency;
 
@@ -219,7 +219,7 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
       }
       PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, i, unwrap(parameters[i])));
       trace::Node* node = unwrap(parameters[i])->node;
-      PLIMSOLL_RETURN_IF_ERROR(settle(context, node, !run.is_host(i)));
+      PLIMSOLL_RETURN_IF_ERROR(evaluate_and_pin(context, node, !run.is_host(i)));
       pinned.nodes.push_back(node);
       if (!run.is_host(i)) {
         run.add_resident(*node->value);

@@ -68,7 +68,7 @@ void Worker::look_ahead() {
   bool loads = false;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     Work& work = queue_[i];
-    const bool may = i > 0 && !work.done && !work.failed && dormant_.empty();
+    const bool may = i > 0 && !work.done && !work.failed && retryable_.empty();
     if (may && work.movement == Movement::drop) drop_ahead(work);
     if (work.movement == Movement::store && !work.done) {
       TierAhead& at = tiers[*std::find_if(kTiers.begin(), kTiers.end(), [&](MemorySpace tier) {

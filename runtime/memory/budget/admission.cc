@@ -195,8 +195,8 @@ Status Admission::shortage(const Ticket& ticket, std::string_view what) {
 
 // Until the ticket does not wait any more, or `failed` says why it shall not. The lock is held
 // before and after.
-void Admission::settle(Ticket& ticket, Applicant& applicant, const Stop& stop,
-                       std::unique_lock<std::mutex>& lock, Status& failed) {
+void Admission::wait_for_turn(Ticket& ticket, Applicant& applicant, const Stop& stop,
+                              std::unique_lock<std::mutex>& lock, Status& failed) {
   bool has_waited = false;
   while (ticket.state == State::waiting) {
     failed = stop.check();
@@ -260,7 +260,7 @@ Result<Admitted> Admission::admit(Applicant& applicant, std::string_view what, c
       }
     } const leave{*this, ticket, lock};
     dispatch();
-    settle(ticket, applicant, stop, lock, failed);
+    wait_for_turn(ticket, applicant, stop, lock, failed);
   }
   if (!failed.ok()) return failed.with_context(what);
   if (ticket.state == State::refused) return shortage(ticket, what);

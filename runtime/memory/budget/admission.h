@@ -130,8 +130,8 @@ class Admission {
 
   void dispatch() noexcept;
   bool try_ticket(Ticket& ticket) noexcept;
-  void settle(Ticket& ticket, Applicant& applicant, const Stop& stop,
-              std::unique_lock<std::mutex>& lock, Status& failed);
+  void wait_for_turn(Ticket& ticket, Applicant& applicant, const Stop& stop,
+                     std::unique_lock<std::mutex>& lock, Status& failed);
   Room free_room() const;
   void refuse(Ticket& ticket, std::int64_t idle) noexcept;
   static Status shortage(const Ticket& ticket, std::string_view what);
