@@ -71,7 +71,7 @@ class Rewriter {
     for (std::size_t b = 0; b < original; ++b) rewrite_buffer(static_cast<BufferId>(b));
     rewrite_callees();
     flatten();
-    find_life();
+    set_live_ranges();
     return std::move(plan_);
   }
 
@@ -277,7 +277,7 @@ class Rewriter {
     plan_.steps = std::move(steps);
   }
 
-  void find_life() {
+  void set_live_ranges() {
     const auto end = std::max<std::int32_t>(static_cast<std::int32_t>(plan_.steps.size()) - 1, 0);
     for (Buffer& b : plan_.buffers) {
       b.first_step = end;

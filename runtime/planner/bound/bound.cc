@@ -152,20 +152,20 @@ BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& opti
   for (const Form& form : find_forms(problem, options)) {
     // Transfers may be hidden behind other work.
     const bool swap = form.kind != RemedyKind::compress;
-    const double once = swap || form.by_producer ? 0 : form.out_seconds;
+    const double once = swap || form.fused_encode ? 0 : form.out_seconds;
     substitutes.push_back({form.value,
                            swap ? 0 : form.bytes,
                            once,
                            swap ? 0 : form.in_seconds,
                            form.first_return,
                            {}});
-    if (form.by_producer) {
-      substitutes.back().direct.push_back(problem.values[form.value].producer);
+    if (form.fused_encode) {
+      substitutes.back().fused_touches.push_back(problem.values[form.value].producer);
     }
-    if (form.direct.empty()) continue;
+    if (form.fused_readers.empty()) continue;
     for (const OpId use : problem.uses[form.value]) {
-      if (reads_directly(problem.ops[use], form.direct)) {
-        substitutes.back().direct.push_back(use);
+      if (reads_fused(problem.ops[use], form.fused_readers)) {
+        substitutes.back().fused_touches.push_back(use);
       }
     }
   }

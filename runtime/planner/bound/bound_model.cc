@@ -154,7 +154,7 @@ class Builder {
   std::int64_t least_bytes_at(OpId op, ValueId s) const {
     std::int64_t least = model_.bytes[s];
     for (const Substitute& other : substitutes_of(s)) {
-      if (other.is_direct(op)) least = std::min(least, other.bytes);
+      if (other.is_fused(op)) least = std::min(least, other.bytes);
     }
     return least;
   }
@@ -254,7 +254,7 @@ class Builder {
     const auto intervals = static_cast<double>(touches_[interval.storage].size() - 1);
     for (const Substitute& other : substitutes_of(interval.storage)) {
       if (to < other.first_return) continue;
-      const double each = other.is_direct(to) ? 0 : other.seconds_each;
+      const double each = other.is_fused(to) ? 0 : other.seconds_each;
       model_.substitutes.push_back(
           {other.bytes - counted_bytes, each + other.seconds_once / intervals});
     }

@@ -20,10 +20,12 @@ struct Substitute {
   ValueId value;
   std::int64_t bytes = 0;
   double seconds_once = 0, seconds_each = 0;
-  OpId first_return{0};      // only intervals before this read or a later one
-  std::vector<OpId> direct;  // rising: touches of no more than `bytes`, before which no interval
-                             // costs seconds_each
-  bool is_direct(OpId op) const { return std::binary_search(direct.begin(), direct.end(), op); }
+  OpId first_return{0};             // only intervals before this read or a later one
+  std::vector<OpId> fused_touches;  // rising: touches of no more than `bytes`, before which no
+                                    // interval costs seconds_each
+  bool is_fused(OpId op) const {
+    return std::binary_search(fused_touches.begin(), fused_touches.end(), op);
+  }
 };
 
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.

@@ -82,8 +82,8 @@ struct CodecForm {
   // what was decoded.
   std::vector<const ir::Instruction*> readers;
   // Those that can read it as it is encoded, sorted; and whether what makes it can encode it.
-  std::vector<const ir::Instruction*> direct;
-  bool by_producer = false;
+  std::vector<const ir::Instruction*> fused_readers;
+  bool fused_encode = false;
 };
 
 // What one computation computes, as compact arrays: an op per instruction that does work, a value

@@ -52,9 +52,9 @@ struct Choice {
   double out_seconds = 0, in_seconds = 0;
   double compute_share = 0;  // of the tier
   OpId leave{0}, left{0};
-  std::vector<Return> returns;                     // rising
-  std::span<const ir::Instruction* const> direct;  // as in Form
-  bool by_producer = false;                        // `leave` says nothing then
+  std::vector<Return> returns;                            // rising
+  std::span<const ir::Instruction* const> fused_readers;  // as in Form
+  bool fused_encode = false;                              // `leave` says nothing then
 };
 
 // One way to store a value elsewhere.
@@ -67,8 +67,8 @@ struct Form {
   double compute_share = 0;  // of the tier
   OpId first_return{0};      // it may come back right before this read of it or a later one
   // Compress: the instructions that can read it as it is stored, sorted; of the problem's graph.
-  std::span<const ir::Instruction* const> direct;
-  bool by_producer = false;  // compress: what makes it can encode it
+  std::span<const ir::Instruction* const> fused_readers;
+  bool fused_encode = false;  // compress: what makes it can encode it
 };
 
 // Finds schedules by recomputation: of a problem, under an arena limit.

@@ -11,7 +11,7 @@
 namespace plimsoll::planner {
 
 // Whether the op can read a value as a form stores it.
-bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct);
+bool reads_fused(const Op& op, std::span<const ir::Instruction* const> fused_readers);
 
 // What the value takes at least where the op reads or makes it, in one of these forms (all of the
 // problem's).

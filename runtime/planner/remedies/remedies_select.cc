@@ -174,9 +174,9 @@ class Selection {
   };
   Choice choose(const Form& form, OpId ready) const {
     Choice choice = choose_form(problem_, form, ready);
-    if (!style_.inside) {
-      choice.direct = {};
-      choice.by_producer = false;
+    if (!style_.fuse_coding) {
+      choice.fused_readers = {};
+      choice.fused_encode = false;
     }
     return choice;
   }
@@ -189,7 +189,8 @@ class Selection {
     const OpId end = more ? next->ready : kNever;
     const auto uses = problem_.uses[interval.value];
     return std::any_of(uses.begin(), uses.end(), [&](OpId use) {
-      return use > interval.ready && use < end && !reads_directly(problem_.ops[use], form.direct);
+      return use > interval.ready && use < end &&
+             !reads_fused(problem_.ops[use], form.fused_readers);
     });
   }
 
@@ -205,12 +206,12 @@ class Selection {
     for (const Form& form : forms(interval.value)) {
       if (!allowed(form) || interval.ready < form.first_return) continue;
       if (form.kind != RemedyKind::compress && !swaps) continue;
-      const bool direct =
-          style_.inside && reads_directly(problem_.ops[interval.ready], form.direct);
-      const bool decodes = !direct || is_decoded_after(interval, form);
-      const double out = style_.inside && form.by_producer ? 0 : form.out_seconds;
+      const bool fused =
+          style_.fuse_coding && reads_fused(problem_.ops[interval.ready], form.fused_readers);
+      const bool decodes = !fused || is_decoded_after(interval, form);
+      const double out = style_.fuse_coding && form.fused_encode ? 0 : form.out_seconds;
       Way way{out + (decodes ? form.in_seconds : 0), v.bytes, &form,
-              direct ? interval.ready : interval.last};
+              fused ? interval.ready : interval.last};
       if (form.kind == RemedyKind::compress) way.bytes -= form.bytes;
       if (is_hinted(v, form.kind)) way.seconds *= kHinted;
       if (way.bytes <= 0) continue;

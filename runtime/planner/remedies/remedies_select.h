@@ -15,7 +15,7 @@ struct SelectionStyle {
   bool recompute = true, compress = true, lossy = false;
   PerTier<bool> tiers;  // which may be swapped to
   bool swaps() const { return tiers != PerTier<bool>(); }
-  bool inside = true;  // values are encoded and decoded inside kernels where these can
+  bool fuse_coding = true;  // values are encoded and decoded inside kernels where these can
   // Recomputing is taken to cost so many times what its own closure takes.
   double recompute_factor = 1;
   // Transfers may take so many times the time of the compute steps they are to hide behind.
