@@ -32,7 +32,7 @@ bool RangeEvictor::clear_window(std::int64_t bytes, bool awaited) {
   };
   std::vector<Candidate> window, best;
   std::size_t first = 0;
-  std::int64_t room = 0;
+  std::int64_t freed = 0;
   double score = 0, least = std::numeric_limits<double>::infinity();
   for (const auto& [offset, block] : range_.blocks()) {
     Candidate candidate{block.owner, block.bytes, 0};
@@ -46,19 +46,19 @@ bool RangeEvictor::clear_window(std::int64_t bytes, bool awaited) {
     if (!std::isfinite(candidate.score)) {
       window.clear();
       first = 0;
-      room = 0;
+      freed = 0;
       score = 0;
       continue;
     }
     window.push_back(candidate);
-    room += candidate.bytes;
+    freed += candidate.bytes;
     score += candidate.score;
-    while (room - window[first].bytes >= bytes) {
-      room -= window[first].bytes;
+    while (freed - window[first].bytes >= bytes) {
+      freed -= window[first].bytes;
       score -= window[first++].score;
     }
-    if (room < bytes) continue;
-    const double each = score / static_cast<double>(std::min(room, kUseful * bytes));
+    if (freed < bytes) continue;
+    const double each = score / static_cast<double>(std::min(freed, kUseful * bytes));
     if (each >= least) continue;
     least = each;
     best.assign(window.begin() + static_cast<std::ptrdiff_t>(first), window.end());

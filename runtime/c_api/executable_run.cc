@@ -92,12 +92,12 @@ class Run {
   Status launch() {
     PLIMSOLL_ASSIGN_OR_RETURN(entry_,
                               owner_.plans->admit(bound_bytes_, control_.stop, control_.may_wait));
-    memory::Reservation& room = entry_.admitted.reservation();
+    memory::Reservation& reservation = entry_.admitted.reservation();
     for (const size_t i : staged_) {
       const Leaf& leaf = owner_.parameters[i];
       const std::int64_t bytes = leaf.shape.byte_size();
-      PLIMSOLL_ASSIGN_OR_RETURN(
-          auto block, room.allocate(bytes, memory::Tag::parameters, "parameter " + leaf.name));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto block, reservation.allocate(bytes, memory::Tag::parameters,
+                                                                 "parameter " + leaf.name));
       PLIMSOLL_RETURN_IF_ERROR(
           stream_->copy(block.data(), parameters_[i], bytes, device::CopyKind::host_to_device));
       parameters_[i] = block.data();
@@ -105,9 +105,9 @@ class Run {
     }
     std::vector<void*> pointers;
     for (const Leaf& leaf : owner_.results) {
-      PLIMSOLL_ASSIGN_OR_RETURN(
-          auto block,
-          room.allocate(leaf.shape.byte_size(), memory::Tag::outputs, "result " + leaf.name));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto block,
+                                reservation.allocate(leaf.shape.byte_size(), memory::Tag::outputs,
+                                                     "result " + leaf.name));
       pointers.push_back(block.data());
       results_.push_back(std::move(block));
     }
@@ -131,7 +131,7 @@ class Run {
   std::vector<size_t> staged_;  // parameters to be copied to device memory
   std::int64_t bound_bytes_ = 0;
   executor::SharedPlans::Entry entry_;
-  std::vector<memory::Allocation> held_, results_;  // of the entry's room
+  std::vector<memory::Allocation> held_, results_;  // of the entry's reservation
 };
 
 }  // namespace

@@ -226,7 +226,7 @@ void Worker::loop() {
       queue_.pop_front();
       waiting_runs_ -= movement == Movement::run;
       waiting_transfers_ -= movement == Movement::store || movement == Movement::load;
-      front_has_room_ = false;
+      front_is_admitted_ = false;
       look_ahead();
       waiting_for_transfers_ = queue_.empty() && !(storing_.empty() && loading_.empty());
     }
@@ -325,10 +325,10 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   for (std::int64_t& bits : execution.scalars) parameters.push_back(&bits);
 
   PLIMSOLL_ASSIGN_OR_RETURN(memory::Admitted admitted,
-                            admit(execution.room_bytes(), "running what was recorded"));
+                            admit(execution.needed_bytes(), "running what was recorded"));
   {
     const std::lock_guard lock(mutex_);
-    front_has_room_ = true;
+    front_is_admitted_ = true;
   }
   std::vector<memory::Allocation> allocations(outputs.size());
   std::vector<void*> results(outputs.size(), nullptr);

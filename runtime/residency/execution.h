@@ -38,7 +38,7 @@ struct Execution {
   // Something of what it reads is overwritten.
   bool donates() const;
   // Device bytes it takes while it runs, beside what it reads.
-  std::int64_t room_bytes() const;
+  std::int64_t needed_bytes() const;
   // Of these, what stays afterwards; less than 0 where more goes that it was given.
   std::int64_t kept_bytes() const;
   // Device bytes it takes while it runs, beside what it reads and makes.
@@ -231,7 +231,7 @@ class Worker {
   std::size_t waiting_runs_ = 0;       // of queue_
   std::size_t waiting_transfers_ = 0;  // of queue_: stores and loads
   Opens storing_, loading_;            // in the order in which they began
-  bool front_has_room_ = false;        // the front one runs in what it was given
+  bool front_is_admitted_ = false;     // the front one runs in what it was given
   bool holds_loads_back_ = false;      // the thread waits for room that loads may not take
   std::uint64_t walk_ = 0;
   bool waiting_for_transfers_ = false;  // the queue is empty, but transfers are waited for

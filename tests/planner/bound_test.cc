@@ -177,8 +177,8 @@ TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
   std::mt19937 rng(13);
   for (int i = 0; i < 200; ++i) {
     const int time_steps = 1 + static_cast<int>(rng() % 30);
-    std::vector<std::int64_t> room;
-    for (int t = 0; t < time_steps; ++t) room.push_back(static_cast<std::int64_t>(rng() % 20));
+    std::vector<std::int64_t> available;
+    for (int t = 0; t < time_steps; ++t) available.push_back(static_cast<std::int64_t>(rng() % 20));
     std::vector<Stretch> stretches;
     for (int k = 0; k < 60; ++k) {
       const auto a = static_cast<std::int32_t>(rng() % static_cast<unsigned>(time_steps));
@@ -186,11 +186,11 @@ TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
       stretches.push_back({std::min(a, b), std::max(a, b), static_cast<std::int64_t>(rng() % 6),
                            static_cast<double>(rng() % 10)});
     }
-    LinePrices line(room, stretches);
+    LinePrices line(available, stretches);
     ASSERT_TRUE(line.solve(10'000'000));
     const std::vector<double> prices = line.prices();
     double saved = 0, worth = 0;
-    std::vector<std::int64_t> used(room.size(), 0);
+    std::vector<std::int64_t> used(available.size(), 0);
     for (std::size_t k = 0; k < stretches.size(); ++k) {
       const Stretch& s = stretches[k];
       const std::int64_t kept = line.kept(static_cast<std::int32_t>(k));
@@ -205,9 +205,9 @@ TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
       saved += s.seconds * static_cast<double>(kept) / static_cast<double>(s.bytes);
       worth += std::max(0.0, s.seconds - rent * static_cast<double>(s.bytes));
     }
-    for (std::size_t t = 0; t < room.size(); ++t) {
-      ASSERT_LE(used[t], room[t]);
-      worth += prices[t] * static_cast<double>(room[t]);
+    for (std::size_t t = 0; t < available.size(); ++t) {
+      ASSERT_LE(used[t], available[t]);
+      worth += prices[t] * static_cast<double>(available[t]);
     }
     ASSERT_NEAR(saved, worth, 1e-6 * (1 + worth));
   }

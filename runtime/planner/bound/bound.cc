@@ -22,11 +22,11 @@ constexpr int kMostRecomputations = 16;
 //
 // The bound is the value of a concave function of the prices (bound_pricing.cc), so that climbing
 // it along a subgradient ends at its maximum. The subgradient at prices p is, per tight time step,
-// what the cheapest choices at p put there beyond the room: where too much lies the price must
-// rise. The step is Polyak's, (aim - value) / |direction|^2, with the best value so far and `reach`
-// more as the aim, since the maximum itself is not known; `direction` remembers 0.4 of the one
-// before, which cuts off the zigzag of plain subgradients. After six rounds without a better value,
-// aim and rate are halved and the climb begins at the best prices again.
+// what the cheapest choices at p put there beyond what is available: where too much lies the price
+// must rise. The step is Polyak's, (aim - value) / |direction|^2, with the best value so far and
+// `reach` more as the aim, since the maximum itself is not known; `direction` remembers 0.4 of the
+// one before, which cuts off the zigzag of plain subgradients. After six rounds without a better
+// value, aim and rate are halved and the climb begins at the best prices again.
 void polish(BoundPricing& pricing, BoundProof& best, int rounds, std::int64_t steps) {
   std::vector<double> prices = best.prices, direction(prices.size(), 0);
   pricing.set_fractions(best.fractions);
@@ -97,10 +97,10 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
     stretches.push_back(s);
     interval_of.push_back(g);
   }
-  LinePrices line(tight.room, stretches);
+  LinePrices line(tight.available, stretches);
   // Rounds of two steps that feed each other. The linear program over stretches takes for each
   // interval what evicting its value cost at the last prices, and gives the prices that divide the
-  // room best if intervals could be kept in part. The pricing takes those prices and finds what
+  // memory best if intervals could be kept in part. The pricing takes those prices and finds what
   // evicting in each interval really costs: a whole interval, recomputed in the best stage, with
   // what that needs. The linear program knows no stages and no needs; the pricing knows no other
   // intervals. Together they converge in a few rounds, from which polish() climbs on.

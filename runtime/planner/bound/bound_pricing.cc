@@ -12,16 +12,16 @@
 // What is bounded. The order of first executions is fixed; time step t is the first run of op t.
 // Between two touches of a storage lies a retention interval g: b_g bytes over the time steps
 // first..last. A schedule keeps the bytes there, or evicts them and recomputes them (or restores
-// them back in another form) in time for the touch at the end. need(t) lies in the arena at t
-// whatever is done, so that limit - need(t) = room(t) is left for intervals. Wanted: the least
+// them in another form) in time for the touch at the end. need(t) lies in the arena at t
+// whatever is done, so that limit - need(t) = available(t) is left for intervals. Wanted: the least
 // extra seconds, over all choices, such that the load of intervals at every time step is at most
-// its room. That is hard; a lower bound is not.
+// what is available there. That is hard; a lower bound is not.
 //
 // Derivation. Give every time step a price p_t >= 0, in seconds per byte, and let a schedule pay
-// p_t (load_t - room_t) beside its seconds. For one that fits, load_t <= room_t, so that it pays no
-// more than its seconds: the least payment over *all* choices, those that do not fit included, is a
-// bound. Without the constraints that couple them, intervals choose for themselves:
-//   bound(p) = sum over g of min(keep_g, drop_g) - sum over t of p_t room_t
+// p_t (load_t - available_t) beside its seconds. For one that fits, load_t <= available_t, so that
+// it pays no more than its seconds: the least payment over *all* choices, those that do not fit
+// included, is a bound. Without the constraints that couple them, intervals choose for themselves:
+//   bound(p) = sum over g of min(keep_g, drop_g) - sum over t of p_t available_t
 //   keep_g   = b_g * (sum of p_t over the interval's time steps)             the rent of its bytes
 //   drop_g   = the least that doing without costs at these prices      drop_cost(), substitutes
 // Any prices prove a bound (weak duality); good prices prove a good one. It is stronger than the
@@ -80,7 +80,7 @@ TightTimeSteps find_tight(const BoundModel& model, std::int64_t arena_limit, std
     tight.rank[at(t)] = static_cast<std::int32_t>(tight.time_steps.size());
     if (!taken[at(t)]) continue;
     tight.time_steps.push_back(t);
-    tight.room.push_back(arena_limit - model.need[at(t)]);
+    tight.available.push_back(arena_limit - model.need[at(t)]);
   }
   tight.rank[model.need.size()] = static_cast<std::int32_t>(tight.time_steps.size());
   return tight;
@@ -143,7 +143,7 @@ double BoundPricing::evaluate(std::span<const double> prices) {
     if (prices[i] <= 0) continue;
     paid_.push_back({tight_.time_steps[i], prices[i], sum});
     sum += prices[i];
-    paid_back += prices[i] * static_cast<double>(tight_.room[i]);
+    paid_back += prices[i] * static_cast<double>(tight_.available[i]);
   }
   paid_rank_[prices.size()] = static_cast<std::int32_t>(paid_.size());
   paid_.push_back({model_.time_steps, 0, sum});
@@ -238,11 +238,11 @@ void BoundPricing::count_load(std::size_t g, bool kept) {
 }
 
 std::vector<double> BoundPricing::excess() const {
-  std::vector<double> excess(tight_.room.size());
+  std::vector<double> excess(tight_.available.size());
   double load = 0;
   for (std::size_t t = 0; t < excess.size(); ++t) {
     load += load_[t];
-    excess[t] = load - static_cast<double>(tight_.room[t]);
+    excess[t] = load - static_cast<double>(tight_.available[t]);
   }
   return excess;
 }

@@ -15,15 +15,15 @@ struct TightTimeSteps {
   std::vector<std::int32_t> time_steps;
   std::vector<std::int32_t>
       rank;  // per time step, and one past: how many tight ones come before it
-  std::vector<std::int64_t> room;  // per tight time step
+  std::vector<std::int64_t> available;  // per tight time step
 };
 
 // At most `most` of them: the tightest of each stretch of the order.
 TightTimeSteps find_tight(const BoundModel& model, std::int64_t arena_limit, std::size_t most);
 
 // What the limit costs at given prices per byte and time step, by weak duality: every interval
-// takes the cheaper of its bytes' rent and of being recomputed, and the room's rent is paid back.
-// Any prices and any fractions of the shares give a bound.
+// takes the cheaper of its bytes' rent and of being recomputed, and the rent of what is available
+// is paid back. Any prices and any fractions of the shares give a bound.
 class BoundPricing {
  public:
   BoundPricing(const BoundModel& model, const TightTimeSteps& tight);
@@ -36,8 +36,8 @@ class BoundPricing {
   // The same if nothing dead is kept for it.
   double most_drop(std::size_t interval) const;
 
-  // Of the last evaluation: bytes at each tight time step beyond its room, where the cheapest
-  // choices put them. A direction in which the prices rise: a subgradient.
+  // Of the last evaluation: bytes at each tight time step beyond what is available, where the
+  // cheapest choices put them. A direction in which the prices rise: a subgradient.
   std::vector<double> excess() const;
 
   // From now on interval `interval` is assumed to be kept, or evicted, or either.

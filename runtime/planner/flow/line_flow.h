@@ -21,8 +21,8 @@ struct Stretch {
 // spanning tree of the line's nodes).
 class LinePrices {
  public:
-  // `room`: bytes per time step, none negative.
-  LinePrices(std::span<const std::int64_t> room, std::vector<Stretch> stretches);
+  // `available`: bytes per time step, none negative.
+  LinePrices(std::span<const std::int64_t> available, std::vector<Stretch> stretches);
 
   // Changes what a stretch saves; the next solve() starts from the last solution.
   void set_seconds(std::int32_t stretch, double seconds);
@@ -47,7 +47,7 @@ class LinePrices {
   bool pivot(std::int32_t entering);
 
   std::int32_t time_steps_;
-  // Arcs: per time step its unused room, then the stretches.
+  // Arcs: per time step its unused bytes, then the stretches.
   std::vector<std::int32_t> tail_, head_;
   std::vector<std::int64_t> capacity_, flow_;
   std::vector<double> cost_;

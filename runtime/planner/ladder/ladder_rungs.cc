@@ -10,7 +10,7 @@
 #include "runtime/planner/baselines/greedy_schedule.h"
 #include "runtime/planner/ladder/order_trials.h"
 #include "runtime/planner/order/order.h"
-#include "runtime/planner/problem/callee_room.h"
+#include "runtime/planner/problem/callee_bytes.h"
 #include "runtime/planner/remat/remat.h"
 #include "runtime/planner/remat/search.h"
 #include "runtime/planner/remedies/remedies_find.h"
@@ -164,8 +164,8 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
                                                 double least_seconds) const {
   std::vector<Rung> rungs;
   Problem& problem = start.problem;
-  for (const CalleeRoom& room : callee_rooms(graph_)) {
-    choose_callees(problem, start.unlimited_profile, target, room);
+  for (const CalleeBytes& given : callee_bytes(graph_)) {
+    choose_callees(problem, start.unlimited_profile, target, given);
     std::optional<Schedule> schedule = make_schedule(problem, target, least_seconds);
     const bool hinted = std::any_of(start.forms.begin(), start.forms.end(), [&](const Form& form) {
       const Hint hint = problem.values[form.value].hint;
@@ -180,17 +180,18 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
       if (plan) {
         if (hinted) schedule.reset();
         auto upgraded = std::make_shared<Problem>(*plan->problem);
-        if (use_room(*upgraded, plan->schedule, target)) plan->problem = std::move(upgraded);
+        if (use_available_bytes(*upgraded, plan->schedule, target))
+          plan->problem = std::move(upgraded);
         rungs.push_back(make_rung(target, std::move(plan->schedule), std::move(plan->problem)));
       }
     }
     if (!schedule) continue;
     if (!start.own) {
       auto upgraded = std::make_shared<Problem>(problem);
-      use_room(*upgraded, *schedule, target);
+      use_available_bytes(*upgraded, *schedule, target);
       rungs.push_back(make_rung(target, std::move(*schedule), std::move(upgraded)));
     } else {
-      use_room(problem, *schedule, target);
+      use_available_bytes(problem, *schedule, target);
       rungs.push_back(make_rung(target, std::move(*schedule)));
     }
   }

@@ -99,9 +99,9 @@ void PackPortfolio::add_large_buffers() {
       (is_small ? small_lives : large_lives).push_back({item.begin, item.end, item.size});
     }
     if (small.size() * 20 < instance_.items.size()) return;
-    const auto room =
+    const auto available =
         static_cast<std::int64_t>(kSmallTogether * static_cast<double>(instance_.max_load));
-    if (PackInstance(small_lives, 1).max_load > room) continue;
+    if (PackInstance(small_lives, 1).max_load > available) continue;
     auto own = std::make_unique<PackInstance>(large_lives, 1);
     for (std::size_t k = 0; k < ids.size(); ++k) {
       own->items[k].length = instance_.item(ids[k]).length;

@@ -109,7 +109,7 @@ void LocalSearch::make_room() {
   // The slot may have been put in use since.
   const std::size_t position = editor_.executions_before(tight);
   const Schedule schedule = editor_.schedule();
-  editor_.load(schedule, position, wanted_room_);
+  editor_.load(schedule, position, wanted_free_slots_);
   tight_slot_ = -1;
   work_ += static_cast<std::int64_t>(schedule.size());
 }
@@ -192,19 +192,19 @@ bool LocalSearch::recompute(OpId op, std::int32_t slot) {
 
 bool LocalSearch::place_closure(std::int32_t slot) {
   const auto count = static_cast<std::int32_t>(closure_.size());
-  const std::int32_t room = editor_.room_before(slot);
-  if (room < count) {
+  const std::int32_t slots = editor_.free_slots_before(slot);
+  if (slots < count) {
     tight_slot_ = slot;
-    wanted_room_ = 4 * count + 16;
+    wanted_free_slots_ = 4 * count + 16;
     return false;
   }
   std::sort(closure_.begin(), closure_.end());
   for (std::int32_t i = 0; i < count; ++i) {
-    editor_.insert(slot - room + (2 * i + 1) * room / (2 * count), closure_[at(i)]);
+    editor_.insert(slot - slots + (2 * i + 1) * slots / (2 * count), closure_[at(i)]);
   }
   work_ += count * 4;
   // Copies before that nobody reads any more need not be made.
-  for (std::int32_t s = slot - room; s < slot; ++s) {
+  for (std::int32_t s = slot - slots; s < slot; ++s) {
     const OpId op = editor_.op_at(s);
     if (op < 0) continue;
     for (const ValueId v : problem_.outputs[op]) {

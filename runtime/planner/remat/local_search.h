@@ -67,7 +67,7 @@ class LocalSearch {
   std::int32_t block_ = 1;
   std::vector<std::vector<ValueId>> spans_;
   // Where executions found no room to be put, and how much there should be; -1: nowhere.
-  std::int32_t tight_slot_ = -1, wanted_room_ = 0;
+  std::int32_t tight_slot_ = -1, wanted_free_slots_ = 0;
   std::int64_t work_ = 0;
 
   std::uint32_t round_ = 0;

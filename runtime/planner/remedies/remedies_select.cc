@@ -230,7 +230,7 @@ class Selection {
               std::vector<std::int64_t>& kept) {
     ways.assign(of_.intervals_.size(), {});
     stretch_of.assign(of_.intervals_.size(), -1);
-    std::vector<std::int64_t> room(profile_.size(), 0), covered(profile_.size() + 1, 0);
+    std::vector<std::int64_t> available(profile_.size(), 0), covered(profile_.size() + 1, 0);
     std::vector<Stretch> stretches;
     for (std::size_t g = 0; g < of_.intervals_.size(); ++g) {
       const Interval& interval = of_.intervals_[g];
@@ -244,12 +244,12 @@ class Selection {
       covered[at(ways[g].last + 1)] -= ways[g].bytes;
     }
     std::int64_t sum = 0;
-    for (std::size_t t = 0; t < room.size(); ++t) {
+    for (std::size_t t = 0; t < available.size(); ++t) {
       sum += covered[t];
-      room[t] = std::max<std::int64_t>(0, limit_ - (profile_[t] - sum));
+      available[t] = std::max<std::int64_t>(0, limit_ - (profile_[t] - sum));
     }
-    const auto count = static_cast<std::int64_t>(room.size() + stretches.size());
-    LinePrices line(room, std::move(stretches));
+    const auto count = static_cast<std::int64_t>(available.size() + stretches.size());
+    LinePrices line(available, std::move(stretches));
     line.solve(200'000 + 200 * count);
     prices_ = line.prices();
     kept.assign(of_.intervals_.size(), kUnlimited);
@@ -370,7 +370,7 @@ class Selection {
     }
   }
 
-  bool tier_has_room(const Form& form, OpId from, OpId to) const {
+  bool fits_tier(const Form& form, OpId from, OpId to) const {
     const MemorySpace tier = space_of(form.kind);
     const auto& used = used_[tier];
     const std::int64_t size = of_.options_[tier].bytes;
@@ -388,8 +388,8 @@ class Selection {
   bool may_wait(OpId first, OpId last, std::int64_t bytes) const {
     if (!style_.recompute) return true;
     for (OpId t = first; t <= last; ++t) {
-      const auto room = static_cast<double>(limit_ - of_.own_[t]) * style_.waiting_share;
-      if (static_cast<double>(waiting_[t] + bytes) > room) return false;
+      const auto available = static_cast<double>(limit_ - of_.own_[t]) * style_.waiting_share;
+      if (static_cast<double>(waiting_[t] + bytes) > available) return false;
     }
     return true;
   }
@@ -436,8 +436,7 @@ class Selection {
       choice.returns.push_back({start, interval.ready});
       in.take(in_start, form.in_seconds);
     }
-    const bool fits =
-        !freed.empty() && tier_has_room(form, choice.leave, choice.returns.back().ready);
+    const bool fits = !freed.empty() && fits_tier(form, choice.leave, choice.returns.back().ready);
     if (!fits) {
       for (const Freed& f : freed) in.give_back(f.in_start);
       return false;

@@ -137,11 +137,11 @@ Result<Context::PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram
   // Planning takes time: not where nothing could go.
   const bool more_could_go = std::isfinite(live.price_of_room(limit - live.used_bytes() + 1));
   if (found.predicted_seconds > found.unlimited_seconds && more_could_go) {
-    const auto roomy = plan_for(limit);
-    if (roomy.ok() &&
-        roomy->executable->plan().predicted_seconds + live.price_of_room(beside(*roomy)) <
+    const auto larger = plan_for(limit);
+    if (larger.ok() &&
+        larger->executable->plan().predicted_seconds + live.price_of_room(beside(*larger)) <
             found.predicted_seconds) {
-      plan = roomy;
+      plan = larger;
     }
   }
   live.reserve(plan->executable->plan());
