@@ -133,8 +133,8 @@ bool Worker::can_load_ahead(Work& work) {
 
 // Each for which there is room from now on, beside all that comes before it.
 //
-// `room` follows what is free after each work, `least` the minimum so far: a load that takes its
-// bytes now takes them from every moment until its turn.
+// `available` follows what is free after each work, `least` the minimum so far: a load that takes
+// its bytes now takes them at every time until its turn.
 void Worker::begin_loads() {
   std::int64_t available = budget_->available();
   for (const auto& open : storing_) {

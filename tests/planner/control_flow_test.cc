@@ -372,8 +372,8 @@ TEST(ControlFlow, CalleesAreGivenWhatIsLeftBesideAllThatLivesAcross) {
   EXPECT_EQ(two.chosen(), (std::vector{0, 0}));
 }
 
-// A scan and its gradient: a stack of slices that one loop writes and another reads, with a larger
-// need in between.
+// A scan and its gradient: a residual of stacked slices that one loop writes and another reads,
+// with a larger need in between.
 const char* const kScan = R"(
 HloModule scan
 condition {
@@ -433,7 +433,7 @@ ENTRY main {
 }
 )";
 
-TEST(ControlFlow, AStackBetweenTwoLoopsIsOneBufferThatBothUseInPlace) {
+TEST(ControlFlow, AResidualBetweenTwoLoopsIsOneBufferThatBothUseInPlace) {
   const auto module = parse(kScan);
   const Plan plan = plan_of(*module);
   const Step* forward = step_of(plan, "loop");
@@ -444,7 +444,7 @@ TEST(ControlFlow, AStackBetweenTwoLoopsIsOneBufferThatBothUseInPlace) {
   EXPECT_EQ(backward->inputs[2], backward->outputs[2]);
 }
 
-TEST(ControlFlow, AStackBetweenTwoLoopsMovesToTheHostAsAWhole) {
+TEST(ControlFlow, AResidualBetweenTwoLoopsMovesToTheHostAsAWhole) {
   const auto module = parse(kScan);
   PlanOptions options;
   options.host.bytes = 1 << 30;

@@ -92,7 +92,7 @@ Instruction* simplify_dynamic_slice(Rewriter& rewriter, Instruction& at) {
     const std::int64_t slack = operand->shape().dim(i) - at.shape().dim(i);
     const auto start = integer_constant(*at.operand(1 + i));
     if (!start && slack > 0) return nullptr;
-    starts.push_back(slack > 0 ? std::clamp<std::int64_t>(*start, 0, room) : 0);
+    starts.push_back(slack > 0 ? std::clamp<std::int64_t>(*start, 0, slack) : 0);
     limits.push_back(starts.back() + at.shape().dim(i));
   }
   std::vector<std::int64_t> strides(starts.size(), 1);

@@ -52,9 +52,9 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
   if (options_.policy == Policy::default_) {
     const PlanOptions own = own_options();
     forms_ = find_forms(problem_, own);
-    stacks_ = find_stacks(problem_, own);
-    for (std::size_t count = stacks_.size(); count > 0; count /= 2) {
-      add_sliced(std::span(stacks_).first(count));
+    residuals_ = find_residuals(problem_, own);
+    for (std::size_t count = residuals_.size(); count > 0; count /= 2) {
+      add_sliced(std::span(residuals_).first(count));
     }
   }
   Schedule once = each_once(problem_);
@@ -314,7 +314,7 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
 
 const BoundModel& Ladder::bound_model() {
   if (!bound_model_) {
-    bound_model_ = make_plan_bound_model(relax_stacks(problem_, stacks_), options_);
+    bound_model_ = make_plan_bound_model(relax_residuals(problem_, residuals_), options_);
   }
   return *bound_model_;
 }
@@ -368,7 +368,7 @@ double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
         std::clamp(kBoundStepsPerOp * problem_.op_count(), kLeastBoundSteps, kMostBoundSteps);
   }
   if (!std::is_sorted(order.begin(), order.end())) {
-    const Problem relaxed = reordered(relax_stacks(problem_, stacks_), order);
+    const Problem relaxed = reordered(relax_residuals(problem_, residuals_), order);
     const BoundModel model = make_plan_bound_model(relaxed, options_);
     return lower_bound(model, limit - fixed_bytes(), effort).seconds;
   }

@@ -12,7 +12,7 @@
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
 #include "runtime/planner/remedies/remedies.h"
-#include "runtime/planner/remedies/slice_stacks.h"
+#include "runtime/planner/remedies/slice_residuals.h"
 
 namespace plimsoll::planner {
 
@@ -63,7 +63,7 @@ class Ladder {
     std::span<const std::int64_t> unlimited_profile;
     bool own = true;  // the ladder's own problem
   };
-  // The problem with some of its stacks on other tiers, slice by slice.
+  // The problem with some of its residuals on other tiers, slice by slice.
   struct Sliced {
     Problem problem;
     PlanOptions options;
@@ -108,7 +108,7 @@ class Ladder {
   // ladder_rungs.cc: what works at one target
   static void keep_hinted(Problem& problem);
   PlanOptions own_options() const;
-  void add_sliced(std::span<const Stack> stacks);
+  void add_sliced(std::span<const ScanResidual> residuals);
   void find_others();
   std::vector<Start> starts(std::int64_t target);
   std::optional<Schedule> make_schedule(const Problem& problem, std::int64_t target,
@@ -137,8 +137,8 @@ class Ladder {
   std::int64_t works_ = 0, fails_ = 0;  // the lowest target that works, the next that failed
   int failures_ = 0, halvings_ = 0;
   std::vector<Form> forms_;
-  std::vector<Stack> stacks_;
-  std::vector<Sliced> sliced_;  // all stacks first, then fewer, the largest
+  std::vector<ScanResidual> residuals_;
+  std::vector<Sliced> sliced_;  // all residuals first, then fewer, the largest
   bool looked_for_others_ = false;
   std::vector<Other> others_;
   std::deque<Rung> below_;   // of the targets below the last step that were tried

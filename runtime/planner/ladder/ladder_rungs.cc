@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What works at one target: in which orders and with which stacks sliced it is tried, and how.
+// What works at one target: in which orders and with which residuals sliced it is tried, and how.
 #include "runtime/planner/ladder/ladder.h"
 
 #include <algorithm>
@@ -29,10 +29,10 @@ PlanOptions Ladder::own_options() const {
   return {options_, graph_.role == Role::entry ? machine : Machine(), options_};
 }
 
-void Ladder::add_sliced(std::span<const Stack> stacks) {
+void Ladder::add_sliced(std::span<const ScanResidual> residuals) {
   Sliced sliced;
-  sliced.problem = slice_stacks(problem_, stacks, options_);
-  sliced.options = {options_, without_stacks(stacks, options_), options_};
+  sliced.problem = slice_residuals(problem_, residuals, options_);
+  sliced.options = {options_, without_residuals(residuals, options_), options_};
   sliced.forms = find_forms(sliced.problem, sliced.options);
   Schedule once = each_once(sliced.problem);
   evaluate(sliced.problem, once, &sliced.unlimited_profile);
@@ -95,7 +95,7 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
 }
 
 void Ladder::find_others() {
-  if (std::exchange(looked_for_others_, true) || !movable_ || !stacks_.empty()) return;
+  if (std::exchange(looked_for_others_, true) || !movable_ || !residuals_.empty()) return;
   const PlanOptions own = own_options();
   for (Problem& problem : arrange_others(graph_, problem_, steps_.front().rung.live)) {
     keep_hinted(problem);
@@ -140,7 +140,7 @@ std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
   return chosen;
 }
 
-// What works at `target`. Stacks are sliced where it takes time to do without.
+// What works at `target`. Residuals are sliced where it takes time to do without.
 std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_seconds) {
   std::vector<Rung> rungs;
   for (Start& start : starts(target)) {

@@ -24,7 +24,7 @@ class Holes {
     }
     const auto [offset, hole_size] = *hole;
     remove(hole);
-    if (hole_size > size) add(offset + size, room - size);
+    if (hole_size > size) add(offset + size, hole_size - size);
     return offset;
   }
 

@@ -64,7 +64,7 @@ struct Op {
   bool recomputable = false;
   std::int32_t variants = -1;  // control flow: row of Graph::variants
   std::int32_t coding = -1;    // row of Problem::codings
-  std::int32_t sliced = -1;    // a loop some of whose stacks are sliced: of Problem::sliced
+  std::int32_t sliced = -1;    // a loop some of whose residuals are sliced: of Problem::sliced
 };
 
 // In place: `output` may be written into the buffer of `input` when that dies at the op.
@@ -108,7 +108,7 @@ struct Graph {
   std::vector<CodecForm> codecs;               // by value, fewest bytes first (find_codecs)
 };
 
-// The stacks that a loop of a problem has on other tiers, slice by slice.
+// The residuals that a loop of a problem has on other tiers, slice by slice.
 struct SlicedLoop {
   std::vector<SlicedState> states;  // windows not yet placed
   std::int64_t window_bytes = 0;    // a part of the op's workspace
@@ -143,7 +143,7 @@ struct Problem {
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
 
   int op_count() const { return static_cast<int>(ops.size()); }
-  // Null for an op whose stacks, if it has some, are as any value.
+  // Null for an op whose residuals, if it has some, are as any value.
   const SlicedLoop* sliced_loop(OpId op) const {
     const std::int32_t row = ops[op].sliced;
     return row < 0 ? nullptr : &sliced[at(row)];
