@@ -77,7 +77,7 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
 }
 
 // The simulations' schedule, and a better one if there is time to look for it: the given time is
-// divided between the steps that a limit needs; without, the work is counted.
+// divided between the levels that a limit needs; without, the work is counted.
 std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t target,
                                             double least_seconds) const {
   // About as many rungs as a ladder may need share the time.
@@ -97,7 +97,7 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
 void Ladder::find_others() {
   if (std::exchange(looked_for_others_, true) || !movable_ || !residuals_.empty()) return;
   const PlanOptions own = own_options();
-  for (Problem& problem : arrange_others(graph_, problem_, steps_.front().rung.live)) {
+  for (Problem& problem : arrange_others(graph_, problem_, levels_.front().rung.live)) {
     keep_hinted(problem);
     Other other{std::move(problem), {}, {}};
     other.forms = find_forms(other.problem, own);
@@ -113,9 +113,9 @@ std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
   constexpr double kShort = 0.9, kAboutAsFast = 1.03;
   constexpr int kFewOps = 500;
   // Not those that the last question left.
-  select_variants(steps_.front().rung.variants);
+  select_variants(levels_.front().rung.variants);
   std::vector<Start> all{{problem_, options_, forms_, unlimited_profile_}};
-  if (static_cast<double>(target) > kShort * static_cast<double>(steps_.front().rung.live)) {
+  if (static_cast<double>(target) > kShort * static_cast<double>(levels_.front().rung.live)) {
     return all;
   }
   find_others();
@@ -147,7 +147,7 @@ std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_s
     std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
     std::move(more.begin(), more.end(), std::back_inserter(rungs));
   }
-  const double least = steps_.front().rung.seconds;
+  const double least = levels_.front().rung.seconds;
   for (Sliced& sliced : sliced_) {
     if (std::any_of(rungs.begin(), rungs.end(),
                     [&](const Rung& r) { return r.seconds <= least; })) {
@@ -171,12 +171,12 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
       const Hint hint = problem.values[form.value].hint;
       return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
     });
-    if (!start.forms.empty() && target < steps_.front().rung.live) {
+    if (!start.forms.empty() && target < levels_.front().rung.live) {
       const auto recompute = [&](const Problem& changed, std::int64_t limit) {
         return make_schedule(changed, limit, 0);
       };
       auto plan = plan_remedies(problem, start.forms, start.options, target,
-                                steps_.front().rung.seconds, recompute);
+                                levels_.front().rung.seconds, recompute);
       if (plan) {
         if (hinted) schedule.reset();
         auto upgraded = std::make_shared<Problem>(*plan->problem);
