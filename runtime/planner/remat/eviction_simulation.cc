@@ -190,12 +190,12 @@ void EvictionSimulation::undefine_views(ValueId v) {
   for (const ValueId view : views_[v]) resident_[view] = 0;
 }
 
-// Evicts the views of what the ops of closure_ recompute although it is still there. True when
-// there were some.
+// Evicts the views of what the ops of recompute_set_ recompute although it is still there. True
+// when there were some.
 bool EvictionSimulation::evict_recomputed_views() {
   bool evicted = false;
   if (views_.size() == 0) return evicted;
-  for (const OpId c : closure_) {
+  for (const OpId c : recompute_set_) {
     for (const ValueId v : problem_.outputs[c]) {
       if (v < 0) continue;
       for (const ValueId view : views_[v]) {
@@ -241,7 +241,7 @@ bool EvictionSimulation::make_room(std::int64_t bytes) {
   return true;
 }
 
-// Adds to closure_ the ops that must run again before `op`; false when one may not.
+// Adds to recompute_set_ the ops that must run again before `op`; false when one may not.
 bool EvictionSimulation::visit_missing(OpId op) {
   stack_.clear();
   stack_.emplace_back(op, 0);
@@ -249,7 +249,7 @@ bool EvictionSimulation::visit_missing(OpId op) {
     const OpId current = stack_.back().first;
     const auto reads = problem_.reads[current];
     if (stack_.back().second == reads.size()) {
-      if (current != op) closure_.push_back(current);
+      if (current != op) recompute_set_.push_back(current);
       stack_.pop_back();
       continue;
     }
@@ -269,13 +269,13 @@ bool EvictionSimulation::visit_missing(OpId op) {
 bool EvictionSimulation::collect(OpId op) {
   bool recomputed = false;
   do {
-    closure_.clear();
+    recompute_set_.clear();
     ++round_;
     if (!visit_missing(op)) return false;
   } while (evict_recomputed_views() && (recomputed = true));
-  if (!style_.depth_first || recomputed) std::sort(closure_.begin(), closure_.end());
-  closure_.push_back(op);
-  for (const OpId c : closure_) {
+  if (!style_.depth_first || recomputed) std::sort(recompute_set_.begin(), recompute_set_.end());
+  recompute_set_.push_back(op);
+  for (const OpId c : recompute_set_) {
     for (const ValueId v : problem_.reads[c]) ++need_[v];
   }
   return true;
@@ -331,8 +331,8 @@ bool EvictionSimulation::execute(OpId op) {
 // Runs `op` once all it reads is there, which is made depth first; only what ops on the way to here
 // are waiting for is pinned.
 //
-// The last resort for long chains under little memory. collect() brings back the whole closure of
-// an op in order, holding each result until it is read; where that does not fit, this makes one
+// The last resort for long chains under little memory. collect() restores the whole recompute set
+// of an op in order, holding each result until it is read; where that does not fit, this makes one
 // operand after the other, each right before it is wanted, and lets those already made be evicted
 // again meanwhile. Operands may push each other out: from the second try on what is there is
 // pinned, and after kMostTries the simulation stops trying.
@@ -404,11 +404,11 @@ std::optional<Schedule> EvictionSimulation::run(std::int64_t arena_limit,
       continue;
     }
     if (!collect(op)) return std::nullopt;
-    if (schedule_.size() + closure_.size() > most_executions) return std::nullopt;
-    for (const OpId c : closure_) seconds += problem_.ops[c].seconds;
+    if (schedule_.size() + recompute_set_.size() > most_executions) return std::nullopt;
+    for (const OpId c : recompute_set_) seconds += problem_.ops[c].seconds;
     if (seconds > most_seconds) return std::nullopt;
-    for (std::size_t i = 0; i < closure_.size(); ++i) {
-      if (!execute(closure_[i])) return std::nullopt;
+    for (std::size_t i = 0; i < recompute_set_.size(); ++i) {
+      if (!execute(recompute_set_[i])) return std::nullopt;
     }
   }
   return schedule_;

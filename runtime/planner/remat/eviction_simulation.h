@@ -92,7 +92,7 @@ class EvictionSimulation {
   IdVector<OpId, std::uint32_t> stamp_;
   IdVector<ValueId, std::uint32_t> value_stamp_;
   std::uint32_t round_ = 0, value_round_ = 0;
-  std::vector<OpId> closure_;
+  std::vector<OpId> recompute_set_;
   std::vector<std::pair<OpId, std::size_t>> stack_;
   std::vector<ValueId> search_;
   Schedule schedule_;

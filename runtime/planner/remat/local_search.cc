@@ -53,7 +53,7 @@ constexpr double kOrderShare = 0.4;  // of changes move a first execution, if th
 // Units of the clock per unit of work_.
 constexpr std::int64_t kWorkUnit = 40;
 constexpr std::int64_t kFitWorkPerOp = 100'000;
-constexpr std::size_t kMostClosure = 256;
+constexpr std::size_t kMostRecomputeSet = 256;
 
 }  // namespace
 
@@ -123,20 +123,20 @@ void LocalSearch::set_status(ValueId v, Status status) {
   status_[v] = status;
 }
 
-void LocalSearch::begin_closure(double most_seconds) {
+void LocalSearch::begin_recompute_set(double most_seconds) {
   ++round_;
-  closure_.clear();
-  closure_seconds_ = 0;
-  most_closure_seconds_ = most_seconds;
+  recompute_set_.clear();
+  set_seconds_ = 0;
+  most_set_seconds_ = most_seconds;
 }
 
-// Sees to it that `v` can be read right before `slot` once closure_ is placed there.
+// Sees to it that `v` can be read right before `slot` once recompute_set_ is placed there.
 //
-// A closure is what must run for one value to be back. A value that it reads may be there, or be
-// kept a little longer where the profile has the bytes for it, or must be recomputed, which adds
-// its producer to the closure and asks the same of the producer's operands. Values are asked once
-// per closure (`status`). A view is right only for the copy that it was made of: recomputing
-// the value means recomputing its later views, too.
+// A recompute set is what must run for one value to be back. A value that it reads may be there, or
+// be kept a little longer where the profile has the bytes for it, or must be recomputed, which adds
+// its producer to the recompute set and asks the same of the producer's operands. Values are asked
+// once per recompute set (`status`). A view is right only for the copy that it was made of:
+// recomputing the value means recomputing its later views, too.
 bool LocalSearch::need(ValueId v, std::int32_t slot) {
   if (!editor_.tracked(v) || status(v) != Status::unknown) return true;
   const Value& value = problem_.values[v];
@@ -163,11 +163,11 @@ bool LocalSearch::need(ValueId v, std::int32_t slot) {
 bool LocalSearch::recompute(OpId op, std::int32_t slot) {
   if (op_round_[op] == round_) return true;
   const Op& what = problem_.ops[op];
-  if (!what.recomputable || closure_.size() >= kMostClosure) return false;
-  closure_seconds_ += what.seconds;
-  if (closure_seconds_ > most_closure_seconds_) return false;
+  if (!what.recomputable || recompute_set_.size() >= kMostRecomputeSet) return false;
+  set_seconds_ += what.seconds;
+  if (set_seconds_ > most_set_seconds_) return false;
   op_round_[op] = round_;
-  closure_.push_back(op);
+  recompute_set_.push_back(op);
   for (const ValueId v : problem_.outputs[op]) {
     if (v < 0 || !editor_.tracked(v)) continue;
     const OpId deadline = problem_.deadline[v];
@@ -190,17 +190,17 @@ bool LocalSearch::recompute(OpId op, std::int32_t slot) {
   return true;
 }
 
-bool LocalSearch::place_closure(std::int32_t slot) {
-  const auto count = static_cast<std::int32_t>(closure_.size());
+bool LocalSearch::place_recompute_set(std::int32_t slot) {
+  const auto count = static_cast<std::int32_t>(recompute_set_.size());
   const std::int32_t slots = editor_.free_slots_before(slot);
   if (slots < count) {
     tight_slot_ = slot;
     wanted_free_slots_ = 4 * count + 16;
     return false;
   }
-  std::sort(closure_.begin(), closure_.end());
+  std::sort(recompute_set_.begin(), recompute_set_.end());
   for (std::int32_t i = 0; i < count; ++i) {
-    editor_.insert(slot - slots + (2 * i + 1) * slots / (2 * count), closure_[at(i)]);
+    editor_.insert(slot - slots + (2 * i + 1) * slots / (2 * count), recompute_set_[at(i)]);
   }
   work_ += count * 4;
   // Copies before that nobody reads any more need not be made.
@@ -224,7 +224,7 @@ void LocalSearch::remove_cascade(std::int32_t slot) {
 
 // What evicting `v` around `slot` costs per byte that this frees where there are too many.
 //
-// The score is seconds of the closure, over the bytes freed where they are too many: at most
+// The score is seconds of the recompute set, over the bytes freed where they are too many: at most
 // `over`, and in the share of the stretch over_from_ .. over_to_ that the value would be gone for.
 // A random factor of up to 1 + kNoise lets equal tries end differently.
 bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& drop) {
@@ -236,10 +236,10 @@ bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& d
   const std::int32_t before = editor_.next_read(v, slot);
   if (before == slot) return false;
   const std::int32_t touched = editor_.last_touch_before(v, slot);
-  begin_closure(most_closure_seconds_);
+  begin_recompute_set(most_set_seconds_);
   if (!recompute(problem_.values[v].producer, before)) return false;
   // A recomputation that nothing reads in between is only moved.
-  double cost = closure_seconds_;
+  double cost = set_seconds_;
   if (touched == copy.made && editor_.is_again(copy.made))
     cost -= seconds_of(editor_.op_at(touched));
   cost = std::max(cost, 1e-12);
@@ -260,7 +260,7 @@ bool LocalSearch::drop_at(std::int32_t slot, std::int32_t sample, double most_se
   int found = 0;
   const auto look_at = [&](ValueId v) {
     if (tabu_round_[v] == tabu_) return;
-    most_closure_seconds_ = most_seconds - editor_.seconds();
+    most_set_seconds_ = most_seconds - editor_.seconds();
     Drop drop;
     if (!price(v, slot, over, drop)) return;
     ++found;
@@ -278,9 +278,9 @@ bool LocalSearch::drop_at(std::int32_t slot, std::int32_t sample, double most_se
     look_at(v);
   }
   if (best.value < 0) return false;
-  begin_closure(kInfinite);
+  begin_recompute_set(kInfinite);
   if (!recompute(problem_.values[best.value].producer, best.before)) return false;
-  return place_closure(best.before);
+  return place_recompute_set(best.before);
 }
 
 bool LocalSearch::repair(double most_seconds) {

@@ -42,10 +42,10 @@ class LocalSearch {
   std::int32_t block_of(OpId op) const { return op.value() / block_; }
   Status status(ValueId v) const;
   void set_status(ValueId v, Status status);
-  void begin_closure(double most_seconds);
+  void begin_recompute_set(double most_seconds);
   bool need(ValueId v, std::int32_t slot);
   bool recompute(OpId op, std::int32_t slot);
-  bool place_closure(std::int32_t slot);
+  bool place_recompute_set(std::int32_t slot);
   void remove_cascade(std::int32_t slot);
   bool price(ValueId v, std::int32_t slot, std::int64_t over, Drop& drop);
   bool drop_at(std::int32_t slot, std::int32_t sample, double most_seconds);
@@ -75,8 +75,8 @@ class LocalSearch {
   IdVector<OpId, std::uint32_t> op_round_;
   IdVector<ValueId, Status> status_;
   std::uint32_t tabu_ = 0;
-  std::vector<OpId> closure_;
-  double closure_seconds_ = 0, most_closure_seconds_ = 0;
+  std::vector<OpId> recompute_set_;
+  double set_seconds_ = 0, most_set_seconds_ = 0;
   std::int32_t over_from_ = 0, over_to_ = 0;  // where this change added bytes
 };
 

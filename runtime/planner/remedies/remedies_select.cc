@@ -14,7 +14,7 @@
 // Choosing what to swap and what to compress.
 //
 // Three ways compete for every interval of a value between two touches: recompute it (the seconds
-// of its closure), compress it (encode and decode seconds, its encoded bytes stay), swap it
+// of its recompute set), compress it (encode and decode seconds, its encoded bytes stay), swap it
 // (nothing while the transfers hide behind compute, but the engines do one transfer at a time).
 // What they have in common is bytes over time steps, so they are compared by a price.
 //
@@ -84,7 +84,7 @@ void RemedySelector::list_intervals() {
       OpId before = value.producer;
       for (const OpId use : problem_.uses[v]) {
         if (use > before + 1) {
-          intervals_.push_back({v, before + 1, use - 1, use, closure_seconds(v, use)});
+          intervals_.push_back({v, before + 1, use - 1, use, recompute_set_seconds(v, use)});
         }
         before = use;
       }
@@ -94,7 +94,7 @@ void RemedySelector::list_intervals() {
 }
 
 // What it takes to make `v` again at op `ready` when everything is there that is read after it.
-double RemedySelector::closure_seconds(ValueId v, OpId ready) {
+double RemedySelector::recompute_set_seconds(ValueId v, OpId ready) {
   if (problem_.deadline[v] < ready) return kInfinity;
   ++round_;
   search_.assign(1, v);

@@ -16,7 +16,7 @@ struct SelectionStyle {
   PerTier<bool> tiers;  // which may be swapped to
   bool swaps() const { return tiers != PerTier<bool>(); }
   bool fuse_coding = true;  // values are encoded and decoded inside kernels where these can
-  // Recomputing is taken to cost so many times what its own closure takes.
+  // Recomputing is taken to cost so many times what its own recompute set takes.
   double recompute_factor = 1;
   // Transfers may take so many times the time of the compute steps they are to hide behind.
   double stretch = 1;
@@ -48,7 +48,7 @@ class RemedySelector {
   };
 
   void list_intervals();
-  double closure_seconds(ValueId v, OpId ready);
+  double recompute_set_seconds(ValueId v, OpId ready);
 
   const Problem& problem_;
   const std::span<const Form> forms_;
