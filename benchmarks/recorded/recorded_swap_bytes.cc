@@ -10,7 +10,7 @@
 namespace plimsoll::planner {
 namespace {
 
-// The values that hold bytes, by what each op has to do before it: let go of some, take others.
+// The values that hold bytes, by what each op has to do before it: free some, take others.
 class BytesAdder {
  public:
   BytesAdder(const Problem& base, std::int64_t step, int levels)

@@ -44,7 +44,7 @@ double operation_cost(const Instruction& instruction) {
 // no later sweep may read after that (may_write).
 //
 // Choices depend on one another: a value that is kept makes what it was made of unneeded, and one
-// that finds no place must be made again. So the sweeps are walked anew until everything has a
+// that finds no place must be recomputed. So the sweeps are walked anew until everything has a
 // place; each round forbids at least one thing more (late_, never_), so that it ends.
 class SweepPlanner {
  public:
@@ -232,7 +232,7 @@ class SweepPlanner {
   std::unordered_map<const Instruction*, int> numbers_;
   // Of one round:
   std::map<Key, int> made_;        // by which sweep first
-  std::map<Key, KeptValue> kept_;  // and then not made again
+  std::map<Key, KeptValue> kept_;  // and then not recomputed
   std::vector<std::set<int>> reads_;
   std::set<Key> walked_, early_;
   // Over all rounds:
