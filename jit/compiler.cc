@@ -79,11 +79,11 @@ class CachingCompiler final : public Compiler {
     if (!parts.empty()) return compile_parts(instruction, parts);
     if (const FlatForm flat = flat_form(instruction);
         flat.module != nullptr && flat.elements <= kMostFlatElements) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(flat.fusion()));
+      PLIMSOLL_ASSIGN_OR_RETURN(const KernelGraph graph, KernelGraph::create(flat.fusion()));
       PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, KernelForm::flat, instruction));
       return AnyKernel(std::make_shared<FlatLaunch>(std::move(kernel), flat.elements));
     }
-    PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph, Graph::create(instruction));
+    PLIMSOLL_ASSIGN_OR_RETURN(const KernelGraph graph, KernelGraph::create(instruction));
     PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, KernelForm::plain, instruction));
     return AnyKernel(std::move(kernel));
   }
@@ -95,8 +95,9 @@ class CachingCompiler final : public Compiler {
     for (const ir::Instruction* part : parts) {
       const FlatForm flat = flat_form(*part);
       const KernelForm form = flat.module != nullptr ? KernelForm::flat : KernelForm::plain;
-      PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph,
-                                Graph::create(form == KernelForm::flat ? flat.fusion() : *part));
+      PLIMSOLL_ASSIGN_OR_RETURN(
+          const KernelGraph graph,
+          KernelGraph::create(form == KernelForm::flat ? flat.fusion() : *part));
       PLIMSOLL_ASSIGN_OR_RETURN(auto kernel, find_or_compile(graph, form, *part));
       if (form == KernelForm::flat) {
         compiled.push_back({part, std::make_shared<FlatLaunch>(std::move(kernel), flat.elements)});
@@ -109,7 +110,8 @@ class CachingCompiler final : public Compiler {
   }
 
   // `shown` is the instruction whose kernel it is, as dumps show it.
-  KernelResult find_or_compile(const Graph& graph, KernelForm form, const ir::Instruction& shown) {
+  KernelResult find_or_compile(const KernelGraph& graph, KernelForm form,
+                               const ir::Instruction& shown) {
     std::string canonical = canonical_text(graph);
     if (form == KernelForm::flat) canonical.insert(0, "flat ");
     std::promise<KernelResult> promise;
@@ -140,7 +142,7 @@ class CachingCompiler final : public Compiler {
     return result;
   }
 
-  KernelResult make_kernel(const Graph& graph, KernelForm form, const ir::Instruction& shown,
+  KernelResult make_kernel(const KernelGraph& graph, KernelForm form, const ir::Instruction& shown,
                            const std::string& canonical, bool& from_disk) {
     const std::string id = kernel_id(kernel_name(graph), canonical);
     if (dump_.hlo) {
@@ -159,7 +161,8 @@ class CachingCompiler final : public Compiler {
                                         "; it is compiled again");
       }
     }
-    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code, write_kernel(graph, form, id, native_->machine()));
+    PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code,
+                              write_kernel(graph, form, id, native_->kernel_target()));
     CodeListing listing;
     PLIMSOLL_ASSIGN_OR_RETURN(
         const KernelObject object,
@@ -171,7 +174,7 @@ class CachingCompiler final : public Compiler {
     return finish(graph, object, std::move(loaded));
   }
 
-  static KernelResult finish(const Graph& graph, const KernelObject& object,
+  static KernelResult finish(const KernelGraph& graph, const KernelObject& object,
                              std::shared_ptr<const NativeCode> code) {
     return std::shared_ptr<const CompiledKernel>(
         std::make_shared<CompiledKernel>(graph, object, std::move(code)));

@@ -13,13 +13,13 @@
 
 namespace plimsoll::jit {
 
-Result<KernelCode> write_kernel(const Graph& graph, KernelForm form, const std::string& id,
-                                const Machine& machine) {
+Result<KernelCode> write_kernel(const KernelGraph& graph, KernelForm form, const std::string& id,
+                                const KernelTarget& target) {
   const auto write = form == KernelForm::flat  ? write_flat_kernel
                      : graph.reduces().empty() ? write_loop_kernel
                      : graph.is_row_fusion()   ? write_row_kernel
                                                : write_reduction_kernel;
-  PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code, write(graph, machine));
+  PLIMSOLL_ASSIGN_OR_RETURN(KernelCode code, write(graph, target));
   code.module->setModuleIdentifier(id);
   code.module->setSourceFileName(id);
   for (Phase& phase : code.phases) {
@@ -36,13 +36,13 @@ Result<KernelCode> write_kernel(const Graph& graph, KernelForm form, const std::
 Result<KernelText> kernel_text(const ir::Instruction& instruction, int vector_bytes) {
   const FlatForm flat = flat_form(instruction);
   const bool is_flat = flat.module != nullptr && flat.elements <= kMostFlatElements;
-  PLIMSOLL_ASSIGN_OR_RETURN(const Graph graph,
-                            Graph::create(is_flat ? flat.fusion() : instruction));
+  PLIMSOLL_ASSIGN_OR_RETURN(const KernelGraph graph,
+                            KernelGraph::create(is_flat ? flat.fusion() : instruction));
   KernelText result;
   result.name = kernel_id(kernel_name(graph), canonical_text(graph));
   PLIMSOLL_ASSIGN_OR_RETURN(const KernelCode code,
                             write_kernel(graph, is_flat ? KernelForm::flat : KernelForm::plain,
-                                         result.name, Machine{vector_bytes}));
+                                         result.name, KernelTarget{vector_bytes}));
   llvm::raw_string_ostream stream(result.text);
   code.module->print(stream, nullptr);
   for (const Phase& phase : code.phases) {

@@ -15,7 +15,7 @@ enum class KernelForm : std::uint8_t { plain, flat };
 
 // A loop, reduction, row or flat kernel, by `form` and what is in `graph`. `id` names the module,
 // and begins the names of its functions.
-Result<KernelCode> write_kernel(const Graph& graph, KernelForm form, const std::string& id,
-                                const Machine& machine);
+Result<KernelCode> write_kernel(const KernelGraph& graph, KernelForm form, const std::string& id,
+                                const KernelTarget& target);
 
 }  // namespace plimsoll::jit

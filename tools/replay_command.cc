@@ -69,7 +69,7 @@ Outcome run(const Options& options, Output& output) {
 
 void add_replay(Commands& commands) {
   CLI::App* command = commands.add(
-      "replay", "A recorded log under a limit, buffers given up while it runs (simulated device)");
+      "replay", "A recorded log under a limit, buffers evicted while it runs (simulated device)");
   auto options = std::make_shared<Options>();
   command->add_option("LOG", options->path, "Operations as they ran, one JSON object a line")
       ->required();
@@ -82,7 +82,7 @@ void add_replay(Commands& commands) {
   for (const std::string_view name : eviction_benchmark::policy_names()) {
     names += (names.empty() ? "" : ", ") + std::string(name);
   }
-  command->add_option("--policy", options->policy, "What is given up first: " + names)
+  command->add_option("--policy", options->policy, "What is evicted first: " + names)
       ->capture_default_str();
   command->callback([options, &commands] {
     commands.action = [options](Output& output) { return run(*options, output); };

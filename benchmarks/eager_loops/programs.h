@@ -16,8 +16,8 @@ struct EagerSize {
   int repeats = 2;
 };
 
-// Programs that evaluate every operation at once, so that nothing but what was given up and brought
-// back keeps them under a limit. Each works in the current context and returns all its results.
+// Programs that evaluate every operation at once, so that nothing but what was evicted and
+// restored keeps them under a limit. Each works in the current context and returns all its results.
 struct EagerProgram {
   std::string_view name;
   std::vector<float> (*run)(const EagerSize& size);

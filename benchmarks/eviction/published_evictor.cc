@@ -70,14 +70,14 @@ void PublishedEvictor::make_unevictable(StorageId id) {
   (at.next >= 0 ? state(at.next).previous : last_) = at.previous;
 }
 
-void PublishedEvictor::lock(StorageId id) {
-  if (lineage_.storage(id).locks == 0) make_unevictable(id);
-  lineage_.lock(id);
+void PublishedEvictor::pin_storage(StorageId id) {
+  if (lineage_.storage(id).pins == 0) make_unevictable(id);
+  lineage_.pin(id);
 }
 
-void PublishedEvictor::unlock(StorageId id) {
-  lineage_.unlock(id);
-  if (lineage_.storage(id).locks == 0) make_evictable(id);
+void PublishedEvictor::unpin_storage(StorageId id) {
+  lineage_.unpin(id);
+  if (lineage_.storage(id).pins == 0) make_evictable(id);
 }
 
 template <typename AtEdge>
@@ -232,7 +232,7 @@ Status PublishedEvictor::make_room(std::int64_t bytes) {
     if (victim < 0) {
       return Status(StatusCode::resource_exhausted,
                     "no room for " + format_bytes(bytes) + " beside " +
-                        format_bytes(lineage_.used_bytes()) + " that are locked (limit " +
+                        format_bytes(lineage_.used_bytes()) + " that are pinned (limit " +
                         format_bytes(limit_bytes_) + ")");
     }
     evict(victim);
@@ -267,10 +267,10 @@ Status PublishedEvictor::materialize(OperationId id, bool again) {
   const std::vector<TensorId> arguments = lineage_.operation(id).arguments;
   lineage_.touch(id);
   std::vector<TensorId> gone;
-  std::vector<StorageId> locked;
+  std::vector<StorageId> pinned;
   const auto lock_argument = [&](TensorId argument) {
-    locked.push_back(lineage_.tensor(argument).storage);
-    lock(locked.back());
+    pinned.push_back(lineage_.tensor(argument).storage);
+    pin_storage(pinned.back());
   };
   for (const TensorId argument : arguments) {
     state(lineage_.tensor(argument).storage).unused = false;
@@ -296,7 +296,7 @@ Status PublishedEvictor::materialize(OperationId id, bool again) {
       statistics_.recompute_seconds += lineage_.operation(id).seconds;
     }
   }
-  for (const StorageId storage : locked) unlock(storage);
+  for (const StorageId storage : pinned) unpin_storage(storage);
   if (status.ok() && statistics_.recompute_seconds > most_recompute_seconds_) {
     status = Status(StatusCode::resource_exhausted, "too much is computed again");
   }
@@ -316,7 +316,7 @@ Status PublishedEvictor::run(OperationId id) {
   return ok_status();
 }
 
-Status PublishedEvictor::bring_back(TensorId id) {
+Status PublishedEvictor::restore(TensorId id) {
   return lineage_.tensor(id).defined ? ok_status()
                                      : materialize(lineage_.tensor(id).producer, true);
 }
@@ -325,12 +325,12 @@ void PublishedEvictor::release(TensorId id) {
   lineage_.release(id);
   const StorageId storage = lineage_.tensor(id).storage;
   const Lineage::Storage& what = lineage_.storage(storage);
-  if (what.handles == 0 && what.resident && what.locks == 0) {
+  if (what.handles == 0 && what.resident && what.pins == 0) {
     evict(storage);
     --statistics_.evictions;
   }
 }
 
-void PublishedEvictor::pin(TensorId id) { lock(lineage_.tensor(id).storage); }
+void PublishedEvictor::pin(TensorId id) { pin_storage(lineage_.tensor(id).storage); }
 
 }  // namespace plimsoll::memory

@@ -25,7 +25,7 @@ enum class Heuristic : std::uint8_t { dtr, dtr_eq, dtr_local, msps, lru, size, r
 std::string_view to_string(Heuristic heuristic);
 std::optional<Heuristic> parse_heuristic(std::string_view name);
 
-// As published: arguments that are gone are brought back one by one, by recursion, each locked as
+// As published: arguments that are gone are restored one by one, by recursion, each pinned as
 // soon as it is there; every eviction looks at every storage.
 class PublishedEvictor : public OnlineEvictor {
  public:
@@ -35,7 +35,7 @@ class PublishedEvictor : public OnlineEvictor {
       : lineage_(lineage), limit_bytes_(limit_bytes), heuristic_(heuristic), random_(seed) {}
 
   Status run(OperationId id) override;
-  Status bring_back(TensorId id) override;
+  Status restore(TensorId id) override;
   void release(TensorId id) override;
   void pin(TensorId id) override;
 
@@ -58,8 +58,8 @@ class PublishedEvictor : public OnlineEvictor {
   void ran(OperationId id);
   void make_evictable(StorageId id);
   void make_unevictable(StorageId id);
-  void lock(StorageId id);
-  void unlock(StorageId id);
+  void pin_storage(StorageId id);
+  void unpin_storage(StorageId id);
   State& state(StorageId id);
 
   bool has_regions() const { return heuristic_ == Heuristic::dtr || heuristic_ == Heuristic::msps; }

@@ -32,47 +32,47 @@ bool RangeEvictor::clear_window(std::int64_t bytes, bool awaited) {
   };
   std::vector<Candidate> window, best;
   std::size_t first = 0;
-  std::int64_t room = 0;
+  std::int64_t freed = 0;
   double score = 0, least = std::numeric_limits<double>::infinity();
   for (const auto& [offset, block] : range_.blocks()) {
     Candidate candidate{block.owner, block.bytes, 0};
     if (block.owner != AddressRange::kNobody) {
       const bool may_go = block.owner >= 0 && lineage().storage(block.owner).resident &&
-                          lineage().storage(block.owner).locks == 0 &&
+                          lineage().storage(block.owner).pins == 0 &&
                           (awaited || !is_awaited(block.owner));
-      candidate.score = may_go ? cost_to_bring_back(block.owner).seconds() / staleness(block.owner)
+      candidate.score = may_go ? cost_to_restore(block.owner).seconds() / staleness(block.owner)
                                : std::numeric_limits<double>::infinity();
     }
     if (!std::isfinite(candidate.score)) {
       window.clear();
       first = 0;
-      room = 0;
+      freed = 0;
       score = 0;
       continue;
     }
     window.push_back(candidate);
-    room += candidate.bytes;
+    freed += candidate.bytes;
     score += candidate.score;
-    while (room - window[first].bytes >= bytes) {
-      room -= window[first].bytes;
+    while (freed - window[first].bytes >= bytes) {
+      freed -= window[first].bytes;
       score -= window[first++].score;
     }
-    if (room < bytes) continue;
-    const double each = score / static_cast<double>(std::min(room, kUseful * bytes));
+    if (freed < bytes) continue;
+    const double each = score / static_cast<double>(std::min(freed, kUseful * bytes));
     if (each >= least) continue;
     least = each;
     best.assign(window.begin() + static_cast<std::ptrdiff_t>(first), window.end());
   }
   for (const Candidate& candidate : best) {
-    if (candidate.storage != AddressRange::kNobody) give_up(candidate.storage);
+    if (candidate.storage != AddressRange::kNobody) evict(candidate.storage);
   }
   return !best.empty();
 }
 
-bool RangeEvictor::give_up_any() {
+bool RangeEvictor::evict_any() {
   StorageId victim = pick();
   if (victim < 0) victim = pick_awaited();
-  if (victim >= 0) give_up(victim);
+  if (victim >= 0) evict(victim);
   return victim >= 0;
 }
 
@@ -80,21 +80,21 @@ Status RangeEvictor::take(AddressRange::Owner owner, std::int64_t bytes, Address
   while (!range_.take(owner, bytes, end)) {
     const bool more = holes_ == Holes::windows
                           ? clear_window(bytes, false) || clear_window(bytes, true)
-                          : give_up_any();
+                          : evict_any();
     if (more) continue;
     return Status(StatusCode::resource_exhausted,
                   "no room for " + format_bytes(bytes) + " side by side between " +
-                      format_bytes(lineage().used_bytes()) + " that can't be given up (limit " +
+                      format_bytes(lineage().used_bytes()) + " that can't be evicted (limit " +
                       format_bytes(limit()) + ")");
   }
   return ok_status();
 }
 
-// What is dear to bring back goes to one end, what is cheap to the other, so that cheap blocks have
+// What is dear to restore goes to one end, what is cheap to the other, so that cheap blocks have
 // cheap neighbours.
 AddressRange::End RangeEvictor::end_for(OperationId id, StorageId storage) {
   if (lineage().operation(id).arguments.empty()) return AddressRange::End::low;
-  const double cost = std::log2(std::max(cost_to_bring_back(storage).per_byte(), 1e-30));
+  const double cost = std::log2(std::max(cost_to_restore(storage).per_byte(), 1e-30));
   const AddressRange::End end =
       cost < usual_cost_ ? AddressRange::End::high : AddressRange::End::low;
   usual_cost_ += kFollow * (cost - usual_cost_);

@@ -27,7 +27,7 @@ class RangeEvictor : public Evictor {
   void gone(StorageId id) override { range_.give_back(id); }
 
   bool clear_window(std::int64_t bytes, bool awaited);
-  bool give_up_any();
+  bool evict_any();
   Status take(AddressRange::Owner owner, std::int64_t bytes, AddressRange::End end);
   AddressRange::End end_for(OperationId id, StorageId storage);
 

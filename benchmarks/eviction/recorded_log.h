@@ -12,7 +12,7 @@ namespace plimsoll::import {
 // A program recorded operation by operation as it ran, in the form of simrd's logs (Kirisame et
 // al., "Dynamic Tensor Rematerialization", ICLR 2021): one JSON object a line, numbers as strings,
 // all before the line `ANNOTATE START` skipped. An operation in place is one that makes fresh
-// tensors and gives up the old ones.
+// tensors and evicts the old ones.
 struct RecordedLog {
   struct Output {
     std::int64_t bytes = 0;

@@ -66,7 +66,7 @@ Status run_events(const RecordedLog& log, Lineage& lineage, memory::OnlineEvicto
         evictor.release(event.index);
         break;
       case RecordedLog::Act::pin:
-        PLIMSOLL_RETURN_IF_ERROR(evictor.bring_back(event.index));
+        PLIMSOLL_RETURN_IF_ERROR(evictor.restore(event.index));
         evictor.pin(event.index);
         break;
     }

@@ -40,7 +40,7 @@ class ProgramWriter {
           binaries_ << " " << name('s', t, v.value()) << "\n";
         }
       }
-      for (int k = 0; k <= t; ++k) write_moment(t, k);
+      for (int k = 0; k <= t; ++k) write_time_step(t, k);
       write_end(t);
     }
     return objective_.str() + "\n" + rows_.str() + bounds_.str() + binaries_.str() + "End\n";
@@ -69,7 +69,7 @@ class ProgramWriter {
   }
 
   // What is live while op k of stage t runs.
-  void write_moment(int t, int k) {
+  void write_time_step(int t, int k) {
     const OpId op(k);
     const Op& what = problem_.ops[op];
     const std::string r = name('r', t, k);

@@ -86,7 +86,7 @@ Node layer(Tape& t, const TransformerOptions& o, const Nodes& w, Node x) {
   return t.add(attended, narrow);
 }
 
-// What the backward direction reads of the forward one, made again where that is free.
+// What the backward direction reads of the forward one, recomputed where that is free.
 class Residuals {
  public:
   // `know` gives the value that stands for a forward one, or null; `read` makes one that does.

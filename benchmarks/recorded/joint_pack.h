@@ -27,7 +27,7 @@ struct AddressCheck {
 using CheckAddresses = std::function<AddressCheck(const Schedule& schedule, int rounds_left)>;
 
 // Changes `start`, whose bytes fit under `arena_limit` but maybe not at addresses, until they do:
-// where buffers end above the limit, less may live at once, so that values are given up there that
+// where buffers end above the limit, less may live at once, so that values are evicted there that
 // were kept. What then fits is made faster again as long as it packs. Nothing when `rounds` checks
 // were not enough. What packing means is the caller's, who checks addresses.
 std::optional<Schedule> fit_addresses(const Problem& problem, Schedule start,

@@ -285,7 +285,7 @@ std::string schedule_text(const RecordedStep& step, std::span<const OpId> schedu
   const Problem& problem = step.problem;
   const Liveness liveness = find_liveness(problem, schedule);
   std::string text;
-  const auto give_up = [&](ValueId v) {
+  const auto evict = [&](ValueId v) {
     if (!step.is_storage(v) || !problem.in_arena(v)) return;
     text += "f " + std::to_string(v.value()) + "\n";
   };
@@ -293,7 +293,7 @@ std::string schedule_text(const RecordedStep& step, std::span<const OpId> schedu
     const OpId op = schedule[t];
     if (!step.is_recorded(op)) continue;
     text += "c " + std::to_string(op.value()) + "\n";
-    for (const ValueId v : dead_after(problem, schedule, liveness, t)) give_up(v);
+    for (const ValueId v : dead_after(problem, schedule, liveness, t)) evict(v);
   }
   return text;
 }

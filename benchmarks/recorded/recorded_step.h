@@ -15,8 +15,8 @@ namespace plimsoll::planner {
 
 // A training step recorded elsewhere: operations with times, storages with sizes, and views of
 // storages. Its accounting: constants are always resident; an op needs all its arguments and then
-// room for all storages it makes, those that are still resident included; giving up a storage
-// undefines the views of it, and a view is made again by running its op again; at the end all
+// room for all storages it makes, those that are still resident included; evicting a storage
+// undefines the views of it, and a view is recomputed by running its op again; at the end all
 // tensors to hold are resident at once.
 //
 // Text form, numbers apart by white space, one item a line:
@@ -45,8 +45,8 @@ bool is_recorded_step(std::string_view text);
 // INVALID_ARGUMENT with `name:line:` where the text is not a recorded step.
 Result<RecordedStep> parse_recorded_step(std::string_view text, std::string_view name);
 
-// A schedule of `step.problem` as actions, one a line: `c OP` runs an op, `f STORAGE` gives up a
-// storage's bytes (after its last read before it is made again).
+// A schedule of `step.problem` as actions, one a line: `c OP` runs an op, `f STORAGE` evicts a
+// storage's bytes (after its last read before it is recomputed).
 std::string schedule_text(const RecordedStep& step, std::span<const OpId> schedule);
 
 // Peak in bytes, constants included, and time of all executions.

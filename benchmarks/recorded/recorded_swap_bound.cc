@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "benchmarks/recorded/recorded_swap_room.h"
+#include "benchmarks/recorded/recorded_swap_bytes.h"
 #include "runtime/planner/bound/bound.h"
 
 namespace plimsoll::planner {
@@ -19,9 +19,9 @@ double swap_bound_seconds(const Problem& problem, std::int64_t arena_limit, cons
     base += op.seconds;
   }
   const auto too_little = [&](double more) {
-    const RoomyProblem roomy =
-        add_room(problem, room_in_tier(seconds, tier, more), kLevels, Rounding::up);
-    return lower_bound_seconds(roomy.problem, arena_limit + roomy.most) > base + more;
+    const RelaxedProblem relaxed =
+        add_bytes(problem, bytes_in_tier(seconds, tier, more), kLevels, Rounding::up);
+    return lower_bound_seconds(relaxed.problem, arena_limit + relaxed.most) > base + more;
   };
   // What is too little is a bound: with less, the link carries less yet.
   double bound = 0, above = most_seconds - base;

@@ -28,7 +28,7 @@ class CopyPlayer {
     const auto end = static_cast<std::int32_t>(schedule_.size());
     for (std::int32_t t = 0; t < end; ++t) {
       start_outs(t);
-      let_go_of_what_left(t);
+      free_copied_out(t);
       wait_for_room(t);
       start_ins(t);
       wait_for_operands(t);
@@ -145,7 +145,7 @@ class CopyPlayer {
     storages_[v].on_tier = true;
   }
 
-  void let_go(std::int32_t i, std::int32_t t) {
+  void free_storage(std::int32_t i, std::int32_t t) {
     AwayStorage& away = away_[at(i)];
     if (storage(i).leaving) finish_out(away.idle.value, t);
     act(CopyAction::Kind::free, away.idle.value);
@@ -154,7 +154,7 @@ class CopyPlayer {
     away.first = t;
   }
 
-  void let_go_of_what_left(std::int32_t t) {
+  void free_copied_out(std::int32_t t) {
     open_.insert(open_.end(), begins_[at(t)].begin(), begins_[at(t)].end());
     const std::int64_t late = now_ - time_[at(t)];
     std::size_t kept = 0;
@@ -163,7 +163,7 @@ class CopyPlayer {
       if (away.idle.to <= t) continue;  // it was never away
       const Storage& s = storage(i);
       if (s.on_tier || (s.leaving && s.out_end <= now_)) {
-        let_go(i, t);
+        free_storage(i, t);
         continue;
       }
       if (away.first <= t) {
@@ -188,7 +188,7 @@ class CopyPlayer {
         if (best < 0 || storage(i).out_end < storage(best).out_end) best = i;
       }
       if (best < 0) return;
-      let_go(best, t);
+      free_storage(best, t);
       std::erase(open_, best);
     }
   }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "benchmarks/recorded/recorded_swap_room.h"
+#include "benchmarks/recorded/recorded_swap_bytes.h"
 #include "runtime/base/index.h"
 
 namespace plimsoll::planner {
@@ -20,7 +20,7 @@ constexpr std::size_t kGood = 2;
 // Ways to cover each schedule: fewer where that takes long.
 constexpr int kLeastTries = 2, kMostTries = 8, kTriesTimesOps = 4'000;
 
-using Room = std::vector<std::int64_t>;  // per op
+using BytesPerOp = std::vector<std::int64_t>;  // per op
 
 class CopySearch {
  public:
@@ -54,7 +54,7 @@ class CopySearch {
       best_ = cover_by_copies(step_, recomputed, limit_, tier_, tries_);
       if (!best_->fits) best_.reset();
       best_schedule_.assign(recomputed.begin(), recomputed.end());
-      best_room_.assign(seconds_.size(), 0);
+      best_bytes_.assign(seconds_.size(), 0);
     }
     explore();
     if (effort_.level != SearchEffort::Level::quick) refine();
@@ -64,19 +64,19 @@ class CopySearch {
  private:
   struct Trial {
     std::int64_t nanoseconds = 0;
-    Room room;
+    BytesPerOp bytes;
     Schedule schedule;
   };
 
   bool is_free() const { return best_ && best_->nanoseconds <= step_.total_nanoseconds; }
 
-  Room room_of(double share, double slack, double more_seconds) const {
-    Room room = room_in_tier(seconds_, real_, more_seconds);
-    for (std::int64_t& r : room) {
+  BytesPerOp bytes_of(double share, double slack, double more_seconds) const {
+    BytesPerOp bytes = bytes_in_tier(seconds_, real_, more_seconds);
+    for (std::int64_t& r : bytes) {
       r = std::max<std::int64_t>(
           0, static_cast<std::int64_t>(static_cast<double>(r) * share - slack * typical_));
     }
-    return room;
+    return bytes;
   }
 
   // For each slack from the whole room down, until no op has to wait for what is copied; the last
@@ -86,32 +86,32 @@ class CopySearch {
     quick.level = SearchEffort::Level::quick;
     for (const double slack : {0.0, 0.5, 1.0, 2.0}) {
       for (const double share : {1.0, 0.95, 0.9, 0.8, 0.7, 0.55, 0.4, 0.2}) {
-        const Room room = room_of(share, slack, 0);
-        const auto found = attempt(room, quick, {});
+        const BytesPerOp bytes = bytes_of(share, slack, 0);
+        const auto found = attempt(bytes, quick, {});
         if (is_free()) return;
         if (!found) continue;
         if (found->fits && found->stalled_nanoseconds == 0) break;
-        cut(room, *found, quick, {}, kCuts);
+        cut(bytes, *found, quick, {}, kCuts);
       }
     }
     if (best_) return;
     const double base = static_cast<double>(step_.total_nanoseconds) * 1e-9;
     for (const double more : {0.1, 0.3, 1.0, 3.0}) {
-      attempt(room_of(1, 0, more * base), quick, {});
+      attempt(bytes_of(1, 0, more * base), quick, {});
       if (best_) break;
     }
   }
 
   // Takes from the room what the link could not carry, until it can.
-  void cut(Room room, CoveredSchedule found, const SearchEffort& effort, const Schedule& start,
-           int rounds) {
+  void cut(BytesPerOp bytes, CoveredSchedule found, const SearchEffort& effort,
+           const Schedule& start, int rounds) {
     for (int round = 0; round < rounds; ++round) {
       if (found.fits && found.stalled_nanoseconds == 0) return;
       widen(found.over);
-      for (std::size_t t = 0; t < room.size(); ++t) {
-        room[t] = std::max<std::int64_t>(0, room[t] - found.over[t]);
+      for (std::size_t t = 0; t < bytes.size(); ++t) {
+        bytes[t] = std::max<std::int64_t>(0, bytes[t] - found.over[t]);
       }
-      auto next = attempt(room, effort, start);
+      auto next = attempt(bytes, effort, start);
       if (!next || is_free()) return;
       found = std::move(*next);
     }
@@ -123,9 +123,9 @@ class CopySearch {
     quick.level = SearchEffort::Level::quick;
     enlarge(quick, kQuickRounds);
     if (is_free()) return;
-    const std::vector<Trial> rooms = good_;
-    for (const Trial& trial : rooms) {
-      attempt(trial.room, effort_, trial.schedule);
+    const std::vector<Trial> trials = good_;
+    for (const Trial& trial : trials) {
+      attempt(trial.bytes, effort_, trial.schedule);
       if (is_free()) return;
     }
     SearchEffort some = effort_;
@@ -135,19 +135,19 @@ class CopySearch {
 
   void enlarge(const SearchEffort& effort, int rounds) {
     double more = 0.04;
-    for (int round = 0; round < rounds && best_ && !best_room_.empty() && !is_free(); ++round) {
-      Room room = best_room_;
-      for (std::int64_t& r : room) {
+    for (int round = 0; round < rounds && best_ && !best_bytes_.empty() && !is_free(); ++round) {
+      BytesPerOp bytes = best_bytes_;
+      for (std::int64_t& r : bytes) {
         r += static_cast<std::int64_t>(static_cast<double>(r) * more);
       }
       const std::int64_t before = best_->nanoseconds;
-      auto found = attempt(room, effort, best_schedule_);
-      if (found) cut(std::move(room), std::move(*found), effort, best_schedule_, 2);
+      auto found = attempt(bytes, effort, best_schedule_);
+      if (found) cut(std::move(bytes), std::move(*found), effort, best_schedule_, 2);
       if (best_->nanoseconds == before) more /= 2;
     }
   }
 
-  // What is over at one moment is over around it.
+  // What is over at one time step is over around it.
   static void widen(std::vector<std::int64_t>& over) {
     const auto n = std::ssize(over);
     const std::int64_t reach = std::max<std::int64_t>(1, n / 100);
@@ -162,21 +162,21 @@ class CopySearch {
     over = std::move(wide);
   }
 
-  std::optional<CoveredSchedule> attempt(const Room& room, const SearchEffort& effort,
+  std::optional<CoveredSchedule> attempt(const BytesPerOp& bytes, const SearchEffort& effort,
                                          const Schedule& start) {
-    const RoomyProblem roomy = add_room(step_.problem, room, kLevels, Rounding::down);
+    const RelaxedProblem relaxed = add_bytes(step_.problem, bytes, kLevels, Rounding::down);
     std::vector<Schedule> starts;
-    if (!start.empty()) starts.push_back(into(roomy, start));
+    if (!start.empty()) starts.push_back(into(relaxed, start));
     const auto found = search_schedule(
-        roomy.problem, limit_ - step_.problem.parameter_bytes + roomy.most, 0, effort, starts);
+        relaxed.problem, limit_ - step_.problem.parameter_bytes + relaxed.most, 0, effort, starts);
     if (!found) return std::nullopt;
     Schedule schedule;
     for (const OpId op : *found) {
-      if (roomy.base_of[op] >= 0) schedule.push_back(roomy.base_of[op]);
+      if (relaxed.base_of[op] >= 0) schedule.push_back(relaxed.base_of[op]);
     }
     CoveredSchedule covered = cover_by_copies(step_, schedule, limit_, tier_, tries_);
     if (covered.fits) {
-      good_.push_back({covered.nanoseconds, room, schedule});
+      good_.push_back({covered.nanoseconds, bytes, schedule});
       std::stable_sort(good_.begin(), good_.end(), [](const Trial& a, const Trial& b) {
         return a.nanoseconds < b.nanoseconds;
       });
@@ -185,22 +185,22 @@ class CopySearch {
     if (covered.fits && (!best_ || std::tie(covered.nanoseconds, covered.swapped_bytes) <
                                        std::tie(best_->nanoseconds, best_->swapped_bytes))) {
       best_ = covered;
-      best_room_ = room;
+      best_bytes_ = bytes;
       best_schedule_ = std::move(schedule);
     }
     return covered;
   }
 
   // What holds bytes changes right after the op before.
-  static Schedule into(const RoomyProblem& roomy, const Schedule& schedule) {
+  static Schedule into(const RelaxedProblem& relaxed, const Schedule& schedule) {
     Schedule result;
     OpId next{0};
     const auto add_holders = [&] {
-      while (next < roomy.base_of.end_id() && roomy.base_of[next] < 0) result.push_back(next++);
+      while (next < relaxed.base_of.end_id() && relaxed.base_of[next] < 0) result.push_back(next++);
     };
     add_holders();
     for (const OpId base : schedule) {
-      const OpId op = roomy.op_of[base];
+      const OpId op = relaxed.op_of[base];
       result.push_back(op);
       if (op != next) continue;
       ++next;
@@ -219,7 +219,7 @@ class CopySearch {
   double typical_ = 0;
   std::optional<CoveredSchedule> best_;
   Schedule best_schedule_;
-  Room best_room_;
+  BytesPerOp best_bytes_;
   std::vector<Trial> good_;  // the fastest
 };
 

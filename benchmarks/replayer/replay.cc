@@ -96,9 +96,9 @@ class AddressSpace {
   std::map<std::int64_t, std::int64_t> ends_;
 };
 
-class Walk {
+class Replayer {
  public:
-  Walk(const Model& model, const ReplayOptions& options)
+  Replayer(const Model& model, const ReplayOptions& options)
       : model_(model),
         options_(options),
         space_(options.limit_bytes - model.constant_bytes()),
@@ -410,14 +410,14 @@ Result<Replay> replay(const Model& model, std::string_view schedule, const Repla
   if (options.addresses && options.link_bytes_per_second > 0) {
     return invalid_argument("what is copied in has no address: a link or addresses, not both");
   }
-  Walk walk(model, options);
+  Replayer replayer(model, options);
   std::vector<Line> lines;
   PLIMSOLL_RETURN_IF_ERROR(read_lines(schedule, model, lines));
   mark_last_waits(model, lines);
   for (const Line& line : lines) {
-    PLIMSOLL_RETURN_IF_ERROR(walk.act(line.action).with_context(line.name()));
+    PLIMSOLL_RETURN_IF_ERROR(replayer.act(line.action).with_context(line.name()));
   }
-  return walk.finish();
+  return replayer.finish();
 }
 
 }  // namespace plimsoll::replayer

@@ -27,7 +27,7 @@ struct Replay {
   std::int64_t host_peak_bytes = 0;      // of the copies on the host
 };
 
-// Walks a schedule, one action a line:
+// Replays a schedule, one action a line:
 //   c OPERATION [STORAGE@OFFSET ...]   runs an operation; with addresses, where what it makes lies
 //   f STORAGE                          frees a storage, which undefines all its tensors
 //   o STORAGE                          starts to copy a storage out to host memory

@@ -72,7 +72,7 @@ struct OverlapOptions {
 std::vector<OverlapRow> measure_training(const Workload& workload, const std::vector<Place>& places,
                                          const OverlapOptions& options);
 // A program that evaluates every operation at once: nothing is planned ahead, and what is cheaper
-// to compute again than to bring back is computed again.
+// to compute again than to swap in is recomputed.
 std::vector<OverlapRow> measure_eager(const EagerProgram& program, const EagerSize& size,
                                       const std::vector<Place>& places,
                                       const OverlapOptions& options);

@@ -57,7 +57,7 @@ void TrainingRun::step(const Tensor& loss, optim::Optimizer& optimizer, double m
   loss.backward();
   if (max_gradient_norm > 0) optim::clip_grad_norm(optimizer.parameters(), max_gradient_norm);
   optimizer.record_step();
-  // This step was recorded while the one before ran. Its loss is let go before the cut: at the
+  // This step was recorded while the one before ran. Its loss is released before the cut: at the
   // floor there is no room for it.
   read_pending_loss();
   if (!limit_found_) find_limit();

@@ -91,10 +91,10 @@ llvm::FixedVectorType* words(Builder& b) {
 
 }  // namespace
 
-void allow(llvm::Module& module, const Machine& machine) {
-  if (machine.avx512) module.getOrInsertNamedMetadata(kAllowed);
-  if (machine.avx512 && machine.avx512_vnni) module.getOrInsertNamedMetadata(kDotAllowed);
-  if (machine.vector_bytes == 32) module.getOrInsertNamedMetadata(kAvx2);
+void allow(llvm::Module& module, const KernelTarget& target) {
+  if (target.avx512) module.getOrInsertNamedMetadata(kAllowed);
+  if (target.avx512 && target.avx512_vnni) module.getOrInsertNamedMetadata(kDotAllowed);
+  if (target.vector_bytes == 32) module.getOrInsertNamedMetadata(kAvx2);
 }
 
 bool is_allowed(Builder& b, Value* vector) {

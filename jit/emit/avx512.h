@@ -8,12 +8,12 @@
 // scalars: then the same bits are to be had in another way.
 namespace plimsoll::jit {
 
-struct Machine;
+struct KernelTarget;
 
 namespace avx512 {
 
-// Lets the code of `module` use what `machine` has.
-void allow(llvm::Module& module, const Machine& machine);
+// Lets the code of `module` use what `target` has.
+void allow(llvm::Module& module, const KernelTarget& target);
 
 // Vectors of f32 may be used at all.
 bool is_allowed(llvm::IRBuilderBase& b, llvm::Value* vector);

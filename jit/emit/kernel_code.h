@@ -17,7 +17,7 @@
 namespace plimsoll::jit {
 
 // What the writers of kernels need to know of the machine.
-struct Machine {
+struct KernelTarget {
   int vector_bytes = 16;
   bool avx512 = false;  // F, VL, DQ and BW, with vectors of 64 bytes
   bool avx512_vnni = false;

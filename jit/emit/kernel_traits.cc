@@ -11,7 +11,7 @@ namespace plimsoll::jit {
 
 using ir::VectorCode;
 
-bool only_moves(const Graph& graph) {
+bool only_moves(const KernelGraph& graph) {
   const auto& all = graph.instructions();
   return std::all_of(all.begin(), all.end(), [](const ir::Instruction* instruction) {
     return instruction->operand_count() == 0 ||
@@ -19,7 +19,7 @@ bool only_moves(const Graph& graph) {
   });
 }
 
-bool computes_bf16(const Graph& graph) {
+bool computes_bf16(const KernelGraph& graph) {
   bool found = false, others = false;
   const auto consider = [&](ir::DType dtype) {
     (dtype == ir::DType::bf16 ? found : others) |= ir::is_floating(dtype);
@@ -52,7 +52,7 @@ double nanoseconds_of(VectorCode code) {
 
 }  // namespace
 
-double seconds_per_element(const Graph& graph) {
+double seconds_per_element(const KernelGraph& graph) {
   double nanoseconds = 0.1 * static_cast<double>(graph.inputs().size() + graph.roots().size());
   for (const ir::Instruction* instruction : graph.instructions()) {
     nanoseconds += nanoseconds_of(ir::op_info(instruction->opcode()).code);
@@ -64,7 +64,7 @@ double seconds_per_element(const Graph& graph) {
 }
 
 // Functions that are computed in f32 alone, and nothing longer.
-bool has_polynomial(const Graph& graph) {
+bool has_polynomial(const KernelGraph& graph) {
   bool found = false;
   for (const ir::Instruction* instruction : graph.instructions()) {
     const VectorCode code = ir::op_info(instruction->opcode()).code;
@@ -74,10 +74,10 @@ bool has_polynomial(const Graph& graph) {
   return found;
 }
 
-int vector_lanes(const Graph& graph, const Machine& machine) {
+int vector_lanes(const KernelGraph& graph, const KernelTarget& target) {
   // Small floats are computed in f32; what is only moved stays as it is, and so does bf16 where it
   // is computed as two vectors.
-  int widest = only_moves(graph) || (machine.avx512 && computes_bf16(graph)) ? 2 : 4;
+  int widest = only_moves(graph) || (target.avx512 && computes_bf16(graph)) ? 2 : 4;
   const auto consider = [&](ir::DType dtype) { widest = std::max(widest, ir::dtype_bytes(dtype)); };
   for (const ir::Shape* shape : graph.inputs()) consider(shape->dtype());
   for (const ir::Instruction* instruction : graph.instructions()) {
@@ -85,8 +85,8 @@ int vector_lanes(const Graph& graph, const Machine& machine) {
   }
   // A polynomial waits for itself at every step: two vectors at a time fill the gaps, more than the
   // machine finds by looking ahead.
-  const int together = machine.avx512 && widest == 4 && has_polynomial(graph) ? 2 : 1;
-  return std::max(together * machine.vector_bytes / widest, 2);
+  const int together = target.avx512 && widest == 4 && has_polynomial(graph) ? 2 : 1;
+  return std::max(together * target.vector_bytes / widest, 2);
 }
 
 }  // namespace plimsoll::jit

@@ -45,7 +45,7 @@ Index reshaped(IndexSpace& space, const ir::Shape& from, const Index& index, con
   return result;
 }
 
-std::int64_t concatenate_offset(const Graph& graph, const Instruction& user, int i) {
+std::int64_t concatenate_offset(const KernelGraph& graph, const Instruction& user, int i) {
   const int axis = static_cast<int>(user.attributes().dimensions[0]);
   std::int64_t offset = 0;
   for (int k = 0; k < i; ++k) offset += graph.operand(user, k).dims()[axis];
@@ -58,7 +58,7 @@ bool contains(const std::vector<std::int64_t>& values, std::int64_t value) {
 
 // Where a gather takes the result's element `index` from: a start that the indices name, clamped so
 // that the slice lies inside, and a place in the slice.
-Index gathered_index(IndexSpace& space, const Graph& graph, const Instruction& gather,
+Index gathered_index(IndexSpace& space, const KernelGraph& graph, const Instruction& gather,
                      const Index& index) {
   const ir::GatherDimensions& d = *gather.attributes().gather;
   const auto& sizes = gather.attributes().slice_sizes;
@@ -125,9 +125,9 @@ Affine dynamic_start(IndexSpace& space, const Instruction& user, int dimension,
 // Where only some elements come from this operand (concatenate, pad, dynamic-update-slice), indices
 // outside are clamped so that reading is always allowed, and operand_conditions() says for which
 // the value counts. That lets both sides be loaded and selected, without a branch in the vector.
-Index operand_index(IndexSpace& space, const Graph& graph, const Instruction& user, int i,
+Index operand_index(IndexSpace& space, const KernelGraph& graph, const Instruction& user, int i,
                     const Index& index) {
-  const Node operand = graph.operand(user, i);
+  const KernelNode operand = graph.operand(user, i);
   const ir::Dims& dims = operand.dims();
   const ir::Attributes& attributes = user.attributes();
   Index result(at(dims.size()));
@@ -205,7 +205,7 @@ Index operand_index(IndexSpace& space, const Graph& graph, const Instruction& us
 
 // Only what is not certain by ranges becomes a test: a pad whose borders the loop never reaches (it
 // is stored operand by operand) has none.
-std::vector<Condition> operand_conditions(IndexSpace& space, const Graph& graph,
+std::vector<Condition> operand_conditions(IndexSpace& space, const KernelGraph& graph,
                                           const Instruction& user, int i, const Index& index) {
   const ir::Dims& dims = graph.operand(user, i).dims();
   std::vector<Condition> conditions;

@@ -26,7 +26,7 @@ using llvm::Value;
 //
 // What follows a reduction is at the deepest level whatever its index says: its operand exists only
 // there.
-ValueEmitter::ValueEmitter(const Graph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
+ValueEmitter::ValueEmitter(const KernelGraph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
                            PhaseFunction& function, int lane_level)
     : graph_(graph),
       space_(space),
@@ -193,7 +193,7 @@ Value* ValueEmitter::iota(const ir::Instruction& instruction, const Index& index
 // Between element sizes, the lowest bits first.
 Value* ValueEmitter::resize(const ir::Instruction& instruction, const Index& index,
                             llvm::IRBuilder<>& b) {
-  const Node operand = graph_.operand(instruction, 0);
+  const KernelNode operand = graph_.operand(instruction, 0);
   const DType from = operand.dtype();
   const DType to = instruction.shape().dtype();
   const int from_bits = 8 * ir::dtype_bytes(from);
@@ -245,12 +245,12 @@ Value* ValueEmitter::resize(const ir::Instruction& instruction, const Index& ind
   return to_register(b, b.CreateBitCast(result, stored), to);
 }
 
-void ValueEmitter::assume(const Node& node, const Index& index, Value* value) {
+void ValueEmitter::assume(const KernelNode& node, const Index& index, Value* value) {
   levels_[static_cast<std::size_t>(lane_level_)].values.insert_or_assign(key_of(node, index),
                                                                          value);
 }
 
-Value* ValueEmitter::value(const Node& node, const Index& index) {
+Value* ValueEmitter::value(const KernelNode& node, const Index& index) {
   if (!status_.ok()) return fail(status_, node.dtype());
   if (++emitted_ > kMaxEmittedValues) {
     return fail(unimplemented("compile '" + graph_.instruction().name() + "': its code computes " +
@@ -284,7 +284,7 @@ Value* ValueEmitter::value(const Node& node, const Index& index) {
   return result;
 }
 
-Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuilder<>& b) {
+Value* ValueEmitter::compute(const KernelNode& node, const Index& index, llvm::IRBuilder<>& b) {
   const ir::Instruction& instruction = *node.instruction;
   switch (ir::op_info(instruction.opcode()).loop_role) {
     case LoopRole::reduced: {
@@ -322,7 +322,7 @@ Value* ValueEmitter::compute(const Node& node, const Index& index, llvm::IRBuild
   std::vector<DType> dtypes;
   bool vector = false;
   for (int i = 0; i < instruction.operand_count(); ++i) {
-    const Node operand = graph_.operand(instruction, i);
+    const KernelNode operand = graph_.operand(instruction, i);
     operands.push_back(value(operand, operand_index(space_, graph_, instruction, i, index)));
     dtypes.push_back(operand.dtype());
     vector = vector || operands.back()->getType()->isVectorTy();

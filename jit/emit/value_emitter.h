@@ -22,7 +22,7 @@ namespace plimsoll::jit {
 // indices are written once.
 class ValueEmitter {
  public:
-  ValueEmitter(const Graph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
+  ValueEmitter(const KernelGraph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
                PhaseFunction& function, int lane_level);
 
   // What changes in loop `level` goes before `anchor`.
@@ -47,13 +47,13 @@ class ValueEmitter {
 
   // Until the next call of `open_lanes`, `node` at `index` is `value`. Precondition: it changes
   // with the lanes or follows a reduce.
-  void assume(const Node& node, const Index& index, llvm::Value* value);
+  void assume(const KernelNode& node, const Index& index, llvm::Value* value);
 
   // From now on, loads of whole vectors also ask for what they will read when `loop` is `steps`
   // further, but for those that move by `except` elements with it; `steps` 0: no more.
   void prefetch(const Affine& loop, std::int64_t steps, std::int64_t except = 0);
 
-  llvm::Value* value(const Node& node, const Index& index);
+  llvm::Value* value(const KernelNode& node, const Index& index);
   // `value` as `width` lanes.
   llvm::Value* widen(llvm::Value* value);
   // `level`: where `base` is known; the load stands there or deeper.
@@ -85,7 +85,7 @@ class ValueEmitter {
     bool is_uniform() const { return stride == 0 && lanes == nullptr; }
   };
   using Key = std::tuple<const ir::Instruction*, int, Index>;
-  static Key key_of(const Node& node, const Index& index) {
+  static Key key_of(const KernelNode& node, const Index& index) {
     return {node.is_input() ? nullptr : node.instruction,
             node.is_input() ? node.input : node.component, index};
   }
@@ -101,7 +101,7 @@ class ValueEmitter {
   LaneIndex evaluate_division(const Symbol& symbol, llvm::IRBuilder<>& b);
   // All lanes as i32 where the range allows, else i64.
   llvm::Value* lanes_of(const LaneIndex& index, const Range& range, llvm::IRBuilder<>& b);
-  llvm::Value* compute(const Node& node, const Index& index, llvm::IRBuilder<>& b);
+  llvm::Value* compute(const KernelNode& node, const Index& index, llvm::IRBuilder<>& b);
   llvm::Value* chosen(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
   llvm::Value* resize(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
   llvm::Value* test(const std::vector<Condition>& conditions, llvm::IRBuilder<>& b);
@@ -113,7 +113,7 @@ class ValueEmitter {
   llvm::Value* iota(const ir::Instruction& instruction, const Index& index, llvm::IRBuilder<>& b);
   llvm::Value* fail(Status status, ir::DType dtype);
 
-  const Graph& graph_;
+  const KernelGraph& graph_;
   IndexSpace& space_;
   llvm::IRBuilder<>& builder_;
   PhaseFunction& function_;

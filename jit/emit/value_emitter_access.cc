@@ -184,7 +184,7 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
       break;
     }
     case SymbolKind::runtime: {
-      const Node node = graph_.operand(*symbol.source, symbol.operand);
+      const KernelNode node = graph_.operand(*symbol.source, symbol.operand);
       Value* start = value(node, symbol.at);
       const bool is_signed = ir::dtype_class(node.dtype()) == ir::DTypeClass::signed_int;
       const bool vector = start->getType()->isVectorTy();

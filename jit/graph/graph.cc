@@ -55,8 +55,8 @@ bool is_scalar_computation(const ir::Computation& computation) {
   return computation.instruction_count() <= kMaxInstructions && computation.root() != nullptr;
 }
 
-Node Graph::node_of(const Instruction& instruction) const {
-  Node node;
+KernelNode KernelGraph::node_of(const Instruction& instruction) const {
+  KernelNode node;
   node.instruction = &instruction;
   node.shape = &instruction.shape();
   if (instruction.opcode() == Opcode::parameter) {
@@ -74,15 +74,15 @@ Node Graph::node_of(const Instruction& instruction) const {
   return node;
 }
 
-Node Graph::operand(const Instruction& user, int i) const {
+KernelNode KernelGraph::operand(const Instruction& user, int i) const {
   if (fused_) return node_of(*user.operand(i));
-  Node node;
+  KernelNode node;
   node.input = i;
   node.shape = inputs_[static_cast<std::size_t>(i)];
   return node;
 }
 
-Result<Graph> Graph::create(const Instruction& instruction) {
+Result<KernelGraph> KernelGraph::create(const Instruction& instruction) {
   switch (instruction.opcode()) {
     case Opcode::parameter:
     case Opcode::tuple:
@@ -91,7 +91,7 @@ Result<Graph> Graph::create(const Instruction& instruction) {
     default:
       break;
   }
-  Graph graph;
+  KernelGraph graph;
   graph.instruction_ = &instruction;
   graph.fused_ = instruction.opcode() == Opcode::fusion;
   for (const Instruction* operand : instruction.operands()) {
@@ -130,7 +130,7 @@ Result<Graph> Graph::create(const Instruction& instruction) {
       graph.roots_.push_back(graph.node_of(*element));
     } else if (element->opcode() == Opcode::reduce && element->shape().is_tuple()) {
       for (std::size_t i = 0; i < element->shape().elements().size(); ++i) {
-        Node node;
+        KernelNode node;
         node.instruction = element;
         node.component = static_cast<int>(i);
         node.shape = &element->shape().elements()[i];
@@ -151,19 +151,19 @@ Result<Graph> Graph::create(const Instruction& instruction) {
   return graph;
 }
 
-Status Graph::collect() {
+Status KernelGraph::collect() {
   std::unordered_set<const Instruction*> seen;
   struct Frame {
     const Instruction* instruction;
     int next;
   };
   std::vector<Frame> stack;
-  const auto visit = [&](const Node& node) {
+  const auto visit = [&](const KernelNode& node) {
     if (!node.is_input() && seen.insert(node.instruction).second) {
       stack.push_back({node.instruction, 0});
     }
   };
-  for (const Node& root : roots_) {
+  for (const KernelNode& root : roots_) {
     visit(root);
     while (!stack.empty()) {
       const Instruction& top = *stack.back().instruction;
@@ -195,7 +195,7 @@ Status Graph::collect() {
   return ok_status();
 }
 
-void Graph::mark_after_reduces() {
+void KernelGraph::mark_after_reduces() {
   for (const Instruction* instruction : instructions_) {
     bool depends = instruction->opcode() == Opcode::reduce;
     for (int i = 0; i < instruction->operand_count(); ++i) {
@@ -206,7 +206,7 @@ void Graph::mark_after_reduces() {
 }
 
 // One sweep over the operands of all reduces.
-Status Graph::check_reduces() const {
+Status KernelGraph::check_reduces() const {
   if (reduces_.empty()) return ok_status();
   const Instruction& first = *reduces_.front();
   const ir::Dims& dims = operand(first, 0).dims();
@@ -237,7 +237,7 @@ Status Graph::check_reduces() const {
   const ir::Shape& result =
       first.shape().is_tuple() ? first.shape().elements().front() : first.shape();
   const std::int64_t results = result.element_count();
-  for (const Node& root : roots_) {
+  for (const KernelNode& root : roots_) {
     const bool epilogue = follows_reduce(root);
     if (epilogue && root.shape->element_count() != results) {
       return refuse(first, "has an epilogue with another number of elements");

@@ -69,16 +69,16 @@ class RowTracer {
         const auto& all = graph_.reduces();
         plan_.reduces[s].push_back(
             static_cast<int>(std::find(all.begin(), all.end(), reduce) - all.begin()));
-        const Node operand = graph_.operand(*reduce, 0);
+        const KernelNode operand = graph_.operand(*reduce, 0);
         PLIMSOLL_RETURN_IF_ERROR(visit(operand, plan_.own_index(operand.dims())));
-        const Node initial = graph_.operand(*reduce, 1);
+        const KernelNode initial = graph_.operand(*reduce, 1);
         if (depth_of(initial) > 0) return refuse(*reduce, "starts from another one's result");
         PLIMSOLL_RETURN_IF_ERROR(visit(initial, {}));
       }
     }
     plan_.stores.resize(reduces_.size() + 1);
     for (std::size_t i = 0; i < graph_.roots().size(); ++i) {
-      const Node& root = graph_.roots()[i];
+      const KernelNode& root = graph_.roots()[i];
       const std::int64_t count = root.shape->element_count();
       if (plan_.is_full(root)) {
         plan_.stores.back().push_back(static_cast<int>(i));
@@ -98,7 +98,7 @@ class RowTracer {
     return reduces_[s];
   }
 
-  int depth_of(const Node& node) const {
+  int depth_of(const KernelNode& node) const {
     const auto it = node.is_input() ? depths_.end() : depths_.find(node.instruction);
     return it == depths_.end() ? 0 : it->second;
   }
@@ -112,7 +112,7 @@ class RowTracer {
     return ok_status();
   }
 
-  Status visit(const Node& node, const Index& index) {
+  Status visit(const KernelNode& node, const Index& index) {
     if (!seen_.insert({node.is_input() ? nullptr : node.instruction, node.input, index}).second) {
       return ok_status();
     }
@@ -148,7 +148,7 @@ class RowTracer {
   }
 
   RowPlan& plan_;
-  const Graph& graph_;
+  const KernelGraph& graph_;
   std::unordered_map<const Instruction*, int> depths_;  // reduces on the longest way to an input
   std::vector<std::vector<const Instruction*>> reduces_;
   std::set<std::tuple<const Instruction*, int, Index>> seen_;
@@ -180,7 +180,7 @@ Index RowPlan::own_index(const ir::Dims& dims) {
   return space.delinearize(space.add(space.scale(row, shape.minor), lane), dims);
 }
 
-Result<RowPlan> make_row_plan(const Graph& graph, RowLayout layout) {
+Result<RowPlan> make_row_plan(const KernelGraph& graph, RowLayout layout) {
   const Instruction& first = *graph.reduces().front();
   const ir::Dims& dims = graph.operand(first, 0).dims();
   const auto shape = row_shape(dims, first.attributes().dimensions);

@@ -27,24 +27,24 @@ std::optional<RowShape> row_shape(const ir::Dims& dims,
 
 // A value where it is read.
 struct RowValue {
-  Node node;
+  KernelNode node;
   Index index;
 };
 
 // What a sweep over the row leaves behind for later ones: in the row of an output that is not yet
 // written, or that it belongs in anyway, else in scratch memory (`output` < 0).
 struct KeptValue {
-  Node node;
+  KernelNode node;
   int sweep = 0;
   int output = -1;
 };
 
-// How a row fusion (Graph::is_row_fusion) is computed row by row. A row is swept several times
-// while it is in the cache: sweep s holds the reduces that need the results of sweeps before s (the
-// reduce's `depth`), the last one, number `sweeps() - 1`, has none and stores what is left. Values
-// of the rows' count stand between the sweeps.
+// How a row fusion (KernelGraph::is_row_fusion) is computed row by row. A row is swept several
+// times while it is in the cache: sweep s holds the reduces that need the results of sweeps before
+// s (the reduce's `depth`), the last one, number `sweeps() - 1`, has none and stores what is left.
+// Values of the rows' count stand between the sweeps.
 struct RowPlan {
-  const Graph& graph;
+  const KernelGraph& graph;
   RowShape shape;
   ReductionShape cut;  // of every reduce: one row each
 
@@ -65,7 +65,7 @@ struct RowPlan {
   // Where an array of either size is read or written at its own place.
   Index own_index(const ir::Dims& dims);
   // `node` has an element for every element of a row.
-  bool is_full(const Node& node) const {
+  bool is_full(const KernelNode& node) const {
     return node.shape->element_count() == shape.rows * shape.minor;
   }
 };
@@ -78,7 +78,7 @@ enum class RowLayout {
 // UNIMPLEMENTED, with the reason, when `graph` is no row fusion: all reduces are plain binary
 // operations along equally cut rows, what follows from one is computed at its own place, and all
 // results have the size of the reduced arrays or of the reduces.
-Result<RowPlan> make_row_plan(const Graph& graph, RowLayout layout);
+Result<RowPlan> make_row_plan(const KernelGraph& graph, RowLayout layout);
 
 // Decides which values are kept from sweep to sweep, and where everything is stored.
 void plan_row_sweeps(RowPlan& plan);

@@ -60,12 +60,12 @@ std::string computation_text(const ir::Computation& computation) {
 // and nothing else. Names are left out, values are numbered in the order of the walk from the
 // roots, inputs are shapes only. So layer 1 and layer 2 of a model share their kernels. The text is
 // compared as a whole: a hash names files and is never taken as proof.
-std::string canonical_text(const Graph& graph) {
+std::string canonical_text(const KernelGraph& graph) {
   std::string text;
   for (const ir::Shape* input : graph.inputs()) append_shape(text, *input, true);
   text += '\n';
   std::unordered_map<const ir::Instruction*, std::size_t> numbers;
-  const auto append_node = [&](const Node& node) {
+  const auto append_node = [&](const KernelNode& node) {
     if (node.is_input()) {
       text += " i" + std::to_string(node.input);
     } else {
@@ -89,11 +89,11 @@ std::string canonical_text(const Graph& graph) {
     text += '\n';
     numbers.emplace(instruction, numbers.size());
   }
-  for (const Node& root : graph.roots()) append_node(root);
+  for (const KernelNode& root : graph.roots()) append_node(root);
   return text;
 }
 
-std::string kernel_name(const Graph& graph) {
+std::string kernel_name(const KernelGraph& graph) {
   constexpr std::size_t kMost = 6;
   if (graph.instruction().opcode() != Opcode::fusion) {
     return std::string(ir::to_string(graph.instruction().opcode()));

@@ -8,7 +8,7 @@
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::jit {
-CompiledKernel::CompiledKernel(const Graph& graph, const KernelObject& object,
+CompiledKernel::CompiledKernel(const KernelGraph& graph, const KernelObject& object,
                                std::shared_ptr<const NativeCode> code)
     : name_(kernel_name(graph)),
       input_count_(graph.inputs().size()),

@@ -15,7 +15,7 @@ namespace plimsoll::jit {
 // Machine code that runs phase after phase, each shared out to the threads of the pool.
 class CompiledKernel final : public device::PhasedKernel {
  public:
-  CompiledKernel(const Graph& graph, const KernelObject& object,
+  CompiledKernel(const KernelGraph& graph, const KernelObject& object,
                  std::shared_ptr<const NativeCode> code);
 
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override;

@@ -14,7 +14,7 @@ namespace {
 
 class FlatWriter {
  public:
-  FlatWriter(const Graph& graph, int width, llvm::Module& module, const std::string& name)
+  FlatWriter(const KernelGraph& graph, int width, llvm::Module& module, const std::string& name)
       : graph_(graph),
         width_(width),
         builder_(module.getContext()),
@@ -59,14 +59,15 @@ class FlatWriter {
   void write_values(llvm::Value* first) {
     emitter_.bind_lane(position_, first);
     std::vector<llvm::Value*> values;
-    for (const Node& root : graph_.roots()) values.push_back(emitter_.value(root, {position_}));
+    for (const KernelNode& root : graph_.roots())
+      values.push_back(emitter_.value(root, {position_}));
     for (std::size_t i = 0; i < values.size(); ++i) {
       emitter_.store(function_.output(static_cast<int>(i)), position_, values[i],
                      graph_.roots()[i].dtype());
     }
   }
 
-  const Graph& graph_;
+  const KernelGraph& graph_;
   int width_;
   llvm::IRBuilder<> builder_;
   PhaseFunction function_;
@@ -77,15 +78,15 @@ class FlatWriter {
 
 }  // namespace
 
-Result<KernelCode> write_flat_kernel(const Graph& graph, const Machine& machine) {
+Result<KernelCode> write_flat_kernel(const KernelGraph& graph, const KernelTarget& target) {
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  avx512::allow(*code.module, machine);
+  avx512::allow(*code.module, target);
   Phase phase;
   phase.function = "elements";
   phase.unit_seconds = seconds_per_element(graph);
-  FlatWriter writer(graph, vector_lanes(graph, machine), *code.module, phase.function);
+  FlatWriter writer(graph, vector_lanes(graph, target), *code.module, phase.function);
   PLIMSOLL_RETURN_IF_ERROR(writer.write());
   code.phases.push_back(std::move(phase));
   return code;

@@ -9,6 +9,6 @@ namespace plimsoll::jit {
 
 // Of the fusion of a FlatForm (flat_form.h). One phase without units of its own: its function takes
 // elements [begin, end) of any extent.
-Result<KernelCode> write_flat_kernel(const Graph& graph, const Machine& machine);
+Result<KernelCode> write_flat_kernel(const KernelGraph& graph, const KernelTarget& target);
 
 }  // namespace plimsoll::jit

@@ -40,11 +40,11 @@ constexpr std::int64_t kTileRun = 2048, kTileElements = 32768, kTileBlock = 128;
 // them as if they were side by side along the lanes.
 class LoopWriter {
  public:
-  LoopWriter(const Graph& graph, const LoopNest& nest, int max_width, const Machine& machine,
-             llvm::Module& module, const std::string& name)
+  LoopWriter(const KernelGraph& graph, const LoopNest& nest, int max_width,
+             const KernelTarget& target, llvm::Module& module, const std::string& name)
       : graph_(graph),
         nest_(nest),
-        machine_(machine),
+        target_(target),
         extents_(choose_extents(graph, nest)),
         builder_(module.getContext()),
         function_(PhaseFunction::create(module, name, builder_)),
@@ -307,7 +307,7 @@ class LoopWriter {
       bytes += size;
     }
     for (const Store& store : nest_.stores) bytes += count * ir::dtype_bytes(store.value.dtype());
-    if (bytes < machine_.streaming_bytes) return;
+    if (bytes < target_.streaming_bytes) return;
     for (const Store& store : nest_.stores) {
       cached_.push_back(function_.is_in_place(store.output, read));
     }
@@ -332,9 +332,9 @@ class LoopWriter {
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  const Graph& graph_;
+  const KernelGraph& graph_;
   const LoopNest& nest_;
-  const Machine& machine_;
+  const KernelTarget& target_;
   std::vector<std::int64_t> extents_;
   std::vector<std::int64_t> steps_;  // of the outer loops, in units
   int tiled_ = -1;
@@ -360,12 +360,12 @@ class LoopWriter {
 
 }  // namespace
 
-Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine) {
+Result<KernelCode> write_loop_kernel(const KernelGraph& graph, const KernelTarget& target) {
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  avx512::allow(*code.module, machine);
-  const int max_width = vector_lanes(graph, machine);
+  avx512::allow(*code.module, target);
+  const int max_width = vector_lanes(graph, target);
   const double seconds = seconds_per_element(graph);
   for (const PhaseNest& phase : plan_nests(graph)) {
     std::int64_t count = 1;
@@ -373,7 +373,7 @@ Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine)
     if (count == 0) continue;
     Phase result;
     result.function = "phase" + std::to_string(code.phases.size());
-    LoopWriter writer(graph, phase.nest, max_width, machine, *code.module, result.function);
+    LoopWriter writer(graph, phase.nest, max_width, target, *code.module, result.function);
     PLIMSOLL_RETURN_IF_ERROR(writer.write());
     result.units = writer.units();
     result.unit_seconds = seconds * static_cast<double>(writer.elements_per_unit()) + 2e-9;

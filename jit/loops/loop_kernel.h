@@ -8,6 +8,6 @@
 namespace plimsoll::jit {
 
 // Computes each root element from its index. Precondition: no reduce in `graph`.
-Result<KernelCode> write_loop_kernel(const Graph& graph, const Machine& machine);
+Result<KernelCode> write_loop_kernel(const KernelGraph& graph, const KernelTarget& target);
 
 }  // namespace plimsoll::jit

@@ -14,9 +14,9 @@ using ir::Opcode;
 // Collects the affine expressions that a nest's code will evaluate.
 class AccessCollector {
  public:
-  AccessCollector(IndexSpace& space, const Graph& graph) : space_(space), graph_(graph) {}
+  AccessCollector(IndexSpace& space, const KernelGraph& graph) : space_(space), graph_(graph) {}
 
-  void visit(const Node& node, const Index& index) {
+  void visit(const KernelNode& node, const Index& index) {
     if (visited_.size() > kMaxEmittedValues) return;
     const auto* id = node.is_input() ? nullptr : node.instruction;
     if (!visited_.insert({id, node.is_input() ? node.input : node.component, index}).second) return;
@@ -64,7 +64,7 @@ class AccessCollector {
 
  private:
   IndexSpace& space_;
-  const Graph& graph_;
+  const KernelGraph& graph_;
   std::set<std::tuple<const ir::Instruction*, int, Index>> visited_;
   std::set<Affine> accesses_;
   std::set<Load> loads_;
@@ -86,7 +86,7 @@ Loops add_loops(IndexSpace& space, const std::vector<std::int64_t>& extents) {
   return loops;
 }
 
-AccessCollector collect_accesses(IndexSpace& space, const Graph& graph, const LoopNest& nest,
+AccessCollector collect_accesses(IndexSpace& space, const KernelGraph& graph, const LoopNest& nest,
                                  const Affine& position) {
   AccessCollector collector(space, graph);
   const Index index = space.delinearize(position, nest.dims);
@@ -110,7 +110,7 @@ void add_cuts(std::set<std::int64_t>& cuts, const ir::Dims& dims) {
 
 }  // namespace
 
-Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
+Affine store_position(IndexSpace& space, const KernelGraph& graph, const Store& store,
                       const Index& index) {
   if (store.placement == nullptr) return space.linearize(index, store.value.dims());
   const ir::Instruction& placement = *store.placement;
@@ -157,7 +157,7 @@ Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
 // 64, 512: loops 8, 4, 16. x is read at 64 i + 16 j + k, b at j. i and j do not merge (b: 0 is not
 // 1 * 4), j and k do not (b: 1 is not 0 * 16). Without b all three merge to a loop of 512. With b
 // read at k only, i and j merge: 32 rows of 16.
-std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nest) {
+std::vector<std::int64_t> choose_extents(const KernelGraph& graph, const LoopNest& nest) {
   std::int64_t total = 1;
   for (const std::int64_t extent : nest.dims) total *= extent;
   // Suffix products at which the iteration space is cut; each divides the next.
@@ -202,7 +202,7 @@ std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nes
   return merged;
 }
 
-std::vector<Load> collect_loads(IndexSpace& space, const Graph& graph, const LoopNest& nest,
+std::vector<Load> collect_loads(IndexSpace& space, const KernelGraph& graph, const LoopNest& nest,
                                 const Affine& position) {
   const AccessCollector collector = collect_accesses(space, graph, nest, position);
   return {collector.loads().begin(), collector.loads().end()};
@@ -214,7 +214,7 @@ std::vector<Load> collect_loads(IndexSpace& space, const Graph& graph, const Loo
 //
 // Example: f32[1000,1000] transposed: read at i + 1000 j with j innermost. One element of each line
 // of 16 would be used before the line is replaced; in tiles of 16 x 16 all are.
-int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
+int choose_tiled_loop(const KernelGraph& graph, const LoopNest& nest,
                       const std::vector<std::int64_t>& extents) {
   constexpr std::int64_t kFarApart = 16;
   constexpr std::int64_t kWorthwhile = 4;
@@ -236,7 +236,7 @@ int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
 // Where the innermost loop is short, a unit of work takes several turns of a loop around it. The
 // best such loop is one along which some input goes on where the innermost loop has left off
 // (coefficient = extent): then a unit reads one long run.
-int choose_group_loop(const Graph& graph, const LoopNest& nest,
+int choose_group_loop(const KernelGraph& graph, const LoopNest& nest,
                       const std::vector<std::int64_t>& extents) {
   IndexSpace space;
   const Loops loops = add_loops(space, extents);

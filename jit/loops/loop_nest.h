@@ -10,7 +10,7 @@ namespace plimsoll::jit {
 // Where a loop's value goes: output `output`, at the loop's index, or, for operand `operand` of a
 // concatenate, pad or dynamic-update-slice `placement`, at the place that gives it in the result.
 struct Store {
-  Node value;
+  KernelNode value;
   int output = 0;
   const ir::Instruction* placement = nullptr;
   int operand = 0;
@@ -25,12 +25,12 @@ struct LoopNest {
 };
 
 // The position in the output where `store` puts the value of index `index`.
-Affine store_position(IndexSpace& space, const Graph& graph, const Store& store,
+Affine store_position(IndexSpace& space, const KernelGraph& graph, const Store& store,
                       const Index& index);
 
 // The extents to loop over, major to minor: `nest.dims` split where reshapes need it, and merged
 // where every access runs on through the boundary.
-std::vector<std::int64_t> choose_extents(const Graph& graph, const LoopNest& nest);
+std::vector<std::int64_t> choose_extents(const KernelGraph& graph, const LoopNest& nest);
 
 // A read of an input, `dtype` elements at `position`.
 struct Load {
@@ -41,18 +41,18 @@ struct Load {
 };
 
 // The inputs' reads of a nest at position `position` of its iteration space, in a fixed order.
-std::vector<Load> collect_loads(IndexSpace& space, const Graph& graph, const LoopNest& nest,
+std::vector<Load> collect_loads(IndexSpace& space, const KernelGraph& graph, const LoopNest& nest,
                                 const Affine& position);
 
 // The loop that should run inside the innermost one, a few steps at a time, because operands are
 // read far apart along the innermost loop and side by side along this one (a transpose); -1 if
 // none.
-int choose_tiled_loop(const Graph& graph, const LoopNest& nest,
+int choose_tiled_loop(const KernelGraph& graph, const LoopNest& nest,
                       const std::vector<std::int64_t>& extents);
 
 // The outer loop whose steps are best taken one after the other where rows (of the innermost loop)
 // are short: one along which an operand is read on without a gap, else the next one.
-int choose_group_loop(const Graph& graph, const LoopNest& nest,
+int choose_group_loop(const KernelGraph& graph, const LoopNest& nest,
                       const std::vector<std::int64_t>& extents);
 
 }  // namespace plimsoll::jit

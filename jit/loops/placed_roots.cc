@@ -11,7 +11,7 @@ using ir::Opcode;
 constexpr std::size_t kMaxPlacedOperands = 16;
 
 // A root that is stored operand by operand rather than chosen element by element.
-bool is_placed(const Graph& graph, const Node& root) {
+bool is_placed(const KernelGraph& graph, const KernelNode& root) {
   if (root.is_input()) return false;
   const ir::Instruction& instruction = *root.instruction;
   switch (instruction.opcode()) {
@@ -31,9 +31,9 @@ bool is_placed(const Graph& graph, const Node& root) {
 
 // The nests that put a pad's value where its operand does not come: everywhere when elements come
 // apart, else on the borders, cut so that none meet.
-std::vector<LoopNest> fill_nests(const Graph& graph, const Node& root, int output) {
+std::vector<LoopNest> fill_nests(const KernelGraph& graph, const KernelNode& root, int output) {
   const ir::Instruction& pad = *root.instruction;
-  const Node value = graph.operand(pad, 1);
+  const KernelNode value = graph.operand(pad, 1);
   const auto& padding = pad.attributes().padding;
   std::vector<LoopNest> nests;
   const auto fill = [&](ir::Dims dims, std::vector<std::int64_t> begin) {
@@ -70,12 +70,12 @@ std::vector<LoopNest> fill_nests(const Graph& graph, const Node& root, int outpu
 
 }  // namespace
 
-std::vector<PhaseNest> plan_nests(const Graph& graph) {
+std::vector<PhaseNest> plan_nests(const KernelGraph& graph) {
   std::vector<PhaseNest> nests;
   PhaseNest plain;
   std::vector<PhaseNest> placed;
   for (std::size_t r = 0; r < graph.roots().size(); ++r) {
-    const Node& root = graph.roots()[r];
+    const KernelNode& root = graph.roots()[r];
     const int output = static_cast<int>(r);
     if (!is_placed(graph, root)) {
       if (plain.nest.stores.empty()) plain.nest.dims = root.dims();
@@ -85,7 +85,7 @@ std::vector<PhaseNest> plan_nests(const Graph& graph) {
     const ir::Instruction& instruction = *root.instruction;
     const auto place = [&](int operand) {
       PhaseNest phase;
-      const Node value = graph.operand(instruction, operand);
+      const KernelNode value = graph.operand(instruction, operand);
       phase.nest.dims = value.dims();
       phase.nest.stores.push_back({value, output, &instruction, operand});
       placed.push_back(std::move(phase));
@@ -99,7 +99,7 @@ std::vector<PhaseNest> plan_nests(const Graph& graph) {
       place(0);
     } else {
       PhaseNest copy;
-      const Node whole = graph.operand(instruction, 0);
+      const KernelNode whole = graph.operand(instruction, 0);
       copy.nest.dims = whole.dims();
       copy.nest.stores.push_back({whole, output, nullptr, 0});
       if (whole.is_input()) {

@@ -91,10 +91,10 @@ std::string llvm_version() {
 }
 
 // Everything but the kernel that decides its object.
-std::string identity_of(const llvm::orc::JITTargetMachineBuilder& target, const Machine& machine,
-                        const Options& options) {
+std::string identity_of(const llvm::orc::JITTargetMachineBuilder& target,
+                        const KernelTarget& kernel_target, const Options& options) {
   // Fails to compile when a member is added: kernels depend on it, too.
-  const auto& [vector_bytes, avx512, avx512_vnni, streaming_bytes] = machine;
+  const auto& [vector_bytes, avx512, avx512_vnni, streaming_bytes] = kernel_target;
   std::string text = "generator " + std::string(generator_version());
   text += "\nllvm " + llvm_version();
   text += "\ntriple " + target.getTargetTriple().str();
@@ -167,14 +167,15 @@ class OrcCompiler final : public NativeCompiler {
               const Options& options)
       : jit_(std::move(jit)),
         target_(std::move(target)),
-        machine_{vector_bytes(target_.getFeatures()), vector_bytes(target_.getFeatures()) == 64,
-                 has_feature(target_.getFeatures(), "avx512vnni"),
-                 host_streaming_bytes(options.streaming_bytes)},
-        identity_(identity_of(target_, machine_, options)),
+        kernel_target_{vector_bytes(target_.getFeatures()),
+                       vector_bytes(target_.getFeatures()) == 64,
+                       has_feature(target_.getFeatures(), "avx512vnni"),
+                       host_streaming_bytes(options.streaming_bytes)},
+        identity_(identity_of(target_, kernel_target_, options)),
         optimization_level_(options.optimization_level),
         unwinding_(options.debugger_symbols) {}
 
-  Machine machine() const override { return machine_; }
+  KernelTarget kernel_target() const override { return kernel_target_; }
   const std::string& identity() const override { return identity_; }
 
   Result<KernelObject> generate(KernelCode code, CodeListing* listing, bool assembly) override {
@@ -183,7 +184,7 @@ class OrcCompiler final : public NativeCompiler {
     llvm::Module& module = *code.module;
     module.setDataLayout((*target)->createDataLayout());
     module.setTargetTriple((*target)->getTargetTriple().str());
-    const std::string width = std::to_string(8 * machine_.vector_bytes);
+    const std::string width = std::to_string(8 * kernel_target_.vector_bytes);
     for (llvm::Function& function : module) {
       if (function.isDeclaration()) continue;
       // The CPU model may prefer narrower vectors than the code is written in.
@@ -276,7 +277,7 @@ class OrcCompiler final : public NativeCompiler {
   std::shared_ptr<llvm::orc::LLJIT> jit_;
   const std::shared_ptr<CodeBooks> books_ = std::make_shared<CodeBooks>();
   llvm::orc::JITTargetMachineBuilder target_;
-  Machine machine_;
+  KernelTarget kernel_target_;
   std::string identity_;
   int optimization_level_;
   bool unwinding_;

@@ -37,7 +37,7 @@ class NativeCompiler {
   static Result<std::unique_ptr<NativeCompiler>> create(const Options& options);
   virtual ~NativeCompiler() = default;
 
-  virtual Machine machine() const = 0;
+  virtual KernelTarget kernel_target() const = 0;
   // All that an object depends on beside the kernel: the target, LLVM's version, that of our
   // sources, options. The same in every process for which the same objects will do.
   virtual const std::string& identity() const = 0;

@@ -34,9 +34,9 @@ constexpr std::size_t kShortCode = 8;
 // the 4 accumulators are combined in order, 0 + 1 + 2 + 3.
 class ColumnSweep final : public SweepWriter {
  public:
-  ColumnSweep(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,
+  ColumnSweep(const ReductionPlan& plan, const KernelTarget& target, llvm::Module& module,
               const std::string& name)
-      : SweepWriter(plan, machine, module, name) {
+      : SweepWriter(plan, target, module, name) {
     width_ = static_cast<int>(std::bit_ceil(
         static_cast<std::uint64_t>(std::clamp<std::int64_t>(shape_.minor, 1, kColumnWidth))));
     choose_chunk();
@@ -250,9 +250,10 @@ class ColumnSweep final : public SweepWriter {
 
 }  // namespace
 
-std::unique_ptr<SweepWriter> make_column_sweep(const ReductionPlan& plan, const Machine& machine,
-                                               llvm::Module& module, const std::string& name) {
-  return std::make_unique<ColumnSweep>(plan, machine, module, name);
+std::unique_ptr<SweepWriter> make_column_sweep(const ReductionPlan& plan,
+                                               const KernelTarget& target, llvm::Module& module,
+                                               const std::string& name) {
+  return std::make_unique<ColumnSweep>(plan, target, module, name);
 }
 
 }  // namespace plimsoll::jit

@@ -60,7 +60,7 @@ struct RowCode {
 // pipeline.
 class LongRows {
  public:
-  LongRows(RowPlan& plan, const Machine& machine, llvm::Module& module, const std::string& name)
+  LongRows(RowPlan& plan, const KernelTarget& target, llvm::Module& module, const std::string& name)
       : plan_(plan),
         b_(module.getContext()),
         function_(PhaseFunction::create(module, name, b_)),
@@ -69,7 +69,7 @@ class LongRows {
         slots_(plan.cut.lanes / width_),
         vectors_((minor_ + width_ - 1) / width_),
         unrolled_(vectors_ <= kRowVectors && plan.cut.blocks() == 1) {
-    plan.streams = bytes_of(plan.graph) >= machine.streaming_bytes;
+    plan.streams = bytes_of(plan.graph) >= target.streaming_bytes;
     if (!unrolled_) plan_row_sweeps(plan);
     if (plan.streams) choose_streamed();
     element_ = plan.space.add(plan.space.scale(plan.row, minor_), plan.lane);
@@ -103,10 +103,10 @@ class LongRows {
   }
 
  private:
-  static std::int64_t bytes_of(const Graph& graph) {
+  static std::int64_t bytes_of(const KernelGraph& graph) {
     std::int64_t bytes = 0;
     for (const ir::Shape* input : graph.inputs()) bytes += input->byte_size();
-    for (const Node& root : graph.roots()) bytes += root.shape->byte_size();
+    for (const KernelNode& root : graph.roots()) bytes += root.shape->byte_size();
     return bytes;
   }
 
@@ -123,7 +123,7 @@ class LongRows {
   }
 
   llvm::Value* number(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
-  const Node& root_node(int root) const {
+  const KernelNode& root_node(int root) const {
     return plan_.graph.roots()[static_cast<std::size_t>(root)];
   }
   const std::vector<int>& reduces(int s) const {
@@ -359,7 +359,7 @@ class LongRows {
   void store_roots(ValueEmitter& emitter, const std::vector<int>& roots) {
     Values values;
     for (const int root : roots) {
-      const Node& node = root_node(root);
+      const KernelNode& node = root_node(root);
       values.push_back(emitter.value(node, plan_.own_index(node.dims())));
     }
     for (std::size_t i = 0; i < roots.size(); ++i) {
@@ -441,9 +441,9 @@ class LongRows {
 
 }  // namespace
 
-Result<Phase> write_long_rows(RowPlan& plan, const Machine& machine, llvm::Module& module,
+Result<Phase> write_long_rows(RowPlan& plan, const KernelTarget& target, llvm::Module& module,
                               const std::string& name) {
-  LongRows writer(plan, machine, module, name);
+  LongRows writer(plan, target, module, name);
   PLIMSOLL_RETURN_IF_ERROR(writer.write());
   Phase phase;
   phase.function = name;

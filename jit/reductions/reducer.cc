@@ -71,7 +71,7 @@ bool accumulates_wide(const Reducer& reducer) {
 
 }  // namespace
 
-std::vector<Reducer> make_reducers(const Graph& graph, llvm::LLVMContext& context) {
+std::vector<Reducer> make_reducers(const KernelGraph& graph, llvm::LLVMContext& context) {
   std::vector<Reducer> reducers;
   int next = 0;
   for (const ir::Instruction* reduce : graph.reduces()) {

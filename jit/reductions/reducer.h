@@ -27,7 +27,7 @@ struct Reducer {
   int components() const { return static_cast<int>(dtypes.size()); }
 };
 
-std::vector<Reducer> make_reducers(const Graph& graph, llvm::LLVMContext& context);
+std::vector<Reducer> make_reducers(const KernelGraph& graph, llvm::LLVMContext& context);
 
 // `a` combined with `b`, in that order; accumulator dtypes, any width.
 std::vector<llvm::Value*> combine(ValueEmitter& emitter, llvm::IRBuilder<>& builder,

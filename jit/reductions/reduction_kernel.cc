@@ -94,17 +94,17 @@ Status write_final_phase(const ReductionPlan& plan, llvm::Module& module, const 
 
 }  // namespace
 
-Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& machine) {
+Result<KernelCode> write_reduction_kernel(const KernelGraph& graph, const KernelTarget& target) {
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  avx512::allow(*code.module, machine);
+  avx512::allow(*code.module, target);
   const ReductionPlan plan = make_reduction_plan(graph, *code.context);
   code.workspace_bytes = plan.workspace_bytes;
   const double seconds = seconds_per_element(graph);
   if (plan.shape.kept > 0 && plan.shape.reduced > 0) {
     PLIMSOLL_ASSIGN_OR_RETURN(Phase phase,
-                              write_sweep(plan, machine, *code.module, "sweep", seconds));
+                              write_sweep(plan, target, *code.module, "sweep", seconds));
     code.phases.push_back(std::move(phase));
   }
   if (plan.shape.kept > 0 && plan.is_cut()) {

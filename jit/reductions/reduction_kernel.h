@@ -8,6 +8,6 @@
 namespace plimsoll::jit {
 
 // In reduction_shape.h's terms. Precondition: a reduce in `graph`, which is no row fusion.
-Result<KernelCode> write_reduction_kernel(const Graph& graph, const Machine& machine);
+Result<KernelCode> write_reduction_kernel(const KernelGraph& graph, const KernelTarget& target);
 
 }  // namespace plimsoll::jit

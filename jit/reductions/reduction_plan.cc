@@ -12,7 +12,7 @@ constexpr std::int64_t kPartialAlignment = 64;
 
 }  // namespace
 
-ReductionPlan make_reduction_plan(const Graph& graph, llvm::LLVMContext& context) {
+ReductionPlan make_reduction_plan(const KernelGraph& graph, llvm::LLVMContext& context) {
   const ir::Instruction& first = *graph.reduces().front();
   std::vector<Reducer> reducers = make_reducers(graph, context);
   ReductionPlan plan{graph,
@@ -35,7 +35,7 @@ ReductionPlan make_reduction_plan(const Graph& graph, llvm::LLVMContext& context
   }
   if (!plan.is_cut()) plan.workspace_bytes = 0;
   for (std::size_t i = 0; i < graph.roots().size(); ++i) {
-    const Node& root = graph.roots()[i];
+    const KernelNode& root = graph.roots()[i];
     const bool swept = !graph.follows_reduce(root) && root.dims() == plan.shape.dims;
     (swept ? plan.swept : plan.final).push_back(static_cast<int>(i));
   }
@@ -53,7 +53,7 @@ Values ReductionFinisher::initial() {
   Values values;
   for (const Reducer& reducer : plan_.reducers) {
     for (int i = 0; i < reducer.components(); ++i) {
-      const Node node = plan_.graph.operand(*reducer.reduce, reducer.components() + i);
+      const KernelNode node = plan_.graph.operand(*reducer.reduce, reducer.components() + i);
       llvm::Value* value = emitter_.value(node, {});
       values.push_back(emitter_.widen(emit_convert(
           builder_, value, node.dtype(), reducer.accumulators[static_cast<std::size_t>(i)])));
@@ -95,7 +95,7 @@ void ReductionFinisher::finish(const Affine& kept_position, const Values& totals
   }
   Values results;
   for (const int root : plan_.final) {
-    const Node& node = plan_.graph.roots()[static_cast<std::size_t>(root)];
+    const KernelNode& node = plan_.graph.roots()[static_cast<std::size_t>(root)];
     results.push_back(emitter_.value(node, space_.delinearize(kept_position, node.dims())));
   }
   for (std::size_t i = 0; i < results.size(); ++i) {

@@ -14,7 +14,7 @@ namespace plimsoll::jit {
 
 // What all phases of one reduction kernel share.
 struct ReductionPlan {
-  const Graph& graph;
+  const KernelGraph& graph;
   ReductionShape shape;
   std::vector<Reducer> reducers;
   std::vector<ir::DType> accumulators;       // of all components
@@ -26,7 +26,7 @@ struct ReductionPlan {
   bool is_cut() const { return shape.blocks() != 1; }
 };
 
-ReductionPlan make_reduction_plan(const Graph& graph, llvm::LLVMContext& context);
+ReductionPlan make_reduction_plan(const KernelGraph& graph, llvm::LLVMContext& context);
 
 // The end of a reduction: initial values, the epilogue and its stores. The emitter's only loop
 // level is its lane level; positions are the results' row-major ones.

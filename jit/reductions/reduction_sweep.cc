@@ -5,10 +5,10 @@
 
 namespace plimsoll::jit {
 
-Result<Phase> write_sweep(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,
-                          const std::string& name, double element_seconds) {
-  const auto writer = plan.shape.rows ? make_row_sweep(plan, machine, module, name)
-                                      : make_column_sweep(plan, machine, module, name);
+Result<Phase> write_sweep(const ReductionPlan& plan, const KernelTarget& target,
+                          llvm::Module& module, const std::string& name, double element_seconds) {
+  const auto writer = plan.shape.rows ? make_row_sweep(plan, target, module, name)
+                                      : make_column_sweep(plan, target, module, name);
   PLIMSOLL_RETURN_IF_ERROR(writer->write());
   Phase phase;
   phase.function = name;

@@ -18,12 +18,12 @@ llvm::Value* RowStages::combined(int i, llvm::Value* a, llvm::Value* b) {
 }
 
 llvm::Value* RowStages::initial(int i) {
-  const Node node = plan_.graph.operand(*reducer(i).reduce, 1);
+  const KernelNode node = plan_.graph.operand(*reducer(i).reduce, 1);
   return once_.widen(emit_convert(builder_, once_.value(node, {}), node.dtype(), accumulator(i)));
 }
 
 llvm::Value* RowStages::element(int i, ValueEmitter& emitter) {
-  const Node node = plan_.graph.operand(*reducer(i).reduce, 0);
+  const KernelNode node = plan_.graph.operand(*reducer(i).reduce, 0);
   return emit_convert(builder_, emitter.widen(emitter.value(node, plan_.own_index(node.dims()))),
                       node.dtype(), accumulator(i));
 }
@@ -36,7 +36,7 @@ void RowStages::finish_sweep(int sweep, const std::vector<llvm::Value*>& totals)
   };
   for (std::size_t i = 0; i < totals.size(); ++i) {
     const int number = plan_.reduces[s][i];
-    Node node;
+    KernelNode node;
     node.instruction = reducer(number).reduce;
     node.shape = &node.instruction->shape();
     learn({node, plan_.own_index(node.dims())},
@@ -52,24 +52,24 @@ void RowStages::tell(ValueEmitter& emitter) const {
 std::vector<std::pair<int, llvm::Value*>> RowStages::row_results() {
   std::vector<std::pair<int, llvm::Value*>> results;
   for (const int root : plan_.row_roots) {
-    const Node& node = plan_.graph.roots()[static_cast<std::size_t>(root)];
+    const KernelNode& node = plan_.graph.roots()[static_cast<std::size_t>(root)];
     results.emplace_back(root, once_.value(node, plan_.own_index(node.dims())));
   }
   return results;
 }
 
-Result<KernelCode> write_row_kernel(const Graph& graph, const Machine& machine) {
+Result<KernelCode> write_row_kernel(const KernelGraph& graph, const KernelTarget& target) {
   KernelCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   code.module = std::make_unique<llvm::Module>("kernel", *code.context);
-  avx512::allow(*code.module, machine);
+  avx512::allow(*code.module, target);
   PLIMSOLL_ASSIGN_OR_RETURN(RowPlan plan, make_row_plan(graph, RowLayout::loops));
   if (plan.cut.lanes <= kRowWidth / 2 && plan.shape.rows > 1) {
     PLIMSOLL_ASSIGN_OR_RETURN(RowPlan side_by_side, make_row_plan(graph, RowLayout::in_lanes));
     PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_short_rows(side_by_side, *code.module, "rows"));
     code.phases.push_back(std::move(phase));
   } else {
-    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_long_rows(plan, machine, *code.module, "rows"));
+    PLIMSOLL_ASSIGN_OR_RETURN(Phase phase, write_long_rows(plan, target, *code.module, "rows"));
     code.phases.push_back(std::move(phase));
   }
   return code;

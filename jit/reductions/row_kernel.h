@@ -8,6 +8,6 @@
 namespace plimsoll::jit {
 
 // In row_plan.h's terms. Precondition: `graph` is a row fusion.
-Result<KernelCode> write_row_kernel(const Graph& graph, const Machine& machine);
+Result<KernelCode> write_row_kernel(const KernelGraph& graph, const KernelTarget& target);
 
 }  // namespace plimsoll::jit

@@ -18,9 +18,9 @@ constexpr std::int64_t kRowWidth = 16;
 // vectors of 8 runs the same code in twice as many instructions, with the same bits.
 class RowSweep final : public SweepWriter {
  public:
-  RowSweep(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,
+  RowSweep(const ReductionPlan& plan, const KernelTarget& target, llvm::Module& module,
            const std::string& name)
-      : SweepWriter(plan, machine, module, name) {
+      : SweepWriter(plan, target, module, name) {
     width_ = static_cast<int>(std::min(shape_.lanes, kRowWidth));
     slots_ = shape_.lanes / width_;
     make_slots(slots_, true);
@@ -196,9 +196,9 @@ class RowSweep final : public SweepWriter {
 
 }  // namespace
 
-std::unique_ptr<SweepWriter> make_row_sweep(const ReductionPlan& plan, const Machine& machine,
+std::unique_ptr<SweepWriter> make_row_sweep(const ReductionPlan& plan, const KernelTarget& target,
                                             llvm::Module& module, const std::string& name) {
-  return std::make_unique<RowSweep>(plan, machine, module, name);
+  return std::make_unique<RowSweep>(plan, target, module, name);
 }
 
 }  // namespace plimsoll::jit

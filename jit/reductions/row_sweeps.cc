@@ -44,7 +44,7 @@ double operation_cost(const Instruction& instruction) {
 // no later sweep may read after that (may_write).
 //
 // Choices depend on one another: a value that is kept makes what it was made of unneeded, and one
-// that finds no place must be made again. So the sweeps are walked anew until everything has a
+// that finds no place must be recomputed. So the sweeps are walked anew until everything has a
 // place; each round forbids at least one thing more (late_, never_), so that it ends.
 class SweepPlanner {
  public:
@@ -66,11 +66,11 @@ class SweepPlanner {
   // Numbers instead of addresses, so that the order of keys is the same in every run.
   using Key = std::pair<int, Index>;
 
-  Key key_of(const Node& node, const Index& index) const {
+  Key key_of(const KernelNode& node, const Index& index) const {
     return {node.is_input() ? -1 - node.input : numbers_.at(node.instruction), index};
   }
 
-  const Node& root(int i) const { return graph_.roots()[static_cast<std::size_t>(i)]; }
+  const KernelNode& root(int i) const { return graph_.roots()[static_cast<std::size_t>(i)]; }
   Key key_of_root(int i) { return key_of(root(i), plan_.own_index(root(i).dims())); }
 
   // The sweep before the last one that makes the root anyway, and may store it; else the last.
@@ -94,7 +94,7 @@ class SweepPlanner {
       }
       if (s < last_) {
         for (const int reduce : plan_.reduces[static_cast<std::size_t>(s)]) {
-          const Node operand =
+          const KernelNode operand =
               graph_.operand(*graph_.reduces()[static_cast<std::size_t>(reduce)], 0);
           walk(operand, plan_.own_index(operand.dims()), s);
         }
@@ -106,7 +106,7 @@ class SweepPlanner {
     }
   }
 
-  void walk(const Node& node, const Index& index, int s) {
+  void walk(const KernelNode& node, const Index& index, int s) {
     if (!changes_in_row(index) || !walked_.insert(key_of(node, index)).second) return;
     if (node.is_input()) {
       reads_[static_cast<std::size_t>(s)].insert(node.input);
@@ -119,31 +119,33 @@ class SweepPlanner {
       kept_.emplace(key, KeptValue{node, it->second, -1});
       return;
     }
-    for_operands(node, index, [&](const Node& operand, const Index& at) { walk(operand, at, s); });
+    for_operands(node, index,
+                 [&](const KernelNode& operand, const Index& at) { walk(operand, at, s); });
   }
 
   template <typename F>
-  void for_operands(const Node& node, const Index& index, F f) {
+  void for_operands(const KernelNode& node, const Index& index, F f) {
     const Instruction& instruction = *node.instruction;
     for (int i = 0; i < instruction.operand_count(); ++i) {
       f(graph_.operand(instruction, i), operand_index(plan_.space, graph_, instruction, i, index));
     }
   }
 
-  bool is_worth_keeping(const Node& node, const Index& index) {
+  bool is_worth_keeping(const KernelNode& node, const Index& index) {
     const Key key = key_of(node, index);
     if (!plan_.is_full(node) || never_.contains(key) || index != plan_.own_index(node.dims())) {
       return false;
     }
     std::set<Key> seen;
     double cost = operation_cost(*node.instruction);
-    for_operands(node, index,
-                 [&](const Node& operand, const Index& at) { cost += price(operand, at, seen); });
+    for_operands(node, index, [&](const KernelNode& operand, const Index& at) {
+      cost += price(operand, at, seen);
+    });
     return cost > (early_.contains(key) ? kLoad : kKeep);
   }
 
   // Of making a value again; what was counted is `seen`.
-  double price(const Node& node, const Index& index, std::set<Key>& seen) {
+  double price(const KernelNode& node, const Index& index, std::set<Key>& seen) {
     const Key key = key_of(node, index);
     if (!changes_in_row(index) || !seen.insert(key).second) return 0;
     if (node.is_input()) {
@@ -157,8 +159,9 @@ class SweepPlanner {
     }
     if (kept_.contains(key) || early_.contains(key)) return kLoad;
     double sum = operation_cost(*node.instruction);
-    for_operands(node, index,
-                 [&](const Node& operand, const Index& at) { sum += price(operand, at, seen); });
+    for_operands(node, index, [&](const KernelNode& operand, const Index& at) {
+      sum += price(operand, at, seen);
+    });
     return sum;
   }
 
@@ -223,13 +226,13 @@ class SweepPlanner {
   }
 
   RowPlan& plan_;
-  const Graph& graph_;
+  const KernelGraph& graph_;
   const int last_;
   const std::vector<int> roots_;
   std::unordered_map<const Instruction*, int> numbers_;
   // Of one round:
   std::map<Key, int> made_;        // by which sweep first
-  std::map<Key, KeptValue> kept_;  // and then not made again
+  std::map<Key, KeptValue> kept_;  // and then not recomputed
   std::vector<std::set<int>> reads_;
   std::set<Key> walked_, early_;
   // Over all rounds:

@@ -55,7 +55,7 @@ class RowStages {
 
 // The phase for rows along the lanes (`plan` made for RowLayout::loops), and for several short rows
 // in the lanes of one vector (RowLayout::in_lanes; at most kRowWidth / 2 elements a row).
-Result<Phase> write_long_rows(RowPlan& plan, const Machine& machine, llvm::Module& module,
+Result<Phase> write_long_rows(RowPlan& plan, const KernelTarget& target, llvm::Module& module,
                               const std::string& name);
 Result<Phase> write_short_rows(RowPlan& plan, llvm::Module& module, const std::string& name);
 

@@ -87,7 +87,7 @@ class ShortRows {
 
  private:
   llvm::Value* number(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
-  const Node& root_node(int root) const {
+  const KernelNode& root_node(int root) const {
     return plan_.graph.roots()[static_cast<std::size_t>(root)];
   }
   // Which row and element lane `lane` stands for; idle lanes repeat one that exists.
@@ -120,7 +120,7 @@ class ShortRows {
   }
 
   // `count` elements of input `node` from `begin` on.
-  llvm::Value* load(const Node& node, llvm::Value* begin, int count) {
+  llvm::Value* load(const KernelNode& node, llvm::Value* begin, int count) {
     const ir::DType dtype = node.dtype();
     llvm::Type* type = memory_type(b_.getContext(), dtype, kRowWidth);
     llvm::Value* address = b_.CreateInBoundsGEP(memory_type(b_.getContext(), dtype, 1),
@@ -226,7 +226,7 @@ class ShortRows {
   void write_results(VectorCode& code) {
     Values full;
     for (const int root : plan_.stores.back()) {
-      const Node& node = root_node(root);
+      const KernelNode& node = root_node(root);
       full.push_back(code.emitter.widen(code.emitter.value(node, plan_.own_index(node.dims()))));
     }
     const auto once_a_row = code.stages.row_results();

@@ -11,21 +11,21 @@ namespace {
 std::int64_t bytes_moved(const ReductionPlan& plan) {
   std::int64_t bytes = 0;
   for (const ir::Shape* input : plan.graph.inputs()) bytes += input->byte_size();
-  for (const Node& root : plan.graph.roots()) bytes += root.shape->byte_size();
+  for (const KernelNode& root : plan.graph.roots()) bytes += root.shape->byte_size();
   return bytes;
 }
 
 }  // namespace
 
-SweepWriter::SweepWriter(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,
-                         const std::string& name)
+SweepWriter::SweepWriter(const ReductionPlan& plan, const KernelTarget& target,
+                         llvm::Module& module, const std::string& name)
     : plan_(plan),
       shape_(plan.shape),
       b_(module.getContext()),
       function_(PhaseFunction::create(module, name, b_)),
       emitter_(plan.graph, space_, b_, function_, 3),
       finisher_(plan, b_, function_),
-      streamed_(bytes_moved(plan) >= machine.streaming_bytes) {}
+      streamed_(bytes_moved(plan) >= target.streaming_bytes) {}
 
 Status SweepWriter::write() {
   Loop units = Loop::open(b_, function_.begin, function_.end, 1);
@@ -123,7 +123,7 @@ SweepWriter::Values SweepWriter::sweep(const Index& index) {
   Values values;
   for (const Reducer& reducer : plan_.reducers) {
     for (int c = 0; c < reducer.components(); ++c) {
-      const Node node = plan_.graph.operand(*reducer.reduce, c);
+      const KernelNode node = plan_.graph.operand(*reducer.reduce, c);
       values.push_back(splat(emit_convert(b_, emitter_.value(node, index), node.dtype(),
                                           reducer.accumulators[static_cast<std::size_t>(c)])));
     }
@@ -133,7 +133,7 @@ SweepWriter::Values SweepWriter::sweep(const Index& index) {
     stored.push_back(emitter_.value(plan_.graph.roots()[static_cast<std::size_t>(root)], index));
   }
   for (std::size_t i = 0; i < stored.size(); ++i) {
-    const Node& node = plan_.graph.roots()[static_cast<std::size_t>(plan_.swept[i])];
+    const KernelNode& node = plan_.graph.roots()[static_cast<std::size_t>(plan_.swept[i])];
     llvm::Value* cached = nullptr;
     if (streamed_) {
       std::vector<int> inputs(plan_.graph.inputs().size());

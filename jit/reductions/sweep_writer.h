@@ -27,7 +27,7 @@ class SweepWriter {
  protected:
   using Values = std::vector<llvm::Value*>;
 
-  SweepWriter(const ReductionPlan& plan, const Machine& machine, llvm::Module& module,
+  SweepWriter(const ReductionPlan& plan, const KernelTarget& target, llvm::Module& module,
               const std::string& name);
   virtual void write_unit(llvm::Value* unit) = 0;
 
@@ -93,9 +93,10 @@ void SweepWriter::when(llvm::Value* condition, F f) {
   b_.SetInsertPoint(done);
 }
 
-std::unique_ptr<SweepWriter> make_row_sweep(const ReductionPlan& plan, const Machine& machine,
+std::unique_ptr<SweepWriter> make_row_sweep(const ReductionPlan& plan, const KernelTarget& target,
                                             llvm::Module& module, const std::string& name);
-std::unique_ptr<SweepWriter> make_column_sweep(const ReductionPlan& plan, const Machine& machine,
-                                               llvm::Module& module, const std::string& name);
+std::unique_ptr<SweepWriter> make_column_sweep(const ReductionPlan& plan,
+                                               const KernelTarget& target, llvm::Module& module,
+                                               const std::string& name);
 
 }  // namespace plimsoll::jit

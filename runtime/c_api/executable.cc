@@ -10,17 +10,17 @@
 using namespace plimsoll;
 using c_api::Bound;
 using c_api::check_tensor;
+using c_api::evaluate_and_pin;
 using c_api::guarded;
 using c_api::Leaf;
-using c_api::let_go;
-using c_api::settle;
+using c_api::unpin;
 using c_api::unwrap;
 using planner::ParameterResidency;
 
 namespace plimsoll::c_api {
 
-void let_go(trace::Context& context, const Bound& bound) {
-  context.let_go(bound.tensor->node);
+void unpin(trace::Context& context, const Bound& bound) {
+  context.unpin(bound.tensor->node);
   context.release_tensor(bound.tensor);
 }
 
@@ -39,11 +39,11 @@ Status check_tensor(const plm_executable& owner, size_t i, const trace::Tensor* 
   return ok_status();
 }
 
-Status settle(trace::Context& context, trace::Node* node, bool on_device) {
+Status evaluate_and_pin(trace::Context& context, trace::Node* node, bool on_device) {
   if (node->is_pending() || (on_device && node->value->on_host)) {
     PLIMSOLL_RETURN_IF_ERROR(context.evaluate(std::span(&node, 1)));
   }
-  return context.hold(node);
+  return context.pin(node);
 }
 
 }  // namespace plimsoll::c_api
@@ -212,9 +212,9 @@ plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, pl
     }
     trace::Context& context = *executable->context;
     trace::Node* node = unwrap(tensor)->node;
-    PLIMSOLL_RETURN_IF_ERROR(settle(context, node, true));
+    PLIMSOLL_RETURN_IF_ERROR(evaluate_and_pin(context, node, true));
     Bound& slot = executable->bound[parameter];
-    if (slot.tensor != nullptr) let_go(context, slot);
+    if (slot.tensor != nullptr) unpin(context, slot);
     slot = {context.make_tensor(node), node->value};
     return ok_status();
   });

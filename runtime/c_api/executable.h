@@ -20,15 +20,15 @@ struct Leaf {
 
 struct Bound {
   trace::Tensor* tensor = nullptr;      // holds the node, so that no assignment takes its memory
-  std::shared_ptr<trace::Value> value;  // held, so that it stays where it is
+  std::shared_ptr<trace::Value> value;  // pinned, so that it stays where it is
 };
 
 // Gives up the tensor of a bound parameter.
-void let_go(trace::Context& context, const Bound& bound);
+void unpin(trace::Context& context, const Bound& bound);
 // Whether the tensor may be parameter `i`.
 Status check_tensor(const plm_executable& owner, std::size_t i, const trace::Tensor* tensor);
-// Evaluates; on return the node is a leaf whose bytes are there, and held.
-Status settle(trace::Context& context, trace::Node* node, bool on_device);
+// Evaluates; on return the node is a leaf whose bytes are there, and pinned.
+Status evaluate_and_pin(trace::Context& context, trace::Node* node, bool on_device);
 
 }  // namespace plimsoll::c_api
 
@@ -48,7 +48,7 @@ struct plm_executable {
 
   ~plm_executable() {
     for (const plimsoll::c_api::Bound& one : bound) {
-      if (one.tensor != nullptr) plimsoll::c_api::let_go(*context, one);
+      if (one.tensor != nullptr) plimsoll::c_api::unpin(*context, one);
     }
     if (context != nullptr) context->release();
   }

@@ -7,9 +7,9 @@
 
 using namespace plimsoll;
 using c_api::check_tensor;
+using c_api::evaluate_and_pin;
 using c_api::guarded;
 using c_api::Leaf;
-using c_api::settle;
 using c_api::unwrap;
 using planner::ParameterResidency;
 
@@ -92,12 +92,12 @@ class Run {
   Status launch() {
     PLIMSOLL_ASSIGN_OR_RETURN(entry_,
                               owner_.plans->admit(bound_bytes_, control_.stop, control_.may_wait));
-    memory::Reservation& room = entry_.admitted.reservation();
+    memory::Reservation& reservation = entry_.admitted.reservation();
     for (const size_t i : staged_) {
       const Leaf& leaf = owner_.parameters[i];
       const std::int64_t bytes = leaf.shape.byte_size();
-      PLIMSOLL_ASSIGN_OR_RETURN(
-          auto block, room.allocate(bytes, memory::Tag::parameters, "parameter " + leaf.name));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto block, reservation.allocate(bytes, memory::Tag::parameters,
+                                                                 "parameter " + leaf.name));
       PLIMSOLL_RETURN_IF_ERROR(
           stream_->copy(block.data(), parameters_[i], bytes, device::CopyKind::host_to_device));
       parameters_[i] = block.data();
@@ -105,9 +105,9 @@ class Run {
     }
     std::vector<void*> pointers;
     for (const Leaf& leaf : owner_.results) {
-      PLIMSOLL_ASSIGN_OR_RETURN(
-          auto block,
-          room.allocate(leaf.shape.byte_size(), memory::Tag::outputs, "result " + leaf.name));
+      PLIMSOLL_ASSIGN_OR_RETURN(auto block,
+                                reservation.allocate(leaf.shape.byte_size(), memory::Tag::outputs,
+                                                     "result " + leaf.name));
       pointers.push_back(block.data());
       results_.push_back(std::move(block));
     }
@@ -131,7 +131,7 @@ class Run {
   std::vector<size_t> staged_;  // parameters to be copied to device memory
   std::int64_t bound_bytes_ = 0;
   executor::SharedPlans::Entry entry_;
-  std::vector<memory::Allocation> held_, results_;  // of the entry's room
+  std::vector<memory::Allocation> held_, results_;  // of the entry's reservation
 };
 
 }  // namespace
@@ -208,10 +208,10 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
       trace::Context& context;
       std::vector<trace::Node*> nodes;
       ~Holds() {
-        for (trace::Node* node : nodes) context.let_go(node);
+        for (trace::Node* node : nodes) context.unpin(node);
       }
-    } holds{context, {}};
-    holds.nodes.reserve(parameter_count);
+    } pinned{context, {}};
+    pinned.nodes.reserve(parameter_count);
     for (size_t i = 0; i < parameter_count; ++i) {
       if (executable->bound[i].value != nullptr) {
         run.add_resident(*executable->bound[i].value);
@@ -219,8 +219,8 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
       }
       PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, i, unwrap(parameters[i])));
       trace::Node* node = unwrap(parameters[i])->node;
-      PLIMSOLL_RETURN_IF_ERROR(settle(context, node, !run.is_host(i)));
-      holds.nodes.push_back(node);
+      PLIMSOLL_RETURN_IF_ERROR(evaluate_and_pin(context, node, !run.is_host(i)));
+      pinned.nodes.push_back(node);
       if (!run.is_host(i)) {
         run.add_resident(*node->value);
       } else if (node->value->on_host) {

@@ -51,7 +51,7 @@ Status LoopWindows::begin_round(std::span<void*> state) {
     if (!of.writes && round_ == 0) PLIMSOLL_RETURN_IF_ERROR(start(k, round_));
     PLIMSOLL_RETURN_IF_ERROR(wait(k, round_));
     if (!of.writes && round_ + 1 < of.rounds) PLIMSOLL_RETURN_IF_ERROR(start(k, round_ + 1));
-    // Where the stack would begin: arithmetic on addresses, as no array lies there.
+    // Where the residual would begin: arithmetic on addresses, as no array lies there.
     const auto address =
         reinterpret_cast<std::uintptr_t>(slot(k, round_)) -
         static_cast<std::uintptr_t>((of.first + round_ * of.step) * of.slice_bytes);

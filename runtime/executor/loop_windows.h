@@ -14,14 +14,15 @@
 
 namespace plimsoll::executor {
 
-// The windows on stacks (planner::SlicedState) of one execution of a loop: what is copied between
-// them and the stacks' tier, and where the loop's rounds find them. Used by the run's thread.
+// The windows on residuals (planner::SlicedState) of one execution of a loop: what is copied
+// between them and the residuals' tier, and where the loop's rounds find them. Used by the run's
+// thread.
 class LoopWindows {
  public:
   struct Place {
     std::byte* window = nullptr;
     MemorySpace tier = MemorySpace::host;
-    std::int64_t offset = 0;  // of the stack in the run's block
+    std::int64_t offset = 0;  // of the residual in the run's block
   };
   // `states` and `places` belong together and, like `transfers` and `times`, must outlive this.
   // `measured`, where not empty, receives the times of transfers, `times` those of waiting for
@@ -35,8 +36,8 @@ class LoopWindows {
         measured_(measured),
         under_way_(states.size()) {}
 
-  // Puts the addresses of the round's stacks into `state`, once what it reads has arrived and its
-  // slots are free, and starts to bring what the next round reads.
+  // Puts the addresses of the round's residuals into `state`, once what it reads has arrived and
+  // its slots are free, and starts to bring what the next round reads.
   Status begin_round(std::span<void*> state);
   // Starts to take away what the round has written.
   Status end_round();

@@ -246,11 +246,11 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
   for (const ResolvedSlicedState& of : states) {
     const auto home =
         static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.outputs + of.state.leaf)]);
-    const planner::Buffer& stack = plan.plan->buffers[home];
-    const MemorySpace tier = space_of(stack.placement);
+    const planner::Buffer& residual = plan.plan->buffers[home];
+    const MemorySpace tier = space_of(residual.placement);
     places.push_back(
         {static_cast<std::byte*>(frame.addresses[static_cast<std::size_t>(of.state.window)]), tier,
-         frame.base.tiers[tier] + stack.offset});
+         frame.base.tiers[tier] + residual.offset});
   }
   return LoopWindows(states, std::move(places), transfers_, times_, measured_);
 }
@@ -260,8 +260,8 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
 // to write elsewhere (the old value was still read) is copied back after the round. So a loop needs
 // one state and, at most, a second copy of what is not updated in place.
 //
-// Stacks on another tier pass through windows: before a round its slice must have come in, and what
-// it has written goes out while the next round runs (loop_windows.h).
+// Residuals on another tier pass through windows: before a round its slice must have come in, and
+// what it has written goes out while the next round runs (loop_windows.h).
 Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
                       std::span<void* const> inputs, std::span<void* const> outputs,
                       const Base& base, const Frame& frame) {

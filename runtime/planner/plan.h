@@ -73,7 +73,7 @@ enum class StepKind : std::uint8_t {
   encode,
   decode,
   swap_out,   // inputs[0] (arena) -> outputs[0] (a tier); goes on in the background until its
-              // swap_wait; before that neither buffer may be written or given up, nor the second
+              // swap_wait; before that neither buffer may be written or evicted, nor the second
               // read
   swap_in,    // inputs[0] (a tier) -> outputs[0] (arena); as swap_out
   swap_wait,  // waits for the transfer that step `transfer` started
@@ -84,11 +84,12 @@ enum class StepKind : std::uint8_t {
   free,    // bookkeeping: inputs[] are dead from here on
 };
 
-// A leaf of a while's state that is a stack of slices (facts/stacks.h) on a tier, of which the
-// arena holds a window of kSlots slices: round n works on slice first + n * step, in slot n %
-// kSlots. A stack that is written is copied out slice by slice, each once its round is over; one
-// that is read is copied in, each a round ahead; both in the background. The body sees the stack at
-// the address where it would begin if the slice in the window were in its place.
+// A leaf of a while's state that is a residual of stacked slices (facts/scan_residuals.h) on a
+// tier, of which the arena holds a window of kSlots slices: round n works on slice first + n *
+// step, in slot n % kSlots. A residual that is written is copied out slice by slice, each once its
+// round is over; one that is read is copied in, each a round ahead; both in the background. The
+// body sees the residual at the address where it would begin if the slice in the window were in its
+// place.
 struct SlicedState {
   static constexpr int kSlots = 2;
   int leaf = 0;
@@ -100,7 +101,7 @@ struct SlicedState {
   // Where the slices lie on their tier, and what that takes.
   std::int64_t stride() const { return aligned_bytes(slice_bytes); }
   std::int64_t stored_bytes() const { return slices * stride(); }
-  // A slice keeps its place modulo the alignment, so that the stack's address is aligned.
+  // A slice keeps its place modulo the alignment, so that the residual's address is aligned.
   std::int64_t slot_bytes() const {
     return slice_bytes % kBufferAlignment == 0 ? slice_bytes
                                                : aligned_bytes(slice_bytes + kBufferAlignment - 1);

@@ -14,7 +14,7 @@ struct ArenaBytes {
   std::int64_t activations = 0;  // values of steps; and the holes between buffers
   std::int64_t workspaces = 0;   // of kernels
   std::int64_t encoded = 0;      // what codecs have made of values
-  std::int64_t staging = 0;      // uploaded parameters; windows of stacks that lie on other tiers
+  std::int64_t staging = 0;  // uploaded parameters; windows of residuals that lie on other tiers
 };
 ArenaBytes arena_at_peak(const Plan& plan);
 

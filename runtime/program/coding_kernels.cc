@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/ir/fusions/horizontal_fusion.h"
-#include "runtime/program/decode_inside.h"
-#include "runtime/program/encode_inside.h"
+#include "runtime/program/fused_decode.h"
+#include "runtime/program/fused_encode.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -50,8 +50,8 @@ std::unique_ptr<ir::Module> with_coding(const Instruction& instruction, const ir
   auto module = std::make_unique<ir::Module>("coding");
   Computation* const body = body_of(instruction, *module);
   // First what may change dims.
-  const std::vector<Instruction*> codes = encode_inside(*body, coding.outputs);
-  for (const ir::EncodedInput& input : coding.inputs) decode_inside(*body, input);
+  const std::vector<Instruction*> codes = fuse_encode(*body, coding.outputs);
+  for (const ir::EncodedInput& input : coding.inputs) fuse_decode(*body, input);
   if (!codes.empty()) {
     std::vector<Instruction*> results{body->root()};
     if (body->root()->opcode() == Opcode::tuple) results = body->root()->operands();

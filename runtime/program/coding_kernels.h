@@ -20,7 +20,7 @@ inline constexpr std::int64_t kWordBits = 32;
 // module's entry. Its operands are the instruction's, but in the form that is stored, and its
 // results those of the instruction that are kept, then the codes. `only_code`: per result leaf,
 // whether there is nothing but its code. Dims may differ, what lies in memory doesn't.
-// Precondition: can_decode_inside and can_encode_inside each. Pure.
+// Precondition: can_fuse_decode and can_fuse_encode each. Pure.
 std::unique_ptr<ir::Module> with_coding(const ir::Instruction& instruction,
                                         const ir::Coding& coding,
                                         const std::vector<bool>& only_code);

@@ -9,8 +9,8 @@
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/program/coding_kernels.h"
-#include "runtime/program/decode_inside.h"
-#include "runtime/program/encode_inside.h"
+#include "runtime/program/fused_decode.h"
+#include "runtime/program/fused_encode.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -113,11 +113,11 @@ class KernelCostModel : public planner::CostModel {
   }
   bool reads_encoded(const ir::Instruction& instruction,
                      const ir::EncodedInput& input) const override {
-    return facts(instruction).is_compiled && can_decode_inside(instruction, input);
+    return facts(instruction).is_compiled && can_fuse_decode(instruction, input);
   }
   bool writes_encoded(const ir::Instruction& instruction,
                       const ir::EncodedOutput& output) const override {
-    return facts(instruction).is_compiled && can_encode_inside(instruction, output);
+    return facts(instruction).is_compiled && can_fuse_encode(instruction, output);
   }
 
  private:

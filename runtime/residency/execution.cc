@@ -12,7 +12,7 @@
 // A value's bytes are in device memory, or a copy is kept (in a tier, or encoded in device memory),
 // or both while one is on its way, or neither. The recording thread decides and submits movements;
 // the worker carries them out in the order of submission:
-//   submit(run)     ready -> running -> ready | failed (dormant: it may be tried again)
+//   submit(run)     ready -> running -> ready | failed (retryable: it may be tried again)
 //   drop            device bytes are free
 //   store           a transfer out begins; the device bytes are free when somebody needs them
 //   load            ready -> running, a transfer in begins -> ready | failed
@@ -23,9 +23,9 @@
 //
 // What makes this hard is failure in the background. A store that fails leaves the bytes where they
 // were; a load that fails leaves the copy; a run that fails for lack of memory has touched nothing
-// and becomes *dormant*: it keeps its parameters, what its outputs are read by fails in turn, and
-// it is submitted again before anything new is (revive). Drops of what a dormant run reads are
-// deferred until it has run or was given up. LiveValues::recover() reconciles the books with what
+// and becomes *retryable*: it keeps its parameters, what its outputs are read by fails in turn, and
+// it is submitted again before anything new is (revive). Drops of what a retryable run reads are
+// deferred until it has run or was abandoned. LiveValues::recover() reconciles the books with what
 // is really there.
 //
 // A transfer is *due* when its turn in the queue has come. One that was begun ahead of its turn is
@@ -77,7 +77,8 @@ Status Worker::move(Work work) {
   {
     const std::lock_guard lock(mutex_);
     // What is released while nothing runs is free at once.
-    if (work.movement == Movement::drop && queue_.empty() && !settling_ && dormant_.empty()) {
+    if (work.movement == Movement::drop && queue_.empty() && !waiting_for_transfers_ &&
+        retryable_.empty()) {
       ++work.value->generation;
       work.value->device = {};
       return ok_status();
@@ -100,18 +101,18 @@ Status Worker::move(Work work) {
 }
 
 Status Worker::wait(const std::shared_ptr<Value>& value) {
-  const auto settled = [&] {
+  const auto has_ended = [&] {
     return value->state.load(std::memory_order_acquire) != ValueState::running;
   };
-  if (!settled()) {
+  if (!has_ended()) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, settled);
+    changed_.wait(lock, has_ended);
   }
   if (value->state.load(std::memory_order_acquire) == ValueState::ready) return ok_status();
   if (value->producer != nullptr && value->producer->reported) {
     PLIMSOLL_RETURN_IF_ERROR(revive());
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, settled);
+    changed_.wait(lock, has_ended);
     if (value->state.load(std::memory_order_acquire) == ValueState::ready) return ok_status();
   }
   if (value->producer != nullptr) value->producer->reported = true;
@@ -125,10 +126,10 @@ Status Worker::revive() {
   std::vector<std::shared_ptr<Execution>> again;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& weak : dormant_) {
+    for (const auto& weak : retryable_) {
       auto execution = weak.lock();
       // Those that were revived before, and have not run yet, wait in the queue.
-      if (execution == nullptr || !std::exchange(execution->dormant, false)) continue;
+      if (execution == nullptr || !std::exchange(execution->retryable, false)) continue;
       again.push_back(std::move(execution));
     }
   }
@@ -139,7 +140,7 @@ Status Worker::revive() {
 Failures Worker::take_failures() {
   wait_idle();
   const std::lock_guard lock(mutex_);
-  for (const auto& weak : dormant_) {
+  for (const auto& weak : retryable_) {
     if (auto execution = weak.lock()) failures_.executions.push_back(std::move(execution));
   }
   has_failures_.store(false, std::memory_order_release);
@@ -159,7 +160,7 @@ StoredBytes Worker::stored_bytes() const {
 void Worker::abandon(const std::shared_ptr<Execution>& execution) {
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(dormant_, [&](const auto& weak) { return weak.lock() == execution; });
+    std::erase_if(retryable_, [&](const auto& weak) { return weak.lock() == execution; });
     for (const auto& weak : execution->outputs) {
       if (const auto value = weak.lock()) {
         if (value->producer == execution) value->producer.reset();
@@ -182,13 +183,13 @@ std::vector<std::shared_ptr<Value>> Worker::keep_deferred(const Execution& execu
 
 void Worker::wait_idle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && !settling_; });
+  changed_.wait(lock, [&] { return queue_.empty() && !waiting_for_transfers_; });
 }
 
 Status Worker::wait_all() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && !settling_; });
-  for (const auto& weak : dormant_) {
+  changed_.wait(lock, [&] { return queue_.empty() && !waiting_for_transfers_; });
+  for (const auto& weak : retryable_) {
     if (const auto execution = weak.lock()) execution->reported = true;
   }
   return std::exchange(first_error_, ok_status());
@@ -199,8 +200,8 @@ void Worker::loop() {
     Work work;
     {
       std::unique_lock lock(mutex_);
-      settling_ = queue_.empty() && !(storing_.empty() && loading_.empty());
-      if (!settling_) {
+      waiting_for_transfers_ = queue_.empty() && !(storing_.empty() && loading_.empty());
+      if (!waiting_for_transfers_) {
         if (queue_.empty()) changed_.notify_all();
         changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
         if (queue_.empty()) return;
@@ -209,7 +210,7 @@ void Worker::loop() {
     }
     if (work.movement == Movement::run && work.execution == nullptr) {
       // Nothing else to do: what is under way is waited for.
-      if (!settle_load()) settle_store();
+      if (!wait_for_load()) wait_for_store();
       continue;
     }
     if (work.movement == Movement::run) {
@@ -225,9 +226,9 @@ void Worker::loop() {
       queue_.pop_front();
       waiting_runs_ -= movement == Movement::run;
       waiting_transfers_ -= movement == Movement::store || movement == Movement::load;
-      front_has_room_ = false;
+      front_is_admitted_ = false;
       look_ahead();
-      settling_ = queue_.empty() && !(storing_.empty() && loading_.empty());
+      waiting_for_transfers_ = queue_.empty() && !(storing_.empty() && loading_.empty());
     }
     changed_.notify_all();
   }
@@ -251,13 +252,13 @@ void Worker::finish(const std::shared_ptr<Execution>& execution) {
   const std::lock_guard lock(mutex_);
   if (!again) gone.swap(execution->parameters);
   if (!status.ok() && first_error_.ok()) first_error_ = status;
-  std::erase_if(dormant_, [&](const auto& weak) {
+  std::erase_if(retryable_, [&](const auto& weak) {
     const auto other = weak.lock();
     return other == nullptr || other == execution;
   });
   if (again) {
-    execution->dormant = true;
-    dormant_.push_back(execution);
+    execution->retryable = true;
+    retryable_.push_back(execution);
     has_failures_.store(true, std::memory_order_release);
   }
   for (const auto& output : outputs) {
@@ -271,9 +272,9 @@ void Worker::finish(const std::shared_ptr<Execution>& execution) {
   }
 }
 
-std::shared_ptr<Execution> Worker::dormant_reader(const Value* value) {
+std::shared_ptr<Execution> Worker::retryable_reader(const Value* value) {
   const std::lock_guard lock(mutex_);
-  for (const auto& weak : dormant_) {
+  for (const auto& weak : retryable_) {
     const auto execution = weak.lock();
     if (execution == nullptr) continue;
     for (const auto& parameter : execution->parameters) {
@@ -287,7 +288,7 @@ std::shared_ptr<Execution> Worker::dormant_reader(const Value* value) {
 // had its second try.
 Status Worker::check_donations(const Execution& execution) {
   const std::lock_guard lock(mutex_);
-  for (const auto& weak : dormant_) {
+  for (const auto& weak : retryable_) {
     const auto older = weak.lock();
     if (older == nullptr || older.get() == &execution) continue;
     for (std::size_t i = 0; i < execution.parameters.size(); ++i) {
@@ -311,7 +312,7 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   const executor::Executable& executable = *execution.executable;
   std::vector<void*> parameters;
   for (const auto& value : execution.parameters) {
-    settle(value.get());
+    wait_for_due(value.get());
     if (!value->on_host && !value->device && value->has_copy()) fetch(*value);
     if (!value->on_host && !value->device) {
       const std::lock_guard lock(mutex_);
@@ -324,10 +325,10 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   for (std::int64_t& bits : execution.scalars) parameters.push_back(&bits);
 
   PLIMSOLL_ASSIGN_OR_RETURN(memory::Admitted admitted,
-                            admit(execution.room_bytes(), "running what was recorded"));
+                            admit(execution.needed_bytes(), "running what was recorded"));
   {
     const std::lock_guard lock(mutex_);
-    front_has_room_ = true;
+    front_is_admitted_ = true;
   }
   std::vector<memory::Allocation> allocations(outputs.size());
   std::vector<void*> results(outputs.size(), nullptr);
@@ -344,7 +345,7 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   Status status = executable.run(*stream_, *budget_, {parameters, results}, options);
   // Running out of memory happens before the first step: what is leaving may make room. Anything
   // later may have overwritten donated buffers.
-  while (status.shortage() != nullptr && (settle_store() || give_back_load())) {
+  while (status.shortage() != nullptr && (wait_for_store() || give_back_load())) {
     status = executable.run(*stream_, *budget_, {parameters, results}, options);
   }
   if (!status.ok()) {

@@ -33,12 +33,12 @@ struct Execution {
   std::shared_ptr<const EncodedForms> forms;     // of the outputs; null: none
   std::shared_ptr<std::atomic<double>> seconds;  // set when it has run
   bool reported = false;                         // its failure has been given to the user
-  bool dormant = false;                          // failed, and may be tried again
+  bool retryable = false;                        // failed, and may be tried again
 
   // Something of what it reads is overwritten.
   bool donates() const;
   // Device bytes it takes while it runs, beside what it reads.
-  std::int64_t room_bytes() const;
+  std::int64_t needed_bytes() const;
   // Of these, what stays afterwards; less than 0 where more goes that it was given.
   std::int64_t kept_bytes() const;
   // Device bytes it takes while it runs, beside what it reads and makes.
@@ -51,7 +51,7 @@ struct Execution {
 // What went wrong in the background.
 struct Failures {
   std::vector<std::shared_ptr<Value>> stores;          // their bytes are in device memory still
-  std::vector<std::shared_ptr<Execution>> executions;  // dormant; in their order
+  std::vector<std::shared_ptr<Execution>> executions;  // retryable; in their order
 };
 
 // A store that took less of its tier than the value has bytes.
@@ -84,13 +84,13 @@ class Worker {
   Status submit(std::shared_ptr<Execution> execution);
   // Gives up the value's device bytes.
   Status drop(std::shared_ptr<Value> value) { return move(Movement::drop, std::move(value)); }
-  // Copies the value to `tier`, which outlives this, and gives up its device bytes then. With
+  // Copies the value to `tier`, which outlives this, and evicts its device bytes then. With
   // `codes`, in fewer bytes where that saves; `number` tells this store from others (Saving).
   Status store(std::shared_ptr<Value> value, memory::Tier& tier, bool codes = false,
                std::uint64_t number = 0) {
     return move({Movement::store, nullptr, std::move(value), &tier, 0, {}, codes, number});
   }
-  // Copies it back, and gives up the copy. The value is `running` until then.
+  // Copies it back, and frees the copy. The value is `running` until then.
   Status load(std::shared_ptr<Value> value, memory::Tier& tier) {
     return move(Movement::load, std::move(value), &tier);
   }
@@ -110,7 +110,7 @@ class Worker {
   Status revive();
   // Whether something has failed since the failures were last taken.
   bool has_failures() const { return has_failures_.load(std::memory_order_acquire); }
-  // Blocks until nothing runs. Executions stay dormant unless they are abandoned.
+  // Blocks until nothing runs. Executions stay retryable unless they are abandoned.
   Failures take_failures();
   // What stores have saved since they were last taken.
   std::vector<Saving> take_savings();
@@ -157,7 +157,7 @@ class Worker {
     memory::Allocation device;
   };
   using Opens = std::vector<std::shared_ptr<Open>>;
-  // A drop that waits for a dormant execution.
+  // A drop that waits for a retryable execution.
   struct Deferred {
     std::weak_ptr<Execution> reader;
     std::shared_ptr<Value> value;
@@ -176,7 +176,7 @@ class Worker {
   Status run(Execution& execution, std::vector<std::shared_ptr<Value>>& outputs, bool& untouched);
   void move_now(const Work& work);
   void drop_now(const std::shared_ptr<Value>& value);
-  void give_up(const std::shared_ptr<Value>& value);
+  void free_device_bytes(const std::shared_ptr<Value>& value);
   void store_now(const Work& work);
   void load_now(const std::shared_ptr<Value>& value, memory::Tier& tier);
   void encode_now(const Work& work);
@@ -194,11 +194,11 @@ class Worker {
   Result<memory::Allocation> allocate(std::int64_t bytes, memory::Tag tag, std::string_view what,
                                       const memory::ArenaParts& parts = {});
   // Waits for the value's transfers that are due.
-  void settle(const Value* value);
+  void wait_for_due(const Value* value);
   // The oldest that is due; whether there was one.
-  bool settle_store();
-  bool settle_load();
-  void settle_load(const std::shared_ptr<Open>& open);
+  bool wait_for_store();
+  bool wait_for_load();
+  void wait_for_load(const std::shared_ptr<Open>& open);
 
   // With the mutex held, by any thread: what can be done ahead of its turn.
   void look_ahead();
@@ -221,7 +221,7 @@ class Worker {
   bool give_back_load();
   void give_back_load(std::shared_ptr<Open> open, std::unique_lock<std::mutex>& lock);
   void drop_deferred();
-  std::shared_ptr<Execution> dormant_reader(const Value* value);
+  std::shared_ptr<Execution> retryable_reader(const Value* value);
 
   const std::shared_ptr<memory::Budget> budget_;
   std::unique_ptr<device::Stream> stream_;
@@ -231,14 +231,14 @@ class Worker {
   std::size_t waiting_runs_ = 0;       // of queue_
   std::size_t waiting_transfers_ = 0;  // of queue_: stores and loads
   Opens storing_, loading_;            // in the order in which they began
-  bool front_has_room_ = false;        // the front one runs in what it was given
+  bool front_is_admitted_ = false;     // the front one runs in what it was given
   bool holds_loads_back_ = false;      // the thread waits for room that loads may not take
   std::uint64_t walk_ = 0;
-  bool settling_ = false;  // the queue is empty, but transfers are waited for
+  bool waiting_for_transfers_ = false;  // the queue is empty, but transfers are waited for
   bool stopping_ = false;
   Status first_error_;
   // Failed before they touched anything, and wanted still: the values they should make hold them.
-  std::vector<std::weak_ptr<Execution>> dormant_;
+  std::vector<std::weak_ptr<Execution>> retryable_;
   std::vector<Deferred> deferred_;
   Failures failures_;
   std::vector<Saving> savings_;

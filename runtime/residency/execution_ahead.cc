@@ -68,7 +68,7 @@ void Worker::look_ahead() {
   bool loads = false;
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     Work& work = queue_[i];
-    const bool may = i > 0 && !work.done && !work.failed && dormant_.empty();
+    const bool may = i > 0 && !work.done && !work.failed && retryable_.empty();
     if (may && work.movement == Movement::drop) drop_ahead(work);
     if (work.movement == Movement::store && !work.done) {
       TierAhead& at = tiers[*std::find_if(kTiers.begin(), kTiers.end(), [&](MemorySpace tier) {
@@ -133,37 +133,37 @@ bool Worker::can_load_ahead(Work& work) {
 
 // Each for which there is room from now on, beside all that comes before it.
 //
-// `room` follows what is free after each work, `least` the minimum so far: a load that takes its
-// bytes now takes them from every moment until its turn.
+// `available` follows what is free after each work, `least` the minimum so far: a load that takes
+// its bytes now takes them at every time until its turn.
 void Worker::begin_loads() {
-  std::int64_t room = budget_->available();
+  std::int64_t available = budget_->available();
   for (const auto& open : storing_) {
-    if (open->due && open->drop) room += open->value->bytes;
+    if (open->due && open->drop) available += open->value->bytes;
   }
-  std::int64_t least = room;
+  std::int64_t least = available;
   const auto take = [&](std::int64_t bytes, std::int64_t kept) {
-    least = std::min(least, room - bytes);
-    room -= kept;
+    least = std::min(least, available - bytes);
+    available -= kept;
   };
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     const Work& work = queue_[i];
     if (work.done) continue;
     switch (work.movement) {
       case Movement::run: {
-        const std::int64_t bytes = work.execution->room_bytes();
-        if (i == 0 && front_has_room_) room += bytes;
-        take(i == 0 && front_has_room_ ? 0 : bytes, work.execution->kept_bytes());
+        const std::int64_t bytes = work.execution->needed_bytes();
+        if (i == 0 && front_is_admitted_) available += bytes;
+        take(i == 0 && front_is_admitted_ ? 0 : bytes, work.execution->kept_bytes());
         break;
       }
       case Movement::drop:
       case Movement::store:
-        room += work.value->bytes;
+        available += work.value->bytes;
         break;
       case Movement::load:
         if (open_of(loading_, work.value.get(), false) != nullptr) break;
         if (work.could_begin && least >= work.value->bytes && begin_load(work)) {
           least -= work.value->bytes;
-          room -= work.value->bytes;
+          available -= work.value->bytes;
         } else {
           take(work.value->bytes, work.value->bytes);
         }

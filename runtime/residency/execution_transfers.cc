@@ -29,7 +29,7 @@ void Worker::move_now(const Work& work) {
       decode_now(work.value);
       break;
     case Movement::discard_copy:
-      settle(work.value.get());
+      wait_for_due(work.value.get());
       work.value->copy.reset();
       work.value->encoded = {};
       break;
@@ -37,12 +37,12 @@ void Worker::move_now(const Work& work) {
 }
 
 void Worker::drop_now(const std::shared_ptr<Value>& value) {
-  settle(value.get());
-  give_up(value);
+  wait_for_due(value.get());
+  free_device_bytes(value);
 }
 
-void Worker::give_up(const std::shared_ptr<Value>& value) {
-  auto reader = dormant_reader(value.get());
+void Worker::free_device_bytes(const std::shared_ptr<Value>& value) {
+  auto reader = retryable_reader(value.get());
   const std::lock_guard lock(mutex_);
   if (reader != nullptr) {
     deferred_.push_back({std::move(reader), value, value->generation});
@@ -59,7 +59,7 @@ void Worker::drop_deferred() {
     std::erase_if(deferred_, [&](const Deferred& deferred) {
       const auto reader = deferred.reader.lock();
       const bool waits =
-          reader != nullptr && std::any_of(dormant_.begin(), dormant_.end(),
+          reader != nullptr && std::any_of(retryable_.begin(), retryable_.end(),
                                            [&](const auto& weak) { return weak.lock() == reader; });
       if (waits) return false;
       if (deferred.value->generation == deferred.generation) due.push_back(deferred.value);
@@ -138,17 +138,17 @@ void Worker::store_now(const Work& work) {
       return;
     }
   }
-  settle(value.get());
+  wait_for_due(value.get());
   if (!value->device) return not_stored(value);
   // Copies that are on their way back give their room up when they have arrived.
   do {
     const std::lock_guard lock(mutex_);
     if (begin_store(work, true)) return;
-  } while (settle_load());
+  } while (wait_for_load());
   not_stored(value);
 }
 
-bool Worker::settle_store() {
+bool Worker::wait_for_store() {
   std::shared_ptr<Open> open;
   {
     const std::lock_guard lock(mutex_);
@@ -162,7 +162,7 @@ bool Worker::settle_store() {
     open->value->copy.reset();
     not_stored(open->value);
   } else if (open->drop) {
-    give_up(open->value);
+    free_device_bytes(open->value);
   }
   const std::lock_guard lock(mutex_);
   std::erase(storing_, open);
@@ -185,7 +185,7 @@ void Worker::load_now(const std::shared_ptr<Value>& value, memory::Tier& tier) {
       give_back_load(open, lock);
     }
   }
-  settle(value.get());
+  wait_for_due(value.get());
   Status status;
   if (!value->device) {
     if (value->copy == nullptr) {
@@ -241,14 +241,14 @@ Status Worker::decode(Value& value) {
 
 void Worker::encode_now(const Work& work) {
   const std::shared_ptr<Value>& value = work.value;
-  settle(value.get());
+  wait_for_due(value.get());
   if (value->device) value->codec = work.codec;
   if (!encode(*value, work.bytes).ok()) return not_stored(value);
   drop_now(value);
 }
 
 void Worker::decode_now(const std::shared_ptr<Value>& value) {
-  settle(value.get());
+  wait_for_due(value.get());
   Status status;
   if (value->device) {  // it has not left
     value->encoded = {};
@@ -283,7 +283,7 @@ void Worker::fetch(Value& value) {
   if (value.pending == 0) value.state.store(ValueState::ready, std::memory_order_release);
 }
 
-bool Worker::settle_load() {
+bool Worker::wait_for_load() {
   std::shared_ptr<Open> open;
   {
     const std::lock_guard lock(mutex_);
@@ -292,11 +292,11 @@ bool Worker::settle_load() {
     if (first == loading_.end()) return false;
     open = *first;
   }
-  settle_load(open);
+  wait_for_load(open);
   return true;
 }
 
-void Worker::settle_load(const std::shared_ptr<Open>& open) {
+void Worker::wait_for_load(const std::shared_ptr<Open>& open) {
   const Status status = open->tier->in().wait(*open->transfer);
   if (status.ok()) {
     open->value->copy.reset();
@@ -327,13 +327,13 @@ void Worker::end_load(const std::shared_ptr<Value>& value, const Status& status)
   changed_.notify_all();
 }
 
-void Worker::settle(const Value* value) {
+void Worker::wait_for_due(const Value* value) {
   const auto due = [&](const Opens& opens) {
     const std::lock_guard lock(mutex_);
     return open_of(opens, value, true);
   };
-  if (const auto open = due(loading_)) return settle_load(open);
-  while (due(storing_) != nullptr) settle_store();
+  if (const auto open = due(loading_)) return wait_for_load(open);
+  while (due(storing_) != nullptr) wait_for_store();
 }
 
 Result<memory::Allocation> Worker::allocate(std::int64_t bytes, memory::Tag tag,
@@ -371,7 +371,7 @@ Result<memory::Admitted> Worker::admit(std::int64_t bytes, std::string_view what
     if (asks) admitted = budget_->admission().admit({bytes, 0, 0}, what, {}, may_wait);
     if (asks && admitted.ok()) return admitted;
     hold.set(hold.gave_back);
-    if (settle_store()) continue;
+    if (wait_for_store()) continue;
     const bool gives = give_back_load();
     if (!gives && may_wait) return admitted;
     hold.gave_back |= gives;

@@ -44,7 +44,7 @@ LiveValues::LiveValues(const LiveValues& other, Worker* worker)
       recipes_(other.recipes_),
       kept_host_bytes_(other.kept_host_bytes_) {}
 
-std::unique_ptr<LiveValues> LiveValues::rehearsal() const {
+std::unique_ptr<LiveValues> LiveValues::dry_run() const {
   return std::unique_ptr<LiveValues>(new LiveValues(*this, nullptr));
 }
 
@@ -85,7 +85,7 @@ void LiveValues::add_source(const std::shared_ptr<Value>& value) {
 // at most as much as the device may hold.
 //
 // A recipe holds its host parameters: a batch that the user has long forgotten may be needed to
-// make an activation again. What such recipes keep is bounded by the device's limit; an execution
+// recompute an activation. What such recipes keep is bounded by the device's limit; an execution
 // beyond that makes sources instead.
 bool LiveValues::keep_inputs(const Execution& execution) {
   if (worker_ == nullptr) return true;
@@ -114,7 +114,7 @@ void LiveValues::add(const std::shared_ptr<Execution>& execution, bool repeatabl
   }
   std::vector<std::shared_ptr<Value>> outputs;
   for (const auto& weak : execution->outputs) outputs.push_back(weak.lock());
-  for (const auto& value : donated) consume(*value);
+  for (const auto& value : donated) mark_donated(*value);
   for (std::size_t i = 0; execution->forms != nullptr && i < outputs.size(); ++i) {
     outputs[i]->form = (*execution->forms)[i];
   }
@@ -137,11 +137,11 @@ void LiveValues::add(const std::shared_ptr<Execution>& execution, bool repeatabl
   evictor_.ran(id);
 }
 
-void LiveValues::consume(const Value& value) {
+void LiveValues::mark_donated(const Value& value) {
   Entry& of = entry(value.tensor);
   of.there = false;
-  of.consumed = true;
-  evictor_.consume(value.tensor);
+  of.donated = true;
+  evictor_.donate(value.tensor);
 }
 
 std::vector<TensorId> LiveValues::tensors_of(std::span<const std::shared_ptr<Value>> values) const {
@@ -168,45 +168,45 @@ std::int64_t LiveValues::fixed_bytes_beside(std::span<const std::shared_ptr<Valu
   return bytes;
 }
 
-bool LiveValues::can_give_up_any(std::span<const std::shared_ptr<Value>> values) {
+bool LiveValues::can_evict_any(std::span<const std::shared_ptr<Value>> values) {
   for (const TensorId id : tensors_of(values)) {
     if (!evictor_.is_fixed(lineage_.tensor(id).storage)) return true;
   }
   return false;
 }
 
-Status LiveValues::hold(std::span<const std::shared_ptr<Value>> values) {
-  const Status status = evictor_.hold(tensors_of(values));
+Status LiveValues::pin(std::span<const std::shared_ptr<Value>> values) {
+  const Status status = evictor_.pin_all(tensors_of(values));
   Status submission = std::exchange(submission_, ok_status());
   return submission.ok() ? status : submission;
 }
 
-void LiveValues::let_go(std::span<const std::shared_ptr<Value>> values) {
+void LiveValues::unpin(std::span<const std::shared_ptr<Value>> values) {
   for (const auto& value : values) {
-    // What was donated has been let go, and may be forgotten.
-    if (value->tensor < 0 || lineage_.storage_of(value->tensor).locks == 0) continue;
+    // What was donated has been unpinned, and may be erased.
+    if (value->tensor < 0 || lineage_.storage_of(value->tensor).pins == 0) continue;
     const TensorId tensor = value->tensor;
-    evictor_.let_go(std::span(&tensor, 1));
+    evictor_.unpin_all(std::span(&tensor, 1));
   }
 }
 
-void LiveValues::give_away(const Value& value) {
-  if (value.tensor < 0 || !evictor_.can_consume(value.tensor)) return;
+void LiveValues::donate(const Value& value) {
+  if (value.tensor < 0 || !evictor_.can_donate(value.tensor)) return;
   const TensorId id = value.tensor;
   const std::shared_ptr<Value> kept = entry(id).value;
-  const TensorId held[] = {id};
+  const TensorId pinned[] = {id};
   // What is gone already has nothing to give.
   if (!entry(id).there) return;
-  if (!evictor_.hold(held).ok()) return;
-  consume(value);
+  if (!evictor_.pin_all(pinned).ok()) return;
+  mark_donated(value);
   submit([&](Worker& worker) { return worker.drop(kept); });
 }
 
-void LiveValues::put_right(const std::shared_ptr<Value>& value, bool will_be_made) {
+void LiveValues::reconcile(const std::shared_ptr<Value>& value, bool will_be_made) {
   if (value->tensor < 0) return;
   Entry& of = entry(value->tensor);
   // A buffer that was given to be overwritten is on nobody's books.
-  if (of.consumed) return;
+  if (of.donated) return;
   of.there = value->device || will_be_made;
   if (value->device) {
     // What was to make it once more has failed, but it had not gone yet.
@@ -216,20 +216,20 @@ void LiveValues::put_right(const std::shared_ptr<Value>& value, bool will_be_mad
   if (of.there && value->has_copy()) {
     submit([&](Worker& worker) { return worker.discard_copy(value); });
   }
-  leave_place(of);
+  unbook_copy(of);
   if (!of.there && value->copy != nullptr) {
     const auto place = std::find_if(places_.begin(), places_.begin() + kEncoded,
                                     [&](const Place& each) { return each.tier == value->tier; });
-    enter_place(of, static_cast<std::int8_t>(place - places_.begin()),
-                value->bytes - value->copy->held_bytes());
+    book_copy(of, static_cast<std::int8_t>(place - places_.begin()),
+              value->bytes - value->copy->held_bytes());
   } else if (!of.there && value->encoded) {
-    enter_place(of, kEncoded, 0);
+    book_copy(of, kEncoded, 0);
   }
-  evictor_.put_right(value->tensor, of.there, of.place != kNowhere,
+  evictor_.reconcile(value->tensor, of.there, of.place != kNowhere,
                      of.place == kEncoded ? value->encoded.bytes() : 0);
 }
 
-std::vector<std::shared_ptr<Execution>> LiveValues::abandon_what_can_be_made_again(
+std::vector<std::shared_ptr<Execution>> LiveValues::abandon_recomputable(
     const std::vector<std::shared_ptr<Execution>>& failed) {
   // From the last to the first: what one that is tried again reads can't be left for later either.
   std::vector<std::shared_ptr<Execution>> tried_again;
@@ -259,8 +259,8 @@ std::vector<std::shared_ptr<Execution>> LiveValues::abandon_what_can_be_made_aga
 // 3. Executions that failed: one that can be repeated from the lineage is abandoned, and will be
 // run again when somebody wants its results. The others, which overwrite something or which nothing
 // else remembers, must be tried again, in their order.
-// 4. The books are made to say what is there (put_right), value by value.
-// 5. What the executions to be tried again read is brought back and held, bytes are freed for them,
+// 4. The books are made to say what is there (reconcile), value by value.
+// 5. What the executions to be tried again read is restored and pinned, bytes are freed for them,
 // and they are submitted before anything new.
 Status LiveValues::recover() {
   if (!worker_->has_failures()) return ok_status();
@@ -274,7 +274,7 @@ Status LiveValues::recover() {
       at(place).pause = kPause;
     }
   }
-  const auto tried_again = abandon_what_can_be_made_again(failures.executions);
+  const auto tried_again = abandon_recomputable(failures.executions);
   std::vector<std::shared_ptr<Value>> released;
   std::unordered_set<const Value*> will_be_made;
   for (const auto& execution : tried_again) {
@@ -286,27 +286,27 @@ Status LiveValues::recover() {
   // Nothing runs: what is where can be seen.
   for (const Entry& of : entries_) {
     const std::shared_ptr<Value> value = of.value;
-    if (value != nullptr) put_right(value, will_be_made.contains(value.get()));
+    if (value != nullptr) reconcile(value, will_be_made.contains(value.get()));
   }
   // What they read comes back, and stays until they have run.
   std::vector<std::shared_ptr<Value>> again;
   std::int64_t workspace_bytes = 0, unbooked_bytes = 0;
   for (const auto& execution : tried_again) {
     for (const auto& value : execution->parameters) {
-      if (value->tensor >= 0 && !entry(value->tensor).consumed) again.push_back(value);
+      if (value->tensor >= 0 && !entry(value->tensor).donated) again.push_back(value);
     }
     workspace_bytes = std::max(workspace_bytes, execution->workspace_bytes());
     unbooked_bytes += execution->unbooked_bytes();
   }
   evictor_.set_limit(std::max<std::int64_t>(0, evictor_.limit() - unbooked_bytes));
-  const Status held = hold(again);
+  const Status pinned = pin(again);
   (void)evictor_.make_room(workspace_bytes);
   evictor_.set_limit(budget_->limit());
   const Status revived = worker_->revive();
   for (const auto& value : released) {
     submit([&](Worker& worker) { return worker.drop(value); });
   }
-  if (held.ok()) let_go(again);
+  if (pinned.ok()) unpin(again);
   return revived;
 }
 
@@ -318,7 +318,7 @@ void LiveValues::drop(StorageId id) {
   submit([&](Worker& worker) { return worker.drop(of.value); });
 }
 
-void LiveValues::run_again(OperationId id) {
+void LiveValues::recompute(OperationId id) {
   const Recipe& recipe = *recipes_[static_cast<std::size_t>(id)];
   const memory::Lineage::Operation& operation = lineage_.operation(id);
   auto execution = std::make_shared<Execution>();
@@ -336,7 +336,7 @@ void LiveValues::run_again(OperationId id) {
   submit([&](Worker& worker) { return worker.submit(std::move(execution)); });
 }
 
-void LiveValues::forget(OperationId id) {
+void LiveValues::erase(OperationId id) {
   const memory::Lineage::Operation& operation = lineage_.operation(id);
   for (std::int32_t i = 0; i < operation.output_count; ++i) {
     Entry& of = entry(operation.first_output + i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where LiveValues keeps copies of what it gives up, and at what price.
+// Where LiveValues keeps copies of what it evicts, and at what price.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -31,7 +31,7 @@ void LiveValues::reserve(const planner::Plan& plan) {
   }
 }
 
-// Of the value as it may be kept now: what nothing can make again keeps its bits.
+// Of the value as it may be kept now: what nothing can recompute keeps its bits.
 const EncodedForm* LiveValues::form_of(StorageId id) const {
   if (!planning_.remedies.compress || static_cast<std::size_t>(id) >= entries_.size()) {
     return nullptr;
@@ -74,7 +74,7 @@ LiveValues::Wish LiveValues::wish(StorageId id) const {
     case ir::Hint::keep:
       return Wish::keep;
     case ir::Hint::recompute:
-      return Wish::run_again;
+      return Wish::recompute;
     case ir::Hint::compress:
     case ir::Hint::swap:
       return Wish::copy;
@@ -117,14 +117,14 @@ double LiveValues::load_seconds(StorageId id) const {
   return speed.latency_seconds + static_cast<double>(of.value->bytes) / speed.in_bytes_per_second;
 }
 
-void LiveValues::enter_place(Entry& of, std::int8_t place, std::int64_t saved_bytes) {
+void LiveValues::book_copy(Entry& of, std::int8_t place, std::int64_t saved_bytes) {
   of.place = place;
   of.store = 0;
   of.saved_bytes = saved_bytes;
   at(place).used_bytes += of.value->bytes - saved_bytes;
 }
 
-void LiveValues::leave_place(Entry& of) {
+void LiveValues::unbook_copy(Entry& of) {
   if (of.place == kNowhere) return;
   at(of.place).used_bytes -= of.value->bytes - of.saved_bytes;
   of.place = kNowhere;
@@ -146,7 +146,7 @@ void LiveValues::credit_savings() {
 
 void LiveValues::store(StorageId id) {
   Entry& of = entry(id);
-  enter_place(of, place_for(id, of.value->bytes), 0);
+  book_copy(of, place_for(id, of.value->bytes), 0);
   if (of.place == kEncoded) return encode(of.value);
   of.store = ++stores_;
   submit([&](Worker& worker) {
@@ -169,7 +169,7 @@ void LiveValues::load(StorageId id) {
   Entry& of = entry(id);
   const std::int8_t place = of.place;
   of.there = true;
-  leave_place(of);
+  unbook_copy(of);
   submit([&](Worker& worker) {
     return place == kEncoded ? worker.decode(of.value) : worker.load(of.value, *at(place).tier);
   });
@@ -178,7 +178,7 @@ void LiveValues::load(StorageId id) {
 void LiveValues::discard_copy(StorageId id) {
   Entry& of = entry(id);
   if (of.place == kNowhere) return;
-  leave_place(of);
+  unbook_copy(of);
   submit([&](Worker& worker) { return worker.discard_copy(of.value); });
 }
 

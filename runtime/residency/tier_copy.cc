@@ -36,7 +36,7 @@ struct Rates {
 };
 constexpr Rates kSparse{3e9, 3.5e9}, kBytePlanes{0.9e9, 4e9};
 
-constexpr const char* kWhat = "a tensor that was given up";
+constexpr const char* kWhat = "an evicted tensor";
 
 // Memory that a transfer's bytes pass through.
 class Staging {
@@ -104,9 +104,9 @@ bool is_filling(const memory::Tier& tier) {
 Result<std::unique_ptr<TierCopy>> TierCopy::create(memory::Tier& tier, std::int64_t bytes,
                                                    int element_bytes,
                                                    std::atomic<std::int64_t>& fail_in) {
-  PLIMSOLL_ASSIGN_OR_RETURN(memory::TierRoom room, tier.reserve(bytes, kWhat));
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::TierReservation reservation, tier.reserve(bytes, kWhat));
   return std::unique_ptr<TierCopy>(
-      new TierCopy(tier, std::move(room), bytes, element_bytes, fail_in));
+      new TierCopy(tier, std::move(reservation), bytes, element_bytes, fail_in));
 }
 
 // A look may be wrong: that costs the time of the pieces that are tried.
@@ -150,7 +150,7 @@ Status TierCopy::store(const void* from, device::Stream& stream) {
   if (!choose_codec(bytes).ok()) codec_ = nullptr;
   const Status status = codec_ == nullptr ? store_piece(bytes, bytes_, nullptr, 0, stream)
                                           : store_pieces(bytes, stream);
-  room_.close();
+  reservation_.close();
   return status;
 }
 
@@ -178,7 +178,7 @@ Status TierCopy::store_pieces(const std::byte* from, device::Stream& stream) {
 Status TierCopy::store_piece(const std::byte* from, std::int64_t bytes, const std::byte* code,
                              std::int64_t code_bytes, device::Stream& stream) {
   const std::int64_t place = code_bytes > 0 ? place_of(code_bytes, bytes) : bytes;
-  PLIMSOLL_ASSIGN_OR_RETURN(auto block, tier_.allocate(place, kWhat, room_));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto block, tier_.allocate(place, kWhat, reservation_));
   PLIMSOLL_RETURN_IF_ERROR(block->store(0, code_bytes > 0 ? code : from, place, stream));
   pieces_.push_back({std::move(block), bytes, code_bytes});
   held_bytes_ += aligned_bytes(place);

@@ -37,10 +37,10 @@ class TierCopy {
     std::int64_t plain_bytes = 0;
     std::int64_t code_bytes = 0;  // 0: as it is
   };
-  TierCopy(memory::Tier& tier, memory::TierRoom room, std::int64_t bytes, int element_bytes,
-           std::atomic<std::int64_t>& fail_in)
+  TierCopy(memory::Tier& tier, memory::TierReservation reservation, std::int64_t bytes,
+           int element_bytes, std::atomic<std::int64_t>& fail_in)
       : tier_(tier),
-        room_(std::move(room)),
+        reservation_(std::move(reservation)),
         bytes_(bytes),
         element_bytes_(element_bytes),
         fail_in_(fail_in) {}
@@ -51,7 +51,7 @@ class TierCopy {
   bool fails() const { return fail_in_ > 0 && --fail_in_ == 0; }
 
   memory::Tier& tier_;
-  memory::TierRoom room_;
+  memory::TierReservation reservation_;
   const std::int64_t bytes_;
   const int element_bytes_;
   std::atomic<std::int64_t>& fail_in_;

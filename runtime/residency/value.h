@@ -26,7 +26,7 @@ enum class ValueState : std::uint8_t {
 };
 
 // The bytes behind a leaf: in host memory (given by the user), or in device memory (made by an
-// execution), where LiveValues may give it up and bring it back. Shared between the trace and the
+// execution), where LiveValues may evict and restore it. Shared between the trace and the
 // executions that read or write it. Everything but `state` is written by one side at a time: by the
 // executing thread (or, with the worker's mutex held, whoever moves it ahead of its turn) until the
 // state leaves `running`, by the recording thread afterwards.
@@ -44,7 +44,7 @@ struct Value {
 
   // The recording thread's.
   memory::TensorId tensor = -1;             // in the lineage of its context
-  std::int32_t recipes = 0;                 // that keep it to make others again
+  std::int32_t recipes = 0;                 // that keep it to recompute others
   std::shared_ptr<const EncodedForm> form;  // of a copy in device memory; null: none
   ir::Hint hint = ir::Hint::none;
   // The executing thread's.
@@ -53,7 +53,7 @@ struct Value {
   memory::Allocation encoded;      // a copy in device memory
   device::CodecKernels codec;      // of that one
   bool has_copy() const { return copy != nullptr || encoded; }
-  std::uint64_t generation = 0;  // how often its bytes were made or given up
+  std::uint64_t generation = 0;  // how often its bytes were made or evicted
 
   // What the queue up to some place does with it; scratch of Worker::look_ahead.
   enum class Use : std::uint8_t { read, written };

@@ -54,7 +54,7 @@ class SharedPlans::Run final : public memory::Applicant {
  public:
   Run(SharedPlans& plans, std::int64_t bound_bytes) : plans_(plans), bound_(bound_bytes) {}
 
-  memory::Offer offer(const memory::Room& free) noexcept override {
+  memory::Offer offer(const memory::BytesPerSpace& free) noexcept override {
     Answer answer = plans_.find(with_bound(free));
     if (answer.missing != Missing::nothing) return {memory::Offer::Kind::prepare, {}};
     if (answer.executable == nullptr) {
@@ -62,12 +62,12 @@ class SharedPlans::Run final : public memory::Applicant {
     }
     chosen_ = std::move(answer.executable);
     const planner::Plan& plan = chosen_->plan();
-    memory::Room need{.device = std::max<std::int64_t>(0, plan.peak_bytes - bound_)};
+    memory::BytesPerSpace need{.device = std::max<std::int64_t>(0, plan.peak_bytes - bound_)};
     for (const MemorySpace tier : kTiers) need[tier] = plan.tier_bytes[tier];
     return {memory::Offer::Kind::fits, need};
   }
 
-  Status prepare(const memory::Room& free) override {
+  Status prepare(const memory::BytesPerSpace& free) override {
     const std::lock_guard planning(plans_.planning_);
     for (;;) {
       const Answer answer = plans_.find(with_bound(free));
@@ -79,10 +79,10 @@ class SharedPlans::Run final : public memory::Applicant {
   std::shared_ptr<const Executable> take() { return std::move(chosen_); }
 
  private:
-  memory::Room with_bound(const memory::Room& free) const {
-    memory::Room room = free;
-    room.device = add(free.device, bound_);
-    return room;
+  memory::BytesPerSpace with_bound(const memory::BytesPerSpace& free) const {
+    memory::BytesPerSpace available = free;
+    available.device = add(free.device, bound_);
+    return available;
   }
   SharedPlans& plans_;
   const std::int64_t bound_;
@@ -93,7 +93,7 @@ class SharedPlans::Run final : public memory::Applicant {
 // level whose plan's peak is at most 75 is the answer. If that level was not planned yet, planning
 // it comes first: outside of all locks, since it takes time, and asked for by `missing`. A run that
 // nobody needs to wait for never makes more plans than it looks at.
-SharedPlans::Answer SharedPlans::find(const memory::Room& free) const noexcept {
+SharedPlans::Answer SharedPlans::find(const memory::BytesPerSpace& free) const noexcept {
   Answer answer;
   const std::int64_t limit = std::min(free.device, options_.limit_bytes);
   const std::lock_guard lock(mutex_);

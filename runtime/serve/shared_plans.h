@@ -66,7 +66,7 @@ class SharedPlans {
     std::shared_ptr<const Executable> executable;  // that fits; null: none does
     std::int64_t least_bytes = 0;                  // of device memory, when nothing fits
   };
-  Answer find(const memory::Room& free) const noexcept;
+  Answer find(const memory::BytesPerSpace& free) const noexcept;
   Status make_first(std::int64_t limit);
   Status make(const Answer& missing);
   Status make_top();

@@ -104,7 +104,7 @@ TEST(EvictorRange, WhatIsPinnedStaysWhereItIs) {
   EXPECT_NE(status.message().find("side by side"), std::string::npos) << status.message();
   EXPECT_TRUE(lineage.tensor(made[2]).defined);
   add_run(lineage, evictor, 1, {}, 200);
-  for (const TensorId tensor : made) EXPECT_TRUE(evictor.bring_back(tensor).ok());
+  for (const TensorId tensor : made) EXPECT_TRUE(evictor.restore(tensor).ok());
 }
 
 TEST(EvictorRange, RunsRandomProgramsUnderTheLimit) {

@@ -181,12 +181,12 @@ TEST(ReplayerLink, RunsDirectionsBesideOneAnother) {
   EXPECT_EQ(result->stalled_nanoseconds, 10'010 + 10'020);
 }
 
-TEST(ReplayerLink, BringsBackViewsThatHadBeenMade) {
+TEST(ReplayerLink, RestoresViewsThatHadBeenMade) {
   EXPECT_EQ(error_with_link("c 0\nc 1\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\nc 3\n"), "no error");
   EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nc 1\nf 1\ni 1\nw 1\nc 2\nc 3\n"), "no error");
   EXPECT_EQ(error_with_link("c 0\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\n"),
             "line 7: operation 2 reads tensor 2, which isn't there");
-  // The view was of what had been freed before the storage was made again and copied out.
+  // The view was of what had been freed before the storage was recomputed and copied out.
   EXPECT_EQ(error_with_link("c 0\nc 1\nf 1\nc 0\no 1\nw 1\nf 1\ni 1\nw 1\nc 2\n"),
             "line 10: operation 2 reads tensor 2, which isn't there");
 }

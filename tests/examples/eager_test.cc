@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that evaluate every operation at once give the same bits under limits far below what
-// they hold: what no room is left for is given up and made, or fetched, again.
+// they hold: what no room is left for is evicted and recomputed, or swapped in.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -14,8 +14,8 @@
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/facts/codec_choice.h"
-#include "runtime/program/decode_inside.h"
-#include "runtime/program/encode_inside.h"
+#include "runtime/program/fused_decode.h"
+#include "runtime/program/fused_encode.h"
 #include "tests/cases/random_module.h"
 #include "tests/jit/jit_harness.h"
 
@@ -91,7 +91,7 @@ void compare(const Instruction& instruction, std::mt19937& rng,
   for (int operand = 0; operand < instruction.operand_count(); ++operand) {
     std::vector<Codec> codecs = codecs_for(instruction, operand);
     std::erase_if(codecs, [&](const Codec& codec) {
-      return !can_decode_inside(instruction, {operand, codec});
+      return !can_fuse_decode(instruction, {operand, codec});
     });
     if (codecs.empty()) continue;
     // What is only compared is rare.
@@ -114,12 +114,12 @@ void compare(const Instruction& instruction, std::mt19937& rng,
     values[at] = made.value;
   }
   expect_no_more_workspace(*module->entry()->root(), instruction);
-  const auto direct = jit::testing::run(*module->entry()->root(), stored);
+  const auto fused = jit::testing::run(*module->entry()->root(), stored);
   const auto twice = jit::testing::run(instruction, values);
   ASSERT_TRUE(twice.ok()) << twice.status().to_string();
-  ASSERT_TRUE(direct.ok()) << direct.status().to_string() << "\n" << ir::to_text(*module);
+  ASSERT_TRUE(fused.ok()) << fused.status().to_string() << "\n" << ir::to_text(*module);
   for (std::size_t i = 0; i < twice->size(); ++i) {
-    const auto a = (*direct)[i].bytes(), b = (*twice)[i].bytes();
+    const auto a = (*fused)[i].bytes(), b = (*twice)[i].bytes();
     ASSERT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << ir::to_text(*module);
   }
 }
@@ -138,7 +138,7 @@ std::vector<Codec> codecs_of(const Instruction& instruction, int leaf, DType dty
   const Codec exact = planner::exact_codec(facts.find(instruction, leaf), dtype);
   if (exact.kind == CodecKind::narrow) codecs.push_back(exact);
   std::erase_if(codecs,
-                [&](const Codec& codec) { return !can_encode_inside(instruction, {leaf, codec}); });
+                [&](const Codec& codec) { return !can_fuse_encode(instruction, {leaf, codec}); });
   return codecs;
 }
 
@@ -335,7 +335,7 @@ ENTRY e { m = pred[D] parameter(0)
     const auto module = parse(text);
     ASSERT_NE(module, nullptr);
     const Instruction& fusion = *module->entry()->root();
-    EXPECT_EQ(can_encode_inside(fusion, {1, {CodecKind::bit_mask}}), of.fits) << of.dims;
+    EXPECT_EQ(can_fuse_encode(fusion, {1, {CodecKind::bit_mask}}), of.fits) << of.dims;
     std::map<CodecKind, int> compared;
     for (int i = 0; i < 6; ++i) {
       ASSERT_NO_FATAL_FAILURE(compare_codes(fusion, rng, compared)) << of.dims << " " << of.along;
@@ -389,15 +389,15 @@ ENTRY e { m = pred[8,4] parameter(0)
   const Instruction& dot = *module->entry()->find("d");
   Codec bytes{CodecKind::narrow};
   bytes.stored = DType::u8;
-  EXPECT_FALSE(can_decode_inside(fusion, {0, {CodecKind::bit_mask}}));
-  EXPECT_TRUE(can_decode_inside(fusion, {1, {CodecKind::bfloat16}}));
-  EXPECT_TRUE(can_decode_inside(fusion, {1, bytes}));
-  EXPECT_FALSE(can_decode_inside(fusion, {1, {CodecKind::int8}}));
-  EXPECT_FALSE(can_decode_inside(fusion, {1, {CodecKind::none}}));
-  EXPECT_FALSE(can_decode_inside(fusion, {2, bytes}));
-  EXPECT_FALSE(can_decode_inside(dot, {0, bytes}));
-  EXPECT_FALSE(can_encode_inside(fusion, {0, {CodecKind::bfloat16}}));
-  EXPECT_FALSE(can_encode_inside(dot, {0, bytes}));
+  EXPECT_FALSE(can_fuse_decode(fusion, {0, {CodecKind::bit_mask}}));
+  EXPECT_TRUE(can_fuse_decode(fusion, {1, {CodecKind::bfloat16}}));
+  EXPECT_TRUE(can_fuse_decode(fusion, {1, bytes}));
+  EXPECT_FALSE(can_fuse_decode(fusion, {1, {CodecKind::int8}}));
+  EXPECT_FALSE(can_fuse_decode(fusion, {1, {CodecKind::none}}));
+  EXPECT_FALSE(can_fuse_decode(fusion, {2, bytes}));
+  EXPECT_FALSE(can_fuse_decode(dot, {0, bytes}));
+  EXPECT_FALSE(can_fuse_encode(fusion, {0, {CodecKind::bfloat16}}));
+  EXPECT_FALSE(can_fuse_encode(dot, {0, bytes}));
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ class Rewriter {
     for (std::size_t b = 0; b < original; ++b) rewrite_buffer(static_cast<BufferId>(b));
     rewrite_callees();
     flatten();
-    settle();
+    set_live_ranges();
     return std::move(plan_);
   }
 
@@ -107,7 +107,7 @@ class Rewriter {
   }
 
   // Walks over the steps that touch buffer `b`, and moves what it holds through another place in
-  // some of the gaps between two of them. Later steps then use a new buffer.
+  // some of the intervals between two of them. Later steps then use a new buffer.
   void rewrite_buffer(BufferId b) {
     if (buffer(b).placement != Placement::arena) return;
     std::vector<int> touches;
@@ -277,7 +277,7 @@ class Rewriter {
     plan_.steps = std::move(steps);
   }
 
-  void settle() {
+  void set_live_ranges() {
     const auto end = std::max<std::int32_t>(static_cast<std::int32_t>(plan_.steps.size()) - 1, 0);
     for (Buffer& b : plan_.buffers) {
       b.first_step = end;

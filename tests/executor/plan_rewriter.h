@@ -8,7 +8,7 @@
 namespace plimsoll::testing {
 
 struct RewriteOptions {
-  double share = 0.5;  // of the gaps that could be taken
+  double share = 0.5;  // of the intervals that could be taken
   bool compress = true, host = true, disk = true;
 };
 

@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%llu random programs, %lld instructions, %lld runs under a limit (%lld of them recomputed, "
-      "%lld encoded, %lld swapped, %lld with stacks by slice; %lld results encoded and %lld inputs "
+      "%lld encoded, %lld swapped, %lld with residuals by slice; %lld results encoded and %lld "
+      "inputs "
       "decoded inside kernels; %lld joint launches), mean floor %.0f %% of the peak, %llu "
       "failures\n",
       static_cast<unsigned long long>(count), static_cast<long long>(totals.instructions),

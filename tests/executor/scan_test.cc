@@ -86,7 +86,7 @@ Outcome run_at(const Scan& scan, std::int64_t limit, bool disk = false,
   return outcome;
 }
 
-int sliced_stacks(const planner::Plan& plan) {
+int sliced_residuals(const planner::Plan& plan) {
   int count = 0;
   for (const planner::Step& step : plan.steps) {
     for (const planner::SlicedState& state : step.sliced) count += state.writes ? 1 : 0;
@@ -97,12 +97,12 @@ int sliced_stacks(const planner::Plan& plan) {
 TEST(Scan, ATrainingStepRunsAtHalfAndAThirdOfItsPeakWithTheSameBits) {
   const Scan scan = make_scan(32, 64, 128);
   const Outcome all = run_at(scan, planner::kUnlimited);
-  ASSERT_EQ(sliced_stacks(all.plan()), 0);
+  ASSERT_EQ(sliced_residuals(all.plan()), 0);
   for (const int percent : {50, 30}) {
     const std::int64_t limit = all.plan().peak_bytes * percent / 100;
     const Outcome some = run_at(scan, limit);
     ASSERT_TRUE(some.executable != nullptr);
-    EXPECT_GE(sliced_stacks(some.plan()), percent == 30 ? 3 : 1);
+    EXPECT_GE(sliced_residuals(some.plan()), percent == 30 ? 3 : 1);
     EXPECT_EQ(cases::compare_bits(all.result, some.result), "");
     EXPECT_LE(some.measured_bytes, limit);
     EXPECT_GE(some.plan().predicted_seconds, all.plan().predicted_seconds);
@@ -118,12 +118,12 @@ TEST(Scan, EverySliceIsCopiedOutAndInOnce) {
   const Scan scan = make_scan(kRounds, 64, 128);
   const Outcome all = run_at(scan, planner::kUnlimited);
   const Outcome some = run_at(scan, all.plan().peak_bytes * 6 / 10);
-  const int stacks = sliced_stacks(some.plan());
-  ASSERT_GT(stacks, 0);
+  const int residuals = sliced_residuals(some.plan());
+  ASSERT_GT(residuals, 0);
   for (const executor::ProfileEntry& entry : some.executable->profile()) {
     if (entry.name.starts_with("swap-")) {
-      EXPECT_EQ(entry.launches, kRounds * stacks) << entry.name;
-      EXPECT_EQ(entry.bytes, 2.0 * 64 * 128 * 4 * kRounds * stacks) << entry.name;
+      EXPECT_EQ(entry.launches, kRounds * residuals) << entry.name;
+      EXPECT_EQ(entry.bytes, 2.0 * 64 * 128 * 4 * kRounds * residuals) << entry.name;
     }
   }
 }
@@ -136,7 +136,7 @@ TEST(Scan, SlicesOfAnySizeKeepTheirBitsOnTheDisk) {
   options.remedies.recompute = options.remedies.compress = false;
   const Outcome some = run_at(scan, all.plan().peak_bytes * 7 / 10, /*disk=*/true, options);
   ASSERT_TRUE(some.executable != nullptr);
-  EXPECT_GT(sliced_stacks(some.plan()), 0);
+  EXPECT_GT(sliced_residuals(some.plan()), 0);
   EXPECT_GT(some.plan().tier_bytes.disk, 0);
   EXPECT_EQ(cases::compare_bits(all.result, some.result), "");
 }
@@ -155,8 +155,8 @@ TEST(Scan, EveryLimitGivesTheSameBitsAsWrittenToo) {
   }
 }
 
-// The stacks of tests/golden, whole and encoded, or slice by slice.
-TEST(Scan, StacksKeepTheirBitsEncodedAsAWholeToo) {
+// The residuals of tests/golden, whole and encoded, or slice by slice.
+TEST(Scan, ResidualsKeepTheirBitsEncodedAsAWholeToo) {
   for (const char* name : {"scan_mask", "scan_narrow"}) {
     std::ifstream file(std::string(PLIMSOLL_SOURCE_DIR "/tests/golden/") + name + ".hlo");
     std::stringstream text;

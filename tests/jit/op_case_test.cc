@@ -94,7 +94,7 @@ TEST(OpCases, EqualStructuralKeysMeanEqualKernels) {
   std::map<std::string, std::string> kernels;  // canonical text by structural key
   const auto check = [&](const ir::Instruction& instruction) {
     const auto key = structural_key(instruction);
-    const auto graph = Graph::create(instruction);
+    const auto graph = KernelGraph::create(instruction);
     if (!key || !graph.ok()) return;
     const auto [it, is_new] = kernels.emplace(*key, canonical_text(*graph));
     EXPECT_TRUE(is_new || it->second == canonical_text(*graph)) << instruction.name();

@@ -19,7 +19,7 @@ std::shared_ptr<Budget> budget_of(std::int64_t units) {
   return Budget::create(device::cpu_device(), units * kUnit);
 }
 
-Room units(std::int64_t count) { return {count * kUnit, 0, 0}; }
+BytesPerSpace units(std::int64_t count) { return {count * kUnit, 0, 0}; }
 
 // Asks on a thread of its own, which is there when the constructor returns, in the queue or let in.
 class Asker {
@@ -244,12 +244,12 @@ TEST(Admission, SmallRunsPassALargeOneAtMostSoOften) {
 class Slow final : public Applicant {
  public:
   explicit Slow(Budget& budget) : budget_(budget) {}
-  Offer offer(const Room& free) noexcept override {
+  Offer offer(const BytesPerSpace& free) noexcept override {
     if (!prepared_) return {Offer::Kind::prepare, {}};
     const bool fits = free.device >= kUnit;
     return {fits ? Offer::Kind::fits : Offer::Kind::none, units(1)};
   }
-  Status prepare(const Room&) override {
+  Status prepare(const BytesPerSpace&) override {
     // Without locks: others get in meanwhile.
     others_got_in_ = budget_.admission().admit(units(2), "other").ok();
     prepared_ = true;

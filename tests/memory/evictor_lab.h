@@ -21,12 +21,12 @@ class Device : public EvictionSink {
     EXPECT_EQ(there_.erase(id), 1u) << "dropped what was not there: " << id;
     used_ -= lineage_.storage(id).bytes;
   }
-  void run_again(OperationId id) override { ran(id); }
+  void recompute(OperationId id) override { ran(id); }
   void ran(OperationId id) {
     const Lineage::Operation& operation = lineage_.operation(id);
     for (const TensorId argument : operation.arguments) {
       EXPECT_EQ(there_.count(lineage_.tensor(argument).storage), 1u)
-          << "operation " << id << " reads what was given up";
+          << "operation " << id << " reads what was evicted";
     }
     EXPECT_LE(used_ + operation.bytes, limit_);
     for (std::int32_t i = 0; i < operation.output_count; ++i) {

@@ -44,7 +44,7 @@ TEST(Evictor, CountsWhatIsNeededAndGone) {
   EXPECT_FALSE(lineage.tensor(other).defined);
 }
 
-TEST(Evictor, BringsBackAWholeChain) {
+TEST(Evictor, RestoresAWholeChain) {
   Lineage lineage;
   Evictor evictor(lineage, 3);
   TensorId last = add_run(lineage, evictor, 1, {}, 1);
@@ -52,10 +52,10 @@ TEST(Evictor, BringsBackAWholeChain) {
   for (int i = 0; i < 20; ++i) last = add_run(lineage, evictor, 1, {last}, 1);
   for (int i = 0; i < 3; ++i) add_run(lineage, evictor, 100, {}, 1);
   EXPECT_FALSE(lineage.tensor(last).defined);
-  ASSERT_TRUE(evictor.bring_back(last).ok());
+  ASSERT_TRUE(evictor.restore(last).ok());
   EXPECT_TRUE(lineage.tensor(last).defined);
   EXPECT_LE(lineage.peak_bytes(), 3);
-  ASSERT_TRUE(evictor.bring_back(source).ok());
+  ASSERT_TRUE(evictor.restore(source).ok());
   EXPECT_TRUE(lineage.tensor(source).defined);
 }
 
@@ -70,7 +70,7 @@ TEST(Evictor, MakesViewsAgainWithTheirStorage) {
   EXPECT_EQ(lineage.tensor(seen).storage, lineage.tensor(base).storage);
   add_run(lineage, evictor, 1, {}, 100);
   EXPECT_FALSE(lineage.tensor(seen).defined);
-  ASSERT_TRUE(evictor.bring_back(seen).ok());
+  ASSERT_TRUE(evictor.restore(seen).ok());
   EXPECT_TRUE(lineage.tensor(seen).defined);
   EXPECT_TRUE(lineage.tensor(base).defined);
   EXPECT_EQ(lineage.used_bytes(), 100);
@@ -88,7 +88,7 @@ TEST(Evictor, SaysWhenThereIsNoRoomAndStaysUsable) {
   EXPECT_EQ(status.code(), StatusCode::resource_exhausted);
   EXPECT_NE(status.message().find("250 B"), std::string::npos) << status.message();
   EXPECT_LE(lineage.used_bytes(), 250);
-  ASSERT_TRUE(evictor.bring_back(kept).ok());
+  ASSERT_TRUE(evictor.restore(kept).ok());
   EXPECT_TRUE(lineage.tensor(pinned).defined);
   add_run(lineage, evictor, 1, {kept, pinned}, 50);
 }
@@ -115,10 +115,10 @@ TEST(Evictor, RunsRandomProgramsUnderTheLimit) {
       ASSERT_LE(lineage.peak_bytes(), limit + 200);  // made twice: freed at once
       program.release_some(evictor);
     }
-    // All handles can be brought back, one at a time. (In less than the largest operation's
+    // All handles can be restored, one at a time. (In less than the largest operation's
     // arguments and results together, nearly all.)
     for (const TensorId tensor : program.held) {
-      const Status status = evictor.bring_back(tensor);
+      const Status status = evictor.restore(tensor);
       ASSERT_EQ(lineage.used_bytes(), device.used());
       EXPECT_EQ(device.has(lineage.tensor(tensor).storage), lineage.tensor(tensor).defined);
       if (limit >= 500) {
@@ -191,7 +191,7 @@ TEST(PublishedEvictor, RegionsGrowAndShrinkWithWhatIsGone) {
     std::vector<TensorId> all{last};
     for (int i = 0; i < 30; ++i) all.push_back(last = add_run(lineage, evictor, 1, {last}, 1));
     for (const TensorId tensor : all) {
-      ASSERT_TRUE(evictor.bring_back(tensor).ok()) << to_string(heuristic);
+      ASSERT_TRUE(evictor.restore(tensor).ok()) << to_string(heuristic);
       ASSERT_LE(lineage.used_bytes(), 4);
     }
     EXPECT_GT(evictor.statistics().recomputes, 20);

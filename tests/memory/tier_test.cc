@@ -148,21 +148,21 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EveryTier, ::testing::Bool(), [](const auto& par
   return std::string(param.param ? "Host" : "Disk");
 });
 
-TEST(Tier, KeepsRoomForBlocksToCome) {
+TEST(Tier, KeepsBytesForBlocksToCome) {
   const auto tier = HostTier::create(device::cpu_device(), 1024);
   {
-    auto room = tier->reserve(700, "a test");
-    ASSERT_TRUE(room.ok()) << room.status().to_string();
+    auto reservation = tier->reserve(700, "a test");
+    ASSERT_TRUE(reservation.ok()) << reservation.status().to_string();
     EXPECT_EQ(tier->statistics().reserved_bytes, 704);
     EXPECT_EQ(tier->statistics().used_bytes, 0);
     const auto other = tier->allocate(512, "another");
     EXPECT_EQ(other.status().code(), StatusCode::resource_exhausted);
-    const auto block = tier->allocate(500, "a part of it", *room);
+    const auto block = tier->allocate(500, "a part of it", *reservation);
     ASSERT_TRUE(block.ok()) << block.status().to_string();
     EXPECT_EQ(tier->statistics().reserved_bytes, 192);
     EXPECT_EQ(tier->statistics().used_bytes, 512);
-    EXPECT_EQ(tier->allocate(256, "more", *room).status().code(), StatusCode::internal);
-    TierRoom moved = std::move(*room);
+    EXPECT_EQ(tier->allocate(256, "more", *reservation).status().code(), StatusCode::internal);
+    TierReservation moved = std::move(*reservation);
     moved.close();
     EXPECT_TRUE(tier->allocate(512, "another").ok());
   }

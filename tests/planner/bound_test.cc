@@ -90,7 +90,7 @@ TEST(Bound, CountsWhatADeadOperandCosts) {
   EXPECT_EQ(exhaustive_seconds(problem, 10), model.base_seconds + 5);
 }
 
-TEST(Bound, CountsWhatSeveralRemakesShareOnce) {
+TEST(Bound, CountsWhatSeveralRecomputationsShareOnce) {
   // d reads b and c, both read a, a reads z; all but d are dead when d is wanted again.
   ProblemMaker make;
   const ValueId z = make.value(4);
@@ -116,7 +116,7 @@ TEST(Bound, CountsWhatSeveralRemakesShareOnce) {
 }
 
 TEST(Bound, LetsValuesGoElsewhereAtTheirLeastCost) {
-  // Making `a` again takes 100, its small form 3 for the value and 2 for the gap.
+  // Making `a` again takes 100, its small form 3 for the value and 2 for the interval.
   ProblemMaker make;
   const ValueId a = make.value(8);
   make.op(100, {}, {a});
@@ -176,21 +176,21 @@ TEST(Bound, HoldsForPlansOfModules) {
 TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
   std::mt19937 rng(13);
   for (int i = 0; i < 200; ++i) {
-    const int moments = 1 + static_cast<int>(rng() % 30);
-    std::vector<std::int64_t> room;
-    for (int t = 0; t < moments; ++t) room.push_back(static_cast<std::int64_t>(rng() % 20));
+    const int time_steps = 1 + static_cast<int>(rng() % 30);
+    std::vector<std::int64_t> available;
+    for (int t = 0; t < time_steps; ++t) available.push_back(static_cast<std::int64_t>(rng() % 20));
     std::vector<Stretch> stretches;
     for (int k = 0; k < 60; ++k) {
-      const auto a = static_cast<std::int32_t>(rng() % static_cast<unsigned>(moments));
-      const auto b = static_cast<std::int32_t>(rng() % static_cast<unsigned>(moments));
+      const auto a = static_cast<std::int32_t>(rng() % static_cast<unsigned>(time_steps));
+      const auto b = static_cast<std::int32_t>(rng() % static_cast<unsigned>(time_steps));
       stretches.push_back({std::min(a, b), std::max(a, b), static_cast<std::int64_t>(rng() % 6),
                            static_cast<double>(rng() % 10)});
     }
-    LinePrices line(room, stretches);
+    LinePrices line(available, stretches);
     ASSERT_TRUE(line.solve(10'000'000));
     const std::vector<double> prices = line.prices();
     double saved = 0, worth = 0;
-    std::vector<std::int64_t> used(room.size(), 0);
+    std::vector<std::int64_t> used(available.size(), 0);
     for (std::size_t k = 0; k < stretches.size(); ++k) {
       const Stretch& s = stretches[k];
       const std::int64_t kept = line.kept(static_cast<std::int32_t>(k));
@@ -205,9 +205,9 @@ TEST(LinePrices, FindsTheOptimumThatItsPricesProve) {
       saved += s.seconds * static_cast<double>(kept) / static_cast<double>(s.bytes);
       worth += std::max(0.0, s.seconds - rent * static_cast<double>(s.bytes));
     }
-    for (std::size_t t = 0; t < room.size(); ++t) {
-      ASSERT_LE(used[t], room[t]);
-      worth += prices[t] * static_cast<double>(room[t]);
+    for (std::size_t t = 0; t < available.size(); ++t) {
+      ASSERT_LE(used[t], available[t]);
+      worth += prices[t] * static_cast<double>(available[t]);
     }
     ASSERT_NEAR(saved, worth, 1e-6 * (1 + worth));
   }

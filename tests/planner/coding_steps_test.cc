@@ -184,22 +184,22 @@ TEST(FusedDecode, CostsAtLeastTheBound) {
     Value& value = problem.values[v];
     const auto uses = problem.uses[v];
     if (value.producer < 0 || value.live_out || value.bytes < 2 || uses.empty()) continue;
-    std::vector<const ir::Instruction*> direct;
+    std::vector<const ir::Instruction*> fused_readers;
     Substitute substitute{
         v, 1, static_cast<double>(rng() % 3), static_cast<double>(rng() % 3), OpId(0), {}};
     for (const OpId use : uses) {
       if (rng() % 3 == 0) continue;
-      direct.push_back(problem.ops[use].instruction);
-      substitute.direct.push_back(use);
+      fused_readers.push_back(problem.ops[use].instruction);
+      substitute.fused_touches.push_back(use);
     }
-    std::sort(direct.begin(), direct.end());
+    std::sort(fused_readers.begin(), fused_readers.end());
     Form form;
     form.value = v;
     form.codec = {CodecKind::bit_mask};
     form.bytes = substitute.bytes;
     form.out_seconds = substitute.seconds_once;
     form.in_seconds = substitute.seconds_each;
-    form.direct = direct;
+    form.fused_readers = fused_readers;
     const auto first = rng() % uses.size();
     Choice choice = choose_form(problem, form, uses[first]);
     for (std::size_t k = first + 1; k < uses.size(); ++k) {

@@ -11,7 +11,7 @@
 #include "runtime/planner/ladder/module_planner.h"
 #include "runtime/planner/planner.h"
 #include "runtime/planner/problem/arrange.h"
-#include "runtime/planner/problem/callee_room.h"
+#include "runtime/planner/problem/callee_bytes.h"
 #include "runtime/planner/problem/extract.h"
 #include "runtime/planner/problem/schedule.h"
 #include "runtime/planner/problem/views.h"
@@ -346,7 +346,7 @@ struct TwoLoops {
   }
 };
 
-TEST(ControlFlow, CalleesTakeTheRoomThatAScheduleLeaves) {
+TEST(ControlFlow, CalleesTakeTheBytesThatAScheduleLeaves) {
   TwoLoops two;
   ASSERT_EQ(two.loops.size(), 2u);
   std::vector<std::int64_t> profile;
@@ -355,10 +355,10 @@ TEST(ControlFlow, CalleesTakeTheRoomThatAScheduleLeaves) {
   EXPECT_EQ(two.chosen(), (std::vector{2, 2}));
   // The first loop has room for its fastest plan; beside the value that lives across the second
   // there is none.
-  EXPECT_TRUE(use_room(two.problem, two.schedule, 150'000));
+  EXPECT_TRUE(use_available_bytes(two.problem, two.schedule, 150'000));
   EXPECT_EQ(two.chosen(), (std::vector{0, 1}));
   EXPECT_LE(evaluate(two.problem, two.schedule).arena_peak, 150'000);
-  EXPECT_FALSE(use_room(two.problem, two.schedule, 150'000));
+  EXPECT_FALSE(use_available_bytes(two.problem, two.schedule, 150'000));
 }
 
 TEST(ControlFlow, CalleesAreGivenWhatIsLeftBesideAllThatLivesAcross) {
@@ -372,8 +372,8 @@ TEST(ControlFlow, CalleesAreGivenWhatIsLeftBesideAllThatLivesAcross) {
   EXPECT_EQ(two.chosen(), (std::vector{0, 0}));
 }
 
-// A scan and its gradient: a stack of slices that one loop writes and another reads, with a larger
-// need in between.
+// A scan and its gradient: a residual of stacked slices that one loop writes and another reads,
+// with a larger need in between.
 const char* const kScan = R"(
 HloModule scan
 condition {
@@ -433,7 +433,7 @@ ENTRY main {
 }
 )";
 
-TEST(ControlFlow, AStackBetweenTwoLoopsIsOneBufferThatBothUseInPlace) {
+TEST(ControlFlow, AResidualBetweenTwoLoopsIsOneBufferThatBothUseInPlace) {
   const auto module = parse(kScan);
   const Plan plan = plan_of(*module);
   const Step* forward = step_of(plan, "loop");
@@ -444,7 +444,7 @@ TEST(ControlFlow, AStackBetweenTwoLoopsIsOneBufferThatBothUseInPlace) {
   EXPECT_EQ(backward->inputs[2], backward->outputs[2]);
 }
 
-TEST(ControlFlow, AStackBetweenTwoLoopsMovesToTheHostAsAWhole) {
+TEST(ControlFlow, AResidualBetweenTwoLoopsMovesToTheHostAsAWhole) {
   const auto module = parse(kScan);
   PlanOptions options;
   options.host.bytes = 1 << 30;

@@ -76,7 +76,7 @@ TEST(JointPack, WhatLivesTogetherLiesApartBelowTheLimit) {
   }
 }
 
-// A packer that wants a part more than the bytes: schedules have to give up more than their peak
+// A packer that wants a part more than the bytes: schedules have to evict more than their peak
 // says.
 TEST(JointPack, GivesUpMoreWhereThePackingIsTooHigh) {
   const RecordedStep step = recorded(training_chain(24, 9));

@@ -120,8 +120,8 @@ TEST(Pack, ATargetAboveTheLoadIsLowEnough) {
   expect_sound(lives, packing, 1);
 }
 
-// Too many for a search, and most of them alive far from the fullest moment.
-TEST(Pack, ManyBuffersLieAroundTheFullestMoment) {
+// Too many for a search, and most of them alive far from the fullest time step.
+TEST(Pack, ManyBuffersLieAroundTheFullestTimeStep) {
   std::mt19937 rng(1);
   std::vector<Lifetime> lives;
   for (int i = 0; i < 12'000; ++i) {

@@ -55,7 +55,7 @@ class Replayer {
     std::size_t which;
     peak_ = now_;
     while (in >> what >> which) {
-      if (what == 'c' ? !compute(which) : !give_up(which)) return false;
+      if (what == 'c' ? !compute(which) : !evict(which)) return false;
     }
     return std::all_of(held_.begin(), held_.end(), [&](std::size_t t) { return there(t); });
   }
@@ -91,7 +91,7 @@ class Replayer {
     return true;
   }
 
-  bool give_up(std::size_t s) {
+  bool evict(std::size_t s) {
     if (!resident_[s]) return false;
     resident_[s] = false;
     now_ -= bytes_[s];

@@ -28,7 +28,8 @@ PlanOptions with_tiers() {
   return options;
 }
 
-// One random form per value, in a random gap of it; transfers start early and are waited for late.
+// One random form per value, in a random interval of it; transfers start early and are waited for
+// late.
 std::vector<Choice> random_choices(const Problem& problem, std::span<const Form> forms,
                                    std::mt19937& rng) {
   std::vector<Choice> choices;
@@ -39,9 +40,9 @@ std::vector<Choice> random_choices(const Problem& problem, std::span<const Form>
     const OpId ready = uses[rng() % uses.size()];
     if (ready < form.first_return) continue;
     Choice choice = choose_form(problem, form, ready);
-    const auto gap = static_cast<std::uint32_t>(ready - choice.leave);
-    if (form.kind != RemedyKind::compress && gap > 0) {
-      choice.left += static_cast<std::int32_t>(rng() % gap);
+    const auto interval = static_cast<std::uint32_t>(ready - choice.leave);
+    if (form.kind != RemedyKind::compress && interval > 0) {
+      choice.left += static_cast<std::int32_t>(rng() % interval);
       choice.returns[0].start -=
           static_cast<std::int32_t>(rng() % static_cast<std::uint32_t>(ready - choice.left + 1));
     }

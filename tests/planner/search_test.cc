@@ -22,22 +22,22 @@ Problem chain_problem(int layers, std::uint32_t seed) {
   return std::move(step->problem);
 }
 
-TEST(Search, IsNeverSlowerThanTheWalksAndFits) {
+TEST(Search, IsNeverSlowerThanTheSimulationsAndFits) {
   for (std::uint32_t seed = 0; seed < 5; ++seed) {
     const Problem problem = chain_problem(24, seed);
     const std::int64_t peak = evaluate(problem, each_once(problem)).arena_peak;
     for (const int percent : {80, 50, 35}) {
       const std::int64_t limit = peak * percent / 100;
-      const auto walked = rematerialize(problem, limit, 0, 0);
+      const auto simulated = rematerialize(problem, limit, 0, 0);
       SearchEffort effort;
       effort.scale = 0.3;
       const auto found = search_schedule(problem, limit, 0, effort);
-      ASSERT_EQ(walked.has_value() && !found.has_value(), false);
+      ASSERT_EQ(simulated.has_value() && !found.has_value(), false);
       if (!found) continue;
       ASSERT_TRUE(is_valid(problem, *found));
       EXPECT_LE(evaluate(problem, *found).arena_peak, limit);
-      if (!walked) continue;
-      EXPECT_LE(total_seconds(problem, *found), total_seconds(problem, *walked));
+      if (!simulated) continue;
+      EXPECT_LE(total_seconds(problem, *found), total_seconds(problem, *simulated));
     }
   }
 }

@@ -81,7 +81,7 @@ class Ahead : public ::testing::Test {
     execution->outputs = {made};
     execution->output_bytes = {made->bytes};
     execution->output_tags = {memory::Tag::outputs};
-    EXPECT_EQ(execution->room_bytes(), made->bytes);
+    EXPECT_EQ(execution->needed_bytes(), made->bytes);
     EXPECT_TRUE(worker_->submit(std::move(execution)).ok());
     return made;
   }

@@ -254,7 +254,7 @@ TEST(Trace, KeepsTheOldValueForWhatStillNeedsIt) {
   const Handle next = lab.op(Opcode::exponential, {w.node()});
   ASSERT_TRUE(lab->assign(*w, next.node()).ok());
   ASSERT_TRUE(lab.evaluate({}).ok());
-  // `copy` still names the old value, so nothing was given away.
+  // `copy` still names the old value, so nothing was donated.
   EXPECT_TRUE(recipe.node()->is_pending());
   EXPECT_EQ(lab.read(copy), (Floats{1, 2}));
   EXPECT_EQ(lab.read(recipe), (Floats{-1, -2}));

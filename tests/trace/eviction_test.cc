@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of earlier cuts are given up and brought back without anybody noticing.
+// Tensors of earlier cuts are evicted and restored without anybody noticing.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,7 +55,7 @@ std::vector<Handle> chain(Lab& lab, int length, int floats) {
   return tensors;
 }
 
-TEST(Eviction, BringsBackWhatWasGivenUp) {
+TEST(Eviction, RestoresWhatWasEvicted) {
   Lab lab(limited(4 << 10));
   const auto tensors = chain(lab, 20, 256);  // of 1 KiB each
   EXPECT_LE(lab->budget()->statistics().peak_bytes, 4 << 10);
@@ -104,7 +104,7 @@ TEST(Eviction, KeepsWhatItTakesToMakeOthersAgain) {
   EXPECT_LE(lab->budget()->statistics().peak_bytes, 3 << 10);
 }
 
-TEST(Eviction, DoesNotOverwriteWhatGivenUpTensorsNeed) {
+TEST(Eviction, DoesNotOverwriteWhatEvictedTensorsNeed) {
   Lab lab(limited(3 << 10));
   const Handle variable = lab.device(std::vector<float>(256, 0.5F));
   const Handle made = lab.op(Opcode::cosine, {variable.node()});
@@ -181,7 +181,7 @@ TEST(Eviction, AnImpossibleRequestLeavesAllAsItWas) {
   }
 }
 
-// Masks that nothing can make again, and no tier: they take an eighth as long as nobody reads them.
+// Masks that nothing can recompute, and no tier: they take an eighth as long as nobody reads them.
 TEST(Eviction, KeepsMasksInFewerBytes) {
   constexpr int kMasks = 20, kBytes = 4 << 10;
   const auto masks = [](Lab& lab, std::vector<Handle>& made) {
@@ -219,7 +219,7 @@ TEST(Eviction, KeepsMasksInFewerBytes) {
   EXPECT_EQ(lab->budget()->statistics().used_bytes, 0);
 }
 
-// A lossy codec where the policy allows one, and never for what nothing can make again.
+// A lossy codec where the policy allows one, and never for what nothing can recompute.
 TEST(Eviction, KeepsFewerBitsWhereThatIsAllowed) {
   constexpr std::int64_t kLimit = 104 << 10;  // of six, and what it takes to encode one
   ContextOptions options = limited(kLimit);

@@ -13,14 +13,14 @@ namespace plimsoll::tools {
 namespace {
 
 // A stretch of time in which a value is there and nobody reads it.
-struct Gap {
+struct Interval {
   int leaf = 0;
   std::int64_t bytes = 0;
   std::string after, before;
   double seconds = 0;
 };
 
-// One way to be without a value's bytes in a gap.
+// One way to be without a value's bytes in an interval.
 struct Price {
   int leaf = 0;
   std::string remedy;
@@ -30,7 +30,7 @@ struct Price {
 };
 
 struct Facts {
-  std::vector<Gap> gaps;
+  std::vector<Interval> intervals;
   std::vector<Price> prices;
   bool made = false;          // by an op, in the arena
   bool recomputable = false;  // if made
@@ -43,15 +43,15 @@ std::string op_name(const planner::Problem& problem, planner::OpId op) {
   return what.instruction == nullptr ? std::string(to_string(what.kind)) : what.instruction->name();
 }
 
-void add_gaps(const planner::Problem& problem, planner::ValueId v, Facts& facts) {
+void add_intervals(const planner::Problem& problem, planner::ValueId v, Facts& facts) {
   const planner::Value& value = problem.values[v];
   planner::OpId from = value.producer;
   for (const planner::OpId to : problem.uses[v]) {
-    Gap gap{value.leaf, value.bytes, op_name(problem, from), op_name(problem, to), 0};
+    Interval interval{value.leaf, value.bytes, op_name(problem, from), op_name(problem, to), 0};
     for (planner::OpId op = from + 1; op < to; ++op) {
-      gap.seconds += problem.ops[op].seconds;
+      interval.seconds += problem.ops[op].seconds;
     }
-    if (to > from + 1) facts.gaps.push_back(std::move(gap));
+    if (to > from + 1) facts.intervals.push_back(std::move(interval));
     from = to;
   }
 }
@@ -84,15 +84,16 @@ void add_prices(const planner::Problem& problem, planner::ValueId v,
         break;
       default:
         price.remedy = "swap";
-        price.detail =
-            std::string(tier_info(space_of(form.kind)).name) + ", nothing where the gap is longer";
+        price.detail = std::string(tier_info(space_of(form.kind)).name) +
+                       ", nothing where the interval is longer";
         break;
     }
     facts.prices.push_back(std::move(price));
   }
 }
 
-// The planner's own view of the value: its gaps in the order without a limit, and every remedy.
+// The planner's own view of the value: its intervals in the order without a limit, and every
+// remedy.
 Result<Facts> find_facts(const PlannedProgram& planned, const ir::Instruction& instruction) {
   Facts facts;
   const planner::PlanOptions& options = planned.options();
@@ -101,7 +102,7 @@ Result<Facts> find_facts(const PlannedProgram& planned, const ir::Instruction& i
       const planner::Value& value = problem.values[v];
       if (value.source != &instruction || value.producer < 0) continue;
       facts.made = true;
-      add_gaps(problem, v, facts);
+      add_intervals(problem, v, facts);
       add_prices(problem, v, forms, options.remedies, facts);
     }
     return std::vector<planner::Choice>();
@@ -175,9 +176,10 @@ std::string reason(const PlannedProgram& planned, const planner::Plan& plan,
     return need + ", and this costs less than what else would free as much there";
   }
   if (hint == planner::Hint::keep) return "its hint says keep";
-  if (facts.gaps.empty()) return "it has no gap: whatever reads it comes right after";
+  if (facts.intervals.empty())
+    return "it has no retention interval: whatever reads it comes right after";
   if (plan.limit_bytes >= unlimited) return "everything fits the limit";
-  if (facts.prices.empty()) return "it cannot be given up: no remedy is allowed and possible";
+  if (facts.prices.empty()) return "it cannot be evicted: no remedy is allowed and possible";
   if (!at_peak) return "it is not there at the peak: without it the peak would be the same";
   return "other values free as much there for less";
 }
@@ -228,17 +230,17 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
       fmt::format("\n{} = {} {}: {}, computed {} time(s), recomputed {} time(s)\n  why: {}\n{}",
                   name, instruction->shape().to_string(), ir::to_string(instruction->opcode()),
                   decision, steps.computed, steps.recomputed, why, range_text);
-  Json gaps = Json::array();
-  for (const Gap& gap : facts->gaps) {
-    gaps.push_back({{"leaf", gap.leaf},
-                    {"bytes", gap.bytes},
-                    {"after", gap.after},
-                    {"before", gap.before},
-                    {"seconds", gap.seconds}});
-    if (gaps.size() <= 12) {
-      output.text += "  gap: " + format_bytes(gap.bytes) + " unread for " +
-                     seconds_text(gap.seconds) + " between " + gap.after + " and " + gap.before +
-                     "\n";
+  Json intervals = Json::array();
+  for (const Interval& interval : facts->intervals) {
+    intervals.push_back({{"leaf", interval.leaf},
+                         {"bytes", interval.bytes},
+                         {"after", interval.after},
+                         {"before", interval.before},
+                         {"seconds", interval.seconds}});
+    if (intervals.size() <= 12) {
+      output.text += "  interval: " + format_bytes(interval.bytes) + " unread for " +
+                     seconds_text(interval.seconds) + " between " + interval.after + " and " +
+                     interval.before + "\n";
     }
   }
   Json prices = Json::array();
@@ -272,7 +274,7 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
                             {"hint", std::string(ir::to_string(ir::hint_of(*instruction)))},
                             {"recomputations", steps.recomputed},
                             {"steps", std::move(steps.list)},
-                            {"gaps", std::move(gaps)},
+                            {"gaps", std::move(intervals)},
                             {"prices", std::move(prices)},
                             {"live_ranges", std::move(ranges)},
                             {"live_at_peak", at_peak},

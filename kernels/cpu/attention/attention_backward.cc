@@ -19,7 +19,7 @@ namespace {
 //   dp_j = do . v_j                          (the slope)
 //   ds_j = p_j (dp_j - sum over i of p_i dp_i)
 // and the sum is do . o, as o = sum of p_i v_i: one number per query (`delta`), known before any
-// block. So each block of p can be made again from the scores, the saved maximum and the saved sum,
+// block. So each block of p can be recomputed from the scores, the saved maximum and the saved sum,
 // p_j = exp(s_j - m) / l, used for dv, turned into ds, used for dq and dk, and forgotten (Dao et
 // al., 2022). Five products of blocks instead of the forward pass' two; no array of the scores'
 // size.

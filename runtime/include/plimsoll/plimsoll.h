@@ -184,7 +184,7 @@ PLM_EXPORT plm_status* plm_context_create(const plm_context_options* options, pl
 PLM_EXPORT void plm_context_destroy(plm_context* context);
 
 // Any thread. A limit below what is in use succeeds; later work feels it, and the next evaluation
-// or read in the context's own thread gives up what is above it.
+// or read in the context's own thread evicts what is above it.
 PLM_EXPORT plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes);
 PLM_EXPORT int64_t plm_context_limit(const plm_context* context);
 
@@ -241,8 +241,8 @@ PLM_EXPORT void plm_context_fail_allocation(plm_context* context, int64_t n);
 // kernels share them; loop bodies counted once), ops, parameters, outputs, cache ("hit" | "miss"),
 // miss_reason, cuts, cache_hits, cache_misses, segments (programs the cut was run as where its
 // inputs did not fit at once, else 0), evictions{evicted, stored, stored_bytes, tier_bytes,
-// encoded, loaded, recomputed, recompute_seconds} (tensors of earlier cuts given up, of these
-// copied, to another tier (their bytes, and what they take there) or encoded, and brought back, so
+// encoded, loaded, recomputed, recompute_seconds} (tensors of earlier cuts evicted, of these
+// copied, to another tier (their bytes, and what they take there) or encoded, and restored, so
 // far); with profiling on, also kernels[{name, origin, launches,
 // recomputes, seconds, transfer_seconds, bytes}], summed over the runs of this plan (of transfers,
 // `seconds` is what the run waited). Waits for what runs. The text lives until the next call with
@@ -279,8 +279,8 @@ PLM_EXPORT int plm_tensor_is_pending(const plm_tensor* tensor);
 PLM_EXPORT plm_context* plm_tensor_context(const plm_tensor* tensor);  // borrowed
 typedef enum plm_hint PLM_ENUM_TYPE {
   PLM_HINT_NONE = 0,
-  PLM_HINT_KEEP = 1,       // never given up
-  PLM_HINT_RECOMPUTE = 2,  // the others: given up before what has no hint, in this way
+  PLM_HINT_KEEP = 1,       // never evicted
+  PLM_HINT_RECOMPUTE = 2,  // the others: evicted before what has no hint, in this way
   PLM_HINT_COMPRESS = 3,
   PLM_HINT_SWAP = 4,
 } plm_hint;

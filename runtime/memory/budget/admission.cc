@@ -20,17 +20,17 @@ std::int64_t free_of(const Tier* tier, std::int64_t promised) {
 
 class FixedNeed final : public Applicant {
  public:
-  explicit FixedNeed(const Room& need) : need_(need) {}
-  Offer offer(const Room& free) noexcept override {
+  explicit FixedNeed(const BytesPerSpace& need) : need_(need) {}
+  Offer offer(const BytesPerSpace& free) noexcept override {
     const bool fits = need_.device <= free.device &&
                       std::all_of(kTiers.begin(), kTiers.end(),
                                   [&](MemorySpace tier) { return need_[tier] <= free[tier]; });
     return {fits ? Offer::Kind::fits : Offer::Kind::none, need_};
   }
-  Status prepare(const Room&) override { return ok_status(); }
+  Status prepare(const BytesPerSpace&) override { return ok_status(); }
 
  private:
-  const Room need_;
+  const BytesPerSpace need_;
 };
 
 }  // namespace
@@ -60,14 +60,14 @@ void Admitted::end() {
   admission->end(std::exchange(tiers_, {}));
 }
 
-Room Admission::free_room() const {
+BytesPerSpace Admission::available() const {
   const Tiers& tiers = budget_.tiers();
-  Room room;
-  room.device = budget_.available();
+  BytesPerSpace available;
+  available.device = budget_.available();
   for (const MemorySpace tier : kTiers) {
-    room[tier] = free_of(tiers[tier].get(), promised_[tier]);
+    available[tier] = free_of(tiers[tier].get(), promised_[tier]);
   }
-  return room;
+  return available;
 }
 
 // Whether the ticket is no longer waiting.
@@ -76,12 +76,12 @@ Room Admission::free_room() const {
 // locks held: its own thread is woken to prepare, and the queue goes on without it meanwhile.
 bool Admission::try_ticket(Ticket& ticket) noexcept {
   for (;;) {
-    const Room free = free_room();
+    const BytesPerSpace free = available();
     const Offer offer = ticket.applicant->offer(free);
     if (offer.kind == Offer::Kind::prepare) {
       // One that does not wait may take its time, too: it is planning, which is not for memory.
       if (!ticket.preparing) {
-        ticket.room = free;
+        ticket.available = free;
         ticket.wants_preparing = true;
         ticket.changed.notify_all();
       }
@@ -139,7 +139,7 @@ void Admission::dispatch() noexcept {
   waiting_.store(static_cast<std::int64_t>(queue_.size()), std::memory_order_release);
 }
 
-void Admission::room_changed() noexcept {
+void Admission::availability_changed() noexcept {
   if (waiting_.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard lock(mutex_);
   dispatch();
@@ -195,8 +195,8 @@ Status Admission::shortage(const Ticket& ticket, std::string_view what) {
 
 // Until the ticket does not wait any more, or `failed` says why it shall not. The lock is held
 // before and after.
-void Admission::settle(Ticket& ticket, Applicant& applicant, const Stop& stop,
-                       std::unique_lock<std::mutex>& lock, Status& failed) {
+void Admission::wait_for_turn(Ticket& ticket, Applicant& applicant, const Stop& stop,
+                              std::unique_lock<std::mutex>& lock, Status& failed) {
   bool has_waited = false;
   while (ticket.state == State::waiting) {
     failed = stop.check();
@@ -206,9 +206,9 @@ void Admission::settle(Ticket& ticket, Applicant& applicant, const Stop& stop,
     }
     if (std::exchange(ticket.wants_preparing, false)) {
       ticket.preparing = true;
-      const Room room = ticket.room;
+      const BytesPerSpace available = ticket.available;
       lock.unlock();
-      failed = applicant.prepare(room);
+      failed = applicant.prepare(available);
       lock.lock();
       ticket.preparing = false;
       if (ticket.state == State::waiting && !failed.ok()) return;
@@ -260,23 +260,23 @@ Result<Admitted> Admission::admit(Applicant& applicant, std::string_view what, c
       }
     } const leave{*this, ticket, lock};
     dispatch();
-    settle(ticket, applicant, stop, lock, failed);
+    wait_for_turn(ticket, applicant, stop, lock, failed);
   }
   if (!failed.ok()) return failed.with_context(what);
   if (ticket.state == State::refused) return shortage(ticket, what);
   return std::move(ticket.entry);
 }
 
-Result<Admitted> Admission::admit(const Room& need, std::string_view what, const Stop& stop,
-                                  bool may_wait) {
+Result<Admitted> Admission::admit(const BytesPerSpace& need, std::string_view what,
+                                  const Stop& stop, bool may_wait) {
   FixedNeed applicant(need);
   return admit(applicant, what, stop, may_wait);
 }
 
 Result<Allocation> Admission::allocate(std::int64_t bytes, Tag tag, std::string_view what,
                                        const ArenaParts& parts) {
-  PLIMSOLL_ASSIGN_OR_RETURN(Admitted room, admit({aligned_bytes(bytes), 0, 0}, what));
-  return room.reservation().allocate(bytes, tag, what, parts);
+  PLIMSOLL_ASSIGN_OR_RETURN(Admitted admitted, admit({aligned_bytes(bytes), 0, 0}, what));
+  return admitted.reservation().allocate(bytes, tag, what, parts);
 }
 
 AdmissionStatistics Admission::statistics() const {

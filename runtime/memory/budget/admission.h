@@ -16,7 +16,7 @@
 namespace plimsoll::memory {
 
 // Bytes of each place.
-using Room = PerSpace<std::int64_t>;
+using BytesPerSpace = PerSpace<std::int64_t>;
 
 // What one that asks for room says to what is free.
 struct Offer {
@@ -26,7 +26,7 @@ struct Offer {
     none,     // nothing fits; `need` is the least it could do with
   };
   Kind kind = Kind::none;
-  Room need;
+  BytesPerSpace need;
 };
 
 // One that asks for room.
@@ -35,10 +35,10 @@ class Applicant {
   virtual ~Applicant() = default;
   // The best use it has for what is free. Called on any thread, with locks held: takes no time,
   // calls nothing of the budget, throws nothing. The last offer that said `fits` counts.
-  virtual Offer offer(const Room& free) noexcept = 0;
+  virtual Offer offer(const BytesPerSpace& free) noexcept = 0;
   // What took too long for offer(), for that much: on the thread that waits, without locks. After
   // it, offer() for the same room says something else.
-  virtual Status prepare(const Room& free) = 0;
+  virtual Status prepare(const BytesPerSpace& free) = 0;
 };
 
 class Admission;
@@ -98,7 +98,7 @@ class Admission {
   Result<Admitted> admit(Applicant& applicant, std::string_view what, const Stop& stop,
                          bool may_wait = true);
   // The same for a run that needs just this.
-  Result<Admitted> admit(const Room& need, std::string_view what, const Stop& stop = {},
+  Result<Admitted> admit(const BytesPerSpace& need, std::string_view what, const Stop& stop = {},
                          bool may_wait = true);
 
   // As Budget::allocate, but waits for runs to end where that makes room.
@@ -109,7 +109,7 @@ class Admission {
 
   // There may be room that was not there before, or a limit has changed. Costs next to nothing
   // while nobody waits.
-  void room_changed() noexcept;
+  void availability_changed() noexcept;
 
  private:
   friend class Admitted;
@@ -119,9 +119,9 @@ class Admission {
     bool may_wait = true;
     State state = State::waiting;
     bool wants_preparing = false, preparing = false;
-    bool was_asked = false;  // what it needs: those behind one that nobody passes are not
-    Room room;               // to prepare for
-    Room need;               // reserved, or refused
+    bool was_asked = false;   // what it needs: those behind one that nobody passes are not
+    BytesPerSpace available;  // to prepare for
+    BytesPerSpace need;       // reserved, or refused
     // When it was refused; `idle`: available if all that run had ended.
     std::int64_t limit = 0, taken = 0, idle = 0;
     Admitted entry;
@@ -130,9 +130,9 @@ class Admission {
 
   void dispatch() noexcept;
   bool try_ticket(Ticket& ticket) noexcept;
-  void settle(Ticket& ticket, Applicant& applicant, const Stop& stop,
-              std::unique_lock<std::mutex>& lock, Status& failed);
-  Room free_room() const;
+  void wait_for_turn(Ticket& ticket, Applicant& applicant, const Stop& stop,
+                     std::unique_lock<std::mutex>& lock, Status& failed);
+  BytesPerSpace available() const;
   void refuse(Ticket& ticket, std::int64_t idle) noexcept;
   static Status shortage(const Ticket& ticket, std::string_view what);
   void end(const PerTier<std::int64_t>& promised) noexcept;

@@ -72,7 +72,7 @@ Allocation::~Allocation() { give_back(); }
 void Allocation::give_back() {
   if (budget_ == nullptr) return;
   const bool more = budget_->release(*this);
-  if (more) budget_->admission().room_changed();
+  if (more) budget_->admission().availability_changed();
 }
 
 void Allocation::retag(Tag tag) {
@@ -104,7 +104,7 @@ void Reservation::close() {
   const std::shared_ptr<State> state = std::move(state_);
   const std::shared_ptr<Budget> budget = std::move(budget_);
   budget->close(*state);
-  budget->admission().room_changed();
+  budget->admission().availability_changed();
 }
 
 std::shared_ptr<Budget> Budget::create(std::shared_ptr<device::Device> device,
@@ -341,7 +341,7 @@ void Budget::set_limit(std::int64_t limit_bytes) {
     statistics_.limit_bytes = limit_bytes;
     trim(statistics_.used_bytes + statistics_.cached_bytes - limit_bytes);
   }
-  admission_->room_changed();
+  admission_->availability_changed();
 }
 
 std::int64_t Budget::limit() const {

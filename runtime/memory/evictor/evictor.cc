@@ -24,7 +24,7 @@
 namespace plimsoll::memory {
 namespace {
 
-// Restorations inside each other, rounds in which the arguments of one operation are brought back
+// Restorations inside each other, rounds in which the arguments of one operation are restored
 // together, and operations run again for one request, per operation known and at least.
 constexpr std::size_t kMostFrames = 300;
 constexpr int kMostRounds = 4;
@@ -42,9 +42,9 @@ void Evictor::drop(StorageId id) {
   gone(id);
 }
 
-void Evictor::give_up(StorageId id) {
-  leave(id);
-  const Cost cost = cost_to_bring_back(id);
+void Evictor::evict(StorageId id) {
+  leave_queue(id);
+  const Cost cost = cost_to_restore(id);
   if (cost.by_copy()) {
     sink_->store(id);
     lineage_.set_stored(id, cost.kept_bytes);
@@ -72,10 +72,10 @@ Status Evictor::make_room(std::int64_t bytes) {
     }
     if (victim < 0) {
       return exhausted("no room for " + format_bytes(bytes) + " beside " +
-                       format_bytes(lineage_.used_bytes()) + " that can't be given up (limit " +
+                       format_bytes(lineage_.used_bytes()) + " that can't be evicted (limit " +
                        format_bytes(limit_bytes_) + ")");
     }
-    give_up(victim);
+    evict(victim);
   }
   return ok_status();
 }
@@ -86,7 +86,7 @@ void Evictor::await(OperationId id, std::int32_t reads) {
     Place& at = place(storage);
     at.awaited += reads;
     if (at.awaited > 0) {
-      leave(storage);
+      leave_queue(storage);
     } else {
       enter(storage);
     }
@@ -98,11 +98,11 @@ std::int64_t Evictor::most_runs() const {
 }
 
 Status Evictor::pushes_itself_out() const {
-  return exhausted("bringing back: what is needed pushes itself out (limit " +
+  return exhausted("restoring: what is needed pushes itself out (limit " +
                    format_bytes(limit_bytes_) + ")");
 }
 
-Status Evictor::restore(std::span<const TensorId> tensors) {
+Status Evictor::restore_all(std::span<const TensorId> tensors) {
   if (frames_.size() > kMostFrames || runs_ > most_runs()) return pushes_itself_out();
   // All operations that it takes, in the order they were recorded in.
   wanted_.resize(static_cast<std::size_t>(lineage_.operation_count()), false);
@@ -113,8 +113,7 @@ Status Evictor::restore(std::span<const TensorId> tensors) {
     open.pop_back();
     if (tensor.is_source && !tensor.defined && !lineage_.storage(tensor.storage).stored) {
       for (const OperationId id : needed) wanted_[static_cast<std::size_t>(id)] = false;
-      return internal_error(
-          "bringing back: the bytes of a tensor that nothing can make again are lost");
+      return internal_error("restoring: the bytes of a tensor that nothing can recompute are lost");
     }
     // What is stored is loaded when it is needed.
     if (tensor.defined || lineage_.storage(tensor.storage).stored ||
@@ -170,52 +169,52 @@ Status Evictor::load(StorageId id) {
   return ok_status();
 }
 
-void Evictor::lock(TensorId id) {
+void Evictor::pin(TensorId id) {
   const StorageId storage = lineage_.tensor(id).storage;
-  leave(storage);
-  lineage_.lock(storage);
+  leave_queue(storage);
+  lineage_.pin(storage);
 }
 
-void Evictor::unlock(TensorId id) {
+void Evictor::unpin(TensorId id) {
   const StorageId storage = lineage_.tensor(id).storage;
-  lineage_.unlock(storage);
+  lineage_.unpin(storage);
   enter(storage);
 }
 
-void Evictor::let_go(std::span<const TensorId> tensors) {
+void Evictor::unpin_all(std::span<const TensorId> tensors) {
   for (const TensorId tensor : tensors) {
-    unlock(tensor);
-    if (lineage_.storage_of(tensor).handles == 0) give_up_unheld(tensor);
+    unpin(tensor);
+    if (lineage_.storage_of(tensor).handles == 0) discard_unreferenced(tensor);
   }
 }
 
-// Arguments that push each other out: bringing back the second evicts the first, and so on. After
-// kMostRounds they are brought back one by one, each locked as soon as it is there, beginning with
+// Arguments that push each other out: restoring the second evicts the first, and so on. After
+// kMostRounds they are restored one by one, each pinned as soon as it is there, beginning with
 // each of them in turn: the order decides whether the last one's own needs still fit.
-Status Evictor::hold_all(std::span<const TensorId> arguments) {
+Status Evictor::restore_and_pin(std::span<const TensorId> arguments) {
   const auto is_gone = [&](TensorId id) { return !lineage_.tensor(id).defined; };
   for (int round = 0; round < kMostRounds; ++round) {
     std::vector<TensorId> gone;
     std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(gone), is_gone);
     if (gone.empty()) {
-      for (const TensorId argument : arguments) lock(argument);
+      for (const TensorId argument : arguments) pin(argument);
       return ok_status();
     }
-    PLIMSOLL_RETURN_IF_ERROR(restore(gone));
+    PLIMSOLL_RETURN_IF_ERROR(restore_all(gone));
   }
   // They push each other out. One after the other, then, each staying, whichever may come first.
   Status status;
   for (std::size_t first = 0; first < arguments.size(); ++first) {
-    std::size_t held = 0;
+    std::size_t pinned = 0;
     const auto at = [&](std::size_t i) { return arguments[(first + i) % arguments.size()]; };
-    for (status = ok_status(); held < arguments.size(); ++held) {
-      const TensorId argument = at(held);
-      if (is_gone(argument)) status = restore({&argument, 1});
+    for (status = ok_status(); pinned < arguments.size(); ++pinned) {
+      const TensorId argument = at(pinned);
+      if (is_gone(argument)) status = restore_all({&argument, 1});
       if (!status.ok()) break;
-      lock(argument);
+      pin(argument);
     }
     if (status.ok()) break;
-    for (std::size_t i = 0; i < held; ++i) unlock(at(i));
+    for (std::size_t i = 0; i < pinned; ++i) unpin(at(i));
   }
   return status;
 }
@@ -223,18 +222,18 @@ Status Evictor::hold_all(std::span<const TensorId> arguments) {
 Status Evictor::execute(OperationId id, bool again) {
   lineage_.touch(id);
   const std::vector<TensorId> arguments = lineage_.operation(id).arguments;
-  PLIMSOLL_RETURN_IF_ERROR(hold_all(arguments));
+  PLIMSOLL_RETURN_IF_ERROR(restore_and_pin(arguments));
   Status status = make_room_for(id, again);
   if (status.ok()) {
     lineage_.ran(id);
     placed(id);
     if (again) {
-      if (sink_ != nullptr) sink_->run_again(id);
+      if (sink_ != nullptr) sink_->recompute(id);
       if (++runs_ > most_runs()) status = pushes_itself_out();
       ++statistics_.recomputes;
       statistics_.recompute_seconds += lineage_.operation(id).seconds;
       if (statistics_.recompute_seconds > most_recompute_seconds_) {
-        status = exhausted("bringing back: too much is computed again (limit " +
+        status = exhausted("restoring: too much is recomputed (limit " +
                            format_bytes(limit_bytes_) + ")");
       }
     }
@@ -242,16 +241,16 @@ Status Evictor::execute(OperationId id, bool again) {
     for (std::int32_t i = 0; i < operation.output_count; ++i) {
       const StorageId storage = lineage_.tensor(operation.first_output + i).storage;
       if (!again) lineage_.touch_storage(storage);
-      // What came along, and nobody needs or could give up.
+      // What came along, and nobody needs or could evict.
       const Lineage::Tensor& output = lineage_.tensor(operation.first_output + i);
       if (again && output.is_source && output.readers.empty() &&
           lineage_.storage(storage).handles == 0) {
-        throw_away(storage);
+        discard_storage(storage);
       }
       enter(storage);
     }
   }
-  for (const TensorId argument : arguments) unlock(argument);
+  for (const TensorId argument : arguments) unpin(argument);
   return status;
 }
 
@@ -277,34 +276,32 @@ Status Evictor::run(OperationId id) {
   return status;
 }
 
-Status Evictor::bring_back(TensorId id) {
+Status Evictor::restore(TensorId id) {
   runs_ = 0;
   const TensorId tensors[] = {id};
-  return lineage_.tensor(id).defined ? ok_status() : restore(tensors);
+  return lineage_.tensor(id).defined ? ok_status() : restore_all(tensors);
 }
 
 void Evictor::release(TensorId id) {
   lineage_.release(id);
   const StorageId storage = lineage_.tensor(id).storage;
   if (lineage_.storage(storage).handles > 0 || !lineage_.storage(storage).resident ||
-      lineage_.storage(storage).locks > 0) {
+      lineage_.storage(storage).pins > 0) {
     return;
   }
-  leave(storage);
+  leave_queue(storage);
   drop(storage);
   if (sink_ != nullptr) sink_->drop(storage);
 }
 
-void Evictor::pin(TensorId id) { lock(id); }
-
-Status Evictor::hold(std::span<const TensorId> tensors) {
+Status Evictor::pin_all(std::span<const TensorId> tensors) {
   runs_ = 0;
-  return hold_all(tensors);
+  return restore_and_pin(tensors);
 }
 
-// An operation whose results would take more than kMostVisited storages to make again is not worth
+// An operation whose results would take more than kMostVisited storages to recompute is not worth
 // remembering: its results become sources, which can only be copied, and what only they needed can
-// be forgotten. That bounds what every later decision looks at.
+// be erased. That bounds what every later decision looks at.
 void Evictor::ran(OperationId id) {
   lineage_.touch(id);
   lineage_.ran(id);
@@ -312,14 +309,14 @@ void Evictor::ran(OperationId id) {
   const TensorId first = operation.first_output, end = first + operation.output_count;
   int gone = 0;
   for (TensorId output = first; output < end && gone < kMostVisited; ++output) {
-    cost_to_bring_back(lineage_.tensor(output).storage, &gone);
+    cost_to_restore(lineage_.tensor(output).storage, &gone);
   }
   for (TensorId output = first; output < end; ++output) {
     if (gone >= kMostVisited) lineage_.make_source(output);
     lineage_.touch_storage(lineage_.tensor(output).storage);
     enter(lineage_.tensor(output).storage);
   }
-  if (gone >= kMostVisited && first < end) forget(first);
+  if (gone >= kMostVisited && first < end) erase_unneeded(first);
 }
 
 TensorId Evictor::add_source(std::int64_t bytes) {

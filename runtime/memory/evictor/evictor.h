@@ -18,11 +18,11 @@ namespace plimsoll::memory {
 class EvictionSink {
  public:
   virtual ~EvictionSink() = default;
-  // The device's bytes are given up.
+  // The device's bytes are freed.
   virtual void drop(StorageId id) = 0;
-  virtual void run_again(OperationId id) = 0;
-  // The operation is forgotten: its numbers will mean others.
-  virtual void forget(OperationId) {}
+  virtual void recompute(OperationId id) = 0;
+  // The operation is erased: its numbers will mean others.
+  virtual void erase(OperationId) {}
 
   struct StorePrice {
     double store_seconds = std::numeric_limits<double>::infinity(), load_seconds = 0;
@@ -32,36 +32,36 @@ class EvictionSink {
   // where there is no room.
   virtual StorePrice store_price(StorageId, std::int64_t) const { return {}; }
   // What its user wants done with the storage; what can't be done is not asked for.
-  enum class Wish : std::uint8_t { none, keep, run_again, copy };
+  enum class Wish : std::uint8_t { none, keep, recompute, copy };
   virtual Wish wish(StorageId) const { return Wish::none; }
   // What it takes to get the copy back that there is.
   virtual double load_seconds(StorageId) const { return 0; }
   // Makes the copy that store_price() had in mind; the storage's `drop` comes next.
   virtual void store(StorageId) {}
-  // Copies it back, and gives up the copy.
+  // Copies it back, and frees the copy.
   virtual void load(StorageId) {}
-  // The copy is given up.
+  // The copy is freed.
   virtual void discard_copy(StorageId) {}
   // The operation shall run with a workspace of at most that many bytes: what it takes then, or
   // less than 0 if it can't.
   virtual std::int64_t shrink_workspace(OperationId, std::int64_t) { return -1; }
 };
 
-// The default policy. What goes first is what costs least to bring back per byte and staleness,
+// The default policy. What goes first is what costs least to restore per byte and staleness,
 //   (its operations' time + that of what they need that is gone too) / (bytes * staleness^a),
 // Kirisame et al., "Dynamic Tensor Rematerialization" (ICLR 2021), with other terms. Storages stand
 // in queues by the magnitude of cost per byte, each in order of their last use, so that only the
 // stalest few of each queue are looked at: what an eviction takes does not grow with their number.
-// What is to be brought back is collected whole, with all that it needs, and run in the order it
+// What is to be restored is collected whole, with all that it needs, and run in the order it
 // was recorded in; of what that still needs, only the one needed last goes, and only if nothing
 // else is left. Where the sink can keep copies, elsewhere or in fewer bytes, what is cheaper now is
-// done: to drop and run again, or to store and load. Sources can only be stored.
+// done: to drop and recompute, or to store and load. Sources can only be stored.
 class Evictor : public OnlineEvictor {
  public:
   // `lineage` and `sink` (may be null) must outlive it.
   Evictor(Lineage& lineage, std::int64_t limit_bytes, EvictionSink* sink = nullptr)
       : lineage_(lineage), limit_bytes_(limit_bytes), sink_(sink) {}
-  // As `other` stands, on a copy of its lineage. Precondition: nothing is being brought back.
+  // As `other` stands, on a copy of its lineage. Precondition: nothing is being restored.
   Evictor(const Evictor& other, Lineage& lineage, EvictionSink* sink)
       : lineage_(lineage),
         limit_bytes_(other.limit_bytes_),
@@ -72,43 +72,43 @@ class Evictor : public OnlineEvictor {
         mark_(other.mark_) {}
 
   Status run(OperationId id) override;
-  Status bring_back(TensorId id) override;
+  Status restore(TensorId id) override;
   void release(TensorId id) override;
   void pin(TensorId id) override;
 
   // Gives up what it takes to have `bytes` more under the limit.
   Status make_room(std::int64_t bytes);
-  // The time that what make_room(bytes) gives up would take to bring back; infinity when it fails.
+  // The time that what make_room(bytes) evicts would take to restore; infinity when it fails.
   double price_of_room(std::int64_t bytes);
-  // Resident bytes that could not be given up if nothing were held.
+  // Resident bytes that could not be evicted if nothing were pinned.
   std::int64_t fixed_bytes();
   // The storage is resident and one of these.
   bool is_fixed(StorageId id);
   void set_limit(std::int64_t limit_bytes) { limit_bytes_ = limit_bytes; }
   std::int64_t limit() const { return limit_bytes_; }
 
-  // For callers that run operations themselves: brings the tensors back and keeps them there until
-  // `let_go`; none when it fails.
-  Status hold(std::span<const TensorId> tensors);
-  void let_go(std::span<const TensorId> tensors);
+  // For callers that run operations themselves: restores the tensors and keeps them there until
+  // `unpin`; none when it fails.
+  Status pin_all(std::span<const TensorId> tensors);
+  void unpin_all(std::span<const TensorId> tensors);
   // An operation that was just added has been run, in room that was made for it. What takes too
-  // much that is gone to make again becomes a source.
+  // much that is gone to recompute becomes a source.
   void ran(OperationId id);
-  // A tensor that nothing can make again, there already.
+  // A tensor that nothing can recompute, there already.
   TensorId add_source(std::int64_t bytes);
 
-  // A handle less. What nobody holds any more is given up at once, and forgotten as far as nothing
-  // that is gone needs it; what is there and was made of it can no longer be made again where that
+  // A handle less. What nobody holds any more is discarded at once, and erased as far as nothing
+  // that is gone needs it; what is there and was made of it can no longer be recomputed where that
   // takes a source which nobody holds.
   void discard(TensorId id);
   // Whether the bytes of a source, or of what would become one, may be overwritten: nothing that is
   // gone needs them.
-  bool can_consume(TensorId id);
-  // They are overwritten now: the tensor, whose handles stay, is gone for good. Held once by the
-  // caller, which lets it go by this.
-  void consume(TensorId id);
+  bool can_donate(TensorId id);
+  // They are overwritten now: the tensor, whose handles stay, is gone for good. Pinned once by the
+  // caller, which unpins it by this.
+  void donate(TensorId id);
   // What has become of the storage after something has failed.
-  void put_right(StorageId id, bool resident, bool stored, std::int64_t kept_bytes);
+  void reconcile(StorageId id, bool resident, bool stored, std::int64_t kept_bytes);
 
  protected:
   // For evictors that also say where bytes lie. Each is called by the evictor itself.
@@ -116,25 +116,25 @@ class Evictor : public OnlineEvictor {
   virtual Status make_room_for(OperationId id, bool again);
   // The operation that room was made for has run.
   virtual void placed(OperationId) {}
-  // The storage's bytes are given up.
+  // The storage's bytes are freed.
   virtual void gone(StorageId) {}
 
-  // Time to bring a storage back, by either way, and the bytes that are free until then.
+  // Time to restore a storage, by either way, and the bytes that are free until then.
   struct Cost {
-    double run_again = 0, copy = 0;
+    double recompute = 0, copy = 0;
     std::int64_t bytes = 0, kept_bytes = 0;
     double weight = 1;  // less: goes before others
     double of_copy() const { return copy / static_cast<double>(bytes - kept_bytes); }
     double per_byte() const {
-      return weight * std::min(run_again / static_cast<double>(bytes), of_copy());
+      return weight * std::min(recompute / static_cast<double>(bytes), of_copy());
     }
-    bool by_copy() const { return of_copy() < run_again / static_cast<double>(bytes); }
-    double seconds() const { return by_copy() ? copy : run_again; }
+    bool by_copy() const { return of_copy() < recompute / static_cast<double>(bytes); }
+    double seconds() const { return by_copy() ? copy : recompute; }
     std::int64_t freed_bytes() const { return by_copy() ? bytes - kept_bytes : bytes; }
-    bool is_finite() const { return std::isfinite(run_again) || std::isfinite(copy); }
+    bool is_finite() const { return std::isfinite(recompute) || std::isfinite(copy); }
   };
-  // `gone`: gets the number of storages that would have to be brought back before, where not null.
-  Cost cost_to_bring_back(StorageId id, int* gone = nullptr);
+  // `gone`: gets the number of storages that would have to be restored before, where not null.
+  Cost cost_to_restore(StorageId id, int* gone = nullptr);
   // Time of a storage's idleness, as it weighs.
   double staleness(StorageId id) const;
   // Operations that are about to run read it.
@@ -142,7 +142,7 @@ class Evictor : public OnlineEvictor {
   // The storage that costs least; of those that are awaited, the one needed last; -1: none may go.
   StorageId pick();
   StorageId pick_awaited();
-  void give_up(StorageId id);
+  void evict(StorageId id);
   const Lineage& lineage() const { return lineage_; }
 
  private:
@@ -172,29 +172,28 @@ class Evictor : public OnlineEvictor {
   void drop(StorageId id);
   std::int64_t most_runs() const;
   Status pushes_itself_out() const;
-  // Brings back what is gone of them, and locks all; none when it fails.
-  Status hold_all(std::span<const TensorId> arguments);
+  // Restores what is gone of them, and pins all; none when it fails.
+  Status restore_and_pin(std::span<const TensorId> arguments);
   Status execute(OperationId id, bool again);
-  void lock(TensorId id);
-  void unlock(TensorId id);
-  Status restore(std::span<const TensorId> tensors);
+  void unpin(TensorId id);
+  Status restore_all(std::span<const TensorId> tensors);
   Status load(StorageId id);
-  // A copy in device memory that need not be, as what it holds can be made again.
+  // A copy in device memory that need not be, as what it holds can be recomputed.
   StorageId pick_copy() const;
   void grant_wish(StorageId id, Cost& cost) const;
   // Nothing that is gone needs `id`: what is there and was made of it directly, or of what is gone
   // in between, is appended to `made`.
   bool is_dispensable(TensorId id, std::vector<TensorId>& made) const;
   // What was made of `id` and is there becomes a source. Precondition: is_dispensable gave `made`.
-  void cut_off(const std::vector<TensorId>& made);
-  void throw_away(StorageId id);
-  void forget(TensorId id);
-  void give_up_unheld(TensorId id);
+  void make_sources(const std::vector<TensorId>& made);
+  void discard_storage(StorageId id);
+  void erase_unneeded(TensorId id);
+  void discard_unreferenced(TensorId id);
   void enter_all();
   static int queue_of(double cost_per_byte);
   void enter(StorageId id);
   void enter_queue(StorageId id, int queue, bool newest);
-  void leave(StorageId id);
+  void leave_queue(StorageId id);
   void await(OperationId id, std::int32_t reads);
   Place& place(StorageId id);
 
@@ -207,9 +206,9 @@ class Evictor : public OnlineEvictor {
   std::vector<Frame> frames_;
   std::int32_t mark_ = 0;
   std::vector<StorageId> stack_;    // scratch of walks
-  std::vector<TensorId> unneeded_;  // scratch of forget
+  std::vector<TensorId> unneeded_;  // scratch of erase_unneeded
   std::vector<StorageId> awaited_;  // scratch of pick_awaited
-  std::vector<bool> wanted_;        // scratch of restore, by operation
+  std::vector<bool> wanted_;        // scratch of restore_all, by operation
   std::int64_t runs_ = 0;           // again, for this request
 };
 

@@ -17,7 +17,7 @@
 // score; so an eviction looks at the first of each queue that is not empty, whatever the number of
 // storages.
 //
-// Example: three storages of 1 MB. A: 1 ms to bring back, idle for 10 ms; B: 1 ms, idle for 100 ms;
+// Example: three storages of 1 MB. A: 1 ms to restore, idle for 10 ms; B: 1 ms, idle for 100 ms;
 // C: 8 ms, idle for 1 s. A and B are in one queue, B first; C is 12 queues up. Scores with a = 0.35
 // (ms, MB): B 1 / 100^0.35 = 0.20, C 8 / 1000^0.35 = 0.71. B is evicted.
 //
@@ -30,7 +30,7 @@ namespace plimsoll::memory {
 namespace {
 
 // How much it makes a storage dispensable that nobody holds it; chosen as kStalenessExponent.
-constexpr double kUnheldCost = 0.25;
+constexpr double kUnreferencedCost = 0.25;
 // How much it does that its user asks for it: before all others of less than so many times its
 // cost.
 constexpr double kWishedFor = 1.0 / (1 << 20);
@@ -49,13 +49,13 @@ Evictor::Place& Evictor::place(StorageId id) {
   return places_[static_cast<std::size_t>(id)];
 }
 
-// Two ways to bring a storage back: run again what made it, with everything that needs and that is
+// Two ways to restore a storage: run again what made it, with everything that needs and that is
 // gone as well, or copy it back from where a copy was kept. The walk over what is gone stops after
 // kMostVisited storages: what it has counted by then is a lower bound, and dear enough to stay.
-Evictor::Cost Evictor::cost_to_bring_back(StorageId id, int* gone) {
+Evictor::Cost Evictor::cost_to_restore(StorageId id, int* gone) {
   ++mark_;
-  const Lineage::Storage& given_up = lineage_.storage(id);
-  Cost cost{given_up.seconds, std::numeric_limits<double>::infinity(), given_up.bytes, 0};
+  const Lineage::Storage& evicted = lineage_.storage(id);
+  Cost cost{evicted.seconds, std::numeric_limits<double>::infinity(), evicted.bytes, 0};
   stack_.assign(1, id);
   place(id).mark = mark_;
   int visited = 0;
@@ -70,26 +70,26 @@ Evictor::Cost Evictor::cost_to_bring_back(StorageId id, int* gone) {
       if (storage.resident) return;
       ++visited;
       if (storage.stored) {
-        cost.run_again += sink_->load_seconds(needed);
+        cost.recompute += sink_->load_seconds(needed);
       } else {
-        cost.run_again += storage.seconds;
+        cost.recompute += storage.seconds;
         stack_.push_back(needed);
       }
     });
   }
   if (gone != nullptr) *gone = visited;
-  for (const TensorId tensor : given_up.tensors) {
-    if (lineage_.tensor(tensor).is_source) cost.run_again = cost.copy;
+  for (const TensorId tensor : evicted.tensors) {
+    if (lineage_.tensor(tensor).is_source) cost.recompute = cost.copy;
   }
   if (sink_ != nullptr) {
-    const EvictionSink::StorePrice price = sink_->store_price(id, given_up.bytes);
+    const EvictionSink::StorePrice price = sink_->store_price(id, evicted.bytes);
     cost.copy = price.store_seconds + price.load_seconds;
     cost.kept_bytes = price.kept_bytes;
     grant_wish(id, cost);
   }
-  if (given_up.handles == 0) {
-    cost.run_again *= kUnheldCost;
-    cost.copy *= kUnheldCost;
+  if (evicted.handles == 0) {
+    cost.recompute *= kUnreferencedCost;
+    cost.copy *= kUnreferencedCost;
   }
   return cost;
 }
@@ -100,15 +100,15 @@ void Evictor::grant_wish(StorageId id, Cost& cost) const {
     case EvictionSink::Wish::none:
       return;
     case EvictionSink::Wish::keep:
-      cost.run_again = cost.copy = kNever;
+      cost.recompute = cost.copy = kNever;
       return;
-    case EvictionSink::Wish::run_again:
-      if (!std::isfinite(cost.run_again)) return;
+    case EvictionSink::Wish::recompute:
+      if (!std::isfinite(cost.recompute)) return;
       cost.copy = kNever;
       break;
     case EvictionSink::Wish::copy:
       if (!std::isfinite(cost.copy)) return;
-      cost.run_again = kNever;
+      cost.recompute = kNever;
       break;
   }
   cost.weight = kWishedFor;
@@ -143,11 +143,11 @@ void Evictor::enter_queue(StorageId id, int number, bool newest) {
 void Evictor::enter(StorageId id) {
   Place& at = place(id);
   const Lineage::Storage& storage = lineage_.storage(id);
-  if (at.queue >= 0 || at.awaited > 0 || !storage.resident || storage.locks > 0 ||
+  if (at.queue >= 0 || at.awaited > 0 || !storage.resident || storage.pins > 0 ||
       storage.bytes == 0) {
     return;
   }
-  const Cost cost = cost_to_bring_back(id);
+  const Cost cost = cost_to_restore(id);
   if (cost.is_finite()) enter_queue(id, queue_of(cost.per_byte()), true);
 }
 
@@ -156,7 +156,7 @@ void Evictor::enter_all() {
   for (StorageId id = 0; id < lineage_.storage_count(); ++id) enter(id);
 }
 
-void Evictor::leave(StorageId id) {
+void Evictor::leave_queue(StorageId id) {
   Place& at = place(id);
   if (at.queue < 0) return;
   Queue& queue = queues_[static_cast<std::size_t>(at.queue)];
@@ -178,15 +178,15 @@ StorageId Evictor::pick() {
       for (int look = 0; look < kMostLooks; ++look) {
         const StorageId id = queues_[static_cast<std::size_t>(number)].first;
         if (id < 0) break;
-        const Cost found = cost_to_bring_back(id);
+        const Cost found = cost_to_restore(id);
         if (!found.is_finite()) {
-          leave(id);
+          leave_queue(id);
           continue;
         }
         const double cost = found.per_byte();
         const int now = queue_of(cost);
         if (now != number) {
-          leave(id);
+          leave_queue(id);
           enter_queue(id, now, false);
         }
         const double score = cost / staleness(id);
@@ -201,7 +201,7 @@ StorageId Evictor::pick() {
   return best;
 }
 
-// While tensors are brought back, everything idle may be gone and what is left is awaited by
+// While tensors are restored, everything idle may be gone and what is left is awaited by
 // operations that are about to run. Then the one that is needed last goes: what comes before it
 // needs the bytes more (Belady's rule, on the known future of the restoration).
 StorageId Evictor::pick_awaited() {
@@ -216,12 +216,12 @@ StorageId Evictor::pick_awaited() {
         if (at.mark == mark_) continue;
         at.mark = mark_;
         const Lineage::Storage& storage = lineage_.storage(id);
-        if (storage.resident && storage.locks == 0 && storage.bytes > 0) awaited_.push_back(id);
+        if (storage.resident && storage.pins == 0 && storage.bytes > 0) awaited_.push_back(id);
       }
     }
   }
   while (!awaited_.empty()) {
-    if (cost_to_bring_back(awaited_.back()).is_finite()) return awaited_.back();
+    if (cost_to_restore(awaited_.back()).is_finite()) return awaited_.back();
     awaited_.pop_back();
   }
   return -1;
@@ -241,7 +241,7 @@ double Evictor::staleness(StorageId id) const {
 }
 
 bool Evictor::is_fixed(StorageId id) {
-  return lineage_.storage(id).resident && !cost_to_bring_back(id).is_finite();
+  return lineage_.storage(id).resident && !cost_to_restore(id).is_finite();
 }
 
 std::int64_t Evictor::fixed_bytes() {
@@ -270,14 +270,14 @@ double Evictor::price_of_room(std::int64_t bytes) {
       seconds = std::numeric_limits<double>::infinity();
       break;
     }
-    const Cost cost = cost_to_bring_back(victim);
+    const Cost cost = cost_to_restore(victim);
     seconds += cost.seconds();
     used -= cost.freed_bytes();
-    leave(victim);
+    leave_queue(victim);
     out.push_back(victim);
   }
   for (auto id = out.rbegin(); id != out.rend(); ++id) {
-    enter_queue(*id, queue_of(cost_to_bring_back(*id).per_byte()), false);
+    enter_queue(*id, queue_of(cost_to_restore(*id).per_byte()), false);
   }
   return seconds;
 }

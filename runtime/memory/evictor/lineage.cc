@@ -6,11 +6,11 @@
 
 namespace plimsoll::memory {
 
-// A new number, or that of a forgotten operation with as many outputs: tensors and storages are
+// A new number, or that of an erased operation with as many outputs: tensors and storages are
 // numbered like those before.
 OperationId Lineage::fresh_operation(std::size_t outputs) {
-  const auto found = forgotten_.find(static_cast<std::int32_t>(outputs));
-  if (found != forgotten_.end() && !found->second.empty()) {
+  const auto found = erased_.find(static_cast<std::int32_t>(outputs));
+  if (found != erased_.end() && !found->second.empty()) {
     const OperationId id = found->second.back();
     found->second.pop_back();
     return id;
@@ -47,7 +47,7 @@ OperationId Lineage::add(double seconds, std::span<const TensorId> arguments,
       tensor.storage = tensors_[index(arguments[index(outputs[i].view_of)])].storage;
       tensor.bytes = 0;
     } else {
-      // That of a forgotten tensor is its own, empty.
+      // That of an erased tensor is its own, empty.
       if (tensor.storage < 0) {
         tensor.storage = storage_count();
         storages_.emplace_back();
@@ -79,7 +79,7 @@ TensorId Lineage::add_source(std::int64_t bytes) {
 
 // Readers are removed in constant time: the last of the list takes the place of the one that goes,
 // and is told its new place (`places`).
-void Lineage::let_arguments_go(OperationId id, std::vector<TensorId>& released) {
+void Lineage::release_arguments(OperationId id, std::vector<TensorId>& released) {
   Operation& operation = operations_[index(id)];
   for (std::size_t i = 0; i < operation.arguments.size(); ++i) {
     const std::int32_t at = operation.places[i];
@@ -95,9 +95,9 @@ void Lineage::let_arguments_go(OperationId id, std::vector<TensorId>& released) 
   operation.places.clear();
 }
 
-bool Lineage::forget_unneeded(TensorId id, std::vector<TensorId>& released) {
+bool Lineage::erase_unneeded(TensorId id, std::vector<TensorId>& released) {
   const OperationId producer = tensors_[index(id)].producer;
-  if (producer < 0) return false;  // forgotten by way of another output
+  if (producer < 0) return false;  // erased by way of another output
   const Operation& operation = operations_[index(producer)];
   bool needed = false;
   for (std::int32_t i = 0; i < operation.output_count; ++i) {
@@ -108,12 +108,12 @@ bool Lineage::forget_unneeded(TensorId id, std::vector<TensorId>& released) {
     if (!unused && !tensor.is_source) return false;
     needed |= !unused;
   }
-  let_arguments_go(producer, released);
+  release_arguments(producer, released);
   if (needed) return false;
   for (std::int32_t i = 0; i < operation.output_count; ++i) {
     tensors_[index(operation.first_output + i)].producer = -1;
   }
-  forgotten_[operation.output_count].push_back(producer);
+  erased_[operation.output_count].push_back(producer);
   return true;
 }
 

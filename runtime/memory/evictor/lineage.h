@@ -13,9 +13,9 @@ using TensorId = std::int32_t;
 using StorageId = std::int32_t;
 
 // How buffers were made, and which of them are there: operations that read tensors and make
-// others. A tensor has bytes of its own (its storage), or is a view of an argument's; giving up a
+// others. A tensor has bytes of its own (its storage), or is a view of an argument's; evicting a
 // storage undefines all tensors in it, and each is defined again by running its operation again.
-// Sources can't be made again. Operations that nothing can need any more are forgotten on request,
+// Sources can't be recomputed. Operations that nothing can need any more are erased on request,
 // and their numbers used again. Bookkeeping only: no bytes are touched. Not thread-safe.
 class Lineage {
  public:
@@ -43,7 +43,7 @@ class Lineage {
     StorageId storage = -1;
     std::int64_t bytes = 0;  // 0 for a view
     bool defined = false;
-    bool is_source = false;  // nothing can make it again
+    bool is_source = false;  // nothing can recompute it
     std::vector<Reader> readers;
   };
   struct Storage {
@@ -51,7 +51,7 @@ class Lineage {
     double seconds = 0;  // of all operations that define its tensors
     std::vector<TensorId> tensors;
     std::int32_t handles = 0;  // of users; a storage without any is wanted only to make others
-    std::int32_t locks = 0;    // while it must stay
+    std::int32_t pins = 0;     // while it must stay
     bool resident = false;
     bool stored = false;          // a copy waits elsewhere, so that nothing needs to run
     std::int64_t kept_bytes = 0;  // of device memory that the copy takes
@@ -62,16 +62,16 @@ class Lineage {
   // `operation(id).first_output`, undefined, each with one handle.
   OperationId add(double seconds, std::span<const TensorId> arguments,
                   std::span<const Output> outputs, std::int64_t workspace_bytes = 0);
-  // A tensor with a storage of its own that is there and that nothing can make again, with one
+  // A tensor with a storage of its own that is there and that nothing can recompute, with one
   // handle.
   TensorId add_source(std::int64_t bytes);
   // What made the tensor is no longer known. Precondition: it is defined, or its storage is stored.
   void make_source(TensorId id) { tensors_[index(id)].is_source = true; }
-  // Lets go what `id`'s producer reads if none of its outputs can be made again: all are sources,
+  // Releases what `id`'s producer reads if none of its outputs can be recomputed: all are sources,
   // or without a handle, a reader or bytes. Those arguments are appended to `released`. If all are
-  // without, the operation is forgotten, its numbers are for others, and the answer is true. Only
+  // without, the operation is erased, its numbers are for others, and the answer is true. Only
   // for lineages without views.
-  bool forget_unneeded(TensorId id, std::vector<TensorId>& released);
+  bool erase_unneeded(TensorId id, std::vector<TensorId>& released);
   void set_workspace(OperationId id, std::int64_t bytes) {
     operations_[index(id)].workspace_bytes = bytes;
   }
@@ -87,15 +87,15 @@ class Lineage {
   // One handle more or less on the tensor's storage.
   void retain(TensorId id) { ++storages_[index(tensor(id).storage)].handles; }
   void release(TensorId id) { --storages_[index(tensor(id).storage)].handles; }
-  // A locked storage stays resident. Locks count.
-  void lock(StorageId id) { ++storages_[index(id)].locks; }
-  void unlock(StorageId id) { --storages_[index(id)].locks; }
+  // A pinned storage stays resident. Pins count.
+  void pin(StorageId id) { ++storages_[index(id)].pins; }
+  void unpin(StorageId id) { --storages_[index(id)].pins; }
 
   // The operation has run: its outputs are defined, their storages resident, the clock advanced by
   // its time. Storages that were resident keep their bytes; those made twice are freed at once, but
   // count towards the peak.
   void ran(OperationId id);
-  // The storage's bytes are given up.
+  // The storage's bytes are freed.
   void drop(StorageId id);
   // The operation's arguments are used now.
   void touch(OperationId id);
@@ -138,12 +138,12 @@ class Lineage {
  private:
   static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
   OperationId fresh_operation(std::size_t outputs);
-  void let_arguments_go(OperationId id, std::vector<TensorId>& released);
+  void release_arguments(OperationId id, std::vector<TensorId>& released);
 
   std::vector<Operation> operations_;
   std::vector<Tensor> tensors_;
   std::vector<Storage> storages_;
-  std::unordered_map<std::int32_t, std::vector<OperationId>> forgotten_;  // by number of outputs
+  std::unordered_map<std::int32_t, std::vector<OperationId>> erased_;  // by number of outputs
   std::int64_t order_ = 0;
   std::int64_t used_bytes_ = 0, peak_bytes_ = 0;
   double clock_ = 0;

@@ -10,7 +10,7 @@
 namespace plimsoll::memory {
 
 struct EvictionStatistics {
-  std::int64_t evictions = 0;   // storages given up for room, those nobody held any more excluded
+  std::int64_t evictions = 0;   // storages evicted for room, those nobody held any more excluded
   std::int64_t stores = 0;      // of these, copied first
   std::int64_t encodes = 0;     // of these, in fewer bytes of the same memory
   std::int64_t loads = 0;       // copied back
@@ -24,13 +24,13 @@ class OnlineEvictor {
  public:
   virtual ~OnlineEvictor() = default;
 
-  // Runs an operation that was just added: brings its arguments back, makes room for its outputs.
+  // Runs an operation that was just added: restores its arguments, makes room for its outputs.
   // RESOURCE_EXHAUSTED when that can't be; what is resident then fits, and all else can be asked
   // for again.
   virtual Status run(OperationId id) = 0;
   // Makes the tensor defined.
-  virtual Status bring_back(TensorId id) = 0;
-  // A handle less; a storage that loses its last one is given up at once.
+  virtual Status restore(TensorId id) = 0;
+  // A handle less; a storage that loses its last one is freed at once.
   virtual void release(TensorId id) = 0;
   // The tensor's storage stays from now on. Precondition: it is resident.
   virtual void pin(TensorId id) = 0;

@@ -48,12 +48,12 @@ std::span<const std::byte> contents(const Piece& piece) {
 }
 
 // Waits for what is under way, however its scope is left.
-class Settled {
+class FinishOnExit {
  public:
-  explicit Settled(FileQueue& queue) : queue_(queue) {}
-  ~Settled() { (void)queue_.finish_all(); }
-  Settled(const Settled&) = delete;
-  Settled& operator=(const Settled&) = delete;
+  explicit FinishOnExit(FileQueue& queue) : queue_(queue) {}
+  ~FinishOnExit() { (void)queue_.finish_all(); }
+  FinishOnExit(const FinishOnExit&) = delete;
+  FinishOnExit& operator=(const FinishOnExit&) = delete;
 
  private:
   FileQueue& queue_;
@@ -77,7 +77,7 @@ Status stage(FileQueue& queue, int slot, Piece& piece, const std::byte* from,
 
 Result<std::uint64_t> store_range(FileQueue& queue, std::int64_t offset, const std::byte* from,
                                   std::int64_t bytes, device::Stream& stream) {
-  const Settled settled(queue);
+  const FinishOnExit finish(queue);
   Checksum checksum;
   int slot = 0;
   for (std::int64_t at = offset; at < offset + bytes;) {
@@ -100,7 +100,7 @@ Result<std::uint64_t> store_range(FileQueue& queue, std::int64_t offset, const s
 
 Result<std::uint64_t> load_range(FileQueue& queue, std::int64_t offset, std::byte* to,
                                  std::int64_t bytes, device::Stream& stream) {
-  const Settled settled(queue);
+  const FinishOnExit finish(queue);
   Checksum checksum;
   const int slots = queue.slots();
   std::vector<Piece> pieces(static_cast<std::size_t>(slots));  // by slot

@@ -38,7 +38,7 @@ int open_nameless(const std::string& folder) {
   return -error;
 }
 
-Status no_room(const std::string& what, std::int64_t available, std::int64_t needed) {
+Status out_of_space(const std::string& what, std::int64_t available, std::int64_t needed) {
   return Status::resource_exhausted(what, {available, needed, "the spill file"});
 }
 
@@ -125,15 +125,16 @@ Status NamelessFile::reserve(std::int64_t bytes) {
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
       static_cast<rlim_t>(bytes) > limit.rlim_cur) {
     const auto most = static_cast<std::int64_t>(limit.rlim_cur);
-    return no_room(fmt::format("{}files of this process end at {} bytes (ulimit -f, RLIMIT_FSIZE)",
-                               what, most),
-                   most, bytes);
+    return out_of_space(
+        fmt::format("{}files of this process end at {} bytes (ulimit -f, RLIMIT_FSIZE)", what,
+                    most),
+        most, bytes);
   }
   // Asked first, so that a refusal doesn't take away for a moment what others need.
   PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t free, free_bytes());
   if (bytes - reserved_ > free) {
-    return no_room(fmt::format("{}its file system has {} free", what, free), reserved_ + free,
-                   bytes);
+    return out_of_space(fmt::format("{}its file system has {} free", what, free), reserved_ + free,
+                        bytes);
   }
   const int error = granted(bytes);
   if (error == 0) {
@@ -143,7 +144,7 @@ Status NamelessFile::reserve(std::int64_t bytes) {
   (void)!ftruncate(file_, reserved_);  // a part may have been granted
   const Status status = file_error(what, error);
   if (status.code() != StatusCode::resource_exhausted) return status;
-  return no_room(status.message(), reserved_ + free, bytes);
+  return out_of_space(status.message(), reserved_ + free, bytes);
 }
 
 // 0, or an errno.

@@ -40,7 +40,7 @@ Tier::Tier(std::string name, std::int64_t limit_bytes, std::shared_ptr<device::D
   statistics_.limit_bytes = limit_bytes;
 }
 
-TierRoom& TierRoom::operator=(TierRoom&& other) noexcept {
+TierReservation& TierReservation::operator=(TierReservation&& other) noexcept {
   if (this == &other) return *this;
   close();
   tier_ = std::move(other.tier_);
@@ -48,7 +48,7 @@ TierRoom& TierRoom::operator=(TierRoom&& other) noexcept {
   return *this;
 }
 
-void TierRoom::close() {
+void TierReservation::close() {
   if (tier_ == nullptr) return;
   {
     const std::lock_guard lock(tier_->mutex_);
@@ -57,7 +57,7 @@ void TierRoom::close() {
   tier_ = nullptr;
 }
 
-Status Tier::check_room(std::int64_t bytes, std::string_view what) {
+Status Tier::check_available(std::int64_t bytes, std::string_view what) {
   const std::int64_t taken = statistics_.used_bytes + statistics_.reserved_bytes;
   const auto refusal = [&](const std::string& why) {
     return Status::resource_exhausted(
@@ -82,23 +82,23 @@ Result<std::unique_ptr<TierBlock>> Tier::take(std::int64_t bytes, std::string_vi
 Result<std::unique_ptr<TierBlock>> Tier::allocate(std::int64_t bytes, std::string_view what) {
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
-  PLIMSOLL_RETURN_IF_ERROR(check_room(rounded, what));
+  PLIMSOLL_RETURN_IF_ERROR(check_available(rounded, what));
   return take(rounded, what);
 }
 
-Result<TierRoom> Tier::reserve(std::int64_t bytes, std::string_view what) {
-  TierRoom room;
+Result<TierReservation> Tier::reserve(std::int64_t bytes, std::string_view what) {
+  TierReservation reservation;
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
-  PLIMSOLL_RETURN_IF_ERROR(check_room(rounded, what));
-  room.tier_ = shared_from_this();
-  room.bytes_ = rounded;
+  PLIMSOLL_RETURN_IF_ERROR(check_available(rounded, what));
+  reservation.tier_ = shared_from_this();
+  reservation.bytes_ = rounded;
   statistics_.reserved_bytes += rounded;
-  return room;
+  return reservation;
 }
 
 Result<std::unique_ptr<TierBlock>> Tier::allocate(std::int64_t bytes, std::string_view what,
-                                                  TierRoom& from) {
+                                                  TierReservation& from) {
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
   if (rounded > from.bytes_) {

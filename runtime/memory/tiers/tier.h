@@ -51,12 +51,12 @@ class Tier;
 
 // Bytes under a tier's limit that nobody else gets: blocks are taken of it, what is left becomes
 // free when it goes. Movable; for one thread at a time.
-class TierRoom {
+class TierReservation {
  public:
-  TierRoom() = default;
-  TierRoom(TierRoom&& other) noexcept { *this = std::move(other); }
-  TierRoom& operator=(TierRoom&& other) noexcept;
-  ~TierRoom() { close(); }
+  TierReservation() = default;
+  TierReservation(TierReservation&& other) noexcept { *this = std::move(other); }
+  TierReservation& operator=(TierReservation&& other) noexcept;
+  ~TierReservation() { close(); }
   void close();
 
  private:
@@ -73,12 +73,12 @@ class Tier : public std::enable_shared_from_this<Tier> {
   // RESOURCE_EXHAUSTED (with numbers) past the limit, or when there is no room whatever the limit.
   // Bytes are rounded up to device::kBufferAlignment. The block keeps the tier alive.
   Result<std::unique_ptr<TierBlock>> allocate(std::int64_t bytes, std::string_view what);
-  // Room for blocks to come; refuses as `allocate` does.
-  Result<TierRoom> reserve(std::int64_t bytes, std::string_view what);
-  // A block of that room. INTERNAL when it is more than is left; RESOURCE_EXHAUSTED when there is
+  // Bytes for blocks to come; refuses as `allocate` does.
+  Result<TierReservation> reserve(std::int64_t bytes, std::string_view what);
+  // A block of these bytes. INTERNAL when it is more than is left; RESOURCE_EXHAUSTED when there is
   // none whatever the limit.
   Result<std::unique_ptr<TierBlock>> allocate(std::int64_t bytes, std::string_view what,
-                                              TierRoom& from);
+                                              TierReservation& from);
 
   std::string_view name() const { return name_; }
   TransferEngine& out() { return out_; }
@@ -111,9 +111,9 @@ class Tier : public std::enable_shared_from_this<Tier> {
   std::int64_t used_bytes() const { return statistics_.used_bytes; }  // with the mutex held
 
  private:
-  friend class TierRoom;
+  friend class TierReservation;
   // With the mutex held: whether so much may be taken.
-  Status check_room(std::int64_t bytes, std::string_view what);
+  Status check_available(std::int64_t bytes, std::string_view what);
   Result<std::unique_ptr<TierBlock>> take(std::int64_t bytes, std::string_view what);
 
   const std::string name_;

@@ -104,7 +104,7 @@ class VerticalFusion {
     }
   }
 
-  // Counters of loops stay readable where slices of stacks are taken.
+  // Counters of loops stay readable where slices of residuals are taken.
   static bool is_start_of_slice(const Instruction& instruction) {
     return instruction.shape().is_scalar() && !is_free(instruction) &&
            std::any_of(instruction.users().begin(), instruction.users().end(),

@@ -36,7 +36,7 @@ bool is_member(const Instruction& inner) {
   if (inner.opcode() == Opcode::get_tuple_element) {
     return inner.operand(0)->opcode() == Opcode::reduce;
   }
-  // Updates of slices stay on their own, where the planner sees what they do to a loop's stacks.
+  // Updates of slices stay on their own, where the planner sees what they do to a loop's residuals.
   return is_fusible(inner) && inner.opcode() != Opcode::dynamic_update_slice;
 }
 
@@ -72,7 +72,7 @@ bool has_reduce(const Instruction& kernel) {
 // Loop counters and branch indices stay readable: trip counts are found by looking at them.
 bool is_counter(const ir::Shape& shape) { return shape.is_scalar() && !is_floating(shape.dtype()); }
 
-// What a loop begins with stays on its own: it may be made where the loop's stacks lie.
+// What a loop begins with stays on its own: it may be made where the loop's residuals lie.
 bool enters_loop(const Instruction& value) {
   return std::any_of(value.users().begin(), value.users().end(), [](const Instruction* user) {
     return user->opcode() == Opcode::while_ ||

@@ -172,7 +172,7 @@ class MultiOutputFusion {
       if (ir::must_materialize(*output)) return false;
       feeds = true;
       const std::int64_t count = output->shape().element_count();
-      // A value that is read at other places than where it is made would be made again.
+      // A value that is read at other places than where it is made would be recomputed.
       if (count != loop_count && count != b.profile.result_count) return false;
     }
     if (!(a.profile.loop_dims == b.profile.loop_dims)) {

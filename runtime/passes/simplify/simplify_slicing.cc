@@ -89,10 +89,10 @@ Instruction* simplify_dynamic_slice(Rewriter& rewriter, Instruction& at) {
   if (operand->shape() == at.shape()) return operand;
   std::vector<std::int64_t> starts, limits;
   for (int i = 0; i < at.shape().rank(); ++i) {
-    const std::int64_t room = operand->shape().dim(i) - at.shape().dim(i);
+    const std::int64_t slack = operand->shape().dim(i) - at.shape().dim(i);
     const auto start = integer_constant(*at.operand(1 + i));
-    if (!start && room > 0) return nullptr;
-    starts.push_back(room > 0 ? std::clamp<std::int64_t>(*start, 0, room) : 0);
+    if (!start && slack > 0) return nullptr;
+    starts.push_back(slack > 0 ? std::clamp<std::int64_t>(*start, 0, slack) : 0);
     limits.push_back(starts.back() + at.shape().dim(i));
   }
   std::vector<std::int64_t> strides(starts.size(), 1);

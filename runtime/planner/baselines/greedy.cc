@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/index.h"
-#include "runtime/planner/baselines/greedy_walk.h"
+#include "runtime/planner/baselines/greedy_pass.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -98,13 +98,13 @@ Result<GreedyReport> rematerialize_greedy(ir::Module& module, const GreedyOption
   }
   const std::int64_t outputs =
       bytes_with_tables(module.entry()->root()->shape(), options.tuple_entry_bytes);
-  GreedyWalk walk(module, options);
+  GreedyPass pass(module, options);
   GreedyReport report;
-  report.peak_before = walk.peak(*module.entry()) + outputs;
-  walk.rematerialize(*module.entry(), options.limit_bytes - outputs, true);
-  report.changed = walk.changed();
-  report.rematerialized = walk.rematerialized();
-  report.net_added = walk.net_added();
+  report.peak_before = pass.peak(*module.entry()) + outputs;
+  pass.rematerialize(*module.entry(), options.limit_bytes - outputs, true);
+  report.changed = pass.changed();
+  report.rematerialized = pass.rematerialized();
+  report.net_added = pass.net_added();
   if (report.changed) {
     for (bool again = true; again;) {
       again = false;
@@ -115,7 +115,7 @@ Result<GreedyReport> rematerialize_greedy(ir::Module& module, const GreedyOption
     }
     module.remove_unreachable();
   }
-  report.peak_after = GreedyWalk(module, options).peak(*module.entry()) + outputs;
+  report.peak_after = GreedyPass(module, options).peak(*module.entry()) + outputs;
   return report;
 }
 

@@ -21,7 +21,7 @@ struct GreedyReport {
   std::int64_t rematerialized = 0, net_added = 0;
 };
 
-// The baseline policy: one walk over the schedule that clones already-placed values before their
+// The baseline policy: one pass over the schedule that clones already-placed values before their
 // later uses while usage is above the limit (the behaviour of XLA's rematerialization pass). Blind
 // to time and addresses. That pass's other mode, copies in a compact layout, has nothing to gain
 // here: buffers are dense whatever their layout says. Runs on a scheduled module and keeps it

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "runtime/planner/baselines/greedy_walk.h"
+#include "runtime/planner/baselines/greedy_pass.h"
 
 #include "runtime/base/index.h"
 

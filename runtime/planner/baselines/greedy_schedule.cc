@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/planner/baselines/greedy_walk.h"
+#include "runtime/planner/baselines/greedy_pass.h"
 #include "runtime/planner/remat/improve.h"
 
 namespace plimsoll::planner {
@@ -77,13 +77,13 @@ std::optional<Schedule> greedy_schedule(const Problem& problem, std::int64_t are
   GreedyOptions options;
   options.limit_bytes = arena_limit;
   options.min_bytes = min_bytes;
-  GreedyWalk walk(*module, options);
-  walk.rematerialize(*copy, arena_limit, false);
+  GreedyPass pass(*module, options);
+  pass.rematerialize(*copy, arena_limit, false);
   Translation translation(problem);
   for (const auto& instruction : copy->instructions()) {
-    const auto origin = walk.origins().find(instruction.get());
+    const auto origin = pass.origins().find(instruction.get());
     const ir::Instruction* source =
-        origin == walk.origins().end() ? instruction.get() : origin->second;
+        origin == pass.origins().end() ? instruction.get() : origin->second;
     const auto op = op_of.find(source->name());
     if (op != op_of.end()) translation.run(op->second);
   }

@@ -15,18 +15,18 @@
 namespace plimsoll::planner {
 namespace {
 
-constexpr int kMostRemakes = 16;
+constexpr int kMostRecomputations = 16;
 
 // Prices along the excess, fractions along the gains, in ever smaller steps (Polyak; Camerini,
 // Fratta and Maffioli's deflection).
 //
 // The bound is the value of a concave function of the prices (bound_pricing.cc), so that climbing
-// it along a subgradient ends at its maximum. The subgradient at prices p is, per tight moment,
-// what the cheapest choices at p put there beyond the room: where too much lies the price must
-// rise. The step is Polyak's, (aim - value) / |direction|^2, with the best value so far and `reach`
-// more as the aim, since the maximum itself is not known; `direction` remembers 0.4 of the one
-// before, which cuts off the zigzag of plain subgradients. After six rounds without a better value,
-// aim and rate are halved and the climb begins at the best prices again.
+// it along a subgradient ends at its maximum. The subgradient at prices p is, per tight time step,
+// what the cheapest choices at p put there beyond what is available: where too much lies the price
+// must rise. The step is Polyak's, (aim - value) / |direction|^2, with the best value so far and
+// `reach` more as the aim, since the maximum itself is not known; `direction` remembers 0.4 of the
+// one before, which cuts off the zigzag of plain subgradients. After six rounds without a better
+// value, aim and rate are halved and the climb begins at the best prices again.
 void polish(BoundPricing& pricing, BoundProof& best, int rounds, std::int64_t steps) {
   std::vector<double> prices = best.prices, direction(prices.size(), 0);
   pricing.set_fractions(best.fractions);
@@ -75,35 +75,35 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
                        const BoundEffort& effort) {
   LowerBound bound;
   bound.base_seconds = bound.seconds = model.base_seconds;
-  bound.prices.assign(at(model.moments), 0);
+  bound.prices.assign(at(model.time_steps), 0);
   if (least_arena_bytes(model) > arena_limit) {
     bound.seconds = kInfinite;
     return bound;
   }
-  const TightMoments tight = find_tight(model, arena_limit, effort.tight_moments);
-  if (tight.moments.empty()) return bound;
+  const TightTimeSteps tight = find_tight(model, arena_limit, effort.tight_time_steps);
+  if (tight.time_steps.empty()) return bound;
 
   const std::int64_t steps =
       effort.steps > 0 ? effort.steps
-                       : std::min<std::int64_t>(60'000'000, 20'000'000 + 3'000 * model.moments);
+                       : std::min<std::int64_t>(60'000'000, 20'000'000 + 3'000 * model.time_steps);
   BoundPricing pricing(model, tight);
   std::vector<Stretch> stretches;
-  std::vector<std::size_t> gap_of;
-  for (std::size_t g = 0; g < model.gaps.size(); ++g) {
-    const Gap& gap = model.gaps[g];
-    const Stretch s{tight.rank[at(gap.first)], tight.rank[at(gap.last + 1)] - 1, gap.bytes,
-                    pricing.most_drop(g)};
+  std::vector<std::size_t> interval_of;
+  for (std::size_t g = 0; g < model.intervals.size(); ++g) {
+    const Interval& interval = model.intervals[g];
+    const Stretch s{tight.rank[at(interval.first)], tight.rank[at(interval.last + 1)] - 1,
+                    interval.bytes, pricing.most_drop(g)};
     if (s.first > s.last) continue;
     stretches.push_back(s);
-    gap_of.push_back(g);
+    interval_of.push_back(g);
   }
-  LinePrices line(tight.room, stretches);
-  // Rounds of two steps that feed each other. The linear program over stretches takes for each gap
-  // what giving it up cost at the last prices, and gives the prices that divide the room best if
-  // gaps could be kept in part. The pricing takes those prices and finds what giving each gap up
-  // really costs: a whole gap, made again in the best stage, with what that needs. The linear
-  // program knows no stages and no needs; the pricing knows no other gaps. Together they converge
-  // in a few rounds, from which polish() climbs on.
+  LinePrices line(tight.available, stretches);
+  // Rounds of two steps that feed each other. The linear program over stretches takes for each
+  // interval what evicting its value cost at the last prices, and gives the prices that divide the
+  // memory best if intervals could be kept in part. The pricing takes those prices and finds what
+  // evicting in each interval really costs: a whole interval, recomputed in the best stage, with
+  // what that needs. The linear program knows no stages and no needs; the pricing knows no other
+  // intervals. Together they converge in a few rounds, from which polish() climbs on.
   constexpr int kRoundsBeforeSharing = 2, kMostIdleRounds = 10;
   BoundProof best;
   int idle = 0;
@@ -119,8 +119,8 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
       pricing.share_again(1.0);
       pricing.evaluate(prices);
     }
-    for (std::size_t i = 0; i < gap_of.size(); ++i) {
-      const double drop = pricing.drop(gap_of[i]);
+    for (std::size_t i = 0; i < interval_of.size(); ++i) {
+      const double drop = pricing.drop(interval_of[i]);
       if (drop < kInfinite) line.set_seconds(static_cast<std::int32_t>(i), drop);
     }
   }
@@ -130,10 +130,10 @@ LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
   double value = best.value;
   const std::int64_t left = steps - line.steps_spent() - pricing.steps_spent();
   if (best.value > 0 && left > 0) {
-    value = branch_on_gaps(pricing, line, gap_of, model, best, effort.nodes, left);
+    value = branch_on_intervals(pricing, line, interval_of, model, best, effort.nodes, left);
   }
   for (std::size_t i = 0; i < best.prices.size(); ++i) {
-    bound.prices[at(tight.moments[i])] = best.prices[i];
+    bound.prices[at(tight.time_steps[i])] = best.prices[i];
   }
   // Less what rounding may have added.
   bound.seconds = model.base_seconds + std::max(0.0, value - 1e-9 * model.base_seconds);
@@ -152,28 +152,28 @@ BoundModel make_plan_bound_model(const Problem& problem, const PlanOptions& opti
   for (const Form& form : find_forms(problem, options)) {
     // Transfers may be hidden behind other work.
     const bool swap = form.kind != RemedyKind::compress;
-    const double once = swap || form.by_producer ? 0 : form.out_seconds;
+    const double once = swap || form.fused_encode ? 0 : form.out_seconds;
     substitutes.push_back({form.value,
                            swap ? 0 : form.bytes,
                            once,
                            swap ? 0 : form.in_seconds,
                            form.first_return,
                            {}});
-    if (form.by_producer) {
-      substitutes.back().direct.push_back(problem.values[form.value].producer);
+    if (form.fused_encode) {
+      substitutes.back().fused_touches.push_back(problem.values[form.value].producer);
     }
-    if (form.direct.empty()) continue;
+    if (form.fused_readers.empty()) continue;
     for (const OpId use : problem.uses[form.value]) {
-      if (reads_directly(problem.ops[use], form.direct)) {
-        substitutes.back().direct.push_back(use);
+      if (reads_fused(problem.ops[use], form.fused_readers)) {
+        substitutes.back().fused_touches.push_back(use);
       }
     }
   }
-  return make_bound_model(least, kMostRemakes, substitutes);
+  return make_bound_model(least, kMostRecomputations, substitutes);
 }
 
 double lower_bound_seconds(const Problem& problem, std::int64_t arena_limit) {
-  return lower_bound(make_bound_model(problem, kMostRemakes), arena_limit).seconds;
+  return lower_bound(make_bound_model(problem, kMostRecomputations), arena_limit).seconds;
 }
 
 }  // namespace plimsoll::planner

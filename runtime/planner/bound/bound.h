@@ -15,8 +15,8 @@ struct LowerBound {
   // fits.
   double seconds = 0;
   double base_seconds = 0;  // every op once
-  // Seconds that one byte more at each moment would save: the prices that prove the bound. 0 where
-  // everything can be kept.
+  // Seconds that one byte more at each time step would save: the prices that prove the bound. 0
+  // where everything can be kept.
   std::vector<double> prices;
 };
 
@@ -25,14 +25,14 @@ struct BoundEffort {
   std::int64_t steps = 0;  // some nanoseconds each; 0: by the number of ops
   int rounds = 40;
   int polish_rounds = 100;
-  int nodes = 200;                    // of the branch and bound on whole gaps
-  std::size_t tight_moments = 8'000;  // at most so many moments have a price
+  int nodes = 200;                       // of the branch and bound on whole intervals
+  std::size_t tight_time_steps = 8'000;  // at most so many time steps have a price
 };
 
 // Retention intervals (as in MOCCASIN) in bytes, a linear program that is a flow along the line of
-// moments; its prices then choose, gap by gap, between keeping and making again with all that must
-// be made for that: a Lagrangian bound, stronger than the linear program. A weaker one is returned
-// when the effort runs out.
+// time steps; its prices then choose, interval by interval, between keeping and recomputing with
+// all that must be made for that: a Lagrangian bound, stronger than the linear program. A weaker
+// one is returned when the effort runs out.
 LowerBound lower_bound(const BoundModel& model, std::int64_t arena_limit,
                        const BoundEffort& effort = {});
 

@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
-// Branch and bound on whole gaps.
+// Branch and bound on whole intervals.
 //
-// The bound at the best prices equals that of a relaxation in which gaps may be kept in part.
-// Example: room for 150 bytes at one moment; A has 100 bytes and takes 3 s to make again, B 100
-// bytes and 5 s. One of them must go: 3 s. The relaxation gives up half of A: 1.5 s. Deciding one
-// gap at a time closes this:
-//   A given up:              3 s, and B is kept in the 150 bytes
-//   A kept:                  50 bytes left for B: half of B given up, 2.5 s
-//   A kept, B given up:      5 s
+// The bound at the best prices equals that of a relaxation in which intervals may be kept in part.
+// Example: room for 150 bytes at one time step; A has 100 bytes and takes 3 s to recompute, B 100
+// bytes and 5 s. One of them must go: 3 s. The relaxation evicts half of A: 1.5 s. Deciding one
+// interval at a time closes this:
+//   A evicted:               3 s, and B is kept in the 150 bytes
+//   A kept:                  50 bytes left for B: half of B evicted, 2.5 s
+//   A kept, B evicted:       5 s
 //   A kept, B kept:          no prices are too high: infinite, nothing fits
 // Every schedule is in one of the leaves, so the least of their bounds holds for all: 3 s. The
 // order is best first (the open node with the least bound is the one that holds the result down),
@@ -35,9 +35,9 @@ struct Node {
 
 class Brancher {
  public:
-  Brancher(BoundPricing& pricing, LinePrices& line, std::span<const std::size_t> gap_of,
+  Brancher(BoundPricing& pricing, LinePrices& line, std::span<const std::size_t> interval_of,
            const BoundModel& model)
-      : pricing_(pricing), line_(line), gap_of_(gap_of), model_(model) {}
+      : pricing_(pricing), line_(line), interval_of_(interval_of), model_(model) {}
 
   double run(const BoundProof& root, int nodes, std::int64_t steps) {
     const std::int64_t stop = spent() + steps;
@@ -49,7 +49,7 @@ class Brancher {
       if (open.top().branch < 0) break;
       const Node parent = open.top();
       open.pop();
-      for (const Fate fate : {Fate::kept, Fate::given_up}) {
+      for (const Fate fate : {Fate::kept, Fate::evicted}) {
         Node child{parent.proof, parent.fates, -1};
         child.fates.emplace_back(parent.branch, fate);
         work_out(child, stop);
@@ -62,12 +62,14 @@ class Brancher {
 
  private:
   std::int64_t spent() const { return pricing_.steps_spent() + line_.steps_spent(); }
-  std::size_t gap(std::int32_t stretch) const { return gap_of_[static_cast<std::size_t>(stretch)]; }
+  std::size_t interval(std::int32_t stretch) const {
+    return interval_of_[static_cast<std::size_t>(stretch)];
+  }
 
   // The parent's proof holds for the child; its prices prove more there, and better ones more yet.
   void work_out(Node& node, std::int64_t stop) {
     constexpr int kRounds = 3;
-    for (const auto& [stretch, fate] : node.fates) pricing_.set_fate(gap(stretch), fate);
+    for (const auto& [stretch, fate] : node.fates) pricing_.set_fate(interval(stretch), fate);
     pricing_.set_fractions(node.proof.fractions);
     std::vector<double> prices = node.proof.prices;
     for (int round = 0;; ++round) {
@@ -83,15 +85,15 @@ class Brancher {
       prices = line_.prices();
     }
     node.branch = undecided(node);
-    for (const auto& [stretch, fate] : node.fates) pricing_.set_fate(gap(stretch), Fate::open);
+    for (const auto& [stretch, fate] : node.fates) pricing_.set_fate(interval(stretch), Fate::open);
   }
 
-  // The linear program has no fates of its own: a gap that is kept is made so dear to give up that
-  // it never is, one that is given up saves nothing by being kept.
+  // The linear program has no fates of its own: an interval that is kept is made so dear to evict
+  // that it never is, one that is evicted saves nothing by being kept.
   void set_seconds(const Node& node) {
     double sum = 0;
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(gap_of_.size()); ++i) {
-      const double drop = pricing_.drop(gap(i));
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(interval_of_.size()); ++i) {
+      const double drop = pricing_.drop(interval(i));
       if (drop == kInfinite) continue;
       line_.set_seconds(i, drop);
       sum = std::max(sum, drop);
@@ -101,13 +103,13 @@ class Brancher {
     }
   }
 
-  // The gap of which the linear program keeps a part, and that is worth most to decide.
+  // The interval of which the linear program keeps a part, and that is worth most to decide.
   std::int32_t undecided(const Node& node) const {
     std::int32_t best = -1;
     double most = 0;
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(gap_of_.size()); ++i) {
-      const double drop = pricing_.drop(gap(i));
-      const auto bytes = static_cast<double>(model_.gaps[gap(i)].bytes);
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(interval_of_.size()); ++i) {
+      const double drop = pricing_.drop(interval(i));
+      const auto bytes = static_cast<double>(model_.intervals[interval(i)].bytes);
       const double part = static_cast<double>(line_.kept(i)) / bytes;
       if (drop == kInfinite || part <= 0 || part >= 1) continue;
       const double worth = drop * std::min(part, 1 - part);
@@ -125,16 +127,16 @@ class Brancher {
 
   BoundPricing& pricing_;
   LinePrices& line_;
-  std::span<const std::size_t> gap_of_;
+  std::span<const std::size_t> interval_of_;
   const BoundModel& model_;
 };
 
 }  // namespace
 
-double branch_on_gaps(BoundPricing& pricing, LinePrices& line, std::span<const std::size_t> gap_of,
-                      const BoundModel& model, const BoundProof& root, int nodes,
-                      std::int64_t steps) {
-  return Brancher(pricing, line, gap_of, model).run(root, nodes, steps);
+double branch_on_intervals(BoundPricing& pricing, LinePrices& line,
+                           std::span<const std::size_t> interval_of, const BoundModel& model,
+                           const BoundProof& root, int nodes, std::int64_t steps) {
+  return Brancher(pricing, line, interval_of, model).run(root, nodes, steps);
 }
 
 }  // namespace plimsoll::planner

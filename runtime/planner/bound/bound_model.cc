@@ -8,47 +8,48 @@
 #include "runtime/base/index.h"
 #include "runtime/planner/remedies/remedies_find.h"
 
-// From a problem to gaps.
+// From a problem to intervals.
 //
 // Example: ops 0: a = f(x), 1: b = g(a), 2: c = h(b), 3: d = k(c), 4: e = m(d, a), where x is a
-// parameter. Storage a is touched at 0, 1 and 4. Between 0 and 1 there is no moment; between 1 and
-// 4 lies a gap over the moments 2..3. Whoever does not keep a there runs op 0 again before op 4:
-// one remake, a itself, which reads nothing of the arena. need(2) is b and c, need(3) is c and d,
-// whatever is decided about a.
+// parameter. Storage a is touched at 0, 1 and 4. Between 0 and 1 there is no time step; between 1
+// and 4 lies an interval over the time steps 2..3. Whoever does not keep a there runs op 0 again
+// before op 4: one recomputation, a itself, which reads nothing of the arena. need(2) is b and c,
+// need(3) is c and d, whatever is decided about a.
 //
 // If op 0 read another value w of the arena instead, whose last touch is op 1, w is dead in the
-// gap, and the gap has a second remake, w, which it may claim (bound_pricing.cc).
+// interval, and the interval has a second recomputation, w, of which it may have a share
+// (bound_pricing.cc).
 //
-// What a gap may count is limited by what can happen in every schedule:
+// What an interval may count is limited by what can happen in every schedule:
 // - An op of which an output may be written over an input that dies there needs that output's bytes
-//   only once; if the input is kept instead, its gap begins at the op itself (find_needs,
-//   gap_from_).
-// - A value that can't be made again after some moment (a donated parameter that it comes from is
-//   overwritten, `latest`) lies in the arena from there on: that is need, not choice (hold).
+//   only once; if the input is kept instead, its interval begins at the op itself (find_needs,
+//   interval_from_).
+// - A value that can't be recomputed after some time step (a donated parameter that it comes from
+//   is overwritten, `latest`) lies in the arena from there on: that is need, not choice (require).
 // - A value that has a smaller form (a codec, a swap) has at least that form's bytes somewhere
-//   (least_bytes); the rest of the gap may give way (add_substitutes).
+//   (least_bytes); the rest of the interval may give way (add_substitutes).
 
 namespace plimsoll::planner {
 namespace {
 
 class Builder {
  public:
-  Builder(const Problem& problem, int most_remakes, std::span<const Substitute> substitutes)
+  Builder(const Problem& problem, int most_recomputations, std::span<const Substitute> substitutes)
       : problem_(problem),
-        most_remakes_(at(most_remakes)),
+        most_recomputations_(at(most_recomputations)),
         substitutes_(substitutes.begin(), substitutes.end()) {}
 
   BoundModel run() {
-    model_.moments = problem_.op_count();
+    model_.time_steps = problem_.op_count();
     for (const Op& op : problem_.ops) model_.base_seconds += op.seconds;
     find_storages();
     find_op_facts();
     find_touches();
     find_substitutes();
     find_needs();
-    for (const ValueId s : storage_.ids()) add_gaps(s);
-    for (std::size_t g = 0; g < model_.gaps.size(); ++g) add_remakes(g);
-    share_claims();
+    for (const ValueId s : storage_.ids()) add_intervals(s);
+    for (std::size_t g = 0; g < model_.intervals.size(); ++g) add_recomputations(g);
+    divide_shares();
     return std::move(model_);
   }
 
@@ -120,10 +121,10 @@ class Builder {
   }
 
   // An output that is written into an operand's buffer costs no bytes of its own unless the operand
-  // is kept after the op: then the operand's gap begins at the op itself.
+  // is kept after the op: then the operand's interval begins at the op itself.
   void find_needs() {
     model_.need.assign(problem_.ops.size(), 0);
-    gap_from_.assign(problem_.ops.size(), {});
+    interval_from_.assign(problem_.ops.size(), {});
     std::vector<ValueId> touched;
     for (const OpId op : problem_.ops.ids()) {
       std::int64_t& need = model_.need[at(op)];
@@ -143,7 +144,7 @@ class Builder {
           return q.output == r.output || q.input == r.input;
         });
         if (rivals == 1 && value(r.input).bytes == value(r.output).bytes) {
-          gap_from_[op].push_back(r.input);
+          interval_from_[op].push_back(r.input);
         }
       }
     }
@@ -153,7 +154,7 @@ class Builder {
   std::int64_t least_bytes_at(OpId op, ValueId s) const {
     std::int64_t least = model_.bytes[s];
     for (const Substitute& other : substitutes_of(s)) {
-      if (other.is_direct(op)) least = std::min(least, other.bytes);
+      if (other.is_fused(op)) least = std::min(least, other.bytes);
     }
     return least;
   }
@@ -175,61 +176,61 @@ class Builder {
     }
   }
 
-  void add_gaps(ValueId s) {
+  void add_intervals(ValueId s) {
     if (!movable(s) || model_.bytes[s] == 0) return;
     const auto touches = touches_[s];
     for (std::size_t i = 0; i + 1 < touches.size(); ++i) {
       const OpId from = touches[i], to = touches[i + 1];
-      const auto& early = gap_from_[from];
+      const auto& early = interval_from_[from];
       const bool in_place = std::find(early.begin(), early.end(), s) != early.end();
-      Gap gap;
-      gap.storage = s;
-      gap.first = (in_place ? from : from + 1).value();
-      gap.last = to.value() - 1;
-      gap.bytes = model_.bytes[s];
-      if (gap.first > gap.last) continue;
-      add_gap(gap, from, to);
+      Interval interval;
+      interval.storage = s;
+      interval.first = (in_place ? from : from + 1).value();
+      interval.last = to.value() - 1;
+      interval.bytes = model_.bytes[s];
+      if (interval.first > interval.last) continue;
+      add_interval(interval, from, to);
     }
   }
 
-  void add_gap(Gap gap, OpId from, OpId to) {
-    Remake own = own_remake(gap.storage, to);
-    const std::int32_t end = gap.last;
+  void add_interval(Interval interval, OpId from, OpId to) {
+    Recomputation own = own_recomputation(interval.storage, to);
+    const std::int32_t end = interval.last;
     if (own.latest <= from) own.seconds = kInfinite;
-    const std::int32_t bound_from = own.seconds == kInfinite ? gap.first : own.latest.value();
-    if (value(gap.storage).keep && to < problem_.ops.end_id()) {
-      hold(gap, gap.first, gap.bytes);
-    } else if (model_.least_bytes[gap.storage] == gap.bytes) {
-      hold(gap, bound_from, gap.bytes);
+    const std::int32_t bound_from = own.seconds == kInfinite ? interval.first : own.latest.value();
+    if (value(interval.storage).keep && to < problem_.ops.end_id()) {
+      require(interval, interval.first, interval.bytes);
+    } else if (model_.least_bytes[interval.storage] == interval.bytes) {
+      require(interval, bound_from, interval.bytes);
     } else if (own.seconds == kInfinite) {
       // Its smallest form is there whatever is done; what is left may give way.
-      const std::int64_t least = model_.least_bytes[gap.storage];
-      for (std::int32_t t = gap.first; t <= gap.last; ++t) model_.need[at(t)] += least;
-      gap.bytes -= least;
-      add_substitutes(gap, to, least);
+      const std::int64_t least = model_.least_bytes[interval.storage];
+      for (std::int32_t t = interval.first; t <= interval.last; ++t) model_.need[at(t)] += least;
+      interval.bytes -= least;
+      add_substitutes(interval, to, least);
     } else {
-      add_substitutes(gap, to, 0);
+      add_substitutes(interval, to, 0);
     }
-    if (gap.first > gap.last) return;
-    // Others may claim a part of what is given up in one piece.
-    const bool whole =
-        gap.last == end && own.seconds < kInfinite && model_.least_bytes[gap.storage] == gap.bytes;
+    if (interval.first > interval.last) return;
+    // Others may count a part of what is evicted in one piece.
+    const bool whole = interval.last == end && own.seconds < kInfinite &&
+                       model_.least_bytes[interval.storage] == interval.bytes;
     if (whole) {
-      whole_gaps_.emplace(gap_key(gap.storage, from),
-                          static_cast<std::int32_t>(model_.gaps.size()));
+      whole_intervals_.emplace(interval_key(interval.storage, from),
+                               static_cast<std::int32_t>(model_.intervals.size()));
     }
-    model_.gaps.push_back(gap);
+    model_.intervals.push_back(interval);
     wanted_by_.push_back(to);
   }
 
   template <typename Other>
-  static std::uint64_t gap_key(ValueId storage, Other other) {
+  static std::uint64_t interval_key(ValueId storage, Other other) {
     return static_cast<std::uint64_t>(storage.value()) << 32 |
            static_cast<std::uint32_t>(other.value());
   }
 
   // Makes what op `to` reads of the storage, or the end wants.
-  Remake own_remake(ValueId s, OpId to) {
+  Recomputation own_recomputation(ValueId s, OpId to) {
     wanted_.clear();
     if (to < problem_.ops.end_id()) {
       for (const ValueId v : problem_.reads[to]) {
@@ -237,32 +238,34 @@ class Builder {
       }
     }
     if (wanted_.empty()) wanted_.push_back(s);
-    return remake(s, wanted_);
+    return recomputation(s, wanted_);
   }
 
-  // The bytes lie in the arena from moment `from` of the gap on; it ends before.
-  void hold(Gap& gap, std::int32_t from, std::int64_t bytes) {
-    from = std::max(from, gap.first);
-    for (std::int32_t t = from; t <= gap.last; ++t) model_.need[at(t)] += bytes;
-    gap.last = std::min(gap.last, from - 1);
+  // The bytes lie in the arena from time step `from` of the interval on; it ends before.
+  void require(Interval& interval, std::int32_t from, std::int64_t bytes) {
+    from = std::max(from, interval.first);
+    for (std::int32_t t = from; t <= interval.last; ++t) model_.need[at(t)] += bytes;
+    interval.last = std::min(interval.last, from - 1);
   }
 
-  void add_substitutes(Gap& gap, OpId to, std::int64_t counted_bytes) {
-    gap.first_substitute = static_cast<std::int32_t>(model_.substitutes.size());
-    // What is paid once may serve all gaps of the value.
-    const auto gaps = static_cast<double>(touches_[gap.storage].size() - 1);
-    for (const Substitute& other : substitutes_of(gap.storage)) {
+  void add_substitutes(Interval& interval, OpId to, std::int64_t counted_bytes) {
+    interval.first_substitute = static_cast<std::int32_t>(model_.substitutes.size());
+    // What is paid once may serve all intervals of the value.
+    const auto intervals = static_cast<double>(touches_[interval.storage].size() - 1);
+    for (const Substitute& other : substitutes_of(interval.storage)) {
       if (to < other.first_return) continue;
-      const double each = other.is_direct(to) ? 0 : other.seconds_each;
-      model_.substitutes.push_back({other.bytes - counted_bytes, each + other.seconds_once / gaps});
+      const double each = other.is_fused(to) ? 0 : other.seconds_each;
+      model_.substitutes.push_back(
+          {other.bytes - counted_bytes, each + other.seconds_once / intervals});
     }
-    gap.substitutes = static_cast<std::int32_t>(model_.substitutes.size()) - gap.first_substitute;
+    interval.substitutes =
+        static_cast<std::int32_t>(model_.substitutes.size()) - interval.first_substitute;
   }
 
   // A storage and what is read to make `wanted` of it when nothing of it is there; fills outside_
   // with the values of other storages that are read.
-  Remake remake(ValueId s, const std::vector<ValueId>& wanted) {
-    Remake result;
+  Recomputation recomputation(ValueId s, const std::vector<ValueId>& wanted) {
+    Recomputation result;
     result.storage = s;
     outside_.clear();
     ops_.clear();
@@ -284,7 +287,7 @@ class Builder {
     }
     for (const OpId op : ops_) {
       result.seconds +=
-          problem_.ops[op].recomputable ? problem_.ops[op].seconds * share(op, s) : kInfinite;
+          problem_.ops[op].recomputable ? problem_.ops[op].seconds * part_of_run(op, s) : kInfinite;
       result.latest = std::min(result.latest, latest_[op]);
     }
     return result;
@@ -292,42 +295,42 @@ class Builder {
 
   // One run brings all of an op's results back: each storage answers for a part of it.
   //
-  // Two results of 30 and 10 bytes of an op of 4 s answer for 3 s and 1 s. If both are made again,
+  // Two results of 30 and 10 bytes of an op of 4 s answer for 3 s and 1 s. If both are recomputed,
   // one run serves both and 4 s are counted; if one alone is, less than its run is counted. Either
   // way no schedule takes less.
-  double share(OpId op, ValueId s) const {
+  double part_of_run(OpId op, ValueId s) const {
     if (output_storages_[op] <= 1) return 1;
     if (output_bytes_[op] == 0) return 1.0 / output_storages_[op];
     // A view's storage is not made by the op that makes the view.
     return static_cast<double>(model_.bytes[s]) / static_cast<double>(output_bytes_[op]);
   }
 
-  // A breadth-first walk from the gap's own remake over the storages that making needs and that may
-  // have to be made themselves, as far as `most_remakes`. Leaving some out only weakens the bound.
-  // The order in which they are stored (falling producers) is what lets drop_cost() and `paths` go
-  // through them once.
-  void add_remakes(std::size_t g) {
+  // A breadth-first walk from the interval's own recomputation over the storages that making needs
+  // and that may have to be made themselves, as far as `most_recomputations`. Leaving some out only
+  // weakens the bound. The order in which they are stored (falling producers) is what lets
+  // drop_cost() and `paths` go through them once.
+  void add_recomputations(std::size_t g) {
     struct Node {
-      Remake remake;
+      Recomputation recomputation;
       std::vector<ValueId> outside;
       std::vector<std::size_t> needs;
     };
-    Gap& gap = model_.gaps[g];
+    Interval& interval = model_.intervals[g];
     std::vector<Node> nodes;
-    const Remake own = own_remake(gap.storage, wanted_by_[g]);
+    const Recomputation own = own_recomputation(interval.storage, wanted_by_[g]);
     nodes.push_back({own, outside_, {}});
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const auto outside = nodes[i].outside;
-      const ValueId parent = nodes[i].remake.storage;
+      const ValueId parent = nodes[i].recomputation.storage;
       for (std::size_t k = 0; k < outside.size(); ++k) {
         const ValueId s = storage_[outside[k]];
         if (value(s).producer >= value(parent).producer) continue;
         auto found = std::find_if(nodes.begin(), nodes.end(),
-                                  [&](const Node& n) { return n.remake.storage == s; });
+                                  [&](const Node& n) { return n.recomputation.storage == s; });
         if (found == nodes.end()) {
-          if (nodes.size() >= most_remakes_) continue;
-          Remake other;
-          if (!claim_part(gap, s, outside, other)) continue;
+          if (nodes.size() >= most_recomputations_) continue;
+          Recomputation other;
+          if (!share_in(interval, s, outside, other)) continue;
           nodes.push_back({other, outside_, {}});
           found = nodes.end() - 1;
         }
@@ -337,85 +340,90 @@ class Builder {
         needs.push_back(index);
       }
     }
-    gap.first_remake = static_cast<std::int32_t>(model_.remakes.size());
-    gap.remakes = static_cast<std::int32_t>(nodes.size());
-    // Producers fall along the order, so that each remake comes before those it needs.
+    interval.first_recomputation = static_cast<std::int32_t>(model_.recomputations.size());
+    interval.recomputations = static_cast<std::int32_t>(nodes.size());
+    // Producers fall along the order, so that each recomputation comes before those it needs.
     std::vector<std::size_t> order(nodes.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return value(nodes[a].remake.storage).producer > value(nodes[b].remake.storage).producer;
+      return value(nodes[a].recomputation.storage).producer >
+             value(nodes[b].recomputation.storage).producer;
     });
     std::vector<std::int32_t> place(nodes.size());
     for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<std::int32_t>(i);
-    nodes[0].remake.paths = 1;
+    nodes[0].recomputation.paths = 1;
     for (const std::size_t i : order) {
-      Remake& r = nodes[i].remake;
+      Recomputation& r = nodes[i].recomputation;
       r.first_need = static_cast<std::int32_t>(model_.needs.size());
       r.needs = static_cast<std::int32_t>(nodes[i].needs.size());
       for (const std::size_t k : nodes[i].needs) {
         model_.needs.push_back(place[k]);
-        nodes[k].remake.paths += r.paths;
+        nodes[k].recomputation.paths += r.paths;
       }
-      model_.remakes.push_back(r);
+      model_.recomputations.push_back(r);
     }
   }
 
-  // What `gap` may count of storage `s` when ops that read `values` run again in it; false when
-  // that is nothing: the storage is touched until the end of the gap, or is there for good.
-  bool claim_part(const Gap& gap, ValueId s, const std::vector<ValueId>& values, Remake& other) {
+  // What `interval` may count of storage `s` when ops that read `values` run again in it; false
+  // when that is nothing: the storage is touched until the end of the interval, or is there for
+  // good.
+  bool share_in(const Interval& interval, ValueId s, const std::vector<ValueId>& values,
+                Recomputation& other) {
     const auto touches = touches_[s];
-    const auto next = std::upper_bound(touches.begin(), touches.end(), OpId(gap.last));
+    const auto next = std::upper_bound(touches.begin(), touches.end(), OpId(interval.last));
     const OpId before = *(next - 1);
     std::int32_t alive = -1;
     if (next != touches.end()) {
-      const auto found = whole_gaps_.find(gap_key(s, before));
-      if (found == whole_gaps_.end() || before.value() >= gap.last) return false;
+      const auto found = whole_intervals_.find(interval_key(s, before));
+      if (found == whole_intervals_.end() || before.value() >= interval.last) return false;
       alive = found->second;
     }
     wanted_.clear();
     for (const ValueId v : values) {
       if (storage_[v] == s) wanted_.push_back(v);
     }
-    other = remake(s, wanted_);
+    other = recomputation(s, wanted_);
     other.free_until = before.value();
-    other.claim = alive < 0 ? dead_claim(s, gap.storage)
-                            : living_claim(alive, gap, std::max(before.value() + 1, gap.first));
+    other.share = alive < 0
+                      ? dead_share(s, interval.storage)
+                      : living_share(alive, interval, std::max(before.value() + 1, interval.first));
     return true;
   }
 
-  ClaimId dead_claim(ValueId dead, ValueId root) {
-    const auto [it, added] = claim_ids_.emplace(gap_key(dead, root), model_.claims.end_id());
-    if (added) model_.claims.push_back({dead, root, 0, -1, 0, -1});
+  ShareId dead_share(ValueId dead, ValueId root) {
+    const auto [it, added] = share_ids_.emplace(interval_key(dead, root), model_.shares.end_id());
+    if (added) model_.shares.push_back({dead, root, 0, -1, 0, -1});
     return it->second;
   }
 
-  ClaimId living_claim(std::int32_t gap, const Gap& root, std::int32_t first) {
-    return model_.claims.push_back(
-        {model_.gaps[at(gap)].storage, root.storage, 0, gap, first, root.last});
+  ShareId living_share(std::int32_t interval, const Interval& root, std::int32_t first) {
+    return model_.shares.push_back(
+        {model_.intervals[at(interval)].storage, root.storage, 0, interval, first, root.last});
   }
 
   // To begin with, the dead are shared evenly, and the living are nearly their own.
-  void share_claims() {
+  void divide_shares() {
     constexpr double kOfTheLiving = 0.3;
     IdVector<ValueId, std::int32_t> of_dead(storage_.size(), 0);
-    std::vector<std::vector<ClaimId>> on_gap(model_.gaps.size());
-    for (const ClaimId c : model_.claims.ids()) {
-      const Claim& claim = model_.claims[c];
-      if (claim.gap < 0) {
-        ++of_dead[claim.storage];
+    std::vector<std::vector<ShareId>> on_interval(model_.intervals.size());
+    for (const ShareId c : model_.shares.ids()) {
+      const Share& share = model_.shares[c];
+      if (share.interval < 0) {
+        ++of_dead[share.storage];
       } else {
-        on_gap[at(claim.gap)].push_back(c);
+        on_interval[at(share.interval)].push_back(c);
       }
     }
-    for (Claim& c : model_.claims) {
-      c.fraction = c.gap < 0 ? 1.0 / of_dead[c.storage]
-                             : kOfTheLiving / static_cast<double>(on_gap[at(c.gap)].size());
+    for (Share& c : model_.shares) {
+      c.fraction = c.interval < 0
+                       ? 1.0 / of_dead[c.storage]
+                       : kOfTheLiving / static_cast<double>(on_interval[at(c.interval)].size());
     }
-    for (const auto& claims : on_gap) model_.claims_on.push_row(claims);
+    for (const auto& shares : on_interval) model_.shares_on.push_row(shares);
   }
 
   const Problem& problem_;
-  const std::size_t most_remakes_;
+  const std::size_t most_recomputations_;
   std::vector<Substitute> substitutes_;  // by value
   BoundModel model_;
   IdVector<ValueId, ValueId> storage_;
@@ -423,19 +431,19 @@ class Builder {
   IdVector<OpId, std::int64_t> output_bytes_;
   IdVector<OpId, int> output_storages_;
   Rows<ValueId, OpId> touches_;  // per storage; the op behind the last: the end
-  IdVector<OpId, std::vector<ValueId>> gap_from_;
-  std::unordered_map<std::uint64_t, ClaimId> claim_ids_;
-  std::unordered_map<std::uint64_t, std::int32_t> whole_gaps_;  // by storage and first touch
-  std::vector<OpId> wanted_by_;                                 // per gap: the touch that ends it
+  IdVector<OpId, std::vector<ValueId>> interval_from_;
+  std::unordered_map<std::uint64_t, ShareId> share_ids_;
+  std::unordered_map<std::uint64_t, std::int32_t> whole_intervals_;  // by storage and first touch
+  std::vector<OpId> wanted_by_;  // per interval: the touch that ends it
   std::vector<ValueId> scratch_, wanted_, outside_, work_;
   std::vector<OpId> ops_;
 };
 
 }  // namespace
 
-BoundModel make_bound_model(const Problem& problem, int most_remakes,
+BoundModel make_bound_model(const Problem& problem, int most_recomputations,
                             std::span<const Substitute> substitutes) {
-  return Builder(problem, most_remakes, substitutes).run();
+  return Builder(problem, most_recomputations, substitutes).run();
 }
 
 }  // namespace plimsoll::planner

@@ -47,14 +47,15 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
       if (k >= step.inputs.size()) return fail("too few inputs");
       const SlicedState* sliced = sliced_state(step, k);
       if (sliced != nullptr && sliced->writes) {
-        if (step.inputs[k] >= 0) return fail("a stack that is written slice by slice has no input");
+        if (step.inputs[k] >= 0)
+          return fail("a residual that is written slice by slice has no input");
         continue;
       }
       if (shapes[leaf]->is_array() != (step.inputs[k] >= 0)) return fail("input kind mismatch");
       if (!shapes[leaf]->is_array()) continue;
       const auto b = static_cast<std::size_t>(step.inputs[k]);
       if (plan_.buffers[b].host) return fail("reads host memory");
-      if (contents_[b].sliced != (sliced != nullptr)) return fail("a stack is read otherwise");
+      if (contents_[b].sliced != (sliced != nullptr)) return fail("a residual is read otherwise");
       const EncodedInput* const encoded = encoded_input(step, k);
       if (encoded != nullptr) {
         PLIMSOLL_RETURN_IF_ERROR(check_encoded(step, *encoded, contents_[b]));
@@ -219,24 +220,24 @@ Status PlanChecker::write_codes(const Step& step, std::span<const ir::Shape* con
 
 Status PlanChecker::check_sliced_states(const Step& step) {
   if (step.sliced.empty()) return ok_status();
-  if (Status status = check_stacks(step); !status.ok()) return fail(status.message());
+  if (Status status = check_residuals(step); !status.ok()) return fail(status.message());
   for (std::size_t i = 0; i < step.sliced.size(); ++i) {
     const SlicedState& state = step.sliced[i];
     const BufferId home = step.outputs[static_cast<std::size_t>(state.leaf)];
-    if (!is_buffer(home) || !is_tier(buffer(home))) return fail("a sliced stack is on no tier");
+    if (!is_buffer(home) || !is_tier(buffer(home))) return fail("a sliced residual is on no tier");
     const BufferId window = state.window;
     if (!is_buffer(window) || !is_alive(window) || buffer(window).placement != Placement::arena ||
         buffer(window).bytes < state.window_bytes() || window == step.workspace ||
         in_transfer_[static_cast<std::size_t>(window)] >= 0 || held_.contains(window)) {
-      return fail("a stack's window cannot be used");
+      return fail("a residual's window cannot be used");
     }
     for (const auto* list : {&step.inputs, &step.outputs}) {
       if (std::find(list->begin(), list->end(), window) != list->end()) {
-        return fail("a stack's window is in use");
+        return fail("a residual's window is in use");
       }
     }
     for (std::size_t k = 0; k < i; ++k) {
-      if (step.sliced[k].window == window) return fail("two stacks have one window");
+      if (step.sliced[k].window == window) return fail("two residuals have one window");
     }
     content(window) = {};
     needs_pin_[static_cast<std::size_t>(window)] = 1;

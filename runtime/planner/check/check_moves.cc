@@ -63,7 +63,7 @@ Status PlanChecker::start_transfer(const Step& step) {
     return fail("a transfer is between the arena and another tier");
   }
   if (buffer(near).bytes != buffer(far).bytes) return fail("a transfer between different sizes");
-  if (content(step.inputs[0]).sliced) return fail("a stack comes back slice by slice");
+  if (content(step.inputs[0]).sliced) return fail("a residual comes back slice by slice");
   if (held_.contains(near)) return fail("moves what an asynchronous start still reads");
   // Lasts until the wait; what comes is not there before.
   content(step.outputs[0]) = {};

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/base/index.h"
-#include "runtime/planner/facts/stacks.h"
+#include "runtime/planner/facts/scan_residuals.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -21,7 +21,7 @@ bool touches(const Plan& plan, const std::vector<BufferId>& list, int leaf) {
                      [&](BufferId id) { return is_state(plan, id, leaf); });
 }
 
-bool body_keeps_to(const Plan& body, int leaf, const StackAccess& access) {
+bool body_keeps_to(const Plan& body, int leaf, const ResidualAccess& access) {
   for (const Step& step : body.steps) {
     const bool writes = touches(body, step.outputs, leaf);
     if (step.kind == StepKind::free || (!writes && !touches(body, step.inputs, leaf))) continue;
@@ -36,7 +36,7 @@ bool body_keeps_to(const Plan& body, int leaf, const StackAccess& access) {
 
 }  // namespace
 
-Status check_stacks(const Step& step) {
+Status check_residuals(const Step& step) {
   for (std::size_t i = 0; i < step.sliced.size(); ++i) {
     const SlicedState& state = step.sliced[i];
     const std::string name = "leaf " + std::to_string(state.leaf);
@@ -48,15 +48,15 @@ Status check_stacks(const Step& step) {
     for (std::size_t k = 0; k < i; ++k) {
       if (step.sliced[k].leaf == state.leaf) return internal_error(name + " is sliced twice");
     }
-    const auto access = find_stack_access(*step.instruction, state.leaf);
+    const auto access = find_residual_access(*step.instruction, state.leaf);
     if (!access || access->writes != state.writes || access->slices != state.slices ||
         access->slice_bytes != state.slice_bytes || access->rounds != state.rounds ||
         access->first != state.first || access->step != state.step) {
-      return internal_error(name + " is not used as the stack that the step says");
+      return internal_error(name + " is not used as the residual that the step says");
     }
     for (const Step& test : step.callees[0]->steps) {
       if (touches(*step.callees[0], test.inputs, state.leaf)) {
-        return internal_error("the condition reads the stack " + name);
+        return internal_error("the condition reads the residual " + name);
       }
     }
     if (!body_keeps_to(*step.callees[1], state.leaf, *access)) {

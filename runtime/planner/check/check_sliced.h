@@ -6,8 +6,8 @@
 
 namespace plimsoll::planner {
 
-// That the leaves which a step has by slices (Step::sliced) are stacks that its loop uses so, and
-// that its callees' plans touch them by the instructions that do, in place, and not otherwise.
-Status check_stacks(const Step& step);
+// That the leaves which a step has by slices (Step::sliced) are residuals that its loop uses so,
+// and that its callees' plans touch them by the instructions that do, in place, and not otherwise.
+Status check_residuals(const Step& step);
 
 }  // namespace plimsoll::planner

@@ -19,7 +19,7 @@
 namespace plimsoll::planner {
 
 // Runs a plan on names instead of numbers. Shares nothing with the code that makes plans but the
-// definition of views, of in-place reuse and of stacks.
+// definition of views, of in-place reuse and of residuals.
 class PlanChecker {
  public:
   enum class Kind : std::uint8_t { entry, callee, loop_body };
@@ -39,7 +39,7 @@ class PlanChecker {
     Leaf value{nullptr, 0};
     Codec codec;
     bool encoded = false;
-    bool sliced = false;  // a stack as a loop's windows have it on another tier
+    bool sliced = false;  // a residual as a loop's windows have it on another tier
     bool is_value() const { return !encoded && codec.kind == CodecKind::none; }
   };
 
@@ -64,7 +64,7 @@ class PlanChecker {
 
   Status fail(const std::string& what) const;
   Status execute();
-  // `id` stands in the list (of the step) only where a stack is sliced.
+  // `id` stands in the list (of the step) only where a residual is sliced.
   static bool is_sliced(const Step& step, const std::vector<BufferId>& list, BufferId id);
   Status execute(const Step& step, std::unordered_set<const Instruction*>& done);
   Status check_results();
@@ -95,7 +95,7 @@ class PlanChecker {
   // The operands of the start lived, untouched, until its done.
   Status end_async(const Instruction& done);
   Status write_outputs(const Step& step);
-  // Each stack is one, lies on a tier, and has a window of its own.
+  // Each residual is one, lies on a tier, and has a window of its own.
   Status check_sliced_states(const Step& step);
   // Of the block of a step's callees; -1 when it is none.
   std::int64_t tier_bytes(BufferId id, Placement tier) const;

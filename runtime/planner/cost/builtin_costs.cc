@@ -109,7 +109,7 @@ class Pricer {
     return sum;
   }
 
-  // What the transfers of a loop's stacks add to its callees' time.
+  // What the transfers of a loop's residuals add to its callees' time.
   double sliced_loss(const Plan& plan, const Step& step) const {
     SlicedLoop loop;
     for (const SlicedState& state : step.sliced) {

@@ -28,8 +28,8 @@ namespace {
 // Blocks in the order of their last touch: a ring through a sentinel, most recent first.
 class RecentBlocks {
  public:
-  RecentBlocks(std::size_t blocks, std::size_t room)
-      : before_(blocks + 1), after_(blocks + 1), kept_(blocks, false), room_(room) {
+  RecentBlocks(std::size_t blocks, std::size_t capacity)
+      : before_(blocks + 1), after_(blocks + 1), kept_(blocks, false), capacity_(capacity) {
     before_[blocks] = after_[blocks] = static_cast<std::uint32_t>(blocks);
   }
   // True when it was kept.
@@ -39,7 +39,7 @@ class RecentBlocks {
       unlink(block);
     } else {
       kept_[block] = true;
-      if (++used_ > room_) drop_oldest();
+      if (++used_ > capacity_) drop_oldest();
     }
     const auto end = static_cast<std::uint32_t>(kept_.size());
     before_[block] = end;
@@ -63,7 +63,7 @@ class RecentBlocks {
 
   std::vector<std::uint32_t> before_, after_;
   std::vector<bool> kept_;
-  const std::size_t room_;
+  const std::size_t capacity_;
   std::size_t used_ = 0;
 };
 

@@ -189,7 +189,7 @@ CostClass cost_class(const Instruction& instruction) {
 // Example: f32[512,512] times f32[512,512] is 2 * 512^3 = 2.7e8 operations and 3 MiB. At 1e11
 // operations and 2e10 bytes a second: 2.7 ms against 0.16 ms, bound by arithmetic. An addition of
 // the same size is 2.6e5 operations and 3 MiB: bound by memory. Per byte of its result the dot is
-// 17 times dearer to make again, so additions are recomputed first.
+// 17 times dearer to recompute, so additions are recomputed first.
 double RooflineCostModel::seconds(const Instruction& instruction) const {
   const Work work = count_work(instruction);
   double rate = roofline_.other_flops_per_second;

@@ -225,11 +225,11 @@ bool is_alike(const Read& read, const ir::Shape& shape) {
 // Of these reads of a value of `shape`, in order of ops: the instructions all of whose reads can be
 // of what the codec stores, sorted.
 //
-// An instruction may read a value through several operands; it counts as a direct reader only if
-// all of them can be of the code, as there is no decoded copy then.
-std::vector<const Instruction*> direct_readers(std::span<const Read> reads, const ir::Shape& shape,
-                                               const CodecForm& form, const CostModel& cost_model) {
-  std::vector<const Instruction*> direct;
+// An instruction may read a value through several operands; it counts as a reader that could decode
+// only if all of them can be of the code, as there is no decoded copy then.
+std::vector<const Instruction*> fused_readers(std::span<const Read> reads, const ir::Shape& shape,
+                                              const CodecForm& form, const CostModel& cost_model) {
+  std::vector<const Instruction*> fused;
   for (std::size_t i = 0; i < reads.size();) {
     const Instruction* const reader = reads[i].reader;
     bool all = form.codec.gives_values() ||
@@ -238,10 +238,10 @@ std::vector<const Instruction*> direct_readers(std::span<const Read> reads, cons
       all = all && is_alike(reads[i], shape) &&
             cost_model.reads_encoded(*reader, {reads[i].input, form.codec});
     }
-    if (all) direct.push_back(reader);
+    if (all) fused.push_back(reader);
   }
-  std::sort(direct.begin(), direct.end());
-  return direct;
+  std::sort(fused.begin(), fused.end());
+  return fused;
 }
 
 }  // namespace
@@ -287,8 +287,9 @@ std::vector<CodecForm> find_codecs(const Graph& graph, const CostModel& cost_mod
     }
     for (std::size_t i = first; i < forms.size(); ++i) {
       std::sort(forms[i].readers.begin(), forms[i].readers.end());
-      forms[i].by_producer = cost_model.writes_encoded(*value.source, {value.leaf, forms[i].codec});
-      forms[i].direct = direct_readers(reads[v], shape, forms[i], cost_model);
+      forms[i].fused_encode =
+          cost_model.writes_encoded(*value.source, {value.leaf, forms[i].codec});
+      forms[i].fused_readers = fused_readers(reads[v], shape, forms[i], cost_model);
     }
     std::stable_sort(forms.begin() + static_cast<std::ptrdiff_t>(first), forms.end(),
                      [](const CodecForm& a, const CodecForm& b) { return a.bytes < b.bytes; });

@@ -10,7 +10,7 @@
 
 #include "runtime/base/float16.h"
 #include "runtime/base/index.h"
-#include "runtime/planner/facts/stacks.h"
+#include "runtime/planner/facts/scan_residuals.h"
 #include "runtime/planner/problem/views.h"
 
 // Interval analysis of elements. A fact must hold for every element in every run, bit for bit,
@@ -414,13 +414,13 @@ class Look {
     return facts;
   }
 
-  // What a loop leaves alone is what it was; a stack is made of the slices that are put there.
+  // What a loop leaves alone is what it was; a residual is made of the slices that are put there.
   //
   // A stacked scan residual is written slice by slice, every slice once, so that what holds for the
   // slices holds for the whole, whatever it was before the loop.
   ValueFacts look_at_loop(const Instruction& loop, int leaf) {
     if (passes_through(loop, leaf)) return find(*loop.operand(0), leaf);
-    const auto access = find_stack_access(loop, leaf);
+    const auto access = find_residual_access(loop, leaf);
     if (!access || !access->writes) return fallback(loop, leaf);
     const Instruction& update = *access->by.front();
     if (update.opcode() != Opcode::fusion) return operand(update, 1);

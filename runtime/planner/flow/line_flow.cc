@@ -7,23 +7,23 @@
 
 #include "runtime/base/index.h"
 
-// Which bytes to keep, as a flow along the line of moments.
+// Which bytes to keep, as a flow along the line of time steps.
 //
-// The linear program. Stretch i has bytes b_i over the moments first_i .. last_i and saves s_i
-// seconds if all of it is kept; x_i in [0, b_i] bytes are kept. At every moment t the sum of x_i
-// over the stretches that cover t is at most room_t. Wanted: the greatest sum of x_i s_i / b_i.
-// Each column of the constraint matrix has consecutive ones, so taking differences of neighbouring
-// rows turns it into the incidence matrix of a graph: a node between any two moments, an arc from t
-// to t + 1 for the room that is left at moment t, and an arc from first_i to last_i + 1 for stretch
-// i, of capacity b_i and cost -s_i / b_i. What flows through the cut at moment t, kept bytes and
-// free room together, is room_t. A minimum-cost flow is the optimum, and the network simplex finds
-// it.
+// The linear program. Stretch i has bytes b_i over the time steps first_i .. last_i and saves s_i
+// seconds if all of it is kept; x_i in [0, b_i] bytes are kept. At every time step t the sum of x_i
+// over the stretches that cover t is at most available_t. Wanted: the greatest sum of x_i s_i /
+// b_i. Each column of the constraint matrix has consecutive ones, so taking differences of
+// neighbouring rows turns it into the incidence matrix of a graph: a node between any two time
+// steps, an arc from t to t + 1 for what is available at time step t, and an arc from first_i to
+// last_i + 1 for stretch i, of capacity b_i and cost -s_i / b_i. What flows through the cut at time
+// step t, kept bytes and free bytes together, is available_t. A minimum-cost flow is the optimum,
+// and the network simplex finds it.
 //
-// Example: two moments with room for 60 bytes each. A covers both, 100 bytes, 3 s (0.03 per byte);
-// B covers the first, 40 bytes, 2 s (0.05 per byte). Optimum: all of B, and 20 bytes of A: 2.6 s.
-// The arc of free room at moment 0 is empty, that of moment 1 carries 40. One byte more at moment 0
-// would keep one more of A: its price is 0.03; one byte more at moment 1 is worth nothing: 0. The
-// prices are the reduced costs of the arcs of free room.
+// Example: two time steps with room for 60 bytes each. A covers both, 100 bytes, 3 s (0.03 per
+// byte); B covers the first, 40 bytes, 2 s (0.05 per byte). Optimum: all of B, and 20 bytes of A:
+// 2.6 s. The arc of free bytes at time step 0 is empty, that of time step 1 carries 40. One byte
+// more at time step 0 would keep one more of A: its price is 0.03; one byte more at time step 1 is
+// worth nothing: 0. The prices are the reduced costs of the arcs of free bytes.
 //
 // The method. A basis is a spanning tree; at first it is the line itself (nothing is kept). An arc
 // whose reduced cost says that flow along it pays enters the tree and closes a cycle; flow is
@@ -40,18 +40,18 @@ constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max() / 4
 
 }  // namespace
 
-LinePrices::LinePrices(std::span<const std::int64_t> room, std::vector<Stretch> stretches)
-    : moments_(static_cast<std::int32_t>(room.size())) {
-  const std::size_t arcs = room.size() + stretches.size();
+LinePrices::LinePrices(std::span<const std::int64_t> available, std::vector<Stretch> stretches)
+    : time_steps_(static_cast<std::int32_t>(available.size())) {
+  const std::size_t arcs = available.size() + stretches.size();
   tail_.reserve(arcs);
   head_.reserve(arcs);
   capacity_.reserve(arcs);
-  for (std::int32_t t = 0; t < moments_; ++t) {
+  for (std::int32_t t = 0; t < time_steps_; ++t) {
     tail_.push_back(t);
     head_.push_back(t + 1);
     capacity_.push_back(kUnbounded);
     cost_.push_back(0);
-    flow_.push_back(room[at(t)]);
+    flow_.push_back(available[at(t)]);
   }
   for (const Stretch& s : stretches) {
     tail_.push_back(s.first);
@@ -61,8 +61,8 @@ LinePrices::LinePrices(std::span<const std::int64_t> room, std::vector<Stretch> 
     flow_.push_back(0);
   }
   in_tree_.assign(arcs, 0);
-  std::fill(in_tree_.begin(), in_tree_.begin() + moments_, 1);
-  const std::size_t nodes = room.size() + 1;
+  std::fill(in_tree_.begin(), in_tree_.begin() + time_steps_, 1);
+  const std::size_t nodes = available.size() + 1;
   parent_.assign(nodes, -1);
   parent_arc_.assign(nodes, -1);
   depth_.assign(nodes, 0);
@@ -70,14 +70,14 @@ LinePrices::LinePrices(std::span<const std::int64_t> room, std::vector<Stretch> 
   next_.assign(nodes, -1);
   previous_.assign(nodes, -1);
   potential_.assign(nodes, 0);
-  for (std::int32_t node = 1; node <= moments_; ++node) {
+  for (std::int32_t node = 1; node <= time_steps_; ++node) {
     link(node, node - 1, node - 1);
     depth_[at(node)] = node;
   }
 }
 
 void LinePrices::set_seconds(std::int32_t stretch, double seconds) {
-  const std::size_t arc = at(moments_ + stretch);
+  const std::size_t arc = at(time_steps_ + stretch);
   cost_[arc] = -seconds / static_cast<double>(std::max<std::int64_t>(1, capacity_[arc]));
 }
 
@@ -245,8 +245,8 @@ bool LinePrices::solve(std::int64_t steps) {
 }
 
 std::vector<double> LinePrices::prices() const {
-  std::vector<double> prices(at(moments_));
-  for (std::int32_t t = 0; t < moments_; ++t) {
+  std::vector<double> prices(at(time_steps_));
+  for (std::int32_t t = 0; t < time_steps_; ++t) {
     prices[at(t)] = std::max(0.0, reduced_cost(t));
   }
   return prices;

@@ -28,7 +28,7 @@
 // is faster than that at 80: it also fits 80 MB, so a limit of 80 MB takes it. A limit of 100 MB
 // takes the one of 10 s, a limit of 70 MB the one of 10.5 s: more memory is never slower.
 //
-// Between two steps `portions` give a step's schedule some of the memory back up to the target
+// Between two levels `portions` give a level's schedule some of the memory back up to the target
 // above: cheaper than planning anew. Nothing below the answer is ever made, so that a generous
 // limit costs next to nothing, and the floor, for which all must be made, costs most.
 
@@ -52,15 +52,15 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
   if (options_.policy == Policy::default_) {
     const PlanOptions own = own_options();
     forms_ = find_forms(problem_, own);
-    stacks_ = find_stacks(problem_, own);
-    for (std::size_t count = stacks_.size(); count > 0; count /= 2) {
-      add_sliced(std::span(stacks_).first(count));
+    residuals_ = find_residuals(problem_, own);
+    for (std::size_t count = residuals_.size(); count > 0; count /= 2) {
+      add_sliced(std::span(residuals_).first(count));
     }
   }
   Schedule once = each_once(problem_);
   const std::int64_t peak = evaluate(problem_, once, &unlimited_profile_).arena_peak;
-  steps_.emplace_back();
-  steps_.back().rung = make_rung(peak, std::move(once));
+  levels_.emplace_back();
+  levels_.back().rung = make_rung(peak, std::move(once));
   works_ = peak;
   set_targets();
 }
@@ -87,8 +87,8 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
   rung.plan.by_cause.constants = constant_bytes_;
   rung.plan.peak_bytes += constant_bytes_;
   rung.plan.live_bytes += constant_bytes_;
-  rung.plan.unlimited_seconds = steps_.front().rung.seconds;
-  rung.plan.lower_bound_seconds = steps_.front().rung.seconds;
+  rung.plan.unlimited_seconds = levels_.front().rung.seconds;
+  rung.plan.lower_bound_seconds = levels_.front().rung.seconds;
   rung.emitted = true;
   rung.packed_fully = rung.plan.arena_bytes > target || target == 0;
   return rung.plan;
@@ -127,7 +127,7 @@ std::int64_t Ladder::least_arena(const Problem& problem) const {
 void Ladder::set_targets() {
   if (options_.policy == Policy::none) return;
   if (!options_.remedies.recompute && forms_.empty() && graph_.variants.empty()) return;
-  const std::int64_t top = steps_.front().rung.live;
+  const std::int64_t top = levels_.front().rung.live;
   std::int64_t least = least_arena(problem_);
   if (!sliced_.empty()) least = std::min(least, least_arena(sliced_.front().problem));
   const std::int64_t bottom = std::max({least, top / 512, std::int64_t{64}});
@@ -143,10 +143,10 @@ void Ladder::set_targets() {
   halvings_ = ops <= 3'000 ? 6 : ops <= 30'000 ? 4 : 2;
 }
 
-// Adds what works at `target` to what is below the last step; false when nothing does. What is
-// faster than the last step can't be used: with more memory there would be a slower plan.
+// Adds what works at `target` to what is below the last level; false when nothing does. What is
+// faster than the last level can't be used: with more memory there would be a slower plan.
 bool Ladder::try_target(std::int64_t target) {
-  const double least_seconds = steps_.back().rung.seconds;
+  const double least_seconds = levels_.back().rung.seconds;
   std::vector<Rung> rungs = make_rungs(target, least_seconds);
   const bool works = !rungs.empty();
   std::erase_if(rungs, [&](const Rung& rung) { return rung.seconds < least_seconds; });
@@ -157,27 +157,27 @@ bool Ladder::try_target(std::int64_t target) {
   return works;
 }
 
-// Up to the target above, a step's schedule gets memory back in small portions: cheaper than
+// Up to the target above, a level's schedule gets memory back in small portions: cheaper than
 // planning anew. Makes those that may serve `limit`.
-void Ladder::make_portions(Step& step, std::int64_t limit) {
-  if (options_.policy != Policy::default_ || step.portions_end <= step.rung.target) return;
+void Ladder::make_portions(Level& level, std::int64_t limit) {
+  if (options_.policy != Policy::default_ || level.portions_end <= level.rung.target) return;
   constexpr int kPortions = 5;
-  for (; step.next_portion < kPortions; ++step.next_portion) {
-    const Rung& before = step.portions.empty() ? step.rung : step.portions.back();
-    if (before.seconds <= step.least_seconds) return;
-    const std::int64_t target =
-        step.rung.target + (step.portions_end - step.rung.target) * step.next_portion / kPortions;
+  for (; level.next_portion < kPortions; ++level.next_portion) {
+    const Rung& before = level.portions.empty() ? level.rung : level.portions.back();
+    if (before.seconds <= level.least_seconds) return;
+    const std::int64_t target = level.rung.target + (level.portions_end - level.rung.target) *
+                                                        level.next_portion / kPortions;
     if (portion_reach(target) > limit) return;
     select_variants(before.variants);
     Schedule schedule = before.schedule;
     // A transfer's time does not count in full: what is too fast then is left out below.
     keep_where_it_fits(problem_of(before), schedule, target,
-                       before.problem ? 0 : step.least_seconds);
+                       before.problem ? 0 : level.least_seconds);
     if (schedule.size() == before.schedule.size()) continue;
     if (before.problem && !keeps_transfers(*before.problem, schedule)) continue;
     Rung portion = make_rung(target, std::move(schedule), before.problem);
-    if (portion.seconds < step.least_seconds || portion.seconds > before.seconds) continue;
-    step.portions.push_back(std::move(portion));
+    if (portion.seconds < level.least_seconds || portion.seconds > before.seconds) continue;
+    level.portions.push_back(std::move(portion));
   }
 }
 
@@ -214,17 +214,17 @@ bool Ladder::try_next_target() {
   return true;
 }
 
-// Makes the next step: the highest target that works, served by the fastest plan of it and of some
+// Makes the next level: the highest target that works, served by the fastest plan of it and of some
 // targets below, so that a lucky find at a lower one is not lost.
 //
 // Looking a few targets ahead makes the example in the head of this file come out: the plan at 60
-// MB is known when the step at 80 MB is made.
+// MB is known when the level at 80 MB is made.
 bool Ladder::extend() {
   const std::size_t ahead = problem_.op_count() <= 500 ? 3 : 1;
   while (below_.size() <= ahead && try_next_target()) {
   }
   if (below_.empty()) return false;
-  const double least_seconds = steps_.back().rung.seconds;
+  const double least_seconds = levels_.back().rung.seconds;
   const Rung* best = nullptr;
   for (const Rung& rung : below_) {
     if (rung.seconds < least_seconds) continue;
@@ -234,33 +234,33 @@ bool Ladder::extend() {
     }
   }
   if (best != nullptr) {
-    Step step;
-    step.rung = *best;
-    step.rung.target = below_.front().target;
-    step.portions_end = steps_.back().rung.target;
-    step.least_seconds = least_seconds;
-    steps_.push_back(std::move(step));
+    Level level;
+    level.rung = *best;
+    level.rung.target = below_.front().target;
+    level.portions_end = levels_.back().rung.target;
+    level.least_seconds = least_seconds;
+    levels_.push_back(std::move(level));
   }
   below_.pop_front();
   return true;
 }
 
 const Plan* Ladder::best(std::int64_t limit) {
-  if (reach(steps_.front().rung) <= limit &&
-      emit(steps_.front().rung, kUnlimited).peak_bytes <= limit) {
-    return &steps_.front().rung.plan;
+  if (reach(levels_.front().rung) <= limit &&
+      emit(levels_.front().rung, kUnlimited).peak_bytes <= limit) {
+    return &levels_.front().rung.plan;
   }
   for (std::size_t i = 1;; ++i) {
-    while (i == steps_.size()) {
+    while (i == levels_.size()) {
       if (!extend()) return nullptr;
     }
-    Step& step = steps_[i];
-    make_portions(step, limit);
-    for (std::size_t k = step.portions.size(); k-- > 0;) {
-      Rung& portion = step.portions[k];
+    Level& level = levels_[i];
+    make_portions(level, limit);
+    for (std::size_t k = level.portions.size(); k-- > 0;) {
+      Rung& portion = level.portions[k];
       if (portion_reach(portion.target) <= limit && fits(portion, limit)) return &portion.plan;
     }
-    if (fits(step.rung, limit)) return &step.rung.plan;
+    if (fits(level.rung, limit)) return &level.rung.plan;
   }
 }
 
@@ -268,11 +268,11 @@ std::int64_t Ladder::floor() {
   while (extend()) {
   }
   std::int64_t best = kUnlimited;
-  for (std::size_t i = steps_.size(); i-- > 0;) {
-    Step& step = steps_[i];
-    if (reach(step.rung) < best) best = std::min(best, emit(step.rung, kUnlimited).peak_bytes);
-    make_portions(step, best - 1);
-    for (Rung& portion : step.portions) {
+  for (std::size_t i = levels_.size(); i-- > 0;) {
+    Level& level = levels_[i];
+    if (reach(level.rung) < best) best = std::min(best, emit(level.rung, kUnlimited).peak_bytes);
+    make_portions(level, best - 1);
+    for (Rung& portion : level.portions) {
       const std::int64_t reached = std::max(reach(portion), portion_reach(portion.target));
       if (reached >= best) continue;
       best = std::min(best, std::max(reached, emit(portion, kUnlimited).peak_bytes));
@@ -287,10 +287,10 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
   while (extend()) {
   }
   std::vector<Rung*> rungs;
-  for (Step& step : steps_) {
-    make_portions(step, kUnlimited);
-    rungs.push_back(&step.rung);
-    for (Rung& portion : step.portions) rungs.push_back(&portion);
+  for (Level& level : levels_) {
+    make_portions(level, kUnlimited);
+    rungs.push_back(&level.rung);
+    for (Rung& portion : level.portions) rungs.push_back(&portion);
   }
   for (Rung* rung : rungs) emit(*rung, kUnlimited);
   std::stable_sort(rungs.begin(), rungs.end(), [](const Rung* a, const Rung* b) {
@@ -314,7 +314,7 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
 
 const BoundModel& Ladder::bound_model() {
   if (!bound_model_) {
-    bound_model_ = make_plan_bound_model(relax_stacks(problem_, stacks_), options_);
+    bound_model_ = make_plan_bound_model(relax_residuals(problem_, residuals_), options_);
   }
   return *bound_model_;
 }
@@ -350,12 +350,12 @@ std::vector<OpId> Ladder::order_of(const Rung& rung) const {
 
 double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
   // Everything once, which holds in every order.
-  const double once = steps_.front().rung.seconds;
-  if (reach(steps_.front().rung) <= limit) return once;
+  const double once = levels_.front().rung.seconds;
+  if (reach(levels_.front().rung) <= limit) return once;
   const Rung* planned = nullptr;
-  for (const Step& step : steps_) {
-    if (&step.rung.plan == &plan) planned = &step.rung;
-    for (const Rung& portion : step.portions) {
+  for (const Level& level : levels_) {
+    if (&level.rung.plan == &plan) planned = &level.rung;
+    for (const Rung& portion : level.portions) {
       if (&portion.plan == &plan) planned = &portion;
     }
   }
@@ -368,7 +368,7 @@ double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
         std::clamp(kBoundStepsPerOp * problem_.op_count(), kLeastBoundSteps, kMostBoundSteps);
   }
   if (!std::is_sorted(order.begin(), order.end())) {
-    const Problem relaxed = reordered(relax_stacks(problem_, stacks_), order);
+    const Problem relaxed = reordered(relax_residuals(problem_, residuals_), order);
     const BoundModel model = make_plan_bound_model(relaxed, options_);
     return lower_bound(model, limit - fixed_bytes(), effort).seconds;
   }
@@ -376,7 +376,7 @@ double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
 }
 
 Result<Plan> Ladder::plan_with(const Chooser& choose) {
-  Rung& top = steps_.front().rung;
+  Rung& top = levels_.front().rung;
   select_variants(top.variants);
   const std::vector<Form> forms = find_forms(problem_, options_);
   PLIMSOLL_ASSIGN_OR_RETURN(const Problem problem,

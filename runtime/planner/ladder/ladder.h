@@ -12,16 +12,16 @@
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
 #include "runtime/planner/remedies/remedies.h"
-#include "runtime/planner/remedies/slice_stacks.h"
+#include "runtime/planner/remedies/slice_residuals.h"
 
 namespace plimsoll::planner {
 
-// The plans of one computation that are ever considered, whatever the limit: steps at falling
-// targets, each no faster than the one above it, and between two steps portions of memory given
-// back to the lower one, no faster than the upper. What a step is depends on the steps above it,
+// The plans of one computation that are ever considered, whatever the limit: levels at falling
+// targets, each no faster than the one above it, and between two levels portions of memory given
+// back to the lower one, no faster than the upper. What a level is depends on the levels above it,
 // and a fixed number of targets below, and on no limit, so that a limit is answered from the top
 // down: the first plan that fits is the fastest that fits. That makes plans monotone in the limit,
-// and the lowest rung the floor, by construction, and the steps far below the answer are never
+// and the lowest rung the floor, by construction, and the levels far below the answer are never
 // made.
 class Ladder {
  public:
@@ -63,7 +63,7 @@ class Ladder {
     std::span<const std::int64_t> unlimited_profile;
     bool own = true;  // the ladder's own problem
   };
-  // The problem with some of its stacks on other tiers, slice by slice.
+  // The problem with some of its residuals on other tiers, slice by slice.
   struct Sliced {
     Problem problem;
     PlanOptions options;
@@ -76,10 +76,10 @@ class Ladder {
     std::vector<Form> forms;
     std::vector<std::int64_t> unlimited_profile;
   };
-  struct Step {
+  struct Level {
     Rung rung;
     std::int64_t portions_end = 0;  // the target above
-    double least_seconds = 0;       // the step above
+    double least_seconds = 0;       // the level above
     // Each for more memory than the one before; made up to the limits asked for.
     std::vector<Rung> portions;
     int next_portion = 1;
@@ -88,7 +88,7 @@ class Ladder {
   std::int64_t fixed_bytes() const {
     return constant_bytes_ + problem_.parameter_bytes + problem_.output_bytes;
   }
-  // The least limit that a step or a portion may serve. A portion does not serve less than its
+  // The least limit that a level or a portion may serve. A portion does not serve less than its
   // target, so that those above a limit need not be made.
   std::int64_t reach(const Rung& rung) const { return fixed_bytes() + rung.live; }
   std::int64_t portion_reach(std::int64_t target) const { return fixed_bytes() + target; }
@@ -108,7 +108,7 @@ class Ladder {
   // ladder_rungs.cc: what works at one target
   static void keep_hinted(Problem& problem);
   PlanOptions own_options() const;
-  void add_sliced(std::span<const Stack> stacks);
+  void add_sliced(std::span<const ScanResidual> residuals);
   void find_others();
   std::vector<Start> starts(std::int64_t target);
   std::optional<Schedule> make_schedule(const Problem& problem, std::int64_t target,
@@ -123,7 +123,7 @@ class Ladder {
   bool try_target(std::int64_t target);
   bool try_next_target();
   bool extend();
-  void make_portions(Step& step, std::int64_t limit);
+  void make_portions(Level& level, std::int64_t limit);
 
   const Graph& graph_;
   const PlanOptions options_;
@@ -137,12 +137,12 @@ class Ladder {
   std::int64_t works_ = 0, fails_ = 0;  // the lowest target that works, the next that failed
   int failures_ = 0, halvings_ = 0;
   std::vector<Form> forms_;
-  std::vector<Stack> stacks_;
-  std::vector<Sliced> sliced_;  // all stacks first, then fewer, the largest
+  std::vector<ScanResidual> residuals_;
+  std::vector<Sliced> sliced_;  // all residuals first, then fewer, the largest
   bool looked_for_others_ = false;
   std::vector<Other> others_;
-  std::deque<Rung> below_;   // of the targets below the last step that were tried
-  std::vector<Step> steps_;  // from the one that gives up nothing downwards
+  std::deque<Rung> below_;     // of the targets below the last level that were tried
+  std::vector<Level> levels_;  // from the one that evicts nothing downwards
 };
 
 }  // namespace plimsoll::planner

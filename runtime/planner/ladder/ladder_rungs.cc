@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What works at one target: in which orders and with which stacks sliced it is tried, and how.
+// What works at one target: in which orders and with which residuals sliced it is tried, and how.
 #include "runtime/planner/ladder/ladder.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "runtime/planner/baselines/greedy_schedule.h"
 #include "runtime/planner/ladder/order_trials.h"
 #include "runtime/planner/order/order.h"
-#include "runtime/planner/problem/callee_room.h"
+#include "runtime/planner/problem/callee_bytes.h"
 #include "runtime/planner/remat/remat.h"
 #include "runtime/planner/remat/search.h"
 #include "runtime/planner/remedies/remedies_find.h"
@@ -29,10 +29,10 @@ PlanOptions Ladder::own_options() const {
   return {options_, graph_.role == Role::entry ? machine : Machine(), options_};
 }
 
-void Ladder::add_sliced(std::span<const Stack> stacks) {
+void Ladder::add_sliced(std::span<const ScanResidual> residuals) {
   Sliced sliced;
-  sliced.problem = slice_stacks(problem_, stacks, options_);
-  sliced.options = {options_, without_stacks(stacks, options_), options_};
+  sliced.problem = slice_residuals(problem_, residuals, options_);
+  sliced.options = {options_, without_residuals(residuals, options_), options_};
   sliced.forms = find_forms(sliced.problem, sliced.options);
   Schedule once = each_once(sliced.problem);
   evaluate(sliced.problem, once, &sliced.unlimited_profile);
@@ -76,28 +76,28 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
   }
 }
 
-// The walks' schedule, and a better one if there is time to look for it: the given time is divided
-// between the steps that a limit needs; without, the work is counted.
+// The simulations' schedule, and a better one if there is time to look for it: the given time is
+// divided between the levels that a limit needs; without, the work is counted.
 std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t target,
                                             double least_seconds) const {
   // About as many rungs as a ladder may need share the time.
   constexpr double kShare = 1.0 / 24, kScale = 0.01;
   constexpr int kMostOps = 3'000;
-  std::optional<Schedule> walked =
+  std::optional<Schedule> simulated =
       rematerialize(problem, target, options_.min_bytes, least_seconds);
   SearchEffort effort;
   effort.scale = kScale;
   effort.seconds = options_.planning_seconds * kShare;
-  if (!walked || (problem.op_count() > kMostOps && effort.seconds <= 0)) return walked;
-  auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*walked, 1});
+  if (!simulated || (problem.op_count() > kMostOps && effort.seconds <= 0)) return simulated;
+  auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*simulated, 1});
   // With less memory it may not be faster.
-  return better && total_seconds(problem, *better) >= least_seconds ? better : walked;
+  return better && total_seconds(problem, *better) >= least_seconds ? better : simulated;
 }
 
 void Ladder::find_others() {
-  if (std::exchange(looked_for_others_, true) || !movable_ || !stacks_.empty()) return;
+  if (std::exchange(looked_for_others_, true) || !movable_ || !residuals_.empty()) return;
   const PlanOptions own = own_options();
-  for (Problem& problem : arrange_others(graph_, problem_, steps_.front().rung.live)) {
+  for (Problem& problem : arrange_others(graph_, problem_, levels_.front().rung.live)) {
     keep_hinted(problem);
     Other other{std::move(problem), {}, {}};
     other.forms = find_forms(other.problem, own);
@@ -113,9 +113,9 @@ std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
   constexpr double kShort = 0.9, kAboutAsFast = 1.03;
   constexpr int kFewOps = 500;
   // Not those that the last question left.
-  select_variants(steps_.front().rung.variants);
+  select_variants(levels_.front().rung.variants);
   std::vector<Start> all{{problem_, options_, forms_, unlimited_profile_}};
-  if (static_cast<double>(target) > kShort * static_cast<double>(steps_.front().rung.live)) {
+  if (static_cast<double>(target) > kShort * static_cast<double>(levels_.front().rung.live)) {
     return all;
   }
   find_others();
@@ -140,14 +140,14 @@ std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
   return chosen;
 }
 
-// What works at `target`. Stacks are sliced where it takes time to do without.
+// What works at `target`. Residuals are sliced where it takes time to do without.
 std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_seconds) {
   std::vector<Rung> rungs;
   for (Start& start : starts(target)) {
     std::vector<Rung> more = make_rungs_of(start, target, least_seconds);
     std::move(more.begin(), more.end(), std::back_inserter(rungs));
   }
-  const double least = steps_.front().rung.seconds;
+  const double least = levels_.front().rung.seconds;
   for (Sliced& sliced : sliced_) {
     if (std::any_of(rungs.begin(), rungs.end(),
                     [&](const Rung& r) { return r.seconds <= least; })) {
@@ -164,33 +164,34 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
                                                 double least_seconds) const {
   std::vector<Rung> rungs;
   Problem& problem = start.problem;
-  for (const CalleeRoom& room : callee_rooms(graph_)) {
-    choose_callees(problem, start.unlimited_profile, target, room);
+  for (const CalleeBytes& given : callee_bytes(graph_)) {
+    choose_callees(problem, start.unlimited_profile, target, given);
     std::optional<Schedule> schedule = make_schedule(problem, target, least_seconds);
     const bool hinted = std::any_of(start.forms.begin(), start.forms.end(), [&](const Form& form) {
       const Hint hint = problem.values[form.value].hint;
       return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
     });
-    if (!start.forms.empty() && target < steps_.front().rung.live) {
+    if (!start.forms.empty() && target < levels_.front().rung.live) {
       const auto recompute = [&](const Problem& changed, std::int64_t limit) {
         return make_schedule(changed, limit, 0);
       };
       auto plan = plan_remedies(problem, start.forms, start.options, target,
-                                steps_.front().rung.seconds, recompute);
+                                levels_.front().rung.seconds, recompute);
       if (plan) {
         if (hinted) schedule.reset();
         auto upgraded = std::make_shared<Problem>(*plan->problem);
-        if (use_room(*upgraded, plan->schedule, target)) plan->problem = std::move(upgraded);
+        if (use_available_bytes(*upgraded, plan->schedule, target))
+          plan->problem = std::move(upgraded);
         rungs.push_back(make_rung(target, std::move(plan->schedule), std::move(plan->problem)));
       }
     }
     if (!schedule) continue;
     if (!start.own) {
       auto upgraded = std::make_shared<Problem>(problem);
-      use_room(*upgraded, *schedule, target);
+      use_available_bytes(*upgraded, *schedule, target);
       rungs.push_back(make_rung(target, std::move(*schedule), std::move(upgraded)));
     } else {
-      use_room(problem, *schedule, target);
+      use_available_bytes(problem, *schedule, target);
       rungs.push_back(make_rung(target, std::move(*schedule)));
     }
   }

@@ -13,7 +13,7 @@
 #include "runtime/planner/order/peak_search.h"
 #include "runtime/planner/problem/arrange.h"
 #include "runtime/planner/problem/schedule.h"
-#include "runtime/planner/remat/eviction_walk.h"
+#include "runtime/planner/remat/eviction_simulation.h"
 #include "runtime/planner/remat/improve.h"
 
 namespace plimsoll::planner {
@@ -35,7 +35,7 @@ constexpr double kFailed = 4;
 
 struct Arranged {
   Problem problem;
-  std::int64_t peak = 0;  // of the arena when nothing is given up
+  std::int64_t peak = 0;  // of the arena when nothing is evicted
   double seconds = 0;
   std::vector<std::int64_t> profile;
 };
@@ -51,20 +51,20 @@ Arranged arranged(const Graph& graph, std::span<const OpId> order, bool movable)
 
 }  // namespace
 
-// A trial is one walk, or two where the first does not get through. It ranks orders, it does not
-// plan them: what a search would find is faster, but for all orders alike.
+// A trial is one simulation, or two where the first does not get through. It ranks orders, it does
+// not plan them: what a search would find is faster, but for all orders alike.
 std::optional<double> trial_seconds(const Problem& problem, std::int64_t arena_limit) {
   constexpr double kMost = 4;
   double once = 0;
   for (const Op& op : problem.ops) once += op.seconds;
-  Walk walk(problem, 0);
-  WalkStyle in_order, far_first;
-  far_first.gap_power = 0;
+  EvictionSimulation simulation(problem, 0);
+  SimulationStyle in_order, far_first;
+  far_first.interval_power = 0;
   far_first.keep_dead = true;
   far_first.depth_first = true;
   const auto most = 4 * problem.ops.size() + 64;
-  for (const WalkStyle* style : {&in_order, &far_first}) {
-    std::optional<Schedule> schedule = walk.run(arena_limit, *style, most, kMost * once);
+  for (const SimulationStyle* style : {&in_order, &far_first}) {
+    std::optional<Schedule> schedule = simulation.run(arena_limit, *style, most, kMost * once);
     if (!schedule) continue;
     drop_unread(problem, *schedule);
     const Evaluation e = evaluate(problem, *schedule);

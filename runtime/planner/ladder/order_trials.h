@@ -19,8 +19,8 @@ Problem arrange_best(const Graph& graph, bool fixed);
 std::vector<Problem> arrange_others(const Graph& graph, const Problem& best,
                                     std::int64_t arena_peak);
 
-// What a problem takes under `arena_limit` by one or two quick walks; nothing where they don't get
-// there.
+// What a problem takes under `arena_limit` by one or two quick simulations; nothing where they
+// don't get there.
 std::optional<double> trial_seconds(const Problem& problem, std::int64_t arena_limit);
 
 }  // namespace plimsoll::planner

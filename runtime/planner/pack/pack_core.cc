@@ -24,7 +24,7 @@ std::vector<PackGuide> core_guides() {
 
 }  // namespace
 
-// What is hard about a packing lies at its fullest moments; everything else fits into the holes.
+// What is hard about a packing lies at its fullest time steps; everything else fits into the holes.
 // The core is what lives in sections of at least `share` of the greatest load. It is packed by
 // search, as exactly as can be, and the rest is placed around it by lowest fit. How large a core a
 // search can take is not known beforehand, hence several shares.

@@ -7,7 +7,7 @@
 
 namespace plimsoll::planner {
 
-// For problems too large for a search: packs what lives at the fullest moments by search, at
+// For problems too large for a search: packs what lives at the fullest time steps by search, at
 // `goal`, and puts the rest into the holes around it. Tries cores of several sizes; lowers `best`
 // where it can.
 void pack_around_core(const PackInstance& instance, std::int64_t goal, PackSolution& best,

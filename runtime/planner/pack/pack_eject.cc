@@ -132,21 +132,21 @@ std::int64_t PackEjection::cheapest_offset(const PackInstance::Item& item) {
   by_top_.find_neighbours(item, high_.data());
   work_ += static_cast<std::int64_t>(by_bottom_.count * 2 + neighbours_ * 8);
   const std::int64_t last = height_ - item.size;
-  std::int64_t met = 0, least = kFar, least_room = kFar, chosen = 0;
+  std::int64_t met = 0, least = kFar, least_hole = kFar, chosen = 0;
   std::uint64_t ties = 0;
   std::size_t in = 0, out = 0;
   // The first offset that meets one more than those counted in.
   const auto under = [&] { return in < neighbours_ ? offset_[at(low_[in])] - item.size : kFar; };
   const auto consider = [&](std::int64_t offset) {
     if (met > least) return;
-    const std::int64_t room =
+    const std::int64_t hole =
         met == 0 ? std::max<std::int64_t>(std::min(under(), last) - offset, 0) : 0;
-    if (met == least && room > least_room) return;
-    ties = met < least || room < least_room ? 1 : ties + 1;
+    if (met == least && hole > least_hole) return;
+    ties = met < least || hole < least_hole ? 1 : ties + 1;
     least = met;
-    least_room = room;
+    least_hole = hole;
     const std::uint64_t draw = random_.next();
-    if (ties == 1 || draw / 2 % ties == 0) chosen = draw % 2 == 0 ? offset : offset + room;
+    if (ties == 1 || draw / 2 % ties == 0) chosen = draw % 2 == 0 ? offset : offset + hole;
   };
   for (; under() < 0; ++in) met += weight_[at(low_[in])];
   consider(0);
@@ -162,7 +162,7 @@ std::int64_t PackEjection::cheapest_offset(const PackInstance::Item& item) {
     consider(offset);
     for (; under() <= offset; ++in) met += weight_[at(low_[in])];
   }
-  has_room_ = least == 0;
+  fits_ = least == 0;
   return chosen;
 }
 
@@ -170,8 +170,8 @@ void PackEjection::move(std::int32_t id) {
   const auto& item = instance_.item(id);
   const std::int64_t offset = cheapest_offset(item);
   ++moves_;
-  if (!has_room_) weight_[at(id)] += worth_[at(id)];
-  for (std::size_t k = 0; k < neighbours_ && !has_room_; ++k) {
+  if (!fits_) weight_[at(id)] += worth_[at(id)];
+  for (std::size_t k = 0; k < neighbours_ && !fits_; ++k) {
     const std::int32_t other = low_[k];
     const std::int64_t bottom = offset_[at(other)];
     if (bottom < offset + item.size && bottom + instance_.item(other).size > offset) eject(other);

@@ -65,7 +65,7 @@ class PackEjection {
   std::vector<std::int32_t> pool_;            // a heap by worth
   std::vector<std::int32_t> low_, high_;  // neighbours of the item that moves, by bottom and top
   std::size_t neighbours_ = 0;
-  bool has_room_ = false;
+  bool fits_ = false;
 };
 
 }  // namespace plimsoll::planner

@@ -42,10 +42,10 @@ PackInstance::PackInstance(std::span<const Lifetime> lifetimes, std::int64_t ali
     return a.birth != b.birth ? b.birth : a.item < b.item;
   });
   // Sections. Only births that follow a death (or nothing) begin a new one: between a birth and the
-  // next death the set of living buffers only grows, so that the last moment of the run of births
-  // has them all. Example: births at times 1, 2, 3, a death at 5, a birth at 6, deaths at 7 and
-  // later make two sections, [1, 5) and [5, 7): a thousand steps of a training run are often a few
-  // hundred sections.
+  // next death the set of living buffers only grows, so that the last time step of the run of
+  // births has them all. Example: births at times 1, 2, 3, a death at 5, a birth at 6, deaths at 7
+  // and later make two sections, [1, 5) and [5, 7): a thousand steps of a training run are often a
+  // few hundred sections.
   std::int64_t live = 0;
   bool open = false;  // the last event was a birth
   for (const Event& e : events) {

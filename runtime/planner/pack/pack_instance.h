@@ -14,7 +14,7 @@ namespace plimsoll::planner {
 inline constexpr std::int64_t kFar = std::numeric_limits<std::int64_t>::max();
 
 // A packing problem as the algorithms in pack_*.cc see it: only buffers that take bytes, sizes
-// rounded up to the alignment, and time cut down to its *sections*, the moments between a birth
+// rounded up to the alignment, and time cut down to its *sections*, the time steps between a birth
 // and the next death. Two buffers meet if and only if they share a section.
 struct PackInstance {
   struct Item {

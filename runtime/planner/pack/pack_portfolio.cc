@@ -26,7 +26,7 @@ constexpr std::int64_t kEjectedPerSearched = 20;
 constexpr std::size_t kFewItems = 250;  // so few that leaving some out gains nothing
 
 // Training steps are nests with long lives below short ones: the fullest sections first, then the
-// longest. Where values are made again, what lives on to the end (or, seen from the other side,
+// longest. Where values are recomputed, what lives on to the end (or, seen from the other side,
 // from the start) goes below.
 std::vector<PackGuide> all_guides() {
   using First = PackGuide::First;
@@ -99,9 +99,9 @@ void PackPortfolio::add_large_buffers() {
       (is_small ? small_lives : large_lives).push_back({item.begin, item.end, item.size});
     }
     if (small.size() * 20 < instance_.items.size()) return;
-    const auto room =
+    const auto available =
         static_cast<std::int64_t>(kSmallTogether * static_cast<double>(instance_.max_load));
-    if (PackInstance(small_lives, 1).max_load > room) continue;
+    if (PackInstance(small_lives, 1).max_load > available) continue;
     auto own = std::make_unique<PackInstance>(large_lives, 1);
     for (std::size_t k = 0; k < ids.size(); ++k) {
       own->items[k].length = instance_.item(ids[k]).length;
@@ -177,7 +177,7 @@ void PackPortfolio::improve() {
     if (!done() && !is_large_ && floor_ <= goal_) try_goal(all, failures);
   }
   if (!done()) add_large_buffers();
-  // Many buffers are mostly those of steps that make values again.
+  // Many buffers are mostly those of steps that recompute values.
   if (is_large_) {
     std::rotate(choices_.begin(), choices_.begin() + kFirstForMany, choices_.end());
   }

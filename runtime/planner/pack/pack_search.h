@@ -37,7 +37,7 @@ struct PackGuide {
 //   is the lowest offset any of its unplaced buffers can have, which in turn is the highest floor
 //   over the buffer's life: both rise until nothing changes;
 // - another unplaced buffer would fit wholly below the one to be placed.
-// Where no unplaced buffer crosses a moment, the two sides are searched one by one.
+// Where no unplaced buffer crosses a time step, the two sides are searched one by one.
 class PackSearch {
  public:
   explicit PackSearch(const PackInstance& instance) : instance_(instance) {}

@@ -22,9 +22,9 @@ class Holes {
     } else {
       while (hole->second < size) ++hole;
     }
-    const auto [offset, room] = *hole;
+    const auto [offset, hole_size] = *hole;
     remove(hole);
-    if (room > size) add(offset + size, room - size);
+    if (hole_size > size) add(offset + size, hole_size - size);
     return offset;
   }
 

@@ -24,7 +24,7 @@ using ir::Opcode;
 //
 // Example: p = parameter; t = (a, b) made by a loop; x = get-tuple-element(t, 1); y = reshape(x); z
 // = y + p. Values: p (home: the caller), the loop's leaves 0 and 1, z. Ops: the loop and the
-// addition, which reads leaf 1 and p. Giving up leaf 1 gives up x and y with it, as it should.
+// addition, which reads leaf 1 and p. Evicting leaf 1 evicts x and y with it, as it should.
 //
 // Order that is not visible in values becomes `after` edges: control predecessors, tokens, and all
 // side effects one after the other. Edges to a view go on to what it is a view of.
@@ -238,7 +238,7 @@ class Extractor {
     find_reuse(instruction, id);
   }
 
-  // What is held is not given up in between: it would come back elsewhere.
+  // What is held is not evicted in between: it would come back elsewhere.
   //
   // Between start and done an operation works in the background on its operands' bytes. A plan must
   // neither move nor overwrite them; and a producer of such a value is never run again, because the

@@ -25,7 +25,7 @@ inline constexpr OpId kNever{std::numeric_limits<std::int32_t>::max()};
 enum class Role : std::uint8_t { entry, callee, condition, body };
 
 // Where a value lives once it is made. Only `arena` costs arena bytes; what is elsewhere stays
-// there for good and is never made again. Tiers hold what was swapped out.
+// there for good and is never recomputed. Tiers hold what was swapped out.
 using Home = Placement;
 
 struct Value {
@@ -36,10 +36,10 @@ struct Value {
   Home home = Home::arena;
   int index = -1;         // parameter or result leaf of `home`
   bool live_out = false;  // an arena value that must survive to the end
-  // Not given up before its last read, though it may be made again later: a transfer works on its
+  // Not evicted before its last read, though it may be recomputed later: a transfer works on its
   // bytes, or its author asked for it.
   bool keep = false;
-  OpId kept_until{0};         // not given up before this op, which reads it, has run
+  OpId kept_until{0};         // not evicted before this op, which reads it, has run
   OpId overwritten = kNever;  // parameters: the op that writes its buffer
   Hint hint = Hint::none;     // of the instruction, or of a view of the value
 };
@@ -64,7 +64,7 @@ struct Op {
   bool recomputable = false;
   std::int32_t variants = -1;  // control flow: row of Graph::variants
   std::int32_t coding = -1;    // row of Problem::codings
-  std::int32_t sliced = -1;    // a loop some of whose stacks are sliced: of Problem::sliced
+  std::int32_t sliced = -1;    // a loop some of whose residuals are sliced: of Problem::sliced
 };
 
 // In place: `output` may be written into the buffer of `input` when that dies at the op.
@@ -82,8 +82,8 @@ struct CodecForm {
   // what was decoded.
   std::vector<const ir::Instruction*> readers;
   // Those that can read it as it is encoded, sorted; and whether what makes it can encode it.
-  std::vector<const ir::Instruction*> direct;
-  bool by_producer = false;
+  std::vector<const ir::Instruction*> fused_readers;
+  bool fused_encode = false;
 };
 
 // What one computation computes, as compact arrays: an op per instruction that does work, a value
@@ -108,7 +108,7 @@ struct Graph {
   std::vector<CodecForm> codecs;               // by value, fewest bytes first (find_codecs)
 };
 
-// The stacks that a loop of a problem has on other tiers, slice by slice.
+// The residuals that a loop of a problem has on other tiers, slice by slice.
 struct SlicedLoop {
   std::vector<SlicedState> states;  // windows not yet placed
   std::int64_t window_bytes = 0;    // a part of the op's workspace
@@ -136,14 +136,14 @@ struct Problem {
   // is overwritten there).
   IdVector<ValueId, OpId> deadline;
   // Per value, the value that it is a view of, or -1: a view has no bytes of its own, what reads it
-  // reads the other too, and it is undefined as soon as the other is made again. Empty: no views.
+  // reads the other too, and it is undefined as soon as the other is recomputed. Empty: no views.
   IdVector<ValueId, ValueId> view_of;
   std::vector<SlicedLoop> sliced;
   std::vector<Coding> codings;
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
 
   int op_count() const { return static_cast<int>(ops.size()); }
-  // Null for an op whose stacks, if it has some, are as any value.
+  // Null for an op whose residuals, if it has some, are as any value.
   const SlicedLoop* sliced_loop(OpId op) const {
     const std::int32_t row = ops[op].sliced;
     return row < 0 ? nullptr : &sliced[at(row)];

@@ -49,7 +49,7 @@ Evaluation evaluate(const Problem& problem, std::span<const OpId> schedule,
 double total_seconds(const Problem& problem, std::span<const OpId> schedule);
 
 // True when every op runs, only what may be is recomputed, every read finds its value made and no
-// view of something that was made again since, and nothing reads a donated parameter after its
+// view of something that was recomputed since, and nothing reads a donated parameter after its
 // buffer is overwritten.
 bool is_valid(const Problem& problem, std::span<const OpId> schedule);
 

@@ -19,10 +19,10 @@ constexpr std::int8_t engine_of(MemorySpace tier, bool out) {
 // How long a transfer keeps its engine.
 double transfer_seconds(const Tier& tier, std::int64_t bytes, double bytes_per_second);
 
-// How long a loop takes whose rounds wait for slices of its stacks: what `callee_seconds` is all
+// How long a loop takes whose rounds wait for slices of its residuals: what `callee_seconds` is all
 // its rounds' work, copies in and out go on beside it, a round ahead and behind.
 double sliced_seconds(const SlicedLoop& loop, double callee_seconds);
-// Adds the transfers of one more stack, on tier `where`, to each round.
+// Adds the transfers of one more residual, on tier `where`, to each round.
 void add_transfers(SlicedLoop& loop, const SlicedState& state, MemorySpace where,
                    const PerTier<Tier>& tiers);
 

@@ -207,7 +207,7 @@ class ChainSolver {
     return before + here.bytes + here.side_bytes + here.workspace;
   }
 
-  // The left part when op k's result is there, or is let go if that is better.
+  // The left part when op k's result is there, or is evicted if that is better.
   double kept_part(int s, int k, std::int64_t m) {
     const double hold = part(s, k, m - stage(k).bytes, true).seconds;
     if (own_is_enough(k)) return hold;

@@ -10,7 +10,7 @@ namespace {
 // A training step is a chain when each forward op reads only the result of the one before, and each
 // op behind them reads, of forward values, only those of one stage, its own result, its side
 // results, and the result before it; stages then fall from the last op to the first. Anything else
-// (a residual connection, a weight that is recomputed) makes it no chain, and walks plan it.
+// (a residual connection, a weight that is recomputed) makes it no chain, and simulations plan it.
 class ChainFinder {
  public:
   explicit ChainFinder(const Problem& problem) : problem_(problem) {}

@@ -14,7 +14,7 @@ namespace {
 // Keeping back. An eviction decides without seeing what later ones make unnecessary, so that a
 // schedule may recompute what would have fitted after all.
 //
-// Example: value v, 10 bytes, is made at slot 2, read at 3, made again at 7 (in 4 s) and read at 8.
+// Example: value v, 10 bytes, is made at slot 2, read at 3, recomputed at 7 (in 4 s) and read at 8.
 // If the profile leaves 10 bytes at slots 4..6, the execution at 7 goes: the copy of 2 is read at
 // 8, the bytes of v are added at 4..6, and whatever the execution at 7 alone had read is read less
 // often, so that its own recomputation may go, too (remove_cascade).
@@ -102,7 +102,7 @@ void drop_unread(const Problem& problem, Schedule& schedule) {
     const OpId op = schedule[t];
     bool needed = false;
     for (const ValueId v : problem.outputs[op]) needed = needed || (v >= 0 && wanted[v]);
-    // The last making left stays: it may have results with a fixed home or an effect.
+    // The last execution left stays: it may have results with a fixed home or an effect.
     if (!needed && left[op] > 1) {
       --left[op];
       schedule[t] = OpId();

@@ -8,7 +8,7 @@
 
 namespace plimsoll::planner {
 
-// Takes out executions whose results nobody reads before they are made again.
+// Takes out executions whose results nobody reads before they are recomputed.
 void drop_unread(const Problem& problem, Schedule& schedule);
 
 // Turns recomputations back into kept values wherever the exact profile stays within `arena_limit`,

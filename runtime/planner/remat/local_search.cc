@@ -14,7 +14,7 @@
 // A change takes one recomputation out, sometimes a few near each other (remove_cascade: with those
 // that were for it alone), or moves a first execution. What that keeps longer may be too much; then
 // values that lie idle where the profile is highest are evicted, one after another, cheapest first,
-// each made again before its next read (drop_at), until the schedule fits again (repair).
+// each recomputed before its next read (drop_at), until the schedule fits again (repair).
 // Recomputations that the change has made unnecessary go as well (try_removals).
 //
 // Acceptance. A change may make the schedule slower by at most -T log(1 - u), u uniform in [0, 1):
@@ -38,7 +38,7 @@ namespace {
 constexpr int kCycles = 4;
 constexpr double kFirstTemperatures[] = {0.1, 1, 0.03, 0.4};
 constexpr double kLastTemperature = 0.001;
-// Values looked at before one is given up, and by how much their prices are changed at random.
+// Values looked at before one is evicted, and by how much their prices are changed at random.
 constexpr std::int32_t kSample = 8;
 constexpr double kNoise = 0.3;
 // The same where a schedule is brought within the limit, and how often that may get stuck.
@@ -53,7 +53,7 @@ constexpr double kOrderShare = 0.4;  // of changes move a first execution, if th
 // Units of the clock per unit of work_.
 constexpr std::int64_t kWorkUnit = 40;
 constexpr std::int64_t kFitWorkPerOp = 100'000;
-constexpr std::size_t kMostClosure = 256;
+constexpr std::size_t kMostRecomputeSet = 256;
 
 }  // namespace
 
@@ -75,7 +75,7 @@ LocalSearch::LocalSearch(const Problem& problem, std::int64_t min_bytes, bool ma
 }
 
 // A value may be there from its making to its last use, or to the last use of what is made from it,
-// when that is made again.
+// when that is recomputed.
 //
 // Per block of ops, the values that may live there: drop_at() draws from the block of the peak
 // instead of from all values.
@@ -109,7 +109,7 @@ void LocalSearch::make_room() {
   // The slot may have been put in use since.
   const std::size_t position = editor_.executions_before(tight);
   const Schedule schedule = editor_.schedule();
-  editor_.load(schedule, position, wanted_room_);
+  editor_.load(schedule, position, wanted_free_slots_);
   tight_slot_ = -1;
   work_ += static_cast<std::int64_t>(schedule.size());
 }
@@ -123,20 +123,20 @@ void LocalSearch::set_status(ValueId v, Status status) {
   status_[v] = status;
 }
 
-void LocalSearch::begin_closure(double most_seconds) {
+void LocalSearch::begin_recompute_set(double most_seconds) {
   ++round_;
-  closure_.clear();
-  closure_seconds_ = 0;
-  most_closure_seconds_ = most_seconds;
+  recompute_set_.clear();
+  set_seconds_ = 0;
+  most_set_seconds_ = most_seconds;
 }
 
-// Sees to it that `v` can be read right before `slot` once closure_ is placed there.
+// Sees to it that `v` can be read right before `slot` once recompute_set_ is placed there.
 //
-// A closure is what must run for one value to be back. A value that it reads may be there, or be
-// kept a little longer where the profile has the bytes for it, or must be made again, which adds
-// its producer to the closure and asks the same of the producer's operands. Values are asked once
-// per closure (`status`). A view is right only for the copy that it was made of: making the value
-// again means making its later views again, too.
+// A recompute set is what must run for one value to be back. A value that it reads may be there, or
+// be kept a little longer where the profile has the bytes for it, or must be recomputed, which adds
+// its producer to the recompute set and asks the same of the producer's operands. Values are asked
+// once per recompute set (`status`). A view is right only for the copy that it was made of:
+// recomputing the value means recomputing its later views, too.
 bool LocalSearch::need(ValueId v, std::int32_t slot) {
   if (!editor_.tracked(v) || status(v) != Status::unknown) return true;
   const Value& value = problem_.values[v];
@@ -144,8 +144,8 @@ bool LocalSearch::need(ValueId v, std::int32_t slot) {
   if (of >= 0) {
     if (!need(of, slot)) return false;
     if (status(v) != Status::unknown) return true;
-    if (status(of) == Status::made_again || !editor_.view_is_current(v, slot)) {
-      return make_again(value.producer, slot);
+    if (status(of) == Status::recomputed || !editor_.view_is_current(v, slot)) {
+      return recompute(value.producer, slot);
     }
     set_status(v, Status::there);
     return true;
@@ -157,22 +157,22 @@ bool LocalSearch::need(ValueId v, std::int32_t slot) {
     set_status(v, Status::there);
     return true;
   }
-  return make_again(value.producer, slot);
+  return recompute(value.producer, slot);
 }
 
-bool LocalSearch::make_again(OpId op, std::int32_t slot) {
+bool LocalSearch::recompute(OpId op, std::int32_t slot) {
   if (op_round_[op] == round_) return true;
   const Op& what = problem_.ops[op];
-  if (!what.recomputable || closure_.size() >= kMostClosure) return false;
-  closure_seconds_ += what.seconds;
-  if (closure_seconds_ > most_closure_seconds_) return false;
+  if (!what.recomputable || recompute_set_.size() >= kMostRecomputeSet) return false;
+  set_seconds_ += what.seconds;
+  if (set_seconds_ > most_set_seconds_) return false;
   op_round_[op] = round_;
-  closure_.push_back(op);
+  recompute_set_.push_back(op);
   for (const ValueId v : problem_.outputs[op]) {
     if (v < 0 || !editor_.tracked(v)) continue;
     const OpId deadline = problem_.deadline[v];
     if (deadline != kNever && slot > editor_.first_slot(deadline)) return false;
-    set_status(v, Status::made_again);
+    set_status(v, Status::recomputed);
     // Views that are read later would be of the copy before.
     const auto views = editor_.views(v);
     if (views.empty()) continue;
@@ -181,7 +181,7 @@ bool LocalSearch::make_again(OpId op, std::int32_t slot) {
       const std::int32_t read = editor_.next_read(view, slot);
       if (read >= next_made) continue;
       if (editor_.copy_before(view, read).made > slot) continue;
-      if (!make_again(problem_.values[view].producer, slot)) return false;
+      if (!recompute(problem_.values[view].producer, slot)) return false;
     }
   }
   for (const ValueId v : problem_.reads[op]) {
@@ -190,21 +190,21 @@ bool LocalSearch::make_again(OpId op, std::int32_t slot) {
   return true;
 }
 
-bool LocalSearch::place_closure(std::int32_t slot) {
-  const auto count = static_cast<std::int32_t>(closure_.size());
-  const std::int32_t room = editor_.room_before(slot);
-  if (room < count) {
+bool LocalSearch::place_recompute_set(std::int32_t slot) {
+  const auto count = static_cast<std::int32_t>(recompute_set_.size());
+  const std::int32_t slots = editor_.free_slots_before(slot);
+  if (slots < count) {
     tight_slot_ = slot;
-    wanted_room_ = 4 * count + 16;
+    wanted_free_slots_ = 4 * count + 16;
     return false;
   }
-  std::sort(closure_.begin(), closure_.end());
+  std::sort(recompute_set_.begin(), recompute_set_.end());
   for (std::int32_t i = 0; i < count; ++i) {
-    editor_.insert(slot - room + (2 * i + 1) * room / (2 * count), closure_[at(i)]);
+    editor_.insert(slot - slots + (2 * i + 1) * slots / (2 * count), recompute_set_[at(i)]);
   }
   work_ += count * 4;
   // Copies before that nobody reads any more need not be made.
-  for (std::int32_t s = slot - room; s < slot; ++s) {
+  for (std::int32_t s = slot - slots; s < slot; ++s) {
     const OpId op = editor_.op_at(s);
     if (op < 0) continue;
     for (const ValueId v : problem_.outputs[op]) {
@@ -222,9 +222,9 @@ void LocalSearch::remove_cascade(std::int32_t slot) {
   work_ += 4 * static_cast<std::int64_t>(editor_.mark() - mark);
 }
 
-// What giving up `v` around `slot` costs per byte that this frees where there are too many.
+// What evicting `v` around `slot` costs per byte that this frees where there are too many.
 //
-// The score is seconds of the closure, over the bytes freed where they are too many: at most
+// The score is seconds of the recompute set, over the bytes freed where they are too many: at most
 // `over`, and in the share of the stretch over_from_ .. over_to_ that the value would be gone for.
 // A random factor of up to 1 + kNoise lets equal tries end differently.
 bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& drop) {
@@ -236,10 +236,10 @@ bool LocalSearch::price(ValueId v, std::int32_t slot, std::int64_t over, Drop& d
   const std::int32_t before = editor_.next_read(v, slot);
   if (before == slot) return false;
   const std::int32_t touched = editor_.last_touch_before(v, slot);
-  begin_closure(most_closure_seconds_);
-  if (!make_again(problem_.values[v].producer, before)) return false;
-  // A making again that nothing reads in between is only moved.
-  double cost = closure_seconds_;
+  begin_recompute_set(most_set_seconds_);
+  if (!recompute(problem_.values[v].producer, before)) return false;
+  // A recomputation that nothing reads in between is only moved.
+  double cost = set_seconds_;
   if (touched == copy.made && editor_.is_again(copy.made))
     cost -= seconds_of(editor_.op_at(touched));
   cost = std::max(cost, 1e-12);
@@ -260,7 +260,7 @@ bool LocalSearch::drop_at(std::int32_t slot, std::int32_t sample, double most_se
   int found = 0;
   const auto look_at = [&](ValueId v) {
     if (tabu_round_[v] == tabu_) return;
-    most_closure_seconds_ = most_seconds - editor_.seconds();
+    most_set_seconds_ = most_seconds - editor_.seconds();
     Drop drop;
     if (!price(v, slot, over, drop)) return;
     ++found;
@@ -278,9 +278,9 @@ bool LocalSearch::drop_at(std::int32_t slot, std::int32_t sample, double most_se
     look_at(v);
   }
   if (best.value < 0) return false;
-  begin_closure(kInfinite);
-  if (!make_again(problem_.values[best.value].producer, best.before)) return false;
-  return place_closure(best.before);
+  begin_recompute_set(kInfinite);
+  if (!recompute(problem_.values[best.value].producer, best.before)) return false;
+  return place_recompute_set(best.before);
 }
 
 bool LocalSearch::repair(double most_seconds) {

@@ -14,7 +14,7 @@
 namespace plimsoll::planner {
 
 // Searches among schedules near one that fits: some recomputations are taken out, and where that is
-// too much, other values are given up instead. What is not slower by more than a falling
+// too much, other values are evicted instead. What is not slower by more than a falling
 // temperature allows is gone on from; the fastest is kept.
 class LocalSearch {
  public:
@@ -29,10 +29,10 @@ class LocalSearch {
   void improve(Schedule& schedule, std::int64_t arena_limit, SearchClock& clock);
 
  private:
-  enum class Status : std::uint8_t { unknown, there, made_again };
+  enum class Status : std::uint8_t { unknown, there, recomputed };
   struct Drop {
     ValueId value;
-    std::int32_t before = 0;  // the read it is made again for
+    std::int32_t before = 0;  // the read it is recomputed for
     double score = 0;
   };
 
@@ -42,10 +42,10 @@ class LocalSearch {
   std::int32_t block_of(OpId op) const { return op.value() / block_; }
   Status status(ValueId v) const;
   void set_status(ValueId v, Status status);
-  void begin_closure(double most_seconds);
+  void begin_recompute_set(double most_seconds);
   bool need(ValueId v, std::int32_t slot);
-  bool make_again(OpId op, std::int32_t slot);
-  bool place_closure(std::int32_t slot);
+  bool recompute(OpId op, std::int32_t slot);
+  bool place_recompute_set(std::int32_t slot);
   void remove_cascade(std::int32_t slot);
   bool price(ValueId v, std::int32_t slot, std::int64_t over, Drop& drop);
   bool drop_at(std::int32_t slot, std::int32_t sample, double most_seconds);
@@ -67,7 +67,7 @@ class LocalSearch {
   std::int32_t block_ = 1;
   std::vector<std::vector<ValueId>> spans_;
   // Where executions found no room to be put, and how much there should be; -1: nowhere.
-  std::int32_t tight_slot_ = -1, wanted_room_ = 0;
+  std::int32_t tight_slot_ = -1, wanted_free_slots_ = 0;
   std::int64_t work_ = 0;
 
   std::uint32_t round_ = 0;
@@ -75,8 +75,8 @@ class LocalSearch {
   IdVector<OpId, std::uint32_t> op_round_;
   IdVector<ValueId, Status> status_;
   std::uint32_t tabu_ = 0;
-  std::vector<OpId> closure_;
-  double closure_seconds_ = 0, most_closure_seconds_ = 0;
+  std::vector<OpId> recompute_set_;
+  double set_seconds_ = 0, most_set_seconds_ = 0;
   std::int32_t over_from_ = 0, over_to_ = 0;  // where this change added bytes
 };
 

@@ -7,13 +7,13 @@
 #include <tuple>
 
 #include "runtime/planner/remat/chain.h"
-#include "runtime/planner/remat/eviction_walk.h"
+#include "runtime/planner/remat/eviction_simulation.h"
 #include "runtime/planner/remat/improve.h"
 
 namespace plimsoll::planner {
 namespace {
 
-// Walks that need more than this are thrashing, or take longer to plan than they are worth.
+// Simulations that need more than this are thrashing, or take longer to plan than they are worth.
 std::size_t execution_bound(const Problem& problem) {
   const int n = problem.op_count();
   const std::size_t factor = n <= 3'000 ? 12 : n <= 30'000 ? 6 : 3;
@@ -65,11 +65,11 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
   std::vector<std::int64_t> profile;
   if (evaluate(problem, once, &profile).arena_peak <= arena_limit) return once;
 
-  Walk walk(problem, min_bytes);
-  walk.set_profile(profile, arena_limit);
+  EvictionSimulation simulation(problem, min_bytes);
+  simulation.set_profile(profile, arena_limit);
   const std::size_t bound = execution_bound(problem);
   Best best;
-  // A walk's time falls a little when it is improved; beyond this it cannot win any more.
+  // A simulation's time falls a little when it is improved; beyond this it cannot win any more.
   const auto most_seconds = [&] {
     return best.schedule ? best.seconds * 1.3 : std::numeric_limits<double>::infinity();
   };
@@ -82,28 +82,28 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
   // The portfolio. 0: DTR's score with known next uses. 1: distance counts less (a value wanted
   // soon may still be the cheapest). 2: distance does not count, and dead values stay while there
   // is room. 3: distance is measured where bytes are short. 4: cost counts less (many small
-  // recomputations instead of a dear one). No style wins everywhere, and a walk is cheap.
-  std::vector<WalkStyle> styles(5);
-  styles[1].gap_power = 0.5;
-  styles[2].gap_power = 0;
+  // recomputations instead of a dear one). No style wins everywhere, and a simulation is cheap.
+  std::vector<SimulationStyle> styles(5);
+  styles[1].interval_power = 0.5;
+  styles[2].interval_power = 0;
   styles[2].keep_dead = true;
-  styles[3].weighted_gap = true;
+  styles[3].weighted_interval = true;
   styles[4].cost_power = 0.5;
   const std::size_t tried = problem.op_count() <= 3'000    ? styles.size()
                             : problem.op_count() <= 30'000 ? 3
                                                            : 1;
   for (std::size_t i = 0; i < tried; ++i) {
     if (best.schedule && best.seconds <= least_seconds) break;
-    if (auto schedule = walk.run(arena_limit, styles[i], bound, most_seconds())) {
+    if (auto schedule = simulation.run(arena_limit, styles[i], bound, most_seconds())) {
       best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
     }
   }
   // What fails with ops in order may work depth first, and with the farthest next use going first.
   for (int last = 0; last < 2 && !best.schedule && !best.too_cheap; ++last) {
-    WalkStyle style;
+    SimulationStyle style;
     style.depth_first = true;
     style.cost_power = last == 0 ? 1 : 0;
-    if (auto schedule = walk.run(arena_limit, style, bound, most_seconds())) {
+    if (auto schedule = simulation.run(arena_limit, style, bound, most_seconds())) {
       best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
     }
   }
@@ -111,12 +111,12 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
 }
 
 std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t arena_limit) {
-  Walk walk(problem, 0);
-  WalkStyle style;
+  EvictionSimulation simulation(problem, 0);
+  SimulationStyle style;
   style.keep = sqrt_checkpoints(problem);
   style.cost_power = 0;
-  auto schedule = walk.run(arena_limit, style, execution_bound(problem),
-                           std::numeric_limits<double>::infinity());
+  auto schedule = simulation.run(arena_limit, style, execution_bound(problem),
+                                 std::numeric_limits<double>::infinity());
   if (!schedule) return std::nullopt;
   drop_unread(problem, *schedule);
   if (evaluate(problem, *schedule).arena_peak > arena_limit) return std::nullopt;

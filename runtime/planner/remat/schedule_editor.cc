@@ -42,8 +42,8 @@ ScheduleEditor::ScheduleEditor(const Problem& problem, std::int32_t empty_slots)
   reads_.resize(problem.values.size());
 }
 
-void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t roomy,
-                          std::int32_t extra_room) {
+void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t position,
+                          std::int32_t extra_slots) {
   op_at_.clear();
   stage_.clear();
   again_.clear();
@@ -54,9 +54,9 @@ void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t roomy,
   for (std::size_t i = 0; i < schedule.size(); ++i) {
     const OpId op = schedule[i];
     const bool first = first_slot_[op] < 0;
-    const std::int32_t room = empty_slots_ + (i == roomy ? extra_room : 0);
-    op_at_.resize(op_at_.size() + at(room));
-    stage_.insert(stage_.end(), at(room), stage);
+    const std::int32_t slots = empty_slots_ + (i == position ? extra_slots : 0);
+    op_at_.resize(op_at_.size() + at(slots));
+    stage_.insert(stage_.end(), at(slots), stage);
     if (first) {
       first_slot_[op] = slot_count();
       stage = op;
@@ -158,10 +158,10 @@ bool ScheduleEditor::view_is_current(ValueId v, std::int32_t slot) const {
   return own >= 0 && own >= last_made(of);
 }
 
-std::int32_t ScheduleEditor::room_before(std::int32_t slot) const {
-  std::int32_t room = 0;
-  while (slot - room > 0 && op_at(slot - room - 1) < 0) ++room;
-  return room;
+std::int32_t ScheduleEditor::free_slots_before(std::int32_t slot) const {
+  std::int32_t slots = 0;
+  while (slot - slots > 0 && op_at(slot - slots - 1) < 0) ++slots;
+  return slots;
 }
 
 void ScheduleEditor::add_read(ValueId v, std::int32_t slot) {

@@ -19,9 +19,9 @@ class ScheduleEditor {
   // `empty_slots` are left before each execution, so that most insertions move nothing.
   explicit ScheduleEditor(const Problem& problem, std::int32_t empty_slots = 3);
 
-  // `schedule` must be valid. `room` empty slots are left before its execution number `at`, besides
-  // the usual ones.
-  void load(std::span<const OpId> schedule, std::size_t at = 0, std::int32_t room = 0);
+  // `schedule` must be valid. `extra_slots` empty slots are left before its execution number `at`,
+  // besides the usual ones.
+  void load(std::span<const OpId> schedule, std::size_t at = 0, std::int32_t extra_slots = 0);
   // How many executions stand before the slot.
   std::size_t executions_before(std::int32_t slot) const;
   Schedule schedule() const;
@@ -84,7 +84,7 @@ class ScheduleEditor {
   void forget() { log_.clear(); }
 
   // Empty slots right before `slot`.
-  std::int32_t room_before(std::int32_t slot) const;
+  std::int32_t free_slots_before(std::int32_t slot) const;
 
  private:
   struct Change {

@@ -12,25 +12,25 @@
 #include "runtime/planner/remat/local_search.h"
 #include "runtime/planner/remat/remat.h"
 #include "runtime/planner/remat/search_clock.h"
-#include "runtime/planner/remat/walk_search.h"
+#include "runtime/planner/remat/weight_search.h"
 
 namespace plimsoll::planner {
 namespace {
 
 // Units of SearchClock per op: about a millisecond.
 constexpr double kWorkPerOp = 1.2e6;
-// A few walks more, about a hundredth of a millisecond per op.
+// A few simulations more, about a hundredth of a millisecond per op.
 constexpr double kQuickWorkPerOp = 16'000;
 // A search begins at several places, in different orders where those may change, and goes on from
-// the best. Shares of the work: of all first walks, of the walks of each place that is kept then,
-// of the walks and of the local search from the best of these.
+// the best. Shares of the work: of all first simulations, of the simulations of each place that is
+// kept then, of the simulations and of the local search from the best of these.
 constexpr std::size_t kMostStarts = 6;
 constexpr std::size_t kSeeds = 4;
 constexpr double kFirstShare = 0.15;
 constexpr std::size_t kKept = 3;
 constexpr double kKeptShare = 0.05;
-constexpr double kWalkShare = 0.4;
-constexpr double kLocalShare = 1 - kFirstShare - kKept * kKeptShare - kWalkShare;
+constexpr double kSimulationShare = 0.4;
+constexpr double kLocalShare = 1 - kFirstShare - kKept * kKeptShare - kSimulationShare;
 // Bringing a schedule within a lower limit: the share of the limit that a step leaves, how often
 // steps may fail, and the search in between.
 constexpr double kFitStep = 0.97;
@@ -38,18 +38,18 @@ constexpr int kMostFitFailures = 12;
 constexpr double kWorkPerFit = 3e4;
 // Prices that guide need not prove anything.
 constexpr BoundEffort kGuide{.rounds = 8, .polish_rounds = 0, .nodes = 0};
-constexpr int kGuideRemakes = 16;
+constexpr int kGuideRecomputations = 16;
 // Where more is computed again than this, the bound is far off, and its prices mislead.
 constexpr double kMuchAgain = 1.25;
 // Where no more than this is, other orders gain little: the work goes into the given one, and a
 // share more into the others.
 constexpr double kLittleAgain = 1.03, kOthersShare = 0.5;
 
-// Where no walk gets through: a schedule for more memory, with more given up until it fits.
+// Where no simulation gets through: a schedule for more memory, with more evicted until it fits.
 //
-// Near the floor no walk may get through although a schedule exists: a walk never takes back what
-// it has kept. A schedule for more memory is then lowered by steps of 3 % of the limit, each by
-// evicting at the peak (LocalSearch::fit) and shaking the schedule in between.
+// Near the floor no simulation may get through although a schedule exists: a simulation never takes
+// back what it has kept. A schedule for more memory is then lowered by steps of 3 % of the limit,
+// each by evicting at the peak (LocalSearch::fit) and shaking the schedule in between.
 std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
                                    std::int64_t arena_limit, std::int64_t min_bytes,
                                    std::span<const Schedule> starts, SearchClock& clock) {
@@ -63,7 +63,7 @@ std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
   std::optional<Schedule> best;
   for (Schedule& schedule : from) {
     if (!is_valid(problem, schedule)) continue;
-    // In steps, as what is given up for a little may stand in the way of what must be; where a step
+    // In steps, as what is evicted for a little may stand in the way of what must be; where a step
     // fails, other schedules for the step before are tried.
     std::int64_t limit = evaluate(problem, schedule).arena_peak;
     for (int failures = 0; limit > arena_limit && failures < kMostFitFailures;) {
@@ -90,11 +90,11 @@ std::optional<Schedule> from_above(const Problem& problem, LocalSearch& local,
   return best;
 }
 
-// A place to begin at: an order of first executions, and walks along it.
+// A place to begin at: an order of first executions, and simulations along it.
 struct Start {
   std::vector<OpId> order;
   Problem problem;  // in that order
-  std::optional<WalkSearch> walks;
+  std::optional<WeightSearch> simulations;
   std::optional<Schedule> found;  // of `problem`
   double seconds() const {
     return found ? total_seconds(problem, *found) : std::numeric_limits<double>::infinity();
@@ -111,7 +111,8 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
                                                 std::int64_t min_bytes, bool reorder, bool guided) {
   std::vector<double> prices;
   if (guided) {
-    prices = lower_bound(make_bound_model(problem, kGuideRemakes), arena_limit, kGuide).prices;
+    prices =
+        lower_bound(make_bound_model(problem, kGuideRecomputations), arena_limit, kGuide).prices;
   }
   if (std::all_of(prices.begin(), prices.end(), [](double p) { return p == 0; })) prices.clear();
   auto orders = reorder ? search_orders(problem) : std::vector<std::vector<OpId>>();
@@ -129,7 +130,7 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
     if (!prices.empty()) {
       for (const OpId op : start->order) there.push_back(prices[at(op)]);
     }
-    start->walks.emplace(start->problem, min_bytes, arena_limit, starts.size() + 1, there);
+    start->simulations.emplace(start->problem, min_bytes, arena_limit, starts.size() + 1, there);
     starts.push_back(std::move(start));
   }
   return starts;
@@ -146,7 +147,7 @@ std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_l
   const double share = kFirstShare / static_cast<double>(starts.size());
   for (auto& start : starts) {
     SearchClock first = clock(share);
-    start->walks->run(start->found, first);
+    start->simulations->run(start->found, first);
   }
   const auto faster = [](const auto& a, const auto& b) { return a->seconds() < b->seconds(); };
   std::stable_sort(starts.begin(), starts.end(), faster);
@@ -155,11 +156,11 @@ std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_l
   if (starts.empty()) return std::nullopt;
   for (auto& start : starts) {
     SearchClock kept_clock = clock(kKeptShare);
-    start->walks->run(start->found, kept_clock);
+    start->simulations->run(start->found, kept_clock);
   }
   Start& first = **std::min_element(starts.begin(), starts.end(), faster);
-  SearchClock walk_clock = clock(kWalkShare), local_clock = clock(kLocalShare);
-  first.walks->run(first.found, walk_clock);
+  SearchClock simulation_clock = clock(kSimulationShare), local_clock = clock(kLocalShare);
+  first.simulations->run(first.found, simulation_clock);
   LocalSearch local(first.problem, min_bytes, effort.reorder, 1);
   local.improve(*first.found, arena_limit, local_clock);
   for (OpId& op : *first.found) op = first.order[at(op)];
@@ -185,7 +186,7 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
   if (best && best->size() == ops) return best;
   if (effort.level == SearchEffort::Level::quick) {
     SearchClock clock(static_cast<std::int64_t>(kQuickWorkPerOp * problem.op_count()), 0);
-    WalkSearch(problem, min_bytes, arena_limit, 1).run(best, clock);
+    WeightSearch(problem, min_bytes, arena_limit, 1).run(best, clock);
     return best;
   }
 
@@ -207,7 +208,7 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
     offer(std::move(*found));
   } else if (!best) {
     LocalSearch local(problem, min_bytes, effort.reorder, 1);
-    SearchClock fit_clock = clock(kWalkShare);
+    SearchClock fit_clock = clock(kSimulationShare);
     best = from_above(problem, local, arena_limit, min_bytes, starts, fit_clock);
     SearchClock local_clock = clock(kLocalShare);
     if (best) local.improve(*best, arena_limit, local_clock);

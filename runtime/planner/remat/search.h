@@ -13,8 +13,8 @@ namespace plimsoll::planner {
 // How much work a search may do.
 struct SearchEffort {
   enum class Level : std::uint8_t {
-    quick,     // walks only: about a hundredth of a millisecond per op
-    thorough,  // walks, then local search for about a millisecond per op
+    quick,     // simulations only: about a hundredth of a millisecond per op
+    thorough,  // simulations, then local search for about a millisecond per op
   };
   Level level = Level::thorough;
   double scale = 1;    // of the local search's work
@@ -27,9 +27,9 @@ struct SearchEffort {
 
 // The fastest schedule found whose arena peak by liveness is at most `arena_limit`; nothing when
 // none is found. First executions stay in the order of the problem unless `effort.reorder`. Values
-// smaller than `min_bytes` are never given up. `starts` are schedules to begin with besides those
-// of the walks; those that are not valid or need more than the limit are brought within it or left
-// out. Deterministic unless `effort.seconds` is given.
+// smaller than `min_bytes` are never evicted. `starts` are schedules to begin with besides those
+// of the simulations; those that are not valid or need more than the limit are brought within it or
+// left out. Deterministic unless `effort.seconds` is given.
 std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t arena_limit,
                                         std::int64_t min_bytes, const SearchEffort& effort,
                                         std::span<const Schedule> starts = {});

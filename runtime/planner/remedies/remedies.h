@@ -32,7 +32,7 @@ constexpr RemedyKind swap_to(MemorySpace tier) { return static_cast<RemedyKind>(
 static_assert(space_of(RemedyKind::compress) == MemorySpace::device &&
               swap_to(MemorySpace::disk) == RemedyKind::swap_disk);
 
-// One return of a value that was given up; op `ready` reads it. Of a compressed value: from `ready`
+// One return of a value that was evicted; op `ready` reads it. Of a compressed value: from `ready`
 // on, reads that can are of what is stored; the decoding runs right before the first read that
 // can't, or not at all where there is none until the next return. Of a swapped one: the swap_in is
 // started right before op `start` and waited for right before op `ready`.
@@ -40,7 +40,7 @@ struct Return {
   OpId start{0}, ready{0};
 };
 
-// A value whose arena bytes are given up between some of its reads. Op numbers are those of the
+// A value whose arena bytes are evicted between some of its reads. Op numbers are those of the
 // problem without choices. The encoding runs, or the swap_out is started, right before op `leave`;
 // a swap_out is waited for right before op `left`. Reads before the first return are of the value
 // itself, reads from a return on are of that return's copy.
@@ -52,9 +52,9 @@ struct Choice {
   double out_seconds = 0, in_seconds = 0;
   double compute_share = 0;  // of the tier
   OpId leave{0}, left{0};
-  std::vector<Return> returns;                     // rising
-  std::span<const ir::Instruction* const> direct;  // as in Form
-  bool by_producer = false;                        // `leave` says nothing then
+  std::vector<Return> returns;                            // rising
+  std::span<const ir::Instruction* const> fused_readers;  // as in Form
+  bool fused_encode = false;                              // `leave` says nothing then
 };
 
 // One way to store a value elsewhere.
@@ -67,8 +67,8 @@ struct Form {
   double compute_share = 0;  // of the tier
   OpId first_return{0};      // it may come back right before this read of it or a later one
   // Compress: the instructions that can read it as it is stored, sorted; of the problem's graph.
-  std::span<const ir::Instruction* const> direct;
-  bool by_producer = false;  // compress: what makes it can encode it
+  std::span<const ir::Instruction* const> fused_readers;
+  bool fused_encode = false;  // compress: what makes it can encode it
 };
 
 // Finds schedules by recomputation: of a problem, under an arena limit.

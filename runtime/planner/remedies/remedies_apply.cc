@@ -138,7 +138,7 @@ class Applier {
       const Choice& c = choices_[i];
       const auto id = static_cast<std::int32_t>(i);
       const bool swap = c.kind != RemedyKind::compress;
-      if (swap || !c.by_producer) {
+      if (swap || !c.fused_encode) {
         items_.push_back({c.leave, swap ? Part::swap_out : Part::encode, id, 0});
       }
       if (swap) {
@@ -200,7 +200,7 @@ class Applier {
   void add_codes(OpId op, ProblemBuilder::Row& row, Coding& coding) {
     for (const ValueId v : base_.outputs[op]) {
       const std::int32_t number = v < 0 ? -1 : choice_of_[v];
-      if (number < 0 || !choices_[at(number)].by_producer) continue;
+      if (number < 0 || !choices_[at(number)].fused_encode) continue;
       const Choice& choice = choices_[at(number)];
       stored_[at(number)] = add_value(v, choice.bytes, Home::arena, false);
       row.outputs.push_back(stored_[at(number)]);
@@ -212,7 +212,7 @@ class Applier {
   // Whether a value is never there, but for its code.
   bool is_dropped(ValueId v) const {
     const std::int32_t number = choice_of_[v];
-    if (number < 0 || !choices_[at(number)].by_producer) return false;
+    if (number < 0 || !choices_[at(number)].fused_encode) return false;
     const Choice& choice = choices_[at(number)];
     if (base_.uses[v].front() < choice.returns.front().ready) return false;
     for (std::size_t k = 0; k < choice.returns.size(); ++k) {
@@ -259,12 +259,13 @@ class Applier {
   // The first read of return `number` that needs more than what is stored; kNever where none does.
   OpId decoded_before(const Choice& choice, std::int32_t number) const {
     const OpId ready = choice.returns[at(number)].ready;
-    if (choice.direct.empty() || (views_.size() > 0 && !views_[choice.value].empty())) return ready;
+    if (choice.fused_readers.empty() || (views_.size() > 0 && !views_[choice.value].empty()))
+      return ready;
     const auto next = at(number) + 1;
     const OpId end = next < choice.returns.size() ? choice.returns[next].ready : kNever;
     for (const OpId use : base_.uses[choice.value]) {
       if (use < ready || use >= end) continue;
-      if (!reads_directly(base_.ops[use], choice.direct)) return use;
+      if (!reads_fused(base_.ops[use], choice.fused_readers)) return use;
     }
     return kNever;
   }

@@ -20,7 +20,7 @@ namespace plimsoll::planner {
 Result<Problem> apply_choices(const Problem& problem, std::span<const Choice> choices,
                               IdVector<ValueId, ValueId>* origin = nullptr);
 
-// True when no value is made again while a swap_out reads its bytes, and every swap_in of the
+// True when no value is recomputed while a swap_out reads its bytes, and every swap_in of the
 // schedule has its swap_wait: the schedules that emit_plan takes.
 bool keeps_transfers(const Problem& problem, std::span<const OpId> schedule);
 

@@ -10,7 +10,7 @@
 namespace plimsoll::planner {
 namespace {
 
-// Values that may be given up at all, by other means than recomputation.
+// Values that may be evicted at all, by other means than recomputation.
 IdVector<ValueId, char> movable_values(const Problem& problem, const PlanOptions& options) {
   IdVector<ValueId, char> movable(problem.values.size(), 0);
   for (const ValueId v : movable.ids()) {
@@ -73,8 +73,8 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
       form.bytes = codec->bytes;
       form.out_seconds = codec->encode_seconds;
       form.in_seconds = codec->decode_seconds;
-      form.direct = codec->direct;
-      form.by_producer = codec->by_producer;
+      form.fused_readers = codec->fused_readers;
+      form.fused_encode = codec->fused_encode;
       form.first_return =
           codec->readers.empty() ? OpId(0) : first_of_tail(problem, v, codec->readers);
       if (form.first_return != kNever) forms.push_back(form);
@@ -88,9 +88,9 @@ std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options)
   return forms;
 }
 
-bool reads_directly(const Op& op, std::span<const ir::Instruction* const> direct) {
+bool reads_fused(const Op& op, std::span<const ir::Instruction* const> fused_readers) {
   return op.kind == StepKind::compute &&
-         std::binary_search(direct.begin(), direct.end(), op.instruction);
+         std::binary_search(fused_readers.begin(), fused_readers.end(), op.instruction);
 }
 
 std::int64_t least_bytes_at(const Problem& problem, std::span<const Form> forms, OpId op,
@@ -99,8 +99,8 @@ std::int64_t least_bytes_at(const Problem& problem, std::span<const Form> forms,
   const auto before = [](const Form& form, ValueId v) { return form.value < v; };
   for (auto form = std::lower_bound(forms.begin(), forms.end(), value, before);
        form != forms.end() && form->value == value; ++form) {
-    const bool made = op == problem.values[value].producer && form->by_producer;
-    const bool read = op >= form->first_return && reads_directly(problem.ops[op], form->direct);
+    const bool made = op == problem.values[value].producer && form->fused_encode;
+    const bool read = op >= form->first_return && reads_fused(problem.ops[op], form->fused_readers);
     if (made || read) least = std::min(least, form->bytes);
   }
   return least;
@@ -115,8 +115,8 @@ Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
   choice.out_seconds = form.out_seconds;
   choice.in_seconds = form.in_seconds;
   choice.compute_share = form.compute_share;
-  choice.direct = form.direct;
-  choice.by_producer = form.by_producer;
+  choice.fused_readers = form.fused_readers;
+  choice.fused_encode = form.fused_encode;
   OpId before = problem.values[form.value].producer;
   for (const OpId use : problem.uses[form.value]) {
     if (use >= ready) break;

@@ -18,8 +18,8 @@ namespace {
 bool same_choices(const std::vector<Choice>& a, const std::vector<Choice>& b) {
   const auto same = [](const Choice& x, const Choice& y) {
     return x.value == y.value && x.kind == y.kind && x.codec == y.codec && x.leave == y.leave &&
-           x.left == y.left && x.by_producer == y.by_producer &&
-           x.direct.empty() == y.direct.empty() &&
+           x.left == y.left && x.fused_encode == y.fused_encode &&
+           x.fused_readers.empty() == y.fused_readers.empty() &&
            std::equal(x.returns.begin(), x.returns.end(), y.returns.begin(), y.returns.end(),
                       [](const Return& p, const Return& q) {
                         return p.start == q.start && p.ready == q.ready;
@@ -43,7 +43,7 @@ class RemedyPlanner {
       lossless_ = lossless_ || (form.kind == RemedyKind::compress && form.codec.lossless());
       lossy_ = lossy_ || (form.kind == RemedyKind::compress && !form.codec.lossless());
       if (form.kind != RemedyKind::compress) tiers_[space_of(form.kind)] = true;
-      inside_ = inside_ || form.by_producer || !form.direct.empty();
+      can_fuse_coding_ = can_fuse_coding_ || form.fused_encode || !form.fused_readers.empty();
       const Hint hint = problem.values[form.value].hint;
       hinted_ = hinted_ || hint == Hint::compress || hint == Hint::swap;
     }
@@ -53,7 +53,7 @@ class RemedyPlanner {
   // Coding inside kernels takes less, but may lead to choices that leave more behind.
   std::optional<RemedyPlan> run() {
     try_subsets(true);
-    if (!best_ && inside_) try_subsets(false);
+    if (!best_ && can_fuse_coding_) try_subsets(false);
     return std::move(best_);
   }
 
@@ -63,7 +63,7 @@ class RemedyPlanner {
   // Why subsets: a plan with more remedies at hand is promised never to be slower than one with
   // fewer. The selection is a heuristic and may do worse with more; trying what would be tried with
   // fewer makes the promise true by construction.
-  void try_subsets(bool inside) {
+  void try_subsets(bool fuse_coding) {
     const bool compress = lossless_ || lossy_;
     for (int subset = (1 << kTiers.size()) - 1; subset >= 0; --subset) {
       PerTier<bool> tiers;
@@ -80,7 +80,7 @@ class RemedyPlanner {
         style.tiers = tiers;
         style.compress = codecs > 0;
         style.lossy = codecs > 1;
-        style.inside = inside;
+        style.fuse_coding = fuse_coding;
         try_mask(style);
         if (is_free() || ((!small_ || hinted_) && best_)) return;
       }
@@ -262,7 +262,7 @@ class RemedyPlanner {
   const std::int64_t limit_;
   const double base_seconds_;
   const Recomputer& recompute_;
-  bool inside_ = false;  // something can be coded inside kernels
+  bool can_fuse_coding_ = false;  // something can be coded inside kernels
   bool lossless_ = false, lossy_ = false, small_ = true;
   PerTier<bool> tiers_;  // that something can be swapped to
   bool hinted_ = false;  // what is asked for is done where more would be possible

@@ -15,8 +15,8 @@ struct SelectionStyle {
   bool recompute = true, compress = true, lossy = false;
   PerTier<bool> tiers;  // which may be swapped to
   bool swaps() const { return tiers != PerTier<bool>(); }
-  bool inside = true;  // values are encoded and decoded inside kernels where these can
-  // Recomputing is taken to cost so many times what its own closure takes.
+  bool fuse_coding = true;  // values are encoded and decoded inside kernels where these can
+  // Recomputing is taken to cost so many times what its own recompute set takes.
   double recompute_factor = 1;
   // Transfers may take so many times the time of the compute steps they are to hide behind.
   double stretch = 1;
@@ -26,7 +26,7 @@ struct SelectionStyle {
 };
 
 // Choices that bring the problem near `arena_limit` at the lowest cost, going by prices per byte
-// and moment that compare them with recomputing. Swaps come first: they are free while they hide
+// and time step that compare them with recomputing. Swaps come first: they are free while they hide
 // behind compute, one transfer at a time on each engine; what is left over is divided between
 // compressing and, if allowed, recomputing, for which nothing is chosen here. The other tiers'
 // sizes are kept.
@@ -41,14 +41,14 @@ class RemedySelector {
  private:
   friend class Selection;
   // Between two touches of a value: free from `first` to `last`, read again by `ready`.
-  struct Gap {
+  struct Interval {
     ValueId value;
     OpId first, last, ready;
     double recompute_seconds = 0;  // infinite: it can't be
   };
 
-  void list_gaps();
-  double closure_seconds(ValueId v, OpId ready);
+  void list_intervals();
+  double recompute_set_seconds(ValueId v, OpId ready);
 
   const Problem& problem_;
   const std::span<const Form> forms_;
@@ -56,8 +56,8 @@ class RemedySelector {
   std::vector<std::int64_t> profile_;  // of keeping everything
   IdVector<OpId, std::int64_t> own_;   // of each op: operands, results and workspace
   IdVector<OpId, double> start_;       // of each op, when everything is kept
-  std::vector<Gap> gaps_;              // by value, then by time
-  IdVector<ValueId, std::int32_t> first_gap_, first_form_;  // one more at the end
+  std::vector<Interval> intervals_;    // by value, then by time
+  IdVector<ValueId, std::int32_t> first_interval_, first_form_;  // one more at the end
   IdVector<ValueId, std::uint32_t> stamp_;
   std::uint32_t round_ = 0;
   std::vector<ValueId> search_;

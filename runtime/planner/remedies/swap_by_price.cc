@@ -145,7 +145,7 @@ class PriceSwapper {
     return builder.finish();
   }
 
-  // A value is not made again before it was made once: for each of `made`, its producer leaves a
+  // A value is not recomputed before it was made once: for each of `made`, its producer leaves a
   // mark besides, which costs nothing.
   static OpId copy_with_marks(ProblemBuilder& builder, OpId op, std::span<const ValueId> made) {
     const OpId id = builder.next_op();
@@ -238,8 +238,8 @@ class PriceSwapper {
     return std::any_of(row.begin(), row.end(), [&](const Reuse& r) { return r.input == v; });
   }
 
-  // Copies start as soon as the value is made, are waited for when it was to be given up, and come
-  // back where it was to be made again.
+  // Copies start as soon as the value is made, are waited for when it was to be evicted, and come
+  // back where it was to be recomputed.
   Schedule translate(std::span<const OpId> schedule) const {
     std::vector<std::vector<ValueId>> leaves_before(schedule.size()), leaves(schedule.size());
     IdVector<ValueId, std::int32_t> last_touch(base_.values.size(), -1);
@@ -285,7 +285,7 @@ class PriceSwapper {
     return result;
   }
 
-  // What an op of the search's problem is: an op of the base, the making again of a value, or the
+  // What an op of the search's problem is: an op of the base, the recomputation of a value, or the
   // wait for the copy of one.
   struct StandsFor {
     OpId base = OpId();

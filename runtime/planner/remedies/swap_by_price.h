@@ -13,7 +13,7 @@
 
 namespace plimsoll::planner {
 
-// Swapping as a kind of recomputation: once a value has been copied out, it may be made again by
+// Swapping as a kind of recomputation: once a value has been copied out, it may be restored by
 // copying it in, whenever and for whoever wants it, recomputations included. Which values may be,
 // and what that is taken to cost, depends on a price for the engines' time; how far the transfers
 // hide shows afterwards.

@@ -131,7 +131,7 @@ Status Context::limit_pending() {
 
 // What a cut computes beside what was asked for: the new values of all assigned variables, so that
 // a training step is one program, and everything that still has a handle and needs a value that is
-// about to be given away, since it could never be computed later.
+// about to be donated, since it could never be computed later.
 std::vector<Node*> Context::pick_outputs(std::span<Node* const> wanted,
                                          std::vector<Node*>& old_leaves) {
   std::vector<Node*> candidates(wanted.begin(), wanted.end());
@@ -182,16 +182,16 @@ Status Context::upload(Node* leaf) {
   return ok_status();
 }
 
-Status Context::hold(Node* leaf) {
+Status Context::pin(Node* leaf) {
   live_.follow_limit();
   PLIMSOLL_RETURN_IF_ERROR(live_.recover());
-  Status status = live_.hold(std::span(&leaf->value, 1));
+  Status status = live_.pin(std::span(&leaf->value, 1));
   if (status.code() == StatusCode::resource_exhausted && status.shortage() == nullptr) {
-    MemoryShortage shortage{live_.limit(), 0, "bringing back " + leaf->shape().to_string()};
+    MemoryShortage shortage{live_.limit(), 0, "restoring " + leaf->shape().to_string()};
     shortage.floor_bytes = limit_that_does(0, [&](std::int64_t limit) {
-      const auto live = live_.rehearsal();
+      const auto live = live_.dry_run();
       live->pretend_limit(limit);
-      return live->hold(std::span(&leaf->value, 1)).ok();
+      return live->pin(std::span(&leaf->value, 1)).ok();
     });
     return Status::resource_exhausted(status.message(), std::move(shortage));
   }
@@ -199,17 +199,17 @@ Status Context::hold(Node* leaf) {
   status = worker_.wait(leaf->value);
   if (status.ok() && !live_.is_there(*leaf->value)) {
     // What failed before it could be made, and was thought to be there.
-    let_go(leaf);
+    unpin(leaf);
     worker_.wait_idle();
-    live_.put_right(leaf->value);
-    PLIMSOLL_RETURN_IF_ERROR(live_.hold(std::span(&leaf->value, 1)));
+    live_.reconcile(leaf->value);
+    PLIMSOLL_RETURN_IF_ERROR(live_.pin(std::span(&leaf->value, 1)));
     status = worker_.wait(leaf->value);
   }
-  if (!status.ok()) let_go(leaf);
+  if (!status.ok()) unpin(leaf);
   return status;
 }
 
-void Context::let_go(Node* leaf) { live_.let_go(std::span(&leaf->value, 1)); }
+void Context::unpin(Node* leaf) { live_.unpin(std::span(&leaf->value, 1)); }
 
 Status Context::make_room(std::int64_t bytes) {
   live_.follow_limit();
@@ -227,12 +227,12 @@ Status Context::read(Node* node, std::span<std::byte> out) {
     return ok_status();
   }
   if (node->is_pending()) PLIMSOLL_RETURN_IF_ERROR(evaluate(std::span(&node, 1)));
-  PLIMSOLL_RETURN_IF_ERROR(hold(node));
-  struct Hold {
+  PLIMSOLL_RETURN_IF_ERROR(pin(node));
+  struct Pin {
     Context& context;
     Node* node;
-    ~Hold() { context.let_go(node); }
-  } held{*this, node};
+    ~Pin() { context.unpin(node); }
+  } pinned{*this, node};
   if (size == 0) return ok_status();
   if (node->value->on_host) {
     std::memcpy(out.data(), node->value->host.data(), size);

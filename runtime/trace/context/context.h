@@ -96,10 +96,10 @@ class Context {
   Result<MemoryNeeds> measure(std::span<Node* const> wanted);
   // The bytes of a value, waiting for it and evaluating it first where needed.
   Status read(Node* node, std::span<std::byte> out);
-  // Brings a leaf's bytes back where they were given up, and keeps them there until `let_go`;
+  // Restores a leaf's bytes where they were evicted, and keeps them there until `unpin`;
   // blocks until they are there.
-  Status hold(Node* leaf);
-  void let_go(Node* leaf);
+  Status pin(Node* leaf);
+  void unpin(Node* leaf);
   // Gives up other values until this much could be allocated beside what is there.
   Status make_room(std::int64_t bytes);
   Status wait_all() { return worker_.wait_all(); }
@@ -108,7 +108,7 @@ class Context {
   // Fault injection for tests: the n-th tensor from now (1 = next) that is encoded or decoded to
   // keep it in fewer bytes, wherever, fails; 0 turns it off.
   void fail_codec(std::int64_t n) { worker_.fail_codec(n); }
-  // A device leaf's value, kept alive by the caller. Precondition: it is held.
+  // A device leaf's value, kept alive by the caller. Precondition: it is pinned.
   std::shared_ptr<Value> value_of(Node* leaf) const { return leaf->value; }
 
   // The pending nodes that `wanted` needs as a module.
@@ -162,8 +162,7 @@ class Context {
   Status start(const PlanAnswer& plan, CachedProgram& program);
   Status run_segments(CachedProgram& program);
   Status run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
-                      LiveValues& live, bool rehearsed,
-                      std::vector<std::shared_ptr<Value>>& results);
+                      LiveValues& live, bool submits, std::vector<std::shared_ptr<Value>>& results);
   void materialize(std::vector<std::shared_ptr<Value>> values);
   Status refuse(CachedProgram& program, const Status& why);
   void log(LogLevel level, std::string_view line) const;

@@ -13,16 +13,16 @@ namespace plimsoll::trace {
 // Whether evaluate() could run the cut, of that floor, under that limit, as far as the books know.
 bool Context::would_do(CachedProgram& program, std::int64_t floor_bytes, std::int64_t limit) {
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
-  const auto live = live_.rehearsal();
+  const auto live = live_.dry_run();
   live->pretend_limit(limit);
-  if (live->hold(leaves).ok()) {
+  if (live->pin(leaves).ok()) {
     if (live->make_room(floor_bytes - device_bytes(leaves)).ok()) return true;
-    live->let_go(leaves);
+    live->unpin(leaves);
   }
-  if (!live->can_give_up_any(leaves)) return false;
+  if (!live->can_evict_any(leaves)) return false;
   for (const auto& segments : program.segments) {
     if (segments == nullptr) continue;
-    const auto apart = live->rehearsal();
+    const auto apart = live->dry_run();
     std::vector<std::shared_ptr<Value>> results;
     if (run_segments(*segments, segment_parameters(program), *apart, false, results).ok()) {
       return true;
@@ -33,10 +33,10 @@ bool Context::would_do(CachedProgram& program, std::int64_t floor_bytes, std::in
 
 // The least limit that does, or a little more; `least` if that does or if none is found.
 //
-// A refusal should name a limit that works. What works is found by rehearsal, as eviction has no
+// A refusal should name a limit that works. What works is found by dry runs, as eviction has no
 // formula: steps of a sixteenth, doubled until one does (kDoublings), then halved between the last
 // that did not and the first that did. The answer is a little too large at most, unless more memory
-// may do worse than less, which eviction does not exclude; but it has been rehearsed, so it works.
+// may do worse than less, which eviction does not exclude; but it has been tried out, so it works.
 //
 // Example: the limit is 640 and `least` 1000, which does not do. Steps of 62, 124, 248 from 999 on
 // try 1061, 1185, 1433: 1433 does. Halving tries 1309, and so on, down to the alignment of buffers
@@ -62,8 +62,8 @@ std::int64_t Context::limit_that_does(std::int64_t least,
   return found ? high : least;
 }
 
-// `why`, with the limit that would do: at least the program's floor beside what can't be given up,
-// and with room to bring back what it reads.
+// `why`, with the limit that would do: at least the program's floor beside what can't be evicted,
+// and with room to restore what it reads.
 Status Context::refuse(CachedProgram& program, const Status& why) {
   const std::int64_t fixed = live_.fixed_bytes_beside(values_of(cut_));
   MemoryShortage shortage;

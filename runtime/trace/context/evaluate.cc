@@ -67,7 +67,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
   ++(last_cut_.hit ? counts_.hits : counts_.misses);
 
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
-  Status status = live_.hold(leaves);
+  Status status = live_.pin(leaves);
   if (status.ok()) {
     const std::int64_t held = device_bytes(leaves);
     last_cut_.available_bytes = last_cut_.limit_bytes == planner::kUnlimited
@@ -78,11 +78,11 @@ Status Context::evaluate(std::span<Node* const> wanted) {
       plan = choose_plan(live_, *found.program, residency_of(cut_, *found.program), held);
     } while (plan.ok() && keep_what_is_needed());
     status = plan.ok() ? start(*plan, *found.program) : plan.status();
-    live_.let_go(leaves);
+    live_.unpin(leaves);
   }
   if (is_shortage(status)) {
     // Where what it reads may go and come back, not all of it need be there at once.
-    if (live_.can_give_up_any(leaves)) {
+    if (live_.can_evict_any(leaves)) {
       const Status apart = run_segments(*found.program);
       if (apart.ok()) return apart;
       if (!is_shortage(apart) && apart.code() != StatusCode::unimplemented) return apart;
@@ -92,7 +92,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
   return status;
 }
 
-// What has been given up may need a donated leaf to be made again: such a leaf stays. Whether there
+// What has been evicted may need a donated leaf to be recomputed: such a leaf stays. Whether there
 // was one.
 bool Context::keep_what_is_needed() {
   bool any = false;
@@ -107,8 +107,8 @@ bool Context::keep_what_is_needed() {
   return any;
 }
 
-// A plan for what is free now, or for more where giving up other values costs less than the plan
-// for less room does. `held_bytes` of what is there are its own parameters, which are held.
+// A plan for what is free now, or for more where evicting other values costs less than the plan
+// for less room does. `held_bytes` of what is there are its own parameters, which are pinned.
 Result<Context::PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram& program,
                                                  std::span<const ParameterResidency> residency,
                                                  std::int64_t held_bytes) {
@@ -137,11 +137,11 @@ Result<Context::PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram
   // Planning takes time: not where nothing could go.
   const bool more_could_go = std::isfinite(live.price_of_room(limit - live.used_bytes() + 1));
   if (found.predicted_seconds > found.unlimited_seconds && more_could_go) {
-    const auto roomy = plan_for(limit);
-    if (roomy.ok() &&
-        roomy->executable->plan().predicted_seconds + live.price_of_room(beside(*roomy)) <
+    const auto larger = plan_for(limit);
+    if (larger.ok() &&
+        larger->executable->plan().predicted_seconds + live.price_of_room(beside(*larger)) <
             found.predicted_seconds) {
-      plan = roomy;
+      plan = larger;
     }
   }
   live.reserve(plan->executable->plan());
@@ -229,10 +229,10 @@ Status Context::run_segments(CachedProgram& program) {
       PLIMSOLL_ASSIGN_OR_RETURN(segments,
                                 make_segments(form == nullptr ? *program.program : *form, cache_));
     }
-    // Nothing may have been given away when there turns out to be no room for the rest.
+    // Nothing may have been donated when there turns out to be no room for the rest.
     std::vector<std::shared_ptr<Value>> results;
-    const std::unique_ptr<LiveValues> rehearsal = live_.rehearsal();
-    status = run_segments(*segments, parameters, *rehearsal, false, results);
+    const std::unique_ptr<LiveValues> trial = live_.dry_run();
+    status = run_segments(*segments, parameters, *trial, false, results);
     if (!status.ok()) continue;
     results.clear();
     PLIMSOLL_RETURN_IF_ERROR(run_segments(*segments, parameters, live_, true, results));
@@ -243,10 +243,10 @@ Status Context::run_segments(CachedProgram& program) {
   return status;
 }
 
-// One after the other, each value given up after its last use. Before `rehearsed`, nothing is done
+// One after the other, each value evicted after its last use. Without `submits`, nothing is done
 // but what `live` keeps books of.
 Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
-                             LiveValues& live, bool rehearsed,
+                             LiveValues& live, bool submits,
                              std::vector<std::shared_ptr<Value>>& results) {
   const std::size_t parameters = values.size();
   values.resize(static_cast<std::size_t>(segments.value_count));
@@ -262,10 +262,10 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       residency.push_back(value->on_host ? ParameterResidency::host : ParameterResidency::resident);
     }
     const std::vector<std::shared_ptr<Value>> inputs = execution->parameters;
-    PLIMSOLL_RETURN_IF_ERROR(live.hold(inputs));
+    PLIMSOLL_RETURN_IF_ERROR(live.pin(inputs));
     const auto plan = choose_plan(live, segment.program, residency, device_bytes(inputs));
     if (!plan.ok()) {
-      live.let_go(inputs);
+      live.unpin(inputs);
       return plan.status();
     }
     execution->executable = plan->executable;
@@ -286,15 +286,15 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       values[static_cast<std::size_t>(output)] = std::move(value);
     }
     live.add(execution, true);
-    if (rehearsed) PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
-    live.let_go(inputs);
+    if (submits) PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
+    live.unpin(inputs);
     const auto end = [&](int value) {
       const auto at = static_cast<std::size_t>(value);
       if (segments.last_use[at] > static_cast<int>(step) || is_result[at]) return;
       if (at >= parameters) {
         live.discard(*values[at]);
       } else if (at < cut_.residency.size() && cut_.residency[at] == ParameterResidency::donated) {
-        live.give_away(*values[at]);
+        live.donate(*values[at]);
       }
     };
     for (const int input : segment.inputs) end(input);

@@ -22,7 +22,7 @@ struct Source {
 // A program cut into single operations, each a program of its own with arrays as inputs and
 // outputs. It is the last resort of an evaluation whose plan does not fit even at its floor, since
 // leaves stay for the whole of a plan: run one by one, an operation needs its own operands and
-// results only, and the evictor may give up everything else in between. It costs fusion and a
+// results only, and the evictor may evict everything else in between. It costs fusion and a
 // launch for each.
 //
 // Constants are copied into every segment that reads them. A result of the program that is a

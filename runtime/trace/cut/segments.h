@@ -13,8 +13,8 @@
 namespace plimsoll::trace {
 
 // A program as a sequence of smaller ones, one for each of its instructions, with the same kernels
-// and therefore the same bits. What lies between two of them are values that may be given up and
-// brought back, so that the sequence runs in less memory than the program whose parameters must all
+// and therefore the same bits. What lies between two of them are values that may be evicted and
+// restored, so that the sequence runs in less memory than the program whose parameters must all
 // be there at once. Values are arrays, numbered: the leaves of the parameters first.
 struct Segments {
   struct Segment {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/program/decode_inside.h"
+#include "runtime/program/fused_decode.h"
 
 #include <algorithm>
 #include <utility>
@@ -117,7 +117,7 @@ class Decoder {
 
 }  // namespace
 
-void decode_inside(Computation& body, const ir::EncodedInput& input) {
+void fuse_decode(Computation& body, const ir::EncodedInput& input) {
   Instruction* const parameter = body.parameters()[static_cast<std::size_t>(input.input)];
   const std::vector<Instruction*> users = parameter->users();
   Instruction* const root = body.root();
@@ -132,7 +132,7 @@ void decode_inside(Computation& body, const ir::EncodedInput& input) {
   body.set_root(root);
 }
 
-bool can_decode_inside(const Instruction& instruction, const ir::EncodedInput& input) {
+bool can_fuse_decode(const Instruction& instruction, const ir::EncodedInput& input) {
   if (input.codec.kind == CodecKind::none ||
       ir::codec_info(input.codec.kind).layout.form == ir::CodeLayout::Form::blocks) {
     return false;

@@ -12,12 +12,12 @@ namespace plimsoll::executor {
 //   bits: where each element is read at its own place.
 //   blocks: nowhere; an element's scale lies elsewhere.
 
-// Whether decode_inside does it for an instruction whose kernel is a compiled one. Pure.
-bool can_decode_inside(const ir::Instruction& instruction, const ir::EncodedInput& input);
+// Whether fuse_decode does it for an instruction whose kernel is a compiled one. Pure.
+bool can_fuse_decode(const ir::Instruction& instruction, const ir::EncodedInput& input);
 
 // The computation of the instruction reads a parameter as it was encoded: it is then of the stored
 // dtype; of masks, the u32[] that the bits fill, the first in the lowest bit of the first word. May
 // leave instructions out of order.
-void decode_inside(ir::Computation& body, const ir::EncodedInput& input);
+void fuse_decode(ir::Computation& body, const ir::EncodedInput& input);
 
 }  // namespace plimsoll::executor

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/remedies/slice_stacks.h"
+#include "runtime/planner/remedies/slice_residuals.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace plimsoll::planner {
 namespace {
 
-SlicedState state_of(const Stack::Use& use) {
+SlicedState state_of(const ScanResidual::Use& use) {
   SlicedState state;
   state.leaf = use.leaf;
   state.writes = use.access.writes;
@@ -24,7 +24,9 @@ SlicedState state_of(const Stack::Use& use) {
   return state;
 }
 
-std::int64_t stored_bytes(const Stack& stack) { return state_of(stack.uses[0]).stored_bytes(); }
+std::int64_t stored_bytes(const ScanResidual& residual) {
+  return state_of(residual.uses[0]).stored_bytes();
+}
 
 // The place of `v` in a row, the only one; -1: it is there more than once, or not at all.
 int only_place(std::span<const ValueId> row, ValueId v) {
@@ -39,15 +41,15 @@ bool is_loop(const Problem& problem, OpId op) {
          what.instruction->opcode() == ir::Opcode::while_ && what.variants >= 0;
 }
 
-bool add_use(const Problem& problem, Stack& stack, OpId op, int leaf, bool writes) {
+bool add_use(const Problem& problem, ScanResidual& residual, OpId op, int leaf, bool writes) {
   if (leaf < 0 || !is_loop(problem, op)) return false;
-  auto access = find_stack_access(*problem.ops[op].instruction, leaf);
+  auto access = find_residual_access(*problem.ops[op].instruction, leaf);
   if (!access || access->writes != writes) return false;
-  if (!stack.uses.empty() && (access->slices != stack.uses[0].access.slices ||
-                              access->slice_bytes != stack.uses[0].access.slice_bytes)) {
+  if (!residual.uses.empty() && (access->slices != residual.uses[0].access.slices ||
+                                 access->slice_bytes != residual.uses[0].access.slice_bytes)) {
     return false;
   }
-  stack.uses.push_back({op, leaf, std::move(*access)});
+  residual.uses.push_back({op, leaf, std::move(*access)});
   return true;
 }
 
@@ -71,12 +73,12 @@ bool may_go(const Problem& problem, const PlanOptions& options, ValueId v) {
 // (timeline.h, sliced_seconds).
 class Slicer {
  public:
-  Slicer(const Problem& base, std::span<const Stack> stacks, const PlanOptions& options)
-      : base_(base), stacks_(stacks), options_(options) {}
+  Slicer(const Problem& base, std::span<const ScanResidual> residuals, const PlanOptions& options)
+      : base_(base), residuals_(residuals), options_(options) {}
 
   Problem run() {
     out_ = base_;
-    for (const Stack& stack : stacks_) slice(stack);
+    for (const ScanResidual& residual : residuals_) slice(residual);
     forget_contents();
     drop_dead_ops();
     return std::move(out_);
@@ -92,20 +94,20 @@ class Slicer {
     return out_.sliced[at(row)];
   }
 
-  void slice(const Stack& stack) {
-    Value& value = out_.values[stack.value];
-    value.home = stack.tier;
-    value.bytes = stored_bytes(stack);
-    for (const Stack::Use& use : stack.uses) {
+  void slice(const ScanResidual& residual) {
+    Value& value = out_.values[residual.value];
+    value.home = residual.tier;
+    value.bytes = stored_bytes(residual);
+    for (const ScanResidual::Use& use : residual.uses) {
       SlicedLoop& loop = loop_of(use.op);
       const SlicedState state = state_of(use);
-      add_transfers(loop, state, space_of(stack.tier), options_);
+      add_transfers(loop, state, space_of(residual.tier), options_);
       loop.window_bytes += state.window_bytes();
       loop.states.push_back(state);
     }
   }
 
-  // What a stack holds before it is written is not read.
+  // What a residual holds before it is written is not read.
   void forget_contents() {
     Rows<OpId, ValueId> inputs, reads;
     for (const OpId op : base_.ops.ids()) {
@@ -129,7 +131,7 @@ class Slicer {
   // Ops whose results nobody reads any more. Their time stays with the first loop, so that no plan
   // comes out faster than the one that keeps everything.
   //
-  // A stack begins as a broadcast of zeros that its loop overwrites slice by slice. Sliced, the
+  // A residual begins as a broadcast of zeros that its loop overwrites slice by slice. Sliced, the
   // zeros are read by nobody, and their op goes.
   void drop_dead_ops() {
     IdVector<ValueId, std::int32_t> readers(out_.values.size(), 0), before(out_.values.size(), 0);
@@ -178,18 +180,18 @@ class Slicer {
   }
 
   const Problem& base_;
-  const std::span<const Stack> stacks_;
+  const std::span<const ScanResidual> residuals_;
   const PlanOptions& options_;
   Problem out_;
 };
 
 }  // namespace
 
-std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& options) {
-  std::vector<Stack> stacks;
+std::vector<ScanResidual> find_residuals(const Problem& problem, const PlanOptions& options) {
+  std::vector<ScanResidual> residuals;
   const bool has_tier = std::any_of(kTiers.begin(), kTiers.end(),
                                     [&](MemorySpace tier) { return options[tier].bytes > 0; });
-  if (!options.remedies.swap || !has_tier) return stacks;
+  if (!options.remedies.swap || !has_tier) return residuals;
   for (const ValueId v : problem.values.ids()) {
     if (!may_go(problem, options, v)) continue;
     const auto& held = problem.graph->held.items;
@@ -197,51 +199,53 @@ std::vector<Stack> find_stacks(const Problem& problem, const PlanOptions& option
         std::find(problem.results.begin(), problem.results.end(), v) != problem.results.end()) {
       continue;
     }
-    Stack stack;
-    stack.value = v;
+    ScanResidual residual;
+    residual.value = v;
     const OpId writer = problem.values[v].producer;
-    bool fits = add_use(problem, stack, writer, only_place(problem.outputs[writer], v), true);
+    bool fits = add_use(problem, residual, writer, only_place(problem.outputs[writer], v), true);
     for (const OpId reader : problem.uses[v]) {
-      fits = fits && add_use(problem, stack, reader, only_place(problem.inputs[reader], v), false);
+      fits =
+          fits && add_use(problem, residual, reader, only_place(problem.inputs[reader], v), false);
     }
-    if (fits && state_of(stack.uses[0]).window_bytes() < problem.values[v].bytes) {
-      stacks.push_back(std::move(stack));
+    if (fits && state_of(residual.uses[0]).window_bytes() < problem.values[v].bytes) {
+      residuals.push_back(std::move(residual));
     }
   }
-  std::stable_sort(stacks.begin(), stacks.end(), [&](const Stack& a, const Stack& b) {
-    return problem.values[a.value].bytes > problem.values[b.value].bytes;
-  });
+  std::stable_sort(residuals.begin(), residuals.end(),
+                   [&](const ScanResidual& a, const ScanResidual& b) {
+                     return problem.values[a.value].bytes > problem.values[b.value].bytes;
+                   });
   PerTier<Tier> free = options;
-  std::erase_if(stacks, [&](Stack& stack) {
-    const std::int64_t bytes = stored_bytes(stack);
+  std::erase_if(residuals, [&](ScanResidual& residual) {
+    const std::int64_t bytes = stored_bytes(residual);
     const auto tier = std::find_if(kTiers.begin(), kTiers.end(),
                                    [&](MemorySpace t) { return bytes <= free[t].bytes; });
     if (tier == kTiers.end()) return true;
-    stack.tier = placement_on(*tier);
+    residual.tier = placement_on(*tier);
     free[*tier].bytes -= bytes;
     return false;
   });
-  return stacks;
+  return residuals;
 }
 
-Problem slice_stacks(const Problem& problem, std::span<const Stack> stacks,
-                     const PlanOptions& options) {
-  return Slicer(problem, stacks, options).run();
+Problem slice_residuals(const Problem& problem, std::span<const ScanResidual> residuals,
+                        const PlanOptions& options) {
+  return Slicer(problem, residuals, options).run();
 }
 
-Machine without_stacks(std::span<const Stack> stacks, Machine machine) {
-  for (const Stack& stack : stacks) {
-    machine[space_of(stack.tier)].bytes -= stored_bytes(stack);
+Machine without_residuals(std::span<const ScanResidual> residuals, Machine machine) {
+  for (const ScanResidual& residual : residuals) {
+    machine[space_of(residual.tier)].bytes -= stored_bytes(residual);
   }
   return machine;
 }
 
-Problem relax_stacks(const Problem& problem, std::span<const Stack> stacks) {
+Problem relax_residuals(const Problem& problem, std::span<const ScanResidual> residuals) {
   Problem relaxed = problem;
-  for (const Stack& stack : stacks) {
-    Value& value = relaxed.values[stack.value];
+  for (const ScanResidual& residual : residuals) {
+    Value& value = relaxed.values[residual.value];
     // What its loop starts from need not be there either.
-    const ValueId old = problem.inputs[stack.uses[0].op][at(stack.uses[0].leaf)];
+    const ValueId old = problem.inputs[residual.uses[0].op][at(residual.uses[0].leaf)];
     value.bytes = 0;
     if (old >= 0) relaxed.values[old].bytes = 0;
   }

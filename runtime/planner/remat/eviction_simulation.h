@@ -11,36 +11,37 @@
 
 namespace plimsoll::planner {
 
-// How a walk picks what to give up: the lowest cost^cost_power / (bytes * gap^gap_power) goes, the
-// gap being measured to the value's next use.
-struct WalkStyle {
-  double cost_power = 1, gap_power = 1;
-  bool weighted_gap = false;  // a gap's positions count by what bytes cost there
+// How a simulation picks what to evict: the lowest cost^cost_power / (bytes *
+// interval^interval_power) goes, the interval being measured to the value's next use.
+struct SimulationStyle {
+  double cost_power = 1, interval_power = 1;
+  bool weighted_interval = false;  // an interval's positions count by what bytes cost there
   bool keep_dead = false;    // values without further use stay while there is room: a recomputation
                              // may want them
   bool depth_first = false;  // what a recomputation needs is made depth first, not in order
   // What a recomputation needs is made right before it is read, again and again if need be: the
   // last resort where a whole chain does not fit.
   bool one_by_one = false;
-  // Ops whose results are always given up after their uses when memory is short (checkpointing);
+  // Ops whose results are always evicted after their uses when memory is short (checkpointing);
   // empty: none.
-  IdVector<ValueId, char> keep;  // 1 = give up last
+  IdVector<ValueId, char> keep;  // 1 = evict last
   // Per value, what its price is multiplied by; empty: 1.
   IdVector<ValueId, double> weight;
 };
 
-// Runs the order once under `arena_limit`, giving values up when an op does not fit and recomputing
+// Runs the order once under `arena_limit`, evicting values when an op does not fit and recomputing
 // what it needs, with all its missing ancestors, right before it. Nothing when an op cannot run, or
 // when more than `most_executions` or `most_seconds` are needed. The exact peak of the result may
 // be lower than the limit.
-class Walk {
+class EvictionSimulation {
  public:
-  Walk(const Problem& problem, std::int64_t min_bytes);
-  // Excess of keeping everything over the limit, summed up to each position: for weighted gaps.
+  EvictionSimulation(const Problem& problem, std::int64_t min_bytes);
+  // Excess of keeping everything over the limit, summed up to each position: for weighted
+  // intervals.
   void set_profile(const std::vector<std::int64_t>& keep_all_profile, std::int64_t arena_limit);
   // Instead: what a byte costs at each position (bound.h).
   void set_prices(std::span<const double> prices);
-  std::optional<Schedule> run(std::int64_t arena_limit, const WalkStyle& style,
+  std::optional<Schedule> run(std::int64_t arena_limit, const SimulationStyle& style,
                               std::size_t most_executions, double most_seconds);
   // How many ops of the order the last run got done.
   OpId reached() const { return now_; }
@@ -63,11 +64,11 @@ class Walk {
   bool evictable(ValueId v);
   OpId wanted_at(ValueId v);
   void offer(ValueId v);
-  void leave(ValueId v);
-  void settle(ValueId v);
+  void evict(ValueId v);
+  void release(ValueId v);
   bool make_room(std::int64_t bytes);
   void undefine_views(ValueId v);
-  bool lose_remade_views();
+  bool evict_recomputed_views();
   bool collect(OpId op);
   bool visit_missing(OpId op);
   bool execute(OpId op);
@@ -80,7 +81,7 @@ class Walk {
   IdVector<OpId, double> prefix_seconds_;
   IdVector<OpId, double> weight_;  // prefix sums
 
-  WalkStyle style_;
+  SimulationStyle style_;
   std::int64_t limit_ = 0, used_ = 0;
   OpId now_{0};
   IdVector<ValueId, char> resident_, fresh_;  // fresh: not read since it was made
@@ -91,7 +92,7 @@ class Walk {
   IdVector<OpId, std::uint32_t> stamp_;
   IdVector<ValueId, std::uint32_t> value_stamp_;
   std::uint32_t round_ = 0, value_round_ = 0;
-  std::vector<OpId> closure_;
+  std::vector<OpId> recompute_set_;
   std::vector<std::pair<OpId, std::size_t>> stack_;
   std::vector<ValueId> search_;
   Schedule schedule_;

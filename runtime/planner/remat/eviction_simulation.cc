@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/remat/eviction_walk.h"
+#include "runtime/planner/remat/eviction_simulation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,20 +11,20 @@
 // known: staleness is replaced by the time until the next use.
 //
 // Example: limit 100; a (40 bytes, 1 s, next used by op 9), b (40 bytes, 5 s, next used by op 5),
-// and op 3 needs 60 bytes for its result. Scores cost / (bytes * gap): a 1 / (40 * 6), b 5 / (40 *
-// 2). The lower one, a, is evicted: it is cheap and not wanted for long. 40 + 60 bytes fit. When op
-// 9 comes, a is missing: its producer, and whatever of the producer's operands is missing by then,
-// is run again right before op 9 (collect), with every operand of these locked until it was read
-// (`need_`).
+// and op 3 needs 60 bytes for its result. Scores cost / (bytes * interval): a 1 / (40 * 6), b 5 /
+// (40 * 2). The lower one, a, is evicted: it is cheap and not wanted for long. 40 + 60 bytes fit.
+// When op 9 comes, a is missing: its producer, and whatever of the producer's operands is missing
+// by then, is recomputed right before op 9 (collect), with every operand of these pinned until
+// it was read (`need_`).
 //
 // The heap is lazy. A score grows while a value waits, since its next use comes nearer, and changes
 // when a value it depends on goes or comes. Rather than keep all scores right, the lowest is taken,
 // scored anew, and put back if it is not the lowest any more; `version_` says which entries of a
-// value are old. A walk takes about n log n steps for n executions.
+// value are old. A simulation takes about n log n steps for n executions.
 //
-// One walk is rarely the best: what it evicts first may turn out to be wanted together with what it
-// kept. Hence a portfolio of styles, improvement of what comes out (improve.cc), and searches over
-// the scores (walk_search.cc) and over schedules (local_search.cc).
+// One simulation is rarely the best: what it evicts first may turn out to be wanted together with
+// what it kept. Hence a portfolio of styles, improvement of what comes out (improve.cc), and
+// searches over the scores (weight_search.cc) and over schedules (local_search.cc).
 
 namespace plimsoll::planner {
 namespace {
@@ -38,7 +38,7 @@ constexpr int kMostTries = 24;
 
 }  // namespace
 
-Walk::Walk(const Problem& problem, std::int64_t min_bytes)
+EvictionSimulation::EvictionSimulation(const Problem& problem, std::int64_t min_bytes)
     : problem_(problem), min_bytes_(min_bytes) {
   const std::size_t values = problem.values.size();
   arena_.resize(values);
@@ -61,7 +61,8 @@ Walk::Walk(const Problem& problem, std::int64_t min_bytes)
   value_stamp_.assign(values, 0);
 }
 
-void Walk::set_profile(const std::vector<std::int64_t>& profile, std::int64_t arena_limit) {
+void EvictionSimulation::set_profile(const std::vector<std::int64_t>& profile,
+                                     std::int64_t arena_limit) {
   weight_.assign(profile.size() + 1, 0);
   for (OpId t(0); const std::int64_t bytes : profile) {
     const double excess = static_cast<double>(std::max<std::int64_t>(0, bytes - arena_limit));
@@ -71,10 +72,10 @@ void Walk::set_profile(const std::vector<std::int64_t>& profile, std::int64_t ar
   }
 }
 
-void Walk::set_prices(std::span<const double> prices) {
+void EvictionSimulation::set_prices(std::span<const double> prices) {
   double sum = 0;
   for (const double price : prices) sum += price;
-  // Gaps have a length where bytes are free, too.
+  // Intervals have a length where bytes are free, too.
   const double least = 1e-3 * sum / static_cast<double>(std::max<std::size_t>(1, prices.size()));
   weight_.assign(prices.size() + 1, 0);
   for (OpId t(0); const double price : prices) {
@@ -84,7 +85,7 @@ void Walk::set_prices(std::span<const double> prices) {
 }
 
 // The first use in the order after the op being run.
-OpId Walk::next_use(ValueId v) {
+OpId EvictionSimulation::next_use(ValueId v) {
   const auto uses = problem_.uses[v];
   auto& next = next_[v];
   while (next < static_cast<std::int32_t>(uses.size()) && uses[at(next)] <= now_) ++next;
@@ -97,7 +98,7 @@ OpId Walk::next_use(ValueId v) {
 // A value without a next use may still be worth keeping: it may be what a recomputation needs.
 // Example: b = g(a), a is dead, b is wanted at op 50 and was evicted. With a at hand b costs g;
 // without it, f and g. `keep_dead` styles hold a until memory is short, with half its score.
-OpId Walk::wanted_at(ValueId v) {
+OpId EvictionSimulation::wanted_at(ValueId v) {
   const OpId next = next_use(v);
   if (next != kNever || !style_.keep_dead) return next;
   OpId soonest = kNever;
@@ -116,7 +117,7 @@ OpId Walk::wanted_at(ValueId v) {
 // Counts the producers of all missing ancestors. Beyond kMostAncestors the estimate that the
 // ancestor had when it was evicted stands for the rest, so that long chains don't make every score
 // linear in their length. It can't be more than running everything up to the value once.
-double Walk::recompute_seconds(ValueId v, OpId at_op) {
+double EvictionSimulation::recompute_seconds(ValueId v, OpId at_op) {
   ++value_round_;
   search_.clear();
   search_.push_back(v);
@@ -147,27 +148,28 @@ double Walk::recompute_seconds(ValueId v, OpId at_op) {
   return std::min(seconds, prefix_seconds_[own]);
 }
 
-bool Walk::evictable(ValueId v) {
+bool EvictionSimulation::evictable(ValueId v) {
   return can_evict_[v] && resident_[v] && need_[v] == 0 && problem_.values[v].kept_until <= now_;
 }
 
-double Walk::score(ValueId v) {
+double EvictionSimulation::score(ValueId v) {
   const OpId wanted = wanted_at(v);
   if (wanted == kNever) return -1;
   const double bytes = static_cast<double>(problem_.values[v].bytes);
-  double gap = static_cast<double>(wanted - now_);
-  if (style_.weighted_gap) gap = weight_[wanted] - weight_[now_];
+  double interval = static_cast<double>(wanted - now_);
+  if (style_.weighted_interval) interval = weight_[wanted] - weight_[now_];
   double cost = recompute_seconds(v, wanted);
   if (style_.cost_power != 1) cost = std::pow(cost, style_.cost_power);
-  if (style_.gap_power != 1) gap = style_.gap_power == 0 ? 1 : std::pow(gap, style_.gap_power);
-  double result = cost / (bytes * gap);
+  if (style_.interval_power != 1)
+    interval = style_.interval_power == 0 ? 1 : std::pow(interval, style_.interval_power);
+  double result = cost / (bytes * interval);
   if (next_use(v) == kNever) result *= 0.5;
   if (!style_.weight.empty()) result *= style_.weight[v];
   if (!style_.keep.empty() && style_.keep[v]) result *= 1e9;
   return result;
 }
 
-void Walk::offer(ValueId v) {
+void EvictionSimulation::offer(ValueId v) {
   if (!evictable(v)) return;
   const OpId next = next_use(v);
   // Recomputing it later would read a donated parameter that is overwritten by then.
@@ -176,51 +178,51 @@ void Walk::offer(ValueId v) {
   std::push_heap(heap_.begin(), heap_.end());
 }
 
-void Walk::leave(ValueId v) {
+void EvictionSimulation::evict(ValueId v) {
   chain_seconds_[v] = recompute_seconds(v, now_);
   resident_[v] = 0;
   used_ -= problem_.values[v].bytes;
   undefine_views(v);
 }
 
-void Walk::undefine_views(ValueId v) {
+void EvictionSimulation::undefine_views(ValueId v) {
   if (views_.size() == 0) return;
   for (const ValueId view : views_[v]) resident_[view] = 0;
 }
 
-// What the ops of closure_ make again although it is still there loses its views. True when there
-// were some.
-bool Walk::lose_remade_views() {
-  bool lost = false;
-  if (views_.size() == 0) return lost;
-  for (const OpId c : closure_) {
+// Evicts the views of what the ops of recompute_set_ recompute although it is still there. True
+// when there were some.
+bool EvictionSimulation::evict_recomputed_views() {
+  bool evicted = false;
+  if (views_.size() == 0) return evicted;
+  for (const OpId c : recompute_set_) {
     for (const ValueId v : problem_.outputs[c]) {
       if (v < 0) continue;
       for (const ValueId view : views_[v]) {
-        lost = lost || resident_[view] != 0;
+        evicted = evicted || resident_[view] != 0;
         resident_[view] = 0;
       }
     }
   }
-  return lost;
+  return evicted;
 }
 
 // After its pending reads are done: gone when nothing will want it, else up for eviction.
 //
-// A value that can be made again is a candidate only as long as making it again will still be
+// A value that can be recomputed is a candidate only as long as recomputing it will still be
 // possible: past `Problem::deadline` a donated parameter that it comes from has been overwritten,
 // so offer() leaves out what is wanted after that.
-void Walk::settle(ValueId v) {
+void EvictionSimulation::release(ValueId v) {
   if (!arena(v) || !resident_[v] || need_[v] > 0 || problem_.values[v].live_out) return;
   const bool gone = can_evict_[v] ? wanted_at(v) == kNever : next_use(v) == kNever;
   if (gone) {
-    leave(v);
+    evict(v);
   } else {
     offer(v);
   }
 }
 
-bool Walk::make_room(std::int64_t bytes) {
+bool EvictionSimulation::make_room(std::int64_t bytes) {
   while (used_ + bytes > limit_) {
     if (heap_.empty()) return false;
     std::pop_heap(heap_.begin(), heap_.end());
@@ -234,20 +236,20 @@ bool Walk::make_room(std::int64_t bytes) {
       std::push_heap(heap_.begin(), heap_.end());
       continue;
     }
-    leave(top.value);
+    evict(top.value);
   }
   return true;
 }
 
-// Adds to closure_ the ops that must run again before `op`; false when one may not.
-bool Walk::visit_missing(OpId op) {
+// Adds to recompute_set_ the ops that must run again before `op`; false when one may not.
+bool EvictionSimulation::visit_missing(OpId op) {
   stack_.clear();
   stack_.emplace_back(op, 0);
   while (!stack_.empty()) {
     const OpId current = stack_.back().first;
     const auto reads = problem_.reads[current];
     if (stack_.back().second == reads.size()) {
-      if (current != op) closure_.push_back(current);
+      if (current != op) recompute_set_.push_back(current);
       stack_.pop_back();
       continue;
     }
@@ -264,22 +266,22 @@ bool Walk::visit_missing(OpId op) {
   return true;
 }
 
-bool Walk::collect(OpId op) {
-  bool remade = false;
+bool EvictionSimulation::collect(OpId op) {
+  bool recomputed = false;
   do {
-    closure_.clear();
+    recompute_set_.clear();
     ++round_;
     if (!visit_missing(op)) return false;
-  } while (lose_remade_views() && (remade = true));
-  if (!style_.depth_first || remade) std::sort(closure_.begin(), closure_.end());
-  closure_.push_back(op);
-  for (const OpId c : closure_) {
+  } while (evict_recomputed_views() && (recomputed = true));
+  if (!style_.depth_first || recomputed) std::sort(recompute_set_.begin(), recompute_set_.end());
+  recompute_set_.push_back(op);
+  for (const OpId c : recompute_set_) {
     for (const ValueId v : problem_.reads[c]) ++need_[v];
   }
   return true;
 }
 
-bool Walk::execute(OpId op) {
+bool EvictionSimulation::execute(OpId op) {
   const Op& what = problem_.ops[op];
   std::int64_t bytes = what.workspace, made = 0, saved = 0;
   for (const ValueId v : problem_.outputs[op]) {
@@ -311,7 +313,7 @@ bool Walk::execute(OpId op) {
     --need_[v];
     fresh_[v] = 0;
   }
-  for (int i = 0; i < taken; ++i) leave(taken_input[i]);
+  for (int i = 0; i < taken; ++i) evict(taken_input[i]);
   for (const ValueId v : problem_.outputs[op]) {
     if (v < 0) continue;
     fresh_[v] = 1;
@@ -320,26 +322,26 @@ bool Walk::execute(OpId op) {
     used_ += problem_.values[v].bytes;
   }
   for (const ValueId v : problem_.outputs[op]) {
-    if (v >= 0) settle(v);
+    if (v >= 0) release(v);
   }
-  for (const ValueId v : problem_.reads[op]) settle(v);
+  for (const ValueId v : problem_.reads[op]) release(v);
   return true;
 }
 
 // Runs `op` once all it reads is there, which is made depth first; only what ops on the way to here
-// are waiting for is held.
+// are waiting for is pinned.
 //
-// The last resort for long chains under little memory. collect() brings back the whole closure of
-// an op in order, holding each result until it is read; where that does not fit, this makes one
+// The last resort for long chains under little memory. collect() restores the whole recompute set
+// of an op in order, holding each result until it is read; where that does not fit, this makes one
 // operand after the other, each right before it is wanted, and lets those already made be evicted
-// again meanwhile. Operands may push each other out: from the second try on what is there is held,
-// and after kMostTries the walk gives up.
-bool Walk::make_one_by_one(OpId op, int depth) {
+// again meanwhile. Operands may push each other out: from the second try on what is there is
+// pinned, and after kMostTries the simulation stops trying.
+bool EvictionSimulation::make_one_by_one(OpId op, int depth) {
   if (depth > kMostDepth) return false;
-  std::vector<ValueId> held;
-  const auto hold = [&](ValueId v) {
-    if (std::find(held.begin(), held.end(), v) != held.end()) return;
-    held.push_back(v);
+  std::vector<ValueId> pinned;
+  const auto pin = [&](ValueId v) {
+    if (std::find(pinned.begin(), pinned.end(), v) != pinned.end()) return;
+    pinned.push_back(v);
     ++need_[v];
   };
   bool works = true;
@@ -348,22 +350,22 @@ bool Walk::make_one_by_one(OpId op, int depth) {
     for (const ValueId v : problem_.reads[op]) {
       if (there(v)) {
         // What is there may give way to what is missing, but not for ever.
-        if (tries > 0) hold(v);
+        if (tries > 0) pin(v);
       } else if (missing < 0) {
         missing = v;
       }
     }
     if (missing < 0) break;
     const Value& value = problem_.values[missing];
-    hold(missing);
+    pin(missing);
     if (views_.size() != 0 && problem_.view_of[missing] >= 0) {
-      hold(problem_.view_of[missing]);
+      pin(problem_.view_of[missing]);
     }
     works = tries < kMostTries && value.producer >= 0 &&
             problem_.ops[value.producer].recomputable && problem_.deadline[missing] >= now_ &&
             make_one_by_one(value.producer, depth + 1);
   }
-  for (const ValueId v : problem_.reads[op]) hold(v);
+  for (const ValueId v : problem_.reads[op]) pin(v);
   if (works && views_.size() != 0) {
     for (const ValueId v : problem_.outputs[op]) {
       if (v >= 0) undefine_views(v);
@@ -373,8 +375,9 @@ bool Walk::make_one_by_one(OpId op, int depth) {
   return works;
 }
 
-std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& style,
-                                  std::size_t most_executions, double most_seconds) {
+std::optional<Schedule> EvictionSimulation::run(std::int64_t arena_limit,
+                                                const SimulationStyle& style,
+                                                std::size_t most_executions, double most_seconds) {
   const std::size_t values = problem_.values.size();
   style_ = style;
   limit_ = arena_limit;
@@ -401,11 +404,11 @@ std::optional<Schedule> Walk::run(std::int64_t arena_limit, const WalkStyle& sty
       continue;
     }
     if (!collect(op)) return std::nullopt;
-    if (schedule_.size() + closure_.size() > most_executions) return std::nullopt;
-    for (const OpId c : closure_) seconds += problem_.ops[c].seconds;
+    if (schedule_.size() + recompute_set_.size() > most_executions) return std::nullopt;
+    for (const OpId c : recompute_set_) seconds += problem_.ops[c].seconds;
     if (seconds > most_seconds) return std::nullopt;
-    for (std::size_t i = 0; i < closure_.size(); ++i) {
-      if (!execute(closure_[i])) return std::nullopt;
+    for (std::size_t i = 0; i < recompute_set_.size(); ++i) {
+      if (!execute(recompute_set_[i])) return std::nullopt;
     }
   }
   return schedule_;

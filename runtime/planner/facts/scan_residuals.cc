@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/facts/stacks.h"
+#include "runtime/planner/facts/scan_residuals.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,22 +15,22 @@ namespace {
 using ir::Instruction;
 using ir::Opcode;
 
-constexpr int kMostStackVisits = 1'000;
+constexpr int kMostResidualVisits = 1'000;
 
 bool is_row_major(const ir::Shape& shape) {
   return shape.layout() == nullptr || std::is_sorted(shape.layout()->minor_to_major.rbegin(),
                                                      shape.layout()->minor_to_major.rend());
 }
 
-bool is_stack(const ir::Shape& shape) {
+bool is_stacked(const ir::Shape& shape) {
   return shape.is_array() && shape.rank() > 0 && shape.element_count() > 0 && is_row_major(shape);
 }
 
-// One slice of `stack` along its first dimension, all of it.
-bool is_slice(const ir::Dims& slice, const ir::Dims& stack) {
-  if (slice.size() != stack.size() || slice[0] != 1) return false;
-  for (int d = 1; d < stack.size(); ++d) {
-    if (slice[d] != stack[d]) return false;
+// One slice of `residual` along its first dimension, all of it.
+bool is_slice(const ir::Dims& slice, const ir::Dims& residual) {
+  if (slice.size() != residual.size() || slice[0] != 1) return false;
+  for (int d = 1; d < residual.size(); ++d) {
+    if (slice[d] != residual[d]) return false;
   }
   return true;
 }
@@ -50,10 +50,10 @@ class Finder {
  public:
   Finder(const Instruction& loop, int leaf) : loop_(loop), leaf_(leaf) {}
 
-  std::optional<StackAccess> run() {
+  std::optional<ResidualAccess> run() {
     if (loop_.opcode() != Opcode::while_) return std::nullopt;
     const ir::Shape& shape = *ir::leaves(loop_.shape())[at(leaf_)];
-    if (!is_stack(shape)) return std::nullopt;
+    if (!is_stacked(shape)) return std::nullopt;
     found_.slices = shape.dim(0);
     found_.slice_bytes = shape.byte_size() / found_.slices;
     found_.writes = !passes_through(loop_, leaf_);
@@ -67,10 +67,10 @@ class Finder {
   }
 
  private:
-  // The users of leaf `leaf` of `value` only hand it on, or touch it as a stack.
+  // The users of leaf `leaf` of `value` only hand it on, or touch it as a residual.
   bool follow(const Instruction& value, int leaf, bool body) {
     for (const Instruction* user : value.users()) {
-      if (++visits_ > kMostStackVisits) return false;
+      if (++visits_ > kMostResidualVisits) return false;
       switch (user->opcode()) {
         case Opcode::get_tuple_element: {
           const int first =
@@ -91,15 +91,15 @@ class Finder {
     return true;
   }
 
-  bool touch(const Instruction& user, const Instruction& stack) {
+  bool touch(const Instruction& user, const Instruction& residual) {
     if (user.opcode() == Opcode::reshape || user.opcode() == Opcode::bitcast) {
       // A view of all slices: the first dimension stays.
-      return !found_.writes && is_view(user) && is_stack(user.shape()) &&
+      return !found_.writes && is_view(user) && is_stacked(user.shape()) &&
              user.shape().dim(0) == found_.slices &&
-             user.shape().dtype() == stack.shape().dtype() && follow(user, 0, true);
+             user.shape().dtype() == residual.shape().dtype() && follow(user, 0, true);
     }
     fusions_.clear();
-    if (found_.writes ? !writes_slice(user, stack) : !reads_slice(user, stack)) return false;
+    if (found_.writes ? !writes_slice(user, residual) : !reads_slice(user, residual)) return false;
     if (std::find(found_.by.begin(), found_.by.end(), &user) == found_.by.end()) {
       found_.by.push_back(&user);
     }
@@ -113,14 +113,14 @@ class Finder {
     return true;
   }
 
-  bool writes_slice(const Instruction& user, const Instruction& stack) {
+  bool writes_slice(const Instruction& user, const Instruction& residual) {
     if (!found_.by.empty()) return false;
     if (user.opcode() == Opcode::fusion) {
-      const auto place = std::find(user.operands().begin(), user.operands().end(), &stack);
+      const auto place = std::find(user.operands().begin(), user.operands().end(), &residual);
       const auto number = static_cast<int>(place - user.operands().begin());
       const Instruction& inner = *user.to_apply()->parameters()[at(number)];
       const Instruction& root = *user.to_apply()->root();
-      if (!is_only_operand(user, stack, number) || !ir::may_reuse_operand(user, number, 0) ||
+      if (!is_only_operand(user, residual, number) || !ir::may_reuse_operand(user, number, 0) ||
           root.opcode() != Opcode::dynamic_update_slice || root.operand(0) != &inner) {
         return false;
       }
@@ -128,28 +128,28 @@ class Finder {
       return is_update(root, inner);
     }
     return user.opcode() == Opcode::dynamic_update_slice && ir::may_reuse_operand(user, 0, 0) &&
-           is_update(user, stack);
+           is_update(user, residual);
   }
 
-  bool is_update(const Instruction& update, const Instruction& stack) {
-    return is_only_operand(update, stack, 0) && is_row_major(update.shape()) &&
-           is_slice(update.operand(1)->shape().dims(), stack.shape().dims()) &&
+  bool is_update(const Instruction& update, const Instruction& residual) {
+    return is_only_operand(update, residual, 0) && is_row_major(update.shape()) &&
+           is_slice(update.operand(1)->shape().dims(), residual.shape().dims()) &&
            add_index(update, 2);
   }
 
-  bool reads_slice(const Instruction& user, const Instruction& stack) {
+  bool reads_slice(const Instruction& user, const Instruction& residual) {
     if (user.opcode() == Opcode::dynamic_slice) {
-      return is_only_operand(user, stack, 0) &&
-             is_slice(user.shape().dims(), stack.shape().dims()) && add_index(user, 1);
+      return is_only_operand(user, residual, 0) &&
+             is_slice(user.shape().dims(), residual.shape().dims()) && add_index(user, 1);
     }
     if (user.opcode() != Opcode::fusion) return false;
     fusions_.push_back(&user);
     for (int i = 0; i < user.operand_count(); ++i) {
-      if (user.operand(i) != &stack) continue;
+      if (user.operand(i) != &residual) continue;
       const Instruction& inner = *user.to_apply()->parameters()[at(i)];
       if (inner.users().empty() || inner.is_root()) return false;
       for (const Instruction* reader : inner.users()) {
-        if (++visits_ > kMostStackVisits || !reads_slice(*reader, inner)) return false;
+        if (++visits_ > kMostResidualVisits || !reads_slice(*reader, inner)) return false;
       }
     }
     fusions_.pop_back();
@@ -188,11 +188,11 @@ class Finder {
            std::count(holder->operands().begin(), holder->operands().end(), value) == 1;
   }
 
-  // Every index lies in the stack and is an affine function of the round.
+  // Every index lies in the residual and is an affine function of the round.
   //
   // HLO clamps indices, so that an index outside would touch another slice than it says. A loop
   // that writes must write every slice: what it left out would be what the array held before, which
-  // lies nowhere once the stack is sliced.
+  // lies nowhere once the residual is sliced.
   bool covers() {
     const std::vector<std::int64_t>& index = *indices_;
     found_.rounds = static_cast<std::int64_t>(index.size());
@@ -211,7 +211,7 @@ class Finder {
 
   const Instruction& loop_;
   const int leaf_;
-  StackAccess found_;
+  ResidualAccess found_;
   std::vector<const Instruction*> fusions_;
   std::optional<std::vector<std::int64_t>> indices_;
   int visits_ = 0;
@@ -219,7 +219,7 @@ class Finder {
 
 }  // namespace
 
-std::optional<StackAccess> find_stack_access(const Instruction& loop, int leaf) {
+std::optional<ResidualAccess> find_residual_access(const Instruction& loop, int leaf) {
   return Finder(loop, leaf).run();
 }
 

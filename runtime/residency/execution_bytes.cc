@@ -16,7 +16,7 @@ bool Execution::donates() const {
   return false;
 }
 
-std::int64_t Execution::room_bytes() const {
+std::int64_t Execution::needed_bytes() const {
   std::int64_t bytes = executable->plan().peak_bytes;
   for (const auto& value : parameters) {
     if (!value->on_host) bytes -= value->bytes;

@@ -36,23 +36,23 @@ bool Evictor::is_dispensable(TensorId id, std::vector<TensorId>& made) const {
   return true;
 }
 
-void Evictor::cut_off(const std::vector<TensorId>& made) {
+void Evictor::make_sources(const std::vector<TensorId>& made) {
   for (const TensorId id : made) {
     lineage_.make_source(id);
     const StorageId storage = lineage_.tensor(id).storage;
     if (lineage_.storage(storage).resident) {
-      leave(storage);
+      leave_queue(storage);
       enter(storage);
     }
   }
-  for (const TensorId id : made) forget(id);
+  for (const TensorId id : made) erase_unneeded(id);
 }
 
 // The storage's bytes and its copy go: nobody can want them any more.
-void Evictor::throw_away(StorageId id) {
+void Evictor::discard_storage(StorageId id) {
   const Lineage::Storage& storage = lineage_.storage(id);
   if (storage.resident) {
-    leave(id);
+    leave_queue(id);
     drop(id);
     if (sink_ != nullptr) sink_->drop(id);
   }
@@ -62,8 +62,8 @@ void Evictor::throw_away(StorageId id) {
   }
 }
 
-// Forgets backwards from `id`: what has lost its last reader, and is held by nobody, goes as well.
-void Evictor::forget(TensorId id) {
+// Erases backwards from `id`: what has lost its last reader, and is held by nobody, goes as well.
+void Evictor::erase_unneeded(TensorId id) {
   unneeded_.assign(1, id);
   while (!unneeded_.empty()) {
     const TensorId tensor = unneeded_.back();
@@ -74,59 +74,59 @@ void Evictor::forget(TensorId id) {
     for (std::int32_t i = 0; i < operation.output_count; ++i) {
       const Lineage::Tensor& output = lineage_.tensor(operation.first_output + i);
       const Lineage::Storage& storage = lineage_.storage(output.storage);
-      if (storage.handles == 0 && storage.locks == 0 && output.readers.empty()) {
-        throw_away(output.storage);
+      if (storage.handles == 0 && storage.pins == 0 && output.readers.empty()) {
+        discard_storage(output.storage);
       }
     }
-    if (lineage_.forget_unneeded(tensor, unneeded_) && sink_ != nullptr) sink_->forget(producer);
+    if (lineage_.erase_unneeded(tensor, unneeded_) && sink_ != nullptr) sink_->erase(producer);
   }
 }
 
 void Evictor::discard(TensorId id) {
   lineage_.release(id);
-  if (lineage_.storage_of(id).handles == 0) give_up_unheld(id);
+  if (lineage_.storage_of(id).handles == 0) discard_unreferenced(id);
 }
 
-void Evictor::give_up_unheld(TensorId id) {
+void Evictor::discard_unreferenced(TensorId id) {
   const StorageId at = lineage_.tensor(id).storage;
   const Lineage::Storage& storage = lineage_.storage(at);
-  if (storage.locks > 0) return;  // until it is let go
+  if (storage.pins > 0) return;  // until it is unpinned
   if (storage.resident || storage.stored) {
     if (lineage_.tensor(id).is_source) {
       std::vector<TensorId> made;
       // Stays until what is gone has come back, or is not wanted any more.
       if (!is_dispensable(id, made)) return;
-      cut_off(made);
+      make_sources(made);
       // Its last reader may have taken it along.
       if (lineage_.tensor(id).producer < 0) return;
     }
-    throw_away(at);
+    discard_storage(at);
   }
-  forget(id);
+  erase_unneeded(id);
 }
 
-bool Evictor::can_consume(TensorId id) {
+bool Evictor::can_donate(TensorId id) {
   std::vector<TensorId> made;
   return is_dispensable(id, made);
 }
 
-void Evictor::consume(TensorId id) {
+void Evictor::donate(TensorId id) {
   std::vector<TensorId> made;
   is_dispensable(id, made);
   lineage_.make_source(id);
   const StorageId at = lineage_.tensor(id).storage;
-  lineage_.unlock(at);
+  lineage_.unpin(at);
   drop(at);
-  cut_off(made);
-  forget(id);
+  make_sources(made);
+  erase_unneeded(id);
 }
 
-void Evictor::put_right(StorageId id, bool resident, bool stored, std::int64_t kept_bytes) {
+void Evictor::reconcile(StorageId id, bool resident, bool stored, std::int64_t kept_bytes) {
   const Lineage::Storage& storage = lineage_.storage(id);
   lineage_.set_unstored(id);
   if (stored) lineage_.set_stored(id, kept_bytes);
   if (storage.resident && !resident) {
-    leave(id);
+    leave_queue(id);
     drop(id);
   } else if (!storage.resident && resident) {
     lineage_.load(id);

@@ -16,13 +16,13 @@ namespace plimsoll::executor {
 //   blocks, and codecs that change bits: nowhere, as their encoders look at every element and may
 //   refuse it.
 
-// Whether encode_inside does it for an instruction whose kernel is a compiled one. Pure.
-bool can_encode_inside(const ir::Instruction& instruction, const ir::EncodedOutput& output);
+// Whether fuse_encode does it for an instruction whose kernel is a compiled one. Pure.
+bool can_fuse_encode(const ir::Instruction& instruction, const ir::EncodedOutput& output);
 
 // The codes of these results of the computation, each an instruction of it. With masks, what is
 // as large as the results has other dims afterwards, with the elements in the same order, and so
 // have parameters. May leave instructions out of order.
-std::vector<ir::Instruction*> encode_inside(ir::Computation& body,
-                                            std::span<const ir::EncodedOutput> outputs);
+std::vector<ir::Instruction*> fuse_encode(ir::Computation& body,
+                                          std::span<const ir::EncodedOutput> outputs);
 
 }  // namespace plimsoll::executor

@@ -47,9 +47,9 @@ class GreedyLiveness {
 std::int64_t bytes_with_tables(const ir::Shape& shape, std::int64_t tuple_entry_bytes);
 
 // The greedy pass over the computations of a module, callers before callees.
-class GreedyWalk {
+class GreedyPass {
  public:
-  GreedyWalk(ir::Module& module, const GreedyOptions& options)
+  GreedyPass(ir::Module& module, const GreedyOptions& options)
       : module_(module), options_(options), names_(module) {}
 
   // Clones and moves until the computation's usage (results excluded) is at most `limit`, as far as
@@ -90,7 +90,7 @@ class GreedyWalk {
   std::unordered_map<const ir::Instruction*, const ir::Instruction*> origin_;
   std::unordered_map<const ir::Computation*, std::int64_t> peaks_;
   std::unordered_set<const ir::Computation*> visited_;
-  // Of the computation being walked.
+  // Of the computation being rematerialized.
   ir::Computation* computation_ = nullptr;
   std::vector<ir::Instruction*> order_;
   std::unordered_map<const ir::Instruction*, int> index_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/facts/stacks.h"
+#include "runtime/planner/facts/scan_residuals.h"
 
 #include <gtest/gtest.h>
 
@@ -29,15 +29,15 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-std::optional<StackAccess> access_of(const std::string& text, const char* loop, int leaf) {
+std::optional<ResidualAccess> access_of(const std::string& text, const char* loop, int leaf) {
   static std::vector<std::unique_ptr<ir::Module>> kept;
   kept.push_back(parse(text));
-  return find_stack_access(*kept.back()->entry()->find(loop), leaf);
+  return find_residual_access(*kept.back()->entry()->find(loop), leaf);
 }
 
 const std::string kStep = cases::gru_step(8, 4, 16);
 
-TEST(Stacks, OneLoopWritesTheStackAndAnotherReadsItBackwards) {
+TEST(ScanResiduals, OneLoopWritesTheResidualAndAnotherReadsItBackwards) {
   const auto written = access_of(kStep, "scan", 2);
   ASSERT_TRUE(written.has_value());
   EXPECT_TRUE(written->writes);
@@ -52,18 +52,18 @@ TEST(Stacks, OneLoopWritesTheStackAndAnotherReadsItBackwards) {
   EXPECT_EQ(std::pair(read->first, read->step), (std::pair<std::int64_t, std::int64_t>(7, -1)));
 }
 
-TEST(Stacks, NeitherStatesNorWeightsNorCountersAreStacks) {
+TEST(ScanResiduals, NeitherStatesNorWeightsNorCountersAreResiduals) {
   for (const int leaf : {0, 1, 6, 7}) EXPECT_FALSE(access_of(kStep, "scan", leaf)) << leaf;
   for (const int leaf : {0, 1, 6, 8}) EXPECT_FALSE(access_of(kStep, "gradient", leaf)) << leaf;
 }
 
-TEST(Stacks, AStackThatIsNotWrittenThroughoutIsNone) {
+TEST(ScanResiduals, AResidualThatIsNotWrittenThroughoutIsNone) {
   EXPECT_FALSE(access_of(
       replaced(kStep, "n = s32[] constant(8)\n  ROOT less", "n = s32[] constant(7)\n  ROOT less"),
       "scan", 2));
 }
 
-TEST(Stacks, ALoopThatAlsoReadsWhatItWritesHasNoStack) {
+TEST(ScanResiduals, ALoopThatAlsoReadsWhatItWritesHasNoResidual) {
   EXPECT_FALSE(access_of(replaced(kStep, "hs2 = f32[8,4,16] dynamic-update-slice(hs,",
                                   "seen = f32[8,4,16] negate(hs)\n"
                                   "  hs2 = f32[8,4,16] dynamic-update-slice(seen,"),
@@ -74,7 +74,7 @@ TEST(Stacks, ALoopThatAlsoReadsWhatItWritesHasNoStack) {
                          "gradient", 2));
 }
 
-TEST(Stacks, RoundsThatDependOnDataAreNotKnown) {
+TEST(ScanResiduals, RoundsThatDependOnDataAreNotKnown) {
   EXPECT_FALSE(access_of(replaced(kStep, "i = s32[] constant(0)\n  nothing",
                                   "f = f32[1,1,1] slice(xs), slice={[0:1],[0:1],[0:1]}\n"
                                   "  g = f32[] reshape(f)\n  i = s32[] convert(g)\n  nothing"),
@@ -110,7 +110,7 @@ ENTRY e {
   EXPECT_EQ(*sums, (std::vector<std::int64_t>{1, 2, 3, 5, 8}));
 }
 
-TEST(Stacks, OnlyWindowsLieInTheArenaWhereTheStackIsSliced) {
+TEST(ScanResiduals, OnlyWindowsLieInTheArenaWhereTheResidualIsSliced) {
   const auto module = parse(cases::gru_step(32, 64, 128));
   const RooflineCostModel cost_model;
   PlanOptions options;
@@ -140,10 +140,10 @@ TEST(Stacks, OnlyWindowsLieInTheArenaWhereTheStackIsSliced) {
     return wrong.steps[0].sliced[0];
   };
   const std::vector<std::pair<std::function<void(Plan&)>, std::string>> wrongs = {
-      {[&](Plan& p) { find(p).step = -1; }, "is not used as the stack that the step says"},
-      {[&](Plan& p) { find(p).rounds = 31; }, "is not used as the stack that the step says"},
+      {[&](Plan& p) { find(p).step = -1; }, "is not used as the residual that the step says"},
+      {[&](Plan& p) { find(p).rounds = 31; }, "is not used as the residual that the step says"},
       {[&](Plan& p) { find(p).leaf = 1; }, ""},
-      {[&](Plan& p) { find(p).window = -1; }, "a stack's window cannot be used"},
+      {[&](Plan& p) { find(p).window = -1; }, "a residual's window cannot be used"},
       {[&](Plan& p) { p.buffers[static_cast<std::size_t>(find(p).window)].pinned = false; },
        "is in a transfer and not pinned"},
       {[&](Plan& p) { p.tier_bytes.host += 64; }, "the bytes of a tier are not what it says"}};

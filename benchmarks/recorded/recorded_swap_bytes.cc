@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "benchmarks/recorded/recorded_swap_room.h"
+#include "benchmarks/recorded/recorded_swap_bytes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +10,10 @@
 namespace plimsoll::planner {
 namespace {
 
-// The values that hold bytes, by what each op has to do before it: let go of some, take others.
-class RoomMaker {
+// The values that hold bytes, by what each op has to do before it: free some, take others.
+class BytesAdder {
  public:
-  RoomMaker(const Problem& base, std::int64_t step, int levels)
+  BytesAdder(const Problem& base, std::int64_t step, int levels)
       : step_(step), held_(at(levels)), builder_(base) {}
 
   // Before the next op of the base, the lowest `free` levels hold nothing, the others do.
@@ -45,7 +45,7 @@ class RoomMaker {
     out_.base_of.push_back(op);
   }
 
-  RoomyProblem finish() {
+  RelaxedProblem finish() {
     set_free(static_cast<int>(held_.size()));
     out_.problem = builder_.finish();
     out_.most = step_ * std::ssize(held_);
@@ -56,37 +56,37 @@ class RoomMaker {
   const std::int64_t step_;
   std::vector<ValueId> held_;  // per level
   ProblemBuilder builder_;
-  RoomyProblem out_;
+  RelaxedProblem out_;
 };
 
 }  // namespace
 
-std::vector<std::int64_t> room_in_tier(std::span<const double> seconds, const Tier& tier,
-                                       double more_seconds) {
+std::vector<std::int64_t> bytes_in_tier(std::span<const double> seconds, const Tier& tier,
+                                        double more_seconds) {
   double left = 0;
   for (const double s : seconds) left += s;
   double gone = 0;
-  std::vector<std::int64_t> room;
-  room.reserve(seconds.size());
+  std::vector<std::int64_t> result;
+  result.reserve(seconds.size());
   for (const double s : seconds) {
     const double bytes = std::min({(gone + more_seconds) * tier.out_bytes_per_second,
                                    (left + more_seconds) * tier.in_bytes_per_second,
                                    static_cast<double>(tier.bytes)});
-    room.push_back(static_cast<std::int64_t>(std::ceil(std::max(0.0, bytes))));
+    result.push_back(static_cast<std::int64_t>(std::ceil(std::max(0.0, bytes))));
     gone += s;
     left -= s;
   }
-  return room;
+  return result;
 }
 
-RoomyProblem add_room(const Problem& problem, std::span<const std::int64_t> room, int levels,
-                      Rounding rounding) {
-  const std::int64_t most = room.empty() ? 0 : *std::max_element(room.begin(), room.end());
+RelaxedProblem add_bytes(const Problem& problem, std::span<const std::int64_t> bytes, int levels,
+                         Rounding rounding) {
+  const std::int64_t most = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   const std::int64_t step = std::max<std::int64_t>(1, (most + levels - 1) / levels);
-  RoomMaker maker(problem, step, levels);
+  BytesAdder maker(problem, step, levels);
   for (const OpId op : problem.ops.ids()) {
     const std::int64_t more = rounding == Rounding::up ? step - 1 : 0;
-    maker.set_free(static_cast<int>(std::min<std::int64_t>(levels, (room[at(op)] + more) / step)));
+    maker.set_free(static_cast<int>(std::min<std::int64_t>(levels, (bytes[at(op)] + more) / step)));
     maker.add_base(op);
   }
   return maker.finish();

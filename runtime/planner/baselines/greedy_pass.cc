@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/baselines/greedy_walk.h"
+#include "runtime/planner/baselines/greedy_pass.h"
 
 #include <algorithm>
 #include <limits>
 
 // The baseline that is compared with: the greedy rematerialization of compilers such as XLA. It
-// walks the schedule once; where more is live than the limit, it picks a block of consecutive
+// goes over the schedule once; where more is live than the limit, it picks a block of consecutive
 // earlier instructions, clones it behind the present one (before the first that needs it) and goes
 // on. What is done is never taken back, and what is cloned early may be missing later: this is why
 // it stops at limits far above the floor.
@@ -68,21 +68,21 @@ std::int64_t highest_channel(const ir::Module& module) {
 
 }  // namespace
 
-int GreedyWalk::index(const Instruction* instruction) const { return index_.at(instruction); }
+int GreedyPass::index(const Instruction* instruction) const { return index_.at(instruction); }
 
-void GreedyWalk::reindex() {
+void GreedyPass::reindex() {
   index_.clear();
   for (std::size_t i = 0; i < order_.size(); ++i) index_[order_[i]] = static_cast<int>(i);
 }
 
-std::int64_t GreedyWalk::callee_usage(const Instruction& instruction) {
+std::int64_t GreedyPass::callee_usage(const Instruction& instruction) {
   if (!runs_callees(instruction)) return 0;
   std::int64_t bytes = 0;
   for (const ir::Computation* callee : instruction.called_computations()) bytes += peak(*callee);
   return bytes;
 }
 
-std::int64_t GreedyWalk::peak(const ir::Computation& computation) {
+std::int64_t GreedyPass::peak(const ir::Computation& computation) {
   const auto known = peaks_.find(&computation);
   if (known != peaks_.end()) return known->second;
   std::vector<Instruction*> order;
@@ -96,7 +96,7 @@ std::int64_t GreedyWalk::peak(const ir::Computation& computation) {
   return most;
 }
 
-bool GreedyWalk::is_candidate(const Instruction& instruction, int now) {
+bool GreedyPass::is_candidate(const Instruction& instruction, int now) {
   if (denied_.contains(&instruction) || !is_rematerializable(instruction)) return false;
   return std::none_of(instruction.control_successors().begin(),
                       instruction.control_successors().end(),
@@ -105,7 +105,7 @@ bool GreedyWalk::is_candidate(const Instruction& instruction, int now) {
 
 // Bytes that go now if the block is computed again later: what it defines and nobody needs now,
 // minus the dead operands that must stay for it. 0 when it may not be moved.
-std::int64_t GreedyWalk::saved_bytes(const GreedyLiveness& liveness, int first, int count,
+std::int64_t GreedyPass::saved_bytes(const GreedyLiveness& liveness, int first, int count,
                                      int now) const {
   std::int64_t bytes = 0;
   for (int i = first; i < first + count; ++i) {
@@ -122,7 +122,7 @@ std::int64_t GreedyWalk::saved_bytes(const GreedyLiveness& liveness, int first, 
   return bytes;
 }
 
-GreedyWalk::Block GreedyWalk::pick(const GreedyLiveness& liveness, int now, std::int64_t limit) {
+GreedyPass::Block GreedyPass::pick(const GreedyLiveness& liveness, int now, std::int64_t limit) {
   Block best;
   for (int count = 1; count <= std::max(1, options_.block_size_limit); count *= 2) {
     for (int first = 0; first + count <= now; ++first) {
@@ -151,8 +151,8 @@ GreedyWalk::Block GreedyWalk::pick(const GreedyLiveness& liveness, int now, std:
 }
 
 // Sends the uses of `from` that are still to come to `to`. Uses through tuple elements and bitcasts
-// that have run are followed: the link is made again on `to`. True when anything reads `to`.
-bool GreedyWalk::redirect(Instruction* from, Instruction* to, int now,
+// that have run are followed: the link is made anew on `to`. True when anything reads `to`.
+bool GreedyPass::redirect(Instruction* from, Instruction* to, int now,
                           std::vector<Instruction*>& made) {
   bool used = false;
   const std::vector<Instruction*> users = from->users();
@@ -182,7 +182,7 @@ bool GreedyWalk::redirect(Instruction* from, Instruction* to, int now,
 
 // Clones the block behind `now`, before whatever needs it first. Returns how many instructions were
 // inserted.
-int GreedyWalk::recompute(const Block& block, int now) {
+int GreedyPass::recompute(const Block& block, int now) {
   Instruction* const root = computation_->root();
   std::vector<Instruction*> made;
   std::unordered_map<const Instruction*, Instruction*> clones;
@@ -249,7 +249,7 @@ int GreedyWalk::recompute(const Block& block, int now) {
   return static_cast<int>(made.size());
 }
 
-void GreedyWalk::rematerialize(ir::Computation& computation, std::int64_t limit, bool callees) {
+void GreedyPass::rematerialize(ir::Computation& computation, std::int64_t limit, bool callees) {
   visited_.insert(&computation);
   computation_ = &computation;
   order_.clear();
@@ -276,7 +276,7 @@ void GreedyWalk::rematerialize(ir::Computation& computation, std::int64_t limit,
     if (liveness.usage(now) + below <= limit) continue;
     for (ir::Computation* callee : instruction.called_computations()) {
       if (visited_.contains(callee)) continue;
-      // The callee's walk borrows the fields of this one.
+      // The callee's turn borrows the fields of this one.
       auto order = std::move(order_);
       auto denied = std::move(denied_);
       auto moved = std::move(moved_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/remat/walk_search.h"
+#include "runtime/planner/remat/weight_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +10,13 @@
 #include "runtime/base/index.h"
 #include "runtime/planner/remat/improve.h"
 
-// A search in the space of walks instead of schedules.
+// A search in the space of simulations instead of schedules.
 //
-// A walk turns scores into a schedule (eviction_walk.cc). Multiplying the score of single values by
-// factors gives other walks; the factors are what is searched: perturb some, walk, improve the
-// result (improve.cc), keep the factors if it is not slower. Where a value was evicted too early
-// its factor has to grow, which a random change finds in a few tries as only few values matter.
+// A simulation turns scores into a schedule (eviction_simulation.cc). Multiplying the score of
+// single values by factors gives other simulations; the factors are what is searched: perturb some,
+// simulate, improve the result (improve.cc), keep the factors if it is not slower. Where a value
+// was evicted too early its factor has to grow, which a random change finds in a few tries as only
+// few values matter.
 //
 // Three kinds of changes: of single values; of all values of the same bytes and the same time (the
 // layers of a network are alike, what is right for one is right for all); of all values made in a
@@ -30,7 +31,7 @@ namespace {
 
 // The largest change of a factor, as a power of e.
 constexpr double kAmplitude = 2;
-// How much slower, as a share, the next walk to go on from may be at first.
+// How much slower, as a share, the next simulation to go on from may be at first.
 constexpr double kSlack = 1e-4;
 constexpr int kFirstStyles = 16;
 // A value of fewer bytes than this share of the peak is no candidate, and at most so many change
@@ -38,24 +39,24 @@ constexpr int kFirstStyles = 16;
 constexpr std::int64_t kLeastShare = 10'000;
 constexpr int kFew = 16;
 // As long as more is computed again than this, many factors are wrong and change together.
-constexpr double kMuchAgainForWalks = 1.25;
+constexpr double kMuchAgainForSimulations = 1.25;
 
 }  // namespace
 
-WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int64_t arena_limit,
-                       std::uint64_t seed, std::span<const double> prices)
+WeightSearch::WeightSearch(const Problem& problem, std::int64_t min_bytes, std::int64_t arena_limit,
+                           std::uint64_t seed, std::span<const double> prices)
     : problem_(problem),
       arena_limit_(arena_limit),
       random_(seed),
-      walk_(problem, min_bytes),
+      simulation_(problem, min_bytes),
       few_share_(0.45 * static_cast<double>(seed % 3)) {
   Schedule once = each_once(problem);
   std::vector<std::int64_t> profile;
   evaluate(problem, once, &profile);
   if (prices.empty()) {
-    walk_.set_profile(profile, arena_limit);
+    simulation_.set_profile(profile, arena_limit);
   } else {
-    walk_.set_prices(prices);
+    simulation_.set_prices(prices);
   }
   list_candidates(profile);
   once_seconds_ = total_seconds(problem, once);
@@ -79,7 +80,7 @@ WalkSearch::WalkSearch(const Problem& problem, std::int64_t min_bytes, std::int6
   ++kinds_;
 }
 
-void WalkSearch::list_candidates(std::span<const std::int64_t> profile) {
+void WeightSearch::list_candidates(std::span<const std::int64_t> profile) {
   // Per position, how many before it have too little room.
   std::vector<std::int32_t> tight(profile.size() + 1, 0);
   std::int64_t peak = 0;
@@ -96,24 +97,25 @@ void WalkSearch::list_candidates(std::span<const std::int64_t> profile) {
   }
 }
 
-WalkStyle WalkSearch::first_style(int i) const {
-  WalkStyle style;
-  style.gap_power = 0.25 * (i % 5);
+SimulationStyle WeightSearch::first_style(int i) const {
+  SimulationStyle style;
+  style.interval_power = 0.25 * (i % 5);
   style.keep_dead = i >= 5 && i < 10;
-  style.weighted_gap = i == 10;
+  style.weighted_interval = i == 10;
   style.depth_first = i == 11;
   style.one_by_one = i >= 12;
   if (i == 13) style.cost_power = 0;
   style.keep_dead = style.keep_dead || i == 14;
-  if (i >= 10) style.gap_power = i == 15 ? 0.5 : 1;
+  if (i >= 10) style.interval_power = i == 15 ? 0.5 : 1;
   return style;
 }
 
-void WalkSearch::change_weights(IdVector<ValueId, double>& weight) {
+void WeightSearch::change_weights(IdVector<ValueId, double>& weight) {
   if (weight.empty()) weight.assign(problem_.values.size(), 1);
   const auto factor = [&] { return std::exp(kAmplitude * (random_.unit() + random_.unit() - 1)); };
   const double what = random_.unit();
-  const bool few = current_seconds_ < kMuchAgainForWalks * once_seconds_ && !candidates_.empty();
+  const bool few =
+      current_seconds_ < kMuchAgainForSimulations * once_seconds_ && !candidates_.empty();
   if (what < 0.6 && few && random_.unit() < few_share_) {
     const auto count = static_cast<std::int32_t>(candidates_.size());
     for (int left = random_.below(1 + random_.below(kFew)); left >= 0; --left) {
@@ -144,11 +146,11 @@ void WalkSearch::change_weights(IdVector<ValueId, double>& weight) {
   }
 }
 
-WalkStyle WalkSearch::changed(const WalkStyle& from) {
-  WalkStyle style = from;
-  if (random_.unit() < 0.05) style.gap_power = random_.unit() * 1.5;
+SimulationStyle WeightSearch::changed(const SimulationStyle& from) {
+  SimulationStyle style = from;
+  if (random_.unit() < 0.05) style.interval_power = random_.unit() * 1.5;
   if (random_.unit() < 0.05) style.cost_power = 0.3 + random_.unit();
-  if (random_.unit() < 0.03) style.weighted_gap = !style.weighted_gap;
+  if (random_.unit() < 0.03) style.weighted_interval = !style.weighted_interval;
   if (random_.unit() < 0.03) style.keep_dead = !style.keep_dead;
   if (random_.unit() < 0.02) style.depth_first = !style.depth_first;
   if (random_.unit() < 0.02) style.one_by_one = !style.one_by_one;
@@ -156,20 +158,21 @@ WalkStyle WalkSearch::changed(const WalkStyle& from) {
   return style;
 }
 
-void WalkSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
+void WeightSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
   double best_seconds = best ? total_seconds(problem_, *best) : 0;
   const auto most_executions = at(problem_.op_count()) * 12 + 64;
-  for (; clock.done() < 1; ++walks_) {
-    WalkStyle style = walks_ < kFirstStyles ? first_style(walks_) : changed(current_);
+  for (; clock.done() < 1; ++simulations_) {
+    SimulationStyle style =
+        simulations_ < kFirstStyles ? first_style(simulations_) : changed(current_);
     const double most = best ? std::min(current_seconds_, 2 * best_seconds) * 1.15
                              : std::numeric_limits<double>::infinity();
-    auto schedule = walk_.run(arena_limit_, style, most_executions, most);
+    auto schedule = simulation_.run(arena_limit_, style, most_executions, most);
     clock.spend(200 * problem_.op_count() +
                 (schedule ? 400 * static_cast<std::int64_t>(schedule->size()) : 0));
     if (!schedule) {
-      // As long as nothing fits, the walk that gets farthest is gone on from.
-      if (!best && walk_.reached() >= reached_) {
-        reached_ = walk_.reached();
+      // As long as nothing fits, the simulation that gets farthest is gone on from.
+      if (!best && simulation_.reached() >= reached_) {
+        reached_ = simulation_.reached();
         current_ = std::move(style);
       }
       continue;

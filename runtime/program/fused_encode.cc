@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/program/encode_inside.h"
+#include "runtime/program/fused_encode.h"
 
 #include <algorithm>
 #include <optional>
@@ -164,7 +164,7 @@ Instruction* bits_of(Computation& body, const Codec& codec, Instruction* value,
 
 }  // namespace
 
-bool can_encode_inside(const Instruction& instruction, const ir::EncodedOutput& output) {
+bool can_fuse_encode(const Instruction& instruction, const ir::EncodedOutput& output) {
   if (!can_code(instruction)) return false;
   if (output.codec.kind == CodecKind::none || !output.codec.lossless() ||
       ir::codec_info(output.codec.kind).layout.form == ir::CodeLayout::Form::blocks) {
@@ -189,8 +189,8 @@ bool can_encode_inside(const Instruction& instruction, const ir::EncodedOutput& 
   return !output.codec.is_mask() || Words::fit(body).has_value();
 }
 
-std::vector<Instruction*> encode_inside(Computation& body,
-                                        std::span<const ir::EncodedOutput> outputs) {
+std::vector<Instruction*> fuse_encode(Computation& body,
+                                      std::span<const ir::EncodedOutput> outputs) {
   Instruction* const root = body.root();
   Computation* either = nullptr;
   const bool masks = std::any_of(outputs.begin(), outputs.end(),
