@@ -386,7 +386,7 @@ double network_milliseconds(bool assign_layouts) {
   if (!module.ok() || !provider.ok()) return -1;
   if (!assign_layouts) {
     for (const passes::PassInfo& pass : passes::all_passes()) {
-      if (pass.name != "assign-layouts" && !pass.run(**module).ok()) return -1;
+      if (pass.name != "assign-layouts" && !pass.run(**module, {}).ok()) return -1;
     }
   }
   std::vector<ir::Literal> arguments;

@@ -96,7 +96,7 @@ Prepared prepare(const Mix& mix, bool horizontal, memory::Budget& budget) {
   auto module = value(ir::parse_module(hlo_of(mix), "step"));
   for (const auto& pass : passes::all_passes()) {
     if (pass.name == "horizontal-fusion" && !horizontal) continue;
-    if (const auto changed = pass.run(*module); !changed.ok()) stop(changed.status());
+    if (const auto changed = pass.run(*module, {}); !changed.ok()) stop(changed.status());
   }
   auto provider = value(backend::create_kernels(device::default_device()));
   made.compile = microseconds([&] {
