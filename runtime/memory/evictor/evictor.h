@@ -88,7 +88,7 @@ class Evictor : public OnlineEvictor {
   std::int64_t limit() const { return limit_bytes_; }
 
   // For callers that run operations themselves: restores the tensors and keeps them there until
-  // `unpin`; none when it fails.
+  // `unpin_all`; none when it fails.
   Status pin_all(std::span<const TensorId> tensors);
   void unpin_all(std::span<const TensorId> tensors);
   // An operation that was just added has been run, in room that was made for it. What takes too
