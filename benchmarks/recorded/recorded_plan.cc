@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/byte_size.h"
+#include "runtime/planner/baselines/baselines.h"
 #include "runtime/planner/bound/bound.h"
 #include "runtime/planner/order/search_orders.h"
 #include "runtime/planner/remat/remat.h"
@@ -26,7 +27,7 @@ Result<std::optional<Schedule>> find_schedule(const Problem& problem, const Sche
       if (evaluate(problem, once).arena_peak > arena_limit) return std::optional<Schedule>();
       return std::optional<Schedule>(once);
     case Policy::sqrt:
-      return checkpoint_sqrt(problem, arena_limit);
+      return checkpoint_sqrt(problem, arena_limit, 0);
     case Policy::greedy:
       return unimplemented("planner greedy: recorded steps are planned by default, sqrt or none");
     default: {

@@ -10,15 +10,6 @@
 
 namespace plimsoll::c_api {
 
-Result<planner::Policy> policy_from(const char* name) {
-  const auto policy = planner::parse_policy(name);
-  if (!policy) {
-    return invalid_argument("planner: '" + std::string(name) +
-                            "' (must be default, greedy, sqrt or none)");
-  }
-  return *policy;
-}
-
 const char* keep_text(trace::Context& context, std::string text) {
   context.text_given_out = std::move(text);
   return context.text_given_out.c_str();
@@ -51,7 +42,8 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   }
   PLIMSOLL_ASSIGN_OR_RETURN(options.planning, planner::policy_from_environment());
   if (in.planner != nullptr) {
-    PLIMSOLL_ASSIGN_OR_RETURN(options.planning.policy, policy_from(in.planner));
+    PLIMSOLL_ASSIGN_OR_RETURN(options.planning.policy,
+                              planner::parse_policy(in.planner, "planner"));
   }
   if (in.remedies != nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.planning.remedies,

@@ -91,7 +91,8 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
                                                  : ParameterResidency::host);
   }
   if (options.planner != nullptr) {
-    PLIMSOLL_ASSIGN_OR_RETURN(made->policy.policy, c_api::policy_from(options.planner));
+    PLIMSOLL_ASSIGN_OR_RETURN(made->policy.policy,
+                              planner::parse_policy(options.planner, "planner"));
   }
   made->budget = context.budget();
   made->compiler = context.compiler();

@@ -90,9 +90,6 @@ Status collect_nodes(const char* what, const plm_context* context, const plm_ten
 Result<ir::Shape> make_shape(const char* what, int dtype, const std::int64_t* dims,
                              std::size_t rank);
 
-// The policy called `name`.
-Result<planner::Policy> policy_from(const char* name);
-
 // Gives the text to the caller until the next call with this context.
 const char* keep_text(trace::Context& context, std::string text);
 

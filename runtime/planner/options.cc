@@ -8,27 +8,36 @@ namespace {
 
 constexpr std::string_view kLossyBy = "lossy:";
 
-// What the environment lists as remedies, by the name of each that changes bits: words of a room
-// below, which can't see the table of codecs.
-constexpr std::string_view kListed =
+// What the environment says of a variable: words of a room below, which can't see tables above it.
+constexpr std::string_view help_of(Variable of) {
 #define PLIMSOLL_ENVIRONMENT(variable, name, kind, default_text, help) \
-  Variable::variable == Variable::remedies ? std::string_view(help):
+  if (of == Variable::variable) return help;
 #include "runtime/base/environment.def"
 #undef PLIMSOLL_ENVIRONMENT
-    std::string_view();
-constexpr bool is_listed(std::string_view codec) {
-  for (std::string_view rest = kListed;;) {
-    const auto at = rest.find(kLossyBy);
-    if (at == std::string_view::npos) return false;
-    rest.remove_prefix(at + kLossyBy.size());
-    if (rest.substr(0, rest.find('|')) == codec) return true;
+  return {};
+}
+// Whether `before` and `word` stand together as one of the choices that it lists.
+constexpr bool is_listed(Variable of, std::string_view before, std::string_view word) {
+  std::string_view rest = help_of(of);
+  for (rest.remove_prefix(rest.find('[') + 1);;) {
+    const auto end = rest.find_first_of("|]");
+    std::string_view choice = rest.substr(0, end);
+    if (choice.starts_with(before) && choice.substr(before.size()) == word) return true;
+    if (rest[end] == ']') return false;
+    rest.remove_prefix(end + 1);
   }
 }
-#define PLIMSOLL_CODEC(kind, name, proof, dtypes, layout, rounding, error_bound, sample) \
-  static_assert(std::string_view(error_bound).empty() || is_listed(name),                \
-                "runtime/base/environment.def: no word lossy:" name);
+#define PLIMSOLL_CODEC(kind, name, proof, dtypes, layout, rounding, error_bound, sample)      \
+  static_assert(                                                                              \
+      std::string_view(error_bound).empty() || is_listed(Variable::remedies, kLossyBy, name), \
+      "runtime/base/environment.def: no word lossy:" name);
 #include "runtime/ir/codec/codecs.def"
 #undef PLIMSOLL_CODEC
+#define PLIMSOLL_POLICY(enumerator, name, schedule)     \
+  static_assert(is_listed(Variable::planner, "", name), \
+                "runtime/base/environment.def: no planner " name);
+#include "runtime/planner/policies.def"
+#undef PLIMSOLL_POLICY
 
 // The names of the codecs that change bits, `before` in front of each, with commas between them.
 std::string lossy_names(std::string_view before = "") {
@@ -99,7 +108,8 @@ std::string to_string(const Remedies& remedies) {
 Result<PlanPolicy> policy_from_environment() {
   PlanPolicy made;
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string policy, choice_variable(Variable::planner));
-  made.policy = parse_policy(policy).value_or(Policy::default_);
+  PLIMSOLL_ASSIGN_OR_RETURN(made.policy,
+                            parse_policy(policy, variable_info(Variable::planner).name));
   PLIMSOLL_ASSIGN_OR_RETURN(made.remedies, parse_remedies(variable_text(Variable::remedies).text,
                                                           variable_info(Variable::remedies).name));
   PLIMSOLL_ASSIGN_OR_RETURN(made.min_bytes, size_variable(Variable::min_size, 0));

@@ -1,28 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/planner.h"
 
+#include <fmt/format.h>
+
+#include <string>
+
 #include "runtime/planner/ladder/module_planner.h"
 
 namespace plimsoll::planner {
 
+namespace {
+
+struct PolicyName {
+  Policy policy;
+  std::string_view name;
+};
+constexpr PolicyName kPolicies[] = {
+    {Policy::default_, "default"},
+#define PLIMSOLL_POLICY(enumerator, name, ...) {Policy::enumerator, name},
+#include "runtime/planner/policies.def"
+#undef PLIMSOLL_POLICY
+    {Policy::none, "none"},
+};
+
+}  // namespace
+
 std::string_view to_string(Policy policy) {
-  switch (policy) {
-    case Policy::greedy:
-      return "greedy";
-    case Policy::sqrt:
-      return "sqrt";
-    case Policy::none:
-      return "none";
-    default:
-      return "default";
-  }
+  return kPolicies[static_cast<std::size_t>(policy)].name;
 }
 
-std::optional<Policy> parse_policy(std::string_view text) {
-  for (const Policy policy : {Policy::default_, Policy::greedy, Policy::sqrt, Policy::none}) {
-    if (text == to_string(policy)) return policy;
+Result<Policy> parse_policy(std::string_view text, std::string_view what) {
+  std::string words;
+  for (const auto& [policy, name] : kPolicies) {
+    if (text == name) return policy;
+    words += words.empty() ? "" : ", ";
+    words += name;
   }
-  return std::nullopt;
+  return invalid_argument(fmt::format("{}: '{}' is not one of {}", what, text, words));
 }
 
 Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,

@@ -81,9 +81,17 @@ struct Remedies {
 // hint.
 using ir::Hint;
 
-enum class Policy : std::uint8_t { default_, greedy, sqrt, none };
+// How it is chosen what is recomputed: our own search, a row of policies.def, or nothing is.
+enum class Policy : std::uint8_t {
+  default_,
+#define PLIMSOLL_POLICY(enumerator, ...) enumerator,
+#include "runtime/planner/policies.def"
+#undef PLIMSOLL_POLICY
+  none,
+};
 std::string_view to_string(Policy policy);
-std::optional<Policy> parse_policy(std::string_view text);
+// INVALID_ARGUMENT, with `what` and the words that there are, for any other word.
+Result<Policy> parse_policy(std::string_view text, std::string_view what);
 
 enum class ParameterResidency : std::uint8_t {
   resident,  // the caller's buffer, counted for the whole run, read only

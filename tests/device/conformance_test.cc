@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <ostream>
 #include <numeric>
+#include <ostream>
 #include <span>
 #include <string>
 #include <thread>

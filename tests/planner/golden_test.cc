@@ -96,9 +96,9 @@ PlanOptions options_of(const Expectation& e) {
   const auto remedies = parse_remedies(e.remedies, "remedies");
   EXPECT_TRUE(remedies.ok());
   if (remedies.ok()) options.remedies = *remedies;
-  const auto policy = parse_policy(e.policy);
-  EXPECT_TRUE(policy.has_value());
-  if (policy) options.policy = *policy;
+  const auto policy = parse_policy(e.policy, "policy");
+  EXPECT_TRUE(policy.ok());
+  if (policy.ok()) options.policy = *policy;
   options.min_bytes = e.min_bytes;
   options.host.bytes = e.host;
   options.disk.bytes = e.disk;

@@ -57,11 +57,8 @@ Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out) {
   auto asked = planner::policy_from_environment();
   PLIMSOLL_CALL_FAULT(asked.status());
   if (flags.planner) {
-    const auto policy = planner::parse_policy(*flags.planner);
-    if (!policy) {
-      return Outcome::call_fault(invalid_argument("--planner: '" + *flags.planner +
-                                                  "' is not one of default, greedy, sqrt, none"));
-    }
+    const auto policy = planner::parse_policy(*flags.planner, "--planner");
+    PLIMSOLL_CALL_FAULT(policy.status());
     asked->policy = *policy;
   }
   if (flags.remedies) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/baselines/greedy_schedule.h"
+#include "runtime/planner/baselines/baselines.h"
 
 #include <string>
 #include <unordered_map>

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/planner/baselines/greedy_schedule.h"
+#include "runtime/planner/baselines/baselines.h"
 #include "runtime/planner/ladder/order_trials.h"
 #include "runtime/planner/order/order.h"
 #include "runtime/planner/problem/callee_bytes.h"
@@ -67,10 +67,11 @@ std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t targ
     return once;
   }
   switch (options_.policy) {
-    case Policy::greedy:
-      return greedy_schedule(problem, target, options_.min_bytes);
-    case Policy::sqrt:
-      return checkpoint_sqrt(problem, target);
+#define PLIMSOLL_POLICY(enumerator, name, schedule) \
+  case Policy::enumerator:                          \
+    return schedule(problem, target, options_.min_bytes);
+#include "runtime/planner/policies.def"
+#undef PLIMSOLL_POLICY
     default:
       return search_more(problem, target, least_seconds);
   }

@@ -38,6 +38,12 @@ constexpr int kMostTries = 24;
 
 }  // namespace
 
+std::size_t most_executions(const Problem& problem) {
+  const int n = problem.op_count();
+  const std::size_t factor = n <= 3'000 ? 12 : n <= 30'000 ? 6 : 3;
+  return at(n) * factor + 64;
+}
+
 EvictionSimulation::EvictionSimulation(const Problem& problem, std::int64_t min_bytes)
     : problem_(problem), min_bytes_(min_bytes) {
   const std::size_t values = problem.values.size();

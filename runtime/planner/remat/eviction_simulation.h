@@ -29,6 +29,9 @@ struct SimulationStyle {
   IdVector<ValueId, double> weight;
 };
 
+// A simulation that needs more is thrashing, or takes longer to plan than it is worth.
+std::size_t most_executions(const Problem& problem);
+
 // Runs the order once under `arena_limit`, evicting values when an op does not fit and recomputing
 // what it needs, with all its missing ancestors, right before it. Nothing when an op cannot run, or
 // when more than `most_executions` or `most_seconds` are needed. The exact peak of the result may

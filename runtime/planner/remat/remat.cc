@@ -2,7 +2,6 @@
 #include "runtime/planner/remat/remat.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <tuple>
 
@@ -12,13 +11,6 @@
 
 namespace plimsoll::planner {
 namespace {
-
-// Simulations that need more than this are thrashing, or take longer to plan than they are worth.
-std::size_t execution_bound(const Problem& problem) {
-  const int n = problem.op_count();
-  const std::size_t factor = n <= 3'000 ? 12 : n <= 30'000 ? 6 : 3;
-  return at(n) * factor + 64;
-}
 
 struct Best {
   std::optional<Schedule> schedule;
@@ -44,19 +36,6 @@ struct Best {
   }
 };
 
-// Whether a value is one of about sqrt(n) of the order that are to be kept.
-IdVector<ValueId, char> sqrt_checkpoints(const Problem& problem) {
-  const int n = problem.op_count();
-  const int stride = std::max(1, static_cast<int>(std::lround(std::sqrt(n))));
-  IdVector<ValueId, char> keep(problem.values.size(), 0);
-  for (OpId op(0); op < problem.ops.end_id(); op += stride) {
-    for (const ValueId v : problem.outputs[op]) {
-      if (v >= 0) keep[v] = 1;
-    }
-  }
-  return keep;
-}
-
 }  // namespace
 
 std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena_limit,
@@ -67,7 +46,7 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
 
   EvictionSimulation simulation(problem, min_bytes);
   simulation.set_profile(profile, arena_limit);
-  const std::size_t bound = execution_bound(problem);
+  const std::size_t bound = most_executions(problem);
   Best best;
   // A simulation's time falls a little when it is improved; beyond this it cannot win any more.
   const auto most_seconds = [&] {
@@ -108,19 +87,6 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
     }
   }
   return best.schedule ? std::move(best.schedule) : std::move(best.too_cheap);
-}
-
-std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t arena_limit) {
-  EvictionSimulation simulation(problem, 0);
-  SimulationStyle style;
-  style.keep = sqrt_checkpoints(problem);
-  style.cost_power = 0;
-  auto schedule = simulation.run(arena_limit, style, execution_bound(problem),
-                                 std::numeric_limits<double>::infinity());
-  if (!schedule) return std::nullopt;
-  drop_unread(problem, *schedule);
-  if (evaluate(problem, *schedule).arena_peak > arena_limit) return std::nullopt;
-  return schedule;
 }
 
 }  // namespace plimsoll::planner

@@ -16,7 +16,4 @@ namespace plimsoll::planner {
 std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena_limit,
                                       std::int64_t min_bytes, double least_seconds);
 
-// Checkpoints every sqrt(n) values along the order, and recomputes the others from them.
-std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t arena_limit);
-
 }  // namespace plimsoll::planner
