@@ -118,7 +118,8 @@ class ChainFinder {
   // Backward values are made once and live until their last read.
   void measure_backward() {
     const OpId n = problem_.ops.end_id();
-    IdVector<OpId, std::int64_t> before(problem_.ops.size() + 1, 0), peak(problem_.ops.size(), 0);
+    IdVector<OpId, std::int64_t> peak(problem_.ops.size(), 0), before = peak;
+    before.push_back(0);
     std::int64_t live = 0;
     for (OpId op = forward_end_; op < n; ++op) {
       before[op] = live;
