@@ -171,8 +171,7 @@ void Ladder::make_portions(Level& level, std::int64_t limit) {
     select_variants(before.variants);
     Schedule schedule = before.schedule;
     // A transfer's time does not count in full: what is too fast then is left out below.
-    keep_where_it_fits(problem_of(before), schedule, target,
-                       before.problem ? 0 : level.least_seconds);
+    KeepingBack(problem_of(before)).run(schedule, target, before.problem ? 0 : level.least_seconds);
     if (schedule.size() == before.schedule.size()) continue;
     if (before.problem && !keeps_transfers(*before.problem, schedule)) continue;
     Rung portion = make_rung(target, std::move(schedule), before.problem);

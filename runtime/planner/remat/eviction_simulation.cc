@@ -63,6 +63,18 @@ EvictionSimulation::EvictionSimulation(const Problem& problem, std::int64_t min_
     sum += problem.ops[op].seconds;
     prefix_seconds_[op] = sum;
   }
+  for (const OpId op : problem.ops.ids()) {
+    for (const ValueId v : problem.reads[op]) {
+      if (arena_[v] && problem.values[v].producer >= 0) ancestors_.push(v);
+    }
+    ancestors_.close();
+  }
+  producer_.resize(values);
+  last_use_.resize(values);
+  for (const ValueId v : problem.values.ids()) {
+    producer_[v] = problem.values[v].producer;
+    if (!problem.uses[v].empty()) last_use_[v] = problem.uses[v].back();
+  }
   stamp_.assign(problem.ops.size(), 0);
   value_stamp_.assign(values, 0);
 }
@@ -129,29 +141,23 @@ double EvictionSimulation::recompute_seconds(ValueId v, OpId at_op) {
   search_.push_back(v);
   value_stamp_[v] = value_round_;
   double seconds = 0;
-  const OpId own = problem_.values[v].producer;
   for (std::size_t i = 0; i < search_.size(); ++i) {
     const ValueId missing = search_[i];
-    const OpId producer = problem_.values[missing].producer;
+    const OpId producer = producer_[missing];
     if (i >= kMostAncestors) {
       seconds += chain_seconds_[missing];
       continue;
     }
     // A value that was never read since it was made is only moved.
     if (!(i == 0 && fresh_[v])) seconds += problem_.ops[producer].seconds;
-    for (const ValueId r : problem_.reads[producer]) {
-      if (!arena(r) || value_stamp_[r] == value_round_) continue;
-      if (resident_[r]) {
-        if (style_.keep_dead) continue;
-        const auto uses = problem_.uses[r];
-        if (!uses.empty() && uses.back() >= at_op) continue;
-      }
-      if (problem_.values[r].producer < 0) continue;
+    for (const ValueId r : ancestors_[producer]) {
+      if (value_stamp_[r] == value_round_) continue;
+      if (resident_[r] && (style_.keep_dead || last_use_[r] >= at_op)) continue;
       value_stamp_[r] = value_round_;
       search_.push_back(r);
     }
   }
-  return std::min(seconds, prefix_seconds_[own]);
+  return std::min(seconds, prefix_seconds_[producer_[v]]);
 }
 
 bool EvictionSimulation::evictable(ValueId v) {

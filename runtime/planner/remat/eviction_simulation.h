@@ -81,6 +81,10 @@ class EvictionSimulation {
   const std::int64_t min_bytes_;
   IdVector<ValueId, char> arena_, can_evict_;
   Rows<ValueId, ValueId> views_;  // per value; empty when nothing has views
+  // Flat copies of what recompute_seconds goes through: per op, what it reads and may be evicted;
+  // per value, its producer and the last op that reads it (-1: none).
+  Rows<OpId, ValueId> ancestors_;
+  IdVector<ValueId, OpId> producer_, last_use_;
   IdVector<OpId, double> prefix_seconds_;
   IdVector<OpId, double> weight_;  // prefix sums
 

@@ -6,11 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/planner/remat/schedule_editor.h"
-
 namespace plimsoll::planner {
-namespace {
-
 // Keeping back. An eviction decides without seeing what later ones make unnecessary, so that a
 // schedule may recompute what would have fitted after all.
 //
@@ -21,77 +17,63 @@ namespace {
 //
 // Candidates are taken in order of their price: seconds won per byte and slot that keeping costs,
 // dearest first. A candidate after which the peak is too high is put back.
-class Keeping {
- public:
-  Keeping(const Problem& problem, std::int64_t arena_limit, double least_seconds)
-      : problem_(problem),
-        limit_(arena_limit),
-        least_seconds_(least_seconds),
-        editor_(problem, /*empty_slots=*/0) {}
+KeepingBack::KeepingBack(const Problem& problem)
+    : problem_(problem), editor_(problem, /*empty_slots=*/0) {}
 
-  void run(Schedule& schedule) {
-    // Very long schedules come from limits near the floor: there the search is cut off.
-    changes_left_ = 4 * static_cast<std::int64_t>(schedule.size()) + 4'000;
-    editor_.load(schedule);
-    for (int pass = 0; pass < 2 && remove_all_that_fit(); ++pass) {
-    }
-    schedule = editor_.schedule();
+void KeepingBack::run(Schedule& schedule, std::int64_t arena_limit, double least_seconds) {
+  limit_ = arena_limit;
+  least_seconds_ = least_seconds;
+  // Very long schedules come from limits near the floor: there the search is cut off.
+  changes_left_ = 4 * static_cast<std::int64_t>(schedule.size()) + 4'000;
+  editor_.load(schedule);
+  for (int pass = 0; pass < 2 && remove_all_that_fit(); ++pass) {
   }
+  schedule = editor_.schedule();
+}
 
- private:
-  bool remove_all_that_fit() {
-    std::vector<std::pair<double, std::int32_t>> order;
-    for (const std::int32_t slot : editor_.again()) order.emplace_back(-price(slot), slot);
-    std::sort(order.begin(), order.end());
-    bool any = false;
-    for (const auto& [negated, slot] : order) {
-      if (changes_left_ <= 0) break;
-      if (editor_.op_at(slot) >= 0 && editor_.removable(slot) && remove_if_it_fits(slot))
-        any = true;
-    }
-    return any;
+bool KeepingBack::remove_all_that_fit() {
+  std::vector<std::pair<double, std::int32_t>> order;
+  for (const std::int32_t slot : editor_.again()) order.emplace_back(-price(slot), slot);
+  std::sort(order.begin(), order.end());
+  bool any = false;
+  for (const auto& [negated, slot] : order) {
+    if (changes_left_ <= 0) break;
+    if (editor_.op_at(slot) >= 0 && editor_.removable(slot) && remove_if_it_fits(slot)) any = true;
   }
+  return any;
+}
 
-  // Seconds per byte and slot that keeping instead would cost.
-  double price(std::int32_t slot) const {
-    const OpId op = editor_.op_at(slot);
-    double area = 1;
-    for (const ValueId v : problem_.outputs[op]) {
-      if (v < 0 || !editor_.tracked(v)) continue;
-      area += static_cast<double>(problem_.values[v].bytes) *
-              (slot - editor_.last_touch_before(v, slot));
-    }
-    return problem_.ops[op].seconds / area;
+// Seconds per byte and slot that keeping instead would cost.
+double KeepingBack::price(std::int32_t slot) const {
+  const OpId op = editor_.op_at(slot);
+  double area = 1;
+  for (const ValueId v : problem_.outputs[op]) {
+    if (v < 0 || !editor_.tracked(v)) continue;
+    area +=
+        static_cast<double>(problem_.values[v].bytes) * (slot - editor_.last_touch_before(v, slot));
   }
+  return problem_.ops[op].seconds / area;
+}
 
-  bool remove_if_it_fits(std::int32_t slot) {
-    std::int32_t from = slot, to = slot;
-    editor_.remove_cascade(slot, from, to);
-    changes_left_ -= static_cast<std::int64_t>(editor_.mark());
-    const bool stays = editor_.profile().max() <= limit_ && slow_enough();
-    if (stays) {
-      editor_.forget();
-    } else {
-      editor_.undo(0);
-    }
-    return stays;
+bool KeepingBack::remove_if_it_fits(std::int32_t slot) {
+  std::int32_t from = slot, to = slot;
+  editor_.remove_cascade(slot, from, to);
+  changes_left_ -= static_cast<std::int64_t>(editor_.mark());
+  const bool stays = editor_.profile().max() <= limit_ && slow_enough();
+  if (stays) {
+    editor_.forget();
+  } else {
+    editor_.undo(0);
   }
+  return stays;
+}
 
-  // The editor's running sum serves unless it is too near to tell.
-  bool slow_enough() const {
-    const double seconds = editor_.seconds();
-    if (std::abs(seconds - least_seconds_) >= 1e-9 * seconds) return seconds >= least_seconds_;
-    return total_seconds(problem_, editor_.schedule()) >= least_seconds_;
-  }
-
-  const Problem& problem_;
-  const std::int64_t limit_;
-  const double least_seconds_;
-  ScheduleEditor editor_;
-  std::int64_t changes_left_ = 0;
-};
-
-}  // namespace
+// The editor's running sum serves unless it is too near to tell.
+bool KeepingBack::slow_enough() const {
+  const double seconds = editor_.seconds();
+  if (std::abs(seconds - least_seconds_) >= 1e-9 * seconds) return seconds >= least_seconds_;
+  return total_seconds(problem_, editor_.schedule()) >= least_seconds_;
+}
 
 void drop_unread(const Problem& problem, Schedule& schedule) {
   IdVector<ValueId, char> wanted(problem.values.size(), 0);
@@ -114,11 +96,6 @@ void drop_unread(const Problem& problem, Schedule& schedule) {
     for (const ValueId v : problem.reads[op]) wanted[v] = 1;
   }
   std::erase(schedule, OpId());
-}
-
-void keep_where_it_fits(const Problem& problem, Schedule& schedule, std::int64_t arena_limit,
-                        double least_seconds) {
-  Keeping(problem, arena_limit, least_seconds).run(schedule);
 }
 
 }  // namespace plimsoll::planner

@@ -5,16 +5,34 @@
 
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
+#include "runtime/planner/remat/schedule_editor.h"
 
 namespace plimsoll::planner {
 
 // Takes out executions whose results nobody reads before they are recomputed.
 void drop_unread(const Problem& problem, Schedule& schedule);
 
-// Turns recomputations back into kept values wherever the exact profile stays within `arena_limit`,
-// dearest seconds per byte and position first, as long as that does not make it faster than
-// `least_seconds`. `schedule` must itself fit.
-void keep_where_it_fits(const Problem& problem, Schedule& schedule, std::int64_t arena_limit,
-                        double least_seconds);
+// Turns recomputations back into kept values, of one schedule of the problem after the other.
+class KeepingBack {
+ public:
+  explicit KeepingBack(const Problem& problem);
+
+  // Wherever the exact profile stays within `arena_limit`, dearest seconds per byte and position
+  // first, as long as that does not make it faster than `least_seconds`. `schedule` must itself
+  // fit.
+  void run(Schedule& schedule, std::int64_t arena_limit, double least_seconds);
+
+ private:
+  bool remove_all_that_fit();
+  double price(std::int32_t slot) const;
+  bool remove_if_it_fits(std::int32_t slot);
+  bool slow_enough() const;
+
+  const Problem& problem_;
+  ScheduleEditor editor_;
+  std::int64_t limit_ = 0;
+  double least_seconds_ = 0;
+  std::int64_t changes_left_ = 0;
+};
 
 }  // namespace plimsoll::planner

@@ -13,6 +13,9 @@ namespace plimsoll::planner {
 namespace {
 
 struct Best {
+  explicit Best(const Problem& problem) : keeping(problem) {}
+
+  KeepingBack keeping;
   std::optional<Schedule> schedule;
   double seconds = 0;
   std::int64_t peak = 0;
@@ -27,7 +30,7 @@ struct Best {
       too_cheap = std::move(candidate);
       return;
     }
-    keep_where_it_fits(problem, candidate, arena_limit, least_seconds);
+    keeping.run(candidate, arena_limit, least_seconds);
     const Evaluation e = evaluate(problem, candidate);
     if (schedule && std::tuple(e.seconds, e.arena_peak) >= std::tuple(seconds, peak)) return;
     schedule = std::move(candidate);
@@ -47,7 +50,7 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
   EvictionSimulation simulation(problem, min_bytes);
   simulation.set_profile(profile, arena_limit);
   const std::size_t bound = most_executions(problem);
-  Best best;
+  Best best(problem);
   // A simulation's time falls a little when it is improved; beyond this it cannot win any more.
   const auto most_seconds = [&] {
     return best.schedule ? best.seconds * 1.3 : std::numeric_limits<double>::infinity();

@@ -89,10 +89,13 @@ void ScheduleEditor::load(std::span<const OpId> schedule, std::size_t position,
   for (const ValueId v : makes_.ids()) {
     if (problem_.values[v].live_out && tracked_[v]) reads_[v].push_back(end_slot());
     if (bytes(v) == 0) continue;
-    for (const std::int32_t made : makes_[v]) {
-      const Copy copy = copy_before(v, made + 1);
-      profile[at(copy.made)] += bytes(v);
-      profile[at(copy.last) + 1] -= bytes(v);
+    auto read = reads_[v].begin();
+    for (auto made = makes_[v].begin(); made != makes_[v].end(); ++made) {
+      const std::int32_t next = made + 1 == makes_[v].end() ? slot_count() : *(made + 1);
+      std::int32_t last = *made;
+      for (; read != reads_[v].end() && *read < next; ++read) last = std::max(last, *read);
+      profile[at(*made)] += bytes(v);
+      profile[at(last) + 1] -= bytes(v);
     }
   }
   for (std::size_t i = 1; i < profile.size(); ++i) profile[i] += profile[i - 1];

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "runtime/base/index.h"
-#include "runtime/planner/remat/improve.h"
 
 // A search in the space of simulations instead of schedules.
 //
@@ -49,6 +48,7 @@ WeightSearch::WeightSearch(const Problem& problem, std::int64_t min_bytes, std::
       arena_limit_(arena_limit),
       random_(seed),
       simulation_(problem, min_bytes),
+      keeping_(problem),
       few_share_(0.45 * static_cast<double>(seed % 3)) {
   Schedule once = each_once(problem);
   std::vector<std::int64_t> profile;
@@ -179,7 +179,7 @@ void WeightSearch::run(std::optional<Schedule>& best, SearchClock& clock) {
     }
     drop_unread(problem_, *schedule);
     if (evaluate(problem_, *schedule).arena_peak > arena_limit_) continue;
-    keep_where_it_fits(problem_, *schedule, arena_limit_, 0);
+    keeping_.run(*schedule, arena_limit_, 0);
     const double seconds = total_seconds(problem_, *schedule);
     // A little slower will do now and then, less and less.
     const double left = std::max(0.0, 1 - clock.done());

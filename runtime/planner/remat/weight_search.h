@@ -11,6 +11,7 @@
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
 #include "runtime/planner/remat/eviction_simulation.h"
+#include "runtime/planner/remat/improve.h"
 #include "runtime/planner/remat/search_clock.h"
 
 namespace plimsoll::planner {
@@ -39,6 +40,7 @@ class WeightSearch {
   const std::int64_t arena_limit_;
   RandomBits random_;
   EvictionSimulation simulation_;
+  KeepingBack keeping_;
   // Values of equal bytes, made in equal time.
   IdVector<ValueId, std::int32_t> kind_;
   std::int32_t kinds_ = 0;
