@@ -156,40 +156,51 @@ std::optional<T> exactly(double number) {
 }
 
 template <typename T>
+using CompareBlock = void (*)(const T* values, T constant, std::uint8_t* bytes, std::int64_t count);
+
+template <typename T>
+CompareBlock<T> compare_block_of(ComparisonDirection direction) {
+  return visit_direction(direction, [](auto compare) -> CompareBlock<T> {
+    return [](const T* values, T constant, std::uint8_t* bytes, std::int64_t count) {
+      compare_block(values, constant, bytes, count, decltype(compare)());
+    };
+  });
+}
+
+template <typename T>
 CodecResult compare_mask_of(const ir::Codec& codec, const ir::Shape& shape) {
   const std::optional<T> constant = exactly<T>(codec.constant);
   if (!constant) return no_codec(codec, shape);
-  return visit_direction(codec.direction, [&](auto compare) -> CodecResult {
-    const std::int64_t count = shape.element_count();
-    const std::string name = ir::to_string(codec);
-    const T held = *constant;
-    CodecKernels kernels;
-    kernels.encode = make_codec_kernel(
-        "encode." + name, count, "",
-        [held, compare](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-          std::array<std::uint8_t, kCodecBlock> bytes;
-          for (std::int64_t at = begin; at < end; at += kCodecBlock) {
-            const std::int64_t size = std::min(kCodecBlock, end - at);
-            compare_block(static_cast<const T*>(from) + at, held, bytes.data(), size, compare);
-            pack_bytes(bytes.data(), static_cast<std::uint8_t*>(to) + at / 8, size);
-          }
-          return true;
-        });
-    const ir::Outcomes values = ir::representatives(codec, shape.dtype());
-    const T yes = exactly<T>(values.yes).value_or(held), no = exactly<T>(values.no).value_or(held);
-    kernels.decode = make_codec_kernel(
-        "decode." + name, count, "",
-        [yes, no](const void* from, void* to, std::int64_t begin, std::int64_t end) {
-          std::array<std::uint8_t, kCodecBlock> bytes;
-          for (std::int64_t at = begin; at < end; at += kCodecBlock) {
-            const std::int64_t size = std::min(kCodecBlock, end - at);
-            spread_bits(static_cast<const std::uint8_t*>(from) + at / 8, bytes.data(), size);
-            select_block(bytes.data(), yes, no, static_cast<T*>(to) + at, size);
-          }
-          return true;
-        });
-    return kernels;
-  });
+  const std::int64_t count = shape.element_count();
+  const std::string name = ir::to_string(codec);
+  const T held = *constant;
+  CodecKernels kernels;
+  kernels.encode = make_codec_kernel(
+      "encode." + name, count, "",
+      [held, compare = compare_block_of<T>(codec.direction)](const void* from, void* to,
+                                                             std::int64_t begin, std::int64_t end) {
+        std::array<std::uint8_t, kCodecBlock> bytes;
+        for (std::int64_t at = begin; at < end; at += kCodecBlock) {
+          const std::int64_t size = std::min(kCodecBlock, end - at);
+          compare(static_cast<const T*>(from) + at, held, bytes.data(), size);
+          pack_bytes(bytes.data(), static_cast<std::uint8_t*>(to) + at / 8, size);
+        }
+        return true;
+      });
+  const ir::Outcomes values = ir::representatives(codec, shape.dtype());
+  const T yes = exactly<T>(values.yes).value_or(held), no = exactly<T>(values.no).value_or(held);
+  kernels.decode = make_codec_kernel(
+      "decode." + name, count, "",
+      [yes, no](const void* from, void* to, std::int64_t begin, std::int64_t end) {
+        std::array<std::uint8_t, kCodecBlock> bytes;
+        for (std::int64_t at = begin; at < end; at += kCodecBlock) {
+          const std::int64_t size = std::min(kCodecBlock, end - at);
+          spread_bits(static_cast<const std::uint8_t*>(from) + at / 8, bytes.data(), size);
+          select_block(bytes.data(), yes, no, static_cast<T*>(to) + at, size);
+        }
+        return true;
+      });
+  return kernels;
 }
 
 }  // namespace
