@@ -50,7 +50,7 @@ bool is_sampled(std::uint32_t run) {
 }
 
 const ir::Shape& leaf_shape(const Measurement& of) {
-  return *ir::leaves(of.instruction->shape())[static_cast<std::size_t>(of.leaf)];
+  return *ir::leaves(of.instruction->shape())[at(of.leaf)];
 }
 
 Status upload_constants(const Resolution& resolution, std::byte* to, device::Stream& stream) {
@@ -74,15 +74,14 @@ std::vector<MissedBytes> find_missed(const Resolution& resolution, double cache_
   std::vector<MissedBytes> missed(resolution.measurements.size());
   const ResolvedPlan& entry = *resolution.plans.front();
   const planner::Plan& plan = *entry.plan;
-  const std::vector<double> bytes = planner::missed_bytes(plan, cache_bytes);
+  const auto bytes = planner::missed_bytes(plan, cache_bytes);
   std::vector<MissedBytes> launches(missed.size());
-  for (std::size_t t = 0; t < plan.steps.size(); ++t) {
-    const std::int32_t measurement = entry.steps[t].measurement;
-    if (measurement < 0) continue;
-    const auto at = static_cast<std::size_t>(measurement);
+  for (const planner::StepId t : plan.steps.ids()) {
+    if (entry.steps[t].measurement < 0) continue;
+    const auto of = at(entry.steps[t].measurement);
     const bool again = plan.steps[t].kind == planner::StepKind::recompute;
-    (again ? missed[at].again : missed[at].first) += bytes[t];
-    (again ? launches[at].again : launches[at].first) += 1;
+    (again ? missed[of].again : missed[of].first) += bytes[t];
+    (again ? launches[of].again : launches[of].first) += 1;
   }
   for (std::size_t i = 0; i < missed.size(); ++i) {
     if (launches[i].first > 0) missed[i].first /= launches[i].first;
@@ -131,12 +130,12 @@ std::vector<planner::ParameterResidency> residency_of(const ir::Module& module,
                                                       const planner::Plan& plan) {
   std::size_t leaves = 0;
   for (const ir::Instruction* parameter : module.entry()->parameters()) {
-    leaves += static_cast<std::size_t>(ir::leaf_count(parameter->shape()));
+    leaves += at(ir::leaf_count(parameter->shape()));
   }
   std::vector<planner::ParameterResidency> residency(leaves, planner::ParameterResidency::resident);
   for (const planner::Buffer& buffer : plan.buffers) {
     if (buffer.placement != planner::Placement::parameter) continue;
-    planner::ParameterResidency& of = residency[static_cast<std::size_t>(buffer.index)];
+    planner::ParameterResidency& of = residency[at(buffer.index)];
     if (buffer.host) of = planner::ParameterResidency::host;
     if (buffer.donated) of = planner::ParameterResidency::donated;
   }
@@ -165,7 +164,7 @@ Result<std::shared_ptr<const Executable>> Executable::create(ProgramPlan made) {
   for (const planner::BufferId id : executable->plan_->results) {
     int parameter = -1;
     if (id >= 0) {
-      const planner::Buffer& buffer = executable->plan_->buffers[static_cast<std::size_t>(id)];
+      const planner::Buffer& buffer = executable->plan_->buffers[id];
       if (buffer.placement == planner::Placement::parameter) parameter = buffer.index;
     }
     impl.output_parameter.push_back(parameter);
@@ -190,12 +189,10 @@ Result<std::shared_ptr<const Executable>> make_executable(std::shared_ptr<const 
 }
 
 planner::ParameterResidency Executable::residency(int leaf) const {
-  return impl_->residency[static_cast<std::size_t>(leaf)];
+  return impl_->residency[at(leaf)];
 }
 
-int Executable::output_parameter(int leaf) const {
-  return impl_->output_parameter[static_cast<std::size_t>(leaf)];
-}
+int Executable::output_parameter(int leaf) const { return impl_->output_parameter[at(leaf)]; }
 
 Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments,
                        const RunOptions& options) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/executor/host_run.h"
 
+#include <fmt/core.h>
 #include <string>
 
 namespace plimsoll::executor {
@@ -63,7 +64,7 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const int parameter = executable.output_parameter(static_cast<int>(i));
     if (parameter >= 0) {
-      output_pointers.push_back(parameter_pointers[static_cast<std::size_t>(parameter)]);
+      output_pointers.push_back(parameter_pointers[at(parameter)]);
       continue;
     }
     if (!outputs[i]->is_array()) {
@@ -89,17 +90,16 @@ Result<ir::Literal> run_on_host(const Executable& executable, memory::Budget& bu
                                 std::span<const ir::Literal> arguments, const RunOptions& options) {
   const ir::Computation& entry = *executable.plan().computation;
   if (arguments.size() != entry.parameters().size()) {
-    return invalid_argument("running '" + entry.name() + "': " + std::to_string(arguments.size()) +
-                            " arguments given, " + std::to_string(entry.parameters().size()) +
-                            " parameters wanted");
+    return invalid_argument(fmt::format("running '{}': {} arguments given, {} parameters wanted",
+                                        entry.name(), arguments.size(), entry.parameters().size()));
   }
   std::vector<const void*> data;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const ir::Instruction& parameter = *entry.parameters()[i];
     if (!(arguments[i].shape() == parameter.shape())) {
-      return invalid_argument("running '" + entry.name() + "': argument " + std::to_string(i) +
-                              " is " + arguments[i].shape().to_string() + ", parameter '" +
-                              parameter.name() + "' is " + parameter.shape().to_string());
+      return invalid_argument(fmt::format("running '{}': argument {} is {}, parameter '{}' is {}",
+                                          entry.name(), i, arguments[i].shape().to_string(),
+                                          parameter.name(), parameter.shape().to_string()));
     }
     append_data(arguments[i], data);
   }

@@ -12,6 +12,7 @@ using planner::Buffer;
 using planner::BufferId;
 using planner::Placement;
 using planner::Step;
+using planner::StepId;
 using planner::StepKind;
 
 // A launch takes this many steps at most.
@@ -94,22 +95,23 @@ bool is_barrier(const Step& step) {
 
 // Steps that run together, as they are known so far.
 struct Unit {
-  std::vector<std::int32_t> steps;
+  std::vector<StepId> steps;
   bool joins = false, barrier = false;
   std::int64_t bytes = 0;  // that they touch
 };
 
 class Orderer {
  public:
-  Orderer(const planner::Plan& plan, std::span<const char> may_join, std::int64_t near_bytes)
+  Orderer(const planner::Plan& plan, const IdVector<StepId, char>& may_join,
+          std::int64_t near_bytes)
       : plan_(plan), near_bytes_(near_bytes) {
     accesses_.resize(plan.steps.size());
-    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-      const Step& step = plan.steps[i];
+    for (const StepId t : plan.steps.ids()) {
+      const Step& step = plan.steps[t];
       if (step.kind == StepKind::free) continue;
-      add_accesses(step, accesses_[i]);
-      Unit unit{{static_cast<std::int32_t>(i)}, may_join[i] != 0, is_barrier(step)};
-      for (const Access& access : accesses_[i]) unit.bytes += access.end - access.begin;
+      add_accesses(step, accesses_[t]);
+      Unit unit{{t}, may_join[t] != 0, is_barrier(step)};
+      for (const Access& access : accesses_[t]) unit.bytes += access.end - access.begin;
       units_.push_back(std::move(unit));
     }
   }
@@ -131,9 +133,7 @@ class Orderer {
  private:
   void add_accesses(const Step& step, std::vector<Access>& to) const {
     // A wait ends what its start began.
-    const Step& moved = step.kind == StepKind::swap_wait
-                            ? plan_.steps[static_cast<std::size_t>(step.transfer)]
-                            : step;
+    const Step& moved = step.kind == StepKind::swap_wait ? plan_.steps[step.transfer] : step;
     for (const BufferId id : moved.inputs) add_access(id, false, to);
     for (const BufferId id : moved.outputs) add_access(id, true, to);
     add_access(moved.workspace, true, to);
@@ -142,7 +142,7 @@ class Orderer {
 
   void add_access(BufferId id, bool writes, std::vector<Access>& to) const {
     if (id < 0) return;
-    const Buffer& buffer = plan_.buffers[static_cast<std::size_t>(id)];
+    const Buffer& buffer = plan_.buffers[id];
     if (buffer.bytes == 0) return;
     switch (buffer.placement) {
       case Placement::arena:
@@ -181,8 +181,8 @@ class Orderer {
     int first = 0;                     // behind the last barrier
     for (Unit& unit : units_) {
       int earliest = first;
-      for (const std::int32_t step : unit.steps) {
-        for (const Access& access : accesses_[static_cast<std::size_t>(step)]) {
+      for (const StepId step : unit.steps) {
+        for (const Access& access : accesses_[step]) {
           const auto space = spaces.find(access.space);
           if (space == spaces.end()) continue;
           earliest = std::max(earliest, space->second.before(access) + 1);
@@ -195,14 +195,13 @@ class Orderer {
         earliest = std::max(earliest, static_cast<int>(near - passed.begin()));
         auto it = std::lower_bound(open.begin(), open.end(), earliest);
         while (it != open.end() &&
-               launches[static_cast<std::size_t>(*it)].steps.size() + unit.steps.size() >
-                   kMostParts) {
+               launches[at(*it)].steps.size() + unit.steps.size() > kMostParts) {
           ++it;
         }
         if (it != open.end()) launch = *it;
       }
-      for (const std::int32_t step : unit.steps) {
-        for (const Access& access : accesses_[static_cast<std::size_t>(step)]) {
+      for (const StepId step : unit.steps) {
+        for (const Access& access : accesses_[step]) {
           spaces[access.space].note(access, launch);
         }
       }
@@ -213,7 +212,7 @@ class Orderer {
         launches.push_back(std::move(unit));
         continue;
       }
-      Unit& joined = launches[static_cast<std::size_t>(launch)];
+      Unit& joined = launches[at(launch)];
       joined.bytes += unit.bytes;
       joined.steps.insert(joined.steps.end(), unit.steps.begin(), unit.steps.end());
       if (joined.steps.size() >= kMostParts)
@@ -224,13 +223,13 @@ class Orderer {
 
   const planner::Plan& plan_;
   const std::int64_t near_bytes_;
-  std::vector<std::vector<Access>> accesses_;  // per step
+  IdVector<StepId, std::vector<Access>> accesses_;
   std::vector<Unit> units_;
 };
 
 }  // namespace
 
-LaunchOrder order_launches(const planner::Plan& plan, std::span<const char> may_join,
+LaunchOrder order_launches(const planner::Plan& plan, const IdVector<StepId, char>& may_join,
                            std::int64_t near_bytes) {
   return Orderer(plan, may_join, near_bytes).run();
 }

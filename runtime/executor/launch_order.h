@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "runtime/planner/plan.h"
@@ -12,11 +11,11 @@ namespace plimsoll::executor {
 // A plan's steps in launches, one after the other: launch i is steps [ends[i - 1], ends[i]) of
 // `steps`, which may run at the same time. Steps of kind `free` are left out.
 struct LaunchOrder {
-  std::vector<std::int32_t> steps;
+  std::vector<planner::StepId> steps;
   std::vector<std::int32_t> ends;
 };
 
-// Puts steps that may share a launch (`may_join`, one per step of the plan) together, and leaves
+// Puts steps that may share a launch (`may_join`) together, and leaves
 // the order of all others as it is. Two steps keep their order, and are in different launches,
 // where one writes device memory that the other reads or writes, at the addresses that the plan
 // gives them. Transfers hold what they move from their start to the end of their wait; calls, loops
@@ -28,7 +27,8 @@ struct LaunchOrder {
 // (device::Properties::near_memory_bytes), so that what it shares with its neighbours is still
 // near: later ones first (updates of parameters wait for each other), then earlier ones. Takes O(n
 // log n): of what each step touches only the last launches are kept, in an interval map.
-LaunchOrder order_launches(const planner::Plan& plan, std::span<const char> may_join,
+LaunchOrder order_launches(const planner::Plan& plan,
+                           const IdVector<planner::StepId, char>& may_join,
                            std::int64_t near_bytes);
 
 }  // namespace plimsoll::executor

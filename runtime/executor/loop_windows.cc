@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/executor/loop_windows.h"
 
+#include <fmt/core.h>
 #include <cstdint>
-#include <string>
 
 namespace plimsoll::executor {
 
@@ -17,7 +17,7 @@ std::byte* LoopWindows::slot(std::size_t k, std::int64_t round) const {
 Status LoopWindows::start(std::size_t k, std::int64_t round) {
   const SlicedState& state = states_[k].state;
   const std::int64_t index = state.first + round * state.step;
-  bool& open = under_way_[k][static_cast<std::size_t>(round) % kSlots];
+  bool& open = under_way_[k][at(round) % kSlots];
   PLIMSOLL_RETURN_IF_ERROR(transfers_.start(&open, state.writes, places_[k].tier,
                                             places_[k].offset + index * state.stride(),
                                             slot(k, round), state.slice_bytes));
@@ -26,7 +26,7 @@ Status LoopWindows::start(std::size_t k, std::int64_t round) {
 }
 
 Status LoopWindows::wait(std::size_t k, std::int64_t round) {
-  bool& open = under_way_[k][static_cast<std::size_t>(round) % kSlots];
+  bool& open = under_way_[k][at(round) % kSlots];
   if (!open) return ok_status();
   open = false;
   if (measured_.empty()) return transfers_.wait(&open, nullptr);
@@ -36,7 +36,7 @@ Status LoopWindows::wait(std::size_t k, std::int64_t round) {
   StreamTimes::Span waited;
   waited.measurement = states_[k].measurement;
   PLIMSOLL_RETURN_IF_ERROR(times_.end(waited));
-  MeasuredTime& time = measured_[static_cast<std::size_t>(states_[k].measurement)];
+  MeasuredTime& time = measured_[at(states_[k].measurement)];
   time.transfer_seconds += seconds;
   ++time.launches;
   return ok_status();
@@ -46,7 +46,7 @@ Status LoopWindows::begin_round(std::span<void*> state) {
   for (std::size_t k = 0; k < states_.size(); ++k) {
     const SlicedState& of = states_[k].state;
     if (round_ >= of.rounds) {
-      return internal_error("a loop with " + std::to_string(of.rounds) + " rounds planned goes on");
+      return internal_error(fmt::format("a loop with {} rounds planned goes on", of.rounds));
     }
     if (!of.writes && round_ == 0) PLIMSOLL_RETURN_IF_ERROR(start(k, round_));
     PLIMSOLL_RETURN_IF_ERROR(wait(k, round_));
@@ -55,7 +55,7 @@ Status LoopWindows::begin_round(std::span<void*> state) {
     const auto address =
         reinterpret_cast<std::uintptr_t>(slot(k, round_)) -
         static_cast<std::uintptr_t>((of.first + round_ * of.step) * of.slice_bytes);
-    state[static_cast<std::size_t>(of.leaf)] = reinterpret_cast<void*>(address);
+    state[at(of.leaf)] = reinterpret_cast<void*>(address);
   }
   return ok_status();
 }
@@ -74,8 +74,8 @@ Status LoopWindows::finish() {
       PLIMSOLL_RETURN_IF_ERROR(wait(k, slot));
     }
     if (round_ != states_[k].state.rounds) {
-      return internal_error("a loop with " + std::to_string(states_[k].state.rounds) +
-                            " rounds planned ended after " + std::to_string(round_));
+      return internal_error(fmt::format("a loop with {} rounds planned ended after {}",
+                                        states_[k].state.rounds, round_));
     }
   }
   return ok_status();

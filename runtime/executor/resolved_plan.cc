@@ -14,7 +14,9 @@
 namespace plimsoll::executor {
 namespace {
 
+using planner::BufferId;
 using planner::Placement;
+using planner::StepId;
 using planner::StepKind;
 
 double shape_bytes(const ir::Instruction& instruction) {
@@ -28,8 +30,8 @@ double shape_bytes(const ir::Instruction& instruction) {
 double bytes_touched(const planner::Step& step, const ResolvedPlan& plan) {
   double bytes = 0;
   for (const auto* list : {&step.inputs, &step.outputs}) {
-    for (const planner::BufferId id : *list) {
-      if (id >= 0) bytes += static_cast<double>(plan.bytes[static_cast<std::size_t>(id)]);
+    for (const BufferId id : *list) {
+      if (id >= 0) bytes += static_cast<double>(plan.bytes[id]);
     }
   }
   return bytes;
@@ -68,14 +70,13 @@ class Resolver {
 };
 
 const ir::Shape& leaf_shape(const planner::Step& step) {
-  return *ir::leaves(step.instruction->shape())[static_cast<std::size_t>(step.leaf)];
+  return *ir::leaves(step.instruction->shape())[at(step.leaf)];
 }
 
 bool Resolver::may_share_launch(const ResolvedStep& step, const ResolvedPlan& plan) const {
   if ((step.kind != StepKind::compute && step.kind != StepKind::recompute) ||
       step.kernel == nullptr ||
-      !step.kernel->may_join(static_cast<std::size_t>(step.input_count),
-                             static_cast<std::size_t>(step.output_count))) {
+      !step.kernel->may_join(at(step.input_count), at(step.output_count))) {
     return false;
   }
   // Orders that the program asks for are kept to the letter.
@@ -86,8 +87,8 @@ bool Resolver::may_share_launch(const ResolvedStep& step, const ResolvedPlan& pl
   std::int64_t bytes = 0;
   const std::int32_t count = step.input_count + step.output_count;
   for (std::int32_t i = 0; i < count; ++i) {
-    const planner::BufferId id = plan.ids[static_cast<std::size_t>(step.inputs + i)];
-    if (id >= 0) bytes += plan.bytes[static_cast<std::size_t>(id)];
+    const BufferId id = plan.ids[at(step.inputs + i)];
+    if (id >= 0) bytes += plan.bytes[id];
   }
   return bytes <= properties_.most_joint_bytes;
 }
@@ -111,8 +112,8 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
   made.leaf = step.leaf;
   made.codec = step.codec;
   made.codes = !step.coding.empty();
-  const auto name_transfer = [&](const char* way, planner::BufferId far) {
-    made.tier = space_of(plan.plan->buffers[static_cast<std::size_t>(far)].placement);
+  const auto name_transfer = [&](const char* way, BufferId far) {
+    made.tier = space_of(plan.plan->buffers[far].placement);
     made.name = std::string(way) + std::string(tier_info(made.tier).name);
   };
   switch (step.kind) {
@@ -131,7 +132,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
       name_transfer("swap-in.", step.inputs[0]);
       break;
     case StepKind::swap_wait:
-      return plan.steps[static_cast<std::size_t>(step.transfer)].measurement;
+      return plan.steps[step.transfer].measurement;
     default:
       // Control flow is not timed itself: its callees' steps are.
       if (kernel == nullptr) return -1;
@@ -142,7 +143,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
     made.bytes = static_cast<double>(leaf_shape(step).byte_size() +
                                      ir::encoded_bytes(step.codec, leaf_shape(step)));
   } else if (!step.outputs.empty() && kernel == nullptr && step.outputs[0] >= 0) {
-    made.bytes = 2 * static_cast<double>(plan.bytes[static_cast<std::size_t>(step.outputs[0])]);
+    made.bytes = 2 * static_cast<double>(plan.bytes[step.outputs[0]]);
   } else if (step.instruction != nullptr) {
     made.bytes = shape_bytes(*step.instruction);
   }
@@ -152,7 +153,7 @@ std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan
 
 std::int32_t Resolver::measurement(const planner::Step& step, const planner::SlicedState& state,
                                    const ResolvedPlan& plan) {
-  const auto home = static_cast<std::size_t>(step.outputs[static_cast<std::size_t>(state.leaf)]);
+  const BufferId home = step.outputs[at(state.leaf)];
   Measurement made;
   made.kind = state.writes ? StepKind::swap_out : StepKind::swap_in;
   made.instruction = step.instruction;
@@ -200,7 +201,7 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
     if (buffer.placement == Placement::parameter && buffer.source != nullptr) {
       // The plan's sizes are rounded up; a caller's host buffer ends where its values end.
       const auto leaves = ir::leaves(buffer.source->shape());
-      bytes = std::min(bytes, leaves[static_cast<std::size_t>(buffer.leaf)]->byte_size());
+      bytes = std::min(bytes, leaves[at(buffer.leaf)]->byte_size());
     }
     out.bytes.push_back(bytes);
   }
@@ -210,7 +211,7 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
 }
 
 Status Resolver::join_launches(ResolvedPlan& out) {
-  std::vector<char> may_join;
+  IdVector<StepId, char> may_join;
   for (const ResolvedStep& step : out.steps)
     may_join.push_back(may_share_launch(step, out) ? 1 : 0);
   const LaunchOrder order = order_launches(*out.plan, may_join, properties_.near_memory_bytes);
@@ -221,15 +222,13 @@ Status Resolver::join_launches(ResolvedPlan& out) {
     if (launch.step_count > 1) {
       std::vector<const device::Kernel*> parts;
       for (std::int32_t i = begin; i < end; ++i) {
-        const auto step = static_cast<std::size_t>(order.steps[static_cast<std::size_t>(i)]);
-        parts.push_back(out.steps[step].kernel);
+        parts.push_back(out.steps[order.steps[at(i)]].kernel);
       }
       launch.joint = static_cast<std::int32_t>(out.joint_launches.size());
       PLIMSOLL_ASSIGN_OR_RETURN(auto joint, program_.provider().join(parts));
       out.joint_launches.push_back(std::move(joint));
     }
-    const auto first = static_cast<std::size_t>(order.steps[static_cast<std::size_t>(begin)]);
-    if (out.steps[first].kernel != nullptr) {
+    if (out.steps[order.steps[at(begin)]].kernel != nullptr) {
       ++result_.launches.launches;
       result_.launches.kernels += launch.step_count;
     }
@@ -265,7 +264,7 @@ Status Resolver::resolve_step(const planner::Step& step, ResolvedPlan& out) {
   resolved.input_count = static_cast<std::int32_t>(step.inputs.size());
   out.ids.insert(out.ids.end(), step.inputs.begin(), step.inputs.end());
   resolved.outputs = static_cast<std::int32_t>(out.ids.size());
-  for (const planner::BufferId id : step.outputs) {
+  for (const BufferId id : step.outputs) {
     // Of what only its code is made, the kernel makes nothing else.
     if (id < 0 && !step.coding.outputs.empty()) continue;
     out.ids.push_back(id);

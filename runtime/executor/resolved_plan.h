@@ -19,9 +19,9 @@ struct ResolvedStep {
   const device::Kernel* kernel = nullptr;
   std::int32_t inputs = 0, input_count = 0;  // ranges of ResolvedPlan::ids
   std::int32_t outputs = 0, output_count = 0;
-  std::int32_t workspace = -1;
+  planner::BufferId workspace;
   PerTier<planner::BufferId> tier_workspaces;
-  std::int32_t transfer = -1;                  // swap_wait: the step that started it
+  planner::StepId transfer;                    // swap_wait: the step that started it
   std::int32_t callees = 0, callee_count = 0;  // range of ResolvedPlan::callees
   std::int32_t sliced = 0, sliced_count = 0;   // range of ResolvedPlan::sliced
   std::int32_t measurement = -1;               // of Resolution::measurements
@@ -40,17 +40,17 @@ struct ResolvedLaunch {
 
 struct ResolvedPlan {
   const planner::Plan* plan = nullptr;
-  std::vector<ResolvedStep> steps;
+  IdVector<planner::StepId, ResolvedStep> steps;
   // The steps again, but those of kind `free`, as a run takes them that does not look at each of
   // them (launch_order.h).
   std::vector<ResolvedLaunch> launches;
-  std::vector<std::int32_t> launch_steps;
+  std::vector<planner::StepId> launch_steps;
   std::vector<std::shared_ptr<const device::JointLaunch>> joint_launches;
   std::vector<planner::BufferId> ids;
   std::vector<const ResolvedPlan*> callees;
   std::vector<ResolvedSlicedState> sliced;
-  std::vector<std::int64_t> constant_offsets;  // per buffer; -1 when it is no constant
-  std::vector<std::int64_t> bytes;             // per buffer
+  IdVector<planner::BufferId, std::int64_t> constant_offsets;  // -1 when it is no constant
+  IdVector<planner::BufferId, std::int64_t> bytes;
 };
 
 // A constant's place in the block that a run fills before its first step.

@@ -8,6 +8,7 @@
 
 namespace plimsoll::executor {
 
+using planner::BufferId;
 using planner::Placement;
 using planner::StepKind;
 
@@ -32,24 +33,24 @@ Status Run::read(void* to, const void* from, std::int64_t bytes) {
 }
 
 Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
-                     std::span<void* const> outputs, std::vector<void*>* addresses_out) {
+                     std::span<void* const> outputs, IdVector<BufferId, void*>* addresses_out) {
   const auto& buffers = plan.plan->buffers;
-  Frame frame{base, std::vector<void*>(buffers.size())};
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const planner::Buffer& buffer = buffers[i];
-    void*& address = frame.addresses[i];
+  Frame frame{base, IdVector<BufferId, void*>(buffers.size())};
+  for (const BufferId id : buffers.ids()) {
+    const planner::Buffer& buffer = buffers[id];
+    void*& address = frame.addresses[id];
     switch (buffer.placement) {
       case Placement::arena:
         address = base.arena + buffer.offset;
         break;
       case Placement::parameter:
-        address = parameters[static_cast<std::size_t>(buffer.index)];
+        address = parameters[at(buffer.index)];
         break;
       case Placement::output:
-        address = outputs[static_cast<std::size_t>(buffer.index)];
+        address = outputs[at(buffer.index)];
         break;
       case Placement::constant:
-        address = const_cast<std::byte*>(constants_ + plan.constant_offsets[i]);
+        address = const_cast<std::byte*>(constants_ + plan.constant_offsets[id]);
         break;
       default:  // on a tier
         break;
@@ -67,9 +68,8 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
         PLIMSOLL_RETURN_IF_ERROR(run_joint(plan, launch, frame));
         continue;
       }
-      const auto alone =
-          static_cast<std::size_t>(plan.launch_steps[static_cast<std::size_t>(launch.steps)]);
-      PLIMSOLL_RETURN_IF_ERROR(run_step(plan, plan.steps[alone], frame));
+      const ResolvedStep& alone = plan.steps[plan.launch_steps[at(launch.steps)]];
+      PLIMSOLL_RETURN_IF_ERROR(run_step(plan, alone, frame));
     }
   }
   if (addresses_out != nullptr) *addresses_out = std::move(frame.addresses);
@@ -83,23 +83,19 @@ Status Run::count_launch(const ResolvedStep& step) {
 }
 
 Status Run::run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame) {
-  const device::JointLaunch& joint = *plan.joint_launches[static_cast<std::size_t>(launch.joint)];
-  const auto address = [&](planner::BufferId id) {
-    return id < 0 ? nullptr : frame.addresses[static_cast<std::size_t>(id)];
-  };
+  const device::JointLaunch& joint = *plan.joint_launches[at(launch.joint)];
   inputs_.resize(joint.input_count());
   outputs_.resize(joint.output_count());
-  workspaces_.resize(static_cast<std::size_t>(launch.step_count));
+  workspaces_.resize(at(launch.step_count));
   std::size_t input = 0, output = 0;
   for (std::size_t part = 0; part < workspaces_.size(); ++part) {
-    const auto at = plan.launch_steps[static_cast<std::size_t>(launch.steps) + part];
-    const ResolvedStep& step = plan.steps[static_cast<std::size_t>(at)];
+    const ResolvedStep& step = plan.steps[plan.launch_steps[at(launch.steps) + part]];
     PLIMSOLL_RETURN_IF_ERROR(count_launch(step));
-    const planner::BufferId* id = plan.ids.data() + step.inputs;
-    for (int i = 0; i < step.input_count; ++i) inputs_[input++] = address(*id++);
+    const BufferId* id = plan.ids.data() + step.inputs;
+    for (int i = 0; i < step.input_count; ++i) inputs_[input++] = frame.address(*id++);
     id = plan.ids.data() + step.outputs;
-    for (int i = 0; i < step.output_count; ++i) outputs_[output++] = address(*id++);
-    workspaces_[part] = address(step.workspace);
+    for (int i = 0; i < step.output_count; ++i) outputs_[output++] = frame.address(*id++);
+    workspaces_[part] = frame.address(step.workspace);
   }
   return stream_.launch(joint, inputs_, outputs_, workspaces_);
 }
@@ -114,7 +110,7 @@ Status Run::observe_step(const ResolvedPlan& plan, const ResolvedStep& step, con
   span.kernel = step.kernel != nullptr;
   PLIMSOLL_RETURN_IF_ERROR(times_.end(span));
   if (step.kind == StepKind::swap_wait) return ok_status();  // a part of what it waits for
-  MeasuredTime& time = measured_[static_cast<std::size_t>(step.measurement)];
+  MeasuredTime& time = measured_[at(step.measurement)];
   ++time.launches;
   if (span.again) ++time.recomputes;
   return ok_status();
@@ -131,7 +127,7 @@ Result<std::vector<MeasuredTime>> Run::measured() {
   // Steps ran one after the other; copies may be two at a time, each beside a few of them.
   std::size_t first = 0;
   for (const StreamTimes::Span& step : steps) {
-    MeasuredTime& time = measured_[static_cast<std::size_t>(step.measurement)];
+    MeasuredTime& time = measured_[at(step.measurement)];
     time.seconds += step.end - step.start;
     if (step.again) time.recompute_seconds += step.end - step.start;
     if (!step.kernel) continue;
@@ -156,26 +152,21 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
   const int total = step.input_count + step.output_count;
   void** pointers = inline_pointers;
   if (total > kInline) {
-    heap_pointers.resize(static_cast<std::size_t>(total));
+    heap_pointers.resize(at(total));
     pointers = heap_pointers.data();
   }
-  const auto address = [&](planner::BufferId id) {
-    return id < 0 ? nullptr : frame.addresses[static_cast<std::size_t>(id)];
-  };
   for (int i = 0; i < step.input_count; ++i) {
-    pointers[i] = address(plan.ids[static_cast<std::size_t>(step.inputs + i)]);
+    pointers[i] = frame.address(plan.ids[at(step.inputs + i)]);
   }
   for (int i = 0; i < step.output_count; ++i) {
-    pointers[step.input_count + i] = address(plan.ids[static_cast<std::size_t>(step.outputs + i)]);
+    pointers[step.input_count + i] = frame.address(plan.ids[at(step.outputs + i)]);
   }
-  const std::span<void* const> inputs(pointers, static_cast<std::size_t>(step.input_count));
-  const std::span<void* const> outputs(pointers + step.input_count,
-                                       static_cast<std::size_t>(step.output_count));
-  void* workspace = address(step.workspace);
+  const std::span<void* const> inputs(pointers, at(step.input_count));
+  const std::span<void* const> outputs(pointers + step.input_count, at(step.output_count));
+  void* workspace = frame.address(step.workspace);
   if (step.kind == StepKind::copy || step.kind == StepKind::upload) {
     const bool upload = step.kind == StepKind::upload;
-    const auto sized = static_cast<std::size_t>(upload ? step.inputs : step.outputs);
-    const auto id = static_cast<std::size_t>(plan.ids[sized]);
+    const BufferId id = plan.ids[at(upload ? step.inputs : step.outputs)];
     return stream_.copy(
         outputs[0], inputs[0], plan.bytes[id],
         !upload ? device::CopyKind::device_to_device : device::CopyKind::host_to_device);
@@ -197,14 +188,12 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
     default:
       break;
   }
-  const auto offset = [&](planner::BufferId id) {
-    return id < 0 ? 0 : plan.plan->buffers[static_cast<std::size_t>(id)].offset;
-  };
+  const auto offset = [&](BufferId id) { return id < 0 ? 0 : plan.plan->buffers[id].offset; };
   Base base{static_cast<std::byte*>(workspace), frame.base.tiers};
   for (const MemorySpace tier : kTiers) base.tiers[tier] += offset(step.tier_workspaces[tier]);
   switch (step.opcode) {
     case ir::Opcode::call:
-      return run_plan(*plan.callees[static_cast<std::size_t>(step.callees)], base, inputs, outputs);
+      return run_plan(*plan.callees[at(step.callees)], base, inputs, outputs);
     case ir::Opcode::while_:
       return run_while(plan, step, inputs, outputs, base, frame);
     case ir::Opcode::conditional:
@@ -216,8 +205,7 @@ Status Run::run_step(const ResolvedPlan& plan, const ResolvedStep& step, const F
 
 Status Run::start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
   const bool out = step.kind == StepKind::swap_out;
-  const auto input = static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.inputs)]);
-  const auto output = static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.outputs)]);
+  const BufferId input = plan.ids[at(step.inputs)], output = plan.ids[at(step.outputs)];
   const planner::Buffer& far = plan.plan->buffers[out ? output : input];
   const MemorySpace tier = space_of(far.placement);
   const Status status = transfers_.start(&step, out, tier, frame.base.tiers[tier] + far.offset,
@@ -226,14 +214,14 @@ Status Run::start_transfer(const ResolvedPlan& plan, const ResolvedStep& step, c
 }
 
 Status Run::end_transfer(const ResolvedPlan& plan, const ResolvedStep& step) {
-  const ResolvedStep& start = plan.steps[static_cast<std::size_t>(step.transfer)];
+  const ResolvedStep& start = plan.steps[step.transfer];
   double seconds = 0;
   std::chrono::steady_clock::time_point started;
   const Status status = transfers_.wait(&start, &seconds, &started);
   if (!measured_.empty() && step.measurement >= 0) {
     const double start = times_.since_origin(started);
     copies_.push_back({start, start + seconds});
-    measured_[static_cast<std::size_t>(step.measurement)].transfer_seconds += seconds;
+    measured_[at(step.measurement)].transfer_seconds += seconds;
   }
   return status.ok() ? status : status.with_context("'" + start.instruction->name() + "'");
 }
@@ -241,16 +229,14 @@ Status Run::end_transfer(const ResolvedPlan& plan, const ResolvedStep& step) {
 LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step,
                               const Frame& frame) {
   const std::span<const ResolvedSlicedState> states(plan.sliced.data() + step.sliced,
-                                                    static_cast<std::size_t>(step.sliced_count));
+                                                    at(step.sliced_count));
   std::vector<LoopWindows::Place> places;
   for (const ResolvedSlicedState& of : states) {
-    const auto home =
-        static_cast<std::size_t>(plan.ids[static_cast<std::size_t>(step.outputs + of.state.leaf)]);
+    const BufferId home = plan.ids[at(step.outputs + of.state.leaf)];
     const planner::Buffer& residual = plan.plan->buffers[home];
     const MemorySpace tier = space_of(residual.placement);
-    places.push_back(
-        {static_cast<std::byte*>(frame.addresses[static_cast<std::size_t>(of.state.window)]), tier,
-         frame.base.tiers[tier] + residual.offset});
+    places.push_back({static_cast<std::byte*>(frame.address(of.state.window)), tier,
+                      frame.base.tiers[tier] + residual.offset});
   }
   return LoopWindows(states, std::move(places), transfers_, times_, measured_);
 }
@@ -265,19 +251,18 @@ LoopWindows Run::open_windows(const ResolvedPlan& plan, const ResolvedStep& step
 Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
                       std::span<void* const> inputs, std::span<void* const> outputs,
                       const Base& base, const Frame& frame) {
-  const ResolvedPlan& condition = *plan.callees[static_cast<std::size_t>(step.callees)];
-  const ResolvedPlan& body = *plan.callees[static_cast<std::size_t>(step.callees) + 1];
+  const ResolvedPlan& condition = *plan.callees[at(step.callees)];
+  const ResolvedPlan& body = *plan.callees[at(step.callees) + 1];
   for (int i = 0; i < step.output_count; ++i) {
-    const auto leaf = static_cast<std::size_t>(i);
-    const planner::BufferId id = plan.ids[static_cast<std::size_t>(step.outputs + i)];
+    const auto leaf = at(i);
+    const BufferId id = plan.ids[at(step.outputs + i)];
     // What has no address lies on another tier.
     if (id < 0 || outputs[leaf] == nullptr || inputs[leaf] == outputs[leaf]) continue;
-    PLIMSOLL_RETURN_IF_ERROR(
-        copy(outputs[leaf], inputs[leaf], plan.bytes[static_cast<std::size_t>(id)]));
+    PLIMSOLL_RETURN_IF_ERROR(copy(outputs[leaf], inputs[leaf], plan.bytes[id]));
   }
   LoopWindows windows = open_windows(plan, step, frame);
   std::vector<void*> state(outputs.begin(), outputs.end());
-  std::vector<void*> addresses;
+  IdVector<BufferId, void*> addresses;
   PLIMSOLL_ASSIGN_OR_RETURN(void* const predicate, take_scalar());
   for (;;) {
     PLIMSOLL_RETURN_IF_ERROR(run_plan(condition, base, state, std::span(&predicate, 1)));
@@ -288,9 +273,8 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
     PLIMSOLL_RETURN_IF_ERROR(run_plan(body, base, state, {}, &addresses));
     PLIMSOLL_RETURN_IF_ERROR(windows.end_round());
     for (std::size_t leaf = 0; leaf < body.plan->results.size(); ++leaf) {
-      const planner::BufferId id = body.plan->results[leaf];
-      if (id < 0) continue;
-      const auto result = static_cast<std::size_t>(id);
+      const BufferId result = body.plan->results[leaf];
+      if (result < 0) continue;
       if (addresses[result] == state[leaf]) continue;
       PLIMSOLL_RETURN_IF_ERROR(copy(state[leaf], addresses[result], body.bytes[result]));
     }
@@ -314,12 +298,11 @@ Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
   }
   std::size_t first = 1;
   for (int i = 1; i <= branch; ++i) {
-    first += static_cast<std::size_t>(ir::leaf_count(step.instruction->operand(i)->shape()));
+    first += at(ir::leaf_count(step.instruction->operand(i)->shape()));
   }
-  const auto count =
-      static_cast<std::size_t>(ir::leaf_count(step.instruction->operand(branch + 1)->shape()));
-  return run_plan(*plan.callees[static_cast<std::size_t>(step.callees + branch)], base,
-                  inputs.subspan(first, count), outputs);
+  const auto count = at(ir::leaf_count(step.instruction->operand(branch + 1)->shape()));
+  return run_plan(*plan.callees[at(step.callees + branch)], base, inputs.subspan(first, count),
+                  outputs);
 }
 
 }  // namespace plimsoll::executor

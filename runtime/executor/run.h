@@ -50,15 +50,18 @@ class Run {
   // What a profile needs before the first step.
   Status open() { return measured_.empty() ? ok_status() : times_.open(); }
   Status run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
-                  std::span<void* const> outputs, std::vector<void*>* addresses_out = nullptr);
+                  std::span<void* const> outputs,
+                  IdVector<planner::BufferId, void*>* addresses_out = nullptr);
 
   // Times of Resolution::measurements; empty without profiling. To be read after the last wait.
   Result<std::vector<MeasuredTime>> measured();
 
  private:
   struct Frame {
+    void* address(planner::BufferId id) const { return id < 0 ? nullptr : addresses[id]; }
+
     Base base;
-    std::vector<void*> addresses;  // per buffer; null for those of other tiers
+    IdVector<planner::BufferId, void*> addresses;  // null for those of other tiers
   };
   Status check_stop() const {
     return observation_.stop == nullptr ? ok_status() : observation_.stop->check();

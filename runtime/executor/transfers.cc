@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/executor/transfers.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <utility>
 
@@ -13,9 +14,9 @@ Result<TierBlocks> take_blocks(const memory::Tiers& tiers, const planner::Plan& 
     const std::int64_t bytes = plan.tier_bytes[tier];
     if (bytes == 0) continue;
     if (tiers[tier] == nullptr) {
-      return failed_precondition(what + ": the plan needs " + std::to_string(bytes) + " bytes of " +
-                                 std::string(tier_info(tier).medium) +
-                                 ", which this budget does not have");
+      return failed_precondition(
+          fmt::format("{}: the plan needs {} bytes of {}, which this budget does not have", what,
+                      bytes, tier_info(tier).medium));
     }
     PLIMSOLL_ASSIGN_OR_RETURN(blocks[tier], tiers[tier]->allocate(bytes, what));
   }

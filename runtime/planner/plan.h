@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/id.h"
 #include "runtime/base/memory_space.h"
 #include "runtime/ir/codec/codec.h"
 #include "runtime/ir/module.h"
@@ -23,8 +24,10 @@ using ir::EncodedOutput;
 
 inline constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-// Index into Plan::buffers; -1 where there is none (tokens, no workspace).
-using BufferId = std::int32_t;
+// Of Plan::buffers; -1 where there is none (tokens, no workspace).
+using BufferId = Id<struct BufferTag>;
+// Of Plan::steps.
+using StepId = Id<struct StepTag>;
 
 // Where a buffer's bytes are: in device memory, or on a tier, in the order of MemorySpace.
 enum class Placement : std::uint8_t {
@@ -59,7 +62,7 @@ struct Buffer {
   std::int64_t bytes = 0;
   // First and last step that touch it, inclusive. Parameters of residency `resident` and outputs
   // are held for the whole run whatever these say.
-  std::int32_t first_step = 0, last_step = 0;
+  StepId first_step{0}, last_step{0};
   const ir::Instruction* source = nullptr;  // what it holds first (in-place reuse may change that)
   int leaf = 0;                             // which leaf of `source`
   bool pinned = false;                      // a collective or a transfer needs it pinned or shared
@@ -94,7 +97,7 @@ struct SlicedState {
   static constexpr int kSlots = 2;
   int leaf = 0;
   bool writes = false;
-  BufferId window = -1;
+  BufferId window;
   std::int64_t slices = 0, slice_bytes = 0;
   std::int64_t rounds = 0, first = 0, step = 0;
 
@@ -121,17 +124,17 @@ struct Step {
   // encode, decode, swap_*: what made the value that is moved, and which leaf of it.
   const ir::Instruction* instruction = nullptr;
   int leaf = 0;
-  Codec codec;                 // encode: inputs[0] plain -> outputs[0] encoded; decode: back
-  std::int32_t transfer = -1;  // swap_wait: the index of the swap_out or swap_in
+  Codec codec;      // encode: inputs[0] plain -> outputs[0] encoded; decode: back
+  StepId transfer;  // swap_wait: the swap_out or swap_in
   // compute, recompute: which inputs are read as they were encoded, and what the outputs behind
   // those of the result hold. A result that is stored so may have no output itself (-1).
   Coding coding;
   // One per array leaf of the operands in operand order, and of the result (device/kernel.h's
   // order).
   std::vector<BufferId> inputs, outputs;
-  BufferId workspace = -1;
+  BufferId workspace;
   // Per tier, the block of this step's callees; -1: they need none.
-  PerTier<BufferId> tier_workspaces = for_each_tier(BufferId{-1});
+  PerTier<BufferId> tier_workspaces;
   // call: {callee}; while: {condition, body}; conditional: branches. Each callee's arena is the
   // workspace of this step; the workspace is as large as the largest of them needs (a while's
   // condition and body may share it).
@@ -162,8 +165,8 @@ struct StepCounts {
 // which must outlive it.
 struct Plan {
   const ir::Computation* computation = nullptr;
-  std::vector<Buffer> buffers;
-  std::vector<Step> steps;
+  IdVector<BufferId, Buffer> buffers;
+  IdVector<StepId, Step> steps;
   // Per leaf of the result, the buffer that holds it at the end. Entry, call and conditional plans:
   // an `output` buffer, or a donated `parameter`. Loop bodies: parameter k's buffer for leaf k, or
   // an arena or constant buffer that the executor copies to the state; never another parameter.

@@ -14,10 +14,10 @@ struct Purpose {
   const Step* step = nullptr;
 };
 
-std::vector<Purpose> purposes(const Plan& plan) {
-  std::vector<Purpose> list(plan.buffers.size());
+IdVector<BufferId, Purpose> purposes(const Plan& plan) {
+  IdVector<BufferId, Purpose> list(plan.buffers.size());
   const auto mark = [&](BufferId id, Purpose::Kind kind, const Step& step) {
-    if (id >= 0) list[static_cast<std::size_t>(id)] = {kind, &step};
+    if (id >= 0) list[id] = {kind, &step};
   };
   for (const Step& step : plan.steps) {
     if (step.kind == StepKind::encode) mark(step.outputs.front(), Purpose::Kind::encoded, step);
@@ -32,20 +32,20 @@ std::vector<Purpose> purposes(const Plan& plan) {
 }
 
 // The first step at which the buffers of the arena are largest.
-std::int32_t peak_step(const Plan& plan) {
-  std::vector<std::int64_t> change(plan.steps.size() + 1, 0);
+StepId peak_step(const Plan& plan) {
+  IdVector<StepId, std::int64_t> change(plan.steps.size() + 1, 0);
   for (const Buffer& buffer : plan.buffers) {
     if (buffer.placement != Placement::arena) continue;
-    change[static_cast<std::size_t>(buffer.first_step)] += buffer.bytes;
-    change[static_cast<std::size_t>(buffer.last_step) + 1] -= buffer.bytes;
+    change[buffer.first_step] += buffer.bytes;
+    change[buffer.last_step + 1] -= buffer.bytes;
   }
   std::int64_t live = 0, most = -1;
-  std::int32_t at = 0;
-  for (std::size_t t = 0; t < plan.steps.size(); ++t) {
+  StepId at{0};
+  for (const StepId t : plan.steps.ids()) {
     live += change[t];
     if (live <= most) continue;
     most = live;
-    at = static_cast<std::int32_t>(t);
+    at = t;
   }
   return at;
 }
@@ -55,14 +55,14 @@ std::int32_t peak_step(const Plan& plan) {
 ArenaBytes arena_at_peak(const Plan& plan) {
   ArenaBytes sum;
   if (plan.steps.empty()) return {plan.arena_bytes, 0, 0, 0};
-  const std::vector<Purpose> list = purposes(plan);
-  const std::int32_t at = peak_step(plan);
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const Buffer& buffer = plan.buffers[i];
+  const IdVector<BufferId, Purpose> list = purposes(plan);
+  const StepId at = peak_step(plan);
+  for (const BufferId id : list.ids()) {
+    const Buffer& buffer = plan.buffers[id];
     if (buffer.placement != Placement::arena || buffer.first_step > at || buffer.last_step < at) {
       continue;
     }
-    switch (list[i].kind) {
+    switch (list[id].kind) {
       case Purpose::Kind::value:
         break;
       case Purpose::Kind::encoded:
@@ -72,7 +72,7 @@ ArenaBytes arena_at_peak(const Plan& plan) {
         sum.staging += buffer.bytes;
         break;
       case Purpose::Kind::workspace: {
-        const auto& callees = list[i].step->callees;
+        const auto& callees = list[id].step->callees;
         const auto largest = std::max_element(
             callees.begin(), callees.end(),
             [](const auto& a, const auto& b) { return a->arena_bytes < b->arena_bytes; });

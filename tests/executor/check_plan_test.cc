@@ -23,6 +23,7 @@ using planner::BufferId;
 using planner::Placement;
 using planner::Plan;
 using planner::Step;
+using planner::StepId;
 using planner::StepKind;
 
 // The input of a positive part that is only compared later; a loop with values that can go.
@@ -83,9 +84,7 @@ class CheckPlan : public ::testing::Test {
     ADD_FAILURE() << "no such step";
     return plan.steps.front();
   }
-  static Buffer& buffer(Plan& plan, BufferId id) {
-    return plan.buffers[static_cast<std::size_t>(id)];
-  }
+  static Buffer& buffer(Plan& plan, BufferId id) { return plan.buffers[id]; }
 
   std::unique_ptr<ir::Module> module_;
   Plan original_;
@@ -103,7 +102,7 @@ TEST_F(CheckPlan, FindsATransferThatNobodyWaitsFor) {
 
 TEST_F(CheckPlan, FindsAWaitForWhatIsNotUnderWay) {
   expect_found(
-      swapped(), [](Plan& plan) { step_of(plan, StepKind::swap_wait).transfer = 0; },
+      swapped(), [](Plan& plan) { step_of(plan, StepKind::swap_wait).transfer = StepId(0); },
       "waits for a transfer that is not under way");
 }
 
@@ -112,15 +111,12 @@ TEST_F(CheckPlan, FindsAReadOfWhatHasNotArrived) {
       swapped(),
       [](Plan& plan) {
         // The last wait and the step after it, its reader, change places.
-        for (std::size_t s = plan.steps.size() - 1; s-- > 0;) {
+        for (StepId s = plan.steps.end_id() - 2; s >= 0; --s) {
           const bool in = plan.steps[s].kind == StepKind::swap_wait &&
-                          plan.steps[static_cast<std::size_t>(plan.steps[s].transfer)].kind ==
-                              StepKind::swap_in;
+                          plan.steps[plan.steps[s].transfer].kind == StepKind::swap_in;
           if (!in) continue;
-          const BufferId arrives =
-              plan.steps[static_cast<std::size_t>(plan.steps[s].transfer)].outputs[0];
-          buffer(plan, arrives).last_step =
-              std::max(buffer(plan, arrives).last_step, static_cast<std::int32_t>(s) + 1);
+          const BufferId arrives = plan.steps[plan.steps[s].transfer].outputs[0];
+          buffer(plan, arrives).last_step = std::max(buffer(plan, arrives).last_step, s + 1);
           std::swap(plan.steps[s], plan.steps[s + 1]);
           return;
         }
@@ -132,11 +128,11 @@ TEST_F(CheckPlan, FindsASourceThatDiesInItsTransfer) {
   expect_found(
       swapped(),
       [](Plan& plan) {
-        for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+        for (const StepId s : plan.steps.ids()) {
           if (plan.steps[s].kind != StepKind::swap_out) continue;
           // A wait right behind the start would leave no room.
           Buffer& source = buffer(plan, plan.steps[s].inputs[0]);
-          source.last_step = static_cast<std::int32_t>(s);
+          source.last_step = s;
           return;
         }
       },
@@ -147,11 +143,11 @@ TEST_F(CheckPlan, FindsBuffersOfATierThatOverlap) {
   expect_found(
       swapped(),
       [](Plan& plan) {
-        const auto end = static_cast<std::int32_t>(plan.steps.size()) - 1;
+        const StepId end = plan.steps.end_id() - 1;
         int made_long = 0;
         for (Buffer& b : plan.buffers) {
           if (b.placement != Placement::host) continue;
-          b.first_step = 0;
+          b.first_step = StepId(0);
           b.last_step = end;
           b.offset = 0;
           ++made_long;
@@ -172,7 +168,7 @@ TEST_F(CheckPlan, FindsAKernelThatReadsAnotherTier) {
       swapped(),
       [](Plan& plan) {
         const BufferId far = step_of(plan, StepKind::swap_out).outputs[0];
-        const auto end = static_cast<std::int32_t>(plan.steps.size()) - 1;
+        const StepId end = plan.steps.end_id() - 1;
         buffer(plan, far).last_step = end;
         for (Buffer& b : plan.buffers) {
           if (b.placement == Placement::host && &b != &buffer(plan, far)) b.offset += 1 << 20;
@@ -209,7 +205,7 @@ TEST_F(CheckPlan, FindsACalleeWithoutItsBlock) {
       swapped(),
       [](Plan& plan) {
         for (Step& step : plan.steps) {
-          if (!step.callees.empty()) step.tier_workspaces.host = -1;
+          if (!step.callees.empty()) step.tier_workspaces.host = {};
         }
       },
       "a tier's block is too small for its callee");

@@ -12,6 +12,7 @@ using planner::BufferId;
 using planner::Placement;
 using planner::Plan;
 using planner::Step;
+using planner::StepId;
 using planner::StepKind;
 
 bool overlap(const Buffer& a, const Buffer& b) {
@@ -32,9 +33,7 @@ struct Touched {
 };
 
 Touched touched(const Plan& plan, const Step& step) {
-  if (step.kind == StepKind::swap_wait) {
-    return touched(plan, plan.steps[static_cast<std::size_t>(step.transfer)]);
-  }
+  if (step.kind == StepKind::swap_wait) return touched(plan, plan.steps[step.transfer]);
   Touched found{step.inputs, step.outputs};
   found.writes.insert(found.writes.end(),
                       {step.workspace, step.tier_workspaces.host, step.tier_workspaces.disk});
@@ -47,10 +46,7 @@ Touched touched(const Plan& plan, const Step& step) {
 bool any_overlap(const Plan& plan, const std::vector<BufferId>& a, const std::vector<BufferId>& b) {
   for (const BufferId x : a) {
     for (const BufferId y : b) {
-      if (overlap(plan.buffers[static_cast<std::size_t>(x)],
-                  plan.buffers[static_cast<std::size_t>(y)])) {
-        return true;
-      }
+      if (overlap(plan.buffers[x], plan.buffers[y])) return true;
     }
   }
   return false;
@@ -58,38 +54,39 @@ bool any_overlap(const Plan& plan, const std::vector<BufferId>& a, const std::ve
 
 }  // namespace
 
-std::string check_launch_order(const Plan& plan, std::span<const char> may_join,
+std::string check_launch_order(const Plan& plan, const IdVector<StepId, char>& may_join,
                                const executor::LaunchOrder& order) {
-  std::vector<int> launch_of(plan.steps.size(), -1);
+  IdVector<StepId, int> launch_of(plan.steps.size(), -1);
   std::size_t begin = 0;
   for (std::size_t launch = 0; launch < order.ends.size(); ++launch) {
-    const auto end = static_cast<std::size_t>(order.ends[launch]);
+    const auto end = at(order.ends[launch]);
     if (end <= begin) return "launch " + std::to_string(launch) + " is empty";
     for (std::size_t i = begin; i < end; ++i) {
-      const auto step = static_cast<std::size_t>(order.steps[i]);
-      if (launch_of[step] >= 0) return "step " + std::to_string(step) + " runs twice";
+      const StepId step = order.steps[i];
+      if (launch_of[step] >= 0) return "step " + std::to_string(step.value()) + " runs twice";
       if (end - begin > 1 && may_join[step] == 0) {
-        return "step " + std::to_string(step) + " may not join a launch";
+        return "step " + std::to_string(step.value()) + " may not join a launch";
       }
       launch_of[step] = static_cast<int>(launch);
     }
     begin = end;
   }
   if (begin != order.steps.size()) return "steps behind the last launch";
-  std::vector<Touched> of;
+  IdVector<StepId, Touched> of;
   for (const Step& step : plan.steps) of.push_back(touched(plan, step));
-  for (std::size_t b = 0; b < plan.steps.size(); ++b) {
+  for (const StepId b : plan.steps.ids()) {
     if ((plan.steps[b].kind == StepKind::free) != (launch_of[b] < 0)) {
-      return "step " + std::to_string(b) + " is left out, or nothing to run";
+      return "step " + std::to_string(b.value()) + " is left out, or nothing to run";
     }
     if (launch_of[b] < 0) continue;
-    for (std::size_t a = 0; a < b; ++a) {
+    for (StepId a(0); a < b; ++a) {
       if (launch_of[a] < 0 || launch_of[a] < launch_of[b]) continue;
       const bool apart = may_join[a] == 0 && may_join[b] == 0;
       if (apart || any_overlap(plan, of[a].writes, of[b].writes) ||
           any_overlap(plan, of[a].reads, of[b].writes) ||
           any_overlap(plan, of[a].writes, of[b].reads)) {
-        return "step " + std::to_string(b) + " does not run after step " + std::to_string(a);
+        return "step " + std::to_string(b.value()) + " does not run after step " +
+               std::to_string(a.value());
       }
     }
   }

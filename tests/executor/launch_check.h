@@ -12,7 +12,8 @@ namespace plimsoll::testing {
 // `free` runs once; steps of which one writes bytes that the other touches, between start and wait
 // of a transfer too, are in different launches in the plan's order; and so are all that may not
 // join. What broke, or an empty string.
-std::string check_launch_order(const planner::Plan& plan, std::span<const char> may_join,
+std::string check_launch_order(const planner::Plan& plan,
+                               const IdVector<planner::StepId, char>& may_join,
                                const executor::LaunchOrder& order);
 
 }  // namespace plimsoll::testing

@@ -15,6 +15,7 @@ namespace {
 
 using planner::BufferId;
 using planner::Placement;
+using planner::StepId;
 using planner::StepKind;
 using Launches = std::vector<std::vector<int>>;
 
@@ -29,19 +30,18 @@ class PlanOf {
   BufferId host(std::int64_t offset) { return add(Placement::host, offset, 0, 64); }
 
   // A step that may join others.
-  int small(std::vector<BufferId> inputs, std::vector<BufferId> outputs, BufferId workspace = -1) {
-    return step(StepKind::compute, std::move(inputs), std::move(outputs), workspace, true);
+  void small(std::vector<BufferId> inputs, std::vector<BufferId> outputs, BufferId workspace = {}) {
+    step(StepKind::compute, std::move(inputs), std::move(outputs), workspace, true);
   }
-  int alone(std::vector<BufferId> inputs, std::vector<BufferId> outputs, BufferId workspace = -1) {
-    return step(StepKind::compute, std::move(inputs), std::move(outputs), workspace, false);
+  void alone(std::vector<BufferId> inputs, std::vector<BufferId> outputs, BufferId workspace = {}) {
+    step(StepKind::compute, std::move(inputs), std::move(outputs), workspace, false);
   }
-  int other(StepKind kind, std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
-    return step(kind, std::move(inputs), std::move(outputs), -1, false);
+  StepId other(StepKind kind, std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
+    return step(kind, std::move(inputs), std::move(outputs), {}, false);
   }
-  int wait(int transfer) {
-    const int made = other(StepKind::swap_wait, {}, {});
+  void wait(StepId transfer) {
+    other(StepKind::swap_wait, {}, {});
     plan_.steps.back().transfer = transfer;
-    return made;
   }
   planner::Step& last() { return plan_.steps.back(); }
 
@@ -51,7 +51,8 @@ class PlanOf {
     Launches made;
     std::int32_t begin = 0;
     for (const std::int32_t end : order.ends) {
-      made.emplace_back(order.steps.begin() + begin, order.steps.begin() + end);
+      made.emplace_back();
+      for (std::int32_t i = begin; i < end; ++i) made.back().push_back(order.steps[at(i)].value());
       begin = end;
     }
     return made;
@@ -64,23 +65,21 @@ class PlanOf {
     buffer.offset = offset;
     buffer.index = index;
     buffer.bytes = bytes;
-    plan_.buffers.push_back(buffer);
-    return static_cast<BufferId>(plan_.buffers.size()) - 1;
+    return plan_.buffers.push_back(buffer);
   }
-  int step(StepKind kind, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
-           BufferId workspace, bool joins) {
+  StepId step(StepKind kind, std::vector<BufferId> inputs, std::vector<BufferId> outputs,
+              BufferId workspace, bool joins) {
     planner::Step made;
     made.kind = kind;
     made.inputs = std::move(inputs);
     made.outputs = std::move(outputs);
     made.workspace = workspace;
-    plan_.steps.push_back(std::move(made));
     may_join_.push_back(joins ? 1 : 0);
-    return static_cast<int>(plan_.steps.size()) - 1;
+    return plan_.steps.push_back(std::move(made));
   }
 
   planner::Plan plan_;
-  std::vector<char> may_join_;
+  IdVector<StepId, char> may_join_;
 };
 
 TEST(LaunchOrder, PutsIndependentStepsTogether) {
@@ -222,7 +221,7 @@ TEST(LaunchOrder, KeepsOutOfBytesThatATransferReads) {
     PlanOf plan;
     const BufferId x = plan.arena(0, 64), kept = plan.parameter(0);
     plan.small({kept}, {plan.output(0)});
-    const int out = plan.other(StepKind::swap_out, {x}, {plan.host(0)});
+    const StepId out = plan.other(StepKind::swap_out, {x}, {plan.host(0)});
     // Reads what the transfer reads: it may go anywhere.
     plan.small({x}, {plan.output(1)});
     plan.wait(out);
@@ -241,7 +240,7 @@ TEST(LaunchOrder, KeepsOutOfBytesThatATransferWrites) {
   PlanOf plan;
   const BufferId x = plan.arena(0, 64);
   plan.small({x}, {plan.output(0)});  // the value that lay there before
-  const int in = plan.other(StepKind::swap_in, {plan.host(0)}, {x});
+  const StepId in = plan.other(StepKind::swap_in, {plan.host(0)}, {x});
   plan.small({}, {plan.output(1)});
   plan.wait(in);
   plan.small({x}, {plan.output(2)});
@@ -304,7 +303,7 @@ TEST(LaunchOrder, KeepsEveryConflictOfRandomPlans) {
           return plan.arena(64 * below(blocks), 64 * (1 + below(3)));
       }
     };
-    std::vector<int> open;
+    std::vector<StepId> open;
     const int count = 10 + below(60);
     for (int i = 0; i < count; ++i) {
       const int kind = below(20);
@@ -314,20 +313,20 @@ TEST(LaunchOrder, KeepsEveryConflictOfRandomPlans) {
         open.push_back(plan.other(out ? StepKind::swap_out : StepKind::swap_in, {out ? near : far},
                                   {out ? far : near}));
       } else if (kind == 1 && !open.empty()) {
-        const auto which = static_cast<std::size_t>(below(static_cast<int>(open.size())));
+        const auto which = at(below(static_cast<int>(open.size())));
         plan.wait(open[which]);
         open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
       } else if (kind == 2 && round % 5 == 0) {
         plan.other(StepKind::collective_start, {any()}, {any()});
       } else if (kind < 5) {
-        plan.alone({any(), any()}, {any()}, below(2) == 0 ? any() : -1);
+        plan.alone({any(), any()}, {any()}, below(2) == 0 ? any() : BufferId());
       } else {
-        plan.small({any()}, {any()}, below(4) == 0 ? any() : -1);
+        plan.small({any()}, {any()}, below(4) == 0 ? any() : BufferId());
       }
     }
-    for (const int start : open) plan.wait(start);
+    for (const StepId start : open) plan.wait(start);
     launches += plan.launches().size();
-    steps += static_cast<std::size_t>(count);
+    steps += at(count);
   }
   EXPECT_LT(launches, steps * 3 / 4);
 }

@@ -38,11 +38,10 @@ std::string check_launches(const Executable& executable, int& joint_launches) {
   const auto resolution = executor::resolve(executable.program(), executable.plan());
   if (!resolution.ok()) return resolution.status().to_string();
   for (const auto& plan : resolution->plans) {
-    std::vector<char> may_join;
+    IdVector<planner::StepId, char> may_join;
     for (const executor::ResolvedStep& step : plan->steps) {
       may_join.push_back(step.kernel != nullptr &&
-                                 step.kernel->may_join(static_cast<std::size_t>(step.input_count),
-                                                       static_cast<std::size_t>(step.output_count))
+                                 step.kernel->may_join(at(step.input_count), at(step.output_count))
                              ? 1
                              : 0);
     }

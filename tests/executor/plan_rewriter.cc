@@ -21,11 +21,12 @@ using planner::BufferId;
 using planner::Placement;
 using planner::Plan;
 using planner::Step;
+using planner::StepId;
 using planner::StepKind;
 
 // Gives every buffer of `placement` the lowest offset that is free for its whole life. Returns the
 // end of the highest one.
-std::int64_t place(std::vector<Buffer>& buffers, Placement placement) {
+std::int64_t place(IdVector<BufferId, Buffer>& buffers, Placement placement) {
   std::int64_t end = 0;
   std::vector<const Buffer*> placed;
   for (Buffer& b : buffers) {
@@ -48,12 +49,12 @@ std::int64_t place(std::vector<Buffer>& buffers, Placement placement) {
   return end;
 }
 
-std::int64_t most_live(const std::vector<Buffer>& buffers, std::size_t steps) {
-  std::vector<std::int64_t> delta(steps + 1);
+std::int64_t most_live(const IdVector<BufferId, Buffer>& buffers, std::size_t steps) {
+  IdVector<StepId, std::int64_t> delta(steps + 1);
   for (const Buffer& b : buffers) {
     if (b.placement != Placement::arena) continue;
-    delta[static_cast<std::size_t>(b.first_step)] += b.bytes;
-    delta[static_cast<std::size_t>(b.last_step) + 1] -= b.bytes;
+    delta[b.first_step] += b.bytes;
+    delta[b.last_step + 1] -= b.bytes;
   }
   std::int64_t live = 0, most = 0;
   for (const std::int64_t d : delta) most = std::max(most, live += d);
@@ -67,8 +68,7 @@ class Rewriter {
 
   Plan run() {
     before_.resize(plan_.steps.size() + 1);
-    const std::size_t original = plan_.buffers.size();
-    for (std::size_t b = 0; b < original; ++b) rewrite_buffer(static_cast<BufferId>(b));
+    for (const BufferId b : plan_.buffers.ids()) rewrite_buffer(b);
     rewrite_callees();
     flatten();
     set_live_ranges();
@@ -84,8 +84,9 @@ class Rewriter {
 
   bool chance(double share) { return std::uniform_real_distribution<>(0, 1)(random_) < share; }
   int between(int low, int high) { return std::uniform_int_distribution<>(low, high)(random_); }
-  Buffer& buffer(BufferId b) { return plan_.buffers[static_cast<std::size_t>(b)]; }
-  Step& step(int s) { return plan_.steps[static_cast<std::size_t>(s)]; }
+  StepId between(StepId low, StepId high) { return StepId(between(low.value(), high.value())); }
+  Buffer& buffer(BufferId b) { return plan_.buffers[b]; }
+  Step& step(StepId s) { return plan_.steps[s]; }
 
   BufferId add_buffer(Placement placement, std::int64_t bytes, const ir::Instruction* source,
                       int leaf) {
@@ -94,8 +95,7 @@ class Rewriter {
     b.bytes = aligned_bytes(bytes);
     b.source = source;
     b.leaf = leaf;
-    plan_.buffers.push_back(b);
-    return static_cast<BufferId>(plan_.buffers.size()) - 1;
+    return plan_.buffers.push_back(b);
   }
 
   static bool reads(const Step& s, BufferId b) {
@@ -110,8 +110,8 @@ class Rewriter {
   // some of the intervals between two of them. Later steps then use a new buffer.
   void rewrite_buffer(BufferId b) {
     if (buffer(b).placement != Placement::arena) return;
-    std::vector<int> touches;
-    for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
+    std::vector<StepId> touches;
+    for (const StepId s : plan_.steps.ids()) {
       if (step(s).workspace == b) return;
       // What an asynchronous operation holds has to stay.
       const auto* instruction = step(s).instruction;
@@ -130,18 +130,18 @@ class Rewriter {
         const bool computed = now.kind == StepKind::compute || now.kind == StepKind::recompute;
         // A copy, or a state that its loop may not change: leave it.
         const bool kept = !computed || (now.instruction->opcode() == ir::Opcode::while_ &&
-                                        now.inputs[static_cast<std::size_t>(output)] == b);
+                                        now.inputs[at(output)] == b);
         source = kept ? nullptr : now.instruction;
         leaf = output;
       }
-      const int from = touches[t], to = touches[t + 1];
+      const StepId from = touches[t], to = touches[t + 1];
       if (source == nullptr || to < from + 2 || !chance(options_.share)) continue;
       if (!reads(step(to), b)) continue;
-      const std::vector<int> later(touches.begin() + static_cast<std::ptrdiff_t>(t) + 1,
-                                   touches.end());
+      const std::vector<StepId> later(touches.begin() + static_cast<std::ptrdiff_t>(t) + 1,
+                                      touches.end());
       const BufferId back = move(b, from + 1, to, later, source, leaf);
       if (back < 0) continue;
-      for (const int s : later) {
+      for (const StepId s : later) {
         std::replace(step(s).inputs.begin(), step(s).inputs.end(), b, back);
         std::replace(step(s).outputs.begin(), step(s).outputs.end(), b, back);
       }
@@ -151,9 +151,9 @@ class Rewriter {
   }
 
   // Between step `first` and step `last`; returns the buffer that the value comes back in, or -1.
-  BufferId move(BufferId b, int first, int last, const std::vector<int>& later,
+  BufferId move(BufferId b, StepId first, StepId last, const std::vector<StepId>& later,
                 const ir::Instruction* source, int leaf) {
-    const ir::Shape& shape = *ir::leaves(source->shape())[static_cast<std::size_t>(leaf)];
+    const ir::Shape& shape = *ir::leaves(source->shape())[at(leaf)];
     BufferId now = b;
     Codec codec;
     if (options_.compress) codec = pick_codec(b, shape, later, source);
@@ -167,12 +167,11 @@ class Rewriter {
     if (options_.host) tiers.push_back(Placement::host);
     if (options_.disk) tiers.push_back(Placement::disk);
     if (!tiers.empty() && (codec.kind == CodecKind::none || chance(0.5))) {
-      const Placement tier =
-          tiers[static_cast<std::size_t>(between(0, static_cast<int>(tiers.size()) - 1))];
+      const Placement tier = tiers[at(between(0, static_cast<int>(tiers.size()) - 1))];
       const std::int64_t bytes = buffer(now).bytes;
       const BufferId far = add_buffer(tier, bytes, source, leaf);
       const BufferId back = add_buffer(Placement::arena, bytes, source, leaf);
-      const int left = between(first, last), start = between(left, last);
+      const StepId left = between(first, last), start = between(left, last);
       const int out = insert(first, {StepKind::swap_out, now, far, source, leaf, {}});
       insert_wait(left, out);
       const int in = insert(start, {StepKind::swap_in, far, back, source, leaf, {}});
@@ -185,10 +184,10 @@ class Rewriter {
       insert(last, {StepKind::decode, now, plain, source, leaf, codec});
       now = plain;
     }
-    return now == b ? -1 : now;
+    return now == b ? BufferId() : now;
   }
 
-  Codec pick_codec(BufferId b, const ir::Shape& shape, const std::vector<int>& later,
+  Codec pick_codec(BufferId b, const ir::Shape& shape, const std::vector<StepId>& later,
                    const ir::Instruction* source) {
     if (shape.dtype() == ir::DType::pred) return {CodecKind::bit_mask};
     if (source->opcode() == ir::Opcode::convert) {
@@ -200,7 +199,7 @@ class Rewriter {
         std::find(plan_.results.begin(), plan_.results.end(), b) != plan_.results.end();
     if (is_result) return {};
     const Codec mask{CodecKind::compare_mask, ir::DType::pred, ir::ComparisonDirection::gt, 0};
-    for (const int s : later) {
+    for (const StepId s : later) {
       for (std::size_t k = 0; k < step(s).inputs.size(); ++k) {
         if (step(s).inputs[k] != b) continue;
         if (step(s).instruction == nullptr ||
@@ -220,7 +219,7 @@ class Rewriter {
     int leaf;
     Codec codec;
   };
-  int insert(int at, const Move& what) {
+  int insert(StepId at, const Move& what) {
     Insertion made;
     made.step.kind = what.kind;
     made.step.instruction = what.source;
@@ -229,14 +228,14 @@ class Rewriter {
     made.step.inputs = {what.from};
     made.step.outputs = {what.to};
     made.number = insertions_++;
-    before_[static_cast<std::size_t>(at)].push_back(made);
+    before_[at].push_back(made);
     return made.number;
   }
-  void insert_wait(int at, int start) {
+  void insert_wait(StepId at, int start) {
     Insertion made;
     made.step.kind = StepKind::swap_wait;
     made.start = start;
-    before_[static_cast<std::size_t>(at)].push_back(made);
+    before_[at].push_back(made);
   }
 
   void rewrite_callees() {
@@ -260,35 +259,34 @@ class Rewriter {
 
   // Puts the insertions in their places.
   void flatten() {
-    std::vector<Step> steps;
-    std::vector<std::int32_t> place_of(static_cast<std::size_t>(insertions_), -1);
-    for (std::size_t s = 0; s <= plan_.steps.size(); ++s) {
+    IdVector<StepId, Step> steps;
+    std::vector<StepId> place_of(at(insertions_));
+    for (const StepId s : before_.ids()) {
       for (Insertion& insertion : before_[s]) {
         if (insertion.start >= 0) {
-          insertion.step.transfer = place_of[static_cast<std::size_t>(insertion.start)];
+          insertion.step.transfer = place_of[at(insertion.start)];
         } else {
-          place_of[static_cast<std::size_t>(insertion.number)] =
-              static_cast<std::int32_t>(steps.size());
+          place_of[at(insertion.number)] = steps.end_id();
         }
         steps.push_back(std::move(insertion.step));
       }
-      if (s < plan_.steps.size()) steps.push_back(std::move(plan_.steps[s]));
+      if (s < plan_.steps.end_id()) steps.push_back(std::move(plan_.steps[s]));
     }
     plan_.steps = std::move(steps);
   }
 
   void set_live_ranges() {
-    const auto end = std::max<std::int32_t>(static_cast<std::int32_t>(plan_.steps.size()) - 1, 0);
+    const StepId end = std::max(plan_.steps.end_id() - 1, StepId(0));
     for (Buffer& b : plan_.buffers) {
       b.first_step = end;
-      b.last_step = 0;
+      b.last_step = StepId(0);
     }
-    const auto touch = [&](BufferId b, std::int32_t at) {
+    const auto touch = [&](BufferId b, StepId at) {
       if (b < 0) return;
       buffer(b).first_step = std::min(buffer(b).first_step, at);
       buffer(b).last_step = std::max(buffer(b).last_step, at);
     };
-    for (std::int32_t s = 0; s <= end && !plan_.steps.empty(); ++s) {
+    for (const StepId s : plan_.steps.ids()) {
       const Step& now = step(s);
       for (const BufferId b : now.inputs) touch(b, s);
       for (const BufferId b : now.outputs) touch(b, s);
@@ -306,7 +304,7 @@ class Rewriter {
       if (b >= 0 && buffer(b).placement == Placement::arena) buffer(b).last_step = end;
     }
     for (Buffer& b : plan_.buffers) {
-      if (b.first_step > b.last_step) b.first_step = b.last_step = 0;
+      if (b.first_step > b.last_step) b.first_step = b.last_step = StepId(0);
     }
     const std::int64_t fixed = plan_.peak_bytes - plan_.arena_bytes;
     plan_.arena_bytes = place(plan_.buffers, Placement::arena);
@@ -320,7 +318,7 @@ class Rewriter {
   Plan plan_;
   const RewriteOptions options_;
   std::mt19937_64 random_;
-  std::vector<std::vector<Insertion>> before_;  // per step of the original plan
+  IdVector<StepId, std::vector<Insertion>> before_;  // of the original plan; and behind the last
   int insertions_ = 0;
 };
 

@@ -9,16 +9,16 @@ namespace {
 Buffer arena(std::int64_t bytes, int first, int last) {
   Buffer buffer;
   buffer.bytes = bytes;
-  buffer.first_step = first;
-  buffer.last_step = last;
+  buffer.first_step = StepId(first);
+  buffer.last_step = StepId(last);
   return buffer;
 }
 
-Step step(StepKind kind, std::vector<BufferId> outputs, BufferId workspace = -1) {
+Step step(StepKind kind, int output, int workspace = -1) {
   Step made;
   made.kind = kind;
-  made.outputs = std::move(outputs);
-  made.workspace = workspace;
+  made.outputs = {BufferId(output)};
+  made.workspace = BufferId(workspace);
   return made;
 }
 
@@ -35,8 +35,8 @@ Plan four_steps() {
   Plan plan;
   plan.buffers = {arena(64, 0, 3),  arena(640, 1, 2), arena(128, 1, 1),
                   arena(192, 2, 3), arena(512, 3, 3), arena(256, 3, 3)};
-  plan.steps = {step(StepKind::upload, {0}), step(StepKind::compute, {1}, 2),
-                step(StepKind::encode, {3}), step(StepKind::compute, {4}, 5)};
+  plan.steps = {step(StepKind::upload, 0), step(StepKind::compute, 1, 2), step(StepKind::encode, 3),
+                step(StepKind::compute, 4, 5)};
   plan.arena_bytes = 1088;  // 1024 at the peak, and a hole
   return plan;
 }
@@ -47,8 +47,8 @@ TEST(ArenaParts, CountsWhatIsThereAtThePeak) {
 
 TEST(ArenaParts, BuffersElsewhereDoNotCount) {
   Plan plan = four_steps();
-  plan.buffers[3].placement = Placement::host;
-  plan.buffers[0].placement = Placement::output;
+  plan.buffers[BufferId(3)].placement = Placement::host;
+  plan.buffers.front().placement = Placement::output;
   plan.arena_bytes = 768;
   expect_bytes(arena_at_peak(plan), 640, 128, 0, 0);
 }
@@ -56,13 +56,13 @@ TEST(ArenaParts, BuffersElsewhereDoNotCount) {
 TEST(ArenaParts, AWorkspaceOfACallIsWhatItsLargestCalleeHolds) {
   Plan plan;
   plan.buffers = {arena(1152, 0, 0), arena(64, 0, 0), arena(128, 0, 0)};
-  plan.steps = {step(StepKind::compute, {1}, 0)};
+  plan.steps = {step(StepKind::compute, 1, 0)};
   auto small = std::make_shared<Plan>();
   small->arena_bytes = 64;
-  plan.steps[0].callees = {small, std::make_shared<Plan>(four_steps())};
+  plan.steps.front().callees = {small, std::make_shared<Plan>(four_steps())};
   SlicedState state;
-  state.window = 2;
-  plan.steps[0].sliced = {state};
+  state.window = BufferId(2);
+  plan.steps.front().sliced = {state};
   plan.arena_bytes = 1344;
   expect_bytes(arena_at_peak(plan), 1344 - 256 - 192 - 64 - 128, 256, 192, 64 + 128);
 }

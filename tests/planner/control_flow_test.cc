@@ -295,7 +295,7 @@ TEST(ControlFlow, WhatLivesAcrossALoopCanGiveWay) {
   const Plan least = plan_of(*module, floor.bytes);
   const Step* loop = step_of(least, "loop");
   ASSERT_NE(loop, nullptr);
-  const auto at = static_cast<std::int32_t>(loop - least.steps.data());
+  const StepId at(loop - &least.steps.front());
   for (const Buffer& b : least.buffers) {
     const bool across = b.placement == Placement::arena && b.first_step < at && at < b.last_step;
     EXPECT_FALSE(across && b.bytes > 100'000) << b.source->name();

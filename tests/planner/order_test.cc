@@ -219,7 +219,7 @@ TEST(Order, ASumOfProductsAccumulatesInOneBuffer) {
     EXPECT_TRUE(check_plan(module, *plan).ok());
     EXPECT_EQ(plan->arena_bytes, 2 * 64 * 64 * 4);
     // Every addition writes where the sum so far is.
-    BufferId total = -1;
+    BufferId total;
     for (const Step& step : plan->steps) {
       if (step.instruction->opcode() != Opcode::add) continue;
       if (total >= 0) {

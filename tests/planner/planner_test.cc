@@ -88,8 +88,7 @@ ENTRY e {
 })");
   const auto plan = checked_plan(*module);
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
-  EXPECT_EQ(plan->buffers[static_cast<std::size_t>(plan->results[0])].placement,
-            Placement::parameter);
+  EXPECT_EQ(plan->buffers[plan->results[0]].placement, Placement::parameter);
   EXPECT_EQ(plan->steps.size(), 3u);
   EXPECT_EQ(plan->by_cause.outputs, 4096);
 }
@@ -124,12 +123,11 @@ ENTRY e {
   const auto plan = checked_plan(*module);
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   ASSERT_EQ(plan->steps.size(), 3u);
-  const Step& loop = plan->steps[1];
+  const Step& loop = plan->steps[StepId(1)];
   ASSERT_EQ(loop.callees.size(), 2u);
   EXPECT_EQ(loop.inputs[1], loop.outputs[1]);
   const Plan& body = *loop.callees[1];
-  EXPECT_EQ(body.buffers[static_cast<std::size_t>(body.results[1])].placement,
-            Placement::parameter);
+  EXPECT_EQ(body.buffers[body.results[1]].placement, Placement::parameter);
   EXPECT_EQ(body.arena_bytes, 0);
 }
 
@@ -171,12 +169,12 @@ ENTRY e {
   auto plan = checked_plan(*module);
   ASSERT_TRUE(plan.ok()) << plan.status().to_string();
   ASSERT_EQ(plan->steps.size(), 6u);
-  const BufferId operand = plan->steps[1].inputs[0];
-  EXPECT_EQ(plan->steps[1].kind, StepKind::collective_start);
-  EXPECT_EQ(plan->buffers[static_cast<std::size_t>(operand)].last_step, 4);
+  const BufferId operand = plan->steps[StepId(1)].inputs[0];
+  EXPECT_EQ(plan->steps[StepId(1)].kind, StepKind::collective_start);
+  EXPECT_EQ(plan->buffers[operand].last_step, StepId(4));
   EXPECT_EQ(plan->arena_bytes, 4 * 4096);  // x, s, d and y with z in its place
   // One step less is one too few.
-  plan->buffers[static_cast<std::size_t>(operand)].last_step = 3;
+  plan->buffers[operand].last_step = StepId(3);
   const Status proof = check_plan(*module, *plan);
   ASSERT_EQ(proof.code(), StatusCode::internal);
   EXPECT_NE(proof.message().find("does not live until its done"), std::string::npos)

@@ -143,14 +143,14 @@ TEST(PlannerRandom, EqualInputGivesEqualPlans) {
   const auto b = make_plan(*two, cost_model, options);
   ASSERT_TRUE(a.ok() && b.ok());
   ASSERT_EQ(a->steps.size(), b->steps.size());
-  for (std::size_t i = 0; i < a->steps.size(); ++i) {
-    EXPECT_EQ(a->steps[i].kind, b->steps[i].kind);
-    EXPECT_EQ(a->steps[i].inputs, b->steps[i].inputs);
-    EXPECT_EQ(a->steps[i].outputs, b->steps[i].outputs);
+  for (const StepId t : a->steps.ids()) {
+    EXPECT_EQ(a->steps[t].kind, b->steps[t].kind);
+    EXPECT_EQ(a->steps[t].inputs, b->steps[t].inputs);
+    EXPECT_EQ(a->steps[t].outputs, b->steps[t].outputs);
   }
   ASSERT_EQ(a->buffers.size(), b->buffers.size());
-  for (std::size_t i = 0; i < a->buffers.size(); ++i) {
-    EXPECT_EQ(a->buffers[i].offset, b->buffers[i].offset);
+  for (const BufferId id : a->buffers.ids()) {
+    EXPECT_EQ(a->buffers[id].offset, b->buffers[id].offset);
   }
 }
 

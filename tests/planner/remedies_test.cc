@@ -181,7 +181,7 @@ ENTRY e {
   for (const Step& step : plain->steps) {
     if (step.instruction->name() != "r") continue;
     for (const BufferId b : {step.inputs[0], step.outputs[0]}) {
-      EXPECT_TRUE(plain->buffers[at(b)].pinned);
+      EXPECT_TRUE(plain->buffers[b].pinned);
     }
   }
   EXPECT_FALSE(pinned(*plain).contains("t"));

@@ -125,7 +125,7 @@ TEST(ScanResiduals, OnlyWindowsLieInTheArenaWhereTheResidualIsSliced) {
   int windows = 0;
   for (const Step& step : plan->steps) {
     for (const SlicedState& state : step.sliced) {
-      EXPECT_EQ(plan->buffers[static_cast<std::size_t>(state.window)].bytes, 2 * kSlice);
+      EXPECT_EQ(plan->buffers[state.window].bytes, 2 * kSlice);
       ++windows;
     }
   }
@@ -137,14 +137,14 @@ TEST(ScanResiduals, OnlyWindowsLieInTheArenaWhereTheResidualIsSliced) {
     for (Step& step : wrong.steps) {
       if (!step.sliced.empty()) return step.sliced[0];
     }
-    return wrong.steps[0].sliced[0];
+    return wrong.steps.front().sliced[0];
   };
   const std::vector<std::pair<std::function<void(Plan&)>, std::string>> wrongs = {
       {[&](Plan& p) { find(p).step = -1; }, "is not used as the residual that the step says"},
       {[&](Plan& p) { find(p).rounds = 31; }, "is not used as the residual that the step says"},
       {[&](Plan& p) { find(p).leaf = 1; }, ""},
-      {[&](Plan& p) { find(p).window = -1; }, "a residual's window cannot be used"},
-      {[&](Plan& p) { p.buffers[static_cast<std::size_t>(find(p).window)].pinned = false; },
+      {[&](Plan& p) { find(p).window = {}; }, "a residual's window cannot be used"},
+      {[&](Plan& p) { p.buffers[find(p).window].pinned = false; },
        "is in a transfer and not pinned"},
       {[&](Plan& p) { p.tier_bytes.host += 64; }, "the bytes of a tier are not what it says"}};
   for (const auto& [change, text] : wrongs) {

@@ -118,10 +118,10 @@ struct StepsOf {
 };
 
 // A kernel that codes the value while it makes or reads it.
-void add_codings(const planner::Step& step, std::size_t i, const ir::Instruction& instruction,
+void add_codings(const planner::Step& step, planner::StepId t, const ir::Instruction& instruction,
                  StepsOf& found) {
   const auto add = [&](const char* kind, const ir::Codec& codec) {
-    found.list.push_back({{"step", i}, {"kind", kind}, {"codec", to_string(codec)}});
+    found.list.push_back({{"step", t.value()}, {"kind", kind}, {"codec", to_string(codec)}});
   };
   for (const ir::EncodedOutput& output : step.coding.outputs) {
     if (step.instruction != &instruction) continue;
@@ -135,15 +135,15 @@ void add_codings(const planner::Step& step, std::size_t i, const ir::Instruction
 
 StepsOf steps_of(const planner::Plan& plan, const ir::Instruction& instruction) {
   StepsOf found;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const planner::Step& step = plan.steps[i];
-    add_codings(step, i, instruction, found);
+  for (const planner::StepId t : plan.steps.ids()) {
+    const planner::Step& step = plan.steps[t];
+    add_codings(step, t, instruction, found);
     if (step.instruction != &instruction) continue;
     found.computed += step.kind == planner::StepKind::compute;
     found.recomputed += step.kind == planner::StepKind::recompute;
     found.encoded += step.kind == planner::StepKind::encode;
     found.swapped += step.kind == planner::StepKind::swap_out;
-    Json row = {{"step", i}, {"kind", std::string(to_string(step.kind))}};
+    Json row = {{"step", t.value()}, {"kind", std::string(to_string(step.kind))}};
     if (step.codec.kind != ir::CodecKind::none) row["codec"] = to_string(step.codec);
     found.list.push_back(std::move(row));
   }
@@ -201,10 +201,9 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
   const PlanView view = view_plan(plan);
   StepsOf steps = steps_of(plan, *instruction);
   const std::string decision = decision_of(steps);
-  const auto step_name = [&](std::int32_t step) {
-    const auto s = static_cast<std::size_t>(step);
-    const bool named = step >= 0 && s < plan.steps.size() && plan.steps[s].instruction;
-    return named ? plan.steps[s].instruction->name() : std::string();
+  const auto step_name = [&](planner::StepId t) {
+    const bool named = t >= 0 && t < plan.steps.end_id() && plan.steps[t].instruction;
+    return named ? plan.steps[t].instruction->name() : std::string();
   };
   Json ranges = Json::array();
   std::string range_text;
@@ -214,16 +213,16 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
     at_peak |= here;
     ranges.push_back({{"leaf", life.leaf},
                       {"bytes", life.bytes},
-                      {"first_step", life.first_step},
-                      {"last_step", life.last_step},
+                      {"first_step", life.first_step.value()},
+                      {"last_step", life.last_step.value()},
                       {"first_instruction", step_name(life.first_step)},
                       {"last_instruction", step_name(life.last_step)},
                       {"recomputed", life.recomputed},
                       {"live_at_peak", here}});
-    range_text += fmt::format("  {}live from step {} ({}) to {} ({}), {}{}",
-                              life.recomputed ? "recomputed, " : "", life.first_step,
-                              step_name(life.first_step), life.last_step, step_name(life.last_step),
-                              format_bytes(life.bytes), here ? ", at the peak\n" : "\n");
+    range_text += fmt::format(
+        "  {}live from step {} ({}) to {} ({}), {}{}", life.recomputed ? "recomputed, " : "",
+        life.first_step.value(), step_name(life.first_step), life.last_step.value(),
+        step_name(life.last_step), format_bytes(life.bytes), here ? ", at the peak\n" : "\n");
   }
   const std::string why = reason(planned, plan, *instruction, *facts, decision == "kept", at_peak);
   output.text +=
@@ -257,10 +256,10 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
     output.text += "  it can't be computed again: it has an effect or an order to keep\n";
   }
   Json peak = Json::array();
-  output.text +=
-      fmt::format("live at the peak (step {}, {})\n", view.peak_step, step_name(view.peak_step));
-  for (const int i : view.live_at_peak) {
-    const PlanView::Value& value = view.values[i];
+  output.text += fmt::format("live at the peak (step {}, {})\n", view.peak_step.value(),
+                             step_name(view.peak_step));
+  for (const planner::BufferId id : view.live_at_peak) {
+    const PlanView::Value& value = view.values[id];
     peak.push_back(
         {{"name", value.name_at_peak}, {"shape", value.shape}, {"bytes", value.buffer->bytes}});
     if (peak.size() <= 12) {
@@ -278,7 +277,7 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
                             {"prices", std::move(prices)},
                             {"live_ranges", std::move(ranges)},
                             {"live_at_peak", at_peak},
-                            {"peak_step", view.peak_step},
+                            {"peak_step", view.peak_step.value()},
                             {"peak_instruction", step_name(view.peak_step)},
                             {"peak_values", std::move(peak)}};
   return {};

@@ -10,6 +10,9 @@
 namespace plimsoll::tools {
 namespace {
 
+using planner::BufferId;
+using planner::StepId;
+
 constexpr std::size_t kMostNames = 4;
 
 }  // namespace
@@ -17,34 +20,32 @@ constexpr std::size_t kMostNames = 4;
 PlanView view_plan(const planner::Plan& plan) {
   PlanView view;
   view.fixed_bytes = plan.peak_bytes - plan.arena_bytes;
-  std::vector<std::int64_t> change(plan.steps.size() + 1, 0);
+  IdVector<StepId, std::int64_t> change(plan.steps.size() + 1, 0);
   for (const planner::Buffer& buffer : plan.buffers) {
     PlanView::Value value;
     value.buffer = &buffer;
     if (buffer.source != nullptr) {
       value.name = buffer.source->name();
       const auto leaves = ir::leaves(buffer.source->shape());
-      const auto leaf = static_cast<std::size_t>(std::max(buffer.leaf, 0));
+      const auto leaf = at(std::max(buffer.leaf, 0));
       if (leaves.size() > 1) value.name += fmt::format("#{}", leaf);
       if (leaf < leaves.size()) value.shape = leaves[leaf]->to_string();
     }
     view.values.push_back(std::move(value));
     if (buffer.placement != planner::Placement::arena || plan.steps.empty()) continue;
-    change[static_cast<std::size_t>(buffer.first_step)] += buffer.bytes;
-    change[static_cast<std::size_t>(buffer.last_step) + 1] -= buffer.bytes;
+    change[buffer.first_step] += buffer.bytes;
+    change[buffer.last_step + 1] -= buffer.bytes;
   }
   std::int64_t live = view.fixed_bytes;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const planner::Step& step = plan.steps[i];
-    live += change[i];
+  for (const StepId t : plan.steps.ids()) {
+    const planner::Step& step = plan.steps[t];
+    live += change[t];
     view.live_bytes.push_back(live);
-    if (view.peak_step < 0 || live > view.live_bytes[static_cast<std::size_t>(view.peak_step)]) {
-      view.peak_step = static_cast<std::int32_t>(i);
-    }
-    for (const planner::BufferId id : step.outputs) {
+    if (view.peak_step < 0 || live > view.live_bytes[view.peak_step]) view.peak_step = t;
+    for (const BufferId id : step.outputs) {
       if (id < 0 || step.instruction == nullptr) continue;
-      PlanView::Value& value = view.values[static_cast<std::size_t>(id)];
-      const ir::Instruction* first = plan.buffers[static_cast<std::size_t>(id)].source;
+      PlanView::Value& value = view.values[id];
+      const ir::Instruction* first = plan.buffers[id].source;
       const std::string& name = step.instruction->name();
       const bool known = step.instruction == first || value.later_names.size() == kMostNames ||
                          std::find(value.later_names.begin(), value.later_names.end(), name) !=
@@ -52,57 +53,52 @@ PlanView view_plan(const planner::Plan& plan) {
       if (!known) value.later_names.push_back(name);
     }
     if (step.workspace >= 0) {
-      auto& workspace = view.values[static_cast<std::size_t>(step.workspace)];
+      auto& workspace = view.values[step.workspace];
       workspace.workspace = true;
       workspace.shape.clear();
       if (step.instruction != nullptr) workspace.name = step.instruction->name() + " workspace";
     }
     if (step.kind != planner::StepKind::recompute) continue;
-    for (const planner::BufferId id : step.outputs) {
-      if (id >= 0) view.values[static_cast<std::size_t>(id)].recomputed = true;
+    for (const BufferId id : step.outputs) {
+      if (id >= 0) view.values[id].recomputed = true;
     }
   }
   for (PlanView::Value& value : view.values) value.name_at_peak = value.name;
-  for (std::int32_t i = 0; i <= view.peak_step; ++i) {
-    const planner::Step& step = plan.steps[static_cast<std::size_t>(i)];
+  for (StepId t(0); t <= view.peak_step; ++t) {
+    const planner::Step& step = plan.steps[t];
     if (step.instruction == nullptr) continue;
     const std::size_t results = step.outputs.size() - step.coding.outputs.size();
     for (std::size_t k = 0; k < step.outputs.size(); ++k) {
       if (step.outputs[k] < 0) continue;
-      const std::size_t leaf =
-          k < results ? k : static_cast<std::size_t>(step.coding.outputs[k - results].output);
-      view.values[static_cast<std::size_t>(step.outputs[k])].name_at_peak =
-          step.instruction->name() + (results > 1 ? "#" + std::to_string(leaf) : "") +
-          (k < results ? "" : " encoded");
+      const std::size_t leaf = k < results ? k : at(step.coding.outputs[k - results].output);
+      view.values[step.outputs[k]].name_at_peak = step.instruction->name() +
+                                                  (results > 1 ? fmt::format("#{}", leaf) : "") +
+                                                  (k < results ? "" : " encoded");
     }
   }
-  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
-    const planner::Buffer& buffer = plan.buffers[i];
+  for (const BufferId id : plan.buffers.ids()) {
+    const planner::Buffer& buffer = plan.buffers[id];
     const bool live_there =
         buffer.placement != planner::Placement::arena ||
         (buffer.first_step <= view.peak_step && view.peak_step <= buffer.last_step);
-    if (live_there && buffer.bytes > 0 && !buffer.host) {
-      view.live_at_peak.push_back(static_cast<int>(i));
-    }
+    if (live_there && buffer.bytes > 0 && !buffer.host) view.live_at_peak.push_back(id);
   }
-  std::stable_sort(view.live_at_peak.begin(), view.live_at_peak.end(), [&](int a, int b) {
-    return plan.buffers[static_cast<std::size_t>(a)].bytes >
-           plan.buffers[static_cast<std::size_t>(b)].bytes;
+  std::stable_sort(view.live_at_peak.begin(), view.live_at_peak.end(), [&](BufferId a, BufferId b) {
+    return plan.buffers[a].bytes > plan.buffers[b].bytes;
   });
   return view;
 }
 
 std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction& instruction) {
   std::vector<ValueLife> lives;
-  const auto follow = [&](planner::BufferId id, int leaf, std::int32_t first, bool recomputed) {
+  const auto follow = [&](BufferId id, int leaf, StepId first, bool recomputed) {
     bool overwritten = false;
-    ValueLife life{leaf, plan.buffers[static_cast<std::size_t>(id)].bytes, first, first,
-                   recomputed};
-    for (std::size_t i = static_cast<std::size_t>(first) + 1; i < plan.steps.size(); ++i) {
-      const planner::Step& step = plan.steps[i];
+    ValueLife life{leaf, plan.buffers[id].bytes, first, first, recomputed};
+    for (StepId t = first + 1; t < plan.steps.end_id(); ++t) {
+      const planner::Step& step = plan.steps[t];
       if (step.kind != planner::StepKind::free &&
           std::find(step.inputs.begin(), step.inputs.end(), id) != step.inputs.end()) {
-        life.last_step = static_cast<std::int32_t>(i);
+        life.last_step = t;
       }
       if (std::find(step.outputs.begin(), step.outputs.end(), id) != step.outputs.end() ||
           step.workspace == id) {
@@ -112,12 +108,12 @@ std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction
     }
     if (!overwritten &&
         std::find(plan.results.begin(), plan.results.end(), id) != plan.results.end()) {
-      life.last_step = static_cast<std::int32_t>(plan.steps.size()) - 1;
+      life.last_step = plan.steps.end_id() - 1;
     }
     lives.push_back(life);
   };
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const planner::Step& step = plan.steps[i];
+  for (const StepId t : plan.steps.ids()) {
+    const planner::Step& step = plan.steps[t];
     const bool writes = step.kind == planner::StepKind::compute ||
                         step.kind == planner::StepKind::recompute ||
                         step.kind == planner::StepKind::collective_start ||
@@ -126,16 +122,15 @@ std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction
     const std::size_t results = step.outputs.size() - step.coding.outputs.size();
     for (std::size_t leaf = 0; leaf < results; ++leaf) {
       if (step.outputs[leaf] < 0) continue;
-      follow(step.outputs[leaf], static_cast<int>(leaf), static_cast<std::int32_t>(i),
+      follow(step.outputs[leaf], static_cast<int>(leaf), t,
              step.kind == planner::StepKind::recompute);
     }
   }
   if (!lives.empty()) return lives;
   // Parameters and constants have no step; they are there from the start.
-  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
-    const planner::Buffer& buffer = plan.buffers[i];
+  for (const planner::Buffer& buffer : plan.buffers) {
     if (buffer.source != &instruction || buffer.placement == planner::Placement::arena) continue;
-    lives.push_back({buffer.leaf, buffer.bytes, 0, buffer.last_step, false});
+    lives.push_back({buffer.leaf, buffer.bytes, StepId(0), buffer.last_step, false});
   }
   return lives;
 }

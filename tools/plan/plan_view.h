@@ -21,12 +21,12 @@ struct PlanView {
     bool recomputed = false;  // written by a recompute step
     bool workspace = false;
   };
-  std::vector<Value> values;  // one per buffer of the plan
+  IdVector<planner::BufferId, Value> values;
   // Bytes that are held from the first to the last step: parameters, constants, outputs.
   std::int64_t fixed_bytes = 0;
-  std::vector<std::int64_t> live_bytes;  // per step, fixed_bytes included
-  std::int32_t peak_step = -1;           // of live_bytes; -1 for a plan without steps
-  std::vector<int> live_at_peak;         // indices of values, largest first
+  IdVector<planner::StepId, std::int64_t> live_bytes;  // fixed_bytes included
+  planner::StepId peak_step;                           // of live_bytes; -1 for a plan without steps
+  std::vector<planner::BufferId> live_at_peak;         // largest first
 };
 PlanView view_plan(const planner::Plan& plan);
 
@@ -34,7 +34,7 @@ PlanView view_plan(const planner::Plan& plan);
 struct ValueLife {
   int leaf = 0;
   std::int64_t bytes = 0;
-  std::int32_t first_step = 0, last_step = 0;
+  planner::StepId first_step{0}, last_step{0};
   bool recomputed = false;
 };
 std::vector<ValueLife> lives_of(const planner::Plan& plan, const ir::Instruction& instruction);

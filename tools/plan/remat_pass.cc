@@ -88,15 +88,15 @@ Status Rebuilder::bring(const Instruction& original, Newest& newest, Computation
 Result<Computation*> Rebuilder::rebuild(const planner::Plan& plan) {
   const Computation& original = *plan.computation;
   // Callees are made before their caller, as a module's order of computations wants.
-  std::vector<std::vector<Computation*>> callees(plan.steps.size());
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    for (const auto& callee_plan : plan.steps[i].callees) {
+  IdVector<planner::StepId, std::vector<Computation*>> callees(plan.steps.size());
+  for (const planner::StepId t : plan.steps.ids()) {
+    for (const auto& callee_plan : plan.steps[t].callees) {
       if (callee_plan->counts.recompute == 0) {
         PLIMSOLL_ASSIGN_OR_RETURN(Computation * copy, callee(*callee_plan->computation));
-        callees[i].push_back(copy);
+        callees[t].push_back(copy);
       } else {
         PLIMSOLL_ASSIGN_OR_RETURN(Computation * copy, rebuild(*callee_plan));
-        callees[i].push_back(copy);
+        callees[t].push_back(copy);
       }
     }
   }
@@ -111,8 +111,8 @@ Result<Computation*> Rebuilder::rebuild(const planner::Plan& plan) {
     PLIMSOLL_RETURN_IF_ERROR(add(*parameter, parameter->name(), newest, *computation, {}));
   }
   std::unordered_map<const Instruction*, int> copies;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-    const planner::Step& step = plan.steps[i];
+  for (const planner::StepId t : plan.steps.ids()) {
+    const planner::Step& step = plan.steps[t];
     const bool runs = step.kind == planner::StepKind::compute ||
                       step.kind == planner::StepKind::recompute ||
                       step.kind == planner::StepKind::collective_start ||
@@ -124,7 +124,7 @@ Result<Computation*> Rebuilder::rebuild(const planner::Plan& plan) {
       name += copy == 1 ? ".remat" : ".remat" + std::to_string(copy);
     }
     PLIMSOLL_RETURN_IF_ERROR(
-        add(*step.instruction, name, newest, *computation, std::move(callees[i])));
+        add(*step.instruction, name, newest, *computation, std::move(callees[t])));
   }
   PLIMSOLL_RETURN_IF_ERROR(bring(*original.root(), newest, *computation));
   computation->set_root(newest.at(original.root()));

@@ -4,7 +4,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "runtime/base/index.h"
 #include "runtime/planner/check/plan_checker.h"
 #include "runtime/planner/problem/views.h"
 
@@ -28,8 +27,8 @@ Status PlanChecker::fail(const std::string& what) const {
   where += plan_.computation == nullptr ? "?" : plan_.computation->name();
   where += "'";
   if (step_ >= 0) {
-    where += " at step " + std::to_string(step_);
-    const Instruction* instruction = plan_.steps[at(step_)].instruction;
+    where += " at step " + std::to_string(step_.value());
+    const Instruction* instruction = plan_.steps[step_].instruction;
     if (instruction != nullptr) where += " (" + instruction->name() + ")";
   }
   return internal_error(where + ": " + what);
@@ -37,24 +36,24 @@ Status PlanChecker::fail(const std::string& what) const {
 
 Status PlanChecker::execute() {
   std::unordered_set<const Instruction*> done;
-  for (step_ = 0; step_ < static_cast<std::int32_t>(plan_.steps.size()); ++step_) {
-    const Step& step = plan_.steps[at(step_)];
+  for (step_ = StepId(0); step_ < plan_.steps.end_id(); ++step_) {
+    const Step& step = plan_.steps[step_];
     for (const auto* list : {&step.inputs, &step.outputs}) {
       for (std::size_t i = 0; i < list->size(); ++i) {
         const BufferId id = (*list)[i];
-        if (id == -1) continue;
+        if (id == BufferId()) continue;
         if (!is_buffer(id)) return fail("no such buffer");
-        const std::string name = "buffer " + std::to_string(id);
+        const std::string name = "buffer " + std::to_string(id.value());
         if (!is_alive(id)) return fail(name + " used outside its life");
         // Others may read what a swap_out reads, and loops pass it on.
         const bool runs = step.kind == StepKind::compute || step.kind == StepKind::recompute;
         const bool reads =
             list == &step.inputs || (runs && step.instruction != nullptr &&
                                      passes_through(*step.instruction, static_cast<int>(i)));
-        const std::int32_t transfer = in_transfer_[at(id)];
+        const StepId transfer = in_transfer_[id];
         const bool shares = transfer >= 0 && reads && !is_tier(buffer(id)) &&
                             step.kind != StepKind::free && step.kind != StepKind::swap_out &&
-                            plan_.steps[at(transfer)].kind == StepKind::swap_out;
+                            plan_.steps[transfer].kind == StepKind::swap_out;
         if (step.kind != StepKind::swap_wait && transfer >= 0 && !shares) {
           return fail(name + " is in a transfer that nobody has waited for");
         }
@@ -67,7 +66,7 @@ Status PlanChecker::execute() {
     }
     PLIMSOLL_RETURN_IF_ERROR(execute(step, done));
   }
-  step_ = -1;
+  step_ = StepId();
   for (const auto& instruction : plan_.computation->instructions()) {
     if (!is_view(*instruction) && instruction->has_side_effect() &&
         !done.contains(instruction.get())) {
@@ -120,7 +119,7 @@ Status PlanChecker::check_results() {
     if (!shapes[k]->is_array()) continue;
     const std::string name = "result " + std::to_string(k);
     if (!is_buffer(id)) return fail(name + " has no buffer");
-    const Buffer& b = plan_.buffers[at(id)];
+    const Buffer& b = buffer(id);
     if (content(id).value != wanted[k] || !content(id).is_value()) {
       return fail(name + " does not hold '" + wanted[k].first->name() + "'");
     }
@@ -133,7 +132,7 @@ Status PlanChecker::check_results() {
     if (!loop_body_ && !returned.insert(id).second) return fail(name + " shares its buffer");
     if (b.placement == Placement::output) outputs += b.bytes;
     if (b.placement == Placement::arena && !plan_.steps.empty() &&
-        b.last_step != static_cast<std::int32_t>(plan_.steps.size()) - 1) {
+        b.last_step + 1 != plan_.steps.end_id()) {
       return fail(name + " does not live to the end");
     }
   }

@@ -54,13 +54,13 @@ Status PlanChecker::check_buffers() {
     }
   }
   contents_.assign(plan_.buffers.size(), {});
-  in_transfer_.assign(plan_.buffers.size(), -1);
+  in_transfer_.assign(plan_.buffers.size(), StepId());
   needs_pin_.assign(plan_.buffers.size(), 0);
   const std::vector<const ir::Shape*> result_leaves =
       ir::leaves(plan_.computation->root()->shape());
-  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-    const Buffer& b = plan_.buffers[i];
-    const std::string name = "buffer " + std::to_string(i);
+  for (const BufferId id : plan_.buffers.ids()) {
+    const Buffer& b = buffer(id);
+    const std::string name = "buffer " + std::to_string(id.value());
     const auto index = at(b.index);
     if (b.bytes < 0 || b.bytes != aligned_bytes(b.bytes)) return fail(name + " has odd bytes");
     switch (b.placement) {
@@ -79,7 +79,7 @@ Status PlanChecker::check_buffers() {
         if (kind_ != Kind::entry && b.donated != loop_body_) {
           return fail(name + ": only a loop body's parameters are its own to write");
         }
-        contents_[i].value = parameter_contents_[index];
+        content(id).value = parameter_contents_[index];
         break;
       case Placement::output:
         if (index >= result_leaves.size() ||
@@ -91,7 +91,7 @@ Status PlanChecker::check_buffers() {
         if (b.source == nullptr || b.source->opcode() != Opcode::constant) {
           return fail(name + " is a constant without source");
         }
-        contents_[i].value = {b.source, b.leaf};
+        content(id).value = {b.source, b.leaf};
         break;
       default:  // a tier
         if (b.offset < 0 || b.offset % kBufferAlignment != 0 ||

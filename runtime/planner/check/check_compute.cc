@@ -53,27 +53,27 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
       }
       if (shapes[leaf]->is_array() != (step.inputs[k] >= 0)) return fail("input kind mismatch");
       if (!shapes[leaf]->is_array()) continue;
-      const auto b = static_cast<std::size_t>(step.inputs[k]);
-      if (plan_.buffers[b].host) return fail("reads host memory");
-      if (contents_[b].sliced != (sliced != nullptr)) return fail("a residual is read otherwise");
+      const Content& held = content(step.inputs[k]);
+      if (buffer(step.inputs[k]).host) return fail("reads host memory");
+      if (held.sliced != (sliced != nullptr)) return fail("a residual is read otherwise");
       const EncodedInput* const encoded = encoded_input(step, k);
       if (encoded != nullptr) {
-        PLIMSOLL_RETURN_IF_ERROR(check_encoded(step, *encoded, contents_[b]));
+        PLIMSOLL_RETURN_IF_ERROR(check_encoded(step, *encoded, held));
       }
-      if (contents_[b].value != wanted[leaf] || contents_[b].encoded != (encoded != nullptr)) {
+      if (held.value != wanted[leaf] || held.encoded != (encoded != nullptr)) {
         return fail("input " + std::to_string(k) + " does not hold '" + wanted[leaf].first->name() +
                     "'");
       }
-      if (!contents_[b].codec.gives_values() &&
-          !reads_only_outcome(instruction, static_cast<int>(k), contents_[b].codec)) {
+      if (!held.codec.gives_values() &&
+          !reads_only_outcome(instruction, static_cast<int>(k), held.codec)) {
         return fail("input " + std::to_string(k) + " holds no more of '" +
-                    wanted[leaf].first->name() + "' than " + to_string(contents_[b].codec));
+                    wanted[leaf].first->name() + "' than " + to_string(held.codec));
       }
     }
   }
   if (k != step.inputs.size()) return fail("too many inputs");
   for (const EncodedInput& encoded : step.coding.inputs) {
-    if (encoded.input < 0 || static_cast<std::size_t>(encoded.input) >= k) {
+    if (encoded.input < 0 || at(encoded.input) >= k) {
       return fail("has no input " + std::to_string(encoded.input) + " to decode");
     }
   }
@@ -81,9 +81,7 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
   if (op_class == ir::OpClass::collective || op_class == ir::OpClass::async) {
     for (const auto* list : {&step.inputs, &step.outputs}) {
       for (const BufferId id : *list) {
-        if (id >= 0 && needs_pin_[static_cast<std::size_t>(id)] == 0) {
-          needs_pin_[static_cast<std::size_t>(id)] = 2;
-        }
+        if (id >= 0 && needs_pin_[id] == 0) needs_pin_[id] = 2;
       }
     }
   }
@@ -106,7 +104,7 @@ Status PlanChecker::check_encoded(const Step& step, const EncodedInput& input,
     return fail("input " + std::to_string(input.input) + " is not encoded by " +
                 to_string(input.codec));
   }
-  const BufferId id = step.inputs[static_cast<std::size_t>(input.input)];
+  const BufferId id = step.inputs[at(input.input)];
   if (std::find(step.outputs.begin(), step.outputs.end(), id) != step.outputs.end()) {
     return fail("writes into what it reads encoded");
   }
@@ -129,7 +127,7 @@ Status PlanChecker::end_async(const Instruction& done) {
   if (found == started_.end()) return ok_status();
   for (const BufferId id : found->second) {
     if (!is_alive(id)) {
-      return fail("buffer " + std::to_string(id) + " that '" + start->name() +
+      return fail("buffer " + std::to_string(id.value()) + " that '" + start->name() +
                   "' reads does not live until its done");
     }
     held_.erase(held_.find(id));
@@ -157,7 +155,7 @@ Status PlanChecker::write_outputs(const Step& step) {
     const SlicedState* sliced = sliced_state(step, o);
     const std::int64_t bytes =
         sliced != nullptr ? sliced->stored_bytes() : aligned_bytes(shapes[o]->byte_size());
-    if (plan_.buffers[static_cast<std::size_t>(id)].bytes != bytes) {
+    if (buffer(id).bytes != bytes) {
       return fail("output " + std::to_string(o) + " has the wrong size");
     }
     // What a loop does not change stays: in the buffer it is read from, and no other.
@@ -183,7 +181,7 @@ Status PlanChecker::write_outputs(const Step& step) {
     if (inputs.contains(step.workspace) || written.contains(step.workspace)) {
       return fail("the workspace is in use");
     }
-    if (in_transfer_[static_cast<std::size_t>(step.workspace)] >= 0) {
+    if (in_transfer_[step.workspace] >= 0) {
       return fail("the workspace is in a transfer that nobody has waited for");
     }
     content(step.workspace) = {};
@@ -200,13 +198,12 @@ bool PlanChecker::encodes(const Step& step, int leaf) {
 Status PlanChecker::write_codes(const Step& step, std::span<const ir::Shape* const> shapes) {
   for (std::size_t i = 0; i < step.coding.outputs.size(); ++i) {
     const EncodedOutput& encoded = step.coding.outputs[i];
-    const std::size_t at = shapes.size() + i;
-    const BufferId id = step.outputs[at];
-    if (encoded.output < 0 || static_cast<std::size_t>(encoded.output) >= shapes.size() ||
-        !suits(encoded.codec, *shapes[static_cast<std::size_t>(encoded.output)])) {
+    const BufferId id = step.outputs[shapes.size() + i];
+    if (encoded.output < 0 || at(encoded.output) >= shapes.size() ||
+        !suits(encoded.codec, *shapes[at(encoded.output)])) {
       return fail("has no result that " + to_string(encoded.codec) + " could store");
     }
-    const ir::Shape& shape = *shapes[static_cast<std::size_t>(encoded.output)];
+    const ir::Shape& shape = *shapes[at(encoded.output)];
     if (!is_buffer(id) || buffer(id).bytes != aligned_bytes(encoded_bytes(encoded.codec, shape)) ||
         std::count(step.inputs.begin(), step.inputs.end(), id) > 0 ||
         std::count(step.outputs.begin(), step.outputs.end(), id) > 1) {
@@ -223,12 +220,12 @@ Status PlanChecker::check_sliced_states(const Step& step) {
   if (Status status = check_residuals(step); !status.ok()) return fail(status.message());
   for (std::size_t i = 0; i < step.sliced.size(); ++i) {
     const SlicedState& state = step.sliced[i];
-    const BufferId home = step.outputs[static_cast<std::size_t>(state.leaf)];
+    const BufferId home = step.outputs[at(state.leaf)];
     if (!is_buffer(home) || !is_tier(buffer(home))) return fail("a sliced residual is on no tier");
     const BufferId window = state.window;
     if (!is_buffer(window) || !is_alive(window) || buffer(window).placement != Placement::arena ||
         buffer(window).bytes < state.window_bytes() || window == step.workspace ||
-        in_transfer_[static_cast<std::size_t>(window)] >= 0 || held_.contains(window)) {
+        in_transfer_[window] >= 0 || held_.contains(window)) {
       return fail("a residual's window cannot be used");
     }
     for (const auto* list : {&step.inputs, &step.outputs}) {
@@ -240,15 +237,14 @@ Status PlanChecker::check_sliced_states(const Step& step) {
       if (step.sliced[k].window == window) return fail("two residuals have one window");
     }
     content(window) = {};
-    needs_pin_[static_cast<std::size_t>(window)] = 1;
+    needs_pin_[window] = 1;
   }
   return ok_status();
 }
 
 std::int64_t PlanChecker::tier_bytes(BufferId id, Placement tier) const {
-  if (id == -1) return 0;
-  if (!is_buffer(id) || !is_alive(id) || buffer(id).placement != tier ||
-      in_transfer_[static_cast<std::size_t>(id)] >= 0) {
+  if (id == BufferId()) return 0;
+  if (!is_buffer(id) || !is_alive(id) || buffer(id).placement != tier || in_transfer_[id] >= 0) {
     return -1;
   }
   return buffer(id).bytes;
@@ -262,8 +258,7 @@ Status PlanChecker::check_callees(const Step& step) {
   if (step.callees.size() != instruction.called_computations().size()) {
     return fail("a callee has no plan");
   }
-  const std::int64_t workspace =
-      step.workspace < 0 ? 0 : plan_.buffers[static_cast<std::size_t>(step.workspace)].bytes;
+  const std::int64_t workspace = step.workspace < 0 ? 0 : buffer(step.workspace).bytes;
   for (std::size_t i = 0; i < step.callees.size(); ++i) {
     const Plan& callee = *step.callees[i];
     if (callee.computation != instruction.called_computations()[i]) return fail("wrong callee");

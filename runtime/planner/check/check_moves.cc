@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include "runtime/base/index.h"
 #include "runtime/planner/check/check_codecs.h"
 #include "runtime/planner/check/plan_checker.h"
@@ -67,8 +69,8 @@ Status PlanChecker::start_transfer(const Step& step) {
   if (held_.contains(near)) return fail("moves what an asynchronous start still reads");
   // Lasts until the wait; what comes is not there before.
   content(step.outputs[0]) = {};
-  for (const BufferId id : {near, far}) in_transfer_[at(id)] = step_;
-  needs_pin_[at(near)] = 1;
+  for (const BufferId id : {near, far}) in_transfer_[id] = step_;
+  needs_pin_[near] = 1;
   ++open_transfers_;
   arriving_[step_] = content(step.inputs[0]);
   return ok_status();
@@ -77,13 +79,14 @@ Status PlanChecker::start_transfer(const Step& step) {
 Status PlanChecker::end_transfer(const Step& step) {
   const auto found = arriving_.find(step.transfer);
   if (found == arriving_.end()) return fail("waits for a transfer that is not under way");
-  const Step& start = plan_.steps[at(step.transfer)];
+  const Step& start = plan_.steps[step.transfer];
   const BufferId from = start.inputs[0], to = start.outputs[0];
   for (const BufferId id : {from, to}) {
     if (!is_alive(id)) {
-      return fail("buffer " + std::to_string(id) + " does not live until its transfer has ended");
+      return fail("buffer " + std::to_string(id.value()) +
+                  " does not live until its transfer has ended");
     }
-    in_transfer_[at(id)] = -1;
+    in_transfer_[id] = StepId();
   }
   for (const auto* list : {&step.inputs, &step.outputs}) {
     for (const BufferId id : *list) {
@@ -98,13 +101,13 @@ Status PlanChecker::end_transfer(const Step& step) {
 
 Status PlanChecker::check_pinned() {
   if (open_transfers_ > 0) return fail("a transfer that nobody waits for");
-  for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-    const Buffer& b = plan_.buffers[i];
-    if (b.pinned && needs_pin_[i] == 0) {
-      return fail("buffer " + std::to_string(i) + " is pinned for nothing");
+  for (const BufferId id : plan_.buffers.ids()) {
+    const Buffer& b = buffer(id);
+    if (b.pinned && needs_pin_[id] == 0) {
+      return fail(fmt::format("buffer {} is pinned for nothing", id.value()));
     }
-    if (!b.pinned && needs_pin_[i] == 1) {
-      return fail("buffer " + std::to_string(i) + " is in a transfer and not pinned");
+    if (!b.pinned && needs_pin_[id] == 1) {
+      return fail(fmt::format("buffer {} is in a transfer and not pinned", id.value()));
     }
   }
   return ok_status();
@@ -115,8 +118,8 @@ Status PlanChecker::move(const Step& step) {
       step.outputs[0] < 0) {
     return fail("a copy needs one input and one output");
   }
-  const Buffer& from = plan_.buffers[at(step.inputs[0])];
-  const Buffer& to = plan_.buffers[at(step.outputs[0])];
+  const Buffer& from = buffer(step.inputs[0]);
+  const Buffer& to = buffer(step.outputs[0]);
   if (from.bytes != to.bytes) return fail("a copy between different sizes");
   if (from.host != (step.kind == StepKind::upload)) {
     return fail("host memory is read by uploads, and by nothing else");
@@ -127,7 +130,7 @@ Status PlanChecker::move(const Step& step) {
 }
 
 Status PlanChecker::write(BufferId id, const Content& what) {
-  const Buffer& b = plan_.buffers[at(id)];
+  const Buffer& b = buffer(id);
   if (b.placement == Placement::constant || b.host) return fail("writes a constant or host memory");
   if (b.placement == Placement::parameter && !b.donated) {
     return fail("writes a read-only parameter");

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/check/check_packing.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "runtime/base/index.h"
 
 namespace plimsoll::planner {
 
@@ -18,19 +17,19 @@ namespace plimsoll::planner {
 // through the next one above, and of those that begin below, the nearest ends last. With n buffers
 // that is O(n log n), where comparing all pairs would be O(n^2).
 Result<PlacedBytes> check_overlaps(const Plan& plan, Placement placement) {
-  const auto steps = static_cast<std::int32_t>(plan.steps.size());
-  std::vector<std::pair<std::int32_t, BufferId>> starts, ends;
+  const StepId steps_end = std::max(plan.steps.end_id(), StepId(1));
+  std::vector<std::pair<StepId, BufferId>> starts, ends;
   PlacedBytes placed;
-  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
-    const Buffer& b = plan.buffers[i];
+  for (const BufferId id : plan.buffers.ids()) {
+    const Buffer& b = plan.buffers[id];
     if (b.placement != placement) continue;
-    if (b.first_step > b.last_step || b.first_step < 0 || b.last_step >= std::max(steps, 1)) {
-      return internal_error("buffer " + std::to_string(i) + " has a bad life");
+    if (b.first_step > b.last_step || b.first_step < 0 || b.last_step >= steps_end) {
+      return internal_error(fmt::format("buffer {} has a bad life", id.value()));
     }
     if (b.bytes == 0) continue;
     placed.end = std::max(placed.end, b.offset + b.bytes);
-    starts.emplace_back(b.first_step, static_cast<BufferId>(i));
-    ends.emplace_back(b.last_step, static_cast<BufferId>(i));
+    starts.emplace_back(b.first_step, id);
+    ends.emplace_back(b.last_step, id);
   }
   std::sort(starts.begin(), starts.end());
   std::sort(ends.begin(), ends.end());
@@ -39,16 +38,16 @@ Result<PlacedBytes> check_overlaps(const Plan& plan, Placement placement) {
   std::size_t next_end = 0;
   for (const auto& [step, id] : starts) {
     while (next_end < ends.size() && ends[next_end].first < step) {
-      const Buffer& b = plan.buffers[at(ends[next_end++].second)];
+      const Buffer& b = plan.buffers[ends[next_end++].second];
       live.erase(b.offset);
       bytes -= b.bytes;
     }
-    const Buffer& b = plan.buffers[at(id)];
+    const Buffer& b = plan.buffers[id];
     const auto above = live.lower_bound(b.offset);
     if ((above != live.end() && above->first < b.offset + b.bytes) ||
         (above != live.begin() && std::prev(above)->second > b.offset)) {
-      return internal_error("buffer " + std::to_string(id) + " overlaps a live one at step " +
-                            std::to_string(step));
+      return internal_error(
+          fmt::format("buffer {} overlaps a live one at step {}", id.value(), step.value()));
     }
     live.emplace(b.offset, b.offset + b.bytes);
     bytes += b.bytes;

@@ -11,8 +11,8 @@ namespace plimsoll::planner {
 namespace {
 
 bool is_state(const Plan& plan, BufferId id, int leaf) {
-  if (id < 0 || at(id) >= plan.buffers.size()) return false;
-  const Buffer& buffer = plan.buffers[at(id)];
+  if (id < 0 || id >= plan.buffers.end_id()) return false;
+  const Buffer& buffer = plan.buffers[id];
   return buffer.placement == Placement::parameter && buffer.index == leaf;
 }
 

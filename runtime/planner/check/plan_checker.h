@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "runtime/base/alignment.h"
-#include "runtime/base/index.h"
 #include "runtime/base/status.h"
 #include "runtime/planner/plan.h"
 
@@ -47,14 +46,14 @@ class PlanChecker {
     return leaves_.at(&instruction);
   }
   bool is_alive(BufferId id) const {
-    const Buffer& b = plan_.buffers[at(id)];
+    const Buffer& b = plan_.buffers[id];
     const bool lives = b.placement == Placement::arena || is_tier(b);
     return !lives || (b.first_step <= step_ && step_ <= b.last_step);
   }
   static bool is_tier(const Buffer& b) { return planner::is_tier(b.placement); }
-  const Buffer& buffer(BufferId id) const { return plan_.buffers[at(id)]; }
-  Content& content(BufferId id) { return contents_[at(id)]; }
-  bool is_buffer(BufferId id) const { return id >= 0 && at(id) < plan_.buffers.size(); }
+  const Buffer& buffer(BufferId id) const { return plan_.buffers[id]; }
+  Content& content(BufferId id) { return contents_[id]; }
+  bool is_buffer(BufferId id) const { return id >= 0 && id < plan_.buffers.end_id(); }
   static const SlicedState* sliced_state(const Step& step, std::size_t leaf) {
     for (const SlicedState& state : step.sliced) {
       if (state.leaf == static_cast<int>(leaf)) return &state;
@@ -105,17 +104,17 @@ class PlanChecker {
   const Kind kind_;
   const bool loop_body_;
   Visited& visited_;
-  std::int32_t step_ = -1;
+  StepId step_;
   std::unordered_map<const Instruction*, std::vector<Leaf>> leaves_;
   std::vector<Leaf> parameter_contents_;
-  std::vector<Content> contents_;
+  IdVector<BufferId, Content> contents_;
   std::unordered_map<const Instruction*, std::vector<BufferId>> started_;  // until the done
   std::unordered_multiset<BufferId> held_;                                 // their operands
-  std::vector<std::int32_t> in_transfer_;  // per buffer, the step of the transfer under way, or -1
-  std::unordered_map<std::int32_t, Content> arriving_;  // by the transfer's step
+  IdVector<BufferId, StepId> in_transfer_;        // the step of the transfer under way, or -1
+  std::unordered_map<StepId, Content> arriving_;  // by the transfer's step
   int open_transfers_ = 0;
-  // Per buffer: 1 when a transfer touches it, 2 when only a collective does.
-  std::vector<char> needs_pin_;
+  // 1 when a transfer touches it, 2 when only a collective does.
+  IdVector<BufferId, char> needs_pin_;
   std::int64_t live_arena_ = 0;
 };
 

@@ -19,20 +19,19 @@ class Pricer {
   Pricer(const CostModel& model, const PlanOptions& options) : model_(model), options_(options) {}
 
   void price(Plan& plan, double cache_bytes = 0) {
-    const std::vector<double> missed =
-        cache_bytes > 0 ? missed_bytes(plan, cache_bytes) : std::vector<double>();
+    const auto missed =
+        cache_bytes > 0 ? missed_bytes(plan, cache_bytes) : IdVector<StepId, double>();
     std::array<double, kEngines> free{};
-    std::vector<double> end(plan.steps.size(), 0);
+    IdVector<StepId, double> end(plan.steps.size(), 0);
     double now = 0, once = 0;
-    for (std::size_t t = 0; t < plan.steps.size(); ++t) {
+    for (const StepId t : plan.steps.ids()) {
       Step& step = plan.steps[t];
       if (step.kind == StepKind::swap_out || step.kind == StepKind::swap_in) {
         const bool out = step.kind == StepKind::swap_out;
-        const auto at = [&](BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; };
-        const Buffer stored = at(out ? step.outputs.front() : step.inputs.front());
+        const Buffer& stored = plan.buffers[out ? step.outputs.front() : step.inputs.front()];
         const MemorySpace where = space_of(stored.placement);
         const Tier& tier = options_[where];
-        double& engine = free[static_cast<std::size_t>(engine_of(where, out))];
+        double& engine = free[at(engine_of(where, out))];
         const double seconds = transfer_seconds(
             tier, stored.bytes, out ? tier.out_bytes_per_second : tier.in_bytes_per_second);
         engine = std::max(now, engine) + seconds;
@@ -41,7 +40,7 @@ class Pricer {
         continue;
       }
       if (step.kind == StepKind::swap_wait) {
-        now = std::max(now, end[static_cast<std::size_t>(step.transfer)]);
+        now = std::max(now, end[step.transfer]);
         continue;
       }
       Times times = of_step(plan, step, missed.empty() ? nullptr : &missed[t]);
@@ -66,12 +65,11 @@ class Pricer {
     switch (step.kind) {
       case StepKind::copy:
       case StepKind::upload:
-        own = copy_seconds(plan.buffers[static_cast<std::size_t>(step.outputs.front())].bytes);
+        own = copy_seconds(plan.buffers[step.outputs.front()].bytes);
         break;
       case StepKind::encode:
       case StepKind::decode: {
-        const ir::Shape& shape =
-            *ir::leaves(step.instruction->shape())[static_cast<std::size_t>(step.leaf)];
+        const ir::Shape& shape = *ir::leaves(step.instruction->shape())[at(step.leaf)];
         own = model_.codec_seconds(step.codec, shape, step.kind == StepKind::encode);
         break;
       }
@@ -113,9 +111,8 @@ class Pricer {
   double sliced_loss(const Plan& plan, const Step& step) const {
     SlicedLoop loop;
     for (const SlicedState& state : step.sliced) {
-      const BufferId home = step.outputs[static_cast<std::size_t>(state.leaf)];
-      add_transfers(loop, state, space_of(plan.buffers[static_cast<std::size_t>(home)].placement),
-                    options_);
+      const BufferId home = step.outputs[at(state.leaf)];
+      add_transfers(loop, state, space_of(plan.buffers[home].placement), options_);
     }
     const double trips = trip_count(*step.instruction);
     const double callees = (trips + 1) * step.callees[0]->predicted_seconds +

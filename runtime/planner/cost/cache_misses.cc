@@ -78,7 +78,7 @@ class Addresses {
     std::int64_t end = plan.arena_bytes;
     std::map<std::tuple<Placement, int, const ir::Instruction*, int>, std::int64_t> known;
     PerTier<std::int64_t> tiers = for_each_tier(std::int64_t{-1});
-    for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+    for (const BufferId b : plan.buffers.ids()) {
       const Buffer& buffer = plan.buffers[b];
       const auto within = [&](std::int64_t& base, std::int64_t bytes) {
         if (base < 0) {
@@ -109,18 +109,18 @@ class Addresses {
     }
     end_ = end;
   }
-  std::int64_t first(std::size_t buffer) const { return first_[buffer]; }
+  std::int64_t first(BufferId buffer) const { return first_[buffer]; }
   std::int64_t end() const { return end_; }
 
  private:
-  std::vector<std::int64_t> first_;
+  IdVector<BufferId, std::int64_t> first_;
   std::int64_t end_ = 0;
 };
 
 }  // namespace
 
-std::vector<double> missed_bytes(const Plan& plan, double cache_bytes) {
-  std::vector<double> missed(plan.steps.size(), 0);
+IdVector<StepId, double> missed_bytes(const Plan& plan, double cache_bytes) {
+  IdVector<StepId, double> missed(plan.steps.size(), 0);
   constexpr double kBlocks = 1024;
   if (!(cache_bytes >= kBlocks)) return missed;
   const auto block_bytes =
@@ -129,9 +129,8 @@ std::vector<double> missed_bytes(const Plan& plan, double cache_bytes) {
   const auto blocks = static_cast<std::size_t>(addresses.end() / block_bytes + 2);
   RecentBlocks cache(blocks,
                      static_cast<std::size_t>(cache_bytes) / static_cast<std::size_t>(block_bytes));
-  const auto touch = [&](BufferId id) {
-    if (id < 0) return 0.0;
-    const auto b = static_cast<std::size_t>(id);
+  const auto touch = [&](BufferId b) {
+    if (b < 0) return 0.0;
     const std::int64_t first = addresses.first(b), end = first + plan.buffers[b].bytes;
     std::int64_t bytes = 0;
     for (std::int64_t block = first / block_bytes; block * block_bytes < end; ++block) {
@@ -142,7 +141,7 @@ std::vector<double> missed_bytes(const Plan& plan, double cache_bytes) {
     return static_cast<double>(bytes);
   };
   for (const bool counts : {false, true}) {
-    for (std::size_t t = 0; t < plan.steps.size(); ++t) {
+    for (const StepId t : plan.steps.ids()) {
       const Step& step = plan.steps[t];
       if (step.kind == StepKind::free) continue;
       double bytes = 0;

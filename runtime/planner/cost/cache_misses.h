@@ -11,6 +11,6 @@ namespace plimsoll::planner {
 // what was touched last (LRU, in blocks of a thousandth of it), when the plan runs again and again.
 // Transfers take part: on a host device they go through the same caches. What callees touch within
 // their workspace counts as touched once. All zero for a cache of no bytes.
-std::vector<double> missed_bytes(const Plan& plan, double cache_bytes);
+IdVector<StepId, double> missed_bytes(const Plan& plan, double cache_bytes);
 
 }  // namespace plimsoll::planner

@@ -19,9 +19,9 @@ class Emitter {
   Emitter(const Problem& problem, std::span<const OpId> schedule)
       : problem_(problem), schedule_(schedule), liveness_(find_liveness(problem, schedule)) {
     plan_.computation = problem.graph->computation;
-    holder_.assign(problem.values.size(), -1);
+    holder_.assign(problem.values.size(), BufferId());
     executed_.assign(problem.ops.size(), 0);
-    transfer_step_.assign(problem.ops.size(), -1);
+    transfer_step_.assign(problem.ops.size(), StepId());
   }
 
   Plan run(std::int64_t pack_target, int pack_effort) {
@@ -42,7 +42,7 @@ class Emitter {
  private:
   const Value& value(ValueId v) const { return problem_.values[v]; }
   BufferId& holder(ValueId v) { return holder_[v]; }
-  Buffer& buffer(BufferId b) { return plan_.buffers[at(b)]; }
+  Buffer& buffer(BufferId b) { return plan_.buffers[b]; }
 
   BufferId add_buffer(Placement placement, int index, std::int64_t bytes,
                       const ir::Instruction* source, int leaf) {
@@ -52,12 +52,11 @@ class Emitter {
     b.bytes = bytes;
     b.source = source;
     b.leaf = leaf;
-    b.first_step = -1;
-    plan_.buffers.push_back(b);
-    return static_cast<BufferId>(plan_.buffers.size()) - 1;
+    b.first_step = StepId();
+    return plan_.buffers.push_back(b);
   }
 
-  void touch(BufferId b, std::int32_t step) {
+  void touch(BufferId b, StepId step) {
     if (b < 0) return;
     Buffer& it = buffer(b);
     if (it.first_step < 0) it.first_step = step;
@@ -67,7 +66,7 @@ class Emitter {
   // Every parameter leaf and result leaf has its buffer; constants get theirs when first used.
   void add_fixed_buffers() {
     const Graph& graph = *problem_.graph;
-    parameter_buffer_.assign(graph.parameters.size(), -1);
+    parameter_buffer_.assign(graph.parameters.size(), BufferId());
     for (std::size_t p = 0; p < graph.parameters.size(); ++p) {
       const ValueId v = graph.parameters[p];
       if (v < 0) continue;
@@ -82,7 +81,7 @@ class Emitter {
         holder(v) = b;
       }
     }
-    output_buffer_.assign(graph.results.size(), -1);
+    output_buffer_.assign(graph.results.size(), BufferId());
     for (std::size_t k = 0; k < problem_.results.size(); ++k) {
       const ValueId v = problem_.results[k];
       if (v < 0 || value(v).home != Home::output) continue;
@@ -92,7 +91,7 @@ class Emitter {
   }
 
   BufferId read(ValueId v) {
-    if (v < 0) return -1;
+    if (v < 0) return {};
     if (holder(v) < 0 && value(v).home == Home::constant) {
       holder(v) =
           add_buffer(Placement::constant, 0, value(v).bytes, value(v).source, value(v).leaf);
@@ -102,14 +101,14 @@ class Emitter {
 
   // The end of a transfer: both its buffers are held until here. A value that was swapped in is
   // read from the buffer it came to.
-  void add_wait(std::int32_t now, OpId op) {
+  void add_wait(StepId now, OpId op) {
     const Op& what = problem_.ops[op];
     Step step;
     step.kind = StepKind::swap_wait;
     step.instruction = what.instruction;
     step.leaf = what.leaf;
     step.transfer = transfer_step_[what.transfer];
-    const Step& transfer = plan_.steps[at(step.transfer)];
+    const Step& transfer = plan_.steps[step.transfer];
     touch(transfer.inputs.front(), now);
     touch(transfer.outputs.front(), now);
     for (const ValueId v : problem_.outputs[op]) {
@@ -124,13 +123,13 @@ class Emitter {
   // Lives are steps of the schedule, but bytes on their way live longer than their reads: a swap's
   // arena buffer until its wait (add_wait touches it again), and what comes back from the start of
   // the transfer on and not from its first read.
-  std::int32_t last_use(std::int32_t now) const {
-    const auto slot = liveness_.first_output[at(now)];
-    return liveness_.last_use[at(slot)];
+  StepId last_use(StepId now) const {
+    const auto slot = liveness_.first_output[now.index()];
+    return StepId(liveness_.last_use[at(slot)]);
   }
 
   void add_step(std::size_t t) {
-    const auto now = static_cast<std::int32_t>(t);
+    const StepId now(t);
     const OpId op = schedule_[t];
     const Op& what = problem_.ops[op];
     if (what.kind == StepKind::swap_wait) {
@@ -157,12 +156,11 @@ class Emitter {
     const bool is_loop = what.kind == StepKind::compute && what.instruction != nullptr &&
                          what.instruction->opcode() == ir::Opcode::while_;
     for (const ValueId v : problem_.outputs[op]) {
-      BufferId b = -1;
+      BufferId b;
       if (v >= 0) {
         b = place_output(v);
-        const std::int32_t last = liveness_.last_use[at(slot)];
         touch(b, now);
-        touch(b, last);
+        touch(b, StepId(liveness_.last_use[at(slot)]));
         outputs_.emplace_back(v, b);
       }
       // What a loop does not change stays where it is read.
@@ -275,16 +273,16 @@ class Emitter {
   }
 
   void assign_addresses(std::int64_t pack_target, int pack_effort) {
-    const auto end = std::max<std::int32_t>(static_cast<std::int32_t>(schedule_.size()) - 1, 0);
+    const StepId end(std::max<std::int64_t>(std::ssize(schedule_) - 1, 0));
     std::vector<Lifetime> lifetimes;
     std::vector<BufferId> ids;
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      Buffer& b = plan_.buffers[i];
-      b.first_step = std::max(b.first_step, 0);
+    for (const BufferId id : plan_.buffers.ids()) {
+      Buffer& b = buffer(id);
+      b.first_step = std::max(b.first_step, StepId(0));
       b.last_step = std::min(b.last_step, end);
       if (b.placement != Placement::arena) continue;
-      lifetimes.push_back({b.first_step, b.last_step + 1, b.bytes});
-      ids.push_back(static_cast<BufferId>(i));
+      lifetimes.push_back({b.first_step.value(), b.last_step.value() + 1, b.bytes});
+      ids.push_back(id);
     }
     const Packing packing = pack(lifetimes, kBufferAlignment, pack_target, pack_effort);
     for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
@@ -296,11 +294,11 @@ class Emitter {
   void assign_tier(Placement tier, std::int64_t& bytes) {
     std::vector<Lifetime> lifetimes;
     std::vector<BufferId> ids;
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const Buffer& b = plan_.buffers[i];
+    for (const BufferId id : plan_.buffers.ids()) {
+      const Buffer& b = buffer(id);
       if (b.placement != tier) continue;
-      lifetimes.push_back({b.first_step, b.last_step + 1, b.bytes});
-      ids.push_back(static_cast<BufferId>(i));
+      lifetimes.push_back({b.first_step.value(), b.last_step.value() + 1, b.bytes});
+      ids.push_back(id);
     }
     if (ids.empty()) return;
     const Packing packing = pack(lifetimes, kBufferAlignment, 0, 1);
@@ -350,31 +348,30 @@ class Emitter {
   void sum_up() {
     plan_.by_cause.parameters = problem_.parameter_bytes;
     plan_.by_cause.outputs = problem_.output_bytes;
-    std::int32_t peak = 0;
-    std::vector<std::int64_t> delta(schedule_.size() + 1, 0), workspace(schedule_.size() + 1, 0);
-    std::vector<char> is_workspace(plan_.buffers.size(), 0);
+    IdVector<StepId, std::int64_t> delta(plan_.steps.size() + 1, 0);
+    IdVector<StepId, std::int64_t> workspace(plan_.steps.size() + 1, 0);
+    IdVector<BufferId, char> is_workspace(plan_.buffers.size(), 0);
     for (const Step& step : plan_.steps) {
-      if (step.workspace >= 0) is_workspace[at(step.workspace)] = 1;
-      for (const SlicedState& state : step.sliced) {
-        is_workspace[at(state.window)] = 1;
-      }
+      if (step.workspace >= 0) is_workspace[step.workspace] = 1;
+      for (const SlicedState& state : step.sliced) is_workspace[state.window] = 1;
     }
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const Buffer& b = plan_.buffers[i];
+    for (const BufferId id : plan_.buffers.ids()) {
+      const Buffer& b = buffer(id);
       if (b.placement != Placement::arena || schedule_.empty()) continue;
-      if (is_workspace[i]) workspace[at(b.first_step)] += b.bytes;
-      delta[at(b.first_step)] += b.bytes;
-      delta[at(b.last_step) + 1] -= b.bytes;
+      if (is_workspace[id]) workspace[b.first_step] += b.bytes;
+      delta[b.first_step] += b.bytes;
+      delta[b.last_step + 1] -= b.bytes;
     }
     std::int64_t live = 0, most = -1;
-    for (std::size_t t = 0; t < schedule_.size(); ++t) {
+    StepId peak{0};
+    for (const StepId t : plan_.steps.ids()) {
       live += delta[t];
       if (live > most) {
         most = live;
-        peak = static_cast<std::int32_t>(t);
+        peak = t;
       }
     }
-    plan_.by_cause.workspaces = workspace[at(peak)];
+    plan_.by_cause.workspaces = workspace[peak];
     plan_.by_cause.temporaries = plan_.arena_bytes - plan_.by_cause.workspaces;
     const std::int64_t fixed = problem_.parameter_bytes + problem_.output_bytes;
     plan_.peak_bytes = fixed + plan_.arena_bytes;
@@ -388,7 +385,7 @@ class Emitter {
   IdVector<ValueId, BufferId> holder_;  // per value, the buffer of its latest copy
   std::vector<BufferId> parameter_buffer_, output_buffer_;
   IdVector<OpId, char> executed_;
-  IdVector<OpId, std::int32_t> transfer_step_;  // per op, the step of its latest transfer
+  IdVector<OpId, StepId> transfer_step_;  // per op, the step of its latest transfer
   std::vector<Reuse> taken_;
   std::vector<std::pair<ValueId, BufferId>> outputs_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/ladder/module_planner.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -371,20 +372,19 @@ Floor ModulePlanner::floor() {
 // The step of the lowest plan that needs most, and the largest values that live there.
 std::string ModulePlanner::culprit() {
   const Plan& plan = ladder_->lowest();
-  const std::size_t steps = plan.steps.size();
   const std::int64_t fixed = plan.peak_bytes - plan.arena_bytes;
-  if (steps == 0 || plan.arena_bytes == 0) {
-    return "parameters, constants and outputs alone are " + std::to_string(fixed) + " bytes";
+  if (plan.steps.empty() || plan.arena_bytes == 0) {
+    return fmt::format("parameters, constants and outputs alone are {} bytes", fixed);
   }
-  std::vector<std::int64_t> delta(steps + 1, 0);
+  IdVector<StepId, std::int64_t> delta(plan.steps.size() + 1, 0);
   for (const Buffer& b : plan.buffers) {
     if (b.placement != Placement::arena) continue;
-    delta[at(b.first_step)] += b.bytes;
-    delta[at(b.last_step) + 1] -= b.bytes;
+    delta[b.first_step] += b.bytes;
+    delta[b.last_step + 1] -= b.bytes;
   }
-  std::size_t at = 0;
+  StepId at{0};
   std::int64_t live = 0, most = -1;
-  for (std::size_t t = 0; t < steps; ++t) {
+  for (const StepId t : plan.steps.ids()) {
     live += delta[t];
     if (live > most) {
       most = live;
@@ -393,8 +393,7 @@ std::string ModulePlanner::culprit() {
   }
   std::vector<const Buffer*> largest;
   for (const Buffer& b : plan.buffers) {
-    if (b.placement == Placement::arena && b.first_step <= static_cast<std::int32_t>(at) &&
-        static_cast<std::int32_t>(at) <= b.last_step) {
+    if (b.placement == Placement::arena && b.first_step <= at && at <= b.last_step) {
       largest.push_back(&b);
     }
   }
@@ -402,13 +401,14 @@ std::string ModulePlanner::culprit() {
                    [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
   if (largest.size() > 4) largest.resize(4);
   const Instruction* instruction = plan.steps[at].instruction;
-  std::string text = "'" + (instruction == nullptr ? "copy" : instruction->name()) + "' at step " +
-                     std::to_string(at) + ": needs " + std::to_string(most) + " bytes beside " +
-                     std::to_string(fixed) +
-                     " of parameters, constants and outputs; largest live values: ";
+  std::string text = fmt::format(
+      "'{}' at step {}: needs {} bytes beside {} of parameters, constants and outputs; largest "
+      "live "
+      "values: ",
+      instruction == nullptr ? "copy" : instruction->name(), at.value(), most, fixed);
   for (std::size_t i = 0; i < largest.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += largest[i]->source->name() + " (" + std::to_string(largest[i]->bytes) + ")";
+    text +=
+        fmt::format("{}{} ({})", i > 0 ? ", " : "", largest[i]->source->name(), largest[i]->bytes);
   }
   return text;
 }
