@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/cpu/codecs/codecs.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -21,7 +22,7 @@ constexpr Maker kMakers[] = {
 }  // namespace
 
 CodecResult make_codec(const ir::Codec& codec, const ir::Shape& shape) {
-  const Maker maker = kMakers[static_cast<std::size_t>(codec.kind)];
+  const Maker maker = kMakers[at(codec.kind)];
   if (maker == nullptr || !shape.is_array()) return no_codec(codec, shape);
   return maker(codec, shape);
 }

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/base/philox.h"
 #include "runtime/import/npy.h"
 
@@ -29,14 +30,14 @@ int float_precision(ir::DType dtype) {
 void draw(ir::Literal& literal, std::uint64_t seed, std::uint64_t leaf) {
   const ir::Shape& shape = literal.shape();
   const std::int64_t count = shape.element_count();
-  std::vector<std::uint32_t> words(static_cast<std::size_t>(count));
+  std::vector<std::uint32_t> words(at(count));
   philox::fill({seed, 0, leaf}, 4, 0, count, words.data());
   ir::visit_dtype(shape.dtype(), [&](auto tag) {
     using T = decltype(tag);
     T* out = literal.mutable_data<T>();
     const int precision = float_precision(shape.dtype());
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint32_t word = words[static_cast<std::size_t>(i)];
+      const std::uint32_t word = words[at(i)];
       if constexpr (std::is_same_v<T, bool>) {
         out[i] = (word >> 31) != 0;
       } else if constexpr (std::is_integral_v<T>) {

@@ -10,6 +10,7 @@
 
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
+#include "runtime/base/index.h"
 #include "runtime/base/sha256.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/import/npy.h"
@@ -98,7 +99,7 @@ Outcome run(const RunFlags& flags, bool json, Output& output) {
   std::string uses_text;
   for (int i = 0; i < memory::kUseCount; ++i) {
     const std::string name(memory::to_string(static_cast<memory::Use>(i)));
-    const std::int64_t bytes = statistics.peak_by_use[static_cast<std::size_t>(i)];
+    const std::int64_t bytes = statistics.peak_by_use[at(i)];
     output.json["measured_peak_by_use"][name] = bytes;
     if (bytes > 0) uses_text += fmt::format("  {:<14} {}\n", name, format_bytes(bytes));
   }

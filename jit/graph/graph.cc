@@ -5,6 +5,7 @@
 
 #include "jit/graph/reduction_order.h"
 #include "jit/graph/row_plan.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -78,7 +79,7 @@ KernelNode KernelGraph::operand(const Instruction& user, int i) const {
   if (fused_) return node_of(*user.operand(i));
   KernelNode node;
   node.input = i;
-  node.shape = inputs_[static_cast<std::size_t>(i)];
+  node.shape = inputs_[at(i)];
   return node;
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
+
 // Where a value's element is read, as a formula.
 //
 // Every movement (reshape, transpose, slice, broadcast, pad, ...) is a map from an index of its
@@ -186,13 +188,13 @@ Affine IndexSpace::linearize(const Index& index, const ir::Dims& dims) const {
   const ir::Dims strides = ir::row_major_strides(dims);
   Affine position;
   for (int i = 0; i < dims.size(); ++i) {
-    position = add(position, scale(index[static_cast<std::size_t>(i)], strides[i]));
+    position = add(position, scale(index[at(i)], strides[i]));
   }
   return position;
 }
 
 Index IndexSpace::delinearize(const Affine& position, const ir::Dims& dims) {
-  Index index(static_cast<std::size_t>(dims.size()));
+  Index index(at(dims.size()));
   Affine rest = position;
   for (int i = dims.size() - 1; i >= 0; --i) {
     if (dims[i] == 1) continue;
@@ -200,11 +202,11 @@ Index IndexSpace::delinearize(const Affine& position, const ir::Dims& dims) {
     bool leading = true;
     for (int j = 0; j < i; ++j) leading = leading && dims[j] == 1;
     if (leading) {
-      index[static_cast<std::size_t>(i)] = rest;
+      index[at(i)] = rest;
       break;
     }
     auto [high, low] = divide(rest, dims[i]);
-    index[static_cast<std::size_t>(i)] = std::move(low);
+    index[at(i)] = std::move(low);
     rest = std::move(high);
   }
   return index;

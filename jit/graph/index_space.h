@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/module.h"
 #include "runtime/ir/shape.h"
 
@@ -78,7 +79,7 @@ class IndexSpace {
   // The deepest level among the symbols of `x`.
   int level(const Affine& x) const;
   int level(const Index& index) const;
-  const Symbol& symbol(int id) const { return symbols_[static_cast<std::size_t>(id)]; }
+  const Symbol& symbol(int id) const { return symbols_[at(id)]; }
 
  private:
   Affine symbol_of(Symbol symbol);

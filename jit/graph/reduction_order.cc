@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/shapes/builder.h"
 
@@ -28,7 +29,7 @@ Tuple evaluate(const ir::Computation& computation, const Tuple& a, const Tuple& 
   std::unordered_map<const ir::Instruction*, ir::Literal> values;
   for (const auto& instruction : computation.instructions()) {
     if (instruction->opcode() == Opcode::parameter) {
-      const auto number = static_cast<std::size_t>(instruction->attributes().parameter_number);
+      const auto number = at(instruction->attributes().parameter_number);
       values.emplace(instruction.get(), number < a.size() ? a[number] : b[number - a.size()]);
       continue;
     }

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::jit {
@@ -142,7 +143,7 @@ class RowTracer {
                                      operand_index(plan_.space, graph_, instruction, i, index)));
     }
     if (depth > 0 && !plan_.is_full(node)) {
-      plan_.row_values[static_cast<std::size_t>(depth) - 1].push_back({node, index});
+      plan_.row_values[at(depth) - 1].push_back({node, index});
     }
     return ok_status();
   }

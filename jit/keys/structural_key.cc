@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "jit/keys/attribute_key.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -60,7 +61,7 @@ constexpr Has attributes_of(ir::Opcode opcode) {
     case ir::Opcode::reduce_precision:
       return Has::any;
     default:
-      return kIsElementwise[static_cast<std::size_t>(opcode)] ? Has::none : Has::any;
+      return kIsElementwise[at(opcode)] ? Has::none : Has::any;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "jit/keys/canonical.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::jit {
@@ -45,8 +46,7 @@ Status CompiledKernel::launch(device::Stream&, const device::KernelArguments& ar
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     const device::KernelPhase& phase = phases_[i];
     if (phase.unless_input >= 0 &&
-        inputs[phase.unless_input] ==
-            arguments.outputs[static_cast<std::size_t>(phase.unless_output)]) {
+        inputs[phase.unless_input] == arguments.outputs[at(phase.unless_output)]) {
       continue;
     }
     const PhaseEntry entry = phase.run;

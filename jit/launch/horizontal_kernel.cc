@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/joint_launch.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
 
@@ -22,8 +23,8 @@ class HorizontalKernel final : public device::Kernel {
   HorizontalKernel(const ir::Instruction& fusion, std::vector<HorizontalPart> parts,
                    std::string name)
       : name_(std::move(name)),
-        operand_count_(static_cast<std::size_t>(fusion.operand_count())),
-        result_count_(static_cast<std::size_t>(ir::leaf_count(fusion.shape()))),
+        operand_count_(at(fusion.operand_count())),
+        result_count_(at(ir::leaf_count(fusion.shape()))),
         launch_(kernels_of(parts)) {
     place_parts(fusion, parts);
     for (HorizontalPart& part : parts) kernels_.push_back(std::move(part.kernel));
@@ -41,21 +42,19 @@ class HorizontalKernel final : public device::Kernel {
     };
     std::vector<const void*> inputs(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      inputs[i] = arguments.inputs[static_cast<std::size_t>(inputs_[i])];
+      inputs[i] = arguments.inputs[at(inputs_[i])];
     }
     std::vector<void*> outputs(outputs_.size());
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       // A result that nobody takes is written beside the workspaces.
-      outputs[i] = outputs_[i].output >= 0
-                       ? arguments.outputs[static_cast<std::size_t>(outputs_[i].output)]
-                       : workspace(outputs_[i].workspace);
+      outputs[i] = outputs_[i].output >= 0 ? arguments.outputs[at(outputs_[i].output)]
+                                           : workspace(outputs_[i].workspace);
     }
     std::vector<void*> workspaces;
     for (const std::int64_t offset : workspaces_) workspaces.push_back(workspace(offset));
     PLIMSOLL_RETURN_IF_ERROR(launch_.launch(stream, inputs, outputs, workspaces));
     for (const Copy& copy : copies_) {
-      std::memcpy(arguments.outputs[static_cast<std::size_t>(copy.to)],
-                  arguments.outputs[static_cast<std::size_t>(copy.from)], copy.bytes);
+      std::memcpy(arguments.outputs[at(copy.to)], arguments.outputs[at(copy.from)], copy.bytes);
     }
     return ok_status();
   }
@@ -89,13 +88,12 @@ class HorizontalKernel final : public device::Kernel {
     }
     for (int leaf = 0; leaf < static_cast<int>(result_count_); ++leaf) {
       const ir::PartResult result = ir::horizontal_result(fusion, leaf);
-      Target& target =
-          outputs_[first_output.at(result.part) + static_cast<std::size_t>(result.leaf)];
+      Target& target = outputs_[first_output.at(result.part) + at(result.leaf)];
       if (target.output < 0) {
         target.output = leaf;
         continue;
       }
-      const ir::Shape& shape = *ir::leaves(fusion.shape())[static_cast<std::size_t>(leaf)];
+      const ir::Shape& shape = *ir::leaves(fusion.shape())[at(leaf)];
       copies_.push_back({target.output, leaf, static_cast<std::size_t>(shape.byte_size())});
     }
     std::size_t next = 0;

@@ -12,6 +12,7 @@
 #include "jit/loops/loop_nest.h"
 #include "jit/loops/placed_roots.h"
 #include "jit/loops/transpose_tile.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -329,8 +330,6 @@ class LoopWriter {
                      values[i], store.value.dtype(), cached_.empty() ? nullptr : cached_[i]);
     }
   }
-
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
   const KernelGraph& graph_;
   const LoopNest& nest_;

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::jit {
 namespace {
 
@@ -28,7 +30,7 @@ class AccessCollector {
     }
     const ir::Instruction& instruction = *node.instruction;
     if (instruction.opcode() == Opcode::iota) {
-      record(index[static_cast<std::size_t>(instruction.attributes().dimensions[0])]);
+      record(index[at(instruction.attributes().dimensions[0])]);
       return;
     }
     // Start indices come up in the expressions that they are part of.
@@ -118,7 +120,7 @@ Affine store_position(IndexSpace& space, const KernelGraph& graph, const Store& 
   Index target = index;
   switch (placement.opcode()) {
     case Opcode::concatenate: {
-      const auto axis = static_cast<std::size_t>(placement.attributes().dimensions[0]);
+      const auto axis = at(placement.attributes().dimensions[0]);
       for (int i = 0; i < store.operand; ++i) {
         target[axis] =
             space.add(target[axis], graph.operand(placement, i).dims()[static_cast<int>(axis)]);
@@ -245,7 +247,7 @@ int choose_group_loop(const KernelGraph& graph, const LoopNest& nest,
   for (int i = next; i >= 0; --i) {
     for (const Load& load : collector.loads()) {
       if (load.position.coefficient(loops.symbols.back()) == 1 &&
-          load.position.coefficient(loops.symbols[static_cast<std::size_t>(i)]) == extents.back()) {
+          load.position.coefficient(loops.symbols[at(i)]) == extents.back()) {
         return i;
       }
     }

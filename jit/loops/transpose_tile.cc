@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::jit {
 namespace {
 
@@ -77,10 +79,10 @@ Values transpose_tile(llvm::IRBuilder<>& b, Values rows) {
     Values next(rows.size());
     for (int group = 0; group < width; group += 2 * run) {
       for (int c = 0; c < run; ++c) {
-        llvm::Value* x = rows[static_cast<std::size_t>(group + c)];
-        llvm::Value* y = rows[static_cast<std::size_t>(group + run + c)];
+        llvm::Value* x = rows[at(group + c)];
+        llvm::Value* y = rows[at(group + run + c)];
         for (const bool upper : {false, true}) {
-          next[static_cast<std::size_t>(group + 2 * c + (upper ? 1 : 0))] =
+          next[at(group + 2 * c + (upper ? 1 : 0))] =
               b.CreateShuffleVector(x, y, interleaved(width, lane, run, upper));
         }
       }
@@ -90,10 +92,10 @@ Values transpose_tile(llvm::IRBuilder<>& b, Values rows) {
   Values columns(rows.size());
   for (int c = 0; c < lane; ++c) {
     Values group;
-    for (int r = c; r < width; r += lane) group.push_back(rows[static_cast<std::size_t>(r)]);
+    for (int r = c; r < width; r += lane) group.push_back(rows[at(r)]);
     group = gather_lanes(b, group, width, lane);
     for (std::size_t q = 0; q < group.size(); ++q) {
-      columns[q * static_cast<std::size_t>(lane) + static_cast<std::size_t>(c)] = group[q];
+      columns[q * at(lane) + at(c)] = group[q];
     }
   }
   return columns;

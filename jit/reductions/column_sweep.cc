@@ -5,6 +5,7 @@
 
 #include "jit/emit/elementwise.h"
 #include "jit/reductions/sweep_writer.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -126,13 +127,13 @@ class ColumnSweep final : public SweepWriter {
         lanes.push_back(load_slots(b_.CreateAdd(column, number(l * vectors_))));
       }
       for (std::int64_t r = 0; r < together_; ++r) {
-        Values& lane = lanes[static_cast<std::size_t>(r % shape_.lanes)];
+        Values& lane = lanes[at(r % shape_.lanes)];
         llvm::Value* is_first = r < shape_.lanes ? is_first_group : b_.getFalse();
-        const Values values = sweep(indices[static_cast<std::size_t>(r)]);
+        const Values values = sweep(indices[at(r)]);
         lane = accumulated(lane, values, is_first);
       }
       for (std::int64_t l = 0; l < shape_.lanes; ++l) {
-        store_slots(b_.CreateAdd(column, number(l * vectors_)), lanes[static_cast<std::size_t>(l)]);
+        store_slots(b_.CreateAdd(column, number(l * vectors_)), lanes[at(l)]);
       }
     });
     loop.close(b_);

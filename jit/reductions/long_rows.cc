@@ -8,6 +8,7 @@
 #include "jit/emit/elementwise.h"
 #include "jit/emit/kernel_traits.h"
 #include "jit/reductions/row_writer.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -123,13 +124,9 @@ class LongRows {
   }
 
   llvm::Value* number(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
-  const KernelNode& root_node(int root) const {
-    return plan_.graph.roots()[static_cast<std::size_t>(root)];
-  }
-  const std::vector<int>& reduces(int s) const {
-    return plan_.reduces[static_cast<std::size_t>(s)];
-  }
-  const std::vector<int>& stores(int s) const { return plan_.stores[static_cast<std::size_t>(s)]; }
+  const KernelNode& root_node(int root) const { return plan_.graph.roots()[at(root)]; }
+  const std::vector<int>& reduces(int s) const { return plan_.reduces[at(s)]; }
+  const std::vector<int>& stores(int s) const { return plan_.stores[at(s)]; }
 
   // A place before what is computed once a row.
   llvm::Instruction* open_row() {
@@ -195,7 +192,7 @@ class LongRows {
     for (std::size_t r = 0; r < rows.size(); ++r) {
       rows[r]->open(plan_, numbers[r], anchor);
       for (std::int64_t i = 0; i < vectors_; ++i) {
-        ValueEmitter& emitter = *rows[r]->lanes[static_cast<std::size_t>(i)];
+        ValueEmitter& emitter = *rows[r]->lanes[at(i)];
         const std::int64_t first = i * width_;
         emitter.open_lanes(width_,
                            static_cast<int>(std::min<std::int64_t>(width_, minor_ - first)));
@@ -223,7 +220,7 @@ class LongRows {
     Values totals;
     for (const auto& emitter : row.lanes) row.stages.tell(*emitter);
     for (const int reduce : reduces(s)) {
-      Values slots(static_cast<std::size_t>(slots_));
+      Values slots(at(slots_));
       for (std::size_t i = 0; i < row.lanes.size(); ++i) {
         llvm::Value* value = elements(row, reduce, *row.lanes[i]);
         llvm::Value*& sum = slots[i % slots.size()];
@@ -364,13 +361,13 @@ class LongRows {
     }
     for (std::size_t i = 0; i < roots.size(); ++i) {
       emitter.store(function_.output(roots[i]), element_, values[i], root_node(roots[i]).dtype(),
-                    cached_.empty() ? nullptr : cached_[static_cast<std::size_t>(roots[i])]);
+                    cached_.empty() ? nullptr : cached_[at(roots[i])]);
     }
   }
 
   Values reduce_row(int s) {
     for (const int reduce : reduces(s)) {
-      save(row_->stages.initial(reduce), totals_[static_cast<std::size_t>(reduce)], reduce);
+      save(row_->stages.initial(reduce), totals_[at(reduce)], reduce);
     }
     const std::int64_t block = plan_.cut.block_minor;
     const std::int64_t whole = minor_ / block;
@@ -384,7 +381,7 @@ class LongRows {
     if (whole * block < minor_) reduce_block(s, number(whole * block), minor_ - whole * block);
     Values totals;
     for (const int reduce : reduces(s)) {
-      totals.push_back(load(totals_[static_cast<std::size_t>(reduce)], reduce, 1));
+      totals.push_back(load(totals_[at(reduce)], reduce, 1));
     }
     return totals;
   }
@@ -393,7 +390,7 @@ class LongRows {
     for (const int reduce : reduces(s)) {
       llvm::Value* nothing =
           b_.CreateVectorSplat(static_cast<unsigned>(width_), row_->stages.identity(reduce));
-      for (llvm::Value* slot : slots_of_[static_cast<std::size_t>(reduce)]) {
+      for (llvm::Value* slot : slots_of_[at(reduce)]) {
         save(nothing, slot, reduce);
       }
     }
@@ -406,17 +403,16 @@ class LongRows {
       store_values(s);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const int reduce = reduces(s)[i];
-        llvm::Value* place =
-            slots_of_[static_cast<std::size_t>(reduce)][static_cast<std::size_t>(slot)];
+        llvm::Value* place = slots_of_[at(reduce)][at(slot)];
         save(row_->stages.combined(reduce, load(place, reduce, width_), values[i]), place, reduce);
       }
     });
     for (const int reduce : reduces(s)) {
       Values slots;
-      for (llvm::Value* slot : slots_of_[static_cast<std::size_t>(reduce)]) {
+      for (llvm::Value* slot : slots_of_[at(reduce)]) {
         slots.push_back(load(slot, reduce, width_));
       }
-      llvm::Value* total = totals_[static_cast<std::size_t>(reduce)];
+      llvm::Value* total = totals_[at(reduce)];
       save(row_->stages.combined(reduce, load(total, reduce, 1),
                                  fold(row_->stages, reduce, std::move(slots))),
            total, reduce);

@@ -5,6 +5,7 @@
 
 #include "jit/emit/elementwise.h"
 #include "jit/graph/reduction_order.h"
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::jit {
@@ -80,7 +81,7 @@ std::vector<Reducer> make_reducers(const KernelGraph& graph, llvm::LLVMContext& 
     reducer.first = next;
     const ir::Computation& computation = *reduce->to_apply();
     for (int i = 0; i < reduce->operand_count() / 2; ++i) {
-      const DType dtype = computation.parameters()[static_cast<std::size_t>(i)]->shape().dtype();
+      const DType dtype = computation.parameters()[at(i)]->shape().dtype();
       reducer.dtypes.push_back(dtype);
       reducer.accumulators.push_back(dtype);
     }

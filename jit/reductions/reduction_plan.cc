@@ -2,6 +2,7 @@
 #include "jit/reductions/reduction_plan.h"
 
 #include "jit/emit/elementwise.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -55,8 +56,8 @@ Values ReductionFinisher::initial() {
     for (int i = 0; i < reducer.components(); ++i) {
       const KernelNode node = plan_.graph.operand(*reducer.reduce, reducer.components() + i);
       llvm::Value* value = emitter_.value(node, {});
-      values.push_back(emitter_.widen(emit_convert(
-          builder_, value, node.dtype(), reducer.accumulators[static_cast<std::size_t>(i)])));
+      values.push_back(
+          emitter_.widen(emit_convert(builder_, value, node.dtype(), reducer.accumulators[at(i)])));
     }
   }
   return values;
@@ -83,11 +84,11 @@ Values ReductionFinisher::with_initial(const Values& totals) {
 void ReductionFinisher::finish(const Affine& kept_position, const Values& totals) {
   for (const Reducer& reducer : plan_.reducers) {
     for (int i = 0; i < reducer.components(); ++i) {
-      const auto component = static_cast<std::size_t>(i);
+      const auto component = at(i);
       const ir::Shape& shape = reducer.reduce->shape().is_tuple()
                                    ? reducer.reduce->shape().elements()[component]
                                    : reducer.reduce->shape();
-      llvm::Value* total = totals[static_cast<std::size_t>(reducer.first + i)];
+      llvm::Value* total = totals[at(reducer.first + i)];
       emitter_.bind_reduce(
           reducer.reduce, i, space_.delinearize(kept_position, shape.dims()),
           emit_convert(builder_, total, reducer.accumulators[component], shape.dtype()));
@@ -95,13 +96,13 @@ void ReductionFinisher::finish(const Affine& kept_position, const Values& totals
   }
   Values results;
   for (const int root : plan_.final) {
-    const KernelNode& node = plan_.graph.roots()[static_cast<std::size_t>(root)];
+    const KernelNode& node = plan_.graph.roots()[at(root)];
     results.push_back(emitter_.value(node, space_.delinearize(kept_position, node.dims())));
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     const int root = plan_.final[i];
     emitter_.store(function_.output(root), kept_position, results[i],
-                   plan_.graph.roots()[static_cast<std::size_t>(root)].dtype());
+                   plan_.graph.roots()[at(root)].dtype());
   }
 }
 

@@ -6,6 +6,7 @@
 #include "jit/emit/avx512.h"
 #include "jit/emit/elementwise.h"
 #include "jit/reductions/row_writer.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 
@@ -29,7 +30,7 @@ llvm::Value* RowStages::element(int i, ValueEmitter& emitter) {
 }
 
 void RowStages::finish_sweep(int sweep, const std::vector<llvm::Value*>& totals) {
-  const auto s = static_cast<std::size_t>(sweep);
+  const auto s = at(sweep);
   const auto learn = [&](const RowValue& at, llvm::Value* value) {
     once_.assume(at.node, at.index, value);
     known_.push_back({at, value});
@@ -52,7 +53,7 @@ void RowStages::tell(ValueEmitter& emitter) const {
 std::vector<std::pair<int, llvm::Value*>> RowStages::row_results() {
   std::vector<std::pair<int, llvm::Value*>> results;
   for (const int root : plan_.row_roots) {
-    const KernelNode& node = plan_.graph.roots()[static_cast<std::size_t>(root)];
+    const KernelNode& node = plan_.graph.roots()[at(root)];
     results.emplace_back(root, once_.value(node, plan_.own_index(node.dims())));
   }
   return results;

@@ -4,6 +4,7 @@
 
 #include "jit/emit/elementwise.h"
 #include "jit/reductions/sweep_writer.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -161,11 +162,10 @@ class RowSweep final : public SweepWriter {
                   llvm::Value* length) {
     Values totals;
     for (const Reducer& reducer : plan_.reducers) {
-      std::vector<Values> slots(static_cast<std::size_t>(slots_));
+      std::vector<Values> slots(at(slots_));
       for (std::int64_t i = 0; i < slots_; ++i) {
         for (int c = 0; c < reducer.components(); ++c) {
-          slots[static_cast<std::size_t>(i)].push_back(
-              load_slot(static_cast<std::size_t>(reducer.first + c), number(i)));
+          slots[at(i)].push_back(load_slot(static_cast<std::size_t>(reducer.first + c), number(i)));
         }
       }
       for (llvm::Value* value : fold_lanes(reducer, std::move(slots), length)) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "jit/graph/row_plan.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -70,7 +71,7 @@ class SweepPlanner {
     return {node.is_input() ? -1 - node.input : numbers_.at(node.instruction), index};
   }
 
-  const KernelNode& root(int i) const { return graph_.roots()[static_cast<std::size_t>(i)]; }
+  const KernelNode& root(int i) const { return graph_.roots()[at(i)]; }
   Key key_of_root(int i) { return key_of(root(i), plan_.own_index(root(i).dims())); }
 
   // The sweep before the last one that makes the root anyway, and may store it; else the last.
@@ -85,7 +86,7 @@ class SweepPlanner {
   void walk_sweeps() {
     made_.clear();
     kept_.clear();
-    reads_.assign(static_cast<std::size_t>(last_) + 1, {});
+    reads_.assign(at(last_) + 1, {});
     for (int s = 0; s <= last_; ++s) {
       walked_.clear();
       early_.clear();
@@ -93,9 +94,8 @@ class SweepPlanner {
         if (store_sweep(i) < s) early_.insert(key_of_root(i));
       }
       if (s < last_) {
-        for (const int reduce : plan_.reduces[static_cast<std::size_t>(s)]) {
-          const KernelNode operand =
-              graph_.operand(*graph_.reduces()[static_cast<std::size_t>(reduce)], 0);
+        for (const int reduce : plan_.reduces[at(s)]) {
+          const KernelNode operand = graph_.operand(*graph_.reduces()[at(reduce)], 0);
           walk(operand, plan_.own_index(operand.dims()), s);
         }
         continue;
@@ -109,7 +109,7 @@ class SweepPlanner {
   void walk(const KernelNode& node, const Index& index, int s) {
     if (!changes_in_row(index) || !walked_.insert(key_of(node, index)).second) return;
     if (node.is_input()) {
-      reads_[static_cast<std::size_t>(s)].insert(node.input);
+      reads_[at(s)].insert(node.input);
       return;
     }
     const Key key = key_of(node, index);
@@ -169,10 +169,9 @@ class SweepPlanner {
   // which no later sweep may read then.
   bool may_write(int output, int s) const {
     for (int later = s + 1; later <= last_; ++later) {
-      for (const int input : reads_[static_cast<std::size_t>(later)]) {
+      for (const int input : reads_[at(later)]) {
         if (static_cast<std::size_t>(input) < graph_.inputs().size() &&
-            graph_.inputs()[static_cast<std::size_t>(input)]->byte_size() ==
-                root(output).shape->byte_size()) {
+            graph_.inputs()[at(input)]->byte_size() == root(output).shape->byte_size()) {
           return false;
         }
       }
@@ -182,14 +181,14 @@ class SweepPlanner {
 
   // False when something has no place and may not be planned so again.
   bool place() {
-    std::vector<std::vector<int>> stores(static_cast<std::size_t>(last_) + 1);
+    std::vector<std::vector<int>> stores(at(last_) + 1);
     for (const int i : roots_) {
       const int s = store_sweep(i);
       if (s < last_ && !may_write(i, s)) {
         late_.insert(i);
         return false;
       }
-      stores[static_cast<std::size_t>(s)].push_back(i);
+      stores[at(s)].push_back(i);
     }
     std::set<int> lent;
     std::int64_t scratch = 0;

@@ -7,6 +7,7 @@
 #include "jit/emit/value_emitter.h"
 #include "jit/graph/row_plan.h"
 #include "jit/reductions/reducer.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 
@@ -22,7 +23,7 @@ class RowStages {
             llvm::LLVMContext& context);
 
   const std::vector<Reducer>& reducers() const { return reducers_; }
-  const Reducer& reducer(int i) const { return reducers_[static_cast<std::size_t>(i)]; }
+  const Reducer& reducer(int i) const { return reducers_[at(i)]; }
   ir::DType accumulator(int i) const { return reducer(i).accumulators[0]; }
   llvm::Constant* identity(int i) const { return reducer(i).identity[0]; }
   // What reduce `i` makes of two totals.

@@ -7,6 +7,7 @@
 #include "jit/emit/elementwise.h"
 #include "jit/emit/kernel_traits.h"
 #include "jit/reductions/row_writer.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -87,9 +88,7 @@ class ShortRows {
 
  private:
   llvm::Value* number(std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); }
-  const KernelNode& root_node(int root) const {
-    return plan_.graph.roots()[static_cast<std::size_t>(root)];
-  }
+  const KernelNode& root_node(int root) const { return plan_.graph.roots()[at(root)]; }
   // Which row and element lane `lane` stands for; idle lanes repeat one that exists.
   int row_of(int lane) const { return std::min(lane / segment_, count_ - 1); }
   int element_of(int lane) const { return lane % segment_ < minor_ ? lane % segment_ : 0; }
@@ -179,7 +178,7 @@ class ShortRows {
     for (int s = 0; s + 1 < plan_.sweeps(); ++s) {
       std::vector<Values> totals(codes.size());
       for (std::size_t v = 0; v < codes.size(); ++v) {
-        for (const int reduce : plan_.reduces[static_cast<std::size_t>(s)]) {
+        for (const int reduce : plan_.reduces[at(s)]) {
           totals[v].push_back(total(*codes[v], reduce));
         }
       }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "jit/emit/elementwise.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -101,11 +102,11 @@ void SweepWriter::fill_slots() {
   const auto fill = [&](llvm::Value* i) {
     for (const Reducer& reducer : plan_.reducers) {
       for (int c = 0; c < reducer.components(); ++c) {
-        const auto component = static_cast<std::size_t>(reducer.first + c);
+        const auto component = at(reducer.first + c);
         llvm::Value* value = llvm::Constant::getNullValue(
             register_type(b_.getContext(), plan_.accumulators[component], 1));
         if (reducer.in_order) value = initial[component];
-        if (!reducer.identity.empty()) value = reducer.identity[static_cast<std::size_t>(c)];
+        if (!reducer.identity.empty()) value = reducer.identity[at(c)];
         store_slot(component, i, splat(value));
       }
     }
@@ -125,15 +126,15 @@ SweepWriter::Values SweepWriter::sweep(const Index& index) {
     for (int c = 0; c < reducer.components(); ++c) {
       const KernelNode node = plan_.graph.operand(*reducer.reduce, c);
       values.push_back(splat(emit_convert(b_, emitter_.value(node, index), node.dtype(),
-                                          reducer.accumulators[static_cast<std::size_t>(c)])));
+                                          reducer.accumulators[at(c)])));
     }
   }
   Values stored;
   for (const int root : plan_.swept) {
-    stored.push_back(emitter_.value(plan_.graph.roots()[static_cast<std::size_t>(root)], index));
+    stored.push_back(emitter_.value(plan_.graph.roots()[at(root)], index));
   }
   for (std::size_t i = 0; i < stored.size(); ++i) {
-    const KernelNode& node = plan_.graph.roots()[static_cast<std::size_t>(plan_.swept[i])];
+    const KernelNode& node = plan_.graph.roots()[at(plan_.swept[i])];
     llvm::Value* cached = nullptr;
     if (streamed_) {
       std::vector<int> inputs(plan_.graph.inputs().size());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/kernels.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/interpreter/interpreter_elementwise.h"
 
@@ -50,7 +51,7 @@ struct CopyLeaves {
         std::memset(to, 0, static_cast<std::size_t>(copy.count * to_bytes));
         continue;
       }
-      const void* from = arguments.inputs[static_cast<std::size_t>(copy.input)];
+      const void* from = arguments.inputs[at(copy.input)];
       if (from == to) continue;
       const std::int64_t from_bytes = dtype_bytes(copy.from);
       device::parallel_for(copy.count, 1 << 16, [&](std::int64_t begin, std::int64_t end) {
@@ -151,7 +152,7 @@ KernelResult make_async_start(const ir::Instruction& instruction,
   CopyLeaves copies;
   PLIMSOLL_RETURN_IF_ERROR(append_copies(instruction, in, 0, elements[0], copies.copies));
   const std::size_t result_leaf = copies.copies.size();
-  const std::size_t result_count = static_cast<std::size_t>(ir::leaf_count(elements[1]));
+  const std::size_t result_count = at(ir::leaf_count(elements[1]));
   copies.copies.resize(result_leaf + result_count);
   for (std::size_t i = 2; i < elements.size(); ++i) {
     for (const ir::Shape* leaf : ir::leaves(elements[i])) copies.copies.push_back(zeros(*leaf));
@@ -237,7 +238,7 @@ KernelResult make_single_participant(const ir::Instruction& instruction) {
       const int element = opcode == Opcode::copy_done ? 0 : 1;
       if (!operand.is_tuple() || static_cast<int>(operand.elements().size()) <= element)
         return unsupported(instruction, "operand " + operand.to_string());
-      const auto first = static_cast<std::size_t>(ir::leaf_offset(operand, element));
+      const auto first = at(ir::leaf_offset(operand, element));
       PLIMSOLL_RETURN_IF_ERROR(append_copies(instruction, in, first, shape, result.copies));
       break;
     }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/autograd/expression.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::autograd {
 
@@ -26,7 +27,7 @@ Status check_arrays(const AttentionRequest& request) {
       return misfit("operand is " + shape_text(*node) + ", must be floating [.., time, depth]");
     }
   }
-  const auto n = static_cast<std::size_t>(q.rank);
+  const auto n = at(q.rank);
   bool fits = k.rank == q.rank && v.rank == q.rank && k.dtype == q.dtype && v.dtype == q.dtype;
   for (std::size_t i = 0; fits && i + 2 < n; ++i) {
     fits = k.dims()[i] == q.dims()[i] && v.dims()[i] == q.dims()[i];
@@ -39,7 +40,7 @@ Status check_arrays(const AttentionRequest& request) {
 
 // Of a mask or bias: its dims, counted from the last, are those of the scores or one.
 Status check_part(const char* name, const Node& part, bool is_pred, const Ints& scores) {
-  const auto rank = static_cast<std::size_t>(part.rank);
+  const auto rank = at(part.rank);
   bool fits = is_pred ? part.dtype == ir::DType::pred : ir::is_floating(part.dtype);
   fits = fits && rank <= scores.size();
   for (std::size_t i = 0; fits && i < rank; ++i) {
@@ -84,8 +85,6 @@ class Writer {
   }
 
  private:
-  static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
   Ints leading(std::int64_t count) const {
     Ints dims;
     for (std::int64_t i = 0; i < count; ++i) dims.push_back(i);
@@ -114,7 +113,7 @@ class Writer {
     if (!x) return {};
     Ints kept, dimensions;
     for (std::size_t i = 0; i < static_cast<std::size_t>(x->rank); ++i) {
-      const std::size_t dim = dims_.size() - static_cast<std::size_t>(x->rank) + i;
+      const std::size_t dim = dims_.size() - at(x->rank) + i;
       if (x->dims()[i] == 1 && dims_[dim] != 1) continue;
       kept.push_back(x->dims()[i]);
       dimensions.push_back(static_cast<std::int64_t>(dim));

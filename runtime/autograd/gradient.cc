@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "runtime/autograd/rules.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::autograd {
 
@@ -19,7 +20,7 @@ Rule find_rule(Opcode opcode) {
   gradient##_rule,
 #include "runtime/ir/ops.def"
   };
-  return kRules[static_cast<std::size_t>(opcode)];
+  return kRules[at(opcode)];
 }
 
 namespace {
@@ -94,7 +95,7 @@ class Accumulation {
       auto& elements = element_gradients_[tuple];
       elements.resize(tuple->operand_count);
       const auto op = trace::decode_words(node.words());
-      elements[static_cast<std::size_t>(op.attributes.tuple_index)] = gradient_of(&node);
+      elements[at(op.attributes.tuple_index)] = gradient_of(&node);
       reach(tuple);
       return ok_status();
     }

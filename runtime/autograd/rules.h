@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/autograd/expression.h"
+#include "runtime/base/index.h"
 #include "runtime/trace/record/attribute_words.h"
 
 namespace plimsoll::autograd {
@@ -22,9 +23,9 @@ struct RuleCall {
   const NodeRef& g() const { return gradients[0]; }
   NodeRef operand(int i) const { return e.ref(node.operand(i)); }
   NodeRef result() const { return e.ref(&node); }
-  bool wants(int i) const { return wanted[static_cast<std::size_t>(i)]; }
+  bool wants(int i) const { return wanted[at(i)]; }
   void give(int i, NodeRef gradient) const {
-    if (wants(i)) results[static_cast<std::size_t>(i)] = std::move(gradient);
+    if (wants(i)) results[at(i)] = std::move(gradient);
   }
   // UNIMPLEMENTED, naming the operation.
   void refuse(std::string_view why) const;

@@ -69,7 +69,7 @@ NodeRef dot_side(const RuleCall& call, int side) {
   }
   Ints permutation(origin.size());
   for (std::size_t i = 0; i < origin.size(); ++i) {
-    permutation[static_cast<std::size_t>(origin[i])] = static_cast<std::int64_t>(i);
+    permutation[at(origin[i])] = static_cast<std::int64_t>(i);
   }
   return e.transpose(product, permutation);
 }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "runtime/autograd/rules.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::autograd {
 
@@ -40,9 +41,9 @@ NodeRef last_starts(Expression& e, const Node& operand, const NodeRef& indices,
                     const Ints& index_map, std::int64_t index_vector_dim, const Ints& sizes) {
   std::vector<NodeRef> lasts;
   Ints part(indices->dims().begin(), indices->dims().end());
-  if (index_vector_dim < indices->rank) part[static_cast<std::size_t>(index_vector_dim)] = 1;
+  if (index_vector_dim < indices->rank) part[at(index_vector_dim)] = 1;
   for (const std::int64_t dim : index_map) {
-    const auto i = static_cast<std::size_t>(dim);
+    const auto i = at(dim);
     const auto last = static_cast<double>(operand.dims()[i] - sizes[i]);
     lasts.push_back(e.broadcast(e.scalar(indices->dtype, last), part, {}));
   }
@@ -99,7 +100,7 @@ void scatter_rule(const RuleCall& call) {
   OpAttributes op;
   op.attributes.gather = gather_form(s);
   op.attributes.indices_are_sorted = call.op.attributes.indices_are_sorted;
-  op.attributes.slice_sizes.assign(static_cast<std::size_t>(operand.rank), 1);
+  op.attributes.slice_sizes.assign(at(operand.rank), 1);
   std::size_t next = 0;
   for (std::int64_t i = 0; i < operand.rank; ++i) {
     const auto in = [&](const Ints& list) {
@@ -109,8 +110,7 @@ void scatter_rule(const RuleCall& call) {
       return false;
     };
     if (in(s.inserted_window_dims) || in(s.input_batching_dims)) continue;
-    op.attributes.slice_sizes[static_cast<std::size_t>(i)] =
-        updates.dims()[static_cast<std::size_t>(s.update_window_dims[next++])];
+    op.attributes.slice_sizes[at(i)] = updates.dims()[at(s.update_window_dims[next++])];
   }
   const NodeRef gathered = e.op(Opcode::gather, {call.g(), call.operand(1)}, op);
   // Updates that stick out were skipped: nothing goes back to them.
@@ -150,7 +150,7 @@ void sort_rule(const RuleCall& call) {
   ascending.attributes.is_stable = true;
   ascending.callee = {Callee::Kind::order, Opcode::add, ir::ComparisonDirection::lt};
   for (int i = 0; i < count; ++i) {
-    const NodeRef& g = call.gradients[static_cast<std::size_t>(i)];
+    const NodeRef& g = call.gradients[at(i)];
     if (!call.wants(i) || !g) continue;
     call.give(i, e.element(e.op(Opcode::sort, {permutation, g}, ascending), 1));
   }

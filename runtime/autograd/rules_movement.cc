@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "runtime/autograd/rules.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::autograd {
 
@@ -20,18 +21,16 @@ void broadcast_rule(const RuleCall& call) {
   // The sum leaves the kept dims in the result's order; dims of size 1 may have been stretched.
   Ints order(kept.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return kept[static_cast<std::size_t>(a)] < kept[static_cast<std::size_t>(b)];
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::int64_t a, std::int64_t b) { return kept[at(a)] < kept[at(b)]; });
   Ints inverse(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    inverse[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    inverse[at(order[i])] = static_cast<std::int64_t>(i);
   }
   g = e.transpose(g, inverse);
   Ints stretched;
   for (int i = 0; i < operand.rank; ++i) {
-    if (g && operand.dims()[static_cast<std::size_t>(i)] != g->dims()[static_cast<std::size_t>(i)])
-      stretched.push_back(i);
+    if (g && operand.dims()[at(i)] != g->dims()[at(i)]) stretched.push_back(i);
   }
   g = e.reduce(g, Opcode::add, stretched);
   call.give(0, e.reshape(g, operand.dims()));
@@ -45,7 +44,7 @@ void transpose_rule(const RuleCall& call) {
   const auto& permutation = call.op.attributes.dimensions;
   Ints inverse(permutation.size());
   for (std::size_t i = 0; i < permutation.size(); ++i) {
-    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+    inverse[at(permutation[i])] = static_cast<std::int64_t>(i);
   }
   call.give(0, call.e.transpose(call.g(), inverse));
 }
@@ -103,7 +102,7 @@ void dynamic_update_slice_rule(const RuleCall& call) {
 }
 
 void concatenate_rule(const RuleCall& call) {
-  const auto dim = static_cast<std::size_t>(call.op.attributes.dimensions[0]);
+  const auto dim = at(call.op.attributes.dimensions[0]);
   Ints starts(call.node.rank, 0);
   Ints limits(call.node.dims().begin(), call.node.dims().end());
   const Ints strides(call.node.rank, 1);
@@ -134,7 +133,7 @@ void pad_rule(const RuleCall& call) {
   call.give(0, inner);
   if (call.wants(1)) {
     // All of the gradient but what fell on the operand.
-    Ints all(static_cast<std::size_t>(call.node.rank));
+    Ints all(at(call.node.rank));
     std::iota(all.begin(), all.end(), 0);
     call.give(1,
               e.subtract(e.reduce(call.g(), Opcode::add, all), e.reduce(inner, Opcode::add, all)));

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "runtime/autograd/rules.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::autograd {
 
@@ -14,7 +15,7 @@ using trace::OpAttributes;
 namespace {
 
 Ints all_dims(int rank) {
-  Ints dims(static_cast<std::size_t>(rank));
+  Ints dims(at(rank));
   std::iota(dims.begin(), dims.end(), 0);
   return dims;
 }

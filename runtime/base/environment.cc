@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll {
 namespace {
 
@@ -106,9 +108,7 @@ Status check_text(const VariableInfo& info, std::string_view text) {
 
 std::span<const VariableInfo> all_variables() { return kVariables; }
 
-const VariableInfo& variable_info(Variable variable) {
-  return kVariables[static_cast<std::size_t>(variable)];
-}
+const VariableInfo& variable_info(Variable variable) { return kVariables[at(variable)]; }
 
 VariableText variable_text(Variable variable) {
   const VariableInfo& info = variable_info(variable);

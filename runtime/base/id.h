@@ -168,7 +168,7 @@ Rows<ItemId, RowId> invert(const Rows<RowId, ItemId>& rows, std::size_t item_cou
   result.items.resize(rows.items.size());
   for (const RowId row : rows.ids()) {
     for (const ItemId item : rows[row]) {
-      result.items[static_cast<std::size_t>(fill[item.index()]++)] = row;
+      result.items[at(fill[item.index()]++)] = row;
     }
   }
   return result;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll {
 
 // Where bytes of values can be: a device's own memory, or a tier (memory_spaces.def).
@@ -38,7 +40,7 @@ constexpr TierInfo tier_info(MemorySpace tier) {
 #include "runtime/base/memory_spaces.def"
 #undef PLIMSOLL_TIER
   };
-  return kRows[static_cast<std::size_t>(tier_index(tier))];
+  return kRows[at(tier_index(tier))];
 }
 
 // What holds its bytes, without an article.

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::c_api {
 namespace {
 
@@ -233,7 +235,7 @@ Status Converter::convolution() {
       return error("kernel_spatial names dim " + std::to_string(dim) + " of a kernel of rank " +
                    std::to_string(operand(1).rank));
     }
-    sizes.push_back(operand(1).dims()[static_cast<std::size_t>(dim)]);
+    sizes.push_back(operand(1).dims()[at(dim)]);
   }
   out_.convolution = std::move(d);
   out_.feature_group_count = in_.feature_group_count == 0 ? 1 : in_.feature_group_count;
@@ -267,7 +269,7 @@ Status Converter::gather() {
     const trace::Node& array = operand(0);
     const std::int64_t added = operand(1).rank;
     out_.slice_sizes.assign(array.dims().begin(), array.dims().end());
-    out_.slice_sizes[static_cast<std::size_t>(row)] = 1;
+    out_.slice_sizes[at(row)] = 1;
     g->collapsed_slice_dims = g->start_index_map = {row};
     for (std::int64_t i = 0; i < array.rank; ++i) {
       if (i != row) g->offset_dims.push_back(i < row ? i : i - 1 + added);

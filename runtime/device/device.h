@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
 #include "runtime/base/kernel_speeds.h"
 #include "runtime/base/status.h"
 
@@ -99,10 +100,10 @@ class Device {
 
   // Fault injection for tests: the n-th such call from now (1 = next) fails with UNAVAILABLE,
   // RESOURCE_EXHAUSTED for an allocation; 0 turns it off.
-  void fail(Call call, std::int64_t n) { fail_in_[static_cast<std::size_t>(call)] = n; }
+  void fail(Call call, std::int64_t n) { fail_in_[at(call)] = n; }
   // For devices and their streams, in every such call.
   Status count(Call call) {
-    std::atomic<std::int64_t>& left = fail_in_[static_cast<std::size_t>(call)];
+    std::atomic<std::int64_t>& left = fail_in_[at(call)];
     if (left.load(std::memory_order_relaxed) <= 0) return ok_status();
     return left.fetch_sub(1) == 1 ? injected_failure(call) : ok_status();
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/file.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::import {
 namespace {
@@ -82,7 +83,7 @@ std::optional<Header> parse_header(std::string_view text) {
 std::vector<std::byte> to_row_major(std::span<const std::byte> data, const Dims& dims,
                                     std::size_t element) {
   std::vector<std::byte> out(data.size());
-  std::vector<std::int64_t> index(static_cast<std::size_t>(dims.size()), 0);
+  std::vector<std::int64_t> index(at(dims.size()), 0);
   std::vector<std::int64_t> strides(index.size(), 1);
   for (std::size_t i = 1; i < index.size(); ++i) {
     strides[i] = strides[i - 1] * dims[static_cast<int>(i) - 1];

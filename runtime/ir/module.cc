@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::ir {
 namespace {
 
@@ -51,9 +53,9 @@ void Instruction::drop_user(Instruction* user) {
 }
 
 void Instruction::replace_operand(int i, Instruction* with) {
-  Instruction* old = operands_[static_cast<std::size_t>(i)];
+  Instruction* old = operands_[at(i)];
   if (old == with) return;
-  operands_[static_cast<std::size_t>(i)] = with;
+  operands_[at(i)] = with;
   old->drop_user(this);
   add_once(with->users_, this);
 }
@@ -117,7 +119,7 @@ Instruction* Computation::create(Opcode opcode, Shape shape, std::vector<Instruc
   instruction->operands_.reserve(operands.size());
   for (Instruction* operand : operands) instruction->append_operand(operand);
   if (opcode == Opcode::parameter) {
-    const auto number = static_cast<std::size_t>(instruction->attributes_.parameter_number);
+    const auto number = at(instruction->attributes_.parameter_number);
     if (parameters_.size() <= number) parameters_.resize(number + 1, nullptr);
     parameters_[number] = instruction;
   }
@@ -167,8 +169,8 @@ Instruction* Computation::add_get_tuple_element(Instruction* tuple, std::int64_t
                                                 std::string_view name) {
   Attributes attributes;
   attributes.tuple_index = index;
-  return add(Opcode::get_tuple_element, tuple->shape().elements()[static_cast<std::size_t>(index)],
-             {tuple}, name, std::move(attributes));
+  return add(Opcode::get_tuple_element, tuple->shape().elements()[at(index)], {tuple}, name,
+             std::move(attributes));
 }
 
 Instruction* Computation::add_clone(const Instruction& original, std::vector<Instruction*> operands,

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/base/status.h"
 #include "runtime/ir/attributes.h"
 #include "runtime/ir/opcode.h"
@@ -30,7 +31,7 @@ class Instruction {
   Computation* parent() const { return parent_; }
 
   const std::vector<Instruction*>& operands() const { return operands_; }
-  Instruction* operand(int i) const { return operands_[static_cast<std::size_t>(i)]; }
+  Instruction* operand(int i) const { return operands_[at(i)]; }
   int operand_count() const { return static_cast<int>(operands_.size()); }
   // Each user once, in the order the uses were made.
   const std::vector<Instruction*>& users() const { return users_; }
@@ -46,7 +47,7 @@ class Instruction {
 
   // to_apply, body/condition (in that order: condition, body), branches, calls, select/scatter.
   const std::vector<Computation*>& called_computations() const { return called_; }
-  Computation* called(int i) const { return called_[static_cast<std::size_t>(i)]; }
+  Computation* called(int i) const { return called_[at(i)]; }
   void set_called_computations(std::vector<Computation*> called) { called_ = std::move(called); }
   Computation* to_apply() const {
     return called_[0];

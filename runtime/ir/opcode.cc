@@ -4,6 +4,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::ir {
 namespace {
 
@@ -26,7 +28,7 @@ constexpr OpInfo kOps[] = {
 
 }  // namespace
 
-const OpInfo& op_info(Opcode opcode) { return kOps[static_cast<std::size_t>(opcode)]; }
+const OpInfo& op_info(Opcode opcode) { return kOps[at(opcode)]; }
 
 int opcode_count() { return static_cast<int>(std::size(kOps)); }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::ir {
 
 std::string_view to_string(DType dtype) {
@@ -157,8 +159,7 @@ int leaf_count(const Shape& shape) {
 
 int leaf_offset(const Shape& shape, int index) {
   int offset = 0;
-  for (int i = 0; i < index; ++i)
-    offset += leaf_count(shape.elements()[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < index; ++i) offset += leaf_count(shape.elements()[at(i)]);
   return offset;
 }
 

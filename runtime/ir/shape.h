@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/dtype.h"
 
 namespace plimsoll::ir {
@@ -30,14 +31,14 @@ class Dims {
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  std::int64_t& operator[](int i) { return values_[static_cast<std::size_t>(i)]; }
-  std::int64_t operator[](int i) const { return values_[static_cast<std::size_t>(i)]; }
+  std::int64_t& operator[](int i) { return values_[at(i)]; }
+  std::int64_t operator[](int i) const { return values_[at(i)]; }
   std::int64_t* begin() { return values_.data(); }
   std::int64_t* end() { return values_.data() + size_; }
   const std::int64_t* begin() const { return values_.data(); }
   const std::int64_t* end() const { return values_.data() + size_; }
   // Precondition: size() < kMaxRank.
-  void push_back(std::int64_t value) { values_[static_cast<std::size_t>(size_++)] = value; }
+  void push_back(std::int64_t value) { values_[at(size_++)] = value; }
   operator std::span<const std::int64_t>() const { return {begin(), end()}; }
   std::vector<std::int64_t> to_vector() const { return {begin(), end()}; }
   friend bool operator==(const Dims& a, const Dims& b);

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/hint.h"
 
 namespace plimsoll::passes {
@@ -120,7 +121,7 @@ Instruction* Rewriter::add_body(const Computation& callee,
   std::unordered_map<const Instruction*, Instruction*> copies;
   for (const auto& instruction : callee.instructions()) {
     if (instruction->opcode() == Opcode::parameter) {
-      const auto number = static_cast<std::size_t>(instruction->attributes().parameter_number);
+      const auto number = at(instruction->attributes().parameter_number);
       copies.emplace(instruction.get(), arguments[number]);
       continue;
     }

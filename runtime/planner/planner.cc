@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/ladder/module_planner.h"
 
 namespace plimsoll::planner {
@@ -25,9 +26,7 @@ constexpr PolicyName kPolicies[] = {
 
 }  // namespace
 
-std::string_view to_string(Policy policy) {
-  return kPolicies[static_cast<std::size_t>(policy)].name;
-}
+std::string_view to_string(Policy policy) { return kPolicies[at(policy)].name; }
 
 Result<Policy> parse_policy(std::string_view text, std::string_view what) {
   std::string words;

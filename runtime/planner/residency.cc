@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/residency.h"
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
 // Marks the leaves under `path` of `shape`, whose first leaf has number `first`.
 void donate(const ir::Shape& shape, const std::vector<std::int64_t>& path, std::size_t first,
             std::vector<ParameterResidency>& residency) {
-  const ir::Shape* at = &shape;
+  const ir::Shape* part = &shape;
   for (const std::int64_t index : path) {
-    if (!at->is_tuple() || index < 0 || index >= static_cast<std::int64_t>(at->elements().size())) {
+    if (!part->is_tuple() || index < 0 ||
+        index >= static_cast<std::int64_t>(part->elements().size())) {
       return;
     }
-    first += static_cast<std::size_t>(ir::leaf_offset(*at, static_cast<int>(index)));
-    at = &at->elements()[static_cast<std::size_t>(index)];
+    first += at(ir::leaf_offset(*part, static_cast<int>(index)));
+    part = &part->elements()[at(index)];
   }
-  for (int i = 0; i < ir::leaf_count(*at); ++i) {
-    residency[first + static_cast<std::size_t>(i)] = ParameterResidency::donated;
+  for (int i = 0; i < ir::leaf_count(*part); ++i) {
+    residency[first + at(i)] = ParameterResidency::donated;
   }
 }
 
@@ -28,13 +31,12 @@ std::vector<ParameterResidency> default_residency(const ir::Module& module) {
   const auto& parameters = module.entry()->parameters();
   for (const ir::Instruction* parameter : parameters) {
     first_leaf.push_back(leaves);
-    leaves += static_cast<std::size_t>(ir::leaf_count(parameter->shape()));
+    leaves += at(ir::leaf_count(parameter->shape()));
   }
   std::vector<ParameterResidency> residency(leaves, ParameterResidency::resident);
   const auto donate_leaf = [&](std::int64_t number, const std::vector<std::int64_t>& path) {
     if (number < 0 || number >= static_cast<std::int64_t>(parameters.size())) return;
-    const auto at = static_cast<std::size_t>(number);
-    donate(parameters[at]->shape(), path, first_leaf[at], residency);
+    donate(parameters[at(number)]->shape(), path, first_leaf[at(number)], residency);
   };
   for (const ir::InputOutputAlias& alias : module.input_output_alias) {
     donate_leaf(alias.parameter_number, alias.parameter_index);

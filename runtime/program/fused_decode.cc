@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/program/coding_kernels.h"
 
 namespace plimsoll::executor {
@@ -118,7 +119,7 @@ class Decoder {
 }  // namespace
 
 void fuse_decode(Computation& body, const ir::EncodedInput& input) {
-  Instruction* const parameter = body.parameters()[static_cast<std::size_t>(input.input)];
+  Instruction* const parameter = body.parameters()[at(input.input)];
   const std::vector<Instruction*> users = parameter->users();
   Instruction* const root = body.root();
   Decoder decoder(body, input.codec, parameter->shape());
@@ -139,8 +140,7 @@ bool can_fuse_decode(const Instruction& instruction, const ir::EncodedInput& inp
   }
   if (!can_code(instruction) || input.input >= instruction.operand_count()) return false;
   if (instruction.opcode() != Opcode::fusion) return true;
-  const Instruction& parameter =
-      *instruction.to_apply()->parameters()[static_cast<std::size_t>(input.input)];
+  const Instruction& parameter = *instruction.to_apply()->parameters()[at(input.input)];
   const Instruction& root = *instruction.to_apply()->root();
   const bool is_result = &parameter == &root || (root.opcode() == Opcode::tuple &&
                                                  std::count(root.operands().begin(),

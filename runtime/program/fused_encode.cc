@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/program/coding_kernels.h"
 
 namespace plimsoll::executor {
@@ -177,7 +178,7 @@ bool can_fuse_encode(const Instruction& instruction, const ir::EncodedOutput& ou
   }
   const Computation& body = *instruction.to_apply();
   const std::vector<Instruction*> results = results_of(body);
-  const auto leaf = static_cast<std::size_t>(output.output);
+  const auto leaf = at(output.output);
   if (leaf >= results.size() || !results[leaf]->shape().is_array()) return false;
   // A parameter is no result that is made.
   if (results[leaf]->opcode() == Opcode::parameter) return false;
@@ -203,7 +204,7 @@ std::vector<Instruction*> fuse_encode(Computation& body,
   const std::vector<Instruction*> results = results_of(body);
   std::vector<Instruction*> codes;
   for (const ir::EncodedOutput& output : outputs) {
-    Instruction* const value = results[static_cast<std::size_t>(output.output)];
+    Instruction* const value = results[at(output.output)];
     codes.push_back(output.codec.is_mask()
                         ? bits_of(body, output.codec, value, either)
                         : body.add(Opcode::convert,

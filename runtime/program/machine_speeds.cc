@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernel_provider.h"
 #include "runtime/ir/text/text.h"
@@ -147,7 +148,7 @@ class Bench {
   // The same kernel on `count` pieces of memory.
   Result<std::vector<Prepared>> prepare_pieces(const ir::Instruction& instruction, int count) {
     PLIMSOLL_ASSIGN_OR_RETURN(const Prepared first, prepare(instruction));
-    std::vector<Prepared> pieces(static_cast<std::size_t>(count), first);
+    std::vector<Prepared> pieces(at(count), first);
     for (std::size_t i = 1; i < pieces.size(); ++i) {
       PLIMSOLL_RETURN_IF_ERROR(give_memory(instruction, pieces[i]));
     }
@@ -234,7 +235,7 @@ class Bench {
             }));
         return kElements / std::max(seconds - speeds.launch_seconds, 0.1 * seconds);
       };
-      auto& measured = speeds.codecs[static_cast<std::size_t>(codec.kind)];
+      auto& measured = speeds.codecs[at(codec.kind)];
       PLIMSOLL_ASSIGN_OR_RETURN(measured.encode, rate(*kernels.encode, plain, encoded));
       PLIMSOLL_ASSIGN_OR_RETURN(measured.decode, rate(*kernels.decode, encoded, plain));
     }
@@ -318,7 +319,7 @@ class Bench {
     least.fill(std::numeric_limits<double>::infinity());
     for (int i = 0; i < 2 * kTurns; ++i) {
       PLIMSOLL_ASSIGN_OR_RETURN(const double seconds, turn(i % 2 == 1));
-      double& best = least[static_cast<std::size_t>(i % 2)];
+      double& best = least[at(i % 2)];
       best = std::min(best, seconds);
     }
     const double lost_each = least[1] - least[0];

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/program/coding_kernels.h"
@@ -206,7 +207,7 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
   for (std::size_t leaf = 0; leaf < only_code.size(); ++leaf)
     only_code[leaf] = step.outputs[leaf] < 0;
   for (const ir::EncodedOutput& output : step.coding.outputs) {
-    const bool only = only_code[static_cast<std::size_t>(output.output)];
+    const bool only = only_code[at(output.output)];
     name += (only ? "only writes " : "writes ") + std::to_string(output.output) + ": " +
             ir::to_string(output.codec) + "; ";
   }

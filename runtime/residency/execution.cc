@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/base/index.h"
+
 // The worker, seen from a value.
 //
 // A value's bytes are in device memory, or a copy is kept (in a tier, or encoded in device memory),
@@ -359,7 +361,7 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const int parameter = executable.output_parameter(static_cast<int>(i));
     if (parameter >= 0) {
-      allocations[i] = std::move(execution.parameters[static_cast<std::size_t>(parameter)]->device);
+      allocations[i] = std::move(execution.parameters[at(parameter)]->device);
       allocations[i].retag(execution.output_tags[i]);
     }
     if (outputs[i] != nullptr) outputs[i]->device = std::move(allocations[i]);

@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::trace {
 
 using memory::OperationId;
@@ -29,7 +31,7 @@ LiveValues::LiveValues(std::shared_ptr<memory::Budget> budget, Worker& worker,
     memory::Tier* const tier = budget_->tiers()[space].get();
     if (tier == nullptr || !planning.remedies.swap) continue;
     const auto speed = tier->speed();
-    if (speed.ok()) at(place_on(space)) = {tier, *speed, 0};
+    if (speed.ok()) place_at(place_on(space)) = {tier, *speed, 0};
   }
 }
 
@@ -64,7 +66,7 @@ void LiveValues::follow_limit() {
 }
 
 LiveValues::Entry& LiveValues::entry(TensorId id) {
-  const auto i = static_cast<std::size_t>(id);
+  const auto i = at(id);
   if (i >= entries_.size()) entries_.resize(i + 1);
   return entries_[i];
 }
@@ -130,9 +132,8 @@ void LiveValues::add(const std::shared_ptr<Execution>& execution, bool repeatabl
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     enter(lineage_.operation(id).first_output + static_cast<TensorId>(i), outputs[i]);
   }
-  if (static_cast<std::size_t>(id) >= recipes_.size())
-    recipes_.resize(static_cast<std::size_t>(id) + 1);
-  recipes_[static_cast<std::size_t>(id)] = std::make_shared<const Recipe>(
+  if (at(id) >= recipes_.size()) recipes_.resize(at(id) + 1);
+  recipes_[at(id)] = std::make_shared<const Recipe>(
       Recipe{execution->executable, execution->parameters, execution->scalars});
   evictor_.ran(id);
 }
@@ -271,7 +272,7 @@ Status LiveValues::recover() {
     if (place == kEncoded) {
       value->form = nullptr;  // it holds what the codec can't, or there was no room
     } else if (place != kNowhere) {
-      at(place).pause = kPause;
+      place_at(place).pause = kPause;
     }
   }
   const auto tried_again = abandon_recomputable(failures.executions);
@@ -319,7 +320,7 @@ void LiveValues::drop(StorageId id) {
 }
 
 void LiveValues::recompute(OperationId id) {
-  const Recipe& recipe = *recipes_[static_cast<std::size_t>(id)];
+  const Recipe& recipe = *recipes_[at(id)];
   const memory::Lineage::Operation& operation = lineage_.operation(id);
   auto execution = std::make_shared<Execution>();
   execution->executable = recipe.executable;
@@ -343,8 +344,8 @@ void LiveValues::erase(OperationId id) {
     if (of.value != nullptr && worker_ != nullptr) of.value->tensor = -1;
     of = Entry();
   }
-  if (static_cast<std::size_t>(id) >= recipes_.size()) return;
-  const auto recipe = std::move(recipes_[static_cast<std::size_t>(id)]);
+  if (at(id) >= recipes_.size()) return;
+  const auto recipe = std::move(recipes_[at(id)]);
   if (recipe == nullptr || worker_ == nullptr) return;
   for (const auto& value : recipe->parameters) {
     if (--value->recipes == 0 && value->on_host) kept_host_bytes_ -= value->bytes;
@@ -352,7 +353,7 @@ void LiveValues::erase(OperationId id) {
 }
 
 std::int64_t LiveValues::shrink_workspace(OperationId id, std::int64_t most_bytes) {
-  Recipe recipe = *recipes_[static_cast<std::size_t>(id)];
+  Recipe recipe = *recipes_[at(id)];
   const memory::Lineage::Operation& operation = lineage_.operation(id);
   std::int64_t beside = operation.bytes;
   for (const auto& value : recipe.parameters) {
@@ -367,7 +368,7 @@ std::int64_t LiveValues::shrink_workspace(OperationId id, std::int64_t most_byte
                                         std::move(question), *budget_);
   if (!made.ok()) return -1;
   recipe.executable = *made;
-  recipes_[static_cast<std::size_t>(id)] = std::make_shared<const Recipe>(recipe);
+  recipes_[at(id)] = std::make_shared<const Recipe>(recipe);
   return std::max<std::int64_t>(0, recipe.executable->plan().peak_bytes - beside);
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/base/status.h"
 #include "runtime/memory/evictor/evictor.h"
 #include "runtime/residency/execution.h"
@@ -129,8 +130,8 @@ class LiveValues final : public memory::EvictionSink {
   void unbook_copy(Entry& of);
   // Copies have turned out smaller than their values.
   void credit_savings();
-  Place& at(std::int8_t place) { return places_[static_cast<std::size_t>(place)]; }
-  const Place& at(std::int8_t place) const { return places_[static_cast<std::size_t>(place)]; }
+  Place& place_at(std::int8_t place) { return places_[at(place)]; }
+  const Place& place_at(std::int8_t place) const { return places_[at(place)]; }
   std::vector<memory::TensorId> tensors_of(std::span<const std::shared_ptr<Value>> values) const;
   void enter(memory::TensorId id, const std::shared_ptr<Value>& value);
   void encode(const std::shared_ptr<Value>& value);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/program/machine.h"
 #include "runtime/residency/live_values.h"
 
@@ -16,7 +17,7 @@ using memory::StorageId;
 planner::Machine LiveValues::free_machine() const {
   planner::Machine machine = executor::machine_of(budget_->tiers());
   for (const MemorySpace tier : kTiers) {
-    const Place& place = at(place_on(tier));
+    const Place& place = place_at(place_on(tier));
     if (place.tier == nullptr || place.used_bytes == 0) continue;
     // Room for no value, but a tier still.
     machine[tier].bytes = std::max<std::int64_t>(1, machine[tier].bytes - place.used_bytes);
@@ -26,17 +27,17 @@ planner::Machine LiveValues::free_machine() const {
 
 void LiveValues::reserve(const planner::Plan& plan) {
   for (const MemorySpace tier : kTiers) {
-    Place& place = at(place_on(tier));
+    Place& place = place_at(place_on(tier));
     place.reserved_bytes = std::max(place.reserved_bytes, plan.tier_bytes[tier]);
   }
 }
 
 // Of the value as it may be kept now: what nothing can recompute keeps its bits.
 const EncodedForm* LiveValues::form_of(StorageId id) const {
-  if (!planning_.remedies.compress || static_cast<std::size_t>(id) >= entries_.size()) {
+  if (!planning_.remedies.compress || at(id) >= entries_.size()) {
     return nullptr;
   }
-  const auto& value = entries_[static_cast<std::size_t>(id)].value;
+  const auto& value = entries_[at(id)].value;
   const EncodedForm* form = value == nullptr ? nullptr : value->form.get();
   const bool allowed =
       form != nullptr && (form->codec.lossless() || !lineage_.tensor(id).is_source);
@@ -45,7 +46,7 @@ const EncodedForm* LiveValues::form_of(StorageId id) const {
 
 LiveValues::StorePrice LiveValues::price_at(std::int8_t where, StorageId id,
                                             std::int64_t bytes) const {
-  const Place& place = places_[static_cast<std::size_t>(where)];
+  const Place& place = places_[at(where)];
   if (place.pause > 0) return {};
   if (where == kEncoded) {
     const EncodedForm* form = form_of(id);
@@ -62,9 +63,8 @@ LiveValues::StorePrice LiveValues::price_at(std::int8_t where, StorageId id,
 }
 
 ir::Hint LiveValues::hint_of(StorageId id) const {
-  const bool known = static_cast<std::size_t>(id) < entries_.size() &&
-                     entries_[static_cast<std::size_t>(id)].value != nullptr;
-  return known ? entries_[static_cast<std::size_t>(id)].value->hint : ir::Hint::none;
+  const bool known = at(id) < entries_.size() && entries_[at(id)].value != nullptr;
+  return known ? entries_[at(id)].value->hint : ir::Hint::none;
 }
 
 LiveValues::Wish LiveValues::wish(StorageId id) const {
@@ -111,9 +111,9 @@ LiveValues::StorePrice LiveValues::store_price(StorageId id, std::int64_t bytes)
 }
 
 double LiveValues::load_seconds(StorageId id) const {
-  const Entry& of = entries_[static_cast<std::size_t>(id)];
+  const Entry& of = entries_[at(id)];
   if (of.place == kEncoded) return of.value->form->decode_seconds;
-  const memory::LinkSpeed& speed = places_[static_cast<std::size_t>(of.place)].speed;
+  const memory::LinkSpeed& speed = places_[at(of.place)].speed;
   return speed.latency_seconds + static_cast<double>(of.value->bytes) / speed.in_bytes_per_second;
 }
 
@@ -121,12 +121,12 @@ void LiveValues::book_copy(Entry& of, std::int8_t place, std::int64_t saved_byte
   of.place = place;
   of.store = 0;
   of.saved_bytes = saved_bytes;
-  at(place).used_bytes += of.value->bytes - saved_bytes;
+  place_at(place).used_bytes += of.value->bytes - saved_bytes;
 }
 
 void LiveValues::unbook_copy(Entry& of) {
   if (of.place == kNowhere) return;
-  at(of.place).used_bytes -= of.value->bytes - of.saved_bytes;
+  place_at(of.place).used_bytes -= of.value->bytes - of.saved_bytes;
   of.place = kNowhere;
   of.store = 0;
   of.saved_bytes = 0;
@@ -140,7 +140,7 @@ void LiveValues::credit_savings() {
     Entry& of = entry(value->tensor);
     if (of.value != value || of.place == kNowhere || of.store != saving.number) continue;
     of.saved_bytes = saving.bytes;
-    at(of.place).used_bytes -= saving.bytes;
+    place_at(of.place).used_bytes -= saving.bytes;
   }
 }
 
@@ -150,7 +150,7 @@ void LiveValues::store(StorageId id) {
   if (of.place == kEncoded) return encode(of.value);
   of.store = ++stores_;
   submit([&](Worker& worker) {
-    return worker.store(of.value, *at(of.place).tier, planning_.remedies.compress, of.store);
+    return worker.store(of.value, *place_at(of.place).tier, planning_.remedies.compress, of.store);
   });
 }
 
@@ -171,7 +171,8 @@ void LiveValues::load(StorageId id) {
   of.there = true;
   unbook_copy(of);
   submit([&](Worker& worker) {
-    return place == kEncoded ? worker.decode(of.value) : worker.load(of.value, *at(place).tier);
+    return place == kEncoded ? worker.decode(of.value)
+                             : worker.load(of.value, *place_at(place).tier);
   });
 }
 

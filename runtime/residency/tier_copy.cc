@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::trace {
 namespace {
@@ -82,7 +83,7 @@ std::vector<std::byte> sample(const std::byte* from, std::int64_t bytes, std::in
 Result<double> share_of_code(const kernels::SpillCodec& codec,
                              const std::vector<std::byte>& bytes) {
   const auto size = static_cast<std::int64_t>(bytes.size());
-  std::vector<std::byte> code(static_cast<std::size_t>(codec.bound(size)));
+  std::vector<std::byte> code(at(codec.bound(size)));
   PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t used, codec.encode(bytes, code));
   return static_cast<double>(used) / static_cast<double>(size);
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::kernels {
 namespace {
 
@@ -19,7 +21,7 @@ const BlockProducts& products_for(const ir::AttentionForm& form,
   std::vector<int> multiplied = {0, 1, 2};
   if (form.backward) multiplied.push_back(form.output_operand() + 1);
   const bool all_bf16 = std::all_of(multiplied.begin(), multiplied.end(), [&](int i) {
-    return shapes[static_cast<std::size_t>(i)].dtype() == ir::DType::bf16;
+    return shapes[at(i)].dtype() == ir::DType::bf16;
   });
   const BlockProducts* const narrow = all_bf16 ? bf16_products() : nullptr;
   return narrow != nullptr ? *narrow : f32_products();

@@ -5,6 +5,7 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/attention/attention_blocks.h"
 #include "kernels/cpu/vector_loops.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -47,7 +48,7 @@ class AttentionBackward final : public KernelBase {
     int leaf = 0;
     const auto result = [&](bool wanted, const ir::DimOrder& order, HeadMatrices& matrices) {
       if (!wanted) return -1;
-      matrices = HeadMatrices(*leaves[static_cast<std::size_t>(leaf)], order);
+      matrices = HeadMatrices(*leaves[at(leaf)], order);
       return leaf++;
     };
     query_leaf_ = result(form.wants_query, form.query_gradient, query_gradient_);
@@ -167,7 +168,7 @@ class AttentionBackward final : public KernelBase {
     const std::int64_t head = task / shares_;
     float* const scratch = slot_memory(slot, arguments);
     Sum key_sum, value_sum;
-    const auto output = [&](int leaf) { return arguments.outputs[static_cast<std::size_t>(leaf)]; };
+    const auto output = [&](int leaf) { return arguments.outputs[at(leaf)]; };
     if (form_.wants_key) {
       key_sum = start_sum(key_gradient_, key_gradient_in_place(), output(key_leaf_), head,
                           scratch + at_key_sum_, depth_lanes_);
@@ -194,7 +195,7 @@ class AttentionBackward final : public KernelBase {
   void run_queries(std::int64_t head, std::int64_t query, const device::KernelArguments& arguments,
                    float* scratch, const Sum& key_sum, const Sum& value_sum) const {
     const auto inputs = arguments.inputs;
-    const auto first = static_cast<std::size_t>(first_);
+    const auto first = at(first_);
     const std::int64_t queries = std::min(kQueryBlock, sizes_.queries - query);
     const std::int64_t columns = in_lanes(queries);
     float* const greatest = scratch + at_rows_;
@@ -222,8 +223,7 @@ class AttentionBackward final : public KernelBase {
                                         output.data + i * output.stride, sizes_.value_depth)
                           : 0;
     }
-    void* const result =
-        form_.wants_query ? arguments.outputs[static_cast<std::size_t>(query_leaf_)] : nullptr;
+    void* const result = form_.wants_query ? arguments.outputs[at(query_leaf_)] : nullptr;
     if (form_.wants_query)
       block.gradient = start_query_gradient(result, head, query, queries, scratch);
     const std::int64_t blocks = block_count(sizes_.keys, kKeyBlock);
@@ -313,13 +313,11 @@ class AttentionBackward final : public KernelBase {
     };
     if (form_.wants_key) {
       key_gradient_.write_rows(total(at_key_sum_, depth_lanes_), depth_lanes_,
-                               arguments.outputs[static_cast<std::size_t>(key_leaf_)], head, key,
-                               keys);
+                               arguments.outputs[at(key_leaf_)], head, key, keys);
     }
     if (form_.wants_value) {
       value_gradient_.write_rows(total(at_value_sum_, value_lanes_), value_lanes_,
-                                 arguments.outputs[static_cast<std::size_t>(value_leaf_)], head,
-                                 key, keys);
+                                 arguments.outputs[at(value_leaf_)], head, key, keys);
     }
   }
 

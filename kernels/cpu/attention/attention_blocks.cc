@@ -7,6 +7,7 @@
 #include "kernels/cpu/kernel_base.h"
 #include "kernels/cpu/numeric.h"
 #include "kernels/cpu/vector_loops.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -205,7 +206,7 @@ ScoreRules::Extra ScoreRules::extra(const ir::Shape& shape, int operand,
   extra.batch_strides.assign(batch, 0);
   const ir::Dims strides = ir::row_major_strides(shape.dims());
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    const auto d = static_cast<std::size_t>(dims[i]);
+    const auto d = at(dims[i]);
     std::int64_t& to = d < batch    ? extra.batch_strides[d]
                        : d == batch ? extra.query_stride
                                     : extra.key_stride;

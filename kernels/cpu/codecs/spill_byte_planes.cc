@@ -16,6 +16,7 @@
 
 #include "kernels/cpu/clones.h"
 #include "kernels/cpu/codecs/spill_codecs.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -65,20 +66,19 @@ class BytePlanes : public SpillCodec {
     const auto bytes = static_cast<std::int64_t>(from.size());
     PLIMSOLL_RETURN_IF_ERROR(check_spill(name(), kBytes, bound(bytes), from, to));
     const std::int64_t blocks = block_count(bytes);
-    std::vector<std::uint32_t> table(static_cast<std::size_t>(blocks));
+    std::vector<std::uint32_t> table(at(blocks));
     std::byte* const stored = to.data() + kEntry * blocks;
     // Each block first where it lies if none before it becomes smaller.
     device::parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
       const auto planes = std::make_unique_for_overwrite<std::uint8_t[]>(kBlock);
       for (std::int64_t b = begin; b < end; ++b) {
-        table[static_cast<std::size_t>(b)] =
-            encode_block(from.data() + b * kBlock, std::min(kBlock, bytes - b * kBlock),
-                         planes.get(), stored + b * kBlock);
+        table[at(b)] = encode_block(from.data() + b * kBlock, std::min(kBlock, bytes - b * kBlock),
+                                    planes.get(), stored + b * kBlock);
       }
     });
     std::int64_t used = 0;
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::int64_t size = table[static_cast<std::size_t>(b)] & ~kRaw;
+      const std::int64_t size = table[at(b)] & ~kRaw;
       if (used != b * kBlock) {
         std::memmove(stored + used, stored + b * kBlock, static_cast<std::size_t>(size));
       }
@@ -95,18 +95,18 @@ class BytePlanes : public SpillCodec {
     if (bytes % kBytes != 0 || size_of_code < kEntry * blocks) {
       return damaged(name(), "shorter than its table of blocks");
     }
-    std::vector<std::uint32_t> table(static_cast<std::size_t>(blocks));
+    std::vector<std::uint32_t> table(at(blocks));
     if (blocks > 0) {
       std::memcpy(table.data(), from.data(), static_cast<std::size_t>(kEntry * blocks));
     }
-    std::vector<std::int64_t> starts(static_cast<std::size_t>(blocks) + 1, kEntry * blocks);
+    std::vector<std::int64_t> starts(at(blocks) + 1, kEntry * blocks);
     for (std::int64_t b = 0; b < blocks; ++b) {
-      const std::uint32_t entry = table[static_cast<std::size_t>(b)];
+      const std::uint32_t entry = table[at(b)];
       const std::int64_t plain = std::min(kBlock, bytes - b * kBlock), size = entry & ~kRaw;
       if ((entry & kRaw) != 0 ? size != plain : size >= plain) {
         return damaged(name(), "a block of an impossible size");
       }
-      starts[static_cast<std::size_t>(b) + 1] = starts[static_cast<std::size_t>(b)] + size;
+      starts[at(b) + 1] = starts[at(b)] + size;
     }
     if (starts.back() != size_of_code) return damaged(name(), "another size than its table says");
     std::atomic<bool> fine{true};

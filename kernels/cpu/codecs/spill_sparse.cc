@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cpu/codecs/spill_codecs.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 #if defined(__x86_64__)
@@ -187,9 +188,9 @@ void for_pieces(std::int64_t count, F&& body) {
 
 // Where each piece's elements start among those kept; at the end, how many are kept.
 std::vector<std::int64_t> starts_of(const std::byte* mask, std::int64_t count) {
-  std::vector<std::int64_t> starts(static_cast<std::size_t>((count + kPiece - 1) / kPiece) + 1);
+  std::vector<std::int64_t> starts(at((count + kPiece - 1) / kPiece) + 1);
   for_pieces(count, [&](std::int64_t piece, std::int64_t first, std::int64_t size) {
-    starts[static_cast<std::size_t>(piece) + 1] = set_bits(mask + first / 8, mask_bytes(size));
+    starts[at(piece) + 1] = set_bits(mask + first / 8, mask_bytes(size));
   });
   for (std::size_t i = 1; i < starts.size(); ++i) starts[i] += starts[i - 1];
   return starts;
@@ -218,7 +219,7 @@ class Sparse : public SpillCodec {
       // What a vector writes too much stays out of the next piece's place.
       std::array<T, kPiece + kWord> kept;
       const std::int64_t some = pack(from.data() + first * kBytes, size, kept.data());
-      std::memcpy(packed + starts[static_cast<std::size_t>(piece)] * kBytes, kept.data(),
+      std::memcpy(packed + starts[at(piece)] * kBytes, kept.data(),
                   static_cast<std::size_t>(some * kBytes));
     });
     return mask_bytes(count) + starts.back() * kBytes;
@@ -242,8 +243,8 @@ class Sparse : public SpillCodec {
     const std::byte* const packed = mask + prefix;
     for_pieces(count, [&](std::int64_t piece, std::int64_t first, std::int64_t size) {
       std::array<T, kPiece + kWord> kept;
-      const std::int64_t begin = starts[static_cast<std::size_t>(piece)];
-      const std::int64_t some = starts[static_cast<std::size_t>(piece) + 1] - begin;
+      const std::int64_t begin = starts[at(piece)];
+      const std::int64_t some = starts[at(piece) + 1] - begin;
       std::memcpy(kept.data(), packed + begin * kBytes, static_cast<std::size_t>(some * kBytes));
       // A vector may read so much more.
       std::fill_n(kept.begin() + some, std::min(kWord, kPiece + kWord - some), T{0});

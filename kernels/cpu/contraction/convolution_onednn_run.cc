@@ -5,6 +5,7 @@
 #include "kernels/cpu/contraction/convolution_onednn.h"
 #include "kernels/cpu/contraction/strided_copy.h"
 #include "kernels/cpu/vector_loops.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -38,7 +39,7 @@ void OnednnConvolution::run_slot(std::int64_t slot, const void* src, const void*
   void* const dst_stage = memory + scratch_bytes_ + src_stage_bytes_;
   void* const sum = memory + scratch_bytes_ + src_stage_bytes_ + dst_stage_bytes_;
   for (std::int64_t i = first; i < last; ++i) {
-    const Piece& piece = pieces_[static_cast<std::size_t>(i)];
+    const Piece& piece = pieces_[at(i)];
     const Variant& v = variants_[piece.variant];
     const void* user_src =
         byte_offset(src, (piece.n * c_.src.strides[0] + piece.src_row * c_.src.strides[2]) *

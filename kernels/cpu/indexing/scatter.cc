@@ -7,6 +7,7 @@
 #include "kernels/cpu/indexing/start_indices.h"
 #include "kernels/cpu/scalar/combine.h"
 #include "kernels/cpu/scalar/scalar_program.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -128,7 +129,7 @@ class Scatter final : public KernelBase {
     starts_.read(indices, batch, start);
     to = from = 0;
     for (int i = 0; i < start.size(); ++i) {
-      if (start[i] < 0 || start[i] > last_start_[static_cast<std::size_t>(i)]) return false;
+      if (start[i] < 0 || start[i] > last_start_[at(i)]) return false;
       to += start[i] * operand_strides_[i];
     }
     const auto& sizes = starts_.batch_dims();

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::kernels {
@@ -63,7 +64,7 @@ Status ScalarProgram::add(const ir::Computation& computation,
     };
     const Opcode opcode = instruction.opcode();
     if (opcode == Opcode::parameter) {
-      slots = {arguments[static_cast<std::size_t>(instruction.attributes().parameter_number)]};
+      slots = {arguments[at(instruction.attributes().parameter_number)]};
       continue;
     }
     if (opcode == Opcode::tuple) {
@@ -72,7 +73,7 @@ Status ScalarProgram::add(const ir::Computation& computation,
     }
     if (opcode == Opcode::get_tuple_element) {
       const auto& all = slots_of.at(instruction.operand(0));
-      slots = {all[static_cast<std::size_t>(instruction.attributes().tuple_index)]};
+      slots = {all[at(instruction.attributes().tuple_index)]};
       continue;
     }
     if (opcode == Opcode::call || opcode == Opcode::fusion) {

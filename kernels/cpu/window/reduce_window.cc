@@ -9,6 +9,7 @@
 #include "kernels/cpu/vector_loops.h"
 #include "kernels/cpu/window/window.h"
 #include "kernels/cpu/window/window_rows.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -184,7 +185,7 @@ class ReduceWindow final : public KernelBase {
   void run(const MakeFold& make_fold) const {
     const std::int64_t width = std::min(geometry_.lanes, kLanes);
     if (scan_axis_ >= 0) {
-      const WindowAxisGeometry& axis = geometry_.axes[static_cast<std::size_t>(scan_axis_)];
+      const WindowAxisGeometry& axis = geometry_.axes[at(scan_axis_)];
       const std::int64_t lines = outputs_ / std::max<std::int64_t>(1, axis.out_size) * chunks_;
       const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (axis.out_size * width + 1));
       device::parallel_for(axis.out_size == 0 ? 0 : lines, grain,

@@ -7,6 +7,7 @@
 #include "kernels/cpu/scalar/scalar_program.h"
 #include "kernels/cpu/window/window.h"
 #include "kernels/cpu/window/window_loops.h"
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -181,7 +182,7 @@ class SelectAndScatter final : public KernelBase {
     const T init = *static_cast<const T*>(arguments.inputs[2]);
     Number best[kLanes];
     std::int32_t chosen[kLanes];  // which of the window's taps
-    std::vector<std::int64_t> offsets(static_cast<std::size_t>(taps_));
+    std::vector<std::int64_t> offsets(at(taps_));
     for (std::int64_t item = begin; item < end; ++item) {
       const Place place = place_of(item);
       const T* in = static_cast<const T*>(arguments.inputs[0]) + place.in;

@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::kernels {
 
 WindowAxisGeometry::WindowAxisGeometry(const ir::WindowDimension& w, std::int64_t in,
                                        std::int64_t in_step, std::int64_t out,
                                        std::int64_t out_step)
     : window(w), in_size(in), in_stride(in_step), out_size(out), out_stride(out_step) {
-  taps.reserve(static_cast<std::size_t>(out));
+  taps.reserve(at(out));
   for (std::int64_t i = 0; i < out; ++i) taps.push_back(taps_at(i));
 }
 

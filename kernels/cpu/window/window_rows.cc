@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::kernels {
 namespace {
 
@@ -39,7 +41,7 @@ std::optional<WindowRows> WindowRows::make(const WindowGeometry& geometry) {
     Taps at[ir::kMaxRank];
     for (std::size_t d = outer.size(); d-- > 0;) {
       out += rest % outer[d].out_size * outer[d].out_stride;
-      at[d] = outer[d].taps[static_cast<std::size_t>(rest % outer[d].out_size)];
+      at[d] = outer[d].taps[at(rest % outer[d].out_size)];
       rest /= outer[d].out_size;
     }
     const auto first = static_cast<std::int64_t>(rows.offsets_.size());
@@ -82,9 +84,9 @@ void WindowRows::run(Fold fold, const float* in, float* out, float init, std::in
   const std::int64_t stride = axis_.window.stride;
   std::vector<float> phases;
   if (lanes_ == 1 && axis_.out_size >= kShortestPhaseRow && stride <= kMostPhases)
-    phases.resize(static_cast<std::size_t>(most_offsets_ * stride * phase_stride_));
-  std::vector<std::int64_t> flat(static_cast<std::size_t>(
-      most_offsets_ * std::max<std::int64_t>(1, std::min(axis_.window.size, axis_.in_size))));
+    phases.resize(at(most_offsets_ * stride * phase_stride_));
+  std::vector<std::int64_t> flat(
+      at(most_offsets_ * std::max<std::int64_t>(1, std::min(axis_.window.size, axis_.in_size))));
   const RowPlan plan{lanes_,
                      axis_.in_size,
                      axis_.in_stride,

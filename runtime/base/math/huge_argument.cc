@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 
+#include "runtime/base/index.h"
 #include "runtime/base/math/trigonometric64.h"
 
 namespace plimsoll::math {
@@ -43,7 +44,7 @@ Quarter reduce(double x) {
   Wide carry = 0;
   for (int i = 3; i >= 0; --i) {
     carry += Wide{mantissa} * bits_at(first + 64 * i);
-    product[static_cast<std::size_t>(i)] = static_cast<std::uint64_t>(carry);
+    product[at(i)] = static_cast<std::uint64_t>(carry);
     carry >>= 64;
   }
   auto quadrant = static_cast<std::int64_t>(product[0] >> 62);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::device {
@@ -101,10 +102,10 @@ void CpuJointLaunch::run(const void* const* inputs, void* const* outputs,
                          void* const* workspaces) const {
   for (const Wave& wave : waves_) {
     const auto run_pieces = [&](std::int64_t begin, std::int64_t end) {
-      const std::size_t last = wave.pieces[static_cast<std::size_t>(end)];
-      for (std::size_t i = wave.pieces[static_cast<std::size_t>(begin)]; i < last; ++i) {
+      const std::size_t last = wave.pieces[at(end)];
+      for (std::size_t i = wave.pieces[at(begin)]; i < last; ++i) {
         const Entry& entry = wave.entries[i];
-        const Part& part = parts_[static_cast<std::size_t>(entry.part)];
+        const Part& part = parts_[at(entry.part)];
         const void* const* part_inputs = inputs + part.inputs;
         void* const* part_outputs = outputs + part.outputs;
         if (entry.unless_input >= 0 &&

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/literal.h"
 
 namespace plimsoll::ir {
@@ -14,7 +15,7 @@ namespace {
 
 std::string_view direction_text(ComparisonDirection direction) {
   constexpr std::array<std::string_view, 6> kText{"eq", "ne", "ge", "gt", "le", "lt"};
-  return kText[static_cast<std::size_t>(direction)];
+  return kText[at(direction)];
 }
 
 bool holds(ComparisonDirection direction, double a, double b) {
@@ -144,7 +145,7 @@ Outcomes representatives(const Codec& codec, DType dtype) {
   return {pick(true), pick(false)};
 }
 
-const CodecInfo& codec_info(CodecKind kind) { return kRows[static_cast<std::size_t>(kind)]; }
+const CodecInfo& codec_info(CodecKind kind) { return kRows[at(kind)]; }
 
 std::span<const CodecInfo> all_codecs() { return std::span(kRows).subspan(1); }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/fusions/attention_text.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/ir/text/attribute_text.h"
@@ -18,8 +19,8 @@ bool is_permutation(const DimOrder& order, int rank) {
   if (static_cast<int>(order.size()) != rank) return false;
   std::vector<bool> seen(order.size(), false);
   for (const std::int64_t d : order) {
-    if (d < 0 || d >= rank || seen[static_cast<std::size_t>(d)]) return false;
-    seen[static_cast<std::size_t>(d)] = true;
+    if (d < 0 || d >= rank || seen[at(d)]) return false;
+    seen[at(d)] = true;
   }
   return true;
 }
@@ -31,7 +32,7 @@ bool is_half_or_f32(DType dtype) {
 DimOrder inverse(const DimOrder& order) {
   DimOrder result(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    result[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    result[at(order[i])] = static_cast<std::int64_t>(i);
   }
   return result;
 }
@@ -129,7 +130,7 @@ class BodyWriter {
   }
 
   Instruction* read(int operand, const DimOrder& order) {
-    return convert(transpose(parameters_[static_cast<std::size_t>(operand)], order), DType::f32);
+    return convert(transpose(parameters_[at(operand)], order), DType::f32);
   }
   Instruction* result(Instruction* x, const DimOrder& order) {
     return transpose(convert(x, form_.result_dtype), inverse(order));
@@ -163,12 +164,11 @@ class BodyWriter {
     Instruction* scores = dot(q, rank_ - 1, k, rank_ - 1);
     if (form_.scale != 1) scores = op(Opcode::multiply, {scores, splat(form_.scale)});
     if (form_.bias.has_value()) {
-      Instruction* bias =
-          convert(parameters_[static_cast<std::size_t>(form_.bias_operand())], DType::f32);
+      Instruction* bias = convert(parameters_[at(form_.bias_operand())], DType::f32);
       scores = op(Opcode::add, {scores, broadcast(bias, scores_dims_, *form_.bias)});
     }
     if (form_.mask.has_value()) {
-      Instruction* mask = parameters_[static_cast<std::size_t>(form_.mask_operand())];
+      Instruction* mask = parameters_[at(form_.mask_operand())];
       masks_.push_back(broadcast(mask, scores_dims_, *form_.mask));
     }
     if (Instruction* causal = causal_mask()) masks_.push_back(causal);
@@ -188,11 +188,12 @@ class BodyWriter {
 
   void write_backward(Instruction* q, Instruction* k, Instruction* v, Instruction* scores) {
     const int first = form_.output_operand();
-    const auto at = [&](int i) { return parameters_[static_cast<std::size_t>(first + i)]; };
+    const auto parameter = [&](int i) { return parameters_[at(first + i)]; };
     Instruction* o = read(first, form_.output);
     Instruction* g = read(first + 1, form_.output_gradient);
-    Instruction* powers = op(Opcode::exponential, {op(Opcode::subtract, {scores, spread(at(2))})});
-    Instruction* p = op(Opcode::divide, {powers, spread(at(3))});
+    Instruction* powers =
+        op(Opcode::exponential, {op(Opcode::subtract, {scores, spread(parameter(2))})});
+    Instruction* p = op(Opcode::divide, {powers, spread(parameter(3))});
     std::vector<Instruction*> results;
     if (form_.wants_query || form_.wants_key) {
       Instruction* dp = dot(g, rank_ - 1, v, rank_ - 1);
@@ -246,8 +247,8 @@ bool same_body(const Computation& a, const Computation& b) {
   if (a.instruction_count() != b.instruction_count()) return false;
   std::unordered_map<const Instruction*, const Instruction*> twin;
   for (int i = 0; i < a.instruction_count(); ++i) {
-    const Instruction& x = *a.instructions()[static_cast<std::size_t>(i)];
-    const Instruction& y = *b.instructions()[static_cast<std::size_t>(i)];
+    const Instruction& x = *a.instructions()[at(i)];
+    const Instruction& y = *b.instructions()[at(i)];
     if (x.opcode() != y.opcode() || !(x.shape() == y.shape()) ||
         x.operand_count() != y.operand_count() || attributes_text(x) != attributes_text(y) ||
         x.attributes().parameter_number != y.attributes().parameter_number || !same_called(x, y)) {
@@ -296,7 +297,7 @@ Result<AttentionSizes> attention_sizes(const AttentionForm& form, std::span<cons
              v = ordered_dims(operands[2], form.value);
   AttentionSizes sizes;
   sizes.batch.assign(q.begin(), q.end() - 2);
-  const auto n = static_cast<std::size_t>(rank);
+  const auto n = at(rank);
   sizes.queries = q[n - 2];
   sizes.depth = q[n - 1];
   sizes.keys = k[n - 2];
@@ -316,8 +317,8 @@ Result<AttentionSizes> attention_sizes(const AttentionForm& form, std::span<cons
     if (static_cast<int>(dims->size()) != shape.rank()) return false;
     std::int64_t before = -1;
     for (int i = 0; i < shape.rank(); ++i) {
-      const std::int64_t d = (*dims)[static_cast<std::size_t>(i)];
-      if (d <= before || d >= rank || shape.dim(i) != scores[static_cast<std::size_t>(d)]) {
+      const std::int64_t d = (*dims)[at(i)];
+      if (d <= before || d >= rank || shape.dim(i) != scores[at(d)]) {
         return false;
       }
       before = d;
@@ -325,18 +326,18 @@ Result<AttentionSizes> attention_sizes(const AttentionForm& form, std::span<cons
     return true;
   };
   if (form.bias.has_value()) {
-    const Shape& bias = operands[static_cast<std::size_t>(form.bias_operand())];
+    const Shape& bias = operands[at(form.bias_operand())];
     if (!fits(bias, form.bias) || !is_half_or_f32(bias.dtype())) return misfit("the bias misfits");
   }
   if (form.mask.has_value()) {
-    const Shape& mask = operands[static_cast<std::size_t>(form.mask_operand())];
+    const Shape& mask = operands[at(form.mask_operand())];
     if (!fits(mask, form.mask) || mask.dtype() != DType::pred) return misfit("the mask misfits");
   }
   if (!form.backward) {
     if (!is_permutation(form.output, rank)) return misfit("the result has no order of dims");
     return sizes;
   }
-  const auto first = static_cast<std::size_t>(form.output_operand());
+  const auto first = at(form.output_operand());
   PLIMSOLL_RETURN_IF_ERROR(check(first, form.output));
   PLIMSOLL_RETURN_IF_ERROR(check(first + 1, form.output_gradient));
   Ints output = sizes.batch;

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
 
 namespace plimsoll::ir {
@@ -21,7 +22,7 @@ OperandLeaf find_operand_leaf(const Instruction& instruction, int operand_leaf) 
     const Shape& shape = instruction.operand(i)->shape();
     const int count = leaf_count(shape);
     if (operand_leaf < count) {
-      return {i, operand_leaf, leaves(shape)[static_cast<std::size_t>(operand_leaf)]};
+      return {i, operand_leaf, leaves(shape)[at(operand_leaf)]};
     }
     operand_leaf -= count;
   }
@@ -76,7 +77,7 @@ bool read_at_stored_index(const Instruction* parameter, const Instruction* root,
 // Parts run in any order and at the same time, so that nothing but the part that writes the buffer
 // may read it.
 bool part_may_reuse(const Instruction& fusion, int operand, PartResult result) {
-  const Instruction* parameter = fusion.to_apply()->parameters()[static_cast<std::size_t>(operand)];
+  const Instruction* parameter = fusion.to_apply()->parameters()[at(operand)];
   if (parameter->users().size() != 1 || parameter->users()[0] != result.part ||
       occurrences(fusion, fusion.operand(operand)) != 1) {
     return false;
@@ -103,7 +104,7 @@ bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape
   const std::vector<Instruction*> roots =
       many ? root->operands() : std::vector<Instruction*>{fused.root()};
   if (output_leaf >= static_cast<int>(roots.size())) return false;
-  const Instruction* output = roots[static_cast<std::size_t>(output_leaf)];
+  const Instruction* output = roots[at(output_leaf)];
   if (!output->shape().is_array() || output->shape().element_count() != shape.element_count()) {
     return false;
   }
@@ -111,7 +112,7 @@ bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape
   const bool updates = std::any_of(roots.begin(), roots.end(), [](const Instruction* r) {
     return r->opcode() == Opcode::dynamic_update_slice;
   });
-  const Instruction* parameter = fused.parameters()[static_cast<std::size_t>(operand)];
+  const Instruction* parameter = fused.parameters()[at(operand)];
   if (updates) {
     // Elements outside the update stay as they are only if nothing else touches the buffer.
     return !many && output->operand(0) == parameter && parameter->users().size() == 1 &&
@@ -138,7 +139,7 @@ bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape
 
   for (int i = 0; i < fusion.operand_count(); ++i) {
     if (fusion.operand(i) != fusion.operand(operand)) continue;
-    const Instruction* same = fused.parameters()[static_cast<std::size_t>(i)];
+    const Instruction* same = fused.parameters()[at(i)];
     if (!read_at_stored_index(same, root, loop_count)) return false;
   }
   return true;
@@ -151,7 +152,7 @@ bool may_reuse_operand(const Instruction& instruction, int operand_leaf, int out
   if (from.operand < 0 || output_leaf < 0 || output_leaf >= leaf_count(instruction.shape())) {
     return false;
   }
-  const Shape& to = *leaves(instruction.shape())[static_cast<std::size_t>(output_leaf)];
+  const Shape& to = *leaves(instruction.shape())[at(output_leaf)];
   if (!from.shape->is_array() || !to.is_array() || from.shape->byte_size() != to.byte_size()) {
     return false;
   }

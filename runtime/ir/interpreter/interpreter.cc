@@ -4,6 +4,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
 
 namespace plimsoll::ir {
@@ -117,7 +118,7 @@ Result<Literal> evaluate(Context& context, const Computation& computation, Opera
   for (std::size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = *instructions[i];
     if (instruction.opcode() == Opcode::parameter) {
-      values[i] = *arguments[static_cast<std::size_t>(instruction.attributes().parameter_number)];
+      values[i] = *arguments[at(instruction.attributes().parameter_number)];
       continue;
     }
     operands.clear();

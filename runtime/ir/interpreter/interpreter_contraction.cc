@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter_elementwise.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
 
@@ -17,7 +18,7 @@ DType sum_dtype(DType a, DType b) {
 
 template <typename T>
 std::vector<T> values_of(const Literal& literal) {
-  std::vector<T> values(static_cast<std::size_t>(literal.shape().element_count()));
+  std::vector<T> values(at(literal.shape().element_count()));
   convert_elements({literal.shape().dtype(), literal.bytes().data()}, DTypeOf<T>::value,
                    reinterpret_cast<std::byte*>(values.data()), literal.shape().element_count());
   return values;
@@ -77,7 +78,7 @@ std::vector<T> packed(const std::vector<T>& values, std::int64_t start, const In
   result.reserve(free.size() * inner.size());
   for (std::int64_t row : free) {
     for (std::int64_t k : inner) {
-      result.push_back(values[static_cast<std::size_t>(start + row + k)]);
+      result.push_back(values[at(start + row + k)]);
     }
   }
   return result;
@@ -100,7 +101,7 @@ Literal dot(const Instruction& instruction, const Literal& lhs, const Literal& r
   const Index rhs_inner = offsets_over(rhs_dims, d.rhs_contracting);
   const std::size_t inner = lhs_inner.size();
   std::vector<T> result;
-  result.reserve(static_cast<std::size_t>(instruction.shape().element_count()));
+  result.reserve(at(instruction.shape().element_count()));
   for (std::size_t batch = 0; batch < lhs_batch.size(); ++batch) {
     const std::vector<T> left = packed(a, lhs_batch[batch], rows, lhs_inner);
     const std::vector<T> right = packed(b, rhs_batch[batch], columns, rhs_inner);
@@ -140,18 +141,18 @@ Literal convolution(const Instruction& instruction, const Literal& input, const 
 
   Index taps;
   for (std::int64_t k : d.kernel_spatial) taps.push_back(dim(kernel_dims, k));
-  std::vector<T> result(static_cast<std::size_t>(shape.element_count()), T{0});
+  std::vector<T> result(at(shape.element_count()), T{0});
   const bool empty_kernel = std::find(taps.begin(), taps.end(), 0) != taps.end();
   if (result.empty() || empty_kernel) return literal_of(shape, result);
   const std::vector<T> a = values_of<T>(input);
   const std::vector<T> b = values_of<T>(kernel);
 
-  Index output(static_cast<std::size_t>(shape.rank()), 0);
-  std::size_t at = 0;
+  Index output(at(shape.rank()), 0);
+  std::size_t next = 0;
   do {
-    const std::int64_t feature = output[static_cast<std::size_t>(d.output_feature)];
-    const std::int64_t batch = output[static_cast<std::size_t>(d.output_batch)] +
-                               feature / outputs_per_batch_group * batches_per_group;
+    const std::int64_t feature = output[at(d.output_feature)];
+    const std::int64_t batch =
+        output[at(d.output_batch)] + feature / outputs_per_batch_group * batches_per_group;
     const std::int64_t first_feature = feature / outputs_per_group * kernel_features;
     T sum = 0;
     Index tap(spatial, 0);
@@ -163,8 +164,7 @@ Literal convolution(const Instruction& instruction, const Literal& input, const 
       for (std::size_t i = 0; i < spatial; ++i) {
         const WindowDimension& w = attributes.window[i];
         const std::int64_t position =
-            output[static_cast<std::size_t>(d.output_spatial[i])] * w.stride - w.padding_low +
-            tap[i] * w.window_dilation;
+            output[at(d.output_spatial[i])] * w.stride - w.padding_low + tap[i] * w.window_dilation;
         // A dilated base has holes (zeros) between its elements.
         inside = inside && position >= 0 && position % w.base_dilation == 0 &&
                  position / w.base_dilation < dim(input_dims, d.input_spatial[i]);
@@ -174,14 +174,11 @@ Literal convolution(const Instruction& instruction, const Literal& input, const 
       }
       if (!inside) continue;
       for (std::int64_t f = 0; f < kernel_features; ++f) {
-        sum = plus_product(
-            sum,
-            a[static_cast<std::size_t>(input_offset + f * dim(input_strides, d.input_feature))],
-            b[static_cast<std::size_t>(kernel_offset +
-                                       f * dim(kernel_strides, d.kernel_input_feature))]);
+        sum = plus_product(sum, a[at(input_offset + f * dim(input_strides, d.input_feature))],
+                           b[at(kernel_offset + f * dim(kernel_strides, d.kernel_input_feature))]);
       }
     } while (next_index(tap, taps));
-    result[at++] = sum;
+    result[next++] = sum;
   } while (next_index(output, shape.dims()));
   return literal_of(shape, result);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
 
 namespace plimsoll::ir::interpreter {
@@ -29,7 +30,7 @@ Result<Literal> conditional(Context& context, const Instruction& instruction, Op
     branch = branches - 1;
   }
   return evaluate(context, *instruction.called(static_cast<int>(branch)),
-                  operands.subspan(static_cast<std::size_t>(branch) + 1, 1));
+                  operands.subspan(at(branch) + 1, 1));
 }
 
 }  // namespace
@@ -42,8 +43,7 @@ Result<Literal> control(Context& context, const Instruction& instruction, Operan
       return Literal::tuple(std::move(elements));
     }
     case Opcode::get_tuple_element:
-      return operands[0]
-          ->elements()[static_cast<std::size_t>(instruction.attributes().tuple_index)];
+      return operands[0]->elements()[at(instruction.attributes().tuple_index)];
     case Opcode::call:
     case Opcode::fusion:
       return evaluate(context, *instruction.to_apply(), operands);

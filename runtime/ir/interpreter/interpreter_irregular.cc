@@ -3,6 +3,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter_scalar_program.h"
 
 namespace plimsoll::ir::interpreter {
@@ -21,28 +22,26 @@ class StartIndices {
                const Index& batching, const Index& indices_batching, int operand_rank)
       : indices_(indices),
         strides_(row_major_strides(indices.shape().dims())),
-        vector_dim_(static_cast<std::size_t>(vector_dim)),
+        vector_dim_(at(vector_dim)),
         vector_to_operand_(vector_to_operand),
         batching_(batching),
         indices_batching_(indices_batching),
-        operand_rank_(static_cast<std::size_t>(operand_rank)) {}
+        operand_rank_(at(operand_rank)) {}
 
   // The full start index in the operand for a position among the batch dims of the indices.
-  Index at(const Index& batch) const {
+  Index read(const Index& batch) const {
     Index position;
     std::size_t next = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(indices_.shape().rank()); ++i) {
+    for (std::size_t i = 0; i < at(indices_.shape().rank()); ++i) {
       position.push_back(i == vector_dim_ ? 0 : batch[next++]);
     }
     Index start(operand_rank_, 0);
     for (std::size_t i = 0; i < vector_to_operand_.size(); ++i) {
       if (vector_dim_ < position.size()) position[vector_dim_] = static_cast<std::int64_t>(i);
-      start[static_cast<std::size_t>(vector_to_operand_[i])] =
-          integer_at(indices_, offset_of(strides_, position));
+      start[at(vector_to_operand_[i])] = integer_at(indices_, offset_of(strides_, position));
     }
     for (std::size_t i = 0; i < batching_.size(); ++i) {
-      start[static_cast<std::size_t>(batching_[i])] =
-          position[static_cast<std::size_t>(indices_batching_[i])];
+      start[at(batching_[i])] = position[at(indices_batching_[i])];
     }
     return start;
   }
@@ -71,13 +70,13 @@ Literal gather(const Instruction& instruction, Operands operands) {
   const auto size = static_cast<std::size_t>(dtype_bytes(operand.shape().dtype()));
   const std::byte* source = operand.bytes().data();
   std::byte* target = result.mutable_bytes().data();
-  Index output(static_cast<std::size_t>(instruction.shape().rank()), 0);
+  Index output(at(instruction.shape().rank()), 0);
   do {
     Index batch, window;
     for (std::size_t i = 0; i < output.size(); ++i) {
       (contains(d.offset_dims, static_cast<std::int64_t>(i)) ? window : batch).push_back(output[i]);
     }
-    Index place = starts.at(batch);
+    Index place = starts.read(batch);
     std::size_t next = 0;
     for (std::size_t i = 0; i < place.size(); ++i) {
       const auto dim = static_cast<std::int64_t>(i);
@@ -126,14 +125,14 @@ Result<Literal> scatter(Context& context, const Instruction& instruction, Operan
   std::vector<const std::byte*> arguments(2 * count);
   std::vector<std::byte*> places(count);
   const std::int64_t update_count = operands[count + 1]->shape().element_count();
-  Index position(static_cast<std::size_t>(update_dims.size()), 0);
+  Index position(at(update_dims.size()), 0);
   for (std::int64_t at = 0; at < update_count; ++at, next_index(position, update_dims)) {
     Index batch, window;
     for (std::size_t i = 0; i < position.size(); ++i) {
       const bool in_window = contains(d.update_window_dims, static_cast<std::int64_t>(i));
       (in_window ? window : batch).push_back(position[i]);
     }
-    Index place = starts.at(batch);
+    Index place = starts.read(batch);
     bool inside = true;
     std::size_t next_window = 0;
     for (std::size_t i = 0; i < place.size(); ++i) {
@@ -199,7 +198,7 @@ Result<Literal> sort(Context& context, const Instruction& instruction, Operands 
   std::vector<const std::byte*> arguments(2 * operands.size());
   for (std::int64_t line = 0; line < (length == 0 ? 0 : count / length); ++line) {
     const std::int64_t base = line / stride * stride * length + line % stride;
-    Index order(static_cast<std::size_t>(length));
+    Index order(at(length));
     std::iota(order.begin(), order.end(), 0);
     PLIMSOLL_RETURN_IF_ERROR(
         merge_sort(order, [&](std::int64_t first, std::int64_t second, bool& is_before) {
@@ -214,7 +213,7 @@ Result<Literal> sort(Context& context, const Instruction& instruction, Operands 
       std::byte* target = results[i].mutable_bytes().data();
       for (std::int64_t k = 0; k < length; ++k) {
         std::memcpy(target + (base + k * stride) * sizes[i],
-                    sources[i] + (base + order[static_cast<std::size_t>(k)] * stride) * sizes[i],
+                    sources[i] + (base + order[at(k)] * stride) * sizes[i],
                     static_cast<std::size_t>(sizes[i]));
       }
     }

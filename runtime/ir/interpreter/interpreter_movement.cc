@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter_elementwise.h"
 #include "runtime/ir/interpreter/interpreter_numbers.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
@@ -21,8 +22,8 @@ Literal gathered(const Shape& shape, const Literal& operand, F from) {
   const auto size = static_cast<std::size_t>(dtype_bytes(shape.dtype()));
   const std::byte* source = operand.bytes().data();
   std::byte* target = result.mutable_bytes().data();
-  Index index(static_cast<std::size_t>(shape.rank()), 0);
-  Index source_index(static_cast<std::size_t>(operand.shape().rank()), 0);
+  Index index(at(shape.rank()), 0);
+  Index source_index(at(operand.shape().rank()), 0);
   do {
     from(index, source_index);
     std::memcpy(target, source + offset_of(strides, source_index) * static_cast<std::int64_t>(size),
@@ -41,7 +42,7 @@ void scattered(Literal& result, const Literal& operand, F to) {
   const std::byte* source = operand.bytes().data();
   std::byte* target = result.mutable_bytes().data();
   const Dims& dims = operand.shape().dims();
-  Index index(static_cast<std::size_t>(dims.size()), 0);
+  Index index(at(dims.size()), 0);
   Index place(index);
   do {
     if (to(index, place)) {
@@ -60,7 +61,7 @@ Literal broadcast(const Instruction& instruction, const Literal& operand) {
   const auto& dimensions = instruction.attributes().dimensions;
   return gathered(instruction.shape(), operand, [&](const Index& index, Index& from) {
     for (std::size_t i = 0; i < dimensions.size(); ++i) {
-      from[i] = index[static_cast<std::size_t>(dimensions[i])];
+      from[i] = index[at(dimensions[i])];
     }
   });
 }
@@ -69,7 +70,7 @@ Literal transpose(const Instruction& instruction, const Literal& operand) {
   const auto& permutation = instruction.attributes().dimensions;
   return gathered(instruction.shape(), operand, [&](const Index& index, Index& from) {
     for (std::size_t i = 0; i < permutation.size(); ++i) {
-      from[static_cast<std::size_t>(permutation[i])] = index[i];
+      from[at(permutation[i])] = index[i];
     }
   });
 }
@@ -98,8 +99,8 @@ Literal reverse(const Instruction& instruction, const Literal& operand) {
 Index clamped_starts(Operands starts, const Dims& dims, const Dims& sizes) {
   Index result;
   for (int i = 0; i < dims.size(); ++i) {
-    result.push_back(std::clamp<std::int64_t>(integer_at(*starts[static_cast<std::size_t>(i)], 0),
-                                              0, dims[i] - sizes[i]));
+    result.push_back(
+        std::clamp<std::int64_t>(integer_at(*starts[at(i)], 0), 0, dims[i] - sizes[i]));
   }
   return result;
 }
@@ -127,7 +128,7 @@ Literal dynamic_update_slice(const Instruction& instruction, Operands operands) 
 
 Literal concatenate(const Instruction& instruction, Operands operands) {
   Literal result(instruction.shape());
-  const auto along = static_cast<std::size_t>(instruction.attributes().dimensions[0]);
+  const auto along = at(instruction.attributes().dimensions[0]);
   std::int64_t start = 0;
   for (const Literal* operand : operands) {
     scattered(result, *operand, [&](const Index& index, Index& place) {
@@ -161,8 +162,7 @@ Literal pad(const Instruction& instruction, Operands operands) {
 // Strides of the physical order that a layout names.
 Dims physical_strides(const Shape& shape) {
   const Layout* layout = shape.layout();
-  if (layout == nullptr ||
-      layout->minor_to_major.size() != static_cast<std::size_t>(shape.rank())) {
+  if (layout == nullptr || layout->minor_to_major.size() != at(shape.rank())) {
     return row_major_strides(shape.dims());
   }
   Dims strides = shape.dims();
@@ -182,7 +182,7 @@ std::vector<std::byte> reordered(std::span<const std::byte> bytes, const Shape& 
   const Dims strides = physical_strides(shape);
   if (shape.element_count() == 0 || strides == row_major_strides(shape.dims())) return result;
   const auto size = static_cast<std::size_t>(dtype_bytes(shape.dtype()));
-  Index index(static_cast<std::size_t>(shape.rank()), 0);
+  Index index(at(shape.rank()), 0);
   std::size_t logical = 0;
   do {
     const std::size_t physical = static_cast<std::size_t>(offset_of(strides, index)) * size;

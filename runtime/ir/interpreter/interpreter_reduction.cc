@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter_scalar_program.h"
 
 namespace plimsoll::ir::interpreter {
@@ -149,7 +150,7 @@ Result<Literal> reduce_window(const Instruction& instruction, Operands operands,
   std::vector<Literal> results = zero_results(instruction.shape());
   const Dims& dims = results[0].shape().dims();
   const std::int64_t count = results[0].shape().element_count();
-  Index output(static_cast<std::size_t>(dims.size()), 0);
+  Index output(at(dims.size()), 0);
   for (std::int64_t at = 0; at < count; ++at) {
     accumulator.restart();
     PLIMSOLL_RETURN_IF_ERROR(
@@ -177,12 +178,12 @@ Result<Literal> select_and_scatter(Context& context, const Instruction& instruct
   const std::vector<std::byte> sources = elements_as(*operands[1], dtype);
   const std::vector<std::byte> initial = elements_as(*operands[2], dtype);
   const std::int64_t count = operand.shape().element_count();
-  std::vector<std::byte> sums(static_cast<std::size_t>(count * size));
+  std::vector<std::byte> sums(at(count * size));
   for (std::int64_t i = 0; i < count; ++i) {
     std::memcpy(sums.data() + i * size, initial.data(), static_cast<std::size_t>(size));
   }
   const Dims& source_dims = operands[1]->shape().dims();
-  Index output(static_cast<std::size_t>(source_dims.size()), 0);
+  Index output(at(source_dims.size()), 0);
   for (std::int64_t at = 0; at < operands[1]->shape().element_count(); ++at) {
     std::int64_t chosen = -1;
     PLIMSOLL_RETURN_IF_ERROR(for_each_in_window(

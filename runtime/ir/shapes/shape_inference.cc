@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
 namespace plimsoll::ir {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
 #include <fmt/core.h>
@@ -36,13 +37,12 @@ Result<Shape> scaled(const Request& request) {
   PLIMSOLL_RETURN_IF_ERROR(request.require_given());
   const Shape& given = *request.given;
   const bool single = request.operand_count() == 1 && !given.is_tuple();
-  if (!single && (!given.is_tuple() ||
-                  given.elements().size() != static_cast<std::size_t>(request.operand_count()))) {
+  if (!single && (!given.is_tuple() || given.elements().size() != at(request.operand_count()))) {
     return request.error(
         fmt::format("result {} for {} operands", given.to_string(), request.operand_count()));
   }
   for (int i = 0; i < request.operand_count(); ++i) {
-    const Shape& result = single ? given : given.elements()[static_cast<std::size_t>(i)];
+    const Shape& result = single ? given : given.elements()[at(i)];
     const bool gathers = request.opcode == Opcode::all_gather;
     PLIMSOLL_RETURN_IF_ERROR(gathers ? check_scaled(request, request.operand(i), result)
                                      : check_scaled(request, result, request.operand(i)));

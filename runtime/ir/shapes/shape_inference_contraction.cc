@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
 namespace plimsoll::ir::shape_rules {
@@ -64,7 +65,7 @@ Status check_labels(const Request& request, int rank, std::int64_t a, std::int64
   std::vector<std::int64_t> all = spatial;
   all.push_back(a);
   all.push_back(b);
-  if (all.size() != static_cast<std::size_t>(rank)) {
+  if (all.size() != at(rank)) {
     return request.error(
         fmt::format("dim_labels name {} {} dims for rank {}", all.size(), side, rank));
   }
@@ -121,11 +122,11 @@ Result<Shape> convolution(const Request& request) {
     return request.error(
         fmt::format("batch {} does not divide by {} batch groups", batch, batches));
   }
-  std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), 0);
-  dims[static_cast<std::size_t>(d.output_batch)] = batch / batches;
-  dims[static_cast<std::size_t>(d.output_feature)] = kernel_out;
+  std::vector<std::int64_t> dims(at(rank), 0);
+  dims[at(d.output_batch)] = batch / batches;
+  dims[at(d.output_feature)] = kernel_out;
   for (std::size_t i = 0; i < spatial; ++i) {
-    dims[static_cast<std::size_t>(d.output_spatial[i])] = slid[i];
+    dims[at(d.output_spatial[i])] = slid[i];
   }
   return contracted(request, dims);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
 #include <fmt/core.h>
@@ -29,7 +30,7 @@ Result<Shape> conditional(const Request& request) {
   if (!two_way && !(selector == Shape(DType::s32, {}))) {
     return request.error("selector is " + selector.to_string() + ", must be pred[] or s32[]");
   }
-  const auto branches = static_cast<std::size_t>(request.operand_count() - 1);
+  const auto branches = at(request.operand_count() - 1);
   if (branches == 0) return request.error("has no branches");
   PLIMSOLL_RETURN_IF_ERROR(request.require_called(two_way ? 2 : branches));
   if (two_way && branches != 2) return request.error("a pred selector needs two branches");
@@ -50,7 +51,7 @@ Result<Shape> get_tuple_element(const Request& request) {
   if (index < 0 || index >= static_cast<std::int64_t>(tuple.elements().size())) {
     return request.error(fmt::format("index {} out of range for {}", index, tuple.to_string()));
   }
-  return tuple.elements()[static_cast<std::size_t>(index)];
+  return tuple.elements()[at(index)];
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/shape_inference.h"
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
@@ -73,12 +74,12 @@ Result<Shape> gather(const Request& request) {
   PLIMSOLL_ASSIGN_OR_RETURN(
       const std::vector<std::int64_t> batch,
       index_batch_dims(request, indices, d.index_vector_dim, d.start_index_map.size()));
-  if (sizes.size() != static_cast<std::size_t>(operand.rank())) {
+  if (sizes.size() != at(operand.rank())) {
     return request.error("slice_sizes=" + join(sizes) + " for " + operand.to_string());
   }
   std::vector<std::int64_t> offsets;
   for (int i = 0; i < operand.rank(); ++i) {
-    const std::int64_t size = sizes[static_cast<std::size_t>(i)];
+    const std::int64_t size = sizes[at(i)];
     if (size < 0 || size > operand.dim(i) || (contains(dropped, i) && size > 1)) {
       return request.error("slice_sizes=" + join(sizes) + " out of range for " +
                            operand.to_string());
@@ -172,7 +173,7 @@ Result<Shape> scatter(const Request& request) {
   }
   PLIMSOLL_RETURN_IF_ERROR(request.require_called(1));
   const Shape combined = count == 1 ? parameters[0] : Shape::tuple(parameters);
-  for (int i = 0; i < count; ++i) parameters.push_back(parameters[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < count; ++i) parameters.push_back(parameters[at(i)]);
   PLIMSOLL_RETURN_IF_ERROR(check_signature(request, *request.called[0], parameters, &combined));
   return count == 1 ? results[0] : Shape::tuple(std::move(results));
 }

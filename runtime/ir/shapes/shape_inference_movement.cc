@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
 namespace plimsoll::ir::shape_rules {
@@ -14,7 +15,7 @@ Status same_dtype(const Request& request, int a, int b) {
 }
 
 Status one_value_per_dimension(const Request& request, std::size_t count, std::string_view name) {
-  const auto rank = static_cast<std::size_t>(request.operand(0).rank());
+  const auto rank = at(request.operand(0).rank());
   if (count == rank) return ok_status();
   return request.error(fmt::format("{} values in {} for rank {}", count, name, rank));
 }
@@ -53,7 +54,7 @@ Result<Shape> broadcast(const Request& request) {
   PLIMSOLL_RETURN_IF_ERROR(one_value_per_dimension(request, dimensions.size(), "dimensions"));
   PLIMSOLL_RETURN_IF_ERROR(check_dimensions(request, dimensions, to.rank(), "dimensions"));
   for (int i = 0; i < from.rank(); ++i) {
-    if (from.dim(i) != to.dim(static_cast<int>(dimensions[static_cast<std::size_t>(i)]))) {
+    if (from.dim(i) != to.dim(static_cast<int>(dimensions[at(i)]))) {
       return request.error(from.to_string() + " does not fit " + to.to_string() +
                            " at dimensions=" + join(dimensions));
     }
@@ -126,7 +127,7 @@ Result<Shape> dynamic_slice(const Request& request) {
   PLIMSOLL_RETURN_IF_ERROR(one_value_per_dimension(request, sizes.size(), "dynamic_slice_sizes"));
   PLIMSOLL_RETURN_IF_ERROR(check_start_indices(request, 1));
   for (int i = 0; i < from.rank(); ++i) {
-    const std::int64_t size = sizes[static_cast<std::size_t>(i)];
+    const std::int64_t size = sizes[at(i)];
     if (size < 0 || size > from.dim(i)) {
       return request.error("dynamic_slice_sizes=" + join(sizes) + " out of range for " +
                            from.to_string());
@@ -164,7 +165,7 @@ Result<Shape> concatenate(const Request& request) {
       return request.error(fmt::format("{} and {} differ outside dimension {}", first.to_string(),
                                        next.to_string(), along));
     }
-    dims[static_cast<std::size_t>(along)] += next.dim(along);
+    dims[at(along)] += next.dim(along);
   }
   return make_array(request, first.dtype(), dims);
 }
@@ -180,7 +181,7 @@ Result<Shape> pad(const Request& request) {
   }
   std::vector<std::int64_t> dims;
   for (int i = 0; i < from.rank(); ++i) {
-    const PaddingDimension& p = padding[static_cast<std::size_t>(i)];
+    const PaddingDimension& p = padding[at(i)];
     constexpr std::int64_t kLimit = std::int64_t{1} << 56;
     if (p.interior < 0 || p.interior > kLimit || std::max(p.low, p.high) > kLimit ||
         std::min(p.low, p.high) < -kLimit) {

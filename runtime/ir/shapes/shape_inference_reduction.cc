@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/shape_inference_rules.h"
 
 namespace plimsoll::ir::shape_rules {
@@ -14,24 +15,23 @@ Result<std::vector<DType>> reducer_dtypes(const Request& request, const Computat
   std::vector<DType> dtypes;
   for (int i = 0; i < count; ++i) dtypes.push_back(request.operand(count + i).dtype());
   const std::string name = "'" + reducer.name() + "'";
-  if (reducer.parameters().size() != static_cast<std::size_t>(2 * count)) {
+  if (reducer.parameters().size() != at(2 * count)) {
     return request.error(fmt::format("{} has {} parameters, must have {}", name,
                                      reducer.parameters().size(), 2 * count));
   }
   const Shape& result = reducer.root()->shape();
   const bool counted =
-      count == 1 ? result.is_array()
-                 : result.is_tuple() && result.elements().size() == static_cast<std::size_t>(count);
+      count == 1 ? result.is_array() : result.is_tuple() && result.elements().size() == at(count);
   if (!counted) {
     return request.error(
         fmt::format("{} returns {} for {} operands", name, result.to_string(), count));
   }
   for (int i = 0; i < count; ++i) {
-    const Shape& returned = count == 1 ? result : result.elements()[static_cast<std::size_t>(i)];
-    const Shape& accumulated = reducer.parameters()[static_cast<std::size_t>(i)]->shape();
-    const Shape& element = reducer.parameters()[static_cast<std::size_t>(count + i)]->shape();
+    const Shape& returned = count == 1 ? result : result.elements()[at(i)];
+    const Shape& accumulated = reducer.parameters()[at(i)]->shape();
+    const Shape& element = reducer.parameters()[at(count + i)]->shape();
     for (const Shape* shape : {&returned, &accumulated, &element}) {
-      if (!shape->is_scalar() || !compatible(shape->dtype(), dtypes[static_cast<std::size_t>(i)])) {
+      if (!shape->is_scalar() || !compatible(shape->dtype(), dtypes[at(i)])) {
         return request.error(name + " works on " + shape->to_string() + ", the initial value is " +
                              request.operand(count + i).to_string());
       }
@@ -40,7 +40,7 @@ Result<std::vector<DType>> reducer_dtypes(const Request& request, const Computat
       return request.error(name + " combines " + accumulated.to_string() + " with " +
                            element.to_string() + ", must be of one element type");
     }
-    dtypes[static_cast<std::size_t>(i)] = returned.dtype();
+    dtypes[at(i)] = returned.dtype();
   }
   return dtypes;
 }

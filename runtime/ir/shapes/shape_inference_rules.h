@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
 
@@ -21,7 +22,7 @@ struct Request {
   const Shape* given;
 
   int operand_count() const { return static_cast<int>(operands.size()); }
-  const Shape& operand(int i) const { return *operands[static_cast<std::size_t>(i)]; }
+  const Shape& operand(int i) const { return *operands[at(i)]; }
   // INVALID_ARGUMENT `opcode: what`.
   Status error(std::string_view what) const;
   // Every operand in [first, last) is an array.

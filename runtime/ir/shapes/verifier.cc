@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/hint.h"
 #include "runtime/ir/shapes/shape_inference.h"
 
@@ -123,7 +124,7 @@ Status verify_computation(const Computation& computation,
     }
     if (instruction->opcode() == Opcode::parameter) {
       ++parameter_count;
-      const auto number = static_cast<std::size_t>(instruction->attributes().parameter_number);
+      const auto number = at(instruction->attributes().parameter_number);
       if (number >= computation.parameters().size() ||
           computation.parameters()[number] != instruction.get()) {
         return fail(invalid_argument(fmt::format("parameter number {} is taken twice", number)));
@@ -163,13 +164,12 @@ Status check_acyclic_calls(const Module& module,
     }
   };
   for (const auto& computation : module.computations()) {
-    for_each_call(*computation, [&](const Computation* called) {
-      ++callers[static_cast<std::size_t>(known.at(called))];
-    });
+    for_each_call(*computation,
+                  [&](const Computation* called) { ++callers[at(known.at(called))]; });
   }
   std::vector<const Computation*> work;
   for (const auto& computation : module.computations()) {
-    if (callers[static_cast<std::size_t>(known.at(computation.get()))] == 0) {
+    if (callers[at(known.at(computation.get()))] == 0) {
       work.push_back(computation.get());
     }
   }
@@ -177,11 +177,11 @@ Status check_acyclic_calls(const Module& module,
     const Computation* computation = work.back();
     work.pop_back();
     for_each_call(*computation, [&](const Computation* called) {
-      if (--callers[static_cast<std::size_t>(known.at(called))] == 0) work.push_back(called);
+      if (--callers[at(known.at(called))] == 0) work.push_back(called);
     });
   }
   for (const auto& computation : module.computations()) {
-    if (callers[static_cast<std::size_t>(known.at(computation.get()))] > 0) {
+    if (callers[at(known.at(computation.get()))] > 0) {
       return invalid_argument("computation '" + computation->name() + "' calls itself");
     }
   }
@@ -189,14 +189,14 @@ Status check_acyclic_calls(const Module& module,
 }
 
 const Shape* at_index(const Shape& shape, const std::vector<std::int64_t>& index) {
-  const Shape* at = &shape;
+  const Shape* part = &shape;
   for (std::int64_t i : index) {
-    if (!at->is_tuple() || i < 0 || i >= static_cast<std::int64_t>(at->elements().size())) {
+    if (!part->is_tuple() || i < 0 || i >= static_cast<std::int64_t>(part->elements().size())) {
       return nullptr;
     }
-    at = &at->elements()[static_cast<std::size_t>(i)];
+    part = &part->elements()[at(i)];
   }
-  return at;
+  return part;
 }
 
 std::string to_string(const std::vector<std::int64_t>& index) {
@@ -212,7 +212,7 @@ const Shape* parameter_at(const Module& module, std::int64_t number,
                           const std::vector<std::int64_t>& index) {
   const auto& parameters = module.entry()->parameters();
   if (number < 0 || number >= static_cast<std::int64_t>(parameters.size())) return nullptr;
-  return at_index(parameters[static_cast<std::size_t>(number)]->shape(), index);
+  return at_index(parameters[at(number)]->shape(), index);
 }
 
 Status check_aliases(const Module& module) {

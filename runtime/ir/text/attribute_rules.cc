@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/attribute_fields.h"
 #include "runtime/ir/shape.h"
 #include "runtime/ir/text/geometry_text.h"
@@ -52,7 +53,7 @@ std::string text_of(const std::pair<std::int64_t, std::int64_t>& value) {
 template <typename T>
   requires std::is_enum_v<T>
 std::string text_of(T value) {
-  return std::string(kWords<T>[static_cast<std::size_t>(value)]);
+  return std::string(kWords<T>[at(value)]);
 }
 template <typename T>
 std::string text_of(const std::vector<T>& values) {
@@ -294,7 +295,7 @@ const std::vector<const AttributeRule*>& rules_of(Opcode opcode) {
     }
     return made;
   }();
-  return (*table)[static_cast<std::size_t>(opcode)];
+  return (*table)[at(opcode)];
 }
 
 bool has_collective_attributes(Opcode opcode) {

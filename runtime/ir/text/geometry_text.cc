@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/attribute_fields.h"
 #include "runtime/ir/shape.h"
 
@@ -25,16 +26,16 @@ Status labels(Cursor& c, std::string_view word, char first, char second, std::in
   if (rank >= 2 && rank <= kMaxRank) spatial.assign(rank - 2, -1);
   bool good = rank >= 2 && rank <= kMaxRank;
   for (std::size_t i = 0; good && i < rank; ++i) {
-    const auto at = static_cast<std::int64_t>(i);
+    const auto place = static_cast<std::int64_t>(i);
     const char label = word[i];
     if (label == first && first_at < 0) {
-      first_at = at;
+      first_at = place;
     } else if (label == second && second_at < 0) {
-      second_at = at;
+      second_at = place;
     } else {
-      const auto digit = static_cast<std::size_t>(label - '0');
+      const auto digit = at(label - '0');
       good = label >= '0' && digit < spatial.size() && spatial[digit] < 0;
-      if (good) spatial[digit] = at;
+      if (good) spatial[digit] = place;
     }
   }
   if (good && first_at >= 0 && second_at >= 0) return ok_status();
@@ -45,10 +46,10 @@ Status labels(Cursor& c, std::string_view word, char first, char second, std::in
 std::string labels_text(std::int64_t first_at, char first, std::int64_t second_at, char second,
                         const std::vector<std::int64_t>& spatial) {
   std::string text(spatial.size() + 2, '?');
-  text[static_cast<std::size_t>(first_at)] = first;
-  text[static_cast<std::size_t>(second_at)] = second;
+  text[at(first_at)] = first;
+  text[at(second_at)] = second;
   for (std::size_t i = 0; i < spatial.size(); ++i) {
-    text[static_cast<std::size_t>(spatial[i])] = static_cast<char>('0' + i);
+    text[at(spatial[i])] = static_cast<char>('0' + i);
   }
   return text;
 }

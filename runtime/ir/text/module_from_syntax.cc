@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/ir/shapes/shape_inference.h"
 #include "runtime/ir/text/resolve_names.h"
@@ -124,7 +125,7 @@ Result<std::vector<Computation*>> Builder::called(const InstructionSyntax& instr
                    [](const CallSyntax& a, const CallSyntax& b) { return a.role < b.role; });
   std::vector<Computation*> callees;
   for (const CallSyntax& call : calls) {
-    callees.push_back(built_[static_cast<std::size_t>(calls_.index(call))]);
+    callees.push_back(built_[at(calls_.index(call))]);
   }
   const auto has_roles = [&](CallRole first, CallRole second) {
     return calls.size() == 2 && calls[0].role == first && calls[1].role == second;
@@ -227,8 +228,7 @@ Status Builder::build_instruction(const InstructionSyntax& instruction, std::str
 }
 
 Status Builder::build_computation(int index) {
-  const auto at = static_cast<std::size_t>(index);
-  const ComputationSyntax& computation = syntax_.computations[at];
+  const ComputationSyntax& computation = syntax_.computations[at(index)];
   PLIMSOLL_RETURN_IF_ERROR(check_parameters(computation, cursor_));
   PLIMSOLL_ASSIGN_OR_RETURN(const NameIndices names, instruction_indices(computation, cursor_));
   PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<int> order,
@@ -237,13 +237,12 @@ Status Builder::build_computation(int index) {
   std::map<std::pair<const Instruction*, std::int64_t>, Instruction*> elements;
   const InstructionSyntax* root = nullptr;
   Computation* const target = module_->add_computation(computation.name);
-  built_[at] = target;
+  built_[at(index)] = target;
   for (const int i : order) {
-    const InstructionSyntax& instruction = computation.instructions[static_cast<std::size_t>(i)];
+    const InstructionSyntax& instruction = computation.instructions[at(i)];
     std::vector<Instruction*> operands;
     for (const OperandSyntax& operand : instruction.operands) {
-      Instruction* value = built[static_cast<std::size_t>(
-          operand.nested >= 0 ? operand.nested : names.at(operand.name))];
+      Instruction* value = built[at(operand.nested >= 0 ? operand.nested : names.at(operand.name))];
       if (operand.tuple_index >= 0) {
         const auto& parts = value->shape().elements();
         if (operand.tuple_index >= static_cast<std::int64_t>(parts.size())) {
@@ -253,7 +252,7 @@ Status Builder::build_computation(int index) {
         }
         Instruction*& element = elements[{value, operand.tuple_index}];
         if (element == nullptr) {
-          shape_nodes_left_ -= node_count(parts[static_cast<std::size_t>(operand.tuple_index)]);
+          shape_nodes_left_ -= node_count(parts[at(operand.tuple_index)]);
           element = target->add_get_tuple_element(value, operand.tuple_index);
         }
         value = element;
@@ -266,12 +265,12 @@ Status Builder::build_computation(int index) {
       operands.push_back(value);
     }
     split_index_vector(instruction.opcode, operands, *target);
-    Instruction*& result = built[static_cast<std::size_t>(i)];
-    PLIMSOLL_RETURN_IF_ERROR(build_instruction(instruction, names_[at][static_cast<std::size_t>(i)],
+    Instruction*& result = built[at(i)];
+    PLIMSOLL_RETURN_IF_ERROR(build_instruction(instruction, names_[at(index)][at(i)],
                                                std::move(operands), *target, result));
     locations_.emplace(result->name(), instruction.offset);
     for (const NameSyntax& predecessor : instruction.control_predecessors) {
-      result->add_control_predecessor(built[static_cast<std::size_t>(names.at(predecessor.name))]);
+      result->add_control_predecessor(built[at(names.at(predecessor.name))]);
     }
     if (instruction.is_root) {
       if (root != nullptr) {
@@ -282,8 +281,7 @@ Status Builder::build_computation(int index) {
   }
   // Without ROOT it is the last instruction of the text, whatever the order of execution.
   Instruction* const result =
-      built[root != nullptr ? static_cast<std::size_t>(root - computation.instructions.data())
-                            : built.size() - 1];
+      built[root != nullptr ? at(root - computation.instructions.data()) : built.size() - 1];
   target->set_root(result);
   if (computation.has_signature && !(computation.result == result->shape())) {
     return cursor_.error_at(computation.offset,
@@ -307,7 +305,7 @@ Result<std::unique_ptr<Module>> Builder::build() {
   if (entry < 0) entry = static_cast<int>(syntax_.computations.size()) - 1;
   names_ = unique_names(syntax_, entry, calls_.order);
   for (const int index : calls_.order) PLIMSOLL_RETURN_IF_ERROR(build_computation(index));
-  module_->set_entry(built_[static_cast<std::size_t>(entry)]);
+  module_->set_entry(built_[at(entry)]);
   if (needs_sort_) module_->remove_unreachable();
   module_->is_scheduled = syntax_.is_scheduled;
   module_->input_output_alias = std::move(syntax_.input_output_alias);

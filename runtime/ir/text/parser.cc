@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/verifier.h"
 #include "runtime/ir/text/constant_text.h"
 #include "runtime/ir/text/shape_text.h"
@@ -254,8 +255,7 @@ Status Parser::right_side(ComputationSyntax& computation, InstructionSyntax& ins
     if (!instruction.shape.has_value() && computation.has_signature &&
         static_cast<std::size_t>(instruction.attributes.parameter_number) <
             computation.parameters.size()) {
-      instruction.shape =
-          computation.parameters[static_cast<std::size_t>(instruction.attributes.parameter_number)];
+      instruction.shape = computation.parameters[at(instruction.attributes.parameter_number)];
     }
   } else if (instruction.opcode == Opcode::constant) {
     if (!instruction.shape.has_value()) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shape.h"
 
 namespace plimsoll::ir {
@@ -76,16 +77,16 @@ Status read_iota_groups(Cursor& cursor, CollectiveAttributes& collective) {
   std::int64_t stride = 1;
   for (std::size_t i = source.size(); i-- > 0; stride *= source[i]) strides[i] = stride;
   std::vector<std::int64_t> index(source.size(), 0);
-  collective.replica_groups.assign(static_cast<std::size_t>(groups[0]), {});
+  collective.replica_groups.assign(at(groups[0]), {});
   for (auto& group : collective.replica_groups) {
     for (std::int64_t i = 0; i < groups[1]; ++i) {
       std::int64_t id = 0;
       for (std::size_t d = 0; d < index.size(); ++d) {
-        id += index[d] * strides[static_cast<std::size_t>(order[d])];
+        id += index[d] * strides[at(order[d])];
       }
       group.push_back(id);
       for (std::size_t d = index.size(); d-- > 0;) {
-        if (++index[d] < source[static_cast<std::size_t>(order[d])]) break;
+        if (++index[d] < source[at(order[d])]) break;
         index[d] = 0;
       }
     }

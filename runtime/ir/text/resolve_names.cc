@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::ir {
 namespace {
 
@@ -31,13 +33,13 @@ std::vector<int> topological_order(std::size_t count, const Before& before, int&
     while (!stack.empty()) {
       Frame& frame = stack.back();
       if (frame.next == frame.pending.size()) {
-        state[static_cast<std::size_t>(frame.index)] = 2;
+        state[at(frame.index)] = 2;
         order.push_back(frame.index);
         stack.pop_back();
         continue;
       }
       const int next = frame.pending[frame.next++];
-      char& mark = state[static_cast<std::size_t>(next)];
+      char& mark = state[at(next)];
       if (mark == 1) {
         cyclic = next;
         return order;
@@ -80,21 +82,20 @@ Result<CallGraph> resolve_calls(const ModuleSyntax& syntax, const Cursor& cursor
     }
   }
   int cyclic = -1;
-  graph.order = topological_order(
-      callees.size(), [&](int i) { return callees[static_cast<std::size_t>(i)]; }, cyclic);
+  graph.order = topological_order(callees.size(), [&](int i) { return callees[at(i)]; }, cyclic);
   if (cyclic >= 0) {
-    const ComputationSyntax& computation = syntax.computations[static_cast<std::size_t>(cyclic)];
+    const ComputationSyntax& computation = syntax.computations[at(cyclic)];
     return cursor.error_at(computation.offset,
                            "computation '" + computation.name + "' calls itself");
   }
   std::vector<int> depth(callees.size(), 0);
   for (const int i : graph.order) {
-    int& own = depth[static_cast<std::size_t>(i)];
-    for (const int callee : callees[static_cast<std::size_t>(i)]) {
-      own = std::max(own, depth[static_cast<std::size_t>(callee)] + 1);
+    int& own = depth[at(i)];
+    for (const int callee : callees[at(i)]) {
+      own = std::max(own, depth[at(callee)] + 1);
     }
     if (own > kMaxCallDepth) {
-      return cursor.error_at(syntax.computations[static_cast<std::size_t>(i)].offset,
+      return cursor.error_at(syntax.computations[at(i)].offset,
                              fmt::format("expected calls nested at most {} deep", kMaxCallDepth));
     }
   }
@@ -115,9 +116,9 @@ std::vector<std::vector<std::string>> unique_names(const ModuleSyntax& syntax, i
   std::vector<int> claims{entry};
   claims.insert(claims.end(), order.begin(), order.end());
   for (const int index : claims) {
-    const auto at = static_cast<std::size_t>(index);
-    if (!names[at].empty()) continue;
-    for (const InstructionSyntax& instruction : syntax.computations[at].instructions) {
+    std::vector<std::string>& own = names[at(index)];
+    if (!own.empty()) continue;
+    for (const InstructionSyntax& instruction : syntax.computations[at(index)].instructions) {
       std::string name(instruction.name);
       if (!name.empty() && !taken.insert(name).second) {
         std::int64_t& suffix = suffixes[name];
@@ -127,7 +128,7 @@ std::vector<std::vector<std::string>> unique_names(const ModuleSyntax& syntax, i
         } while (wanted.contains(candidate) || !taken.insert(candidate).second);
         name = candidate;
       }
-      names[at].push_back(std::move(name));
+      own.push_back(std::move(name));
     }
   }
   return names;
@@ -140,7 +141,7 @@ Status check_parameters(const ComputationSyntax& computation, const Cursor& curs
   }
   std::vector<bool> seen(parameters.size(), false);
   for (const InstructionSyntax* parameter : parameters) {
-    const auto number = static_cast<std::size_t>(parameter->attributes.parameter_number);
+    const auto number = at(parameter->attributes.parameter_number);
     if (number >= parameters.size()) {
       return cursor.error_at(
           parameter->offset,
@@ -161,8 +162,7 @@ Status check_parameters(const ComputationSyntax& computation, const Cursor& curs
                     computation.parameters.size(), computation.name, parameters.size()));
   }
   for (const InstructionSyntax* parameter : parameters) {
-    const Shape& declared =
-        computation.parameters[static_cast<std::size_t>(parameter->attributes.parameter_number)];
+    const Shape& declared = computation.parameters[at(parameter->attributes.parameter_number)];
     if (parameter->shape.has_value() && !(*parameter->shape == declared)) {
       return cursor.error_at(parameter->offset, "expected shape " + declared.to_string() +
                                                     " as in the signature, found " +
@@ -206,7 +206,7 @@ Result<std::vector<int>> instruction_order(const ComputationSyntax& computation,
                                            const Cursor& cursor) {
   const auto& instructions = computation.instructions;
   const auto before = [&](int i) {
-    const InstructionSyntax& instruction = instructions[static_cast<std::size_t>(i)];
+    const InstructionSyntax& instruction = instructions[at(i)];
     std::vector<int> indices;
     for (const OperandSyntax& operand : instruction.operands) {
       indices.push_back(operand.nested >= 0 ? operand.nested : names.at(operand.name));
@@ -219,7 +219,7 @@ Result<std::vector<int>> instruction_order(const ComputationSyntax& computation,
   int cyclic = -1;
   std::vector<int> order = topological_order(instructions.size(), before, cyclic);
   if (cyclic >= 0) {
-    const InstructionSyntax& instruction = instructions[static_cast<std::size_t>(cyclic)];
+    const InstructionSyntax& instruction = instructions[at(cyclic)];
     return cursor.error_at(instruction.offset,
                            "instruction '" + std::string(instruction.name) + "' needs itself");
   }
@@ -230,7 +230,7 @@ Result<std::vector<int>> instruction_order(const ComputationSyntax& computation,
         return cursor.error_at(
             instructions[i].offset,
             "expected operands defined before their use in a scheduled module, found '" +
-                std::string(instructions[static_cast<std::size_t>(needed)].name) + "'");
+                std::string(instructions[at(needed)].name) + "'");
       }
     }
   }

@@ -7,6 +7,8 @@
 #include <limits>
 #include <string>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::ir {
 namespace {
 
@@ -67,7 +69,7 @@ Status read_layout(Cursor& cursor, Shape& shape) {
     }
   }
   PLIMSOLL_RETURN_IF_ERROR(cursor.expect('}', "after the layout"));
-  const auto rank = static_cast<std::size_t>(shape.rank());
+  const auto rank = at(shape.rank());
   const auto& order = layout->minor_to_major;
   if (!order.empty()) {
     std::vector<std::int64_t> sorted = order;

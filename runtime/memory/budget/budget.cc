@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
 #include "runtime/memory/budget/admission.h"
 
 namespace plimsoll::memory {
@@ -195,9 +196,9 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
 }
 
 void Budget::book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign) {
-  statistics_.used_by_tag[static_cast<std::size_t>(tag)] += sign * bytes;
+  statistics_.used_by_tag[at(tag)] += sign * bytes;
   const auto add = [&](Use use, std::int64_t part) {
-    statistics_.used_by_use[static_cast<std::size_t>(use)] += sign * part;
+    statistics_.used_by_use[at(use)] += sign * part;
   };
   switch (tag) {
     case Tag::parameters:

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/base/byte_size.h"
+#include "runtime/base/index.h"
 
 // Bringing back. restore() collects all operations that the wanted tensors need, backwards over
 // what is gone, and runs them in the order in which they were recorded: an order in which
@@ -105,22 +106,21 @@ Status Evictor::pushes_itself_out() const {
 Status Evictor::restore_all(std::span<const TensorId> tensors) {
   if (frames_.size() > kMostFrames || runs_ > most_runs()) return pushes_itself_out();
   // All operations that it takes, in the order they were recorded in.
-  wanted_.resize(static_cast<std::size_t>(lineage_.operation_count()), false);
+  wanted_.resize(at(lineage_.operation_count()), false);
   std::vector<OperationId> needed;
   std::vector<TensorId> open(tensors.begin(), tensors.end());
   while (!open.empty()) {
     const Lineage::Tensor& tensor = lineage_.tensor(open.back());
     open.pop_back();
     if (tensor.is_source && !tensor.defined && !lineage_.storage(tensor.storage).stored) {
-      for (const OperationId id : needed) wanted_[static_cast<std::size_t>(id)] = false;
+      for (const OperationId id : needed) wanted_[at(id)] = false;
       return internal_error("restoring: the bytes of a tensor that nothing can recompute are lost");
     }
     // What is stored is loaded when it is needed.
-    if (tensor.defined || lineage_.storage(tensor.storage).stored ||
-        wanted_[static_cast<std::size_t>(tensor.producer)]) {
+    if (tensor.defined || lineage_.storage(tensor.storage).stored || wanted_[at(tensor.producer)]) {
       continue;
     }
-    wanted_[static_cast<std::size_t>(tensor.producer)] = true;
+    wanted_[at(tensor.producer)] = true;
     needed.push_back(tensor.producer);
     const auto& arguments = lineage_.operation(tensor.producer).arguments;
     open.insert(open.end(), arguments.begin(), arguments.end());
@@ -128,7 +128,7 @@ Status Evictor::restore_all(std::span<const TensorId> tensors) {
   std::sort(needed.begin(), needed.end(), [&](OperationId a, OperationId b) {
     return lineage_.operation(a).order < lineage_.operation(b).order;
   });
-  for (const OperationId id : needed) wanted_[static_cast<std::size_t>(id)] = false;
+  for (const OperationId id : needed) wanted_[at(id)] = false;
   frames_.push_back({std::move(needed), 0});
   const std::size_t depth = frames_.size() - 1;
   for (const OperationId id : frames_[depth].operations) await(id, 1);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/memory/evictor/evictor.h"
 
 // Finding the least of c / (bytes * staleness^a) without looking at all.
@@ -43,10 +44,10 @@ constexpr double kQueueOfOne = 200;
 }  // namespace
 
 Evictor::Place& Evictor::place(StorageId id) {
-  if (static_cast<std::size_t>(id) >= places_.size()) {
-    places_.resize(static_cast<std::size_t>(lineage_.storage_count()) * 2);
+  if (at(id) >= places_.size()) {
+    places_.resize(at(lineage_.storage_count()) * 2);
   }
-  return places_[static_cast<std::size_t>(id)];
+  return places_[at(id)];
 }
 
 // Two ways to restore a storage: run again what made it, with everything that needs and that is
@@ -176,7 +177,7 @@ StorageId Evictor::pick() {
       const int number = static_cast<int>(word) * 64 + std::countr_zero(bits);
       // What went or came back since it was put there may have changed its cost.
       for (int look = 0; look < kMostLooks; ++look) {
-        const StorageId id = queues_[static_cast<std::size_t>(number)].first;
+        const StorageId id = queues_[at(number)].first;
         if (id < 0) break;
         const Cost found = cost_to_restore(id);
         if (!found.is_finite()) {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::memory {
 namespace {
 
@@ -21,10 +23,7 @@ constexpr std::size_t kAlignment = 4096;  // of copies, enough for any file
 class FaultyIo final : public FileIo {
  public:
   FaultyIo(std::unique_ptr<FileIo> io, FileFaults& faults, std::int64_t alignment)
-      : io_(std::move(io)),
-        faults_(faults),
-        alignment_(alignment),
-        requests_(static_cast<std::size_t>(io_->depth())) {}
+      : io_(std::move(io)), faults_(faults), alignment_(alignment), requests_(at(io_->depth())) {}
   std::string_view name() const override { return io_->name(); }
   int depth() const override { return io_->depth(); }
 
@@ -32,7 +31,7 @@ class FaultyIo final : public FileIo {
     const bool is_write = request.operation == FileOperation::write;
     if (faults_.is_due(is_write ? Kind::write : Kind::read)) return refused_.push_back({tag, -EIO});
     if (is_write && faults_.is_due(Kind::full_write)) return refused_.push_back({tag, -ENOSPC});
-    Request& under_way = requests_[static_cast<std::size_t>(tag)];
+    Request& under_way = requests_[at(tag)];
     under_way = {};
     FileRequest changed = request;
     if (faults_.is_due(is_write ? Kind::short_write : Kind::short_read)) {
@@ -57,7 +56,7 @@ class FaultyIo final : public FileIo {
     while (under_way_ > 0) {
       const FileCompletion completion = io_->wait();
       --under_way_;
-      Request& request = requests_[static_cast<std::size_t>(completion.tag)];
+      Request& request = requests_[at(completion.tag)];
       if (request.flips) {
         for (std::int64_t i = 0; i < completion.result; i += 64) request.data[i] ^= std::byte{1};
       }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/base/index.h"
 #include "runtime/memory/spill/file_io.h"
 
 namespace plimsoll::memory {
@@ -36,7 +37,7 @@ class FileFaults {
   }
 
  private:
-  std::atomic<std::int64_t>& in(Kind kind) { return in_[static_cast<std::size_t>(kind)]; }
+  std::atomic<std::int64_t>& in(Kind kind) { return in_[at(kind)]; }
   std::array<std::atomic<std::int64_t>, kKinds> in_ = {};
 };
 

@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::memory {
 namespace {
 
@@ -22,7 +24,7 @@ FileQueue::FileQueue(std::unique_ptr<FileIo> io, const NamelessFile& file,
       request_bytes_(request_bytes),
       device_(std::move(device)),
       staging_bytes_(staging_bytes),
-      slots_(static_cast<std::size_t>(io_->depth())),
+      slots_(at(io_->depth())),
       block_bytes_(request_bytes * slots() + file.memory_alignment()) {}
 
 FileQueue::~FileQueue() {
@@ -46,7 +48,7 @@ Result<std::byte*> FileQueue::staging(int slot) {
 }
 
 void FileQueue::start(int slot, const FileRequest& request) {
-  Slot& s = at(slot);
+  Slot& s = nth(slot);
   s.request = request;
   s.under_way = true;
   s.attempts = 0;
@@ -55,7 +57,7 @@ void FileQueue::start(int slot, const FileRequest& request) {
 }
 
 Status FileQueue::finish(int slot) {
-  Slot& s = at(slot);
+  Slot& s = nth(slot);
   while (s.under_way) handle(io_->wait());
   return std::exchange(s.status, ok_status());
 }
@@ -83,7 +85,7 @@ std::string FileQueue::place(const Slot& slot) const {
 //
 // Example: 64 KiB asked at offset 0, 20000 bytes written, alignment 4096: it goes on at 16384.
 void FileQueue::handle(const FileCompletion& completion) {
-  Slot& s = at(completion.tag);
+  Slot& s = nth(completion.tag);
   FileRequest& left = s.request;
   s.under_way = false;
   const std::int64_t result = completion.result;

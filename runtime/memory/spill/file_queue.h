@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
 #include "runtime/memory/spill/file_io.h"
@@ -49,7 +50,7 @@ class FileQueue {
     int attempts = 0;  // that moved nothing and may be repeated
     Status status;
   };
-  Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
+  Slot& nth(int slot) { return slots_[at(slot)]; }
   void handle(const FileCompletion& completion);
   std::string place(const Slot& slot) const;
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/checksum.h"
+#include "runtime/base/index.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -103,12 +104,12 @@ Result<std::uint64_t> load_range(FileQueue& queue, std::int64_t offset, std::byt
   const FinishOnExit finish(queue);
   Checksum checksum;
   const int slots = queue.slots();
-  std::vector<Piece> pieces(static_cast<std::size_t>(slots));  // by slot
+  std::vector<Piece> pieces(at(slots));  // by slot
   std::int64_t started_to = offset, done_to = offset;
   for (int started = 0, done = 0; done_to < offset + bytes; ++done) {
     for (; started_to < offset + bytes && started - done < slots; ++started) {
       const int slot = started % slots;
-      Piece& piece = pieces[static_cast<std::size_t>(slot)];
+      Piece& piece = pieces[at(slot)];
       piece = next_piece(queue, started_to, offset + bytes);
       piece.data = to + (started_to - offset);
       if (!goes_directly(queue, piece, piece.data)) {
@@ -119,7 +120,7 @@ Result<std::uint64_t> load_range(FileQueue& queue, std::int64_t offset, std::byt
       started_to += piece.bytes;
     }
     const int slot = done % slots;
-    const Piece& piece = pieces[static_cast<std::size_t>(slot)];
+    const Piece& piece = pieces[at(slot)];
     PLIMSOLL_RETURN_IF_ERROR(queue.finish(slot));
     const auto arrived = contents(piece);
     checksum.add(arrived);

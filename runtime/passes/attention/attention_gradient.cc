@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/hint.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/attention/softmax_polynomial.h"

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/hint.h"
 
 namespace plimsoll::passes {
@@ -35,45 +36,45 @@ AttentionArray followed(Instruction* value, ir::DimOrder order) {
 }  // namespace
 
 std::optional<AttentionProduct> read_attention_product(const AttentionScores& scores,
-                                                       Instruction& at, int side,
+                                                       Instruction& dot, int side,
                                                        const DimLabels& labels) {
-  const ir::DotDimensions& d = *at.attributes().dot;
+  const ir::DotDimensions& d = *dot.attributes().dot;
   const auto& my_batch = side == 0 ? d.lhs_batch : d.rhs_batch;
   const auto& other_batch = side == 0 ? d.rhs_batch : d.lhs_batch;
   const auto& my_contracting = side == 0 ? d.lhs_contracting : d.rhs_contracting;
   const auto& other_contracting = side == 0 ? d.rhs_contracting : d.lhs_contracting;
-  const Instruction& other = *at.operand(1 - side);
-  const auto batch = static_cast<std::size_t>(scores.batch);
+  const Instruction& other = *dot.operand(1 - side);
+  const auto batch = at(scores.batch);
   if (labels.size() != batch + 2 || my_batch.size() != batch || my_contracting.size() != 1 ||
       other.shape().rank() != static_cast<int>(batch) + 2) {
     return std::nullopt;
   }
   AttentionProduct product;
-  product.summed = labels[static_cast<std::size_t>(my_contracting[0])];
+  product.summed = labels[at(my_contracting[0])];
   ir::DimOrder other_order(batch), result_order(batch);
   std::vector<bool> used(batch + 2, false);
   for (std::size_t j = 0; j < batch; ++j) {
-    const int label = labels[static_cast<std::size_t>(my_batch[j])];
+    const int label = labels[at(my_batch[j])];
     if (label < 0 || label >= scores.batch) return std::nullopt;
-    other_order[static_cast<std::size_t>(label)] = other_batch[j];
-    result_order[static_cast<std::size_t>(label)] = static_cast<std::int64_t>(j);
-    used[static_cast<std::size_t>(other_batch[j])] = true;
+    other_order[at(label)] = other_batch[j];
+    result_order[at(label)] = static_cast<std::int64_t>(j);
+    used[at(other_batch[j])] = true;
   }
-  used[static_cast<std::size_t>(other_contracting[0])] = true;
+  used[at(other_contracting[0])] = true;
   other_order.push_back(other_contracting[0]);
   other_order.push_back(std::find(used.begin(), used.end(), false) - used.begin());
   const auto first_free = static_cast<std::int64_t>(batch);
   result_order.push_back(side == 0 ? first_free : first_free + 1);
   result_order.push_back(side == 0 ? first_free + 1 : first_free);
-  product.other = stored_array(at.operand(1 - side), std::move(other_order));
-  product.exit = {&at, followed(&at, std::move(result_order))};
+  product.other = stored_array(dot.operand(1 - side), std::move(other_order));
+  product.exit = {&dot, followed(&dot, std::move(result_order))};
   return product;
 }
 
 std::optional<AttentionSlopes> read_attention_slopes(const AttentionScores& scores,
                                                      Instruction& slopes, const DimLabels& labels) {
   const ir::DotDimensions& d = *slopes.attributes().dot;
-  const auto batch = static_cast<std::size_t>(scores.batch);
+  const auto batch = at(scores.batch);
   if (d.lhs_batch.size() != batch || d.lhs_contracting.size() != 1 ||
       slopes.shape().rank() != static_cast<int>(batch) + 2 ||
       slopes.operand(0)->shape().rank() != slopes.shape().rank() ||
@@ -91,10 +92,10 @@ std::optional<AttentionSlopes> read_attention_slopes(const AttentionScores& scor
     ir::DimOrder order(batch);
     std::vector<bool> used(batch + 2, false);
     for (std::size_t j = 0; j < batch; ++j) {
-      order[static_cast<std::size_t>(labels[j])] = my_batch[j];
-      used[static_cast<std::size_t>(my_batch[j])] = true;
+      order[at(labels[j])] = my_batch[j];
+      used[at(my_batch[j])] = true;
     }
-    used[static_cast<std::size_t>(contracting)] = true;
+    used[at(contracting)] = true;
     order.push_back(std::find(used.begin(), used.end(), false) - used.begin());
     order.push_back(contracting);
     return stored_array(slopes.operand(side), std::move(order));

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/attention/causal_mask.h"
 #include "runtime/passes/simplify/simplify_rules.h"
@@ -26,7 +27,7 @@ Instruction* through_conversions(Instruction* value) {
 DimLabels before_transpose(const DimLabels& labels, const Instruction& transpose) {
   DimLabels result(labels.size());
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    result[static_cast<std::size_t>(transpose.attributes().dimensions[i])] = labels[i];
+    result[at(transpose.attributes().dimensions[i])] = labels[i];
   }
   return result;
 }
@@ -97,7 +98,7 @@ class ScoresMatcher {
     const int rank = exponential.shape().rank();
     if (static_cast<int>(kept.size()) != rank - 1) return false;
     for (int i = 0, d = 0; d < rank; ++d) {
-      if (d != key_place_ && kept[static_cast<std::size_t>(i++)] != d) return false;
+      if (d != key_place_ && kept[at(i++)] != d) return false;
     }
     top_ = shifted->operand(0);
     Instruction* other = greatest->operand(0);
@@ -239,16 +240,16 @@ class ScoresMatcher {
     // Which of the free dims is the keys', in the exponential's places.
     int key_dim = -1;
     for (int i = 0; i < rank; ++i) {
-      if (places_[static_cast<std::size_t>(i)] == key_place_) key_dim = i;
+      if (places_[at(i)] == key_place_) key_dim = i;
     }
     if (key_dim < batch) return false;
     scores_.batch = batch;
-    scores_.labels.assign(static_cast<std::size_t>(rank), 0);
-    scores_.sizes.assign(static_cast<std::size_t>(rank), 0);
+    scores_.labels.assign(at(rank), 0);
+    scores_.sizes.assign(at(rank), 0);
     for (int i = 0; i < rank; ++i) {
       const int label = i < batch ? i : i == key_dim ? batch + 1 : batch;
-      scores_.labels[static_cast<std::size_t>(places_[static_cast<std::size_t>(i)])] = label;
-      scores_.sizes[static_cast<std::size_t>(label)] = dot_->shape().dim(i);
+      scores_.labels[at(places_[at(i)])] = label;
+      scores_.sizes[at(label)] = dot_->shape().dim(i);
     }
     const bool keys_right = key_dim == rank - 1;
     scores_.query = side_of_dot(keys_right ? 0 : 1);
@@ -273,8 +274,7 @@ class ScoresMatcher {
 
   DimLabels relabel(const Places& places) const {
     DimLabels labels;
-    for (const int place : places)
-      labels.push_back(scores_.labels[static_cast<std::size_t>(place)]);
+    for (const int place : places) labels.push_back(scores_.labels[at(place)]);
     return labels;
   }
 
@@ -285,7 +285,7 @@ class ScoresMatcher {
     while (value->opcode() == Opcode::broadcast) {
       std::vector<std::int64_t> inner;
       for (const std::int64_t d : value->attributes().dimensions) {
-        inner.push_back(dims[static_cast<std::size_t>(d)]);
+        inner.push_back(dims[at(d)]);
       }
       dims = std::move(inner);
       value = value->operand(0);
@@ -375,7 +375,7 @@ bool is_float_conversion(const Instruction& value) {
 DimLabels transposed(const DimLabels& labels, const Instruction& transpose) {
   DimLabels result;
   for (const std::int64_t d : transpose.attributes().dimensions) {
-    result.push_back(labels[static_cast<std::size_t>(d)]);
+    result.push_back(labels[at(d)]);
   }
   return result;
 }
@@ -384,7 +384,7 @@ AttentionArray stored_array(Instruction* value, ir::DimOrder order) {
   for (;;) {
     if (value->opcode() == Opcode::transpose) {
       for (std::int64_t& d : order) {
-        d = value->attributes().dimensions[static_cast<std::size_t>(d)];
+        d = value->attributes().dimensions[at(d)];
       }
     } else if (!is_float_conversion(*value) || value->shape().dtype() != ir::DType::f32 ||
                ir::dtype_bytes(value->operand(0)->shape().dtype()) >= 4) {

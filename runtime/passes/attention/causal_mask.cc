@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/passes/simplify/simplify_rules.h"
 
 namespace plimsoll::passes {
@@ -36,7 +37,7 @@ std::optional<Position> position(const Instruction& value, const Labels& labels)
   const auto& attributes = value.attributes();
   switch (value.opcode()) {
     case Opcode::iota: {
-      const auto dim = static_cast<std::size_t>(attributes.dimensions[0]);
+      const auto dim = at(attributes.dimensions[0]);
       // Indices must be exact in the iota's dtype.
       if (value.shape().dim(static_cast<int>(dim)) > 1 << 8 &&
           ir::dtype_bytes(value.shape().dtype()) < 4) {
@@ -47,7 +48,7 @@ std::optional<Position> position(const Instruction& value, const Labels& labels)
     case Opcode::broadcast: {
       Labels inner;
       for (const std::int64_t d : attributes.dimensions) {
-        inner.push_back(labels[static_cast<std::size_t>(d)]);
+        inner.push_back(labels[at(d)]);
       }
       return position(*value.operand(0), inner);
     }
@@ -100,7 +101,7 @@ std::optional<std::int64_t> causal_offset(const Instruction& predicate, bool see
     case Opcode::broadcast: {
       Labels inner;
       for (const std::int64_t d : predicate.attributes().dimensions) {
-        inner.push_back(labels[static_cast<std::size_t>(d)]);
+        inner.push_back(labels[at(d)]);
       }
       return inside(seen_when, inner);
     }

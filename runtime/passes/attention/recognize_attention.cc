@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/fusions/attention.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/attention/attention_gradient.h"
@@ -29,9 +30,9 @@ bool pays(const AttentionScores& scores, const AttentionUses& uses) {
   constexpr double kBytesPerSecond = 12e9, kFlopsPerSecond = 60e9, kLaunchSeconds = 2e-6;
   double heads = 1;
   for (int i = 0; i < scores.batch; ++i) {
-    heads *= static_cast<double>(scores.sizes[static_cast<std::size_t>(i)]);
+    heads *= static_cast<double>(scores.sizes[at(i)]);
   }
-  const auto size = [&](int label) { return scores.sizes[static_cast<std::size_t>(label)]; };
+  const auto size = [&](int label) { return scores.sizes[at(label)]; };
   const auto filled = [](std::int64_t n, std::int64_t unit) {
     return static_cast<double>((n + unit - 1) / unit * unit);
   };

@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/passes/cleanup/dead_code.h"
 
 namespace plimsoll::passes {
@@ -24,7 +25,7 @@ bool only_elements_are_read(const Instruction& tuple) {
 
 void mark_read(const Instruction& tuple, std::vector<bool>& live) {
   for (const Instruction* user : tuple.users()) {
-    live[static_cast<std::size_t>(user->attributes().tuple_index)] = true;
+    live[at(user->attributes().tuple_index)] = true;
   }
 }
 
@@ -53,7 +54,7 @@ std::vector<bool> live_elements(const Instruction& loop) {
     if (!seen.insert(instruction).second) continue;
     if (instruction->opcode() == Opcode::get_tuple_element &&
         instruction->operand(0) == body.parameters()[0]) {
-      live[static_cast<std::size_t>(instruction->attributes().tuple_index)] = true;
+      live[at(instruction->attributes().tuple_index)] = true;
     }
     for (const Instruction* operand : instruction->operands()) work.push_back(operand);
     for (const Instruction* before : instruction->control_predecessors()) work.push_back(before);
@@ -65,7 +66,7 @@ void renumber(const std::vector<Instruction*>& reads, Instruction* tuple,
               const std::vector<std::int64_t>& position) {
   for (Instruction* read : reads) {
     std::int64_t& index = read->attributes().tuple_index;
-    const std::int64_t to = position[static_cast<std::size_t>(index)];
+    const std::int64_t to = position[at(index)];
     if (to < 0) continue;
     index = to;
     if (read->operand(0) != tuple) read->replace_operand(0, tuple);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <unordered_map>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::passes {
@@ -17,9 +18,7 @@ class ComputationClasses {
 
   int operator[](const ir::Computation* computation) const { return classes_.at(computation); }
   // The first computation of a class in the module's order.
-  ir::Computation* representative(int number) const {
-    return representatives_[static_cast<std::size_t>(number)];
-  }
+  ir::Computation* representative(int number) const { return representatives_[at(number)]; }
 
   // Same opcode, shape (with layout), attributes (without metadata) and classes of callees;
   // operands are the caller's to compare. Elided constants equal nothing.

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
@@ -188,7 +189,7 @@ class VerticalFusion {
       for (int group : groups) {
         const auto with = profile_with(inside, group);
         fits = fits && with.has_value();
-        if (with) sum += with->seconds - groups_[static_cast<std::size_t>(group)].seconds;
+        if (with) sum += with->seconds - groups_[at(group)].seconds;
       }
       if (!fits) break;
       if (together < 0 || sum < together) together = sum;
@@ -210,7 +211,7 @@ class VerticalFusion {
 
   // The group with `added` as further members; nothing when they can't be.
   std::optional<FusionProfile> profile_with(std::span<Instruction* const> added, int group) const {
-    std::vector<Instruction*> members = groups_[static_cast<std::size_t>(group)].members;
+    std::vector<Instruction*> members = groups_[at(group)].members;
     if (members.size() + added.size() > static_cast<std::size_t>(kMaxFusedInstructions)) return {};
     members.insert(members.end(), added.begin(), added.end());
     auto profile = examine_fusion(members, std::span(members).first(1), speeds_);
@@ -223,7 +224,7 @@ class VerticalFusion {
   }
 
   void join(Instruction& instruction, int group, double seconds) {
-    Group& joined = groups_[static_cast<std::size_t>(group)];
+    Group& joined = groups_[at(group)];
     joined.members.push_back(&instruction);
     joined.seconds = seconds;
     groups_of_[&instruction].push_back(group);

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
@@ -149,33 +150,33 @@ class HorizontalFusion {
     std::optional<Bucket> bucket;
   };
 
-  Instruction& at(int i) const { return *computation_.instructions()[static_cast<std::size_t>(i)]; }
-  Unit& unit(int u) { return units_[static_cast<std::size_t>(u)]; }
+  Instruction& nth(int i) const { return *computation_.instructions()[at(i)]; }
+  Unit& unit(int u) { return units_[at(u)]; }
 
   void find_units() {
     const int count = computation_.instruction_count();
     std::unordered_map<const Instruction*, int> numbers;
-    numbers.reserve(static_cast<std::size_t>(count));
-    unit_of_.assign(static_cast<std::size_t>(count), -1);
-    before_.resize(static_cast<std::size_t>(count));
+    numbers.reserve(at(count));
+    unit_of_.assign(at(count), -1);
+    before_.resize(at(count));
     for (int i = 0; i < count; ++i) {
-      Instruction& instruction = at(i);
+      Instruction& instruction = nth(i);
       numbers.emplace(&instruction, i);
       for (const Instruction* operand : instruction.operands()) {
-        before_[static_cast<std::size_t>(i)].push_back(numbers.at(operand));
+        before_[at(i)].push_back(numbers.at(operand));
       }
       for (const Instruction* predecessor : instruction.control_predecessors()) {
-        before_[static_cast<std::size_t>(i)].push_back(numbers.at(predecessor));
+        before_[at(i)].push_back(numbers.at(predecessor));
       }
       if (instruction.opcode() == Opcode::get_tuple_element) {
-        const int tuple = unit_of_[static_cast<std::size_t>(numbers.at(instruction.operand(0)))];
+        const int tuple = unit_of_[at(numbers.at(instruction.operand(0)))];
         if (unit(tuple).bucket) {
           unit(tuple).results.push_back(i);
-          unit_of_[static_cast<std::size_t>(i)] = tuple;
+          unit_of_[at(i)] = tuple;
           continue;
         }
       }
-      unit_of_[static_cast<std::size_t>(i)] = static_cast<int>(units_.size());
+      unit_of_[at(i)] = static_cast<int>(units_.size());
       first_order_.push_back(static_cast<int>(units_.size()));
       units_.push_back({{i}, {}, bucket_of(instruction)});
     }
@@ -198,7 +199,7 @@ class HorizontalFusion {
       for (const int i : unit(u).kernels) {
         const LiveBytes::Needs needs = bytes.needs(i);
         // What control flow carries may lie elsewhere.
-        if (ir::op_info(at(i).opcode()).op_class == ir::OpClass::control) continue;
+        if (ir::op_info(nth(i).opcode()).op_class == ir::OpClass::control) continue;
         own += needs.results + needs.operands;
       }
       most_of_one_ = std::max(most_of_one_, own);
@@ -212,8 +213,8 @@ class HorizontalFusion {
   template <typename Visit>
   void visit_before(int u, const Visit& visit) {
     for (const int i : unit(u).kernels) {
-      for (const int before : before_[static_cast<std::size_t>(i)]) {
-        visit(unit_of_[static_cast<std::size_t>(before)]);
+      for (const int before : before_[at(i)]) {
+        visit(unit_of_[at(before)]);
       }
     }
   }
@@ -227,10 +228,10 @@ class HorizontalFusion {
     for (const int u : first_order_) {
       if (!unit(u).bucket) continue;
       visit_before(u, [&](int before) {
-        auto& list = waiting[static_cast<std::size_t>(before)];
+        auto& list = waiting[at(before)];
         if (!list.empty() && list.back() == u) return;
         list.push_back(u);
-        ++waits[static_cast<std::size_t>(u)];
+        ++waits[at(u)];
       });
     }
     std::vector<int> order;
@@ -241,12 +242,12 @@ class HorizontalFusion {
       while (!next.empty()) {
         const int u = next.back();
         next.pop_back();
-        if (done[static_cast<std::size_t>(u)] != 0) continue;
-        done[static_cast<std::size_t>(u)] = 1;
+        if (done[at(u)] != 0) continue;
+        done[at(u)] = 1;
         order.push_back(u);
         bytes.run(unit(u).kernels);
-        for (const int w : waiting[static_cast<std::size_t>(u)]) {
-          if (--waits[static_cast<std::size_t>(w)] > 0) continue;
+        for (const int w : waiting[at(u)]) {
+          if (--waits[at(w)] > 0) continue;
           const LiveBytes::Needs needs = bytes.needs(unit(w).kernels[0]);
           if (needs.results <= needs.freed) next.push_back(w);
         }
@@ -275,8 +276,8 @@ class HorizontalFusion {
   bool grow(LiveBytes& bytes) {
     const int first = ahead_.back();
     const int stamp = ++stamp_;
-    const auto is_after = [&](int u) { return stamps_[static_cast<std::size_t>(u)] == stamp; };
-    const auto set_after = [&](int u) { stamps_[static_cast<std::size_t>(u)] = stamp; };
+    const auto is_after = [&](int u) { return stamps_[at(u)] == stamp; };
+    const auto set_after = [&](int u) { stamps_[at(u)] = stamp; };
     const LiveBytes::Mark start = bytes.mark();
 
     std::vector<int> launch = {first}, before, behind;
@@ -350,7 +351,7 @@ class HorizontalFusion {
     }
     const int number = static_cast<int>(units_.size());
     for (const auto* list : {&joined.kernels, &joined.results}) {
-      for (const int i : *list) unit_of_[static_cast<std::size_t>(i)] = number;
+      for (const int i : *list) unit_of_[at(i)] = number;
     }
     units_.push_back(std::move(joined));
     stamps_.push_back(-1);
@@ -362,7 +363,7 @@ class HorizontalFusion {
     std::vector<Instruction*> order;
     std::vector<Instruction*> given;
     for (const auto& instruction : computation_.instructions()) given.push_back(instruction.get());
-    const auto instruction = [&](int i) { return given[static_cast<std::size_t>(i)]; };
+    const auto instruction = [&](int i) { return given[at(i)]; };
     for (const int u : order_) {
       for (const int i : unit(u).kernels) order.push_back(instruction(i));
       for (const int i : unit(u).results) order.push_back(instruction(i));
@@ -422,7 +423,7 @@ class HorizontalFusion {
       }
       std::vector<Instruction*> taken(kernel.shape().elements().size(), nullptr);
       for (Instruction* user : kernel.users()) {
-        Instruction*& result = taken[static_cast<std::size_t>(user->attributes().tuple_index)];
+        Instruction*& result = taken[at(user->attributes().tuple_index)];
         if (result == nullptr) {
           result = launch->add_get_tuple_element(part, user->attributes().tuple_index);
         }

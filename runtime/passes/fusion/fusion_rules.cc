@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "runtime/base/index.h"
 #include "runtime/passes/fusion/fusion_price.h"
 
 namespace plimsoll::passes {
@@ -100,7 +101,7 @@ bool repeats_along_rows(const Instruction& broadcast) {
   const auto& dimensions = broadcast.attributes().dimensions;
   const ir::Dims& dims = broadcast.operand(0)->shape().dims();
   for (int i = 0; i < dims.size(); ++i) {
-    if (dimensions[static_cast<std::size_t>(i)] == last && dims[i] != 1) return false;
+    if (dimensions[at(i)] == last && dims[i] != 1) return false;
   }
   return last >= 0;
 }
@@ -175,8 +176,8 @@ class Examiner {
     bool epilogue = false, transposed = false;
     for (const Use& u : uses) {
       evaluations += u.evaluations;
-      epilogue = epilogue || indexings_[static_cast<std::size_t>(u.indexing)].epilogue;
-      transposed = transposed || indexings_[static_cast<std::size_t>(u.indexing)].transposed;
+      epilogue = epilogue || indexings_[at(u.indexing)].epilogue;
+      transposed = transposed || indexings_[at(u.indexing)].transposed;
     }
     price_.compute(member, member.opcode() == Opcode::reduce
                                ? static_cast<double>(element_count(*member.operand(0)))
@@ -228,7 +229,7 @@ class Examiner {
 
   void pass_on(const Instruction& member, const Use& u) {
     const double count = static_cast<double>(element_count(member));
-    const Indexing mine = indexings_[static_cast<std::size_t>(u.indexing)];
+    const Indexing mine = indexings_[at(u.indexing)];
     for (int i = 0; i < member.operand_count(); ++i) {
       const Instruction& operand = *member.operand(i);
       const double operand_count = static_cast<double>(element_count(operand));
@@ -301,8 +302,7 @@ class Examiner {
         if (known == indexing) return;
       }
       reads_[&value].push_back(indexing);
-      price_.read(value.shape(), evaluations,
-                  indexings_[static_cast<std::size_t>(indexing)].transposed);
+      price_.read(value.shape(), evaluations, indexings_[at(indexing)].transposed);
       return;
     }
     for (const Use& known : uses_[it->second]) {

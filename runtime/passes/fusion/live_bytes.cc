@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
 #include "runtime/ir/fusions/in_place.h"
 
 namespace plimsoll::passes {
@@ -102,7 +103,7 @@ LiveBytes::LiveBytes(const ir::Computation& computation) {
       constexpr int kMostQueries = 16;
       int queries = 0;
       for (std::size_t k = 0; k < operands.size() && queries < kMostQueries; ++k) {
-        if (operands[k] < 0 || bytes_[static_cast<std::size_t>(operands[k])] != bytes_.back()) {
+        if (operands[k] < 0 || bytes_[at(operands[k])] != bytes_.back()) {
           continue;
         }
         ++queries;
@@ -114,14 +115,14 @@ LiveBytes::LiveBytes(const ir::Computation& computation) {
   }
   pending_.assign(bytes_.size(), 0);
   for (const Access& access : accesses_) {
-    for (const int buffer : access.reads) ++pending_[static_cast<std::size_t>(buffer)];
+    for (const int buffer : access.reads) ++pending_[at(buffer)];
   }
   const bool is_entry = computation.module()->entry() == &computation;
   for (const int buffer : leaves_of.at(computation.root())) {
     if (buffer < 0) continue;
-    ++pending_[static_cast<std::size_t>(buffer)];
-    if (is_entry) bytes_[static_cast<std::size_t>(buffer)] = 0;
-    kept_ += bytes_[static_cast<std::size_t>(buffer)];
+    ++pending_[at(buffer)];
+    if (is_entry) bytes_[at(buffer)] = 0;
+    kept_ += bytes_[at(buffer)];
   }
 }
 
@@ -132,7 +133,7 @@ std::int64_t LiveBytes::fresh_bytes(const Access& access) const {
     bool reuses = false;
     for (const Reuse& reuse : access.reuse) {
       // The last read is this one.
-      if (reuse.result != buffer || pending_[static_cast<std::size_t>(reuse.operand)] != 1 ||
+      if (reuse.result != buffer || pending_[at(reuse.operand)] != 1 ||
           std::find(taken.begin(), taken.end(), reuse.operand) != taken.end()) {
         continue;
       }
@@ -140,19 +141,19 @@ std::int64_t LiveBytes::fresh_bytes(const Access& access) const {
       reuses = true;
       break;
     }
-    if (!reuses) sum += bytes_[static_cast<std::size_t>(buffer)];
+    if (!reuses) sum += bytes_[at(buffer)];
   }
   return sum;
 }
 
 LiveBytes::Needs LiveBytes::needs(int instruction) const {
-  const Access& access = accesses_[static_cast<std::size_t>(instruction)];
+  const Access& access = accesses_[at(instruction)];
   Needs needs;
   needs.results = fresh_bytes(access);
   for (const int buffer : access.reads) {
-    needs.operands += bytes_[static_cast<std::size_t>(buffer)];
-    if (pending_[static_cast<std::size_t>(buffer)] == 1) {
-      needs.freed += bytes_[static_cast<std::size_t>(buffer)];
+    needs.operands += bytes_[at(buffer)];
+    if (pending_[at(buffer)] == 1) {
+      needs.freed += bytes_[at(buffer)];
     }
   }
   return needs;
@@ -162,15 +163,15 @@ LiveBytes::Needs LiveBytes::needs(int instruction) const {
 // operand goes, except where a result takes the operand's place.
 std::int64_t LiveBytes::run(std::span<const int> together) {
   std::int64_t during = live_;
-  for (const int i : together) during += fresh_bytes(accesses_[static_cast<std::size_t>(i)]);
+  for (const int i : together) during += fresh_bytes(accesses_[at(i)]);
   for (const int i : together) {
-    const Access& access = accesses_[static_cast<std::size_t>(i)];
+    const Access& access = accesses_[at(i)];
     for (const int buffer : access.writes) {
-      const auto b = static_cast<std::size_t>(buffer);
+      const auto b = at(buffer);
       if (pending_[b] > 0) live_ += bytes_[b];
     }
     for (const int buffer : access.reads) {
-      const auto b = static_cast<std::size_t>(buffer);
+      const auto b = at(buffer);
       if (--pending_[b] == 0) live_ -= bytes_[b];
       reads_.push_back(buffer);
     }
@@ -180,7 +181,7 @@ std::int64_t LiveBytes::run(std::span<const int> together) {
 
 void LiveBytes::undo(const Mark& to) {
   for (; reads_.size() > to.reads; reads_.pop_back()) {
-    ++pending_[static_cast<std::size_t>(reads_.back())];
+    ++pending_[at(reads_.back())];
   }
   live_ = to.live;
 }

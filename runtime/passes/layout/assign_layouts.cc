@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/passes/layout/relaid.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -190,8 +191,7 @@ class LayoutAssignment {
     if (operand.opcode() != Opcode::transpose) return operand.shape().byte_size();
     // Two transposes make one, or none.
     DimensionOrder both;
-    for (const std::int64_t d : order)
-      both.push_back(operand.attributes().dimensions[static_cast<std::size_t>(d)]);
+    for (const std::int64_t d : order) both.push_back(operand.attributes().dimensions[at(d)]);
     return keeps_bytes(both, operand.operand(0)->shape().dims()) ? -operand.shape().byte_size() : 0;
   }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/rewriter.h"
 #include "runtime/passes/simplify/simplify_rules.h"
@@ -31,7 +32,7 @@ struct Dropping {
   Dropping(const Shape& from, const std::vector<bool>& dropped) {
     ir::Dims dims;
     for (int d = 0; d < from.rank(); ++d) {
-      const bool drop = dropped[static_cast<std::size_t>(d)];
+      const bool drop = dropped[at(d)];
       place.push_back(drop ? -1 : dims.size());
       drops = drops || drop;
       if (!drop) dims.push_back(from.dim(d));
@@ -41,8 +42,8 @@ struct Dropping {
   Ints map(const Ints& dims) const {
     Ints result;
     for (const std::int64_t d : dims) {
-      if (place[static_cast<std::size_t>(d)] >= 0) {
-        result.push_back(place[static_cast<std::size_t>(d)]);
+      if (place[at(d)] >= 0) {
+        result.push_back(place[at(d)]);
       }
     }
     return result;

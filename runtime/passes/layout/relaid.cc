@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::passes {
 
 using ir::Attributes;
@@ -18,19 +20,18 @@ template <typename Value>
 void permute(std::vector<Value>& values, const DimensionOrder& order) {
   if (values.empty()) return;
   std::vector<Value> result;
-  for (const std::int64_t d : order) result.push_back(values[static_cast<std::size_t>(d)]);
+  for (const std::int64_t d : order) result.push_back(values[at(d)]);
   values = std::move(result);
 }
 
 // Names of dimensions after the array has been put into the order whose inverse is `places`.
 void rename(std::vector<std::int64_t>& dimensions, const DimensionOrder& places) {
-  for (std::int64_t& d : dimensions) d = places[static_cast<std::size_t>(d)];
+  for (std::int64_t& d : dimensions) d = places[at(d)];
 }
 
 bool is_increasing(const DimensionOrder& places, const std::vector<std::int64_t>& dimensions) {
   for (std::size_t i = 1; i < dimensions.size(); ++i) {
-    if (places[static_cast<std::size_t>(dimensions[i - 1])] >
-        places[static_cast<std::size_t>(dimensions[i])]) {
+    if (places[at(dimensions[i - 1])] > places[at(dimensions[i])]) {
       return false;
     }
   }
@@ -57,18 +58,18 @@ std::vector<int> first_operands(int count) {
 // The convolution's names of dimensions of operand 0, operand 1 or, as operand 2, of the result.
 void rename_convolution(Instruction& copy, int array, const DimensionOrder& places) {
   auto labels = std::make_shared<ir::ConvolutionDimensions>(*copy.attributes().convolution);
-  const auto at = [&](std::int64_t& d) { d = places[static_cast<std::size_t>(d)]; };
+  const auto rename_one = [&](std::int64_t& d) { d = places[at(d)]; };
   if (array == 0) {
-    at(labels->input_batch);
-    at(labels->input_feature);
+    rename_one(labels->input_batch);
+    rename_one(labels->input_feature);
     rename(labels->input_spatial, places);
   } else if (array == 1) {
-    at(labels->kernel_input_feature);
-    at(labels->kernel_output_feature);
+    rename_one(labels->kernel_input_feature);
+    rename_one(labels->kernel_output_feature);
     rename(labels->kernel_spatial, places);
   } else {
-    at(labels->output_batch);
-    at(labels->output_feature);
+    rename_one(labels->output_batch);
+    rename_one(labels->output_feature);
     rename(labels->output_spatial, places);
   }
   copy.attributes().convolution = std::move(labels);
@@ -81,7 +82,7 @@ bool is_identity(const DimensionOrder& order) { return std::is_sorted(order.begi
 DimensionOrder inverse(const DimensionOrder& order) {
   DimensionOrder result(order.size());
   for (std::size_t i = 0; i < order.size(); ++i)
-    result[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+    result[at(order[i])] = static_cast<std::int64_t>(i);
   return result;
 }
 

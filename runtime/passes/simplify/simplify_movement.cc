@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/base/index.h"
 #include "runtime/passes/simplify/simplify_rules.h"
 
 namespace plimsoll::passes {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "runtime/base/index.h"
 #include "runtime/passes/simplify/simplify_rules.h"
 
 namespace plimsoll::passes {
@@ -29,7 +30,7 @@ Instruction* add_slice(Rewriter& rewriter, const Shape& shape, Instruction* oper
 // The operand of a concatenate that a slice lies in, and where that operand starts.
 Instruction* containing_operand(const Instruction& slice, std::int64_t& offset) {
   const Instruction& whole = *slice.operand(0);
-  const auto along = static_cast<std::size_t>(whole.attributes().dimensions[0]);
+  const auto along = at(whole.attributes().dimensions[0]);
   const std::int64_t start = slice.attributes().slice_starts[along];
   const std::int64_t limit = slice.attributes().slice_limits[along];
   offset = 0;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/base/index.h"
+
 // The baseline that is compared with: the greedy rematerialization of compilers such as XLA. It
 // goes over the schedule once; where more is live than the limit, it picks a block of consecutive
 // earlier instructions, clones it behind the present one (before the first that needs it) and goes
@@ -130,7 +132,7 @@ GreedyPass::Block GreedyPass::pick(const GreedyLiveness& liveness, int now, std:
       bool read_already = false;
       std::int64_t size = 0;
       for (int i = first; i < first + count && fits; ++i) {
-        const Instruction& instruction = *order_[static_cast<std::size_t>(i)];
+        const Instruction& instruction = *order_[at(i)];
         fits = is_candidate(instruction, now);
         if (!fits) break;
         for (const int b : liveness.defined(i)) size += liveness.buffer(b).size;
@@ -187,7 +189,7 @@ int GreedyPass::recompute(const Block& block, int now) {
   std::vector<Instruction*> made;
   std::unordered_map<const Instruction*, Instruction*> clones;
   for (int i = block.first; i < block.first + block.count; ++i) {
-    Instruction* original = order_[static_cast<std::size_t>(i)];
+    Instruction* original = order_[at(i)];
     std::vector<Instruction*> operands;
     for (Instruction* operand : original->operands()) {
       const auto inside = clones.find(operand);
@@ -211,7 +213,7 @@ int GreedyPass::recompute(const Block& block, int now) {
     made.push_back(clone);
   }
   for (int i = block.first; i < block.first + block.count; ++i) {
-    Instruction* original = order_[static_cast<std::size_t>(i)];
+    Instruction* original = order_[at(i)];
     redirect(original, clones.at(original), now, made);
   }
   computation_->set_root(root);
@@ -236,7 +238,7 @@ int GreedyPass::recompute(const Block& block, int now) {
   reindex();
 
   for (int i = block.first; i < block.first + block.count; ++i) {
-    Instruction* original = order_[static_cast<std::size_t>(i)];
+    Instruction* original = order_[at(i)];
     ++rematerialized_;
     if (!is_read(*original)) {
       // A move. What is moved twice in a row would be moved for ever.
@@ -261,7 +263,7 @@ void GreedyPass::rematerialize(ir::Computation& computation, std::int64_t limit,
   // No schedule worth having is this long.
   const std::size_t longest = order_.size() * 8 + 64;
   for (int now = 0; now < static_cast<int>(order_.size()); ++now) {
-    const Instruction& instruction = *order_[static_cast<std::size_t>(now)];
+    const Instruction& instruction = *order_[at(now)];
     // A link takes no bytes; what it points into would only be moved behind it.
     if (is_chain_link(instruction)) continue;
     const std::int64_t below = callee_usage(instruction);

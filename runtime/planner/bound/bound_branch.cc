@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
+
 // Branch and bound on whole intervals.
 //
 // The bound at the best prices equals that of a relaxation in which intervals may be kept in part.
@@ -62,9 +64,7 @@ class Brancher {
 
  private:
   std::int64_t spent() const { return pricing_.steps_spent() + line_.steps_spent(); }
-  std::size_t interval(std::int32_t stretch) const {
-    return interval_of_[static_cast<std::size_t>(stretch)];
-  }
+  std::size_t interval(std::int32_t stretch) const { return interval_of_[at(stretch)]; }
 
   // The parent's proof holds for the child; its prices prove more there, and better ones more yet.
   void work_out(Node& node, std::int64_t stop) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/bound/bound_model.h"
 
 namespace plimsoll::planner {
@@ -60,9 +61,9 @@ class BoundPricing {
   };
 
   std::int32_t paid_before(std::int32_t time_step) const {
-    return paid_rank_[static_cast<std::size_t>(tight_.rank[static_cast<std::size_t>(time_step)])];
+    return paid_rank_[at(tight_.rank[at(time_step)])];
   }
-  double prefix(std::int32_t k) const { return paid_[static_cast<std::size_t>(k)].prefix; }
+  double prefix(std::int32_t k) const { return paid_[at(k)].prefix; }
   double fraction(const Recomputation& r) const;
   double most_recompute_cost(const Interval& interval) const;
   double substitute_cost(const Interval& interval, double rent_per_byte) const;

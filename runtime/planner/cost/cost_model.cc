@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -205,7 +207,7 @@ double RooflineCostModel::seconds(const Instruction& instruction) const {
 double RooflineCostModel::codec_seconds(const Codec& codec, const ir::Shape& shape,
                                         bool encode) const {
   const auto bytes = static_cast<double>(shape.byte_size() + encoded_bytes(codec, shape));
-  const Roofline::CodecRate& rate = roofline_.codecs[static_cast<std::size_t>(codec.kind)];
+  const Roofline::CodecRate& rate = roofline_.codecs[at(codec.kind)];
   const double work =
       static_cast<double>(shape.element_count()) / (encode ? rate.encode : rate.decode);
   return std::max(work, bytes / roofline_.bytes_per_second) + roofline_.launch_seconds;

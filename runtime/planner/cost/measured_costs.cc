@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/cost/builtin_costs.h"
 
 // From measurements to prices.
@@ -41,8 +42,7 @@ double ratio_of(double measured, double predicted, double otherwise) {
 double MeasuredCostModel::seconds(const ir::Instruction& instruction) const {
   const auto it = measurements_.times.find(&instruction);
   if (it != measurements_.times.end()) return it->second.seconds;
-  return base_.seconds(instruction) *
-         measurements_.class_ratio[static_cast<std::size_t>(cost_class(instruction))];
+  return base_.seconds(instruction) * measurements_.class_ratio[at(cost_class(instruction))];
 }
 
 double MeasuredCostModel::seconds_with(const ir::Instruction& instruction,
@@ -87,7 +87,7 @@ void MeasuredCosts::record(const ir::Instruction& instruction, double seconds,
     order_.push_back(&instruction);
     entry.missed_byte_seconds = cache_.missed_byte_seconds(cost_class(instruction));
   }
-  entry.samples[static_cast<std::size_t>(entry.count++) % Entry::kSamples] =
+  entry.samples[at(entry.count++) % Entry::kSamples] =
       std::max(seconds - missed_bytes * entry.missed_byte_seconds, kLeastWithoutMisses * seconds);
   // First and later executions of one run come one after the other.
   const std::int64_t run = runs();
@@ -114,7 +114,7 @@ void MeasuredCosts::record_transfer(Link link, double bytes, double seconds,
                                     std::int64_t transfers) {
   if (!(seconds > 0) || !(bytes > 0) || transfers <= 0) return;
   const std::lock_guard lock(mutex_);
-  Transfers& sum = at(link);
+  Transfers& sum = on(link);
   if (sum.seconds == 0) {
     sum.bytes = bytes;
     sum.seconds = seconds;
@@ -128,15 +128,15 @@ void MeasuredCosts::record_transfer(Link link, double bytes, double seconds,
 void MeasuredCosts::assume_tiers(const PerTier<Tier>& tiers) {
   const std::lock_guard lock(mutex_);
   for (const MemorySpace tier : kTiers) {
-    at(link_of(tier, true)).assumed_rate = tiers[tier].out_bytes_per_second;
-    at(link_of(tier, false)).assumed_rate = tiers[tier].in_bytes_per_second;
+    on(link_of(tier, true)).assumed_rate = tiers[tier].out_bytes_per_second;
+    on(link_of(tier, false)).assumed_rate = tiers[tier].in_bytes_per_second;
   }
 }
 
 void MeasuredCosts::apply_links(PlanOptions& options) const {
   const std::lock_guard lock(mutex_);
   const auto apply = [&](Link link, double& rate) {
-    const double measured = links_[static_cast<std::size_t>(link)].published_rate;
+    const double measured = links_[at(link)].published_rate;
     if (measured > 0) rate = measured;
   };
   for (const MemorySpace tier : kTiers) {
@@ -206,7 +206,7 @@ double MeasuredCosts::seconds_of(const Plan& plan, const PlanOptions& options) c
   {
     const std::lock_guard lock(mutex_);
     const auto apply = [&](Link link, double& rate) {
-      const Transfers& sum = links_[static_cast<std::size_t>(link)];
+      const Transfers& sum = links_[at(link)];
       if (sum.seconds > 0) rate = sum.bytes / sum.seconds;
     };
     for (const MemorySpace tier : kTiers) {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"
 
@@ -112,7 +113,7 @@ class MeasuredCosts {
     double bytes = 0, seconds = 0;  // of one transfer: running averages
     std::int64_t count = 0;         // of the last run
   };
-  Transfers& at(Link link) { return links_[static_cast<std::size_t>(link)]; }
+  Transfers& on(Link link) { return links_[at(link)]; }
   double drift_locked() const;
   MeasuredCostModel::Measurements measurements_locked() const;
 

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 
 // A stretch of time steps over which bytes may be kept, and the seconds that keeping all of them
@@ -33,9 +35,7 @@ class LinePrices {
 
   // Seconds per byte at each time step.
   std::vector<double> prices() const;
-  std::int64_t kept(std::int32_t stretch) const {
-    return flow_[static_cast<std::size_t>(time_steps_ + stretch)];
-  }
+  std::int64_t kept(std::int32_t stretch) const { return flow_[at(time_steps_ + stretch)]; }
   std::int64_t steps_spent() const { return spent_; }
 
  private:

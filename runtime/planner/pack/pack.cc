@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/pack/pack_core.h"
 #include "runtime/planner/pack/pack_fit.h"
 #include "runtime/planner/pack/pack_instance.h"
@@ -86,7 +87,7 @@ Packing pack(std::span<const Lifetime> lifetimes, const PackOptions& options) {
   const PackSolution solution = Packer(instance, goal, budget).run();
   packing.height = solution.height;
   for (std::size_t i = 0; i < instance.items.size(); ++i) {
-    packing.offsets[static_cast<std::size_t>(instance.items[i].lifetime)] = solution.offsets[i];
+    packing.offsets[at(instance.items[i].lifetime)] = solution.offsets[i];
   }
   return packing;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/pack/pack_fit.h"
 #include "runtime/planner/pack/pack_rank.h"
 #include "runtime/planner/pack/pack_search.h"
@@ -60,7 +61,7 @@ void pack_around_core(const PackInstance& instance, std::int64_t goal, PackSolut
       for (std::size_t k = 0; k < core.size(); ++k) fit.place_at(core[k], packed->offsets[k]);
       bool is_lower = true;
       for (const std::int32_t id : ranked_items(instance, rank)) {
-        if (is_core[static_cast<std::size_t>(id)]) continue;
+        if (is_core[at(id)]) continue;
         fit.place(id, PackFit::Hole::lowest);
         budget.spend(fit.take_work());
         is_lower = fit.height() < best.height && !budget.over();

@@ -66,7 +66,7 @@ void PackEjection::Order::insert(const PackInstance::Item& of, std::int32_t id,
   const auto k = std::upper_bound(key.begin(), key.begin() + last, value) - key.begin();
   const auto put = [&](auto& array, auto entry) {
     std::copy_backward(array.begin() + k, array.begin() + last, array.begin() + last + 1);
-    array[static_cast<std::size_t>(k)] = entry;
+    array[at(k)] = entry;
   };
   put(begin, of.begin);
   put(end, of.end);
@@ -78,7 +78,7 @@ void PackEjection::Order::insert(const PackInstance::Item& of, std::int32_t id,
 void PackEjection::Order::erase(std::int32_t id, std::int64_t value) {
   const auto last = static_cast<std::ptrdiff_t>(count);
   auto k = std::lower_bound(key.begin(), key.begin() + last, value) - key.begin();
-  while (item[static_cast<std::size_t>(k)] != id) ++k;
+  while (item[at(k)] != id) ++k;
   const auto cut = [&](auto& array) {
     std::copy(array.begin() + k + 1, array.begin() + last, array.begin() + k);
   };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/base/random_bits.h"
 #include "runtime/planner/pack/pack_instance.h"
 
@@ -42,7 +43,7 @@ class PackEjection {
 
   auto lighter() const {
     return [this](std::int32_t a, std::int32_t b) {
-      const auto x = worth_[static_cast<std::size_t>(a)], y = worth_[static_cast<std::size_t>(b)];
+      const auto x = worth_[at(a)], y = worth_[at(b)];
       return x != y ? x < y : a < b;
     };
   }

@@ -78,7 +78,7 @@ void PackFit::insert(Span& span, const PackInstance::Item& item, std::int64_t of
   const auto put = [&](auto& array, auto value) {
     const auto last = array.begin() + static_cast<std::ptrdiff_t>(block.count);
     std::copy_backward(array.begin() + k, last, last + 1);
-    array[static_cast<std::size_t>(k)] = value;
+    array[at(k)] = value;
   };
   put(block.begin, item.begin);
   put(block.end, item.end);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 namespace {
 
@@ -49,7 +51,7 @@ PackInstance::PackInstance(std::span<const Lifetime> lifetimes, std::int64_t ali
   std::int64_t live = 0;
   bool open = false;  // the last event was a birth
   for (const Event& e : events) {
-    Item& item = items[static_cast<std::size_t>(e.item)];
+    Item& item = items[at(e.item)];
     if (e.birth) {
       if (!open) load.push_back(0);
       item.begin = sections() - 1;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/pack/pack.h"
 
 namespace plimsoll::planner {
@@ -31,7 +32,7 @@ struct PackInstance {
   PackInstance(std::span<const Lifetime> lifetimes, std::int64_t alignment);
 
   std::int32_t sections() const { return static_cast<std::int32_t>(load.size()); }
-  const Item& item(std::int32_t i) const { return items[static_cast<std::size_t>(i)]; }
+  const Item& item(std::int32_t i) const { return items[at(i)]; }
 };
 
 // Offsets per item, and the height they reach.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/pack/pack_fit.h"
 
 namespace plimsoll::planner {
@@ -219,7 +220,7 @@ void PackPortfolio::eject(std::int64_t moves) {
   if (!ejection_ || ejected_ > best_.height) {
     PackSolution start = best_;
     for (std::size_t k = 0; k < level.ids.size(); ++k) {
-      start.offsets[k] = best_.offsets[static_cast<std::size_t>(level.ids[k])];
+      start.offsets[k] = best_.offsets[at(level.ids[k])];
     }
     start.offsets.resize(level.instance->items.size());
     ejection_ = std::make_unique<PackEjection>(*level.instance, start);

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::planner {
 
 std::vector<std::int64_t> fullest_sections(const PackInstance& instance) {
@@ -22,8 +24,8 @@ std::vector<std::int64_t> fullest_sections(const PackInstance& instance) {
   std::vector<std::int64_t> fullest;
   fullest.reserve(instance.items.size());
   for (const auto& item : instance.items) {
-    const auto begin = static_cast<std::size_t>(item.begin);
-    const auto end = static_cast<std::size_t>(item.end);
+    const auto begin = at(item.begin);
+    const auto end = at(item.end);
     std::size_t level = 0;
     while ((std::size_t{2} << level) <= end - begin) ++level;
     fullest.push_back(std::max(most[level][begin], most[level][end - (std::size_t{1} << level)]));

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/pack/pack_fit.h"
 
 namespace plimsoll::planner {
@@ -87,11 +88,10 @@ PackSolution pack_sweep(const PackInstance& instance, PackFit::Hole hole) {
   for (const std::int32_t id : births) {
     const auto& item = instance.item(id);
     for (; instance.item(deaths[dead]).end <= item.begin; ++dead) {
-      holes.give(solution.offsets[static_cast<std::size_t>(deaths[dead])],
-                 instance.item(deaths[dead]).size);
+      holes.give(solution.offsets[at(deaths[dead])], instance.item(deaths[dead]).size);
     }
     const std::int64_t offset = holes.take(item.size, hole);
-    solution.offsets[static_cast<std::size_t>(id)] = offset;
+    solution.offsets[at(id)] = offset;
     solution.height = std::max(solution.height, offset + item.size);
   }
   return solution;

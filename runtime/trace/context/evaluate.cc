@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
 #include "runtime/trace/context/context.h"
 #include "runtime/trace/cut/cut_values.h"
 
@@ -249,15 +250,15 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
                              LiveValues& live, bool submits,
                              std::vector<std::shared_ptr<Value>>& results) {
   const std::size_t parameters = values.size();
-  values.resize(static_cast<std::size_t>(segments.value_count));
+  values.resize(at(segments.value_count));
   std::vector<bool> is_result(values.size(), false);
-  for (const int value : segments.results) is_result[static_cast<std::size_t>(value)] = true;
+  for (const int value : segments.results) is_result[at(value)] = true;
   for (std::size_t step = 0; step < segments.list.size(); ++step) {
     Segments::Segment& segment = segments.list[step];
     auto execution = std::make_shared<Execution>();
     std::vector<ParameterResidency> residency;
     for (const int input : segment.inputs) {
-      const auto& value = values[static_cast<std::size_t>(input)];
+      const auto& value = values[at(input)];
       execution->parameters.push_back(value);
       residency.push_back(value->on_host ? ParameterResidency::host : ParameterResidency::resident);
     }
@@ -272,18 +273,17 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
     execution->forms = forms_of(segment.program);
     for (const int output : segment.outputs) {
       auto value = std::make_shared<Value>();
-      const std::int64_t bytes = segments.bytes[static_cast<std::size_t>(output)];
+      const std::int64_t bytes = segments.bytes[at(output)];
       value->bytes = aligned_bytes(bytes);
-      value->element_bytes = segments.element_bytes[static_cast<std::size_t>(output)];
+      value->element_bytes = segments.element_bytes[at(output)];
       const auto result = std::find(segments.results.begin(), segments.results.end(), output);
       if (result != segments.results.end()) {
-        value->hint =
-            hint_of(*cut_.outputs[static_cast<std::size_t>(result - segments.results.begin())]);
+        value->hint = hint_of(*cut_.outputs[at(result - segments.results.begin())]);
       }
       execution->outputs.push_back(value);
       execution->output_bytes.push_back(bytes);
       execution->output_tags.push_back(memory::Tag::outputs);
-      values[static_cast<std::size_t>(output)] = std::move(value);
+      values[at(output)] = std::move(value);
     }
     live.add(execution, true);
     if (submits) PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
@@ -300,8 +300,7 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
     for (const int input : segment.inputs) end(input);
     for (const int output : segment.outputs) end(output);
   }
-  for (const int value : segments.results)
-    results.push_back(values[static_cast<std::size_t>(value)]);
+  for (const int value : segments.results) results.push_back(values[at(value)]);
   return ok_status();
 }
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "runtime/base/index.h"
 #include "runtime/planner/plan_json.h"
 #include "runtime/trace/context/context.h"
 
@@ -14,8 +15,7 @@ using planner::limit_json;
 Json uses_json(const std::array<std::int64_t, memory::kUseCount>& bytes) {
   Json uses;
   for (int use = 0; use < memory::kUseCount; ++use) {
-    uses[std::string(memory::to_string(static_cast<memory::Use>(use)))] =
-        bytes[static_cast<std::size_t>(use)];
+    uses[std::string(memory::to_string(static_cast<memory::Use>(use)))] = bytes[at(use)];
   }
   return uses;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/index.h"
 #include "runtime/trace/record/attribute_words.h"
 
 namespace plimsoll::trace {
@@ -238,7 +239,7 @@ std::string describe_key(std::span<const std::int64_t> key, std::size_t start) {
   const auto dtype = static_cast<ir::DType>((word >> 8) & 0xff);
   ir::Dims dims;
   for (std::int64_t i = 0; i < ((word >> 16) & 0xff); ++i) {
-    dims.push_back(key[start + 1 + static_cast<std::size_t>(i)]);
+    dims.push_back(key[start + 1 + at(i)]);
   }
   return std::string(ir::to_string(opcode)) + " " + ir::Shape(dtype, dims).to_string();
 }

@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "runtime/base/index.h"
+
 namespace plimsoll::trace {
 namespace {
 
@@ -49,10 +51,10 @@ class Builder {
       }
       made_->results.push_back(value);
     }
-    made_->last_use.assign(static_cast<std::size_t>(made_->value_count), -1);
+    made_->last_use.assign(at(made_->value_count), -1);
     for (std::size_t i = 0; i < made_->list.size(); ++i) {
       for (const int input : made_->list[i].inputs) {
-        made_->last_use[static_cast<std::size_t>(input)] = static_cast<int>(i);
+        made_->last_use[at(input)] = static_cast<int>(i);
       }
     }
     for (const ir::Shape& shape : shapes_) {
@@ -98,7 +100,7 @@ class Builder {
       }
       case Opcode::get_tuple_element: {
         const Instruction& tuple = *instruction.operand(0);
-        const auto index = static_cast<std::size_t>(instruction.attributes().tuple_index);
+        const auto index = at(instruction.attributes().tuple_index);
         int first = 0;
         for (std::size_t i = 0; i < index; ++i) first += leaf_count(tuple.shape().elements()[i]);
         const std::vector<Source>& sources = sources_.at(&tuple);
@@ -133,7 +135,7 @@ class Builder {
     Instruction*& parameter = draft.parameters[source.value];
     if (parameter == nullptr) {
       parameter = draft.entry->add_parameter(static_cast<std::int64_t>(draft.inputs.size()),
-                                             shapes_[static_cast<std::size_t>(source.value)], "p");
+                                             shapes_[at(source.value)], "p");
       draft.inputs.push_back(source.value);
     }
     return parameter;

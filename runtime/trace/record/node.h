@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/hint.h"
 #include "runtime/ir/opcode.h"
 #include "runtime/ir/shape.h"
@@ -55,7 +56,7 @@ struct Node {
   std::span<Node* const> operands() const {
     return {reinterpret_cast<Node* const*>(dims_data() + rank), operand_count};
   }
-  Node* operand(int i) const { return operands()[static_cast<std::size_t>(i)]; }
+  Node* operand(int i) const { return operands()[at(i)]; }
   // Attributes in the form of attribute_words.h; for a constant, the bits of the scalar.
   std::span<std::int64_t> words() {
     return {reinterpret_cast<std::int64_t*>(operands().data() + operand_count), word_count};

@@ -10,6 +10,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "runtime/base/index.h"
 #include "runtime/ir/literal.h"
 #include "runtime/ir/shapes/shape_inference.h"
 
@@ -39,7 +40,7 @@ bool is_recordable(Opcode opcode) { return ir::op_info(opcode).is_recordable; }
 Recorder::Recorder(Recording& recording) : recording_(recording), scratch_("recorder") {}
 
 bool Recorder::accepts(Opcode opcode, ir::DType dtype) {
-  std::uint8_t& known = accepts_[static_cast<std::size_t>(opcode)][static_cast<std::size_t>(dtype)];
+  std::uint8_t& known = accepts_[at(opcode)][at(dtype)];
   if (known == 0) {
     const ir::Shape scalar(dtype, {});
     const ir::Shape* shapes[] = {&scalar, &scalar};
