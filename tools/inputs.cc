@@ -149,7 +149,7 @@ std::vector<std::string> output_names(const ir::Computation& entry) {
     const int count = ir::leaf_count(instruction.shape());
     for (int leaf = 0; leaf < count; ++leaf) {
       names.push_back(instruction.name() +
-                      (instruction.shape().is_tuple() ? "#" + std::to_string(leaf) : ""));
+                      (instruction.shape().is_tuple() ? fmt::format("#{}", leaf) : ""));
     }
   };
   if (root.opcode() == ir::Opcode::tuple) {

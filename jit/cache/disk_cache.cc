@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/cache/disk_cache.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -71,7 +72,7 @@ void add_counters(const CacheFolder& folder, const DiskCacheCounters& more) {
   std::string text;
   for (const auto& [name, counter] : kCounterNames) {
     sum.*counter += more.*counter;
-    text += std::string(name) + ' ' + std::to_string(sum.*counter) + '\n';
+    text += fmt::format("{} {}\n", name, sum.*counter);
   }
   (void)folder.write(kCounters, text);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/emit/value_emitter.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <unordered_map>
 
@@ -253,9 +254,9 @@ void ValueEmitter::assume(const KernelNode& node, const Index& index, Value* val
 Value* ValueEmitter::value(const KernelNode& node, const Index& index) {
   if (!status_.ok()) return fail(status_, node.dtype());
   if (++emitted_ > kMaxEmittedValues) {
-    return fail(unimplemented("compile '" + graph_.instruction().name() + "': its code computes " +
-                              "more than " + std::to_string(kMaxEmittedValues) +
-                              " values; make it several fusions"),
+    return fail(unimplemented(fmt::format("compile '{}': its code computes more than {} values; "
+                                          "make it several fusions",
+                                          graph_.instruction().name(), kMaxEmittedValues)),
                 node.dtype());
   }
   const Key key = key_of(node, index);

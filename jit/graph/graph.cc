@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/graph/graph.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "jit/graph/reduction_order.h"
@@ -119,8 +120,9 @@ Result<KernelGraph> KernelGraph::create(const Instruction& instruction) {
   };
   if (graph.fused_) {
     if (instruction.to_apply()->instruction_count() > kMaxInstructions) {
-      return refuse(instruction, "has more than " + std::to_string(kMaxInstructions) +
-                                     " instructions; make it several fusions");
+      return refuse(
+          instruction,
+          fmt::format("has more than {} instructions; make it several fusions", kMaxInstructions));
     }
     for (const auto& inner : instruction.to_apply()->instructions()) add_table(*inner);
   } else {

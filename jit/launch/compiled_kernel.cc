@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/launch/compiled_kernel.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cmath>
 
@@ -31,10 +32,9 @@ CompiledKernel::CompiledKernel(const KernelGraph& graph, const KernelObject& obj
 
 Status CompiledKernel::launch(device::Stream&, const device::KernelArguments& arguments) const {
   if (arguments.inputs.size() != input_count_ || arguments.outputs.size() != output_count_) {
-    return internal_error("launch " + name_ + ": " + std::to_string(arguments.inputs.size()) +
-                          " inputs and " + std::to_string(arguments.outputs.size()) +
-                          " outputs (it takes " + std::to_string(input_count_) + " and " +
-                          std::to_string(output_count_) + ")");
+    return internal_error(fmt::format("launch {}: {} inputs and {} outputs (it takes {} and {})",
+                                      name_, arguments.inputs.size(), arguments.outputs.size(),
+                                      input_count_, output_count_));
   }
   const void* const* inputs = arguments.inputs.data();
   std::vector<const void*> with_tables;

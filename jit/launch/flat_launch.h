@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,10 +26,9 @@ class FlatLaunch final : public device::PhasedKernel {
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
     if (arguments.inputs.size() != input_count() || arguments.outputs.size() != output_count()) {
-      return internal_error("launch " + name() + ": " + std::to_string(arguments.inputs.size()) +
-                            " inputs and " + std::to_string(arguments.outputs.size()) +
-                            " outputs (it takes " + std::to_string(input_count()) + " and " +
-                            std::to_string(output_count()) + ")");
+      return internal_error(fmt::format("launch {}: {} inputs and {} outputs (it takes {} and {})",
+                                        name(), arguments.inputs.size(), arguments.outputs.size(),
+                                        input_count(), output_count()));
     }
     const auto run = [&](std::int64_t begin, std::int64_t end) {
       phase_.run(arguments.inputs.data(), arguments.outputs.data(), arguments.workspace,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/launch/horizontal_kernel.h"
 
+#include <fmt/core.h>
 #include <cstring>
 #include <unordered_map>
 
@@ -32,10 +33,9 @@ class HorizontalKernel final : public device::Kernel {
 
   Status launch(device::Stream& stream, const device::KernelArguments& arguments) const override {
     if (arguments.inputs.size() != operand_count_ || arguments.outputs.size() != result_count_) {
-      return internal_error("launch " + name_ + ": " + std::to_string(arguments.inputs.size()) +
-                            " inputs and " + std::to_string(arguments.outputs.size()) +
-                            " outputs (it takes " + std::to_string(operand_count_) + " and " +
-                            std::to_string(result_count_) + ")");
+      return internal_error(fmt::format("launch {}: {} inputs and {} outputs (it takes {} and {})",
+                                        name_, arguments.inputs.size(), arguments.outputs.size(),
+                                        operand_count_, result_count_));
     }
     const auto workspace = [&](std::int64_t offset) {
       return static_cast<std::byte*>(arguments.workspace) + offset;

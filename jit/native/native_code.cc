@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/native/native_code.h"
 
+#include <fmt/core.h>
 #include <llvm-c/Core.h>
 #include <llvm/ADT/StringExtras.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
@@ -67,7 +68,7 @@ int vector_bytes(const llvm::SubtargetFeatures& features) {
 std::int64_t last_level_cache_bytes() {
   std::int64_t kibibytes = 0;
   for (int i = 0; i < 8; ++i) {
-    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/size");
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", i));
     std::int64_t size = 0;
     char unit = 0;
     if (file >> size >> unit && unit == 'K') kibibytes = std::max(kibibytes, size);
@@ -87,7 +88,7 @@ std::int64_t host_streaming_bytes(std::int64_t asked) {
 std::string llvm_version() {
   unsigned major = 0, minor = 0, patch = 0;
   LLVMGetVersion(&major, &minor, &patch);  // of the library, not of the headers
-  return std::to_string(major) + '.' + std::to_string(minor) + '.' + std::to_string(patch);
+  return fmt::format("{}.{}.{}", major, minor, patch);
 }
 
 // Everything but the kernel that decides its object.

@@ -2,6 +2,7 @@
 #include "jit/native/symbols.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <llvm/ExecutionEngine/Orc/DebugObjectManagerPlugin.h>
 #include <llvm/ExecutionEngine/Orc/EPCDebugObjectRegistrar.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
@@ -43,7 +44,7 @@ class PerfMap {
   }
 
  private:
-  PerfMap() : path_("/tmp/perf-" + std::to_string(::getpid()) + ".map") {
+  PerfMap() : path_(fmt::format("/tmp/perf-{}.map", ::getpid())) {
     // Everybody may write to /tmp: no links are followed, and what is there must be ours.
     file_ = ::open(path_.c_str(),
                    O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);

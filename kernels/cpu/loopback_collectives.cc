@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/loopback_collectives.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -181,8 +182,8 @@ KernelResult make_single_participant(const ir::Instruction& instruction) {
     case Opcode::all_gather_start: {
       const std::int64_t participants = participants_of(instruction);
       if (participants > 1) {
-        return unsupported(instruction, "a group of " + std::to_string(participants) +
-                                            " participants (one is supported)");
+        return unsupported(instruction, fmt::format("a group of {} participants (one is supported)",
+                                                    participants));
       }
       break;
     }

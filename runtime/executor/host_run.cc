@@ -55,7 +55,7 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
       continue;
     }
     PLIMSOLL_ASSIGN_OR_RETURN(auto block, allocate(inputs[i]->byte_size(), memory::Tag::parameters,
-                                                   "parameter leaf " + std::to_string(i)));
+                                                   fmt::format("parameter leaf {}", i)));
     PLIMSOLL_RETURN_IF_ERROR(stream->copy(block.data(), arguments[i], inputs[i]->byte_size(),
                                           device::CopyKind::host_to_device));
     parameter_pointers.push_back(block.data());
@@ -72,7 +72,7 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
       continue;
     }
     PLIMSOLL_ASSIGN_OR_RETURN(auto block, allocate(outputs[i]->byte_size(), memory::Tag::outputs,
-                                                   "result leaf " + std::to_string(i)));
+                                                   fmt::format("result leaf {}", i)));
     output_pointers.push_back(block.data());
     held.push_back(std::move(block));
   }

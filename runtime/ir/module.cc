@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/module.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <unordered_set>
 
@@ -32,7 +33,7 @@ std::string make_unique_name(std::unordered_map<std::string, std::int64_t>& take
   }
   std::int64_t& next = taken[base];
   for (;;) {
-    std::string candidate = base + "." + std::to_string(++next);
+    std::string candidate = fmt::format("{}.{}", base, ++next);
     if (taken.emplace(candidate, 0).second) return candidate;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/shape.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "runtime/base/index.h"
@@ -120,7 +121,7 @@ std::string Shape::to_string(bool with_layout) const {
       text += std::to_string(layout_->minor_to_major[i]);
     }
     if (!layout_->tiling.empty() || layout_->memory_space != 0) text += ":" + layout_->tiling;
-    if (layout_->memory_space != 0) text += "S(" + std::to_string(layout_->memory_space) + ")";
+    if (layout_->memory_space != 0) text += fmt::format("S({})", layout_->memory_space);
     text += "}";
   }
   return text;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/remat_pass.h"
 
+#include <fmt/core.h>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -121,7 +122,7 @@ Result<Computation*> Rebuilder::rebuild(const planner::Plan& plan) {
     std::string name = step.instruction->name();
     if (step.kind == planner::StepKind::recompute) {
       const int copy = ++copies[step.instruction];
-      name += copy == 1 ? ".remat" : ".remat" + std::to_string(copy);
+      name += copy == 1 ? ".remat" : fmt::format(".remat{}", copy);
     }
     PLIMSOLL_RETURN_IF_ERROR(
         add(*step.instruction, name, newest, *computation, std::move(callees[t])));

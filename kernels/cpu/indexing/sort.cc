@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/indexing/sort.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -231,8 +232,8 @@ KernelResult make_sort(const ir::Instruction& instruction) {
   const ir::Dims& dims = instruction.operand(0)->shape().dims();
   const std::int64_t length = dims[static_cast<int>(instruction.attributes().dimensions[0])];
   if (length > std::numeric_limits<std::int32_t>::max()) {
-    return unimplemented("sort " + instruction.name() + ": dimension of " + std::to_string(length) +
-                         " (2147483647 is the most)");
+    return unimplemented(fmt::format("sort {}: dimension of {} (2147483647 is the most)",
+                                     instruction.name(), length));
   }
   PLIMSOLL_ASSIGN_OR_RETURN(ScalarProgram program,
                             ScalarProgram::compile(*instruction.to_apply(), false));

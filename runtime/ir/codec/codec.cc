@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/codec/codec.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -200,7 +201,7 @@ std::string to_string(const Codec& codec) {
   } else if (row.layout.by_codec) {
     text += "(" + std::string(to_string(codec.stored)) + ")";
   } else if (codec.seed != 0) {
-    text += "(seed " + std::to_string(codec.seed) + ")";
+    text += fmt::format("(seed {})", codec.seed);
   }
   return text;
 }

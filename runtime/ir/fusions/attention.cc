@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/fusions/attention.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
@@ -274,8 +275,8 @@ Status misfit(std::string_view what) { return invalid_argument("attention: " + s
 
 Result<AttentionSizes> attention_sizes(const AttentionForm& form, std::span<const Shape> operands) {
   if (static_cast<int>(operands.size()) != form.operand_count()) {
-    return misfit("has " + std::to_string(operands.size()) + " operands, must have " +
-                  std::to_string(form.operand_count()));
+    return misfit(
+        fmt::format("has {} operands, must have {}", operands.size(), form.operand_count()));
   }
   for (const Shape& shape : operands) {
     if (!shape.is_array()) return misfit("an operand is no array");
@@ -287,8 +288,8 @@ Result<AttentionSizes> attention_sizes(const AttentionForm& form, std::span<cons
     if (shape.rank() == rank && is_permutation(order, rank) && is_half_or_f32(shape.dtype())) {
       return ok_status();
     }
-    return misfit("operand " + std::to_string(operand) + " is " + shape.to_string() +
-                  ", must be of the queries' rank and f32, bf16 or f16");
+    return misfit(fmt::format("operand {} is {}, must be of the queries' rank and f32, bf16 or f16",
+                              operand, shape.to_string()));
   };
   PLIMSOLL_RETURN_IF_ERROR(check(0, form.query));
   PLIMSOLL_RETURN_IF_ERROR(check(1, form.key));

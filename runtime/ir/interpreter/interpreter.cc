@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/interpreter/interpreter.h"
 
+#include <fmt/core.h>
 #include <new>
 #include <stdexcept>
 
@@ -66,10 +67,10 @@ bool is_elided(const Literal& literal) {
 
 Status check_argument(const Literal& argument, const Shape& expected, std::string_view what,
                       std::size_t number) {
-  const std::string place = std::string(what) + " " + std::to_string(number);
+  const std::string place = fmt::format("{} {}", what, number);
   if (!(argument.shape() == expected)) {
-    return invalid_argument(place + ": is " + argument.shape().to_string() + ", must be " +
-                            expected.to_string());
+    return invalid_argument(fmt::format("{}: is {}, must be {}", place,
+                                        argument.shape().to_string(), expected.to_string()));
   }
   if (is_elided(argument)) return failed_precondition(place + ": has no values");
   return ok_status();
@@ -142,8 +143,8 @@ Result<Literal> interpret(const Module& module, std::span<const Literal> argumen
   }
   const auto& parameters = module.entry()->parameters();
   if (arguments.size() != parameters.size()) {
-    return invalid_argument("module '" + module.name() + "': " + std::to_string(arguments.size()) +
-                            " arguments, must have " + std::to_string(parameters.size()));
+    return invalid_argument(fmt::format("module '{}': {} arguments, must have {}", module.name(),
+                                        arguments.size(), parameters.size()));
   }
   std::vector<const Literal*> pointers;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -158,9 +159,9 @@ Result<Literal> interpret(const Module& module, std::span<const Literal> argumen
 
 Result<Literal> interpret(const Instruction& instruction, std::span<const Literal> operands) {
   if (operands.size() != instruction.operands().size()) {
-    return invalid_argument("instruction '" + instruction.name() +
-                            "': " + std::to_string(operands.size()) + " operands, must have " +
-                            std::to_string(instruction.operands().size()));
+    return invalid_argument(fmt::format("instruction '{}': {} operands, must have {}",
+                                        instruction.name(), operands.size(),
+                                        instruction.operands().size()));
   }
   std::vector<const Literal*> pointers;
   for (std::size_t i = 0; i < operands.size(); ++i) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <string>
 
 #include "runtime/ir/interpreter/interpreter_elementwise.h"
@@ -19,8 +20,8 @@ Status require_one_participant(const Instruction& instruction) {
     }
   }
   if (participants <= 1) return ok_status();
-  return unsupported(instruction, "a group of " + std::to_string(participants) +
-                                      " participants (one is supported)");
+  return unsupported(instruction,
+                     fmt::format("a group of {} participants (one is supported)", participants));
 }
 
 // `operand` in the (possibly wider or narrower float) dtype of `shape`.
@@ -43,8 +44,8 @@ Result<Literal> in_shape(const Instruction& instruction, const Literal& operand,
 Result<Literal> identity(const Instruction& instruction, Operands operands, const Shape& shape) {
   if (!shape.is_tuple()) return in_shape(instruction, *operands[0], shape);
   if (shape.elements().size() != operands.size()) {
-    return unsupported(instruction, "result " + shape.to_string() + " for " +
-                                        std::to_string(operands.size()) + " operands");
+    return unsupported(
+        instruction, fmt::format("result {} for {} operands", shape.to_string(), operands.size()));
   }
   std::vector<Literal> elements;
   for (std::size_t i = 0; i < operands.size(); ++i) {

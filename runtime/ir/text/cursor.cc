@@ -113,10 +113,8 @@ Result<std::int64_t> Cursor::integer(std::string_view what, std::int64_t least, 
   const auto [end, code] = std::from_chars(begin, text_.data() + text_.size(), value);
   if (code == std::errc::invalid_argument) return expected(what);
   if (code != std::errc() || value < least || value > most) {
-    return error_at(position_, std::string(what) + " is out of range: " +
-                                   std::string(begin, std::min<std::ptrdiff_t>(end - begin, 40)) +
-                                   " (from " + std::to_string(least) + " to " +
-                                   std::to_string(most) + ")");
+    return error_at(position_, fmt::format("{} is out of range: {:.40} (from {} to {})", what,
+                                           std::string_view(begin, end), least, most));
   }
   position_ += static_cast<std::size_t>(end - begin);
   return value;

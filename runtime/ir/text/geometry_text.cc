@@ -80,9 +80,9 @@ std::string slice_text(const Attributes& a) {
   std::string text = "{";
   for (std::size_t i = 0; i < a.slice_starts.size(); ++i) {
     if (i > 0) text += ", ";
-    text += "[" + std::to_string(a.slice_starts[i]) + ":" + std::to_string(a.slice_limits[i]);
+    text += fmt::format("[{}:{}", a.slice_starts[i], a.slice_limits[i]);
     const std::int64_t stride = i < a.slice_strides.size() ? a.slice_strides[i] : 1;
-    if (stride != 1) text += ":" + std::to_string(stride);
+    if (stride != 1) text += fmt::format(":{}", stride);
     text += "]";
   }
   return text + "}";
@@ -108,8 +108,8 @@ std::string text_of(const std::vector<PaddingDimension>& padding) {
   std::string text;
   for (const PaddingDimension& dimension : padding) {
     if (!text.empty()) text += "x";
-    text += std::to_string(dimension.low) + "_" + std::to_string(dimension.high);
-    if (dimension.interior != 0) text += "_" + std::to_string(dimension.interior);
+    text += fmt::format("{}_{}", dimension.low, dimension.high);
+    if (dimension.interior != 0) text += fmt::format("_{}", dimension.interior);
   }
   return text;
 }
@@ -173,7 +173,7 @@ std::string text_of(const std::vector<WindowDimension>& window) {
   for_each_field(usual, [&]<typename F>(F field, const auto&) {
     const auto value = [](const WindowDimension& d) {
       if constexpr (std::is_same_v<F, Field<&WindowDimension::padding_low>>) {
-        return std::to_string(d.padding_low) + "_" + std::to_string(d.padding_high);
+        return fmt::format("{}_{}", d.padding_low, d.padding_high);
       }
       return std::to_string(static_cast<std::int64_t>(d.*F::member));
     };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/check/check.h"
 
+#include <fmt/core.h>
 #include <unordered_set>
 #include <utility>
 
@@ -27,7 +28,7 @@ Status PlanChecker::fail(const std::string& what) const {
   where += plan_.computation == nullptr ? "?" : plan_.computation->name();
   where += "'";
   if (step_ >= 0) {
-    where += " at step " + std::to_string(step_.value());
+    where += fmt::format(" at step {}", step_.value());
     const Instruction* instruction = plan_.steps[step_].instruction;
     if (instruction != nullptr) where += " (" + instruction->name() + ")";
   }
@@ -43,7 +44,7 @@ Status PlanChecker::execute() {
         const BufferId id = (*list)[i];
         if (id == BufferId()) continue;
         if (!is_buffer(id)) return fail("no such buffer");
-        const std::string name = "buffer " + std::to_string(id.value());
+        const std::string name = fmt::format("buffer {}", id.value());
         if (!is_alive(id)) return fail(name + " used outside its life");
         // Others may read what a swap_out reads, and loops pass it on.
         const bool runs = step.kind == StepKind::compute || step.kind == StepKind::recompute;
@@ -117,7 +118,7 @@ Status PlanChecker::check_results() {
   for (std::size_t k = 0; k < wanted.size(); ++k) {
     const BufferId id = plan_.results[k];
     if (!shapes[k]->is_array()) continue;
-    const std::string name = "result " + std::to_string(k);
+    const std::string name = fmt::format("result {}", k);
     if (!is_buffer(id)) return fail(name + " has no buffer");
     const Buffer& b = buffer(id);
     if (content(id).value != wanted[k] || !content(id).is_value()) {

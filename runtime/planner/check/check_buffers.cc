@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include "runtime/base/index.h"
 #include "runtime/planner/check/check_packing.h"
 #include "runtime/planner/check/plan_checker.h"
@@ -60,7 +62,7 @@ Status PlanChecker::check_buffers() {
       ir::leaves(plan_.computation->root()->shape());
   for (const BufferId id : plan_.buffers.ids()) {
     const Buffer& b = buffer(id);
-    const std::string name = "buffer " + std::to_string(id.value());
+    const std::string name = fmt::format("buffer {}", id.value());
     const auto index = at(b.index);
     if (b.bytes < 0 || b.bytes != aligned_bytes(b.bytes)) return fail(name + " has odd bytes");
     switch (b.placement) {
@@ -73,7 +75,7 @@ Status PlanChecker::check_buffers() {
       case Placement::parameter:
         if (index >= parameter_leaves.size() ||
             b.bytes != aligned_bytes(parameter_leaves[index]->byte_size())) {
-          return fail(name + " does not match parameter leaf " + std::to_string(index));
+          return fail(fmt::format("{} does not match parameter leaf {}", name, index));
         }
         // A callee's parameters are its caller's values; a loop body's are the state.
         if (kind_ != Kind::entry && b.donated != loop_body_) {
@@ -84,7 +86,7 @@ Status PlanChecker::check_buffers() {
       case Placement::output:
         if (index >= result_leaves.size() ||
             b.bytes != aligned_bytes(result_leaves[index]->byte_size())) {
-          return fail(name + " does not match result leaf " + std::to_string(index));
+          return fail(fmt::format("{} does not match result leaf {}", name, index));
         }
         break;
       case Placement::constant:

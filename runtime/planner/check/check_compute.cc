@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "runtime/planner/check/check_codecs.h"
@@ -61,20 +62,19 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
         PLIMSOLL_RETURN_IF_ERROR(check_encoded(step, *encoded, held));
       }
       if (held.value != wanted[leaf] || held.encoded != (encoded != nullptr)) {
-        return fail("input " + std::to_string(k) + " does not hold '" + wanted[leaf].first->name() +
-                    "'");
+        return fail(fmt::format("input {} does not hold '{}'", k, wanted[leaf].first->name()));
       }
       if (!held.codec.gives_values() &&
           !reads_only_outcome(instruction, static_cast<int>(k), held.codec)) {
-        return fail("input " + std::to_string(k) + " holds no more of '" +
-                    wanted[leaf].first->name() + "' than " + to_string(held.codec));
+        return fail(fmt::format("input {} holds no more of '{}' than {}", k,
+                                wanted[leaf].first->name(), to_string(held.codec)));
       }
     }
   }
   if (k != step.inputs.size()) return fail("too many inputs");
   for (const EncodedInput& encoded : step.coding.inputs) {
     if (encoded.input < 0 || at(encoded.input) >= k) {
-      return fail("has no input " + std::to_string(encoded.input) + " to decode");
+      return fail(fmt::format("has no input {} to decode", encoded.input));
     }
   }
   const ir::OpClass op_class = ir::op_info(instruction.opcode()).op_class;
@@ -101,8 +101,7 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
 Status PlanChecker::check_encoded(const Step& step, const EncodedInput& input,
                                   const Content& held) const {
   if (!held.encoded || held.codec != input.codec) {
-    return fail("input " + std::to_string(input.input) + " is not encoded by " +
-                to_string(input.codec));
+    return fail(fmt::format("input {} is not encoded by {}", input.input, to_string(input.codec)));
   }
   const BufferId id = step.inputs[at(input.input)];
   if (std::find(step.outputs.begin(), step.outputs.end(), id) != step.outputs.end()) {
@@ -127,8 +126,8 @@ Status PlanChecker::end_async(const Instruction& done) {
   if (found == started_.end()) return ok_status();
   for (const BufferId id : found->second) {
     if (!is_alive(id)) {
-      return fail("buffer " + std::to_string(id.value()) + " that '" + start->name() +
-                  "' reads does not live until its done");
+      return fail(fmt::format("buffer {} that '{}' reads does not live until its done", id.value(),
+                              start->name()));
     }
     held_.erase(held_.find(id));
   }
@@ -156,7 +155,7 @@ Status PlanChecker::write_outputs(const Step& step) {
     const std::int64_t bytes =
         sliced != nullptr ? sliced->stored_bytes() : aligned_bytes(shapes[o]->byte_size());
     if (buffer(id).bytes != bytes) {
-      return fail("output " + std::to_string(o) + " has the wrong size");
+      return fail(fmt::format("output {} has the wrong size", o));
     }
     // What a loop does not change stays: in the buffer it is read from, and no other.
     if (passes_through(instruction, static_cast<int>(o))) {
@@ -168,7 +167,7 @@ Status PlanChecker::write_outputs(const Step& step) {
       for (std::size_t k = 0; k < step.inputs.size(); ++k) {
         if (step.inputs[k] == id &&
             !reuses_operand(instruction, static_cast<int>(k), static_cast<int>(o))) {
-          return fail("output " + std::to_string(o) + " overwrites an input in use");
+          return fail(fmt::format("output {} overwrites an input in use", o));
         }
       }
     }

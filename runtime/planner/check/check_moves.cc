@@ -83,8 +83,7 @@ Status PlanChecker::end_transfer(const Step& step) {
   const BufferId from = start.inputs[0], to = start.outputs[0];
   for (const BufferId id : {from, to}) {
     if (!is_alive(id)) {
-      return fail("buffer " + std::to_string(id.value()) +
-                  " does not live until its transfer has ended");
+      return fail(fmt::format("buffer {} does not live until its transfer has ended", id.value()));
     }
     in_transfer_[id] = StepId();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/check/check_sliced.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <string>
 
@@ -39,7 +40,7 @@ bool body_keeps_to(const Plan& body, int leaf, const ResidualAccess& access) {
 Status check_residuals(const Step& step) {
   for (std::size_t i = 0; i < step.sliced.size(); ++i) {
     const SlicedState& state = step.sliced[i];
-    const std::string name = "leaf " + std::to_string(state.leaf);
+    const std::string name = fmt::format("leaf {}", state.leaf);
     if (step.instruction == nullptr || step.instruction->opcode() != ir::Opcode::while_ ||
         step.callees.size() != 2 || state.leaf < 0 || at(state.leaf) >= step.outputs.size() ||
         step.outputs.size() != step.inputs.size()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/cost/calibration.h"
 
+#include <fmt/core.h>
 #include <charconv>
 #include <span>
 #include <string>
@@ -22,8 +23,8 @@ void for_each_number(Roofline& roofline, Visit&& visit) {
   visit("bytes_per_second", roofline.bytes_per_second);
   visit("launch_seconds", roofline.launch_seconds);
   for (std::size_t i = 0; i < roofline.codecs.size(); ++i) {
-    visit("encode." + std::to_string(i), roofline.codecs[i].encode);
-    visit("decode." + std::to_string(i), roofline.codecs[i].decode);
+    visit(fmt::format("encode.{}", i), roofline.codecs[i].encode);
+    visit(fmt::format("decode.{}", i), roofline.codecs[i].decode);
   }
   visit("link_out_bytes_per_second", roofline.link_out_bytes_per_second);
   visit("link_in_bytes_per_second", roofline.link_in_bytes_per_second);

@@ -103,9 +103,9 @@ Status ModulePlanner::choose_residency() {
   const auto count = at(parameter_leaf_count(entry));
   if (!options_.parameters.empty()) {
     if (options_.parameters.size() != count) {
-      return invalid_argument("make_plan: " + std::to_string(options_.parameters.size()) +
-                              " parameter residencies for " + std::to_string(count) +
-                              " parameter leaves");
+      return invalid_argument(
+          fmt::format("make_plan: {} parameter residencies for {} parameter leaves",
+                      options_.parameters.size(), count));
     }
     residency_ = options_.parameters;
     return ok_status();
@@ -329,9 +329,9 @@ Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
     const Plan* other = table == this ? best : table->ladder_->best(limit_bytes);
     if (other == nullptr) {
       const Floor floor = this->floor();
-      std::string message = "make_plan: no plan fits the limit of " + std::to_string(limit_bytes) +
-                            " bytes (the smallest that would do is " + std::to_string(floor.bytes) +
-                            "; " + floor.culprit + ")";
+      std::string message = fmt::format(
+          "make_plan: no plan fits the limit of {} bytes (the smallest that would do is {}; {})",
+          limit_bytes, floor.bytes, floor.culprit);
       return Status::resource_exhausted(std::move(message),
                                         {limit_bytes, floor.bytes, floor.culprit});
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/planner/remedies/remedies_apply.h"
 
+#include <fmt/core.h>
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -93,8 +94,7 @@ class Applier {
 
  private:
   Status refuse(const Choice& choice, const std::string& why) const {
-    return invalid_argument("apply_choices: value " + std::to_string(choice.value.value()) + " " +
-                            why);
+    return invalid_argument(fmt::format("apply_choices: value {} {}", choice.value.value(), why));
   }
 
   Status check(const Choice& choice) const {
@@ -387,9 +387,9 @@ std::string to_string(const Problem& problem, const Choice& choice) {
   const std::string name =
       value.source == nullptr ? std::to_string(choice.value.value()) : value.source->name();
   if (choice.kind == RemedyKind::compress) {
-    return "compress " + name + " by " + ir::to_string(choice.codec);
+    return fmt::format("compress {} by {}", name, ir::to_string(choice.codec));
   }
-  return "swap " + name + " to " + std::string(tier_info(space_of(choice.kind)).target);
+  return fmt::format("swap {} to {}", name, tier_info(space_of(choice.kind)).target);
 }
 
 }  // namespace plimsoll::planner
