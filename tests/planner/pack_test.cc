@@ -120,6 +120,30 @@ TEST(Pack, ATargetAboveTheLoadIsLowEnough) {
   expect_sound(lives, packing, 1);
 }
 
+// What is enough ends the same search earlier.
+TEST(Pack, EnoughIsFoundIfAndOnlyIfItIsFoundWithoutBeingAskedFor) {
+  int holes = 0;
+  for (std::uint32_t seed = 0; seed < 25; ++seed) {
+    const auto lives = random_lives(seed, seed % 5 == 0 ? 900 : 60);
+    const Packing best = pack(lives, PackOptions());
+    holes += best.height > best.load ? 1 : 0;
+    const std::int64_t span = best.height / 50;
+    for (const std::int64_t enough : {best.height - span, best.height - 1, best.height,
+                                      best.height + 1, best.height + span, 2 * best.height}) {
+      PackOptions options;
+      options.enough = enough;
+      const Packing packing = pack(lives, options);
+      expect_sound(lives, packing, 1);
+      if (enough < best.height) {
+        EXPECT_EQ(packing.height, best.height) << seed;
+      } else {
+        EXPECT_LE(packing.height, enough) << seed;
+      }
+    }
+  }
+  EXPECT_GT(holes, 0);
+}
+
 // Too many for a search, and most of them alive far from the fullest time step.
 TEST(Pack, ManyBuffersLieAroundTheFullestTimeStep) {
   std::mt19937 rng(1);

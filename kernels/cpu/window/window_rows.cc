@@ -41,7 +41,7 @@ std::optional<WindowRows> WindowRows::make(const WindowGeometry& geometry) {
     Taps at[ir::kMaxRank];
     for (std::size_t d = outer.size(); d-- > 0;) {
       out += rest % outer[d].out_size * outer[d].out_stride;
-      at[d] = outer[d].taps[at(rest % outer[d].out_size)];
+      at[d] = outer[d].taps[plimsoll::at(rest % outer[d].out_size)];
       rest /= outer[d].out_size;
     }
     const auto first = static_cast<std::int64_t>(rows.offsets_.size());

@@ -24,13 +24,13 @@ class Emitter {
     transfer_step_.assign(problem.ops.size(), StepId());
   }
 
-  Plan run(std::int64_t pack_target, int pack_effort) {
+  Plan run(std::int64_t enough) {
     add_fixed_buffers();
     plan_.steps.reserve(schedule_.size());
     for (std::size_t t = 0; t < schedule_.size(); ++t) add_step(t);
     add_results();
     plan_.predicted_seconds = predicted_seconds(problem_, schedule_);
-    assign_addresses(pack_target, pack_effort);
+    assign_addresses(enough);
     for (const MemorySpace tier : kTiers) {
       assign_tier(placement_on(tier), plan_.tier_bytes[tier]);
     }
@@ -272,7 +272,7 @@ class Emitter {
     for (const ValueId v : problem_.results) plan_.results.push_back(read(v));
   }
 
-  void assign_addresses(std::int64_t pack_target, int pack_effort) {
+  void assign_addresses(std::int64_t enough) {
     const StepId end(std::max<std::int64_t>(std::ssize(schedule_) - 1, 0));
     std::vector<Lifetime> lifetimes;
     std::vector<BufferId> ids;
@@ -284,7 +284,10 @@ class Emitter {
       lifetimes.push_back({b.first_step.value(), b.last_step.value() + 1, b.bytes});
       ids.push_back(id);
     }
-    const Packing packing = pack(lifetimes, kBufferAlignment, pack_target, pack_effort);
+    PackOptions how;
+    how.alignment = kBufferAlignment;
+    how.enough = enough;
+    const Packing packing = pack(lifetimes, how);
     for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
     plan_.arena_bytes = packing.height;
     plan_.live_bytes = packing.load;
@@ -392,9 +395,8 @@ class Emitter {
 
 }  // namespace
 
-Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t pack_target,
-               int pack_effort) {
-  return Emitter(problem, schedule).run(pack_target, pack_effort);
+Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t enough) {
+  return Emitter(problem, schedule).run(enough);
 }
 
 }  // namespace plimsoll::planner

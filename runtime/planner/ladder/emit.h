@@ -9,9 +9,8 @@
 namespace plimsoll::planner {
 
 // Turns a schedule into steps, buffers and addresses. Sums and times are filled in; limits,
-// constants of callees and the policy's name are the caller's. `pack_target`: no need to pack the
-// arena tighter than this many bytes.
-Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t pack_target,
-               int pack_effort);
+// constants of callees and the policy's name are the caller's. `enough`: no need to pack the arena
+// tighter than this many bytes (PackOptions::enough).
+Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t enough);
 
 }  // namespace plimsoll::planner

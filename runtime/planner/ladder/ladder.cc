@@ -77,13 +77,15 @@ Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule,
   return rung;
 }
 
-// The rung's plan, packed until its peak is at most `limit` or as well as can be.
+// The rung's plan, packed until its peak is at most `limit` or as well as can be. Whether it gets
+// there does not depend on the limits asked for before (PackOptions::enough): the least limit that
+// a rung serves is one number.
 const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
   if (rung.emitted && (rung.packed_fully || rung.plan.peak_bytes <= limit)) return rung.plan;
   select_variants(rung.variants);
   const std::int64_t target =
       limit == kUnlimited ? 0 : std::max<std::int64_t>(0, limit - fixed_bytes());
-  rung.plan = emit_plan(problem_of(rung), rung.schedule, target, 1);
+  rung.plan = emit_plan(problem_of(rung), rung.schedule, target);
   rung.plan.by_cause.constants = constant_bytes_;
   rung.plan.peak_bytes += constant_bytes_;
   rung.plan.live_bytes += constant_bytes_;
@@ -381,7 +383,7 @@ Result<Plan> Ladder::plan_with(const Chooser& choose) {
   PLIMSOLL_ASSIGN_OR_RETURN(const Problem problem,
                             apply_choices(problem_, choose(problem_, forms)));
   Schedule once = each_once(problem);
-  Plan plan = emit_plan(problem, once, 0, 1);
+  Plan plan = emit_plan(problem, once, 0);
   plan.by_cause.constants = constant_bytes_;
   plan.peak_bytes += constant_bytes_;
   plan.live_bytes += constant_bytes_;

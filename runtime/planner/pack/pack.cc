@@ -28,6 +28,7 @@ class Packer {
       PackSolution swept = pack_sweep(instance_, hole);
       budget_.spend(static_cast<std::int64_t>(instance_.items.size()) * 300);
       if (best_.offsets.empty() || swept.height < best_.height) best_ = std::move(swept);
+      budget_.found(best_.height);
       if (done()) return std::move(best_);
     }
     const bool can_search = PackPortfolio::takes(instance_);
@@ -61,7 +62,9 @@ class Packer {
           is_lower = fit.height() < best_.height && !budget_.over();
           if (!is_lower) break;
         }
-        if (is_lower) best_ = {fit.offsets(), fit.height()};
+        if (!is_lower) continue;
+        best_ = {fit.offsets(), fit.height()};
+        budget_.found(best_.height);
       }
     }
   }
@@ -77,7 +80,7 @@ class Packer {
 Packing pack(std::span<const Lifetime> lifetimes, const PackOptions& options) {
   const std::size_t counted = std::min(lifetimes.size(), kItemsThatCount);
   const std::int64_t work = kWork + kWorkPerItem * static_cast<std::int64_t>(counted);
-  PackBudget budget(work * options.effort, options.seconds);
+  PackBudget budget(work * options.effort, options.seconds, options.enough);
   const PackInstance instance(lifetimes, options.alignment);
   Packing packing;
   packing.offsets.assign(lifetimes.size(), 0);

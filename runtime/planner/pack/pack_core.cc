@@ -68,6 +68,7 @@ void pack_around_core(const PackInstance& instance, std::int64_t goal, PackSolut
         if (!is_lower) break;
       }
       if (is_lower) best = {fit.offsets(), fit.height()};
+      budget.found(best.height);
       if (best.height <= goal) return;
     }
   }

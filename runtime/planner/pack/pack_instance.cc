@@ -66,7 +66,8 @@ PackInstance::PackInstance(std::span<const Lifetime> lifetimes, std::int64_t ali
   for (const std::int64_t bytes : load) max_load = std::max(max_load, bytes);
 }
 
-PackBudget::PackBudget(std::int64_t work, double seconds) : timed_(seconds > 0), work_(work) {
+PackBudget::PackBudget(std::int64_t work, double seconds, std::int64_t enough)
+    : timed_(seconds > 0), work_(work), enough_(enough) {
   if (timed_) end_ = thread_seconds() + seconds;
 }
 

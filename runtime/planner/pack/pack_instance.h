@@ -45,16 +45,19 @@ struct PackSolution {
 // the caller gave some. Work alone decides without a clock, so results repeat.
 class PackBudget {
  public:
-  PackBudget(std::int64_t work, double seconds);
+  // `enough`: a height that ends the work.
+  PackBudget(std::int64_t work, double seconds, std::int64_t enough = 0);
 
   void spend(std::int64_t work) { spent_ += work; }
   // Looks at the clock about once a hundred microseconds of work.
   bool over();
   std::int64_t spent() const { return spent_; }
+  // There is a packing of this height.
+  void found(std::int64_t height) { over_ = over_ || height <= enough_; }
 
  private:
   bool timed_ = false, over_ = false;
-  std::int64_t work_ = 0, spent_ = 0, look_ = 0;
+  std::int64_t work_ = 0, spent_ = 0, look_ = 0, enough_ = 0;
   double end_ = 0;
 };
 

@@ -124,6 +124,7 @@ void PackPortfolio::add_large_buffers() {
 void PackPortfolio::accept(const Level& level, const PackSolution& solution) {
   if (!level.own) {
     if (solution.height < best_.height) best_ = solution;
+    budget_.found(best_.height);
     return;
   }
   PackFit fit(instance_);
@@ -133,6 +134,7 @@ void PackPortfolio::accept(const Level& level, const PackSolution& solution) {
   for (const std::int32_t id : level.small) fit.place(id, PackFit::Hole::smallest);
   budget_.spend(fit.take_work());
   if (fit.height() < best_.height) best_ = {fit.offsets(), fit.height()};
+  budget_.found(best_.height);
 }
 
 bool PackPortfolio::attempt(const Choice& choice, std::int64_t height, std::int64_t failures) {
