@@ -75,9 +75,17 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
     std::string message = error.what();
-    if (app.get_subcommands().empty()) {
-      if (argc > 1 && argv[1][0] != '-') message = std::string("'") + argv[1] + "' is no command";
-      message += " (commands: " + command_names(app) + ")";
+    // Of the innermost command that was recognized, where it has commands of its own.
+    const CLI::App* of = &app;
+    int next = 1;
+    while (!of->get_subcommands().empty()) {
+      of = of->get_subcommands().front();
+      ++next;
+    }
+    if (of->get_require_subcommand_min() > 0) {
+      if (argc > next && argv[next][0] != '-')
+        message = std::string("'") + argv[next] + "' is no command";
+      message += " (commands: " + command_names(*of) + ")";
     }
     return fail(invalid_argument(std::move(message)), 2, wants_json);
   }

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <string>
 
 #include "runtime/autograd/gradient.h"
@@ -49,10 +51,14 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
     PLIMSOLL_ASSIGN_OR_RETURN(options.planning.remedies,
                               planner::parse_remedies(in.remedies, "remedies"));
   }
-  if (in.min_size_bytes < 0 || !(in.planning_seconds >= 0 && in.planning_seconds < 1e9)) {
+  if (in.min_size_bytes < 0) {
     return invalid_argument(
-        "min_size_bytes, planning_seconds: " + std::to_string(in.min_size_bytes) + ", " +
-        std::to_string(in.planning_seconds) + " (must not be negative)");
+        fmt::format("min_size_bytes: {} (must not be negative)", in.min_size_bytes));
+  }
+  constexpr double kMostPlanningSeconds = 1e9;
+  if (!(in.planning_seconds >= 0 && in.planning_seconds < kMostPlanningSeconds)) {
+    return invalid_argument(fmt::format("planning_seconds: {} (must be from 0 to below {})",
+                                        in.planning_seconds, kMostPlanningSeconds));
   }
   if (in.min_size_bytes > 0) options.planning.min_bytes = in.min_size_bytes;
   if (in.planning_seconds > 0) options.planning.planning_seconds = in.planning_seconds;
@@ -132,7 +138,9 @@ plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes) {
   });
 }
 
-int64_t plm_context_limit(const plm_context* context) { return unwrap(context)->budget()->limit(); }
+int64_t plm_context_limit(const plm_context* context) {
+  return context == nullptr ? 0 : unwrap(context)->budget()->limit();
+}
 
 plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics* out) {
   return guarded([&]() -> Status {
@@ -196,6 +204,7 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
 }
 
 void plm_context_reset_peak(plm_context* context) {
+  if (context == nullptr) return;
   memory::Budget& budget = *unwrap(context)->budget();
   budget.reset_peak();
   for (const MemorySpace tier : kTiers) {
@@ -204,7 +213,7 @@ void plm_context_reset_peak(plm_context* context) {
 }
 
 void plm_context_fail_allocation(plm_context* context, int64_t n) {
-  unwrap(context)->budget()->fail_allocation(n);
+  if (context != nullptr) unwrap(context)->budget()->fail_allocation(n);
 }
 
 plm_status* plm_context_report(plm_context* context, const char** json) {
@@ -218,7 +227,7 @@ plm_status* plm_context_report(plm_context* context, const char** json) {
 }
 
 void plm_context_enable_profile(plm_context* context, int on) {
-  unwrap(context)->enable_profile(on != 0);
+  if (context != nullptr) unwrap(context)->enable_profile(on != 0);
 }
 
 plm_status* plm_eval(plm_context* context, plm_tensor* const* tensors, size_t count) {

@@ -159,10 +159,10 @@ plm_status* plm_executable_load(plm_context* context, const char* path,
 void plm_executable_destroy(plm_executable* executable) { delete executable; }
 
 size_t plm_executable_parameter_count(const plm_executable* executable) {
-  return executable->parameters.size();
+  return executable == nullptr ? 0 : executable->parameters.size();
 }
 size_t plm_executable_result_count(const plm_executable* executable) {
-  return executable->results.size();
+  return executable == nullptr ? 0 : executable->results.size();
 }
 plm_status* plm_executable_parameter(const plm_executable* executable, size_t index,
                                      plm_value_info* out) {
@@ -193,10 +193,10 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
 }
 
 int64_t plm_executable_peak(const plm_executable* executable) {
-  return executable->plans->first().get()->plan().peak_bytes;
+  return executable == nullptr ? 0 : executable->plans->first().get()->plan().peak_bytes;
 }
 const char* plm_executable_summary(const plm_executable* executable) {
-  return executable->summary.c_str();
+  return executable == nullptr ? "" : executable->summary.c_str();
 }
 
 plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, plm_tensor* tensor) {

@@ -152,6 +152,17 @@ static void bad_programs_are_errors(void) {
   CHECK_FAILS(plm_executable_result(NULL, 0, &info), PLM_INVALID_ARGUMENT, "NULL");
 }
 
+static void questions_of_nothing_have_answers(void) {
+  CHECK(plm_executable_parameter_count(NULL) == 0);
+  CHECK(plm_executable_result_count(NULL) == 0);
+  CHECK(plm_executable_peak(NULL) == 0);
+  CHECK(strcmp(plm_executable_summary(NULL), "") == 0);
+  CHECK(plm_context_limit(NULL) == 0);
+  plm_context_reset_peak(NULL);
+  plm_context_fail_allocation(NULL, 1);
+  plm_context_enable_profile(NULL, 1);
+}
+
 int main(void) {
   CHECK_OK(plm_context_create(NULL, &context));
   if (context == NULL) return 1;
@@ -160,6 +171,7 @@ int main(void) {
   a_bound_program_serves_many_threads();
   a_program_runs_on_tensors();
   bad_programs_are_errors();
+  questions_of_nothing_have_answers();
   plm_executable* last = compile(NULL);
   plm_context_destroy(context);
   const void* parameters[2] = {kX, kW};

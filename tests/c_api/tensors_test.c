@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -298,6 +299,38 @@ static void errors_name_what_is_wrong(void) {
   plm_tensor_release(b);
 }
 
+/* What is planned has less than the limit where other tensors hold memory; the user set the limit.
+ */
+static void a_refusal_speaks_of_the_contexts_limit(void) {
+  plm_context* own = NULL;
+  CHECK_OK(plm_context_create(NULL, &own));
+  const int64_t dims[1] = {32};
+  const float data[32] = {0};
+  plm_tensor *x = NULL, *a = NULL, *b = NULL;
+  CHECK_OK(plm_tensor_from_host(own, PLM_F32, dims, 1, data, &x));
+  const plm_tensor* operand = x;
+  CHECK_OK(plm_op(own, PLM_OP_COSINE, &operand, 1, NULL, &a, 1));
+  CHECK_OK(plm_eval(own, &a, 1));
+  operand = a;
+  CHECK_OK(plm_op(own, PLM_OP_SINE, &operand, 1, NULL, &b, 1));
+  CHECK_OK(plm_context_set_limit(own, 200));
+  plm_status* status = plm_eval(own, &b, 1);
+  CHECK(plm_status_code(status) == PLM_RESOURCE_EXHAUSTED);
+  char limit[64], least[64];
+  snprintf(limit, sizeof limit, "limit of 200 bytes");
+  snprintf(least, sizeof least, "would do is %lld;", (long long)plm_status_floor_bytes(status));
+  CHECK(strstr(plm_status_message(status), limit) != NULL);
+  CHECK(strstr(plm_status_message(status), least) != NULL);
+  const int64_t floor_bytes = plm_status_floor_bytes(status);
+  plm_status_free(status);
+  CHECK_OK(plm_context_set_limit(own, floor_bytes));
+  CHECK_OK(plm_eval(own, &b, 1));
+  plm_tensor_release(x);
+  plm_tensor_release(a);
+  plm_tensor_release(b);
+  plm_context_destroy(own);
+}
+
 static void a_limit_that_is_too_low_tells_the_floor(void) {
   plm_context_options options = {0};
   options.struct_size = sizeof options;
@@ -442,6 +475,7 @@ int main(void) {
   attention_mixes_what_is_seen();
   errors_name_what_is_wrong();
   a_limit_that_is_too_low_tells_the_floor();
+  a_refusal_speaks_of_the_contexts_limit();
   a_failed_allocation_is_an_error_and_no_more();
   structs_of_other_versions_are_understood();
   other_places_for_bytes_are_limited_and_counted();

@@ -51,8 +51,8 @@ TEST_P(FloorTest, DoesAndOneByteLessDoesNot) {
     const auto planner = planner_of(*module, options);
     std::mt19937_64 random(seed);
     for (int i = 0; i < 8; ++i) {
-      const std::int64_t limit = floor * 9 / 10 + static_cast<std::int64_t>(random() % 1000) *
-                                                      (floor / 5 + 1) / 1000;
+      const std::int64_t limit =
+          floor * 9 / 10 + static_cast<std::int64_t>(random() % 1000) * (floor / 5 + 1) / 1000;
       EXPECT_EQ(planner->plan(limit).ok(), limit >= floor) << what << ": " << limit;
     }
     EXPECT_EQ(planner->floor().bytes, floor) << what;

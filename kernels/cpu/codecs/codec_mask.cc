@@ -175,18 +175,18 @@ CodecResult compare_mask_of(const ir::Codec& codec, const ir::Shape& shape) {
   const std::string name = ir::to_string(codec);
   const T held = *constant;
   CodecKernels kernels;
-  kernels.encode = make_codec_kernel(
-      "encode." + name, count, "",
-      [held, compare = compare_block_of<T>(codec.direction)](const void* from, void* to,
-                                                             std::int64_t begin, std::int64_t end) {
-        std::array<std::uint8_t, kCodecBlock> bytes;
-        for (std::int64_t at = begin; at < end; at += kCodecBlock) {
-          const std::int64_t size = std::min(kCodecBlock, end - at);
-          compare(static_cast<const T*>(from) + at, held, bytes.data(), size);
-          pack_bytes(bytes.data(), static_cast<std::uint8_t*>(to) + at / 8, size);
-        }
-        return true;
-      });
+  kernels.encode =
+      make_codec_kernel("encode." + name, count, "",
+                        [held, compare = compare_block_of<T>(codec.direction)](
+                            const void* from, void* to, std::int64_t begin, std::int64_t end) {
+                          std::array<std::uint8_t, kCodecBlock> bytes;
+                          for (std::int64_t at = begin; at < end; at += kCodecBlock) {
+                            const std::int64_t size = std::min(kCodecBlock, end - at);
+                            compare(static_cast<const T*>(from) + at, held, bytes.data(), size);
+                            pack_bytes(bytes.data(), static_cast<std::uint8_t*>(to) + at / 8, size);
+                          }
+                          return true;
+                        });
   const ir::Outcomes values = ir::representatives(codec, shape.dtype());
   const T yes = exactly<T>(values.yes).value_or(held), no = exactly<T>(values.no).value_or(held);
   kernels.decode = make_codec_kernel(

@@ -186,6 +186,7 @@ PLM_EXPORT void plm_context_destroy(plm_context* context);
 // Any thread. A limit below what is in use succeeds; later work feels it, and the next evaluation
 // or read in the context's own thread evicts what is above it.
 PLM_EXPORT plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes);
+// 0 for NULL.
 PLM_EXPORT int64_t plm_context_limit(const plm_context* context);
 
 typedef struct plm_memory_statistics {
@@ -520,6 +521,7 @@ typedef struct plm_value_info {
   const char* name;  // lives as long as the executable
 } plm_value_info;
 
+// Questions of NULL answer 0 or "".
 PLM_EXPORT size_t plm_executable_parameter_count(const plm_executable* executable);
 PLM_EXPORT size_t plm_executable_result_count(const plm_executable* executable);
 PLM_EXPORT plm_status* plm_executable_parameter(const plm_executable* executable, size_t index,

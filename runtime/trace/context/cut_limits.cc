@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a Context says of the memory that a cut takes: when it is asked, and when it has to refuse.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -83,7 +85,10 @@ Status Context::refuse(CachedProgram& program, const Status& why) {
     return would_do(program, floor_bytes, limit);
   });
   last_cut_.floor_bytes = shortage.floor_bytes;
-  std::string message = why.message();
+  // In terms of the context's limit: what was planned had what other tensors leave of it.
+  std::string message = fmt::format(
+      "evaluate: no plan fits the limit of {} bytes (the smallest that would do is {}; {})",
+      shortage.limit_bytes, shortage.floor_bytes, shortage.culprit);
   if (fixed > 0) message += "; other tensors hold " + format_bytes(fixed);
   log(LogLevel::warning, message);
   return Status::resource_exhausted(std::move(message), std::move(shortage));
