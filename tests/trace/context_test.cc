@@ -380,6 +380,7 @@ TEST(Trace, ErrorReachesTheReaderOnceAndThenTheReadIsTriedAgain) {
   Lab lab;
   const Handle x = lab.device({1, 2});
   const Handle y = lab.op(Opcode::negate, {x.node()});
+  lab->wait_idle();  // the failure is the evaluation's, not the upload's
   lab->budget()->fail_allocation(1);
   ASSERT_TRUE(lab.evaluate({y.node()}).ok());
   const Handle z = lab.op(Opcode::add, {y.node(), y.node()});
