@@ -3,35 +3,26 @@
 // function, here one that checkpoints every second result.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "runtime/planner/baselines/baselines.h"
+#include "runtime/planner/baselines/checkpoints.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"
-#include "runtime/planner/remat/eviction_simulation.h"
-#include "runtime/planner/remat/improve.h"
 #include "tests/cases/random_module.h"
 
 namespace plimsoll::planner {
 
 std::optional<Schedule> checkpoint_pairs(const Problem& problem, std::int64_t arena_limit,
                                          std::int64_t min_bytes) {
-  EvictionSimulation simulation(problem, min_bytes);
-  SimulationStyle style;
-  style.keep.assign(problem.values.size(), 0);
+  IdVector<ValueId, char> keep(problem.values.size(), 0);
   for (OpId op(0); op < problem.ops.end_id(); op += 2) {
     for (const ValueId v : problem.outputs[op]) {
-      if (v >= 0) style.keep[v] = 1;
+      if (v >= 0) keep[v] = 1;
     }
   }
-  auto schedule = simulation.run(arena_limit, style, most_executions(problem),
-                                 std::numeric_limits<double>::infinity());
-  if (!schedule) return std::nullopt;
-  drop_unread(problem, *schedule);
-  if (evaluate(problem, *schedule).arena_peak > arena_limit) return std::nullopt;
-  return schedule;
+  return keep_checkpoints(problem, std::move(keep), arena_limit, min_bytes);
 }
 
 namespace {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "runtime/planner/baselines/baselines.h"
-#include "runtime/planner/remat/eviction_simulation.h"
-#include "runtime/planner/remat/improve.h"
+#include "runtime/planner/baselines/checkpoints.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -27,16 +25,7 @@ IdVector<ValueId, char> sqrt_checkpoints(const Problem& problem) {
 
 std::optional<Schedule> checkpoint_sqrt(const Problem& problem, std::int64_t arena_limit,
                                         std::int64_t min_bytes) {
-  EvictionSimulation simulation(problem, min_bytes);
-  SimulationStyle style;
-  style.keep = sqrt_checkpoints(problem);
-  style.cost_power = 0;
-  auto schedule = simulation.run(arena_limit, style, most_executions(problem),
-                                 std::numeric_limits<double>::infinity());
-  if (!schedule) return std::nullopt;
-  drop_unread(problem, *schedule);
-  if (evaluate(problem, *schedule).arena_peak > arena_limit) return std::nullopt;
-  return schedule;
+  return keep_checkpoints(problem, sqrt_checkpoints(problem), arena_limit, min_bytes);
 }
 
 }  // namespace plimsoll::planner

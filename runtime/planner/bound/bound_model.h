@@ -31,14 +31,12 @@ struct Substitute {
 // What must happen for a storage's bytes to be back: its ops run again, with what they read.
 struct Recomputation {
   ValueId storage;
-  ShareId share;         // whose part of the seconds this is
-  double seconds = 0;    // of all runs; infinite when an op may not run again
-  OpId latest = kNever;  // the last stage in which they may run
-  std::int32_t free_until =
-      -1;            // the last time step of the interval at which the storage is touched
+  ShareId share;                 // whose part of the seconds this is
+  double seconds = 0;            // of all runs; infinite when an op may not run again
+  OpId latest = kNever;          // the last stage in which they may run
+  std::int32_t free_until = -1;  // the last time step of the interval that touches the storage
   double paths = 0;  // ways from the interval's own recomputation to this one: each counts a part
-  std::int32_t first_need = 0,
-               needs = 0;  // row of BoundModel::needs: of the interval's recomputations
+  std::int32_t first_need = 0, needs = 0;  // row of BoundModel::needs: of the interval's own
 };
 
 // Bytes between two consecutive touches (made, read, wanted at the end) of a storage. Moment t is

@@ -402,9 +402,8 @@ std::string ModulePlanner::culprit() {
   if (largest.size() > 4) largest.resize(4);
   const Instruction* instruction = plan.steps[at].instruction;
   std::string text = fmt::format(
-      "'{}' at step {}: needs {} bytes beside {} of parameters, constants and outputs; largest "
-      "live "
-      "values: ",
+      "'{}' at step {}: needs {} bytes beside {} of parameters, constants and outputs; "
+      "largest live values: ",
       instruction == nullptr ? "copy" : instruction->name(), at.value(), most, fixed);
   for (std::size_t i = 0; i < largest.size(); ++i) {
     text +=

@@ -164,7 +164,7 @@ class Context {
   Status run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
                       LiveValues& live, bool submits, std::vector<std::shared_ptr<Value>>& results);
   void materialize(std::vector<std::shared_ptr<Value>> values);
-  Status refuse(CachedProgram& program, const Status& why);
+  Status refuse(CachedProgram& program, const Status& why, bool has_plan);
   void log(LogLevel level, std::string_view line) const;
   void log_cut() const;
 

@@ -65,8 +65,8 @@ std::int64_t Context::limit_that_does(std::int64_t least,
 }
 
 // `why`, with the limit that would do: at least the program's floor beside what can't be evicted,
-// and with room to restore what it reads.
-Status Context::refuse(CachedProgram& program, const Status& why) {
+// and with room to restore what it reads. Without a plan, `why` is that of whoever planned.
+Status Context::refuse(CachedProgram& program, const Status& why, bool has_plan) {
   const std::int64_t fixed = live_.fixed_bytes_beside(values_of(cut_));
   MemoryShortage shortage;
   if (why.shortage() != nullptr) shortage = *why.shortage();
@@ -85,10 +85,13 @@ Status Context::refuse(CachedProgram& program, const Status& why) {
     return would_do(program, floor_bytes, limit);
   });
   last_cut_.floor_bytes = shortage.floor_bytes;
-  // In terms of the context's limit: what was planned had what other tensors leave of it.
-  std::string message = fmt::format(
-      "evaluate: no plan fits the limit of {} bytes (the smallest that would do is {}; {})",
-      shortage.limit_bytes, shortage.floor_bytes, shortage.culprit);
+  std::string message = why.message();
+  if (!has_plan) {
+    // In terms of the context's limit: what was planned had what other tensors leave of it.
+    message = fmt::format(
+        "evaluate: no plan fits the limit of {} bytes (the smallest that would do is {}; {})",
+        shortage.limit_bytes, shortage.floor_bytes, shortage.culprit);
+  }
   if (fixed > 0) message += "; other tensors hold " + format_bytes(fixed);
   log(LogLevel::warning, message);
   return Status::resource_exhausted(std::move(message), std::move(shortage));

@@ -69,6 +69,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
 
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
   Status status = live_.pin(leaves);
+  bool has_plan = true;
   if (status.ok()) {
     const std::int64_t held = device_bytes(leaves);
     last_cut_.available_bytes = last_cut_.limit_bytes == planner::kUnlimited
@@ -78,7 +79,8 @@ Status Context::evaluate(std::span<Node* const> wanted) {
     do {
       plan = choose_plan(live_, *found.program, residency_of(cut_, *found.program), held);
     } while (plan.ok() && keep_what_is_needed());
-    status = plan.ok() ? start(*plan, *found.program) : plan.status();
+    has_plan = plan.ok();
+    status = has_plan ? start(*plan, *found.program) : plan.status();
     live_.unpin(leaves);
   }
   if (is_shortage(status)) {
@@ -88,7 +90,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
       if (apart.ok()) return apart;
       if (!is_shortage(apart) && apart.code() != StatusCode::unimplemented) return apart;
     }
-    return refuse(*found.program, status);
+    return refuse(*found.program, status, has_plan);
   }
   return status;
 }
