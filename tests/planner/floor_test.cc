@@ -47,6 +47,13 @@ TEST_P(FloorTest, DoesAndOneByteLessDoesNot) {
     ASSERT_FALSE(below.ok()) << what << ": floor " << floor << ", plan of " << below->peak_bytes;
     EXPECT_EQ(below.status().shortage()->floor_bytes, floor) << what;
 
+    // Asked after limits that are enough: a plan that was packed only so far is packed further.
+    const auto above = planner_of(*module, options);
+    for (const std::int64_t percent : {130, 115, 108, 104, 102, 101}) {
+      EXPECT_TRUE(above->plan(floor * percent / 100).ok()) << what << ": " << percent << " %";
+    }
+    EXPECT_EQ(above->floor().bytes, floor) << what;
+
     // Asked after other limits: none changes the answer, and what is accepted is no less than it.
     const auto planner = planner_of(*module, options);
     std::mt19937_64 random(seed);

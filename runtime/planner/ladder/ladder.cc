@@ -77,11 +77,12 @@ Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule,
   return rung;
 }
 
-// The rung's plan, packed until its peak is at most `limit` or as well as can be. Whether it gets
-// there does not depend on the limits asked for before (PackOptions::enough): the least limit that
-// a rung serves is one number.
+// The rung's plan, packed until its peak is at most `limit`, or as well as can be: without a limit,
+// and where it does not get there. Whether it gets there does not depend on the limits asked for
+// before (PackOptions::enough): the least limit that a rung serves is one number.
 const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
-  if (rung.emitted && (rung.packed_fully || rung.plan.peak_bytes <= limit)) return rung.plan;
+  const bool is_enough = limit != kUnlimited && rung.plan.peak_bytes <= limit;
+  if (rung.emitted && (rung.packed_fully || is_enough)) return rung.plan;
   select_variants(rung.variants);
   const std::int64_t target =
       limit == kUnlimited ? 0 : std::max<std::int64_t>(0, limit - fixed_bytes());
