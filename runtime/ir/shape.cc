@@ -164,6 +164,12 @@ int leaf_offset(const Shape& shape, int index) {
   return offset;
 }
 
+bool is_row_major(const Shape& shape) {
+  if (shape.layout() == nullptr) return true;
+  const std::vector<std::int64_t>& order = shape.layout()->minor_to_major;
+  return std::is_sorted(order.rbegin(), order.rend());
+}
+
 Dims row_major_strides(const Dims& dims) {
   Dims strides = dims;
   std::int64_t stride = 1;

@@ -111,6 +111,10 @@ int leaf_count(const Shape& shape);
 // Number of the first leaf of element `index` of the tuple `shape`.
 int leaf_offset(const Shape& shape, int index);
 
+// Whether the last dimension is the minor one, the one before it the next, and so on: as where no
+// layout is given.
+bool is_row_major(const Shape& shape);
+
 // Row-major strides in elements.
 Dims row_major_strides(const Dims& dims);
 

@@ -87,8 +87,8 @@ enum class StepKind : std::uint8_t {
   free,    // bookkeeping: inputs[] are dead from here on
 };
 
-// A leaf of a while's state that is a residual of stacked slices (facts/scan_residuals.h) on a
-// tier, of which the arena holds a window of kSlots slices: round n works on slice first + n *
+// A leaf of a while's state that is a residual of stacked slices (ir/dataflow/scan_residuals.h) on
+// a tier, of which the arena holds a window of kSlots slices: round n works on slice first + n *
 // step, in slot n % kSlots. A residual that is written is copied out slice by slice, each once its
 // round is over; one that is read is copied in, each a round ahead; both in the background. The
 // body sees the residual at the address where it would begin if the slice in the window were in its

@@ -41,12 +41,14 @@ const std::vector<Room>& rooms() {
     folder("runtime/ir/text", {"runtime/ir/shapes"});
     folder("runtime/ir/interpreter", {"runtime/ir/shapes"});
     folder("runtime/ir/fusions", {"runtime/ir/text"});
+    folder("runtime/ir/dataflow", {"runtime/ir/fusions"});
 
     folder("runtime/passes", {"runtime/ir/shapes"});
     folder("runtime/passes/simplify", {"runtime/passes", "runtime/ir/interpreter"});
     folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/fusions"});
     folder("runtime/passes/layout", {"runtime/passes/simplify"});
-    folder("runtime/passes/fusion", {"runtime/passes/cleanup"});
+    folder("runtime/passes/fusion", {"runtime/passes/cleanup", "runtime/ir/dataflow"});
+    folder("runtime/passes/loops", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/attention", {"runtime/passes/layout", "runtime/ir/fusions"});
 
     contract("planner contract",
@@ -55,7 +57,7 @@ const std::vector<Room>& rooms() {
              {"runtime/ir/codec"});
     folder("runtime/planner/pack", {"runtime/base"});
     folder("runtime/planner/flow", {"runtime/base"});
-    folder("runtime/planner/problem", {"planner contract", "runtime/ir/fusions"});
+    folder("runtime/planner/problem", {"planner contract", "runtime/ir/dataflow"});
     folder("runtime/planner/cost", {"runtime/planner/problem"});
     folder("runtime/planner/facts", {"runtime/planner/problem"});
     folder("runtime/planner/order", {"runtime/planner/problem"});

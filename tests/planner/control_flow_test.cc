@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "runtime/ir/dataflow/views.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
@@ -14,7 +15,6 @@
 #include "runtime/planner/problem/callee_bytes.h"
 #include "runtime/planner/problem/extract.h"
 #include "runtime/planner/problem/schedule.h"
-#include "runtime/planner/problem/views.h"
 #include "runtime/planner/remedies/remedies.h"
 #include "runtime/planner/remedies/remedies_find.h"
 #include "runtime/planner/residency.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/facts/scan_residuals.h"
+#include "runtime/ir/dataflow/scan_residuals.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/ir/dataflow/induction_variables.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
-#include "runtime/planner/facts/induction_variables.h"
 #include "runtime/planner/planner.h"
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/timeline.h"
@@ -29,7 +29,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-std::optional<ResidualAccess> access_of(const std::string& text, const char* loop, int leaf) {
+std::optional<ir::ResidualAccess> access_of(const std::string& text, const char* loop, int leaf) {
   static std::vector<std::unique_ptr<ir::Module>> kept;
   kept.push_back(parse(text));
   return find_residual_access(*kept.back()->entry()->find(loop), leaf);

@@ -5,8 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "runtime/ir/dataflow/views.h"
 #include "runtime/planner/check/plan_checker.h"
-#include "runtime/planner/problem/views.h"
 
 namespace plimsoll::planner {
 

@@ -2,9 +2,9 @@
 #include <fmt/core.h>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/dataflow/views.h"
 #include "runtime/planner/check/check_packing.h"
 #include "runtime/planner/check/plan_checker.h"
-#include "runtime/planner/problem/views.h"
 
 namespace plimsoll::planner {
 

@@ -2,10 +2,10 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "runtime/ir/dataflow/views.h"
 #include "runtime/planner/check/check_codecs.h"
 #include "runtime/planner/check/check_sliced.h"
 #include "runtime/planner/check/plan_checker.h"
-#include "runtime/planner/problem/views.h"
 
 // The checker runs the plan on names. For each buffer it knows the one thing that it holds: leaf 0
 // of instruction `dot.3`, as it is or encoded by a codec; or nothing. A compute step must find in

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "runtime/base/index.h"
-#include "runtime/planner/facts/scan_residuals.h"
+#include "runtime/ir/dataflow/scan_residuals.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -22,7 +22,7 @@ bool touches(const Plan& plan, const std::vector<BufferId>& list, int leaf) {
                      [&](BufferId id) { return is_state(plan, id, leaf); });
 }
 
-bool body_keeps_to(const Plan& body, int leaf, const ResidualAccess& access) {
+bool body_keeps_to(const Plan& body, int leaf, const ir::ResidualAccess& access) {
   for (const Step& step : body.steps) {
     const bool writes = touches(body, step.outputs, leaf);
     if (step.kind == StepKind::free || (!writes && !touches(body, step.inputs, leaf))) continue;

@@ -57,7 +57,7 @@ std::int64_t state_element(const Instruction* instruction) {
 
 // How often `while (state[k] < n)` runs, for a constant n, a constant start and steps of one: n -
 // start. Nothing is proved here (the body might add two): this is a factor in a price. What must be
-// exact is in facts/induction_variables.cc.
+// exact is in ir/dataflow/induction_variables.cc.
 std::optional<double> counted(const Instruction& loop) {
   const Instruction* test = loop.while_condition()->root();
   if (test->opcode() == Opcode::fusion) {

@@ -10,8 +10,8 @@
 
 #include "runtime/base/float16.h"
 #include "runtime/base/index.h"
-#include "runtime/planner/facts/scan_residuals.h"
-#include "runtime/planner/problem/views.h"
+#include "runtime/ir/dataflow/scan_residuals.h"
+#include "runtime/ir/dataflow/views.h"
 
 // Interval analysis of elements. A fact must hold for every element in every run, bit for bit,
 // since a codec is chosen by it that keeps nothing else. Three traps decide the rules:

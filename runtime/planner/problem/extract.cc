@@ -6,10 +6,10 @@
 #include <unordered_map>
 
 #include "runtime/base/alignment.h"
+#include "runtime/ir/dataflow/views.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
 #include "runtime/ir/fusions/in_place.h"
 #include "runtime/planner/problem/problem.h"
-#include "runtime/planner/problem/views.h"
 
 namespace plimsoll::planner {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/planner/facts/scan_residuals.h"
+#include "runtime/ir/dataflow/scan_residuals.h"
 #include "runtime/planner/problem/problem.h"
 
 namespace plimsoll::planner {
@@ -16,7 +16,7 @@ struct ScanResidual {
   struct Use {
     OpId op;
     int leaf = 0;
-    ResidualAccess access;
+    ir::ResidualAccess access;
   };
   ValueId value;
   Home tier = Home::host;

@@ -3,22 +3,22 @@
 
 #include "runtime/ir/module.h"
 
-namespace plimsoll::planner {
+namespace plimsoll::ir {
 
 // True for instructions without bytes of their own: their result leaves are leaves of their
 // operands (or tokens).
-bool is_view(const ir::Instruction& instruction);
+bool is_view(const Instruction& instruction);
 
 // True when operand leaf `operand_leaf` may become the buffer of result leaf `output_leaf`
 // (in_place.h), control flow included: a while's state may stay where it is.
-bool reuses_operand(const ir::Instruction& instruction, int operand_leaf, int output_leaf);
+bool reuses_operand(const Instruction& instruction, int operand_leaf, int output_leaf);
 
 // True when leaf `leaf` of a while's state is never changed: what goes in comes out, and the loop
 // may read it where it is. False for anything but a while.
-bool passes_through(const ir::Instruction& loop, int leaf);
+bool passes_through(const Instruction& loop, int leaf);
 
 // The instruction whose operands are in use until `done` has run: the start that an asynchronous
 // done ends; null for any other instruction.
-const ir::Instruction* async_start_of(const ir::Instruction& done);
+const Instruction* async_start_of(const Instruction& done);
 
-}  // namespace plimsoll::planner
+}  // namespace plimsoll::ir

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/facts/induction_variables.h"
+#include "runtime/ir/dataflow/induction_variables.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,14 +9,10 @@
 #include <utility>
 
 #include "runtime/base/index.h"
-#include "runtime/planner/problem/views.h"
+#include "runtime/ir/dataflow/views.h"
 
-namespace plimsoll::planner {
+namespace plimsoll::ir {
 namespace {
-
-using ir::DType;
-using ir::Instruction;
-using ir::Opcode;
 
 constexpr int kMostCounterVisits = 4'096;       // while a program is made
 constexpr std::int64_t kMostSteps = 8'000'000;  // while it runs
@@ -25,25 +21,25 @@ constexpr std::int64_t kMostRounds = 1'000'000;
 // A value that was put into its dtype, as two's complement does.
 std::int64_t wrapped(std::int64_t value, DType dtype) {
   if (dtype == DType::pred) return value != 0;
-  const int bits = 8 * ir::dtype_bytes(dtype);
+  const int bits = 8 * dtype_bytes(dtype);
   if (bits == 64) return value;
   const auto mask = (std::uint64_t{1} << bits) - 1;
   auto low = static_cast<std::uint64_t>(value) & mask;
-  const bool is_signed = ir::dtype_class(dtype) == ir::DTypeClass::signed_int;
+  const bool is_signed = dtype_class(dtype) == DTypeClass::signed_int;
   if (is_signed && (low >> (bits - 1)) != 0) low |= ~mask;
   return static_cast<std::int64_t>(low);
 }
 
 // 64-bit unsigned integers would need comparisons and divisions of their own.
-bool is_counter(const ir::Shape& shape) {
+bool is_counter(const Shape& shape) {
   return shape.is_array() && shape.element_count() == 1 && shape.dtype() != DType::u64 &&
-         !ir::is_floating(shape.dtype());
+         !is_floating(shape.dtype());
 }
 
 struct Node {
   Opcode opcode = Opcode::constant;
   DType dtype = DType::s32;
-  ir::ComparisonDirection direction = ir::ComparisonDirection::eq;
+  ComparisonDirection direction = ComparisonDirection::eq;
   int a = -1, b = -1, c = -1;
   std::int64_t value = 0;  // constant; parameter: the counter's number
 };
@@ -121,13 +117,13 @@ class Scalars {
         return state_ ? add_counter(value, leaf) : -1;
       case Opcode::get_tuple_element:
         return add(*value.operand(0),
-                   leaf + ir::leaf_offset(value.operand(0)->shape(),
+                   leaf + leaf_offset(value.operand(0)->shape(),
                                           static_cast<int>(value.attributes().tuple_index)),
                    frame);
       case Opcode::tuple: {
         int k = 0;
-        while (leaf >= ir::leaf_count(value.operand(k)->shape())) {
-          leaf -= ir::leaf_count(value.operand(k)->shape());
+        while (leaf >= leaf_count(value.operand(k)->shape())) {
+          leaf -= leaf_count(value.operand(k)->shape());
           ++k;
         }
         return add(*value.operand(k), leaf, frame);
@@ -146,7 +142,7 @@ class Scalars {
   }
 
   int add_counter(const Instruction& parameter, int leaf) {
-    const ir::Shape& shape = *ir::leaves(parameter.shape())[at(leaf)];
+    const Shape& shape = *ir::leaves(parameter.shape())[at(leaf)];
     if (!is_counter(shape)) return -1;
     Node node;
     node.opcode = Opcode::parameter;
@@ -161,7 +157,7 @@ class Scalars {
     node.dtype = value.shape().dtype();
     switch (value.opcode()) {
       case Opcode::constant: {
-        const ir::Literal* literal = value.attributes().literal.get();
+        const Literal* literal = value.attributes().literal.get();
         if (literal == nullptr || literal->is_elided()) return -1;
         const double number = literal->at(0);
         // at() rounds 64-bit integers that are larger.
@@ -208,19 +204,19 @@ class Scalars {
     return push(node);
   }
 
-  static bool holds(ir::ComparisonDirection direction, std::int64_t a, std::int64_t b) {
+  static bool holds(ComparisonDirection direction, std::int64_t a, std::int64_t b) {
     switch (direction) {
-      case ir::ComparisonDirection::eq:
+      case ComparisonDirection::eq:
         return a == b;
-      case ir::ComparisonDirection::ne:
+      case ComparisonDirection::ne:
         return a != b;
-      case ir::ComparisonDirection::ge:
+      case ComparisonDirection::ge:
         return a >= b;
-      case ir::ComparisonDirection::gt:
+      case ComparisonDirection::gt:
         return a > b;
-      case ir::ComparisonDirection::le:
+      case ComparisonDirection::le:
         return a <= b;
-      case ir::ComparisonDirection::lt:
+      case ComparisonDirection::lt:
         return a < b;
     }
     __builtin_unreachable();
@@ -328,4 +324,4 @@ std::optional<std::vector<std::int64_t>> scalar_by_round(
   }
 }
 
-}  // namespace plimsoll::planner
+}  // namespace plimsoll::ir

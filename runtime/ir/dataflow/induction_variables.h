@@ -8,7 +8,7 @@
 
 #include "runtime/ir/module.h"
 
-namespace plimsoll::planner {
+namespace plimsoll::ir {
 
 // What `scalar`, an integer in the body of `loop`, is in each of the loop's rounds: one entry a
 // round, found by running the counters it depends on and the condition, and nothing else of the
@@ -16,7 +16,7 @@ namespace plimsoll::planner {
 // when it, or the number of rounds, does not follow from constants, or takes more counted work than
 // a plan should spend on it.
 std::optional<std::vector<std::int64_t>> scalar_by_round(
-    const ir::Instruction& loop, const ir::Instruction& scalar,
-    std::span<const ir::Instruction* const> fusions);
+    const Instruction& loop, const Instruction& scalar,
+    std::span<const Instruction* const> fusions);
 
-}  // namespace plimsoll::planner
+}  // namespace plimsoll::ir

@@ -1,33 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/planner/facts/scan_residuals.h"
+#include "runtime/ir/dataflow/scan_residuals.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "runtime/base/index.h"
 #include "runtime/ir/fusions/in_place.h"
-#include "runtime/planner/facts/induction_variables.h"
-#include "runtime/planner/problem/views.h"
+#include "runtime/ir/dataflow/induction_variables.h"
+#include "runtime/ir/dataflow/views.h"
 
-namespace plimsoll::planner {
+namespace plimsoll::ir {
 namespace {
-
-using ir::Instruction;
-using ir::Opcode;
 
 constexpr int kMostResidualVisits = 1'000;
 
-bool is_row_major(const ir::Shape& shape) {
-  return shape.layout() == nullptr || std::is_sorted(shape.layout()->minor_to_major.rbegin(),
-                                                     shape.layout()->minor_to_major.rend());
-}
-
-bool is_stacked(const ir::Shape& shape) {
+bool is_stacked(const Shape& shape) {
   return shape.is_array() && shape.rank() > 0 && shape.element_count() > 0 && is_row_major(shape);
 }
 
 // One slice of `residual` along its first dimension, all of it.
-bool is_slice(const ir::Dims& slice, const ir::Dims& residual) {
+bool is_slice(const Dims& slice, const Dims& residual) {
   if (slice.size() != residual.size() || slice[0] != 1) return false;
   for (int d = 1; d < residual.size(); ++d) {
     if (slice[d] != residual[d]) return false;
@@ -52,7 +44,7 @@ class Finder {
 
   std::optional<ResidualAccess> run() {
     if (loop_.opcode() != Opcode::while_) return std::nullopt;
-    const ir::Shape& shape = *ir::leaves(loop_.shape())[at(leaf_)];
+    const Shape& shape = *leaves(loop_.shape())[at(leaf_)];
     if (!is_stacked(shape)) return std::nullopt;
     found_.slices = shape.dim(0);
     found_.slice_bytes = shape.byte_size() / found_.slices;
@@ -74,8 +66,8 @@ class Finder {
       switch (user->opcode()) {
         case Opcode::get_tuple_element: {
           const int first =
-              ir::leaf_offset(value.shape(), static_cast<int>(user->attributes().tuple_index));
-          const int count = ir::leaf_count(user->shape());
+              leaf_offset(value.shape(), static_cast<int>(user->attributes().tuple_index));
+          const int count = leaf_count(user->shape());
           if (leaf < first || leaf >= first + count) continue;
           if (!follow(*user, leaf - first, body)) return false;
           break;
@@ -120,14 +112,14 @@ class Finder {
       const auto number = static_cast<int>(place - user.operands().begin());
       const Instruction& inner = *user.to_apply()->parameters()[at(number)];
       const Instruction& root = *user.to_apply()->root();
-      if (!is_only_operand(user, residual, number) || !ir::may_reuse_operand(user, number, 0) ||
+      if (!is_only_operand(user, residual, number) || !may_reuse_operand(user, number, 0) ||
           root.opcode() != Opcode::dynamic_update_slice || root.operand(0) != &inner) {
         return false;
       }
       fusions_.push_back(&user);
       return is_update(root, inner);
     }
-    return user.opcode() == Opcode::dynamic_update_slice && ir::may_reuse_operand(user, 0, 0) &&
+    return user.opcode() == Opcode::dynamic_update_slice && may_reuse_operand(user, 0, 0) &&
            is_update(user, residual);
   }
 
@@ -175,8 +167,8 @@ class Finder {
     const Instruction* holder = nullptr;
     while (value->opcode() == Opcode::tuple) {
       int k = 0;
-      while (leaf >= ir::leaf_count(value->operand(k)->shape())) {
-        leaf -= ir::leaf_count(value->operand(k)->shape());
+      while (leaf >= leaf_count(value->operand(k)->shape())) {
+        leaf -= leaf_count(value->operand(k)->shape());
         ++k;
       }
       holder = value;
@@ -223,4 +215,4 @@ std::optional<ResidualAccess> find_residual_access(const Instruction& loop, int 
   return Finder(loop, leaf).run();
 }
 
-}  // namespace plimsoll::planner
+}  // namespace plimsoll::ir

@@ -7,7 +7,7 @@
 
 #include "runtime/ir/module.h"
 
-namespace plimsoll::planner {
+namespace plimsoll::ir {
 
 // How a loop uses a leaf of its state as a residual of slices stacked along its first dimension:
 // round n touches slice `first + n * step` and no other. A loop that writes its residual writes
@@ -19,12 +19,12 @@ struct ResidualAccess {
   std::int64_t rounds = 0, first = 0, step = 0;
   // What touches it: of the body, a dynamic-update-slice or a fusion that ends in one; or
   // dynamic-slices and fusions that read it through one.
-  std::vector<const ir::Instruction*> by;
+  std::vector<const Instruction*> by;
   bool operator==(const ResidualAccess&) const = default;
 };
 
 // Nothing when leaf `leaf` of the state of `loop`, a while, is no such residual as far as is found
 // out.
-std::optional<ResidualAccess> find_residual_access(const ir::Instruction& loop, int leaf);
+std::optional<ResidualAccess> find_residual_access(const Instruction& loop, int leaf);
 
-}  // namespace plimsoll::planner
+}  // namespace plimsoll::ir
