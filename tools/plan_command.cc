@@ -58,10 +58,11 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
   const planner::Plan& made = planned.plan();
   const auto floor = planned.floor();
   PLIMSOLL_PROGRAM_FAULT(floor.status());
-  output.json = plan_json(made, *floor, planned.unlimited().peak_bytes);
+  output.json = plan_json(made, *floor, planned.unlimited());
   output.json["compiled"] = planned.not_compiled().empty();
   output.json["fusion"] = planned.fusion();
-  output.text = plan_text(made, *floor, planned.unlimited().peak_bytes) + planned.fusion_text();
+  output.json["residuals"] = planned.residuals();
+  output.text = plan_text(made, *floor, planned.unlimited()) + planned.form_text();
   std::vector<FrontierPoint> points;
   if (flags.frontier) {
     outcome = make_frontier(planned, floor->bytes, points);

@@ -92,8 +92,9 @@ Outcome run(const RunFlags& flags, bool json, Output& output) {
   const auto executable = (*current)->get();
   const planner::Plan& plan = executable->plan();
   const std::int64_t measured = budget->statistics().peak_bytes;
-  if (floor) output.json = plan_json(plan, *floor, planned.unlimited().peak_bytes);
+  if (floor) output.json = plan_json(plan, *floor, planned.unlimited());
   output.json["fusion"] = planned.fusion();
+  output.json["residuals"] = planned.residuals();
   output.json["measured_peak_bytes"] = measured;
   const memory::Statistics statistics = budget->statistics();
   std::string uses_text;
@@ -117,7 +118,7 @@ Outcome run(const RunFlags& flags, bool json, Output& output) {
   output.json["launched_kernels"] = launches.kernels;
   output.json["launches"] = launches.launches;
   output.json["seconds"] = seconds;
-  output.text = plan_text(plan, floor, planned.unlimited().peak_bytes) + planned.fusion_text();
+  output.text = plan_text(plan, floor, planned.unlimited()) + planned.form_text();
   output.text += fmt::format(
       "measured peak    {} ({})\n{}code             {} in host memory\nlaunches         {} of {} "
       "kernels\nseconds         ",

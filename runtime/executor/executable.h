@@ -13,7 +13,7 @@
 #include "runtime/memory/budget/admission.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
-#include "runtime/program/program.h"
+#include "runtime/program/plan_within.h"
 
 namespace plimsoll::executor {
 

@@ -39,6 +39,22 @@ Result<bool> assign_layouts(ir::Module& module);
 // Producers into consumers, as loop and reduction fusions the JIT can compile, where kernels of
 // these speeds gain by it.
 Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds = {});
+// The same, but for what would have a kernel read more bytes than single operations do.
+Result<bool> fuse_narrowly(ir::Module& module, const KernelSpeeds& speeds = {});
+// What a backward loop computes itself, of what the forward loop would stack for it.
+enum class Residuals {
+  stacked,      // nothing
+  cheaper,      // what takes less time to compute than to write and read, and no product
+  elementwise,  // what takes no product, sort or inner loop
+  products,     // and what takes products of short rows, such as attention's scores
+  carried,      // all that follows from what is carried from round to round
+};
+std::string_view to_string(Residuals residuals);
+// Loops that stack a slice a round for a loop that reads a slice a round (scans and their
+// gradients) stack fewer bytes, from which the other loop computes the rest.
+Result<bool> recompute_residuals(ir::Module& module, Residuals extent,
+                                 const KernelSpeeds& speeds = {});
+
 // Kernels along the same rows that feed each other (softmax, normalisations and their gradients)
 // become one that goes row by row.
 Result<bool> fuse_rows(ir::Module& module);
@@ -81,11 +97,18 @@ std::span<const PassInfo> rounding_passes();
 enum class Fusion {
   full,
   vertical,  // without fuse_multi_output
+  narrow,    // and with fuse_narrowly instead of fuse: needs no more memory than none
   none,      // each operation by itself
+  // The module is left as it is, with each operation by itself; none where that would round
+  // otherwise (recognize_attention, assign_layouts).
+  as_written,
 };
+
+std::string_view to_string(Fusion fusion);
 
 struct OptimizeOptions {
   Fusion fusion = Fusion::full;
+  Residuals residuals = Residuals::cheaper;
   bool fused_attention = true;  // false: recognize_attention is left out
   // The device takes so long to launch that fuse_horizontal belongs to full fusion, too.
   bool launches_cost = false;

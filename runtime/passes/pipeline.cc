@@ -39,11 +39,17 @@ const PassInfo kLayouts = {
     "sums round otherwise than as written)",
     whatever_the_speeds(assign_layouts)};
 const PassInfo kFuse = {"fusion", "Fuses producers into their consumers", fuse};
+const PassInfo kFuseNarrowly = {
+    "narrow-fusion", "Fuses producers into consumers that read no more for it", fuse_narrowly};
 const PassInfo kFuseRows = {"row-fusion",
                             "Merges chained reductions along rows (softmax, normalisations)",
                             whatever_the_speeds(fuse_rows)};
 const PassInfo kFuseMultiOutput = {
     "multi-output-fusion", "Merges kernels that read the same or each other", fuse_multi_output};
+const PassInfo kResiduals = {"residuals", "Recomputes in loops what other loops stack for them",
+                             [](ir::Module& module, const KernelSpeeds& speeds) {
+                               return recompute_residuals(module, Residuals::carried, speeds);
+                             }};
 const PassInfo kAttention = {
     "attention", "Attention in one kernel without its scores (rounds otherwise than as written)",
     whatever_the_speeds(recognize_attention)};
@@ -67,8 +73,8 @@ Status clean_up(ir::Module& module) {
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
-  static const std::array kPasses = {kInlineCalls, kSimplify,        kCse,
-                                     kDce,         kLayouts,         kFuse,
+  static const std::array kPasses = {kInlineCalls, kSimplify,        kCse,           kDce,
+                                     kLayouts,     kResiduals,       kFuse,          kFuseNarrowly,
                                      kFuseRows,    kFuseMultiOutput, kFuseHorizontal};
   return kPasses;
 }
@@ -82,15 +88,65 @@ std::span<const PassInfo> rounding_passes() {
   return kPasses;
 }
 
-Status optimize(ir::Module& module, const OptimizeOptions& options) {
+std::string_view to_string(Residuals residuals) {
+  switch (residuals) {
+    case Residuals::stacked:
+      return "stacked";
+    case Residuals::cheaper:
+      return "cheaper";
+    case Residuals::elementwise:
+      return "elementwise";
+    case Residuals::products:
+      return "products";
+    case Residuals::carried:
+      return "carried";
+  }
+  return "?";
+}
+
+std::string_view to_string(Fusion fusion) {
+  switch (fusion) {
+    case Fusion::full:
+      return "full";
+    case Fusion::vertical:
+      return "vertical";
+    case Fusion::narrow:
+      return "narrow";
+    case Fusion::none:
+      return "none";
+    case Fusion::as_written:
+      return "as written";
+  }
+  return "?";
+}
+
+// What comes before loops and kernels are chosen. Whether anything rounds otherwise after it.
+static Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  if (options.fused_attention) PLIMSOLL_RETURN_IF_ERROR(run(kAttention, module).status());
+  bool rounds_otherwise = false;
+  if (options.fused_attention) {
+    PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kAttention, module));
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  if (options.fusion == Fusion::none) return ok_status();
-  for (const PassInfo* pass : {&kFuse, &kFuseRows, &kFuseMultiOutput, &kCse, &kDce}) {
-    if (pass == &kFuseMultiOutput && options.fusion == Fusion::vertical) continue;
+  return rounds_otherwise || relaid;
+}
+
+Status optimize(ir::Module& module, const OptimizeOptions& options) {
+  if (options.fusion == Fusion::as_written) {
+    const std::unique_ptr<ir::Module> trial = module.clone();
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool rounds_otherwise, prepare(*trial, options));
+    if (!rounds_otherwise) return ok_status();
+  }
+  PLIMSOLL_RETURN_IF_ERROR(prepare(module, options).status());
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool fewer,
+                            recompute_residuals(module, options.residuals, options.speeds));
+  if (fewer) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  if (options.fusion == Fusion::none || options.fusion == Fusion::as_written) return ok_status();
+  const PassInfo* const vertical = options.fusion == Fusion::narrow ? &kFuseNarrowly : &kFuse;
+  for (const PassInfo* pass : {vertical, &kFuseRows, &kFuseMultiOutput, &kCse, &kDce}) {
+    if (pass == &kFuseMultiOutput && options.fusion != Fusion::full) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module, options.speeds).status());
   }
   if (!options.launches_cost || options.fusion != Fusion::full) return ok_status();

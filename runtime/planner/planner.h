@@ -145,6 +145,7 @@ Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
 struct Floor {
   std::int64_t bytes = 0;
   std::int64_t lower_bound_bytes = 0;  // no plan with these first executions fits less (bound.h)
+  std::int64_t callers_bytes = 0;      // of it parameters and outputs, whatever the plan
   std::string
       culprit;  // instruction at whose step the floor is reached, with the live set's largest
 };

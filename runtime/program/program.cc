@@ -6,7 +6,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/hash.h"
 #include "runtime/base/index.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/program/coding_kernels.h"
@@ -132,9 +134,17 @@ class KernelCostModel : public planner::CostModel {
 };
 
 passes::OptimizeOptions optimize_options(device::KernelProvider& provider,
-                                         const ProgramOptions& options, passes::Fusion fusion) {
+                                         const ProgramOptions& options, const ProgramForm& form) {
   const device::Properties properties = provider.device()->properties();
-  return {fusion, options.fused_attention, properties.has_launch_costs, properties.kernel_speeds};
+  return {form.fusion, form.residuals, options.fused_attention, properties.has_launch_costs,
+          properties.kernel_speeds};
+}
+
+// Forms of one program with the same hash are taken for the same.
+std::uint64_t hash_of(const ir::Module& module) {
+  ir::PrintOptions brief;
+  brief.large_constants = false;
+  return hash_text(ir::to_text(module, brief));
 }
 
 }  // namespace
@@ -144,32 +154,44 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
                                                        const ProgramOptions& options,
                                                        const planner::Roofline& machine) {
   Source source;
+  std::uint64_t text_hash = 0;
   if (options.optimize) {
     source = {module->clone(), &provider, machine};
-    PLIMSOLL_RETURN_IF_ERROR(
-        passes::optimize(*module, optimize_options(provider, options, passes::Fusion::full)));
+    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, optimize_options(provider, options, {})));
+    text_hash = hash_of(*module);
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
                             compile(std::move(module), provider, options, machine));
   program->source_ = std::move(source);
+  program->text_hash_ = text_hash;
   return std::shared_ptr<const Program>(std::move(program));
 }
 
-Result<std::shared_ptr<const Program>> Program::with_fusion(passes::Fusion fusion) const {
+Result<std::shared_ptr<const Program>> Program::in_form(const ProgramForm& form) const {
   if (source_.module == nullptr) return std::shared_ptr<const Program>();
+  if (form == form_) return shared_from_this();
   const std::lock_guard lock(forms_mutex_);
-  std::shared_ptr<const Program>& form = forms_[fusion];
-  if (form == nullptr) {
-    std::unique_ptr<ir::Module> module = source_.module->clone();
-    PLIMSOLL_RETURN_IF_ERROR(
-        passes::optimize(*module, optimize_options(*source_.provider, options_, fusion)));
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        std::shared_ptr<Program> made,
-        compile(std::move(module), *source_.provider, options_, source_.machine));
-    made->fusion_ = fusion;
-    form = std::move(made);
+  if (const auto known = forms_.find(form); known != forms_.end()) {
+    return known->second == nullptr ? shared_from_this() : known->second;
   }
-  return form;
+  std::unique_ptr<ir::Module> module = source_.module->clone();
+  PLIMSOLL_RETURN_IF_ERROR(
+      passes::optimize(*module, optimize_options(*source_.provider, options_, form)));
+  const std::uint64_t text_hash = hash_of(*module);
+  // Null stands for this one, which must not keep itself alive.
+  std::shared_ptr<const Program>& made = forms_[form];
+  if (text_hash == text_hash_) return shared_from_this();
+  for (const auto& [other, program] : forms_) {
+    if (program != nullptr && program->text_hash_ == text_hash) return made = program;
+  }
+  const auto compiled = compile(std::move(module), *source_.provider, options_, source_.machine);
+  if (!compiled.ok()) {
+    forms_.erase(form);
+    return compiled.status();
+  }
+  (*compiled)->form_ = form;
+  (*compiled)->text_hash_ = text_hash;
+  return made = *compiled;
 }
 
 Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> module,
@@ -228,56 +250,6 @@ Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
 const ResidentConstants& Program::resident(std::span<const ir::Literal* const> constants) const {
   const std::lock_guard lock(resident_mutex_);
   return resident_[{constants.begin(), constants.end()}];
-}
-
-// Fusion saves time and may cost memory: a fused kernel needs all its inputs at once and bears all
-// its results at once. A program is therefore kept in two forms, fully fused and less so. Where the
-// full one costs no time, or has room to spare, that is it. Where it does not fit, or pays for
-// memory within a tenth of its floor, the other form is planned as well, and the faster plan wins.
-// Planning both always would double the planning time for limits at which memory is not what
-// decides.
-Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
-                                const planner::PlanOptions& options) {
-  const std::uint64_t version = program->costs().version();
-  auto plan = program->plan(options);
-  if (plan.ok()) {
-    if ((*plan)->predicted_seconds <= (*plan)->unlimited_seconds) {
-      return ProgramPlan{std::move(program), *plan, version};
-    }
-    PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, program->floor(options));
-    constexpr std::int64_t kTight = 10;  // a tenth above the floor
-    if (options.limit_bytes - floor.bytes > floor.bytes / kTight) {
-      return ProgramPlan{std::move(program), *plan, version};
-    }
-  } else if (plan.status().code() != StatusCode::resource_exhausted) {
-    return plan.status();
-  }
-  PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<const Program> less_fused, program->less_fused());
-  if (less_fused != nullptr) {
-    const std::uint64_t other_version = less_fused->costs().version();
-    auto other = less_fused->plan(options);
-    if (other.ok() && (!plan.ok() || (*other)->predicted_seconds < (*plan)->predicted_seconds)) {
-      return ProgramPlan{std::move(less_fused), *other, other_version};
-    }
-    const auto least = [](const Status& status) {
-      return status.shortage() == nullptr ? planner::kUnlimited : status.shortage()->floor_bytes;
-    };
-    if (!plan.ok() && !other.ok() && least(other.status()) < least(plan.status())) {
-      return other.status();
-    }
-  }
-  PLIMSOLL_RETURN_IF_ERROR(plan.status());
-  return ProgramPlan{std::move(program), *plan, version};
-}
-
-Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor full, program.floor(options));
-  PLIMSOLL_ASSIGN_OR_RETURN(const auto less_fused, program.less_fused());
-  if (less_fused == nullptr) return full;
-  PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor other, less_fused->floor(options));
-  planner::Floor least = other.bytes < full.bytes ? other : full;
-  least.lower_bound_bytes = std::min(full.lower_bound_bytes, other.lower_bound_bytes);
-  return least;
 }
 
 }  // namespace plimsoll::executor

@@ -20,6 +20,7 @@
 #include "runtime/planner/cost/measured_costs.h"
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
+#include "runtime/program/program_form.h"
 #include "runtime/program/program_options.h"
 #include "runtime/program/resident_constants.h"
 
@@ -27,7 +28,7 @@ namespace plimsoll::executor {
 
 // The program's kernels: the optimized module and one kernel per distinct instruction. Plans for
 // different limits share it. Immutable after creation; thread-safe.
-class Program {
+class Program : public std::enable_shared_from_this<Program> {
  public:
   // Takes the module over, optimizes it as `options` say, and makes every kernel it needs.
   // `machine` is what costs are predicted from until kernels have been measured (calibration.h).
@@ -59,14 +60,11 @@ class Program {
   }
   const planner::PlanCache& plans() const { return *plans_; }
 
-  // The same program with less fusion, whose kernels hold less at a time; made when it is first
-  // asked for. Null where there is none: of those made so, and of modules run as written.
-  Result<std::shared_ptr<const Program>> with_fusion(passes::Fusion fusion) const;
-  // With vertical fusion only.
-  Result<std::shared_ptr<const Program>> less_fused() const {
-    return with_fusion(passes::Fusion::vertical);
-  }
-  passes::Fusion fusion() const { return fusion_; }
+  // The same program in another form: less merged kernels hold less at a time. Made when it is
+  // first asked for; this one, or another that was made before, where there is no difference. Null
+  // where there are no forms: of those made so, and of modules run as written.
+  Result<std::shared_ptr<const Program>> in_form(const ProgramForm& form) const;
+  const ProgramForm& form() const { return form_; }
   // Where these of its constants, one behind the other, stay on a device from run to run.
   const ResidentConstants& resident(std::span<const ir::Literal* const> constants) const;
 
@@ -89,8 +87,9 @@ class Program {
   mutable std::map<std::vector<const ir::Literal*>, ResidentConstants> resident_;
   std::unique_ptr<planner::MeasuredCosts> costs_;
   std::unique_ptr<planner::PlanCache> plans_;
-  passes::Fusion fusion_ = passes::Fusion::full;
-  // What the less fused forms are made of; no module where there are none.
+  ProgramForm form_;
+  std::uint64_t text_hash_ = 0;  // of the optimized module
+  // What other forms are made of; no module where there are none.
   struct Source {
     std::unique_ptr<ir::Module> module;
     device::KernelProvider* provider = nullptr;
@@ -98,24 +97,7 @@ class Program {
   };
   Source source_;
   mutable std::mutex forms_mutex_;  // guards what follows
-  mutable std::map<passes::Fusion, std::shared_ptr<const Program>> forms_;
+  mutable std::map<ProgramForm, std::shared_ptr<const Program>> forms_;
 };
-
-// A program and a plan of it: what an Executable is made from.
-struct ProgramPlan {
-  std::shared_ptr<const Program> program;
-  std::shared_ptr<const planner::Plan> plan;
-  std::uint64_t costs_version = 0;  // of the cost model that it was made by
-};
-
-// The plan for these options: of `program`, or of its less fused form where `program` does not fit
-// into the limit, or fits so tightly that the other may be faster. Without either, the error that
-// names the lower floor. A program that the limit costs nothing is never made twice.
-Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
-                                const planner::PlanOptions& options);
-
-// The smallest limit that plan_within accepts for sure: the lower of the floors of `program` and of
-// its less fused form, which is made for it. The lower bound is that of both.
-Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options);
 
 }  // namespace plimsoll::executor

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "runtime/executor/executable.h"
-#include "runtime/program/program.h"
+#include "runtime/program/plan_within.h"
 
 namespace plimsoll::executor {
 

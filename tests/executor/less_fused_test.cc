@@ -47,7 +47,7 @@ class LessFused : public ::testing::Test {
     const auto full = program_->floor(options_);
     ASSERT_TRUE(full.ok());
     full_floor_ = full->bytes;
-    const auto other = program_->less_fused();
+    const auto other = program_->in_form({passes::Fusion::vertical});
     ASSERT_TRUE(other.ok()) << other.status().to_string();
     ASSERT_NE(*other, nullptr);
     const auto least = (*other)->floor(options_);
@@ -78,7 +78,7 @@ TEST_F(LessFused, RunsBelowTheFloorOfFullFusionWithTheSameBits) {
   for (const std::int64_t limit : {least_floor_, full_floor_ - 1}) {
     const auto limited = executable(limit);
     ASSERT_TRUE(limited.ok()) << limited.status().to_string();
-    EXPECT_EQ((*limited)->program().fusion(), passes::Fusion::vertical);
+    EXPECT_EQ((*limited)->program().form().fusion, passes::Fusion::vertical);
     const auto result = run_on_host(**limited, *budget_, arguments_);
     ASSERT_TRUE(result.ok()) << result.status().to_string();
     EXPECT_EQ(cases::compare_bits(*expected, *result), "");
@@ -122,7 +122,7 @@ TEST(ProgramAsWritten, HasNoLessFusedForm) {
   ASSERT_TRUE(module.ok());
   const auto program = Program::create(std::move(*module), **provider, false);
   ASSERT_TRUE(program.ok());
-  const auto less_fused = (*program)->less_fused();
+  const auto less_fused = (*program)->in_form({passes::Fusion::vertical});
   ASSERT_TRUE(less_fused.ok());
   EXPECT_EQ(*less_fused, nullptr);
   planner::PlanOptions options;

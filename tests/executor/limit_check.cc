@@ -12,6 +12,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/resolved_plan.h"
+#include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/program/machine.h"
 #include "tests/executor/launch_check.h"
@@ -28,7 +29,7 @@ struct LimitedRun {
   std::int64_t peak_bytes = 0, measured_bytes = 0;
   planner::StepCounts counts;
   double predicted_seconds = 0;
-  passes::Fusion fusion = passes::Fusion::full;
+  executor::ProgramForm form;
   bool slices = false;
   int joint_launches = 0;
 };
@@ -129,7 +130,7 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
   run.counts = plan.counts;
   for (const planner::Step& step : plan.steps) run.slices = run.slices || !step.sliced.empty();
   run.predicted_seconds = plan.predicted_seconds;
-  run.fusion = (*executable)->program().fusion();
+  run.form = (*executable)->program().form();
   if (run.measured_bytes > limit) run.error = "measured peak is over the limit";
   // The plan counts every constant of the module; the run holds those that are used.
   const std::int64_t constants = plan.by_cause.constants;
@@ -143,8 +144,10 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
   return run;
 }
 
-// The floor over both forms of the program does, with the same bits, and one byte less does not.
-std::string check_least_floor(const std::shared_ptr<const Program>& program,
+// The floor over all forms of the program does, with the same bits, and one byte less does not. The
+// module as it is written needs no less.
+std::string check_least_floor(const ir::Module& module, device::KernelProvider& provider,
+                              const std::shared_ptr<const Program>& program,
                               std::span<const ir::Literal> arguments,
                               planner::PlanOptions floor_options, const LimitedRun& unlimited,
                               const LimitOptions& options) {
@@ -152,13 +155,30 @@ std::string check_least_floor(const std::shared_ptr<const Program>& program,
   const auto least = executor::least_floor(*program, floor_options);
   if (!full.ok() || !least.ok()) return "least floor: " + least.status().to_string();
   if (least->bytes > full->bytes) return "the least floor is above that of full fusion";
+  const auto as_written = Program::create(module.clone(), provider, false);
+  if (!as_written.ok()) return "as written: " + as_written.status().to_string();
+  const auto floor_as_written = (*as_written)->floor(floor_options);
+  if (!floor_as_written.ok()) return "as written: " + floor_as_written.status().to_string();
+  // What rounds otherwise as written has no such form (passes::Fusion::as_written).
+  const auto fallback = program->in_form({passes::Fusion::as_written, passes::Residuals::cheaper});
+  const bool has_form = fallback.ok() && *fallback != nullptr &&
+                        ir::to_text((*fallback)->module()) == ir::to_text((*as_written)->module());
+  if (has_form && least->bytes > floor_as_written->bytes) {
+    return "the least floor, " + std::to_string(least->bytes) + ", is above the " +
+           std::to_string(floor_as_written->bytes) + " of the module as written";
+  }
   const LimitedRun run = run_at(program, arguments, least->bytes, options);
   if (!run.error.empty()) return "at the least floor: " + run.error;
   if (!(run.result == unlimited.result)) return "at the least floor: other bits than unlimited";
   if (least->bytes == 0) return {};
   floor_options.limit_bytes = least->bytes - 1;
   const auto refused = executor::plan_within(program, floor_options);
-  if (refused.ok()) return "one byte below the least floor was planned";
+  if (refused.ok()) {
+    return "one byte below the least floor " + std::to_string(least->bytes) + " was planned, " +
+           std::string(passes::to_string(refused->program->form().fusion)) + ", " +
+           std::string(passes::to_string(refused->program->form().residuals)) + ", own floor " +
+           std::to_string(refused->program->floor(floor_options)->bytes);
+  }
   const auto* shortage = refused.status().shortage();
   if (shortage == nullptr || shortage->floor_bytes != least->bytes) {
     return "one byte below the least floor: " + refused.status().to_string();
@@ -193,8 +213,8 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
   std::uniform_int_distribution<std::int64_t> between(floor->bytes, unlimited.peak_bytes);
   for (int i = 0; i < limits; ++i) at.push_back(between(random));
   std::sort(at.begin(), at.end());
-  // The less fused form is only asked for near the floor.
-  std::map<passes::Fusion, double> slower;
+  // Not all forms are asked for at every limit.
+  std::map<executor::ProgramForm, double> slower;
   for (const std::int64_t limit : at) {
     const LimitedRun run = run_at(*program, arguments, limit, options);
     const std::string where = "at limit " + std::to_string(limit) + " (floor " +
@@ -202,11 +222,11 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
                               std::to_string(unlimited.peak_bytes) + "): ";
     if (!run.error.empty()) return where + run.error;
     if (!(run.result == unlimited.result)) return where + "other bits than unlimited";
-    const auto before = slower.find(run.fusion);
+    const auto before = slower.find(run.form);
     if (before != slower.end() && run.predicted_seconds > before->second * (1 + 1e-9)) {
       return where + "slower than with less memory";
     }
-    slower[run.fusion] = run.predicted_seconds;
+    slower[run.form] = run.predicted_seconds;
     if (report != nullptr) {
       ++report->limits;
       if (run.counts.recompute > 0) ++report->recomputing_plans;
@@ -218,8 +238,9 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
       report->joint_launches += run.joint_launches;
     }
   }
-  if (seed % 4 == 0) {
-    error = check_least_floor(*program, arguments, floor_options, unlimited, options);
+  if (seed % 2 == 0 || seed % 8 == 3) {
+    error =
+        check_least_floor(module, provider, *program, arguments, floor_options, unlimited, options);
     if (!error.empty()) return error;
   }
   if (floor->bytes > 0) {

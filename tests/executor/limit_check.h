@@ -36,8 +36,8 @@ struct LimitOptions {
 // its limit and is the plan's, on the other tiers too, every plan passes check_plan, predicted time
 // never rises with the limit, one byte below the floor is refused with the floor's number, and
 // kernels one by one, in the plan's order, give the same bits as in joint launches, which cross
-// nothing that they conflict with (launch_check.h); of every fourth seed the same holds for the
-// least floor over full and less fusion.
+// nothing that they conflict with (launch_check.h); of most seeds the same holds for the least
+// floor over all forms of the program, which is no more than the floor of the module as written.
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
                          device::KernelProvider& provider, std::uint64_t seed, int limits,
                          const LimitOptions& options = {}, LimitCheck* report = nullptr);

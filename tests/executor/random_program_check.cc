@@ -5,6 +5,8 @@
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
+#include "tests/cases/random_scan.h"
+#include "tests/cases/random_skips.h"
 #include "tests/executor/limit_check.h"
 
 namespace plimsoll::testing {
@@ -35,10 +37,10 @@ LimitOptions limits_of(std::uint64_t seed) {
   LimitOptions options;
   // Unfused programs keep more values, so a third of them is checked as written.
   options.optimize = seed % 3 != 0;
-  const std::uint64_t kind = seed / 2 % 4;
+  const std::uint64_t kind = (seed / 2 + seed / 8) % 4;
   options.remedies.compress = kind == 1 || kind == 3;
   options.remedies.swap = kind >= 2;
-  options.remedies.recompute = kind == 0 || seed / 8 % 2 == 0;
+  options.remedies.recompute = kind == 0 || seed / 32 % 2 == 0;
   if (kind >= 2) options.host_bytes = seed % 5 == 0 ? 64 << 10 : 64 << 20;
   if (kind == 3) options.disk_bytes = 64 << 20;
   return options;
@@ -46,9 +48,19 @@ LimitOptions limits_of(std::uint64_t seed) {
 
 }  // namespace
 
+std::unique_ptr<ir::Module> random_program(std::uint64_t seed) {
+  if (seed % 8 == 3 || seed % 8 == 6) {
+    auto module =
+        ir::parse_module(seed % 8 == 3 ? cases::random_scan(seed) : cases::random_skips(seed));
+    return module.ok() ? std::move(*module) : nullptr;
+  }
+  return cases::random_module(seed, options_of(seed));
+}
+
 std::string check_random_program(std::uint64_t seed, device::KernelProvider& provider, int limits,
                                  RandomProgramTotals& totals) {
-  const auto module = cases::random_module(seed, options_of(seed));
+  const auto module = random_program(seed);
+  if (module == nullptr) return "the text of the program is not valid";
   const auto arguments = cases::random_arguments(*module, seed + 1);
   totals.instructions += module->instruction_count();
   const auto expected = ir::interpret(*module, arguments);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "runtime/device/kernel_provider.h"
+#include "runtime/ir/module.h"
 
 namespace plimsoll::testing {
 
@@ -15,6 +17,10 @@ struct RandomProgramTotals {
   std::int64_t joint_launches = 0;
   double floor_share = 0;  // sum over programs of floor / unlimited peak
 };
+
+// The program of a seed. Of eight, one is a training step by loops and one a chain with skips. Null
+// where its text is not valid, which is an error of who makes it.
+std::unique_ptr<ir::Module> random_program(std::uint64_t seed);
 
 // The random program of `seed`: optimized against the interpreter, then check_limits at `limits`
 // limits besides floor and peak, with remedies and tiers that change from seed to seed. Empty when

@@ -3,6 +3,7 @@
 // per failure with the shrunk program, a summary at the end. Exit code 1 when anything failed.
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "runtime/ir/interpreter/interpreter.h"
@@ -29,6 +30,11 @@ int main(int argc, char** argv) {
     if (error.empty()) continue;
     ++failures;
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), error.c_str());
+    if (argc > 4) {
+      const auto module = testing::random_program(seed);
+      std::ofstream(std::string(argv[4]) + "/" + std::to_string(seed) + ".hlo")
+          << (module == nullptr ? "" : ir::to_text(*module));
+    }
   }
   std::printf(
       "%llu random programs, %lld instructions, %lld runs under a limit (%lld of them recomputed, "

@@ -134,7 +134,7 @@ std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimite
                         std::string_view title) {
   const PlanView view = view_plan(plan);
   Json report = {{"title", std::string(title)},
-                 {"plan", plan_json(plan, floor, unlimited.peak_bytes)},
+                 {"plan", plan_json(plan, floor, unlimited)},
                  {"fixed_bytes", view.fixed_bytes},
                  {"live_bytes", view.live_bytes.items()},
                  {"unlimited_live_bytes", view_plan(unlimited).live_bytes.items()},

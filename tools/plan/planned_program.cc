@@ -87,8 +87,12 @@ Result<executor::ProgramPlan> PlannedProgram::plan_within(
 }
 
 std::string_view PlannedProgram::fusion() const {
-  return program() != nullptr && program()->fusion() == passes::Fusion::vertical ? "vertical"
-                                                                                 : "full";
+  return passes::to_string(program() != nullptr ? program()->form().fusion : passes::Fusion::full);
+}
+
+std::string_view PlannedProgram::residuals() const {
+  return passes::to_string(program() != nullptr ? program()->form().residuals
+                                                : passes::Residuals::cheaper);
 }
 
 const planner::CostModel& PlannedProgram::cost_model() const {
@@ -107,30 +111,49 @@ Result<planner::Floor> PlannedProgram::floor() const {
                 : fallback_plans_->floor(*fallback_cost_, options_);
 }
 
-std::string PlannedProgram::fusion_text() const {
-  return fusion() == "full"
-             ? ""
-             : "fusion           vertical (full fusion would need more memory or time)\n";
+std::string PlannedProgram::form_text() const {
+  std::string text;
+  if (fusion() != "full") {
+    text +=
+        fmt::format("{:<16} {} (full fusion would need more memory or time)\n", "fusion", fusion());
+  }
+  if (residuals() != "cheaper") {
+    text += fmt::format("{:<16} {} (loops recompute what others stack for them)\n", "residuals",
+                        residuals());
+  }
+  return text;
 }
 
 double gap_percent(double value, double bound) {
   return bound > 0 ? std::max(0.0, 100 * (value / bound - 1)) : 0;
 }
 
+namespace {
+
+// Of the program, whatever form of it the plan is of. Plans of the same form may have been made by
+// newer measurements.
+double seconds_without_limit(const planner::Plan& plan, const planner::Plan& unlimited) {
+  return plan.computation == unlimited.computation ? plan.unlimited_seconds
+                                                   : unlimited.predicted_seconds;
+}
+
+}  // namespace
+
 Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
-               std::int64_t unlimited_peak_bytes) {
+               const planner::Plan& unlimited) {
   Json json{{"limit_bytes", planner::limit_json(plan.limit_bytes)},
             {"floor_bytes", floor.bytes},
             {"floor_lower_bound_bytes", floor.lower_bound_bytes},
             {"floor_culprit", floor.culprit},
-            {"unlimited_peak_bytes", unlimited_peak_bytes},
+            {"unlimited_peak_bytes", unlimited.peak_bytes},
             {"gap", gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)}};
   json.update(planner::plan_json(plan));
+  json["unlimited_seconds"] = seconds_without_limit(plan, unlimited);
   return json;
 }
 
 std::string plan_text(const planner::Plan& plan, const std::optional<planner::Floor>& floor,
-                      std::int64_t unlimited_peak_bytes) {
+                      const planner::Plan& unlimited) {
   std::string text;
   const auto row = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<16} {}\n", name, value);
@@ -151,13 +174,13 @@ std::string plan_text(const planner::Plan& plan, const std::optional<planner::Fl
     row("pinned by", floor->culprit);
   }
   row("peak", bytes(plan.peak_bytes));
-  row("unlimited peak", bytes(unlimited_peak_bytes));
+  row("unlimited peak", bytes(unlimited.peak_bytes));
   for (const MemorySpace tier : kTiers) {
     if (plan.tier_bytes[tier] == 0) continue;
     row(std::string(tier_label(tier)).c_str(), bytes(plan.tier_bytes[tier]));
   }
   row("predicted", seconds(plan.predicted_seconds) + ", without a limit " +
-                       seconds(plan.unlimited_seconds) + ", at least " +
+                       seconds(seconds_without_limit(plan, unlimited)) + ", at least " +
                        seconds(plan.lower_bound_seconds) +
                        gap(plan.predicted_seconds, plan.lower_bound_seconds));
   std::string steps = fmt::format("{} compute, {} recompute ({})", plan.counts.compute,

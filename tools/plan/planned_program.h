@@ -11,6 +11,7 @@
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/plan_cache.h"
 #include "runtime/planner/planner.h"
+#include "runtime/program/plan_within.h"
 #include "runtime/program/program_compiler.h"
 #include "tools/command.h"
 #include "tools/plan/plan_flags.h"
@@ -29,10 +30,12 @@ class PlannedProgram {
   const ir::Module& module() const { return program() ? program()->module() : *fallback_; }
   const planner::CostModel& cost_model() const;
   const std::shared_ptr<const executor::Program>& program() const { return fitting_.program; }
-  // "full", or "vertical" where only that fits into the limit, or is faster within it.
+  // "full", or a lesser one where only that fits into the limit, or is faster within it.
   std::string_view fusion() const;
-  // A line of text where it is not full.
-  std::string fusion_text() const;
+  // What loops recompute that others could stack for them: "cheaper", or more.
+  std::string_view residuals() const;
+  // Lines of text where they are not "full" and "cheaper".
+  std::string form_text() const;
   // Why there are no kernels; empty when there are.
   const std::string& not_compiled() const { return not_compiled_; }
 
@@ -68,11 +71,12 @@ class PlannedProgram {
 
 // By how much `value` is above `bound` at most, in percent; 0 for a bound that is met.
 double gap_percent(double value, double bound);
-// The fields of docs/command.md that `plan` and `run` share.
+// The fields of docs/command.md that `plan` and `run` share. `unlimited` is the plan without a
+// limit.
 Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
-               std::int64_t unlimited_peak_bytes);
+               const planner::Plan& unlimited);
 // Without lines about the floor where nobody asked for it.
 std::string plan_text(const planner::Plan& plan, const std::optional<planner::Floor>& floor,
-                      std::int64_t unlimited_peak_bytes);
+                      const planner::Plan& unlimited);
 
 }  // namespace plimsoll::tools

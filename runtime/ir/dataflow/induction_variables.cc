@@ -118,7 +118,7 @@ class Scalars {
       case Opcode::get_tuple_element:
         return add(*value.operand(0),
                    leaf + leaf_offset(value.operand(0)->shape(),
-                                          static_cast<int>(value.attributes().tuple_index)),
+                                      static_cast<int>(value.attributes().tuple_index)),
                    frame);
       case Opcode::tuple: {
         int k = 0;

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "runtime/base/index.h"
-#include "runtime/ir/fusions/in_place.h"
 #include "runtime/ir/dataflow/induction_variables.h"
 #include "runtime/ir/dataflow/views.h"
+#include "runtime/ir/fusions/in_place.h"
 
 namespace plimsoll::ir {
 namespace {

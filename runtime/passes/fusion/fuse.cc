@@ -11,6 +11,7 @@
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
+#include "runtime/passes/fusion/standing_values.h"
 #include "runtime/passes/fusion/sums.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -39,8 +40,12 @@ namespace {
 // the fusion can stand where its root stood.
 class VerticalFusion {
  public:
-  VerticalFusion(Computation& computation, const KernelSpeeds& speeds)
-      : computation_(computation), speeds_(speeds), accumulations_(accumulations(computation)) {}
+  VerticalFusion(Computation& computation, const KernelSpeeds& speeds, bool narrow)
+      : computation_(computation),
+        speeds_(speeds),
+        narrow_(narrow),
+        accumulations_(accumulations(computation)),
+        standing_(narrow ? standing_values(computation) : StandingValues()) {}
 
   bool run() {
     const auto& instructions = computation_.instructions();
@@ -213,7 +218,9 @@ class VerticalFusion {
   std::optional<FusionProfile> profile_with(std::span<Instruction* const> added, int group) const {
     std::vector<Instruction*> members = groups_[at(group)].members;
     if (members.size() + added.size() > static_cast<std::size_t>(kMaxFusedInstructions)) return {};
+    const std::int64_t bytes = narrow_ ? bytes_read(members, standing_) : 0;
     members.insert(members.end(), added.begin(), added.end());
+    if (narrow_ && bytes_read(members, standing_) > bytes) return {};
     auto profile = examine_fusion(members, std::span(members).first(1), speeds_);
     if (!profile || profile->input_count > kMaxFusionInputs) return {};
     return profile;
@@ -310,20 +317,35 @@ class VerticalFusion {
 
   Computation& computation_;
   const KernelSpeeds& speeds_;
+  const bool narrow_;  // no kernel reads more bytes than the operations did that it replaces
   const std::unordered_set<const Instruction*> accumulations_;
+  const StandingValues standing_;
   std::vector<Group> groups_;
   std::unordered_map<const Instruction*, std::vector<int>> groups_of_;
 };
 
-}  // namespace
-
-Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds) {
+bool fuse_programs(ir::Module& module, const KernelSpeeds& speeds, bool narrow) {
   bool changed = false;
   for (Computation* computation : programs_of(module)) {
-    if (VerticalFusion(*computation, speeds).run()) changed = true;
+    if (VerticalFusion(*computation, speeds, narrow).run()) changed = true;
   }
   if (changed) module.remove_unreachable();
   return changed;
+}
+
+}  // namespace
+
+Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds) {
+  return fuse_programs(module, speeds, false);
+}
+
+// An operation goes into its users' kernels only where what it reads takes no more bytes than what
+// it makes, which the kernel then reads no more. Any order of the single operations is then one of
+// the kernels that needs no more memory: the operands are there instead of the result from its
+// place on to the last user's. So the least memory of the module is not raised, whatever else is
+// alive.
+Result<bool> fuse_narrowly(ir::Module& module, const KernelSpeeds& speeds) {
+  return fuse_programs(module, speeds, true);
 }
 
 }  // namespace plimsoll::passes

@@ -34,6 +34,8 @@ class Ladder {
   // The smallest limit for which best() gives a plan, and that plan.
   std::int64_t floor();
   const Plan& lowest();
+  // Of parameters and outputs: no plan needs less.
+  std::int64_t callers_bytes() const { return problem_.parameter_bytes + problem_.output_bytes; }
   // Plans that are faster than every one with a smaller arena, fastest first; `most` at most.
   std::vector<std::shared_ptr<const Plan>> pareto(int most);
   // Of `plan`, which best(limit) gave: no plan with its first executions and peak_bytes <= limit is
@@ -85,9 +87,7 @@ class Ladder {
     int next_portion = 1;
   };
 
-  std::int64_t fixed_bytes() const {
-    return constant_bytes_ + problem_.parameter_bytes + problem_.output_bytes;
-  }
+  std::int64_t fixed_bytes() const { return constant_bytes_ + callers_bytes(); }
   // The least limit that a level or a portion may serve. A portion does not serve less than its
   // target, so that those above a limit need not be made.
   std::int64_t reach(const Rung& rung) const { return fixed_bytes() + rung.live; }

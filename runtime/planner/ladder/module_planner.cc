@@ -365,6 +365,7 @@ Floor ModulePlanner::floor() {
   floor.bytes = ladder_->floor();
   // A plan may move first executions, too, and come out lower.
   floor.lower_bound_bytes = std::min(ladder_->floor_lower_bound(), floor.bytes);
+  floor.callers_bytes = ladder_->callers_bytes();
   floor.culprit = culprit();
   return floor;
 }

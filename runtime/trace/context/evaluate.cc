@@ -228,7 +228,7 @@ Status Context::run_segments(CachedProgram& program) {
   for (std::size_t i = 0; i < std::size(kForms); ++i) {
     std::shared_ptr<Segments>& segments = program.segments[i];
     if (segments == nullptr) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const auto form, program.program->with_fusion(kForms[i]));
+      PLIMSOLL_ASSIGN_OR_RETURN(const auto form, program.program->in_form({kForms[i]}));
       PLIMSOLL_ASSIGN_OR_RETURN(segments,
                                 make_segments(form == nullptr ? *program.program : *form, cache_));
     }

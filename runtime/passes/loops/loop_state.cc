@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/passes/loops/loop_state.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "runtime/base/index.h"
+#include "runtime/ir/dataflow/views.h"
+
+namespace plimsoll::passes {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+// The value that loops on the way only hand on.
+const Instruction* source_of(const Instruction* value) {
+  while (value->opcode() == Opcode::get_tuple_element) {
+    const Instruction& loop = *value->operand(0);
+    const auto element = static_cast<int>(value->attributes().tuple_index);
+    if (loop.opcode() != Opcode::while_ || loop.operand(0)->opcode() != Opcode::tuple) break;
+    if (!ir::passes_through(loop, ir::leaf_offset(loop.shape(), element))) break;
+    value = loop.operand(0)->operand(element);
+  }
+  return value;
+}
+
+}  // namespace
+
+LoopState::LoopState(Instruction& loop)
+    : loop_(loop),
+      parent_(*loop.parent()),
+      condition_(parent_.module()->add_clone(*loop.while_condition())),
+      body_(parent_.module()->add_clone(*loop.while_body())) {
+  const auto& originals = loop.while_body()->instructions();
+  for (std::size_t i = 0; i < originals.size(); ++i) {
+    copies_.emplace(originals[i].get(), body_->instructions()[i].get());
+  }
+  shapes_ = loop.shape().elements();
+  starts_ = loop.operand(0)->operands();
+  results_ = body_->root()->operands();
+}
+
+Instruction* LoopState::add_to_parent(Opcode opcode, ir::Shape shape,
+                                      std::vector<Instruction*> operands,
+                                      ir::Attributes attributes) {
+  Instruction* root = parent_.root();
+  in_parent_.push_back(
+      parent_.add(opcode, std::move(shape), std::move(operands), {}, std::move(attributes)));
+  parent_.set_root(root);
+  return in_parent_.back();
+}
+
+int LoopState::add_leaf(Instruction* start) {
+  shapes_.push_back(start->shape());
+  starts_.push_back(start);
+  results_.push_back(nullptr);
+  return static_cast<int>(starts_.size()) - 1;
+}
+
+int LoopState::add_invariant(Instruction* start) {
+  const Instruction* source = source_of(start);
+  const auto leaves = static_cast<int>(loop_.shape().elements().size());
+  for (int leaf = 0; leaf < static_cast<int>(starts_.size()); ++leaf) {
+    const bool stays =
+        leaf < leaves ? ir::passes_through(loop_, leaf) : results_[at(leaf)] == nullptr;
+    if (source_of(starts_[at(leaf)]) == source && stays) return leaf;
+  }
+  return add_leaf(start);
+}
+
+Instruction* LoopState::element(int leaf) {
+  Instruction*& element = elements_[leaf];
+  if (element == nullptr) {
+    Instruction* root = body_->root();
+    ir::Attributes attributes;
+    attributes.tuple_index = leaf;
+    element = body_->add(Opcode::get_tuple_element, shapes_[at(leaf)], {body_->parameters()[0]}, {},
+                         std::move(attributes));
+    body_->set_root(root);
+    first_in_body_.push_back(element);
+  }
+  return element;
+}
+
+Instruction* LoopState::placed(Instruction* added) {
+  before_[position_].push_back(added);
+  return added;
+}
+
+Instruction* LoopState::add(Opcode opcode, ir::Shape shape, std::vector<Instruction*> operands,
+                            ir::Attributes attributes) {
+  Instruction* root = body_->root();
+  Instruction* added =
+      body_->add(opcode, std::move(shape), std::move(operands), {}, std::move(attributes));
+  body_->set_root(root);
+  return placed(added);
+}
+
+Instruction* LoopState::add_clone(const Instruction& original, std::vector<Instruction*> operands) {
+  Instruction* root = body_->root();
+  Instruction* added = body_->add_clone(original, std::move(operands));
+  body_->set_root(root);
+  return placed(added);
+}
+
+Instruction* LoopState::add_integer(ir::DType dtype, std::int64_t value) {
+  ir::Literal literal(ir::Shape(dtype, {}));
+  literal.set(0, static_cast<double>(value));
+  Instruction* root = body_->root();
+  Instruction* added = body_->add_constant(std::move(literal));
+  body_->set_root(root);
+  return placed(added);
+}
+
+Instruction* LoopState::finish() {
+  const ir::Shape shape = ir::Shape::tuple(shapes_);
+  for (std::size_t leaf = 0; leaf < results_.size(); ++leaf) {
+    if (results_[leaf] == nullptr) results_[leaf] = element(static_cast<int>(leaf));
+  }
+  Instruction* const parameter = body_->parameters()[0];
+  parameter->set_shape(shape);
+  condition_->parameters()[0]->set_shape(shape);
+
+  std::vector<Instruction*> order;
+  const std::size_t originals = loop_.while_body()->instructions().size();
+  for (std::size_t i = 0; i < originals; ++i) {
+    Instruction* copy = body_->instructions()[i].get();
+    const auto before = before_.find(copy);
+    if (before != before_.end()) {
+      order.insert(order.end(), before->second.begin(), before->second.end());
+    }
+    order.push_back(copy);
+    if (copy == parameter) order.insert(order.end(), first_in_body_.begin(), first_in_body_.end());
+  }
+  const std::vector<Instruction*>& last = before_[nullptr];
+  order.insert(order.end(), last.begin(), last.end());
+  body_->set_order(order);
+  body_->set_root(body_->add_tuple(results_));
+  body_->remove_dead();
+
+  const std::vector<Instruction*> users = loop_.users();
+  Instruction* start = add_to_parent(Opcode::tuple, shape, starts_);
+  Instruction* result = add_to_parent(Opcode::while_, shape, {start}, loop_.attributes());
+  result->set_called_computations({condition_, body_});
+  for (Instruction* user : users) user->replace_operand(0, result);
+  order.clear();
+  std::vector<Instruction*> added = in_parent_;
+  for (const auto& instruction : parent_.instructions()) {
+    Instruction* at = instruction.get();
+    if (std::find(added.begin(), added.end(), at) != added.end()) continue;
+    if (at == &loop_) order.insert(order.end(), added.begin(), added.end());
+    order.push_back(at);
+  }
+  parent_.set_order(order);
+  return result;
+}
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/index.h"
+#include "runtime/ir/module.h"
+
+namespace plimsoll::passes {
+
+// A copy of a while with a flat state (has_flat_state) that is given more leaves and operations,
+// and takes the place of the original. The original stays, unused, until it is removed.
+class LoopState {
+ public:
+  explicit LoopState(ir::Instruction& loop);
+
+  // What stands in the copied body for `original`, of the original body.
+  ir::Instruction* copy_of(const ir::Instruction& original) const { return copies_.at(&original); }
+
+  // In front of the loop.
+  ir::Instruction* add_to_parent(ir::Opcode opcode, ir::Shape shape,
+                                 std::vector<ir::Instruction*> operands,
+                                 ir::Attributes attributes = {});
+  // A leaf more, which starts as `start` and stays so unless it is given a result. Returns its
+  // number.
+  int add_leaf(ir::Instruction* start);
+  // A leaf that is `start` in every round: one that there is, or one more.
+  int add_invariant(ir::Instruction* start);
+  // The leaf in the body.
+  ir::Instruction* element(int leaf);
+  void set_result(int leaf, ir::Instruction* result) { results_[at(leaf)] = result; }
+
+  // Where in the body the next operations are added: right before one of it, or behind all.
+  void insert_before(const ir::Instruction& copy) { position_ = &copy; }
+  void insert_at_end() { position_ = nullptr; }
+  ir::Instruction* add(ir::Opcode opcode, ir::Shape shape, std::vector<ir::Instruction*> operands,
+                       ir::Attributes attributes = {});
+  ir::Instruction* add_clone(const ir::Instruction& original,
+                             std::vector<ir::Instruction*> operands);
+  ir::Instruction* add_integer(ir::DType dtype, std::int64_t value);
+
+  // The new loop, which everything that read the original reads.
+  ir::Instruction* finish();
+
+ private:
+  ir::Instruction* placed(ir::Instruction* added);
+
+  ir::Instruction& loop_;
+  ir::Computation& parent_;
+  ir::Computation* const condition_;
+  ir::Computation* const body_;
+  std::unordered_map<const ir::Instruction*, ir::Instruction*> copies_;
+  std::vector<ir::Shape> shapes_;
+  std::vector<ir::Instruction*> starts_, results_;  // per leaf; null: what comes in
+  std::unordered_map<int, ir::Instruction*> elements_;
+  std::vector<ir::Instruction*> in_parent_, first_in_body_;
+  const ir::Instruction* position_ = nullptr;
+  std::unordered_map<const ir::Instruction*, std::vector<ir::Instruction*>> before_;
+};
+
+}  // namespace plimsoll::passes

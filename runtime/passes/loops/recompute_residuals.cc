@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
+#include "runtime/ir/dataflow/induction_variables.h"
+#include "runtime/ir/dataflow/views.h"
+#include "runtime/ir/hint.h"
+#include "runtime/passes/loops/loop_state.h"
+#include "runtime/passes/loops/residual_pair.h"
+#include "runtime/passes/loops/vertex_cut.h"
+#include "runtime/passes/passes.h"
+#include "runtime/passes/rewriter.h"
+
+namespace plimsoll::passes {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+// A counter of the forward loop is `at_zero + by_slice * slice` in the round of a slice.
+struct Counter {
+  std::int64_t at_zero = 0, by_slice = 0;
+};
+
+bool is_free_of_effects(const Instruction& instruction) {
+  const ir::OpClass op_class = ir::op_info(instruction.opcode()).op_class;
+  return !instruction.has_side_effect() && instruction.control_predecessors().empty() &&
+         instruction.control_successors().empty() && instruction.opcode() != Opcode::rng &&
+         op_class != ir::OpClass::collective && op_class != ir::OpClass::async;
+}
+
+bool may_run_again(const Instruction& instruction) {
+  if (!is_free_of_effects(instruction) || ir::must_materialize(instruction)) return false;
+  if (ir::op_info(instruction.opcode()).op_class != ir::OpClass::control) return true;
+  for (const Computation* callee : ir::callees_of(instruction)) {
+    for (const auto& inner : callee->instructions()) {
+      if (!is_free_of_effects(*inner)) return false;
+    }
+  }
+  return true;
+}
+
+// Whether recomputing it is what `extent` leaves out.
+bool is_dear(const Instruction& instruction, Residuals extent) {
+  if (extent == Residuals::carried) return false;
+  switch (ir::op_info(instruction.opcode()).op_class) {
+    case ir::OpClass::control:
+    case ir::OpClass::kernel:
+      return true;
+    case ir::OpClass::contraction: {
+      if (extent != Residuals::products || instruction.opcode() != Opcode::dot) return true;
+      constexpr std::int64_t kShort = 128;
+      std::int64_t length = 1;
+      for (const std::int64_t dimension : instruction.attributes().dot->lhs_contracting) {
+        length *= instruction.operand(0)->shape().dim(static_cast<int>(dimension));
+      }
+      return length > kShort;
+    }
+    case ir::OpClass::reduction:
+      return instruction.opcode() != Opcode::reduce && instruction.opcode() != Opcode::map;
+    case ir::OpClass::irregular:
+      return instruction.opcode() != Opcode::gather &&
+             instruction.opcode() != Opcode::rng_bit_generator;
+    default:
+      return false;
+  }
+}
+
+// The array that a view of the whole of it shows.
+Instruction* shown_by(Instruction* view) {
+  while (view->opcode() == Opcode::reshape || view->opcode() == Opcode::bitcast) {
+    if (view->operand(0)->shape().dtype() != view->shape().dtype()) break;
+    view = view->operand(0);
+  }
+  return view;
+}
+
+// One pair of loops. Between them lies, for every round, what the backward loop reads of it: its
+// residuals. Most could be computed from fewer bytes: all of a round follows from what it was
+// carried, from what it read of arrays that the loop leaves as they are, and from its number. Which
+// values to stack instead, so that the others follow from them by operations that may be repeated,
+// is a cheapest cut of the forward body between what can't be recomputed and the residuals
+// (VertexCut), as min-cut partitioners choose what a backward pass gets from a forward pass.
+// The backward body then holds a copy of the forward body's operations behind the cut, which
+// computes what it no longer reads, bit for bit.
+//
+// Example: a layer y = w2 . gelu(w1 . norm(x)) + x, scanned over stacked w1, w2. The residuals are
+// x, norm(x), w1 . norm(x), gelu(...): the cut for Residuals::carried is x alone; for
+// Residuals::elementwise, which repeats no product, x and w1 . norm(x).
+class Recomputation {
+ public:
+  Recomputation(ResidualPair& pair, Residuals extent, const KernelSpeeds& speeds)
+      : pair_(pair),
+        extent_(extent),
+        speeds_(speeds),
+        forward_body_(*pair.forward->while_body()) {}
+
+  bool run() {
+    if (!choose()) return false;
+    rewrite();
+    return true;
+  }
+
+ private:
+  // -- what is stacked
+
+  Instruction* forward_root(int leaf) const { return forward_body_.root()->operand(leaf); }
+  Instruction* forward_start(int leaf) const { return pair_.forward->operand(0)->operand(leaf); }
+
+  // The leaf of the forward state that `instruction` is; -1.
+  int forward_leaf(const Instruction& instruction) const {
+    const bool is_leaf = instruction.opcode() == Opcode::get_tuple_element &&
+                         instruction.operand(0) == forward_body_.parameters()[0];
+    return is_leaf ? static_cast<int>(instruction.attributes().tuple_index) : -1;
+  }
+
+  std::optional<Counter> find_counter(const Instruction& element) const {
+    const auto values = ir::scalar_by_round(*pair_.forward, element, {});
+    if (!values || values->size() < 2) return std::nullopt;
+    const std::int64_t by_round = (*values)[1] - (*values)[0];
+    for (std::size_t n = 0; n < values->size(); ++n) {
+      if ((*values)[n] != (*values)[0] + static_cast<std::int64_t>(n) * by_round) {
+        return std::nullopt;
+      }
+    }
+    // slice = first + n * step, and step is 1 or -1.
+    const std::int64_t by_slice = by_round * pair_.step;
+    return Counter{(*values)[0] - by_slice * pair_.first, by_slice};
+  }
+
+  // Whether it is known in any round without being stacked.
+  bool is_known(const Instruction& element) {
+    const int leaf = forward_leaf(element);
+    if (ir::passes_through(*pair_.forward, leaf)) return true;
+    if (!element.shape().is_scalar()) return false;
+    const auto [known, is_new] = counters_.try_emplace(&element);
+    if (is_new) known->second = find_counter(element);
+    return known->second.has_value();
+  }
+
+  std::int64_t stacked_bytes(const Instruction& value) const {
+    if (!value.shape().is_array() || value.shape().element_count() == 0) return VertexCut::kNever;
+    return aligned_bytes(value.shape().byte_size() * pair_.slices);
+  }
+
+  // Fills stacked_ and dropped_. False where that would save little.
+  bool choose() {
+    std::int64_t before = 0;
+    for (const Residual& residual : pair_.residuals) {
+      before += stacked_bytes(*residual.update);
+      for (Instruction* at = residual.update;; at = at->operand(0)) {
+        residual_of_.try_emplace(at, &residual);
+        if (at == shown_by(residual.update)) break;
+      }
+    }
+    VertexCut cut;
+    std::unordered_map<const Instruction*, int> vertices;
+    std::vector<Instruction*> in_order, work;
+    const auto vertex_of = [&](Instruction* value) {
+      const auto [known, is_new] = vertices.try_emplace(value, 0);
+      if (is_new) {
+        known->second = cut.add(stacked_bytes(*value));
+        in_order.push_back(value);
+        work.push_back(value);
+      }
+      return known->second;
+    };
+    for (const Residual& residual : pair_.residuals) cut.mark_sink(vertex_of(residual.update));
+    while (!work.empty()) {
+      Instruction* value = work.back();
+      work.pop_back();
+      const int vertex = vertices.at(value);
+      if (forward_leaf(*value) >= 0) {
+        if (!is_known(*value)) cut.mark_source(vertex);
+        continue;
+      }
+      if (value->opcode() == Opcode::parameter || !may_run_again(*value) ||
+          is_dear(*value, extent_)) {
+        cut.mark_source(vertex);
+        continue;
+      }
+      for (Instruction* operand : value->operands()) cut.connect(vertex_of(operand), vertex);
+    }
+    const std::vector<bool> is_cut = cut.solve();
+    if (is_cut.empty()) return false;
+    std::int64_t after = 0;
+    for (std::size_t i = 0; i < in_order.size(); ++i) {
+      if (!is_cut[i]) continue;
+      stacked_.push_back(in_order[i]);
+      after += stacked_bytes(*in_order[i]);
+    }
+    constexpr double kWorthIt = 0.9;
+    if (static_cast<double>(after) > kWorthIt * static_cast<double>(before)) return false;
+    return extent_ != Residuals::cheaper || seconds_to_recompute() < seconds_to_move(before, after);
+  }
+
+  // Of all rounds, at the speed of a loop over elements.
+  double seconds_to_recompute() const {
+    double work = 0;
+    std::unordered_set<const Instruction*> seen(stacked_.begin(), stacked_.end());
+    std::vector<const Instruction*> queue;
+    const auto visit = [&](const Instruction* value) {
+      if (forward_leaf(*value) < 0 && seen.insert(value).second) queue.push_back(value);
+    };
+    for (const Residual& residual : pair_.residuals) visit(residual.update);
+    for (std::size_t i = 0; i < queue.size(); ++i) {
+      const Instruction& value = *queue[i];
+      if (value.opcode() == Opcode::reduce) {
+        work += static_cast<double>(value.operand(0)->shape().element_count()) *
+                value.to_apply()->instruction_count();
+      } else if (value.shape().is_array()) {
+        work += static_cast<double>(value.shape().element_count()) *
+                ir::op_info(value.opcode()).work;
+      }
+      for (const Instruction* operand : value.operands()) visit(operand);
+    }
+    return work * static_cast<double>(pair_.slices) / speeds_.additions_per_second;
+  }
+
+  // To write and to read the bytes that are not stacked.
+  double seconds_to_move(std::int64_t before, std::int64_t after) const {
+    const auto bytes = static_cast<double>(before);
+    const double speed =
+        speeds_.bytes_per_second * (bytes <= speeds_.cached_bytes ? speeds_.cache_speedup : 1);
+    return 2 * static_cast<double>(before - after) / speed;
+  }
+
+  // -- the two new loops
+
+  void rewrite() {
+    Computation& parent = *pair_.forward->parent();
+    LoopState forward(*pair_.forward);
+    LoopState backward(*pair_.backward);
+    std::vector<std::pair<const Instruction*, int>> added;  // leaves of the forward state
+    for (Instruction* value : stacked_) {
+      if (const auto known = residual_of_.find(value); known != residual_of_.end()) {
+        residual_leaf_[value] = known->second->backward_leaf;
+      } else {
+        added.emplace_back(value, stack(*value, forward));
+      }
+    }
+    Instruction* new_forward = forward.finish();
+    backward_ = &backward;
+    std::vector<std::pair<const Instruction*, const Residual*>> reads;  // in schedule order
+    for (const auto& instruction : pair_.backward->while_body()->instructions()) {
+      for (const Residual& residual : pair_.residuals) {
+        const bool is_read = std::find(residual.reads.begin(), residual.reads.end(),
+                                       instruction.get()) != residual.reads.end();
+        if (is_read && !is_stacked(residual)) reads.emplace_back(instruction.get(), &residual);
+      }
+    }
+    slice_ = backward.copy_of(*reads.front().first)->operand(1);
+    for (const auto& [value, leaf] : added) {
+      ir::Attributes element;
+      element.tuple_index = leaf;
+      residual_leaf_[value] = backward.add_invariant(backward.add_to_parent(
+          Opcode::get_tuple_element, new_forward->shape().elements()[at(leaf)], {new_forward},
+          std::move(element)));
+    }
+    for (const auto& [read, residual] : reads) {
+      Instruction* copy = backward.copy_of(*read);
+      backward.insert_before(*copy);
+      copy->replace_all_uses_with(value_of(*residual->update));
+    }
+    backward.finish();
+    parent.remove(pair_.backward);
+    parent.remove(pair_.forward);
+  }
+
+  // Two that show the same value are stacked once.
+  bool is_stacked(const Residual& residual) const {
+    return std::any_of(stacked_.begin(), stacked_.end(), [&](const Instruction* value) {
+      const auto known = residual_of_.find(value);
+      return known != residual_of_.end() && known->second == &residual;
+    });
+  }
+
+  static ir::Dims stacked_dims(const Instruction& value, std::int64_t slices) {
+    std::vector<std::int64_t> dims{slices};
+    for (int d = 0; d < value.shape().rank(); ++d) dims.push_back(value.shape().dim(d));
+    return ir::Dims(dims);
+  }
+
+  // A leaf of the forward state more, into which each round writes `value`.
+  int stack(Instruction& value, LoopState& forward) const {
+    const ir::DType dtype = value.shape().dtype();
+    const ir::Shape stacked(dtype, stacked_dims(value, pair_.slices));
+    const ir::Shape slice(dtype, stacked_dims(value, 1));
+    Instruction* zero = forward.add_to_parent(Opcode::constant, ir::Shape(dtype, {}), {});
+    zero->attributes().literal = std::make_shared<ir::Literal>(ir::Shape(dtype, {}));
+    Instruction* start = forward.add_to_parent(Opcode::broadcast, stacked, {zero});
+    const int leaf = forward.add_leaf(start);
+    forward.insert_at_end();
+    Instruction* update = forward.add(Opcode::reshape, slice, {forward.copy_of(value)});
+    Instruction* index = forward.copy_of(*pair_.index);
+    std::vector<Instruction*> operands{forward.element(leaf), update, index};
+    Instruction* first = nullptr;
+    for (int d = 0; d < value.shape().rank(); ++d) {
+      if (first == nullptr) first = forward.add_integer(index->shape().dtype(), 0);
+      operands.push_back(first);
+    }
+    forward.set_result(leaf, forward.add(Opcode::dynamic_update_slice, stacked, operands));
+    return leaf;
+  }
+
+  // -- what the backward body computes: `value` of the forward body, in the round of slice_
+
+  Instruction* value_of(const Instruction& wanted) {
+    // Bodies are long: no recursion.
+    std::vector<const Instruction*> work{&wanted};
+    while (!work.empty()) {
+      const Instruction& value = *work.back();
+      if (values_.contains(&value)) {
+        work.pop_back();
+        continue;
+      }
+      Instruction* made = known_value(value);
+      if (made == nullptr) {
+        const std::size_t before = work.size();
+        for (const Instruction* operand : value.operands()) {
+          if (!values_.contains(operand)) work.push_back(operand);
+        }
+        if (work.size() > before) continue;
+        std::vector<Instruction*> operands;
+        for (const Instruction* operand : value.operands()) {
+          operands.push_back(values_.at(operand));
+        }
+        made = backward_->add_clone(value, std::move(operands));
+      }
+      values_[&value] = made;
+      work.pop_back();
+    }
+    return values_.at(&wanted);
+  }
+
+  // Without any of the forward body's operations; null where it takes them.
+  Instruction* known_value(const Instruction& value) {
+    if (const auto leaf = residual_leaf_.find(&value); leaf != residual_leaf_.end()) {
+      return slice_of(leaf->second, value.shape());
+    }
+    const int leaf = forward_leaf(value);
+    if (leaf < 0) return nullptr;
+    if (ir::passes_through(*pair_.forward, leaf)) {
+      return backward_->element(backward_->add_invariant(forward_start(leaf)));
+    }
+    const Counter& counter = *counters_.at(&value);
+    const ir::DType dtype = value.shape().dtype();
+    Instruction* result = slice_;
+    if (slice_->shape().dtype() != dtype) {
+      result = backward_->add(Opcode::convert, value.shape(), {result});
+    }
+    if (counter.by_slice != 1) {
+      result = backward_->add(Opcode::multiply, value.shape(),
+                              {result, backward_->add_integer(dtype, counter.by_slice)});
+    }
+    if (counter.at_zero != 0) {
+      result = backward_->add(Opcode::add, value.shape(),
+                              {result, backward_->add_integer(dtype, counter.at_zero)});
+    }
+    return result;
+  }
+
+  Instruction* slice_of(int leaf, const ir::Shape& shape) {
+    Instruction* residual = backward_->element(leaf);
+    ir::Dims dims = residual->shape().dims();
+    dims[0] = 1;
+    std::vector<Instruction*> operands{residual, slice_};
+    for (int d = 1; d < dims.size(); ++d) {
+      operands.push_back(backward_->add_integer(slice_->shape().dtype(), 0));
+    }
+    ir::Attributes attributes;
+    attributes.slice_sizes.assign(dims.begin(), dims.end());
+    Instruction* slice = backward_->add(Opcode::dynamic_slice,
+                                        ir::Shape(residual->shape().dtype(), dims),
+                                        std::move(operands), std::move(attributes));
+    return slice->shape().dims() == shape.dims()
+               ? slice
+               : backward_->add(Opcode::reshape, shape, {slice});
+  }
+
+  ResidualPair& pair_;
+  const Residuals extent_;
+  const KernelSpeeds& speeds_;
+  Computation& forward_body_;
+  std::unordered_map<const Instruction*, std::optional<Counter>> counters_;
+  std::unordered_map<const Instruction*, const Residual*> residual_of_;  // a view of its update
+  std::vector<Instruction*> stacked_;
+  // While the backward body is rewritten:
+  LoopState* backward_ = nullptr;
+  Instruction* slice_ = nullptr;  // the slice that is read in this round
+  std::unordered_map<const Instruction*, int> residual_leaf_;  // of the backward state: stacked_
+  std::unordered_map<const Instruction*, Instruction*> values_;
+};
+
+// The outermost first: what an outer loop recomputes may be an inner loop, with residuals of its own.
+bool recompute_one(ir::Module& module, Residuals extent, const KernelSpeeds& speeds) {
+  std::vector<Computation*> programs = programs_of(module);
+  for (auto it = programs.rbegin(); it != programs.rend(); ++it) {
+    for (ResidualPair& pair : find_residual_pairs(**it)) {
+      if (Recomputation(pair, extent, speeds).run()) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<bool> recompute_residuals(ir::Module& module, Residuals extent,
+                                 const KernelSpeeds& speeds) {
+  if (extent == Residuals::stacked) return false;
+  constexpr int kMostPairs = 256;
+  bool changed = false;
+  for (int i = 0; i < kMostPairs && recompute_one(module, extent, speeds); ++i) {
+    changed = true;
+    // A residual that nobody reads any more is handed on no more, and then stacked no more.
+    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
+    PLIMSOLL_RETURN_IF_ERROR(simplify(module).status());
+    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
+  }
+  return changed;
+}
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/program/plan_within.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace plimsoll::executor {
+namespace {
+
+using passes::Fusion;
+using passes::Residuals;
+
+// Fusion saves time and may cost memory: a fused kernel needs all its inputs at once and bears all
+// its results at once. What a loop stacks for another saves the other's time and costs memory.
+// Each of these may need less than the one before it, and more time.
+constexpr std::array kLessFused = {Fusion::vertical, Fusion::narrow, Fusion::as_written};
+constexpr std::array kResiduals = {Residuals::cheaper, Residuals::elementwise, Residuals::products,
+                                   Residuals::carried};
+
+// Those that the remedies allow: what costs time is a recomputation.
+std::span<const Residuals> residuals_for(const planner::PlanOptions& options) {
+  const bool recompute =
+      options.remedies.recompute && options.policy == planner::Policy::default_;
+  return std::span(kResiduals).first(recompute ? kResiduals.size() : 1);
+}
+
+// In full fusion all residuals, and their extremes in less. The first is the fastest without a
+// limit.
+std::vector<ProgramForm> all_forms(const planner::PlanOptions& options) {
+  const std::span<const Residuals> residuals = residuals_for(options);
+  std::vector<ProgramForm> forms;
+  for (const Residuals each : residuals) forms.push_back({Fusion::full, each});
+  for (const Fusion fusion : kLessFused) {
+    forms.push_back({fusion, residuals.front()});
+    if (residuals.size() > 1 && fusion != Fusion::as_written) {
+      forms.push_back({fusion, residuals.back()});
+    }
+  }
+  return forms;
+}
+
+// The forms of a program tried under one limit, and the fastest plan of all.
+class Trials {
+ public:
+  Trials(const Program& program, const planner::PlanOptions& options)
+      : program_(program), options_(options) {}
+
+  // True when the form was not tried before in another name, fits, and takes no longer under the
+  // limit than without.
+  Result<bool> run(const ProgramForm& form) {
+    PLIMSOLL_ASSIGN_OR_RETURN(auto made, program_.in_form(form));
+    if (made == nullptr) made = program_.shared_from_this();  // the only one
+    if (std::find(tried_.begin(), tried_.end(), made) != tried_.end()) return false;
+    tried_.push_back(made);
+    const std::uint64_t version = made->costs().version();
+    auto plan = made->plan(options_);
+    if (!plan.ok()) {
+      const MemoryShortage* shortage = plan.status().shortage();
+      if (shortage == nullptr) return plan.status();
+      if (refusal_.ok() || shortage->floor_bytes < refusal_.shortage()->floor_bytes) {
+        refusal_ = plan.status();
+      }
+      return false;
+    }
+    const bool costs_time = (*plan)->predicted_seconds > (*plan)->unlimited_seconds;
+    if (best_.plan == nullptr || (*plan)->predicted_seconds < best_.plan->predicted_seconds) {
+      best_ = {made, std::move(*plan), version};
+    }
+    return !costs_time;
+  }
+
+  bool has_plan() const { return best_.plan != nullptr; }
+  Residuals best_residuals() const { return best_.program->form().residuals; }
+  // Whether the limit is within a tenth of the floor of the best form: where another may be faster.
+  Result<bool> is_tight() const {
+    constexpr std::int64_t kTight = 10;
+    PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, best_.program->floor(options_));
+    return options_.limit_bytes - floor.bytes <= floor.bytes / kTight;
+  }
+  Result<ProgramPlan> result() const {
+    if (!has_plan()) return refusal_;
+    return best_;
+  }
+
+ private:
+  const Program& program_;
+  const planner::PlanOptions& options_;
+  std::vector<std::shared_ptr<const Program>> tried_;
+  ProgramPlan best_;
+  Status refusal_;  // the one that names the lowest floor
+};
+
+}  // namespace
+
+// Where the first form costs no time, that is it. What is stacked for a backward loop is recomputed
+// there as far as that is faster than what the plan does without; kernels are taken apart where
+// memory is too short, or so tight that it may be faster. Planning all forms always would multiply
+// the planning time for limits at which memory is not what decides.
+Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
+                                const planner::PlanOptions& options) {
+  Trials trials(*program, options);
+  for (const Residuals residuals : residuals_for(options)) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run({Fusion::full, residuals}));
+    if (is_free && residuals == kResiduals.front()) return trials.result();
+    if (is_free) break;
+  }
+  const bool fits_fully_fused = trials.has_plan();
+  for (const ProgramForm& form : all_forms(options)) {
+    if (form.fusion == Fusion::full) continue;
+    if (fits_fully_fused && form.residuals != trials.best_residuals()) continue;
+    if (trials.has_plan()) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const bool tight, trials.is_tight());
+      if (!tight) break;
+    }
+    PLIMSOLL_RETURN_IF_ERROR(trials.run(form).status());
+  }
+  return trials.result();
+}
+
+Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options) {
+  PLIMSOLL_ASSIGN_OR_RETURN(planner::Floor least, program.floor(options));
+  std::vector<const Program*> asked{&program};
+  for (const ProgramForm& form : all_forms(options)) {
+    if (least.bytes <= least.callers_bytes) break;  // which are there in every form
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto made, program.in_form(form));
+    if (made == nullptr || std::find(asked.begin(), asked.end(), made.get()) != asked.end()) {
+      continue;
+    }
+    asked.push_back(made.get());
+    PLIMSOLL_ASSIGN_OR_RETURN(planner::Floor floor, made->floor(options));
+    const std::int64_t bound = std::min(least.lower_bound_bytes, floor.lower_bound_bytes);
+    if (floor.bytes < least.bytes) least = std::move(floor);
+    least.lower_bound_bytes = bound;
+  }
+  return least;
+}
+
+}  // namespace plimsoll::executor

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/base/status.h"
+#include "runtime/program/program.h"
+
+namespace plimsoll::executor {
+
+// A program and a plan of it: what an Executable is made from.
+struct ProgramPlan {
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const planner::Plan> plan;
+  std::uint64_t costs_version = 0;  // of the cost model that it was made by
+};
+
+// The plan for these options: of `program`, or of another form of it where `program` does not fit
+// into the limit, or fits so tightly that another may be faster. Where none fits, the error that
+// names least_floor. A program that the limit costs nothing is never made twice.
+Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
+                                const planner::PlanOptions& options);
+
+// The smallest limit that plan_within accepts: the lowest of the floors of the program's forms,
+// which are made for it. The lower bound is that of all.
+Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options);
+
+}  // namespace plimsoll::executor

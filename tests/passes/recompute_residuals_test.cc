@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
+#include "runtime/passes/loops/residual_pair.h"
+#include "runtime/passes/loops/vertex_cut.h"
+#include "runtime/passes/passes.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/random_scan.h"
+
+namespace plimsoll::passes {
+namespace {
+
+using ir::Instruction;
+using ir::Opcode;
+
+std::unique_ptr<ir::Module> parse_scan(const std::string& text) {
+  auto module = ir::parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().to_string() << "\n" << text;
+  return std::move(*module);
+}
+
+// Of the states of all loops of the entry, together.
+std::int64_t state_bytes(const ir::Module& module) {
+  std::int64_t bytes = 0;
+  for (const auto& instruction : module.entry()->instructions()) {
+    if (instruction->opcode() != Opcode::while_) continue;
+    for (const ir::Shape* leaf : ir::leaves(instruction->shape())) bytes += leaf->byte_size();
+  }
+  return bytes;
+}
+
+int count_in_bodies(const ir::Module& module, Opcode opcode) {
+  int count = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      count += instruction->opcode() == opcode ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+// Layers y = tanh(x . w) over stacked w: the backward loop reads w, x and y of each.
+std::string layers() {
+  return R"(HloModule m
+forward_more {
+  s = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(8)
+  ROOT more = pred[] compare(i, n), direction=LT
+}
+forward {
+  s = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4,64] get-tuple-element(s), index=1
+  w = f32[8,64,64] get-tuple-element(s), index=2
+  xs = f32[8,4,64] get-tuple-element(s), index=3
+  ys = f32[8,4,64] get-tuple-element(s), index=4
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  row = f32[1,64,64] dynamic-slice(w, i, zero, zero), dynamic_slice_sizes={1,64,64}
+  wi = f32[64,64] reshape(row)
+  p = f32[4,64] dot(x, wi), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  y = f32[4,64] tanh(p)
+  ux = f32[1,4,64] reshape(x)
+  uy = f32[1,4,64] reshape(y)
+  xs1 = f32[8,4,64] dynamic-update-slice(xs, ux, i, zero, zero)
+  ys1 = f32[8,4,64] dynamic-update-slice(ys, uy, i, zero, zero)
+  ROOT t = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64]) tuple(next, y, w, xs1, ys1)
+}
+backward_more {
+  s = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64], f32[8,64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(8)
+  ROOT more = pred[] compare(i, n), direction=LT
+}
+backward {
+  s = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64], f32[8,64,64]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  d = f32[4,64] get-tuple-element(s), index=1
+  w = f32[8,64,64] get-tuple-element(s), index=2
+  xs = f32[8,4,64] get-tuple-element(s), index=3
+  ys = f32[8,4,64] get-tuple-element(s), index=4
+  grads = f32[8,64,64] get-tuple-element(s), index=5
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  last = s32[] constant(7)
+  next = s32[] add(i, one)
+  at = s32[] subtract(last, i)
+  wrow = f32[1,64,64] dynamic-slice(w, at, zero, zero), dynamic_slice_sizes={1,64,64}
+  wi = f32[64,64] reshape(wrow)
+  xrow = f32[1,4,64] dynamic-slice(xs, at, zero, zero), dynamic_slice_sizes={1,4,64}
+  x = f32[4,64] reshape(xrow)
+  yrow = f32[1,4,64] dynamic-slice(ys, at, zero, zero), dynamic_slice_sizes={1,4,64}
+  y = f32[4,64] reshape(yrow)
+  y2 = f32[4,64] multiply(y, y)
+  dy = f32[4,64] multiply(d, y2)
+  dp = f32[4,64] subtract(d, dy)
+  dw = f32[64,64] dot(x, dp), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  dx = f32[4,64] dot(dp, wi), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  grow = f32[1,64,64] reshape(dw)
+  grads1 = f32[8,64,64] dynamic-update-slice(grads, grow, at, zero, zero)
+  ROOT t = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64], f32[8,64,64]) tuple(next, dx, w, xs, ys, grads1)
+}
+ENTRY e {
+  x = f32[4,64] parameter(0)
+  w = f32[8,64,64] parameter(1)
+  i = s32[] constant(0)
+  nothing = f32[] constant(0)
+  stack = f32[8,4,64] broadcast(nothing), dimensions={}
+  zeros = f32[8,64,64] broadcast(nothing), dimensions={}
+  start = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64]) tuple(i, x, w, stack, stack)
+  loop = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64]) while(start), condition=forward_more, body=forward
+  y = f32[4,64] get-tuple-element(loop), index=1
+  xs = f32[8,4,64] get-tuple-element(loop), index=3
+  ys = f32[8,4,64] get-tuple-element(loop), index=4
+  back = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64], f32[8,64,64]) tuple(i, y, w, xs, ys, zeros)
+  loop2 = (s32[], f32[4,64], f32[8,64,64], f32[8,4,64], f32[8,4,64], f32[8,64,64]) while(back), condition=backward_more, body=backward
+  ROOT g = f32[8,64,64] get-tuple-element(loop2), index=5
+})";
+}
+
+TEST(RecomputeResiduals, StacksWhatIsCarriedAndComputesTheRestAgain) {
+  const auto module = parse_scan(layers());
+  const auto arguments = cases::random_arguments(*module, 3);
+  const auto expected = ir::interpret(*module, arguments);
+  ASSERT_TRUE(expected.ok());
+  const int dots = count_in_bodies(*module, Opcode::dot);
+  const std::int64_t before = state_bytes(*module);
+  const auto changed = recompute_residuals(*module, Residuals::carried);
+  ASSERT_TRUE(changed.ok() && *changed);
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+  // ys is in neither state any more, and the backward body has the product once more.
+  EXPECT_EQ(state_bytes(*module), before - 2 * 8 * 4 * 64 * 4) << ir::to_text(*module);
+  EXPECT_EQ(count_in_bodies(*module, Opcode::dot), dots + 1);
+  const auto actual = ir::interpret(*module, arguments);
+  ASSERT_TRUE(actual.ok());
+  EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
+}
+
+TEST(RecomputeResiduals, RepeatsProductsOnlyWhereTheyAreMeant) {
+  for (const Residuals extent : {Residuals::stacked, Residuals::cheaper, Residuals::elementwise}) {
+    const auto module = parse_scan(layers());
+    const auto changed = recompute_residuals(*module, extent);
+    ASSERT_TRUE(changed.ok());
+    // Without the product x and y are needed, or x and the product: no fewer bytes.
+    EXPECT_FALSE(*changed) << to_string(extent);
+  }
+  const auto module = parse_scan(layers());
+  const auto changed = recompute_residuals(*module, Residuals::products);
+  EXPECT_TRUE(changed.ok() && *changed);
+}
+
+TEST(RecomputeResiduals, LeavesWhatOthersReadToo) {
+  std::string text = layers();
+  // The stack is a result as well.
+  const std::string root = "  ROOT g = f32[8,64,64] get-tuple-element(loop2), index=5\n";
+  text.replace(text.find(root), root.size(),
+               "  g = f32[8,64,64] get-tuple-element(loop2), index=5\n"
+               "  ROOT r = (f32[8,64,64], f32[8,4,64]) tuple(g, ys)\n");
+  const auto module = parse_scan(text);
+  const auto changed = recompute_residuals(*module, Residuals::carried);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_FALSE(*changed);
+}
+
+TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
+  int smaller = 0, more_with_products = 0;
+  constexpr int kPrograms = 300;
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    const auto module = parse_scan(cases::random_scan(seed));
+    ASSERT_NE(module, nullptr);
+    const auto arguments = cases::random_arguments(*module, seed);
+    const auto expected = ir::interpret(*module, arguments);
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    std::int64_t least = state_bytes(*module);
+    for (const Residuals extent : {Residuals::cheaper, Residuals::elementwise, Residuals::products,
+                                   Residuals::carried}) {
+      const auto other = module->clone();
+      OptimizeOptions options;
+      options.fusion = Fusion::none;
+      options.residuals = extent;
+      const Status status = optimize(*other, options);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      ASSERT_TRUE(ir::verify(*other).ok()) << ir::to_text(*other);
+      const auto actual = ir::interpret(*other, arguments);
+      ASSERT_TRUE(actual.ok()) << actual.status().to_string();
+      EXPECT_EQ(cases::compare_bits(*expected, *actual), "") << "seed " << seed;
+      const std::int64_t bytes = state_bytes(*other);
+      if (bytes < least) ++(extent == Residuals::carried ? more_with_products : smaller);
+      least = std::min(least, bytes);
+    }
+  }
+  EXPECT_GT(smaller, kPrograms / 2);
+  EXPECT_GT(more_with_products, kPrograms / 10);
+}
+
+TEST(VertexCut, TakesTheCheapestAndTheNearestToTheSinks) {
+  VertexCut cut;
+  const int a = cut.add(5), b = cut.add(3), c = cut.add(3), d = cut.add(9);
+  cut.mark_source(a);
+  cut.connect(a, b);
+  cut.connect(b, c);
+  cut.connect(c, d);
+  cut.mark_sink(d);
+  EXPECT_EQ(cut.solve(), (std::vector<bool>{false, false, true, false}));
+}
+
+TEST(VertexCut, CutsAVertexThatIsBothAndFindsNothingWhereNoneMayBeCut) {
+  VertexCut both;
+  const int a = both.add(7);
+  both.mark_source(a);
+  both.mark_sink(a);
+  EXPECT_EQ(both.solve(), std::vector<bool>{true});
+  VertexCut none;
+  const int b = none.add(VertexCut::kNever);
+  none.mark_source(b);
+  none.mark_sink(b);
+  EXPECT_TRUE(none.solve().empty());
+}
+
+// Every cut of small random graphs, against the one that is found.
+TEST(VertexCut, IsNoDearerThanAnyOther) {
+  std::uint64_t state = 88172645463325252ULL;
+  const auto below = [&](std::uint64_t n) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return state % n;
+  };
+  for (int round = 0; round < 300; ++round) {
+    const int n = 2 + static_cast<int>(below(7));
+    std::vector<std::int64_t> cost;
+    std::vector<std::pair<int, int>> arcs;
+    std::vector<bool> source, sink;
+    VertexCut cut;
+    for (int v = 0; v < n; ++v) {
+      cost.push_back(static_cast<std::int64_t>(below(6)));
+      cut.add(cost.back());
+      source.push_back(below(3) == 0);
+      sink.push_back(below(3) == 0);
+      if (source.back()) cut.mark_source(v);
+      if (sink.back()) cut.mark_sink(v);
+    }
+    for (int from = 0; from < n; ++from) {
+      for (int to = from + 1; to < n; ++to) {
+        if (below(3) != 0) continue;
+        arcs.emplace_back(from, to);
+        cut.connect(from, to);
+      }
+    }
+    const auto parts = [&](const std::vector<bool>& is_cut) {
+      std::vector<bool> reached(static_cast<std::size_t>(n));
+      for (int v = 0; v < n; ++v) {
+        const auto i = static_cast<std::size_t>(v);
+        bool any = source[i];
+        for (const auto& [from, to] : arcs) any = any || (to == v && reached[at(from)]);
+        reached[i] = any && !is_cut[i];
+        if (reached[i] && sink[i]) return false;
+      }
+      return true;
+    };
+    const auto price = [&](const std::vector<bool>& is_cut) {
+      std::int64_t sum = 0;
+      for (std::size_t v = 0; v < is_cut.size(); ++v) sum += is_cut[v] ? cost[v] : 0;
+      return sum;
+    };
+    const std::vector<bool> found = cut.solve();
+    ASSERT_EQ(found.size(), static_cast<std::size_t>(n));
+    EXPECT_TRUE(parts(found));
+    for (int set = 0; set < 1 << n; ++set) {
+      std::vector<bool> other;
+      for (int v = 0; v < n; ++v) other.push_back((set >> v & 1) != 0);
+      if (parts(other)) {
+        EXPECT_LE(price(found), price(other));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::passes
