@@ -29,13 +29,15 @@ struct Counter {
   // Lines that make `at` of `i`, and `next`.
   std::string lines(std::int64_t rounds) const {
     std::string text = fmt::format(
-        "  c_step = s32[] constant({})\n  c_start = s32[] constant({})\n  zero = s32[] constant(0)\n"
+        "  c_step = s32[] constant({})\n  c_start = s32[] constant({})\n  zero = s32[] "
+        "constant(0)\n"
         "  next = s32[] add(i, c_step)\n  past = s32[] subtract(i, c_start)\n"
         "  round = s32[] divide(past, c_step)\n",
         step, start);
     if (!down) return text + "  at = s32[] add(round, zero)\n";
-    return text + fmt::format("  c_last = s32[] constant({})\n  at = s32[] subtract(c_last, round)\n",
-                              rounds - 1);
+    return text +
+           fmt::format("  c_last = s32[] constant({})\n  at = s32[] subtract(c_last, round)\n",
+                       rounds - 1);
   }
 };
 
@@ -59,9 +61,10 @@ class Writer {
         "  g = {0} parameter(3)\n",
         array_, stack_);
     text += call("", "x", "w", "v", "g");
-    return text + fmt::format(
-                      "  ROOT r = ({0}, {0}, {1}) tuple(forward_y, backward_d, backward_grads)\n}}\n",
-                      array_, stack_);
+    return text +
+           fmt::format(
+               "  ROOT r = ({0}, {0}, {1}) tuple(forward_y, backward_d, backward_grads)\n}}\n",
+               array_, stack_);
   }
 
  private:
@@ -90,23 +93,25 @@ class Writer {
           text += fmt::format("  {} = {} multiply({}, {})\n", id, array_, a, b);
           break;
         case 3:
-          text += fmt::format("  {0}p = {1} dot({2}, {3}), lhs_contracting_dims={{1}}, "
-                              "rhs_contracting_dims={{0}}\n  {0} = {1} tanh({0}p)\n",
-                              id, array_, a, b);
+          text += fmt::format(
+              "  {0}p = {1} dot({2}, {3}), lhs_contracting_dims={{1}}, "
+              "rhs_contracting_dims={{0}}\n  {0} = {1} tanh({0}p)\n",
+              id, array_, a, b);
           break;
         case 4:
           text += fmt::format("  {} = {} transpose({}), dimensions={{1,0}}\n", id, array_, a);
           break;
         case 5:
           text += fmt::format(
-              "  {0}z = f32[] constant(-1e9)\n  {0}m = f32[{2}] reduce({3}, {0}z), dimensions={{1}}, "
+              "  {0}z = f32[] constant(-1e9)\n  {0}m = f32[{2}] reduce({3}, {0}z), "
+              "dimensions={{1}}, "
               "to_apply=largest\n  {0}w = {1} broadcast({0}m), dimensions={{0}}\n"
               "  {0} = {1} subtract({3}, {0}w)\n",
               id, array_, size_, a);
           break;
         case 6:
-          text += fmt::format("  {0}h = bf16[{2},{2}] convert({3})\n  {0} = {1} convert({0}h)\n", id,
-                              array_, size_, a);
+          text += fmt::format("  {0}h = bf16[{2},{2}] convert({3})\n  {0} = {1} convert({0}h)\n",
+                              id, array_, size_, a);
           break;
         case 7:
           // Of the round.
@@ -134,8 +139,9 @@ class Writer {
   std::string pair_of_loops(const std::string& prefix, const std::string& inner) {
     std::string text;
     if (!has_reducer_) {
-      text += "largest {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
-              "  ROOT m = f32[] maximum(a, b)\n}\n";
+      text +=
+          "largest {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+          "  ROOT m = f32[] maximum(a, b)\n}\n";
       has_reducer_ = true;
     }
     const int residuals = static_cast<int>(random_.between(1, 4));
@@ -214,7 +220,8 @@ class Writer {
     const std::string p = prefix;
     std::string text = fmt::format(
         "  {0}i0 = s32[] constant({1})\n  {0}i1 = s32[] constant({2})\n"
-        "  {0}nothing = f32[] constant(0)\n  {0}empty = {3} broadcast({0}nothing), dimensions={{}}\n",
+        "  {0}nothing = f32[] constant(0)\n  {0}empty = {3} broadcast({0}nothing), "
+        "dimensions={{}}\n",
         p, forward.start, backward.start, stack_);
     std::string start = fmt::format("{}i0, {}, {}, {}", p, x, w, v);
     for (int k = 0; k < residuals; ++k) start += fmt::format(", {}empty", p);

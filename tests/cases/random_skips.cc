@@ -34,7 +34,8 @@ std::string random_skips(std::uint64_t seed) {
     const std::string last = values.back();
     switch (random.below(5)) {
       case 0:
-        add(fmt::format("dot({}, ws), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}", last));
+        add(fmt::format("dot({}, ws), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
+                        last));
         break;
       case 1:
         add(fmt::format("tanh({})", last));
@@ -59,7 +60,8 @@ std::string random_skips(std::uint64_t seed) {
   // All at once.
   if (random.chance(0.6)) {
     std::string sum = skips.front();
-    for (std::size_t i = 1; i < skips.size(); ++i) sum = add(fmt::format("add({}, {})", sum, skips[i]));
+    for (std::size_t i = 1; i < skips.size(); ++i)
+      sum = add(fmt::format("add({}, {})", sum, skips[i]));
   }
   // One by one, from the last.
   if (random.chance(0.7)) {
@@ -67,8 +69,8 @@ std::string random_skips(std::uint64_t seed) {
       std::string at = add(fmt::format("{}({}, {})", random.chance(0.5) ? "add" : "maximum",
                                        values.back(), skips[i]));
       if (random.chance(0.4)) {
-        at = add(fmt::format("dot({}, ws), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}",
-                             at));
+        at = add(
+            fmt::format("dot({}, ws), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}", at));
         add(fmt::format("tanh({})", at));
       }
     }

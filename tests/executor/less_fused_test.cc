@@ -115,6 +115,55 @@ TEST_F(LessFused, MoreMemoryIsNeverSlowerAcrossTheTwo) {
   }
 }
 
+// Values that go down through products and come back one by one from the last: one kernel could
+// read them all at once.
+std::string skips(int count) {
+  std::string text =
+      "HloModule skips\nENTRY e {\n  x = f32[64,64] parameter(0)\n  w = f32[64,64] parameter(1)\n";
+  std::string last = "x";
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    text += "  d" + n + " = f32[64,64] dot(" + last +
+            ", w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n  s" + n +
+            " = f32[64,64] tanh(d" + n + ")\n";
+    last = "s" + n;
+  }
+  std::string sum = last;
+  for (int i = count - 1; i-- > 0;) {
+    const std::string n = std::to_string(i);
+    text += std::string(i == 0 ? "  ROOT" : " ") + " u" + n + " = f32[64,64] add(" + sum + ", s" +
+            n + ")\n";
+    sum = "u" + n;
+  }
+  return text + "}\n";
+}
+
+TEST(NarrowFusion, NeedsNoMoreThanTheModuleAsWritten) {
+  const auto provider = create_provider();
+  ASSERT_TRUE(provider.ok());
+  for (const bool optimize : {true, false}) {
+    auto module = ir::parse_module(skips(16));
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    EXPECT_EQ(testing::check_limits(**module, cases::random_arguments(**module, 5), **provider, 0,
+                                    6, {.optimize = optimize}),
+              "");
+  }
+  auto module = ir::parse_module(skips(16));
+  auto program = Program::create(std::move(*module), **provider, {});
+  ASSERT_TRUE(program.ok());
+  planner::PlanOptions options;
+  options.parameters = planner::default_residency((*program)->module());
+  const auto full = (*program)->floor(options);
+  const auto narrow = (*program)->in_form({passes::Fusion::narrow});
+  ASSERT_TRUE(narrow.ok());
+  const auto floor = (*narrow)->floor(options);
+  ASSERT_TRUE(full.ok() && floor.ok());
+  // Besides the parameters and the result, five arrays instead of sixteen and more.
+  constexpr std::int64_t kArray = 64 * 64 * 4;
+  EXPECT_GT(full->bytes, 3 * kArray + 14 * kArray);
+  EXPECT_LE(floor->bytes, 3 * kArray + 5 * kArray);
+}
+
 TEST(ProgramAsWritten, HasNoLessFusedForm) {
   const auto provider = create_provider();
   ASSERT_TRUE(provider.ok());

@@ -224,7 +224,9 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
     if (!(run.result == unlimited.result)) return where + "other bits than unlimited";
     const auto before = slower.find(run.form);
     if (before != slower.end() && run.predicted_seconds > before->second * (1 + 1e-9)) {
-      return where + "slower than with less memory";
+      return where + "slower than with less memory, " +
+             std::to_string(run.predicted_seconds * 1e6) + " against " +
+             std::to_string(before->second * 1e6) + " us";
     }
     slower[run.form] = run.predicted_seconds;
     if (report != nullptr) {

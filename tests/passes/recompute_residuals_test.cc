@@ -179,8 +179,8 @@ TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
     const auto expected = ir::interpret(*module, arguments);
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
     std::int64_t least = state_bytes(*module);
-    for (const Residuals extent : {Residuals::cheaper, Residuals::elementwise, Residuals::products,
-                                   Residuals::carried}) {
+    for (const Residuals extent :
+         {Residuals::cheaper, Residuals::elementwise, Residuals::products, Residuals::carried}) {
       const auto other = module->clone();
       OptimizeOptions options;
       options.fusion = Fusion::none;
