@@ -22,18 +22,20 @@ constexpr std::array kResiduals = {Residuals::cheaper, Residuals::elementwise, R
 
 // Those that the remedies allow: what costs time is a recomputation.
 std::span<const Residuals> residuals_for(const planner::PlanOptions& options) {
-  const bool recompute =
-      options.remedies.recompute && options.policy == planner::Policy::default_;
+  const bool recompute = options.remedies.recompute && options.policy == planner::Policy::default_;
   return std::span(kResiduals).first(recompute ? kResiduals.size() : 1);
 }
 
 // In full fusion all residuals, and their extremes in less. The first is the fastest without a
-// limit.
-std::vector<ProgramForm> all_forms(const planner::PlanOptions& options) {
+// limit. As written, a module has several times as many kernels, which takes as much longer to
+// compile and to plan, and hardly ever needs less than narrow fusion: only short ones are tried.
+std::vector<ProgramForm> all_forms(const Program& program, const planner::PlanOptions& options) {
+  constexpr std::int64_t kShort = 300;  // instructions
   const std::span<const Residuals> residuals = residuals_for(options);
   std::vector<ProgramForm> forms;
   for (const Residuals each : residuals) forms.push_back({Fusion::full, each});
   for (const Fusion fusion : kLessFused) {
+    if (fusion == Fusion::as_written && program.source_instructions() > kShort) continue;
     forms.push_back({fusion, residuals.front()});
     if (residuals.size() > 1 && fusion != Fusion::as_written) {
       forms.push_back({fusion, residuals.back()});
@@ -72,6 +74,7 @@ class Trials {
     return !costs_time;
   }
 
+  const Program& program() const { return program_; }
   bool has_plan() const { return best_.plan != nullptr; }
   Residuals best_residuals() const { return best_.program->form().residuals; }
   // Whether the limit is within a tenth of the floor of the best form: where another may be faster.
@@ -108,7 +111,7 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
     if (is_free) break;
   }
   const bool fits_fully_fused = trials.has_plan();
-  for (const ProgramForm& form : all_forms(options)) {
+  for (const ProgramForm& form : all_forms(trials.program(), options)) {
     if (form.fusion == Fusion::full) continue;
     if (fits_fully_fused && form.residuals != trials.best_residuals()) continue;
     if (trials.has_plan()) {
@@ -123,7 +126,7 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
 Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options) {
   PLIMSOLL_ASSIGN_OR_RETURN(planner::Floor least, program.floor(options));
   std::vector<const Program*> asked{&program};
-  for (const ProgramForm& form : all_forms(options)) {
+  for (const ProgramForm& form : all_forms(program, options)) {
     if (least.bytes <= least.callers_bytes) break;  // which are there in every form
     PLIMSOLL_ASSIGN_OR_RETURN(const auto made, program.in_form(form));
     if (made == nullptr || std::find(asked.begin(), asked.end(), made.get()) != asked.end()) {

@@ -65,6 +65,10 @@ class Program : public std::enable_shared_from_this<Program> {
   // where there are no forms: of those made so, and of modules run as written.
   Result<std::shared_ptr<const Program>> in_form(const ProgramForm& form) const;
   const ProgramForm& form() const { return form_; }
+  // Of the module that the forms are made of; 0 where there are none.
+  std::int64_t source_instructions() const {
+    return source_.module == nullptr ? 0 : source_.module->instruction_count();
+  }
   // Where these of its constants, one behind the other, stay on a device from run to run.
   const ResidentConstants& resident(std::span<const ir::Literal* const> constants) const;
 

@@ -98,10 +98,7 @@ Instruction* shown_by(Instruction* view) {
 class Recomputation {
  public:
   Recomputation(ResidualPair& pair, Residuals extent, const KernelSpeeds& speeds)
-      : pair_(pair),
-        extent_(extent),
-        speeds_(speeds),
-        forward_body_(*pair.forward->while_body()) {}
+      : pair_(pair), extent_(extent), speeds_(speeds), forward_body_(*pair.forward->while_body()) {}
 
   bool run() {
     if (!choose()) return false;
@@ -217,8 +214,8 @@ class Recomputation {
         work += static_cast<double>(value.operand(0)->shape().element_count()) *
                 value.to_apply()->instruction_count();
       } else if (value.shape().is_array()) {
-        work += static_cast<double>(value.shape().element_count()) *
-                ir::op_info(value.opcode()).work;
+        work +=
+            static_cast<double>(value.shape().element_count()) * ir::op_info(value.opcode()).work;
       }
       for (const Instruction* operand : value.operands()) visit(operand);
     }
@@ -378,12 +375,11 @@ class Recomputation {
     }
     ir::Attributes attributes;
     attributes.slice_sizes.assign(dims.begin(), dims.end());
-    Instruction* slice = backward_->add(Opcode::dynamic_slice,
-                                        ir::Shape(residual->shape().dtype(), dims),
-                                        std::move(operands), std::move(attributes));
-    return slice->shape().dims() == shape.dims()
-               ? slice
-               : backward_->add(Opcode::reshape, shape, {slice});
+    Instruction* slice =
+        backward_->add(Opcode::dynamic_slice, ir::Shape(residual->shape().dtype(), dims),
+                       std::move(operands), std::move(attributes));
+    return slice->shape().dims() == shape.dims() ? slice
+                                                 : backward_->add(Opcode::reshape, shape, {slice});
   }
 
   ResidualPair& pair_;
@@ -400,7 +396,8 @@ class Recomputation {
   std::unordered_map<const Instruction*, Instruction*> values_;
 };
 
-// The outermost first: what an outer loop recomputes may be an inner loop, with residuals of its own.
+// The outermost first: what an outer loop recomputes may be an inner loop, with residuals of its
+// own.
 bool recompute_one(ir::Module& module, Residuals extent, const KernelSpeeds& speeds) {
   std::vector<Computation*> programs = programs_of(module);
   for (auto it = programs.rbegin(); it != programs.rend(); ++it) {
@@ -413,8 +410,7 @@ bool recompute_one(ir::Module& module, Residuals extent, const KernelSpeeds& spe
 
 }  // namespace
 
-Result<bool> recompute_residuals(ir::Module& module, Residuals extent,
-                                 const KernelSpeeds& speeds) {
+Result<bool> recompute_residuals(ir::Module& module, Residuals extent, const KernelSpeeds& speeds) {
   if (extent == Residuals::stacked) return false;
   constexpr int kMostPairs = 256;
   bool changed = false;

@@ -36,7 +36,8 @@ bool VertexCut::find_levels() {
   return level_[kSink] >= 0;
 }
 
-// Sends up to `most` on along one path; what has arrived. No recursion: paths are as long as bodies.
+// Sends up to `most` on along one path; what has arrived. No recursion: paths are as long as
+// bodies.
 std::int64_t VertexCut::augment(int node, std::int64_t most) {
   std::vector<int> path;
   while (node != kSink) {

@@ -7,7 +7,8 @@
 namespace plimsoll::passes {
 
 // The cheapest vertices of a directed graph without which no path leads from a source to a sink
-// (a vertex may be both; it is cut itself then). Of several cheapest cuts the one nearest the sinks.
+// (a vertex may be both; it is cut itself then). Of several cheapest cuts the one nearest the
+// sinks.
 class VertexCut {
  public:
   static constexpr std::int64_t kNever = std::int64_t{1} << 60;  // this vertex can't be cut
