@@ -185,6 +185,8 @@ Result<std::shared_ptr<const Program>> Program::in_form(const ProgramForm& form)
     if (program != nullptr && program->text_hash_ == text_hash) return made = program;
   }
   const auto compiled = compile(std::move(module), *source_.provider, options_, source_.machine);
+  // An operation may have a kernel as a part of others only.
+  if (compiled.status().code() == StatusCode::unimplemented) return shared_from_this();
   if (!compiled.ok()) {
     forms_.erase(form);
     return compiled.status();

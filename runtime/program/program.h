@@ -61,8 +61,9 @@ class Program : public std::enable_shared_from_this<Program> {
   const planner::PlanCache& plans() const { return *plans_; }
 
   // The same program in another form: less merged kernels hold less at a time. Made when it is
-  // first asked for; this one, or another that was made before, where there is no difference. Null
-  // where there are no forms: of those made so, and of modules run as written.
+  // first asked for; this one, or another that was made before, where there is no difference, or
+  // where the form can't be compiled. Null where there are no forms: of those made so, and of
+  // modules run as written.
   Result<std::shared_ptr<const Program>> in_form(const ProgramForm& form) const;
   const ProgramForm& form() const { return form_; }
   // Of the module that the forms are made of; 0 where there are none.
