@@ -4,6 +4,7 @@
 #include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -107,6 +108,21 @@ T select(EmittedMask m, T a, T b) {
 template <typename T>
 concept EmittedFloat = std::is_same_v<T, EmittedF32> || std::is_same_v<T, EmittedF64>;
 
+// A product or a quotient with -1 is no negation: a NaN keeps its sign, as it does where the -1 comes
+// from memory. LLVM, for which a NaN's sign is nobody's business, makes one of it, unless the
+// operation could depend on the floating-point environment.
+inline llvm::Value* emit_scaling(llvm::IRBuilderBase& builder, bool divides, llvm::Value* a,
+                                 llvm::Value* b) {
+  using llvm::PatternMatch::m_SpecificFP;
+  const bool by_minus_one = llvm::PatternMatch::match(b, m_SpecificFP(-1.0)) ||
+                            (!divides && llvm::PatternMatch::match(a, m_SpecificFP(-1.0)));
+  if (!by_minus_one) return divides ? builder.CreateFDiv(a, b) : builder.CreateFMul(a, b);
+  return builder.CreateConstrainedFPBinOp(
+      divides ? llvm::Intrinsic::experimental_constrained_fdiv
+              : llvm::Intrinsic::experimental_constrained_fmul,
+      a, b, nullptr, "", nullptr, llvm::RoundingMode::NearestTiesToEven, llvm::fp::ebIgnore);
+}
+
 template <EmittedFloat T>
 T operator+(T a, T b) {
   return {{a.builder, a.builder->CreateFAdd(a.value, b.value)}};
@@ -117,11 +133,11 @@ T operator-(T a, T b) {
 }
 template <EmittedFloat T>
 T operator*(T a, T b) {
-  return {{a.builder, a.builder->CreateFMul(a.value, b.value)}};
+  return {{a.builder, emit_scaling(*a.builder, false, a.value, b.value)}};
 }
 template <EmittedFloat T>
 T operator/(T a, T b) {
-  return {{a.builder, a.builder->CreateFDiv(a.value, b.value)}};
+  return {{a.builder, emit_scaling(*a.builder, true, a.value, b.value)}};
 }
 template <EmittedFloat T>
 T operator-(T a) {

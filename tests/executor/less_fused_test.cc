@@ -138,6 +138,35 @@ std::string skips(int count) {
   return text + "}\n";
 }
 
+// What is fused with a constant sees the constant's value; a NaN's sign must not tell.
+TEST(LessFusedForms, KeepTheSignOfANanThatIsMultipliedByMinusOne) {
+  const auto provider = create_provider();
+  ASSERT_TRUE(provider.ok());
+  auto module = ir::parse_module(R"(HloModule m
+ENTRY e {
+  x = f32[40] parameter(0)
+  y = f32[40] parameter(1)
+  c = f32[] constant(-1)
+  b = f32[40] broadcast(c), dimensions={}
+  p = f32[40] multiply(x, b)
+  q = f32[40] divide(y, b)
+  r = f32[40] multiply(b, y)
+  ROOT t = (f32[40], f32[40], f32[40]) tuple(p, q, r)
+})");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  std::vector<ir::Literal> arguments = cases::random_arguments(**module, 3);
+  for (ir::Literal& argument : arguments) {
+    for (int i = 0; i < 8; ++i) {
+      argument.mutable_data<std::uint32_t>()[3 * i] = i % 2 == 0 ? 0x7fc00000u : 0xffc00000u;
+    }
+  }
+  std::string error;
+  const ir::Literal fused = testing::run_unlimited(**module, arguments, **provider, true, error);
+  const ir::Literal apart = testing::run_unlimited(**module, arguments, **provider, false, error);
+  EXPECT_EQ(error, "");
+  EXPECT_TRUE(fused == apart);
+}
+
 TEST(NarrowFusion, NeedsNoMoreThanTheModuleAsWritten) {
   const auto provider = create_provider();
   ASSERT_TRUE(provider.ok());
