@@ -108,8 +108,8 @@ T select(EmittedMask m, T a, T b) {
 template <typename T>
 concept EmittedFloat = std::is_same_v<T, EmittedF32> || std::is_same_v<T, EmittedF64>;
 
-// A product or a quotient with -1 is no negation: a NaN keeps its sign, as it does where the -1 comes
-// from memory. LLVM, for which a NaN's sign is nobody's business, makes one of it, unless the
+// A product or a quotient with -1 is no negation: a NaN keeps its sign, as it does where the -1
+// comes from memory. LLVM, for which a NaN's sign is nobody's business, makes one of it, unless the
 // operation could depend on the floating-point environment.
 inline llvm::Value* emit_scaling(llvm::IRBuilderBase& builder, bool divides, llvm::Value* a,
                                  llvm::Value* b) {

@@ -319,12 +319,14 @@ Result<ModulePlanner*> ModulePlanner::table() {
 Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
   const auto start = std::chrono::steady_clock::now();
   const Plan* best = ladder_->best(limit_bytes);
-  // The table's plan, priced, where there is no other, and wherever it is cheap to find: below the
-  // floor measured times may lead to a plan, which is refused, and above it to a slower one than
-  // less memory gets by the table.
+  // The table's plan, priced, where there is no other, and wherever it is cheap to find or the
+  // limit costs time: below the floor measured times may lead to a plan, which is refused, and
+  // above it to a slower one than less memory gets by the table.
   constexpr std::size_t kFewOps = 1'000;
   std::optional<Plan> by_table;
-  if (best == nullptr || (limit_bytes != kUnlimited && graph_.ops.size() <= kFewOps)) {
+  if (best == nullptr ||
+      (limit_bytes != kUnlimited &&
+       (graph_.ops.size() <= kFewOps || best->predicted_seconds > best->unlimited_seconds))) {
     PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
     const Plan* other = table == this ? best : table->ladder_->best(limit_bytes);
     if (other == nullptr) {
