@@ -108,19 +108,21 @@ T select(EmittedMask m, T a, T b) {
 template <typename T>
 concept EmittedFloat = std::is_same_v<T, EmittedF32> || std::is_same_v<T, EmittedF64>;
 
-// A product or a quotient with -1 is no negation: a NaN keeps its sign, as it does where the -1
-// comes from memory. LLVM, for which a NaN's sign is nobody's business, makes one of it, unless the
-// operation could depend on the floating-point environment.
-inline llvm::Value* emit_scaling(llvm::IRBuilderBase& builder, bool divides, llvm::Value* a,
-                                 llvm::Value* b) {
-  using llvm::PatternMatch::m_SpecificFP;
-  const bool by_minus_one = llvm::PatternMatch::match(b, m_SpecificFP(-1.0)) ||
-                            (!divides && llvm::PatternMatch::match(a, m_SpecificFP(-1.0)));
-  if (!by_minus_one) return divides ? builder.CreateFDiv(a, b) : builder.CreateFMul(a, b);
-  return builder.CreateConstrainedFPBinOp(
-      divides ? llvm::Intrinsic::experimental_constrained_fdiv
-              : llvm::Intrinsic::experimental_constrained_fmul,
-      a, b, nullptr, "", nullptr, llvm::RoundingMode::NearestTiesToEven, llvm::fp::ebIgnore);
+// A product or a quotient with -1 and a difference from -0 are no negations: a NaN keeps its sign,
+// as it does where the constant comes from memory. LLVM, for which a NaN's sign is nobody's
+// business, makes negations of them where it sees the constant.
+inline llvm::Value* unseen_if(llvm::IRBuilderBase& builder, double constant, llvm::Value* value) {
+  const bool is_it = llvm::PatternMatch::match(value, llvm::PatternMatch::m_SpecificFP(constant));
+  return is_it ? builder.CreateArithmeticFence(value, value->getType()) : value;
+}
+inline llvm::Value* emit_product(llvm::IRBuilderBase& builder, llvm::Value* a, llvm::Value* b) {
+  return builder.CreateFMul(unseen_if(builder, -1.0, a), unseen_if(builder, -1.0, b));
+}
+inline llvm::Value* emit_quotient(llvm::IRBuilderBase& builder, llvm::Value* a, llvm::Value* b) {
+  return builder.CreateFDiv(a, unseen_if(builder, -1.0, b));
+}
+inline llvm::Value* emit_difference(llvm::IRBuilderBase& builder, llvm::Value* a, llvm::Value* b) {
+  return builder.CreateFSub(unseen_if(builder, -0.0, a), b);
 }
 
 template <EmittedFloat T>
@@ -129,15 +131,15 @@ T operator+(T a, T b) {
 }
 template <EmittedFloat T>
 T operator-(T a, T b) {
-  return {{a.builder, a.builder->CreateFSub(a.value, b.value)}};
+  return {{a.builder, emit_difference(*a.builder, a.value, b.value)}};
 }
 template <EmittedFloat T>
 T operator*(T a, T b) {
-  return {{a.builder, emit_scaling(*a.builder, false, a.value, b.value)}};
+  return {{a.builder, emit_product(*a.builder, a.value, b.value)}};
 }
 template <EmittedFloat T>
 T operator/(T a, T b) {
-  return {{a.builder, emit_scaling(*a.builder, true, a.value, b.value)}};
+  return {{a.builder, emit_quotient(*a.builder, a.value, b.value)}};
 }
 template <EmittedFloat T>
 T operator-(T a) {

@@ -12,6 +12,24 @@
 namespace plimsoll::ir {
 
 enum class ComparisonDirection : std::uint8_t { eq, ne, ge, gt, le, lt };
+template <typename T>
+constexpr bool holds(ComparisonDirection direction, T a, T b) {
+  switch (direction) {
+    case ComparisonDirection::eq:
+      return a == b;
+    case ComparisonDirection::ne:
+      return a != b;
+    case ComparisonDirection::ge:
+      return a >= b;
+    case ComparisonDirection::gt:
+      return a > b;
+    case ComparisonDirection::le:
+      return a <= b;
+    case ComparisonDirection::lt:
+      return a < b;
+  }
+  __builtin_unreachable();
+}
 // The direction with the same outcome when the operands change places.
 constexpr ComparisonDirection mirrored(ComparisonDirection direction) {
   switch (direction) {

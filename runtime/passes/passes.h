@@ -41,6 +41,7 @@ Result<bool> assign_layouts(ir::Module& module);
 Result<bool> fuse(ir::Module& module, const KernelSpeeds& speeds = {});
 // The same, but for what would have a kernel read more bytes than single operations do.
 Result<bool> fuse_narrowly(ir::Module& module, const KernelSpeeds& speeds = {});
+
 // What a backward loop computes itself, of what the forward loop would stack for it.
 enum class Residuals {
   stacked,      // nothing

@@ -70,6 +70,19 @@ Status clean_up(ir::Module& module) {
   return ok_status();
 }
 
+// What comes before loops and kernels are chosen. Whether anything rounds otherwise after it.
+Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
+  PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  bool rounds_otherwise = false;
+  if (options.fused_attention) {
+    PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kAttention, module));
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
+  if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  return rounds_otherwise || relaid;
+}
+
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
@@ -86,51 +99,6 @@ std::span<const PassInfo> rounding_passes() {
                "Adds large addends up as they are made (rounds otherwise than as written)",
                whatever_the_speeds(schedule_sums)}};
   return kPasses;
-}
-
-std::string_view to_string(Residuals residuals) {
-  switch (residuals) {
-    case Residuals::stacked:
-      return "stacked";
-    case Residuals::cheaper:
-      return "cheaper";
-    case Residuals::elementwise:
-      return "elementwise";
-    case Residuals::products:
-      return "products";
-    case Residuals::carried:
-      return "carried";
-  }
-  return "?";
-}
-
-std::string_view to_string(Fusion fusion) {
-  switch (fusion) {
-    case Fusion::full:
-      return "full";
-    case Fusion::vertical:
-      return "vertical";
-    case Fusion::narrow:
-      return "narrow";
-    case Fusion::none:
-      return "none";
-    case Fusion::as_written:
-      return "as written";
-  }
-  return "?";
-}
-
-// What comes before loops and kernels are chosen. Whether anything rounds otherwise after it.
-static Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
-  PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
-  PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  bool rounds_otherwise = false;
-  if (options.fused_attention) {
-    PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kAttention, module));
-  }
-  PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
-  if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  return rounds_otherwise || relaid;
 }
 
 Status optimize(ir::Module& module, const OptimizeOptions& options) {

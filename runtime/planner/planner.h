@@ -139,8 +139,8 @@ struct PlanOptions : PlanPolicy, Machine, Question {
 Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
                        const PlanOptions& options);
 
-// The smallest limit that make_plan (same options but the limit) accepts, and what pins
-// it: whatever the cost model's times and the links' speeds, of which it is independent.
+// The smallest limit that make_plan (same options but the limit) accepts, and what pins it:
+// whatever the cost model's times and the links' speeds, of which it is independent.
 struct Floor {
   std::int64_t bytes = 0;
   std::int64_t lower_bound_bytes = 0;  // no plan with these first executions fits less (bound.h)

@@ -27,15 +27,14 @@ std::span<const Residuals> residuals_for(const planner::PlanOptions& options) {
 }
 
 // In full fusion all residuals, and their extremes in less. The first is the fastest without a
-// limit. As written, a module has several times as many kernels, which takes as much longer to
-// compile and to plan, and hardly ever needs less than narrow fusion: only short ones are tried.
+// limit.
 std::vector<ProgramForm> all_forms(const Program& program, const planner::PlanOptions& options) {
-  constexpr std::int64_t kShort = 300;  // instructions
   const std::span<const Residuals> residuals = residuals_for(options);
   std::vector<ProgramForm> forms;
   for (const Residuals each : residuals) forms.push_back({Fusion::full, each});
   for (const Fusion fusion : kLessFused) {
-    if (fusion == Fusion::as_written && program.source_instructions() > kShort) continue;
+    if (fusion == Fusion::as_written && program.source_instructions() > kMostInstructionsAsWritten)
+      continue;
     forms.push_back({fusion, residuals.front()});
     if (residuals.size() > 1 && fusion != Fusion::as_written) {
       forms.push_back({fusion, residuals.back()});
@@ -74,7 +73,6 @@ class Trials {
     return !costs_time;
   }
 
-  const Program& program() const { return program_; }
   bool has_plan() const { return best_.plan != nullptr; }
   Residuals best_residuals() const { return best_.program->form().residuals; }
   // Whether the limit is within a tenth of the floor of the best form: where another may be faster.
@@ -111,7 +109,7 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
     if (is_free) break;
   }
   const bool fits_fully_fused = trials.has_plan();
-  for (const ProgramForm& form : all_forms(trials.program(), options)) {
+  for (const ProgramForm& form : all_forms(*program, options)) {
     if (form.fusion == Fusion::full) continue;
     if (fits_fully_fused && form.residuals != trials.best_residuals()) continue;
     if (trials.has_plan()) {

@@ -45,9 +45,9 @@ const std::vector<Room>& rooms() {
 
     folder("runtime/passes", {"runtime/ir/shapes"});
     folder("runtime/passes/simplify", {"runtime/passes", "runtime/ir/interpreter"});
-    folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/fusions"});
+    folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/layout", {"runtime/passes/simplify"});
-    folder("runtime/passes/fusion", {"runtime/passes/cleanup", "runtime/ir/dataflow"});
+    folder("runtime/passes/fusion", {"runtime/passes/cleanup"});
     folder("runtime/passes/loops", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/attention", {"runtime/passes/layout", "runtime/ir/fusions"});
 

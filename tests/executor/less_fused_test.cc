@@ -139,7 +139,7 @@ std::string skips(int count) {
 }
 
 // What is fused with a constant sees the constant's value; a NaN's sign must not tell.
-TEST(LessFusedForms, KeepTheSignOfANanThatIsMultipliedByMinusOne) {
+TEST(LessFusedForms, KeepTheSignOfANanThatIsNearlyNegated) {
   const auto provider = create_provider();
   ASSERT_TRUE(provider.ok());
   auto module = ir::parse_module(R"(HloModule m
@@ -151,7 +151,10 @@ ENTRY e {
   p = f32[40] multiply(x, b)
   q = f32[40] divide(y, b)
   r = f32[40] multiply(b, y)
-  ROOT t = (f32[40], f32[40], f32[40]) tuple(p, q, r)
+  z = f32[] constant(-0)
+  zs = f32[40] broadcast(z), dimensions={}
+  s = f32[40] subtract(zs, x)
+  ROOT t = (f32[40], f32[40], f32[40], f32[40]) tuple(p, q, r, s)
 })");
   ASSERT_TRUE(module.ok()) << module.status().to_string();
   std::vector<ir::Literal> arguments = cases::random_arguments(**module, 3);

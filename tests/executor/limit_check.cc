@@ -161,8 +161,8 @@ std::string check_least_floor(const ir::Module& module, device::KernelProvider& 
   if (!floor_as_written.ok()) return "as written: " + floor_as_written.status().to_string();
   // What rounds otherwise as written has no such form (passes::Fusion::as_written).
   const auto fallback = program->in_form({passes::Fusion::as_written, passes::Residuals::cheaper});
-  const bool has_form = module.instruction_count() <= 300 && fallback.ok() &&
-                        *fallback != nullptr &&
+  const bool has_form = module.instruction_count() <= executor::kMostInstructionsAsWritten &&
+                        fallback.ok() && *fallback != nullptr &&
                         ir::to_text((*fallback)->module()) == ir::to_text((*as_written)->module());
   if (has_form && least->bytes > floor_as_written->bytes) {
     return "the least floor, " + std::to_string(least->bytes) + ", is above the " +

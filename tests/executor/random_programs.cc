@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_programs FIRST COUNT LIMITS: random programs at random limits (limit_check.h), one line
-// per failure with the shrunk program, a summary at the end. Exit code 1 when anything failed.
+// random_programs FIRST COUNT LIMITS FOLDER: random programs at random limits (limit_check.h), one
+// line per failure with the shrunk program (the whole one is written into FOLDER, where one is
+// given), a summary at the end. Exit code 1 when anything failed.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

@@ -143,6 +143,33 @@ TEST(RecomputeResiduals, StacksWhatIsCarriedAndComputesTheRestAgain) {
   EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
 }
 
+// A bitcast that changes the layout transposes: what it shows is not what it is made of.
+TEST(RecomputeResiduals, TellsATransposingBitcastFromAView) {
+  std::string text = layers();
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const auto at = text.find(from);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, from.size(), to);
+  };
+  replace("  ux = f32[1,4,64] reshape(x)\n  uy = f32[1,4,64] reshape(y)\n",
+          "  yt = f32[64,4]{0,1} transpose(y), dimensions={1,0}\n"
+          "  uy = f32[1,4,64] bitcast(yt)\n"
+          "  e = f32[64,4] tanh(yt)\n"
+          "  ux = f32[1,4,64] reshape(e)\n");
+  for (const Residuals extent : {Residuals::elementwise, Residuals::carried}) {
+    const auto module = parse_scan(text);
+    const auto arguments = cases::random_arguments(*module, 3);
+    const auto expected = ir::interpret(*module, arguments);
+    ASSERT_TRUE(expected.ok());
+    const auto changed = recompute_residuals(*module, extent);
+    ASSERT_TRUE(changed.ok() && *changed);
+    ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+    const auto actual = ir::interpret(*module, arguments);
+    ASSERT_TRUE(actual.ok());
+    EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
+  }
+}
+
 TEST(RecomputeResiduals, RepeatsProductsOnlyWhereTheyAreMeant) {
   for (const Residuals extent : {Residuals::stacked, Residuals::cheaper, Residuals::elementwise}) {
     const auto module = parse_scan(layers());

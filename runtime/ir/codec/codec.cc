@@ -19,24 +19,6 @@ std::string_view direction_text(ComparisonDirection direction) {
   return kText[at(direction)];
 }
 
-bool holds(ComparisonDirection direction, double a, double b) {
-  switch (direction) {
-    case ComparisonDirection::eq:
-      return a == b;
-    case ComparisonDirection::ne:
-      return a != b;
-    case ComparisonDirection::ge:
-      return a >= b;
-    case ComparisonDirection::gt:
-      return a > b;
-    case ComparisonDirection::le:
-      return a <= b;
-    case ComparisonDirection::lt:
-      return a < b;
-  }
-  __builtin_unreachable();
-}
-
 // What codecs take; `none` nothing.
 bool nothing(const Codec&, DType) { return false; }
 bool pred_only(const Codec&, DType dtype) { return dtype == DType::pred; }
@@ -139,7 +121,7 @@ Outcomes representatives(const Codec& codec, DType dtype) {
   const auto pick = [&](bool wanted) {
     for (const double candidate : candidates) {
       if (!is_floating(dtype) && !is_number(dtype, candidate)) continue;
-      if (holds(codec.direction, candidate, c) == wanted) return candidate;
+      if (holds<double>(codec.direction, candidate, c) == wanted) return candidate;
     }
     return c;
   };

@@ -204,24 +204,6 @@ class Scalars {
     return push(node);
   }
 
-  static bool holds(ComparisonDirection direction, std::int64_t a, std::int64_t b) {
-    switch (direction) {
-      case ComparisonDirection::eq:
-        return a == b;
-      case ComparisonDirection::ne:
-        return a != b;
-      case ComparisonDirection::ge:
-        return a >= b;
-      case ComparisonDirection::gt:
-        return a > b;
-      case ComparisonDirection::le:
-        return a <= b;
-      case ComparisonDirection::lt:
-        return a < b;
-    }
-    __builtin_unreachable();
-  }
-
   std::optional<std::int64_t> compute(const Node& node,
                                       std::span<const std::int64_t> counters) const {
     const auto of = [&](int operand) { return operand < 0 ? 0 : results_[at(operand)]; };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/dataflow/views.h"
 
+#include <algorithm>
+
 #include "runtime/base/index.h"
 #include "runtime/ir/fusions/in_place.h"
 
@@ -78,6 +80,25 @@ bool is_view(const Instruction& instruction) {
     default:
       return false;
   }
+}
+
+const Instruction* shown_by(const Instruction* view) {
+  while ((view->opcode() == Opcode::reshape || view->opcode() == Opcode::bitcast) &&
+         is_view(*view) && view->operand(0)->shape().dtype() == view->shape().dtype()) {
+    view = view->operand(0);
+  }
+  return view;
+}
+
+Instruction* shown_by(Instruction* view) {
+  return const_cast<Instruction*>(shown_by(static_cast<const Instruction*>(view)));
+}
+
+bool only_elements_are_taken(const Instruction& tuple) {
+  return std::all_of(tuple.users().begin(), tuple.users().end(), [](const Instruction* user) {
+    return user->opcode() == Opcode::get_tuple_element && user->control_predecessors().empty() &&
+           user->control_successors().empty();
+  });
 }
 
 bool reuses_operand(const Instruction& instruction, int operand_leaf, int output_leaf) {

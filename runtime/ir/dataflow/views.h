@@ -9,6 +9,16 @@ namespace plimsoll::ir {
 // operands (or tokens).
 bool is_view(const Instruction& instruction);
 
+// The array whose elements, in their order, the reshapes and bitcasts that end in `view` show;
+// `view` itself where it is no such thing. A bitcast to or from another layout than row-major order
+// moves elements (as a transpose does), and one to another dtype makes others: those show
+// themselves.
+Instruction* shown_by(Instruction* view);
+const Instruction* shown_by(const Instruction* view);
+
+// True where every user of a tuple takes an element of it, in no order of its own.
+bool only_elements_are_taken(const Instruction& tuple);
+
 // True when operand leaf `operand_leaf` may become the buffer of result leaf `output_leaf`
 // (in_place.h), control flow included: a while's state may stay where it is.
 bool reuses_operand(const Instruction& instruction, int operand_leaf, int output_leaf);

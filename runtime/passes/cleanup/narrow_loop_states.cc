@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/dataflow/views.h"
 #include "runtime/passes/cleanup/dead_code.h"
 
 namespace plimsoll::passes {
@@ -15,13 +16,6 @@ using ir::Opcode;
 using ir::Shape;
 
 namespace {
-
-bool only_elements_are_read(const Instruction& tuple) {
-  return std::all_of(tuple.users().begin(), tuple.users().end(), [](const Instruction* user) {
-    return user->opcode() == Opcode::get_tuple_element && user->control_predecessors().empty() &&
-           user->control_successors().empty();
-  });
-}
 
 void mark_read(const Instruction& tuple, std::vector<bool>& live) {
   for (const Instruction* user : tuple.users()) {
@@ -78,8 +72,9 @@ bool narrow(Instruction& loop) {
   Computation& condition = *loop.while_condition();
   Instruction* state = body.parameters()[0];
   if (!loop.shape().is_tuple() || loop.is_root() || body.root()->opcode() != Opcode::tuple ||
-      !body.root()->users().empty() || !only_elements_are_read(loop) ||
-      !only_elements_are_read(*state) || !only_elements_are_read(*condition.parameters()[0]) ||
+      !body.root()->users().empty() || !ir::only_elements_are_taken(loop) ||
+      !ir::only_elements_are_taken(*state) ||
+      !ir::only_elements_are_taken(*condition.parameters()[0]) ||
       !loop.control_predecessors().empty() || !loop.control_successors().empty()) {
     return false;
   }

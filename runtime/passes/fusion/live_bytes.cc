@@ -6,6 +6,7 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/base/index.h"
+#include "runtime/ir/dataflow/views.h"
 #include "runtime/ir/fusions/in_place.h"
 
 namespace plimsoll::passes {
@@ -14,23 +15,6 @@ using ir::Instruction;
 using ir::Opcode;
 
 namespace {
-
-bool is_view(Opcode opcode) {
-  switch (opcode) {
-    case Opcode::parameter:
-    case Opcode::tuple:
-    case Opcode::get_tuple_element:
-    case Opcode::domain:
-    case Opcode::opt_barrier:
-    case Opcode::after_all:
-    case Opcode::add_dependency:
-    case Opcode::reshape:
-    case Opcode::bitcast:
-      return true;
-    default:
-      return false;
-  }
-}
 
 void add_once(std::vector<int>& list, int value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
@@ -77,7 +61,7 @@ LiveBytes::LiveBytes(const ir::Computation& computation) {
       default:
         break;
     }
-    if (is_view(instruction.opcode())) {
+    if (ir::is_view(instruction)) {
       if (instruction.operand_count() > 0) own = leaves_of.at(instruction.operand(0));
       own.resize(leaves.size(), -1);
       continue;

@@ -15,13 +15,6 @@ using ir::Opcode;
 
 namespace {
 
-const Instruction* shown_by(const Instruction* view) {
-  while (view->opcode() == Opcode::reshape || view->opcode() == Opcode::bitcast) {
-    view = view->operand(0);
-  }
-  return view;
-}
-
 // The loop whose body `computation` is; null where it is none's.
 const Instruction* loop_of(const Computation& computation) {
   for (const Computation* caller : programs_of(*computation.module())) {
@@ -51,9 +44,9 @@ StandingValues standing_values(const Computation& computation) {
   }
   if (loop != nullptr) return standing;
   const Instruction& root = *computation.root();
-  standing.insert(shown_by(&root));
+  standing.insert(ir::shown_by(&root));
   if (root.opcode() == Opcode::tuple) {
-    for (const Instruction* result : root.operands()) standing.insert(shown_by(result));
+    for (const Instruction* result : root.operands()) standing.insert(ir::shown_by(result));
   }
   return standing;
 }
@@ -63,7 +56,7 @@ std::int64_t bytes_read(std::span<Instruction* const> members, const StandingVal
   for (const Instruction* member : members) {
     for (const Instruction* operand : member->operands()) {
       if (std::find(members.begin(), members.end(), operand) != members.end()) continue;
-      const Instruction* value = shown_by(operand);
+      const Instruction* value = ir::shown_by(operand);
       if (value->opcode() == Opcode::constant || standing.contains(value)) continue;
       if (std::find(read.begin(), read.end(), value) == read.end()) read.push_back(value);
     }

@@ -11,6 +11,7 @@ namespace plimsoll::passes {
 
 // Values of a computation whose bytes are there whenever its kernels run, whoever reads them: what
 // the caller holds (parameters, what a loop hands on unchanged), and what it will hold (results).
+// Parameters that lie in host memory count, too: which do is not known before a limit is.
 using StandingValues = std::unordered_set<const ir::Instruction*>;
 StandingValues standing_values(const ir::Computation& computation);
 

@@ -9,6 +9,7 @@
 #include "runtime/base/alignment.h"
 #include "runtime/base/index.h"
 #include "runtime/ir/dataflow/induction_variables.h"
+#include "runtime/ir/dataflow/run_again.h"
 #include "runtime/ir/dataflow/views.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/loops/loop_state.h"
@@ -30,22 +31,9 @@ struct Counter {
   std::int64_t at_zero = 0, by_slice = 0;
 };
 
-bool is_free_of_effects(const Instruction& instruction) {
-  const ir::OpClass op_class = ir::op_info(instruction.opcode()).op_class;
-  return !instruction.has_side_effect() && instruction.control_predecessors().empty() &&
-         instruction.control_successors().empty() && instruction.opcode() != Opcode::rng &&
-         op_class != ir::OpClass::collective && op_class != ir::OpClass::async;
-}
-
-bool may_run_again(const Instruction& instruction) {
-  if (!is_free_of_effects(instruction) || ir::must_materialize(instruction)) return false;
-  if (ir::op_info(instruction.opcode()).op_class != ir::OpClass::control) return true;
-  for (const Computation* callee : ir::callees_of(instruction)) {
-    for (const auto& inner : callee->instructions()) {
-      if (!is_free_of_effects(*inner)) return false;
-    }
-  }
-  return true;
+bool may_be_repeated(const Instruction& instruction) {
+  return ir::may_run_again(instruction) && instruction.control_predecessors().empty() &&
+         !ir::must_materialize(instruction);
 }
 
 // Whether recomputing it is what `extent` leaves out.
@@ -74,15 +62,6 @@ bool is_dear(const Instruction& instruction, Residuals extent) {
   }
 }
 
-// The array that a view of the whole of it shows.
-Instruction* shown_by(Instruction* view) {
-  while (view->opcode() == Opcode::reshape || view->opcode() == Opcode::bitcast) {
-    if (view->operand(0)->shape().dtype() != view->shape().dtype()) break;
-    view = view->operand(0);
-  }
-  return view;
-}
-
 // One pair of loops. Between them lies, for every round, what the backward loop reads of it: its
 // residuals. Most could be computed from fewer bytes: all of a round follows from what it was
 // carried, from what it read of arrays that the loop leaves as they are, and from its number. Which
@@ -109,7 +88,6 @@ class Recomputation {
  private:
   // -- what is stacked
 
-  Instruction* forward_root(int leaf) const { return forward_body_.root()->operand(leaf); }
   Instruction* forward_start(int leaf) const { return pair_.forward->operand(0)->operand(leaf); }
 
   // The leaf of the forward state that `instruction` is; -1.
@@ -135,6 +113,7 @@ class Recomputation {
 
   // Whether it is known in any round without being stacked.
   bool is_known(const Instruction& element) {
+    if (!ir::is_row_major(element.shape())) return false;
     const int leaf = forward_leaf(element);
     if (ir::passes_through(*pair_.forward, leaf)) return true;
     if (!element.shape().is_scalar()) return false;
@@ -143,19 +122,23 @@ class Recomputation {
     return known->second.has_value();
   }
 
+  // Stacks and what is read of them are in row-major order, and so must be what takes their place.
   std::int64_t stacked_bytes(const Instruction& value) const {
-    if (!value.shape().is_array() || value.shape().element_count() == 0) return VertexCut::kNever;
-    return aligned_bytes(value.shape().byte_size() * pair_.slices);
+    const ir::Shape& shape = value.shape();
+    if (!shape.is_array() || shape.element_count() == 0 || !ir::is_row_major(shape)) {
+      return VertexCut::kNever;
+    }
+    return aligned_bytes(shape.byte_size() * pair_.slices);
   }
 
-  // Fills stacked_ and dropped_. False where that would save little.
+  // Fills stacked_. False where that would save little.
   bool choose() {
     std::int64_t before = 0;
     for (const Residual& residual : pair_.residuals) {
       before += stacked_bytes(*residual.update);
       for (Instruction* at = residual.update;; at = at->operand(0)) {
         residual_of_.try_emplace(at, &residual);
-        if (at == shown_by(residual.update)) break;
+        if (at == ir::shown_by(residual.update)) break;
       }
     }
     VertexCut cut;
@@ -179,7 +162,7 @@ class Recomputation {
         if (!is_known(*value)) cut.mark_source(vertex);
         continue;
       }
-      if (value->opcode() == Opcode::parameter || !may_run_again(*value) ||
+      if (value->opcode() == Opcode::parameter || !may_be_repeated(*value) ||
           is_dear(*value, extent_)) {
         cut.mark_source(vertex);
         continue;

@@ -16,13 +16,6 @@ using ir::Opcode;
 
 namespace {
 
-bool only_elements_are_taken(const Instruction& tuple) {
-  return std::all_of(tuple.users().begin(), tuple.users().end(), [](const Instruction* user) {
-    return user->opcode() == Opcode::get_tuple_element && user->control_predecessors().empty() &&
-           user->control_successors().empty();
-  });
-}
-
 bool takes_element(const Instruction& tuple, int element) {
   return std::any_of(tuple.users().begin(), tuple.users().end(), [&](const Instruction* user) {
     return user->opcode() == Opcode::get_tuple_element && user->attributes().tuple_index == element;
@@ -53,14 +46,17 @@ std::optional<Found> find_residual(Instruction& backward, int leaf) {
   auto reads = ir::find_residual_access(backward, leaf);
   if (!reads || reads->writes) return std::nullopt;
   const Instruction& update = *writes->by.front();
-  if (update.opcode() != Opcode::dynamic_update_slice) return std::nullopt;
+  if (update.opcode() != Opcode::dynamic_update_slice ||
+      !ir::is_row_major(update.operand(1)->shape())) {
+    return std::nullopt;
+  }
   for (const Instruction* read : reads->by) {
-    if (read->opcode() != Opcode::dynamic_slice ||
+    if (read->opcode() != Opcode::dynamic_slice || !ir::is_row_major(read->shape()) ||
         read->operand(0)->opcode() != Opcode::get_tuple_element) {
       return std::nullopt;
     }
   }
-  Residual residual{forward_leaf, leaf, update.operand(1), reads->by};
+  Residual residual{leaf, update.operand(1), reads->by};
   return Found{std::move(residual), std::move(*writes), std::move(*reads)};
 }
 
@@ -72,9 +68,9 @@ bool has_flat_state(const Instruction& loop) {
          std::all_of(loop.shape().elements().begin(), loop.shape().elements().end(),
                      [](const ir::Shape& element) { return element.is_array(); }) &&
          loop.operand(0)->opcode() == Opcode::tuple && root.opcode() == Opcode::tuple &&
-         root.users().empty() && !loop.is_root() && only_elements_are_taken(loop) &&
-         only_elements_are_taken(*loop.while_body()->parameters()[0]) &&
-         only_elements_are_taken(*loop.while_condition()->parameters()[0]) &&
+         root.users().empty() && !loop.is_root() && ir::only_elements_are_taken(loop) &&
+         ir::only_elements_are_taken(*loop.while_body()->parameters()[0]) &&
+         ir::only_elements_are_taken(*loop.while_condition()->parameters()[0]) &&
          loop.control_predecessors().empty() && loop.control_successors().empty();
 }
 

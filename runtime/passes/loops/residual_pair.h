@@ -12,7 +12,7 @@ namespace plimsoll::passes {
 // An array that the forward loop stacks a slice a round and that nothing reads but the backward
 // loop, a slice a round.
 struct Residual {
-  int forward_leaf = 0, backward_leaf = 0;    // of the states
+  int backward_leaf = 0;                      // of the state
   ir::Instruction* update = nullptr;          // of the forward body: the slice that is stacked
   std::vector<const ir::Instruction*> reads;  // dynamic-slices of the backward body
 };

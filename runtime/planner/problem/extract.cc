@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "runtime/base/alignment.h"
+#include "runtime/ir/dataflow/run_again.h"
 #include "runtime/ir/dataflow/views.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
 #include "runtime/ir/fusions/in_place.h"
@@ -210,10 +211,7 @@ class Extractor {
     op.instruction = &instruction;
     op.seconds = cost_model_.seconds(instruction);
     op.workspace = aligned_bytes(cost_model_.workspace_bytes(instruction));
-    op.recomputable = !instruction.has_side_effect() && instruction.control_successors().empty() &&
-                      ir::op_info(instruction.opcode()).op_class != ir::OpClass::collective &&
-                      ir::op_info(instruction.opcode()).op_class != ir::OpClass::async &&
-                      !calls_collective(instruction);
+    op.recomputable = ir::may_run_again(instruction);
     graph_.ops.push_back(op);
     for (const Instruction* operand : instruction.operands()) {
       for (const ValueId v : leaf_values_[index(*operand)]) graph_.inputs.push(v);
@@ -270,18 +268,6 @@ class Extractor {
       default:
         return StepKind::compute;
     }
-  }
-
-  static bool calls_collective(const Instruction& instruction) {
-    if (ir::op_info(instruction.opcode()).op_class != ir::OpClass::control) return false;
-    for (const ir::Computation* callee : ir::callees_of(instruction)) {
-      for (const auto& inner : callee->instructions()) {
-        const ir::OpClass inner_class = ir::op_info(inner->opcode()).op_class;
-        if (inner_class == ir::OpClass::collective || inner_class == ir::OpClass::async)
-          return true;
-      }
-    }
-    return false;
   }
 
   void find_reuse(const Instruction& instruction, OpId id) {
