@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -100,6 +101,66 @@ TEST(Chain, UnequalChainsTakeTheLeastTimeOrNearlySo) {
     }
   }
   EXPECT_GE(best, all * 95 / 100) << best << " of " << all;
+}
+
+// Layers of two ops, of which what runs backward reads the second's result alone.
+Problem layered_chain(std::mt19937& rng, int layers, int kinds) {
+  ProblemMaker make;
+  std::vector<ValueId> kept;
+  std::vector<std::array<int, 4>> like;
+  for (int k = 0; k < kinds; ++k) {
+    const auto draw = [&](int most) { return 1 + static_cast<int>(rng() % most); };
+    like.push_back({draw(3), draw(4), draw(2), draw(5)});
+  }
+  for (int i = 0; i < layers; ++i) {
+    const auto [bytes, seconds, more, seconds2] = like[at(i % kinds)];
+    const ValueId inner = make.value(bytes + more - 1);
+    make.op(seconds, kept.empty() ? std::vector<ValueId>{} : std::vector<ValueId>{kept.back()},
+            {inner});
+    const ValueId result = make.value(bytes);
+    make.op(seconds2, {inner}, {result});
+    kept.push_back(result);
+  }
+  ValueId gradient;
+  for (int i = layers - 1; i >= 0; --i) {
+    std::vector<ValueId> reads{kept[at(i)]};
+    if (gradient >= 0) reads.push_back(gradient);
+    const ValueId next = make.value(1);
+    make.op(1, reads, {next});
+    gradient = next;
+  }
+  make.at(gradient).live_out = true;
+  return make.finish();
+}
+
+TEST(Chain, OpsWhoseResultsAreNeverWorthKeepingShareAStage) {
+  std::mt19937 rng(7);
+  int best = 0, all = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Problem problem = layered_chain(rng, 3, 3);
+    ASSERT_TRUE(find_chain(problem).has_value());
+    EXPECT_EQ(find_chain(problem)->stages.size(), 3u);
+    for (std::int64_t limit = 20; limit > 0; --limit) {
+      const double optimum = exhaustive_seconds(problem, limit);
+      if (std::isinf(optimum)) {
+        EXPECT_FALSE(chain_schedule(problem, limit).has_value());
+        break;
+      }
+      ++all;
+      const auto schedule = chain_schedule(problem, limit);
+      if (!schedule) continue;
+      ASSERT_TRUE(is_valid(problem, *schedule));
+      ASSERT_LE(evaluate(problem, *schedule).arena_peak, limit);
+      if (total_seconds(problem, *schedule) == optimum) ++best;
+    }
+  }
+  EXPECT_GE(best, all * 95 / 100) << best << " of " << all;
+}
+
+TEST(Chain, LongChainsOfEqualLayersAreSolvedAndThoseOfUnequalOnesRefused) {
+  std::mt19937 rng(8);
+  EXPECT_TRUE(chain_schedule(layered_chain(rng, 400, 1), 60, 1'000'000).has_value());
+  EXPECT_FALSE(chain_schedule(layered_chain(rng, 1200, 7), 200, 1'000'000).has_value());
 }
 
 TEST(Chain, LargeUnequalChainsStayWithinTheLimitAndTheirBound) {

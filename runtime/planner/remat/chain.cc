@@ -11,6 +11,12 @@
 namespace plimsoll::planner {
 namespace {
 
+bool alike(Chain::Stage a, Chain::Stage b) {
+  a.first_forward = a.first_backward = b.first_forward = b.first_backward = OpId();
+  a.forward_count = a.backward_count = b.forward_count = b.backward_count = 0;
+  return a == b;
+}
+
 // Least seconds, and the schedule, of running a part of the chain backward. All sizes in slots.
 //
 // part(s, t, m): the result of op s - 1 is there, stages t .. s are to run backward in m slots
@@ -77,12 +83,9 @@ class ChainSolver {
   int count() const { return static_cast<int>(stages_.size()); }
   const Chain::Stage& stage(int i) const { return stages_[at(i)]; }
 
+  // The last of all behaves like no other.
   bool alike(int i, int j) const {
-    Chain::Stage a = stage(i), b = stage(j);
-    a.first_backward = b.first_backward = OpId();
-    a.backward_count = b.backward_count = 0;
-    // The last of all behaves like no other.
-    return a == b && j < count() - 1;
+    return plimsoll::planner::alike(stage(i), stage(j)) && j < count() - 1;
   }
   double forward(int from, int to) const {
     return forward_seconds_[at(to + 1)] - forward_seconds_[at(from)];
@@ -227,6 +230,12 @@ class ChainSolver {
     return only.backward_peak + kept <= m ? (run ? only.seconds : 0) : kInfinite;
   }
 
+  void run_forward(int s, Schedule& schedule) const {
+    for (int k = 0; k < stage(s).forward_count; ++k) {
+      schedule.push_back(stage(s).first_forward + k);
+    }
+  }
+
   void run_backward(int s, Schedule& schedule) const {
     for (int k = 0; k < stage(s).backward_count; ++k) {
       schedule.push_back(stage(s).first_backward + k);
@@ -241,19 +250,19 @@ class ChainSolver {
     }
     if (s == t) {
       const Chain::Stage& only = stage(s);
-      if (last(s) || (only.reads_own && !held) || only.reads_sides) schedule.push_back(OpId(s));
+      if (last(s) || (only.reads_own && !held) || only.reads_sides) run_forward(s, schedule);
       run_backward(s, schedule);
       return;
     }
     const Best best = part(s, t, m, held);
     if (best.keep < 0) {
-      schedule.push_back(OpId(s));
+      run_forward(s, schedule);
       emit(s + 1, t, m - stage(s).bytes - stage(s).side_bytes, held, schedule);
       run_backward(s, schedule);
       return;
     }
     const int k = s + best.keep;
-    for (int i = s; i <= k; ++i) schedule.push_back(OpId(i));
+    for (int i = s; i <= k; ++i) run_forward(i, schedule);
     if (k < t) emit(k + 1, t, m - stage(k).bytes, held, schedule);
     if (held) m += stage(t).bytes;
     const std::int64_t besides = m - stage(k).bytes;
@@ -272,8 +281,24 @@ class ChainSolver {
   std::int64_t work_ = 0;
 };
 
+// How much work may be done for an effort of one.
+constexpr std::int64_t kMostWork = 8;
+
+// Pairs of stages between which lie unequal ones.
+std::size_t parts_across_runs(const Chain& chain) {
+  const auto pairs = [](std::size_t count) { return count * (count + 1) / 2; };
+  std::size_t parts = pairs(chain.stages.size()), run = 0;
+  for (std::size_t i = 0; i < chain.stages.size(); ++i) {
+    run = i > 0 && alike(chain.stages[i - 1], chain.stages[i]) ? run + 1 : 1;
+    if (i + 1 == chain.stages.size() || !alike(chain.stages[i], chain.stages[i + 1])) {
+      parts -= pairs(run);
+    }
+  }
+  return parts;
+}
+
 // The size in which the chain's bytes are counted: their common divisor where that makes few enough
-// slots, else the limit's part that does.
+// slots, else the limit's part that does. 0 where even few slots would be too much work.
 std::int64_t slot_size(const Chain& chain, std::int64_t arena_limit, std::int64_t effort) {
   std::int64_t divisor = 0;
   std::size_t different = 0;
@@ -292,8 +317,14 @@ std::int64_t slot_size(const Chain& chain, std::int64_t arena_limit, std::int64_
   // Parts times what is tried for each.
   const std::size_t n = chain.stages.size();
   const std::size_t tries = std::min(n * n * n / 4 + 1, n * (different + 1) / 4 + 1);
-  const auto most =
-      static_cast<std::int64_t>(std::clamp<std::size_t>(at(effort) / tries, 16, 4096));
+  constexpr std::size_t kFewest = 16, kMost = 4096;
+  std::size_t slots = std::clamp<std::size_t>(at(effort) / tries, kFewest, kMost);
+  // Parts that no run of equal stages has: each is a few tries for every slot.
+  constexpr std::size_t kTriesPerPart = 10;
+  const std::size_t parts = parts_across_runs(chain);
+  if (parts > 8 * n) slots = std::min(slots, at(kMostWork * effort) / (kTriesPerPart * parts));
+  if (slots < kFewest) return 0;
+  const auto most = static_cast<std::int64_t>(slots);
   if (divisor > 0 && arena_limit / divisor <= most) return divisor;
   return std::max<std::int64_t>(1, (arena_limit + most - 1) / most);
 }
@@ -306,7 +337,8 @@ std::optional<Schedule> chain_schedule(const Problem& problem, std::int64_t aren
   const auto chain = find_chain(problem);
   if (!chain || chain->stages.size() > kMostStages || arena_limit <= 0) return std::nullopt;
   const std::int64_t slot = slot_size(*chain, arena_limit, effort);
-  ChainSolver solver(*chain, arena_limit / slot, slot, 20 * effort);
+  if (slot == 0) return std::nullopt;
+  ChainSolver solver(*chain, arena_limit / slot, slot, kMostWork * effort);
   if (solver.solve() == kInfinite || solver.gave_up()) return std::nullopt;
   Schedule schedule;
   solver.emit(schedule);

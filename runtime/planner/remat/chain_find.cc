@@ -28,6 +28,7 @@ class ChainFinder {
       name_results();
       if (!find_backward()) continue;
       measure_backward();
+      share_stages();
       return std::move(chain_);
     }
     return std::nullopt;
@@ -73,6 +74,7 @@ class ChainFinder {
     chain_.stages.resize(forward_end_.index());
     for (const OpId op : result_.ids()) {
       Chain::Stage& stage = chain_.stages[at(op)];
+      stage.first_forward = op;
       stage.seconds = problem_.ops[op].seconds;
       stage.workspace = problem_.ops[op].workspace;
       for (const ValueId v : problem_.outputs[op]) {
@@ -156,6 +158,39 @@ class ChainFinder {
         stage.backward_peak = std::max(stage.backward_peak, peak[next]);
       }
     }
+  }
+
+  // Whether op `next` belongs to the stage of the op before: what the stage has kept so far is no
+  // smaller than next's result, and of no use once that is there.
+  static bool shares(const Chain::Stage& before, const Chain::Stage& next) {
+    return before.backward_count == 0 && before.side_bytes == 0 && next.side_bytes == 0 &&
+           !next.reads_before && before.bytes >= next.bytes;
+  }
+
+  // Example: x -> dot -> tanh, where the backward stage of tanh reads tanh alone: the two are one
+  // stage of tanh's bytes, in which the dot's bytes are workspace. Layers that repeat become equal
+  // stages, and half as many stages are a quarter of the work or less.
+  void share_stages() {
+    std::vector<Chain::Stage> stages;
+    for (Chain::Stage next : chain_.stages) {
+      if (stages.empty() || !shares(stages.back(), next)) {
+        stages.push_back(next);
+        continue;
+      }
+      const Chain::Stage first = stages.back();
+      stages.pop_back();
+      const std::int64_t kept = stages.empty() ? 0 : stages.back().bytes;  // the stage before's
+      const std::int64_t in_first = first.bytes + first.workspace;
+      const std::int64_t in_next = first.bytes - next.in_place + next.bytes + next.workspace;
+      const std::int64_t passing = std::max(kept - first.in_place + in_first, in_next);
+      next.seconds += first.seconds;
+      next.workspace = std::max(in_first, in_next) - next.bytes;
+      next.in_place = kept + next.bytes + next.workspace - passing;
+      next.first_forward = first.first_forward;
+      next.forward_count += first.forward_count;
+      stages.push_back(next);
+    }
+    chain_.stages = std::move(stages);
   }
 
   const Problem& problem_;
