@@ -45,7 +45,7 @@ Outcome write_outputs(const std::string& folder, const std::vector<std::string>&
   return {};
 }
 
-Outcome run(const RunFlags& flags, bool json, Output& output) {
+Outcome run(const RunFlags& flags, Output& output) {
   std::unique_ptr<ir::Module> module;
   Outcome outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
@@ -57,9 +57,8 @@ Outcome run(const RunFlags& flags, bool json, Output& output) {
   PlannedProgram planned;
   outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
   if (!outcome.ok()) return outcome;
-  // No question takes the planner longer: it is asked where the answer is printed.
-  std::optional<planner::Floor> floor;
-  if (json || planned.limit_bytes() != planner::kUnlimited) {
+  std::optional<FoundFloor> floor;
+  if (planned.limit_bytes() != planner::kUnlimited) {
     auto found = planned.floor();
     PLIMSOLL_PROGRAM_FAULT(found.status());
     floor = std::move(*found);
@@ -92,7 +91,7 @@ Outcome run(const RunFlags& flags, bool json, Output& output) {
   const auto executable = (*current)->get();
   const planner::Plan& plan = executable->plan();
   const std::int64_t measured = budget->statistics().peak_bytes;
-  if (floor) output.json = plan_json(plan, *floor, planned.unlimited());
+  output.json = plan_json(plan, floor, planned.unlimited());
   output.json["fusion"] = planned.fusion();
   output.json["residuals"] = planned.residuals();
   output.json["measured_peak_bytes"] = measured;
@@ -166,9 +165,7 @@ void add_run(Commands& commands) {
   command->add_option("--output-dir", flags->output_dir, "Folder that gets NAME.npy per result");
   command->add_option("--repeat", flags->repeat, "Number of runs")->check(CLI::Range(1, 1 << 30));
   command->callback([&commands, flags] {
-    commands.action = [&commands, flags](Output& output) {
-      return run(*flags, commands.json, output);
-    };
+    commands.action = [flags](Output& output) { return run(*flags, output); };
   });
 }
 

@@ -130,7 +130,7 @@ Json steps_json(const planner::Plan& plan) {
 }  // namespace
 
 std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimited,
-                        const planner::Floor& floor, const std::vector<FrontierPoint>& frontier,
+                        const FoundFloor& floor, const std::vector<FrontierPoint>& frontier,
                         std::string_view title) {
   const PlanView view = view_plan(plan);
   Json report = {{"title", std::string(title)},
@@ -148,7 +148,8 @@ std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimite
   if (view.peak_step >= 0) {
     report["peak_name"] = name_of(plan.steps[view.peak_step].instruction);
   }
-  report["plan"].erase("planning_seconds");  // the page is the same for the same plan
+  // The page is the same for the same plan.
+  for (const char* own : {"planning_seconds", "floor_seconds"}) report["plan"].erase(own);
   std::string data = report.dump(-1, ' ', false, Json::error_handler_t::replace);
   // Nothing in it may end the element that holds it.
   for (std::size_t at = 0; (at = data.find('<', at)) != std::string::npos;) {

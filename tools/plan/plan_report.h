@@ -14,7 +14,7 @@ namespace plimsoll::tools {
 // over time with the transfers and codecs below it, the limit, the frontier where there is one,
 // what is live at the peak, the steps. `unlimited` is drawn beside the plan.
 std::string plan_report(const planner::Plan& plan, const planner::Plan& unlimited,
-                        const planner::Floor& floor, const std::vector<FrontierPoint>& frontier,
+                        const FoundFloor& floor, const std::vector<FrontierPoint>& frontier,
                         std::string_view title);
 
 }  // namespace plimsoll::tools

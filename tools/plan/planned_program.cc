@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "runtime/backend/backends.h"
@@ -106,9 +107,13 @@ Result<std::shared_ptr<const planner::Plan>> PlannedProgram::fitting_plan(
   return std::move(found.plan);
 }
 
-Result<planner::Floor> PlannedProgram::floor() const {
-  return fused_ ? executor::least_floor(*fused_, options_)
-                : fallback_plans_->floor(*fallback_cost_, options_);
+Result<FoundFloor> PlannedProgram::floor() const {
+  const auto start = std::chrono::steady_clock::now();
+  PLIMSOLL_ASSIGN_OR_RETURN(planner::Floor floor,
+                            fused_ ? executor::least_floor(*fused_, options_)
+                                   : fallback_plans_->floor(*fallback_cost_, options_));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return FoundFloor{std::move(floor), seconds.count()};
 }
 
 std::string PlannedProgram::form_text() const {
@@ -139,20 +144,27 @@ double seconds_without_limit(const planner::Plan& plan, const planner::Plan& unl
 
 }  // namespace
 
-Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
+Json plan_json(const planner::Plan& plan, const std::optional<FoundFloor>& floor,
                const planner::Plan& unlimited) {
   Json json{{"limit_bytes", planner::limit_json(plan.limit_bytes)},
-            {"floor_bytes", floor.bytes},
-            {"floor_lower_bound_bytes", floor.lower_bound_bytes},
-            {"floor_culprit", floor.culprit},
+            {"floor_bytes", nullptr},
+            {"floor_lower_bound_bytes", nullptr},
+            {"floor_culprit", nullptr},
+            {"floor_seconds", nullptr},
             {"unlimited_peak_bytes", unlimited.peak_bytes},
             {"gap", gap_percent(plan.predicted_seconds, plan.lower_bound_seconds)}};
+  if (floor) {
+    json["floor_bytes"] = floor->bytes;
+    json["floor_lower_bound_bytes"] = floor->lower_bound_bytes;
+    json["floor_culprit"] = floor->culprit;
+    json["floor_seconds"] = floor->seconds;
+  }
   json.update(planner::plan_json(plan));
   json["unlimited_seconds"] = seconds_without_limit(plan, unlimited);
   return json;
 }
 
-std::string plan_text(const planner::Plan& plan, const std::optional<planner::Floor>& floor,
+std::string plan_text(const planner::Plan& plan, const std::optional<FoundFloor>& floor,
                       const planner::Plan& unlimited) {
   std::string text;
   const auto row = [&](const char* name, const std::string& value) {
@@ -172,6 +184,7 @@ std::string plan_text(const planner::Plan& plan, const std::optional<planner::Fl
     row("floor", bytes(floor->bytes) + ", at least " + bytes(bound) +
                      gap(static_cast<double>(floor->bytes), static_cast<double>(bound)));
     row("pinned by", floor->culprit);
+    row("found in", seconds(floor->seconds));
   }
   row("peak", bytes(plan.peak_bytes));
   row("unlimited peak", bytes(unlimited.peak_bytes));

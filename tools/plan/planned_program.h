@@ -18,6 +18,11 @@
 
 namespace plimsoll::tools {
 
+// With the time that it took to find: no question takes the planner longer.
+struct FoundFloor : planner::Floor {
+  double seconds = 0;
+};
+
 // A program made ready for plans: optimized and, where the JIT and the kernels can, compiled, so
 // that workspaces count. What can't be compiled can still be planned, without workspaces. Every
 // question about its plans is answered by one search.
@@ -51,7 +56,7 @@ class PlannedProgram {
   // Of the form of the program that suits this limit.
   Result<std::shared_ptr<const planner::Plan>> fitting_plan(std::int64_t limit_bytes) const;
   // The smallest limit for which there is a fitting plan.
-  Result<planner::Floor> floor() const;
+  Result<FoundFloor> floor() const;
 
  private:
   Outcome resolve_options(const PlanFlags& flags);
@@ -72,11 +77,11 @@ class PlannedProgram {
 // By how much `value` is above `bound` at most, in percent; 0 for a bound that is met.
 double gap_percent(double value, double bound);
 // The fields of docs/command.md that `plan` and `run` share. `unlimited` is the plan without a
-// limit.
-Json plan_json(const planner::Plan& plan, const planner::Floor& floor,
+// limit. Those about the floor are null where nobody asked for it.
+Json plan_json(const planner::Plan& plan, const std::optional<FoundFloor>& floor,
                const planner::Plan& unlimited);
 // Without lines about the floor where nobody asked for it.
-std::string plan_text(const planner::Plan& plan, const std::optional<planner::Floor>& floor,
+std::string plan_text(const planner::Plan& plan, const std::optional<FoundFloor>& floor,
                       const planner::Plan& unlimited);
 
 }  // namespace plimsoll::tools
