@@ -11,7 +11,8 @@ namespace plimsoll::ir {
 namespace {
 
 void erase_value(std::vector<Instruction*>& list, const Instruction* value) {
-  list.erase(std::remove(list.begin(), list.end(), value), list.end());
+  const auto found = std::find(list.begin(), list.end(), value);
+  if (found != list.end()) list.erase(found);
 }
 
 void add_once(std::vector<Instruction*>& list, Instruction* value) {
@@ -56,14 +57,24 @@ void Instruction::drop_user(Instruction* user) {
 void Instruction::replace_operand(int i, Instruction* with) {
   Instruction* old = operands_[at(i)];
   if (old == with) return;
+  with->add_user(this);
   operands_[at(i)] = with;
   old->drop_user(this);
-  add_once(with->users_, this);
 }
 
 void Instruction::append_operand(Instruction* operand) {
+  operand->add_user(this);
   operands_.push_back(operand);
-  add_once(operand->users_, this);
+}
+
+// Before it is an operand. A value may have as many users, and a tuple as many operands, as a
+// program has instructions, but hardly ever both: the shorter list tells whether it is a user.
+void Instruction::add_user(Instruction* user) {
+  const std::vector<Instruction*>& operands = user->operands_;
+  const bool is_user = operands.size() < users_.size()
+                           ? std::find(operands.begin(), operands.end(), this) != operands.end()
+                           : std::find(users_.begin(), users_.end(), user) != users_.end();
+  if (!is_user) users_.push_back(user);
 }
 
 void Instruction::replace_all_uses_with(Instruction* with) {

@@ -68,6 +68,7 @@ class Instruction {
   friend class Computation;
   Instruction(Opcode opcode, Shape shape, std::string name)
       : opcode_(opcode), shape_(std::move(shape)), name_(std::move(name)) {}
+  void add_user(Instruction* user);
   void drop_user(Instruction* user);
 
   Opcode opcode_;
