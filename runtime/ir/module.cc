@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "runtime/base/index.h"
 
@@ -11,8 +12,9 @@ namespace plimsoll::ir {
 namespace {
 
 void erase_value(std::vector<Instruction*>& list, const Instruction* value) {
-  const auto found = std::find(list.begin(), list.end(), value);
-  if (found != list.end()) list.erase(found);
+  // The last come first where a computation is taken apart from its end.
+  const auto found = std::find(list.rbegin(), list.rend(), value);
+  if (found != list.rend()) list.erase(std::next(found).base());
 }
 
 void add_once(std::vector<Instruction*>& list, Instruction* value) {
@@ -78,12 +80,14 @@ void Instruction::add_user(Instruction* user) {
 }
 
 void Instruction::replace_all_uses_with(Instruction* with) {
-  const std::vector<Instruction*> users = users_;
-  for (Instruction* user : users) {
-    if (user == with) continue;
-    for (int i = 0; i < user->operand_count(); ++i) {
-      if (user->operand(i) == this) user->replace_operand(i, with);
+  if (with == this) return;
+  for (Instruction* user : std::exchange(users_, {})) {
+    if (user == with) {
+      users_.push_back(user);
+      continue;
     }
+    with->add_user(user);
+    std::replace(user->operands_.begin(), user->operands_.end(), this, with);
   }
   if (is_root()) parent_->set_root(with);
 }

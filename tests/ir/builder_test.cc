@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+#include <vector>
+
 namespace plimsoll::ir {
 namespace {
 
@@ -38,6 +42,44 @@ TEST(Builder, ScalarComputationsAreShared) {
   EXPECT_NE(scalar_computation(module, Opcode::maximum, DType::f32), sum);
   EXPECT_TRUE(is_binary_computation(*sum, Opcode::add));
   EXPECT_FALSE(is_binary_computation(*sum, Opcode::multiply));
+}
+
+// Every value knows each of its users once, whatever is replaced by what.
+TEST(Users, AreThoseWhoseOperandAValueIs) {
+  std::mt19937 random(4);
+  const Shape shape(DType::f32, {2});
+  Module module("m");
+  Computation* entry = module.add_computation("entry");
+  std::vector<Instruction*> all{entry->add_parameter(0, shape)};
+  const auto any = [&](std::size_t end) { return all[random() % end]; };
+  for (int i = 0; i < 30; ++i)
+    all.push_back(entry->add(Opcode::add, shape, {any(all.size()), all[0]}));
+  std::vector<Instruction*> many;
+  for (int i = 0; i < 40; ++i) many.push_back(any(all.size()));
+  Instruction* const tuple = entry->add_tuple(many);
+  for (int step = 0; step < 300; ++step) {
+    const std::size_t at = 1 + random() % (all.size() - 1);
+    if (step % 3 == 0) {
+      all[at]->replace_all_uses_with(any(at));
+    } else if (step % 3 == 1) {
+      tuple->replace_operand(static_cast<int>(random() % many.size()), any(all.size()));
+    } else {
+      all[at]->replace_operand(static_cast<int>(random() % 2), any(at));
+    }
+    for (Instruction* value : all) {
+      std::vector<const Instruction*> expected,
+          actual(value->users().begin(), value->users().end());
+      for (const auto& user : entry->instructions()) {
+        const auto& operands = user->operands();
+        if (std::find(operands.begin(), operands.end(), value) != operands.end()) {
+          expected.push_back(user.get());
+        }
+      }
+      std::sort(expected.begin(), expected.end());
+      std::sort(actual.begin(), actual.end());
+      ASSERT_EQ(actual, expected) << value->name() << " after step " << step;
+    }
+  }
 }
 
 TEST(Builder, BinaryComputationMustUseBothParametersOnce) {
