@@ -115,7 +115,12 @@ struct OptimizeOptions {
   bool launches_cost = false;
   KernelSpeeds speeds = {};
 };
-// The pipeline that compilation runs, verified after each pass in debug builds.
+// What a program is made of in every form but as_written: inlined, simplified, with layouts that
+// suit its convolutions. Whether anything rounds otherwise than as written after it.
+Result<bool> prepare(ir::Module& module, const OptimizeOptions& options);
+// Of a prepared module: what its loops recompute, and its kernels.
+Status choose_kernels(ir::Module& module, const OptimizeOptions& options);
+// Both: the pipeline that compilation runs, verified after each pass in debug builds.
 Status optimize(ir::Module& module, const OptimizeOptions& options = {});
 
 }  // namespace plimsoll::passes

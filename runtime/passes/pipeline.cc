@@ -70,19 +70,6 @@ Status clean_up(ir::Module& module) {
   return ok_status();
 }
 
-// What comes before loops and kernels are chosen. Whether anything rounds otherwise after it.
-Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
-  PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
-  PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  bool rounds_otherwise = false;
-  if (options.fused_attention) {
-    PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kAttention, module));
-  }
-  PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
-  if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  return rounds_otherwise || relaid;
-}
-
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
@@ -101,13 +88,19 @@ std::span<const PassInfo> rounding_passes() {
   return kPasses;
 }
 
-Status optimize(ir::Module& module, const OptimizeOptions& options) {
-  if (options.fusion == Fusion::as_written) {
-    const std::unique_ptr<ir::Module> trial = module.clone();
-    PLIMSOLL_ASSIGN_OR_RETURN(const bool rounds_otherwise, prepare(*trial, options));
-    if (!rounds_otherwise) return ok_status();
+Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
+  PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
+  PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  bool rounds_otherwise = false;
+  if (options.fused_attention) {
+    PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kAttention, module));
   }
-  PLIMSOLL_RETURN_IF_ERROR(prepare(module, options).status());
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
+  if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  return rounds_otherwise || relaid;
+}
+
+Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
   PLIMSOLL_ASSIGN_OR_RETURN(const bool fewer,
                             recompute_residuals(module, options.residuals, options.speeds));
   if (fewer) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
@@ -119,6 +112,16 @@ Status optimize(ir::Module& module, const OptimizeOptions& options) {
   }
   if (!options.launches_cost || options.fusion != Fusion::full) return ok_status();
   return run(kFuseHorizontal, module).status();
+}
+
+Status optimize(ir::Module& module, const OptimizeOptions& options) {
+  if (options.fusion == Fusion::as_written) {
+    const std::unique_ptr<ir::Module> trial = module.clone();
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool rounds_otherwise, prepare(*trial, options));
+    if (!rounds_otherwise) return ok_status();
+  }
+  PLIMSOLL_RETURN_IF_ERROR(prepare(module, options).status());
+  return choose_kernels(module, options);
 }
 
 }  // namespace plimsoll::passes

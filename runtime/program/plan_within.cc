@@ -33,8 +33,7 @@ std::vector<ProgramForm> all_forms(const Program& program, const planner::PlanOp
   std::vector<ProgramForm> forms;
   for (const Residuals each : residuals) forms.push_back({Fusion::full, each});
   for (const Fusion fusion : kLessFused) {
-    if (fusion == Fusion::as_written && program.source_instructions() > kMostInstructionsAsWritten)
-      continue;
+    if (fusion == Fusion::as_written && !program.has_form_as_written()) continue;
     forms.push_back({fusion, residuals.front()});
     if (residuals.size() > 1 && fusion != Fusion::as_written) {
       forms.push_back({fusion, residuals.back()});

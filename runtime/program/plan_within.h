@@ -16,10 +16,6 @@ struct ProgramPlan {
   std::uint64_t costs_version = 0;  // of the cost model that it was made by
 };
 
-// As written, a module has several times as many kernels, which takes as much longer to compile and
-// to plan, and hardly ever needs less than narrow fusion: longer programs have no such form.
-inline constexpr std::int64_t kMostInstructionsAsWritten = 300;
-
 // The plan for these options: of `program`, or of another form of it where `program` does not fit
 // into the limit, or fits so tightly that another may be faster. Where none fits, the error that
 // names least_floor. A program that the limit costs nothing is never made twice.

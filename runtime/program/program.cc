@@ -156,8 +156,13 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
   Source source;
   std::uint64_t text_hash = 0;
   if (options.optimize) {
-    source = {module->clone(), &provider, machine};
-    PLIMSOLL_RETURN_IF_ERROR(passes::optimize(*module, optimize_options(provider, options, {})));
+    const passes::OptimizeOptions passes = optimize_options(provider, options, {});
+    const bool is_short = module->instruction_count() <= kMostInstructionsAsWritten;
+    std::unique_ptr<ir::Module> as_written = is_short ? module->clone() : nullptr;
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool rounds_otherwise, passes::prepare(*module, passes));
+    if (rounds_otherwise) as_written.reset();
+    source = {module->clone(), std::move(as_written), &provider, machine};
+    PLIMSOLL_RETURN_IF_ERROR(passes::choose_kernels(*module, passes));
     text_hash = hash_of(*module);
   }
   PLIMSOLL_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
@@ -168,15 +173,19 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
 }
 
 Result<std::shared_ptr<const Program>> Program::in_form(const ProgramForm& form) const {
-  if (source_.module == nullptr) return std::shared_ptr<const Program>();
+  if (source_.prepared == nullptr) return std::shared_ptr<const Program>();
   if (form == form_) return shared_from_this();
   const std::lock_guard lock(forms_mutex_);
   if (const auto known = forms_.find(form); known != forms_.end()) {
     return known->second == nullptr ? shared_from_this() : known->second;
   }
-  std::unique_ptr<ir::Module> module = source_.module->clone();
-  PLIMSOLL_RETURN_IF_ERROR(
-      passes::optimize(*module, optimize_options(*source_.provider, options_, form)));
+  const bool as_written = form.fusion == passes::Fusion::as_written && has_form_as_written();
+  std::unique_ptr<ir::Module> module =
+      (as_written ? source_.as_written : source_.prepared)->clone();
+  if (!as_written) {
+    PLIMSOLL_RETURN_IF_ERROR(
+        passes::choose_kernels(*module, optimize_options(*source_.provider, options_, form)));
+  }
   const std::uint64_t text_hash = hash_of(*module);
   // Null stands for this one, which must not keep itself alive.
   std::shared_ptr<const Program>& made = forms_[form];

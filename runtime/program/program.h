@@ -66,10 +66,8 @@ class Program : public std::enable_shared_from_this<Program> {
   // modules run as written.
   Result<std::shared_ptr<const Program>> in_form(const ProgramForm& form) const;
   const ProgramForm& form() const { return form_; }
-  // Of the module that the forms are made of; 0 where there are none.
-  std::int64_t source_instructions() const {
-    return source_.module == nullptr ? 0 : source_.module->instruction_count();
-  }
+  // Whether there is a form as written (kMostInstructionsAsWritten).
+  bool has_form_as_written() const { return source_.as_written != nullptr; }
   // Where these of its constants, one behind the other, stay on a device from run to run.
   const ResidentConstants& resident(std::span<const ir::Literal* const> constants) const;
 
@@ -94,9 +92,10 @@ class Program : public std::enable_shared_from_this<Program> {
   std::unique_ptr<planner::PlanCache> plans_;
   ProgramForm form_;
   std::uint64_t text_hash_ = 0;  // of the optimized module
-  // What other forms are made of; no module where there are none.
+  // What other forms are made of; no modules where there are none.
   struct Source {
-    std::unique_ptr<ir::Module> module;
+    std::unique_ptr<ir::Module> prepared;    // passes::prepare
+    std::unique_ptr<ir::Module> as_written;  // null also where prepared rounds otherwise
     device::KernelProvider* provider = nullptr;
     planner::Roofline machine;
   };

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <string>
 
 #include "runtime/passes/passes.h"
 
 namespace plimsoll::executor {
+
+// As written, a module has several times as many kernels, which takes as much longer to compile and
+// to plan, and hardly ever needs less than narrow fusion: longer programs have no such form.
+inline constexpr std::int64_t kMostInstructionsAsWritten = 300;
 
 // How a program is compiled beyond what it computes: the bits are the same in all forms.
 struct ProgramForm {

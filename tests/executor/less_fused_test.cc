@@ -176,8 +176,10 @@ TEST(NarrowFusion, NeedsNoMoreThanTheModuleAsWritten) {
   for (const bool optimize : {true, false}) {
     auto module = ir::parse_module(skips(16));
     ASSERT_TRUE(module.ok()) << module.status().to_string();
+    testing::LimitOptions limits;
+    limits.optimize = optimize;
     EXPECT_EQ(testing::check_limits(**module, cases::random_arguments(**module, 5), **provider, 0,
-                                    6, {.optimize = optimize}),
+                                    6, limits),
               "");
   }
   auto module = ir::parse_module(skips(16));
