@@ -10,8 +10,7 @@ if [ $# -gt 0 ] && [[ "$1" != -* ]]; then
   preset=$1
   shift
 fi
-# The examples' tests read the real images; everything else is in the base set.
-scripts/setup.sh --demo
+scripts/setup.sh
 cmake --preset "$preset"
 cmake --build --preset "$preset"
 ctest --preset "$preset" -j "$(nproc)" "$@"

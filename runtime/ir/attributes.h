@@ -12,6 +12,7 @@
 namespace plimsoll::ir {
 
 enum class ComparisonDirection : std::uint8_t { eq, ne, ge, gt, le, lt };
+// The outcome for a and b; for NaNs that of C++'s operators.
 template <typename T>
 constexpr bool holds(ComparisonDirection direction, T a, T b) {
   switch (direction) {

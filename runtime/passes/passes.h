@@ -100,8 +100,8 @@ enum class Fusion {
   vertical,  // without fuse_multi_output
   narrow,    // and with fuse_narrowly instead of fuse: needs no more memory than none
   none,      // each operation by itself
-  // The module is left as it is, with each operation by itself; none where that would round
-  // otherwise (recognize_attention, assign_layouts).
+  // The same to choose_kernels; to whoever prepares a module, to leave that out where it rounds no
+  // otherwise (executor::Program::in_form).
   as_written,
 };
 
@@ -115,8 +115,8 @@ struct OptimizeOptions {
   bool launches_cost = false;
   KernelSpeeds speeds = {};
 };
-// What a program is made of in every form but as_written: inlined, simplified, with layouts that
-// suit its convolutions. Whether anything rounds otherwise than as written after it.
+// What a program is made of in every form but as_written: inlined, simplified, attention in one
+// kernel, with layouts that suit its convolutions. Whether anything rounds otherwise after it.
 Result<bool> prepare(ir::Module& module, const OptimizeOptions& options);
 // Of a prepared module: what its loops recompute, and its kernels.
 Status choose_kernels(ir::Module& module, const OptimizeOptions& options);

@@ -115,11 +115,6 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
 }
 
 Status optimize(ir::Module& module, const OptimizeOptions& options) {
-  if (options.fusion == Fusion::as_written) {
-    const std::unique_ptr<ir::Module> trial = module.clone();
-    PLIMSOLL_ASSIGN_OR_RETURN(const bool rounds_otherwise, prepare(*trial, options));
-    if (!rounds_otherwise) return ok_status();
-  }
   PLIMSOLL_RETURN_IF_ERROR(prepare(module, options).status());
   return choose_kernels(module, options);
 }

@@ -90,10 +90,6 @@ const Instruction* shown_by(const Instruction* view) {
   return view;
 }
 
-Instruction* shown_by(Instruction* view) {
-  return const_cast<Instruction*>(shown_by(static_cast<const Instruction*>(view)));
-}
-
 bool only_elements_are_taken(const Instruction& tuple) {
   return std::all_of(tuple.users().begin(), tuple.users().end(), [](const Instruction* user) {
     return user->opcode() == Opcode::get_tuple_element && user->control_predecessors().empty() &&

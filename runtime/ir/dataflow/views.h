@@ -13,7 +13,6 @@ bool is_view(const Instruction& instruction);
 // `view` itself where it is no such thing. A bitcast to or from another layout than row-major order
 // moves elements (as a transpose does), and one to another dtype makes others: those show
 // themselves.
-Instruction* shown_by(Instruction* view);
 const Instruction* shown_by(const Instruction* view);
 
 // True where every user of a tuple takes an element of it, in no order of its own.

@@ -14,25 +14,6 @@ std::int64_t total_order_key(double value) {
   return bits >= 0 ? bits : bits ^ std::numeric_limits<std::int64_t>::max();
 }
 
-template <typename N>
-bool compares(ComparisonDirection direction, N x, N y) {
-  switch (direction) {
-    case ComparisonDirection::eq:
-      return x == y;
-    case ComparisonDirection::ne:
-      return x != y;
-    case ComparisonDirection::ge:
-      return x >= y;
-    case ComparisonDirection::gt:
-      return x > y;
-    case ComparisonDirection::le:
-      return x <= y;
-    case ComparisonDirection::lt:
-      return x < y;
-  }
-  return false;
-}
-
 }  // namespace
 
 void apply_binary(Opcode opcode, const View& a, const View& b, std::byte* result,
@@ -57,14 +38,14 @@ void apply_compare(const Attributes& attributes, const View& a, const View& b, s
     for (std::int64_t i = 0; i < count; ++i) {
       const auto x = read<T>(a, i);
       const auto y = read<T>(b, i);
-      bool holds = false;
+      bool outcome = false;
       if constexpr (kIsFloat<T>) {
-        holds = total ? compares(direction, total_order_key(x), total_order_key(y))
-                      : compares(direction, x, y);
+        outcome = total ? holds(direction, total_order_key(x), total_order_key(y))
+                        : holds(direction, x, y);
       } else {
-        holds = compares(direction, x, y);
+        outcome = holds(direction, x, y);
       }
-      write<bool>(result, i, holds);
+      write<bool>(result, i, outcome);
     }
   });
 }

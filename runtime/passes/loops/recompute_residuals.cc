@@ -136,9 +136,10 @@ class Recomputation {
     std::int64_t before = 0;
     for (const Residual& residual : pair_.residuals) {
       before += stacked_bytes(*residual.update);
-      for (Instruction* at = residual.update;; at = at->operand(0)) {
+      const Instruction* const shown = ir::shown_by(residual.update);
+      for (const Instruction* at = residual.update;; at = at->operand(0)) {
         residual_of_.try_emplace(at, &residual);
-        if (at == ir::shown_by(residual.update)) break;
+        if (at == shown) break;
       }
     }
     VertexCut cut;
