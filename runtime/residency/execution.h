@@ -124,8 +124,8 @@ class Worker {
   void wait_idle();
 
   // Fault injection for tests: the n-th encoding or decoding from now (1 = next), in device memory
-  // or for a tier, fails; 0 turns it off.
-  void fail_codec(std::int64_t n) { fail_codec_in_ = n; }
+  // or for a tier, fails; 0 turns it off. Gives what was left of the n before.
+  std::int64_t fail_codec(std::int64_t n) { return fail_codec_in_.exchange(n); }
 
  private:
   enum class Movement : std::uint8_t { run, drop, store, load, encode, decode, discard_copy };

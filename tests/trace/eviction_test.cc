@@ -373,25 +373,22 @@ TEST(Eviction, RandomProgramsGiveTheSameBitsAtRandomLimits) {
 // Every way in which something may fail once. What has failed is tried again.
 enum class Fault { allocation, host_allocation, store, load, codec };
 
-void inject(Lab& lab, Fault fault, std::int64_t n) {
+// Gives what was left of the n before: 0 where that failure has come.
+std::int64_t inject(Lab& lab, Fault fault, std::int64_t n) {
   memory::Tier* host = lab->budget()->tiers().host.get();
   switch (fault) {
     case Fault::allocation:
-      lab->budget()->fail_allocation(n);
-      break;
+      return lab->budget()->fail_allocation(n);
     case Fault::host_allocation:
-      host->fail_allocation(n);
-      break;
+      return host->fail_allocation(n);
     case Fault::store:
-      host->out().fail_transfer(n);
-      break;
+      return host->out().fail_transfer(n);
     case Fault::load:
-      host->in().fail_transfer(n);
-      break;
+      return host->in().fail_transfer(n);
     case Fault::codec:
-      lab->fail_codec(n);
-      break;
+      return lab->fail_codec(n);
   }
+  return 0;
 }
 
 // A tight limit under which the program runs with a host tier.
@@ -406,16 +403,20 @@ std::int64_t limit_that_does(std::uint32_t seed, const Reference& reference) {
 
 class EvictionFaults : public ::testing::TestWithParam<std::uint32_t> {};
 
+// Of each kind the first, the second and so on, up to one that the program has no place for.
 TEST_P(EvictionFaults, SurvivesOneAtEveryPlace) {
+  constexpr std::int64_t kMostPlaces = 1000;
   const std::uint32_t seed = GetParam();
   int runs = 0, raised = 0;
   const Reference reference = reference_of(seed);
   const std::int64_t limit = limit_that_does(seed, reference);
   for (const Fault fault :
        {Fault::allocation, Fault::host_allocation, Fault::store, Fault::load, Fault::codec}) {
-    for (std::int64_t n = 1; n <= 60; ++n) {
+    std::int64_t n = 1;
+    for (bool struck = true; struck; ++n) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", fault " +
                    std::to_string(static_cast<int>(fault)) + ", n " + std::to_string(n));
+      ASSERT_LE(n, kMostPlaces);
       Lab lab(with_host(limit, reference.peak_bytes));
       inject(lab, fault, n);
       int failures = 0;
@@ -426,11 +427,14 @@ TEST_P(EvictionFaults, SurvivesOneAtEveryPlace) {
         if (failures > 40) ADD_FAILURE() << status.to_string();
         return failures <= 40;
       });
+      lab->wait_idle();
+      struck = inject(lab, fault, 0) == 0;
       ++runs;
       raised += failures >= 20;
       if (failures < 20) {
         EXPECT_LE(lab->budget()->statistics().peak_bytes, limit);
       }
+      EXPECT_TRUE(struck || failures == 0);
       ASSERT_TRUE(results);
       EXPECT_TRUE(same_bits(*results, reference.results));
       EXPECT_TRUE(lab.evaluate({}).ok());
@@ -438,11 +442,13 @@ TEST_P(EvictionFaults, SurvivesOneAtEveryPlace) {
       EXPECT_EQ(lab->budget()->statistics().used_bytes, 0);
       if (testing::Test::HasFailure()) return;
     }
+    EXPECT_GT(n, 2) << "nowhere did fault " << static_cast<int>(fault) << " strike";
   }
   EXPECT_LE(raised * 10, runs);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, EvictionFaults, ::testing::Range(1U, 5U));
+// Of programs that have places of each kind.
+INSTANTIATE_TEST_SUITE_P(Seeds, EvictionFaults, ::testing::Values(1U, 2U, 4U, 10U));
 
 }  // namespace
 }  // namespace plimsoll::trace

@@ -362,9 +362,9 @@ std::int64_t Budget::available_when_idle() const {
   return statistics_.limit_bytes - (taken - open_bytes_);
 }
 
-void Budget::fail_allocation(std::int64_t n) {
+std::int64_t Budget::fail_allocation(std::int64_t n) {
   const std::lock_guard lock(mutex_);
-  fail_in_ = n;
+  return std::exchange(fail_in_, n);
 }
 
 }  // namespace plimsoll::memory

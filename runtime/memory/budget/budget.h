@@ -157,8 +157,9 @@ class Budget : public std::enable_shared_from_this<Budget> {
   // Where bytes may go that the limit has no room for.
   const Tiers& tiers() const { return tiers_; }
 
-  // Fault injection for tests: the n-th allocation from now (1 = next) fails; 0 turns it off.
-  void fail_allocation(std::int64_t n);
+  // Fault injection for tests: the n-th allocation from now (1 = next) fails; 0 turns it off. Gives
+  // what was left of the n before: 0 where that failure has come.
+  std::int64_t fail_allocation(std::int64_t n);
 
  private:
   friend class Allocation;

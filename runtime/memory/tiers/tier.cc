@@ -144,9 +144,9 @@ void Tier::set_speed(const LinkSpeed& speed) {
   speed_ = speed;
 }
 
-void Tier::fail_allocation(std::int64_t n) {
+std::int64_t Tier::fail_allocation(std::int64_t n) {
   const std::lock_guard lock(mutex_);
-  fail_in_ = n;
+  return std::exchange(fail_in_, n);
 }
 
 Result<LinkSpeed> time_transfers(Tier& tier, device::Device& device, std::int64_t bytes) {

@@ -97,8 +97,8 @@ class Tier : public std::enable_shared_from_this<Tier> {
   virtual Result<LinkSpeed> measure() = 0;
 
   // Fault injection for tests: the n-th allocation or reservation from now (1 = next) fails; 0
-  // turns it off.
-  void fail_allocation(std::int64_t n);
+  // turns it off. Gives what was left of the n before: 0 where that failure has come.
+  std::int64_t fail_allocation(std::int64_t n);
 
  protected:
   Tier(std::string name, std::int64_t limit_bytes, std::shared_ptr<device::Device> device);

@@ -95,9 +95,9 @@ TransferStatistics TransferEngine::statistics() const {
   return state_->statistics;
 }
 
-void TransferEngine::fail_transfer(std::int64_t n) {
+std::int64_t TransferEngine::fail_transfer(std::int64_t n) {
   const std::lock_guard lock(state_->mutex);
-  state_->fail_in = n;
+  return std::exchange(state_->fail_in, n);
 }
 
 }  // namespace plimsoll::memory

@@ -56,8 +56,9 @@ class TransferEngine {
   Status wait(Transfer& transfer);
 
   TransferStatistics statistics() const;
-  // Fault injection for tests: the n-th transfer from now (1 = next) fails; 0 turns it off.
-  void fail_transfer(std::int64_t n);
+  // Fault injection for tests: the n-th transfer from now (1 = next) fails; 0 turns it off. Gives
+  // what was left of the n before: 0 where that failure has come.
+  std::int64_t fail_transfer(std::int64_t n);
 
  private:
   // What the thread works on. It keeps it alive: a transfer may hold the last reference to what

@@ -106,8 +106,9 @@ class Context {
   // Blocks until nothing runs; errors stay to be reported.
   void wait_idle() { worker_.wait_idle(); }
   // Fault injection for tests: the n-th tensor from now (1 = next) that is encoded or decoded to
-  // keep it in fewer bytes, wherever, fails; 0 turns it off.
-  void fail_codec(std::int64_t n) { worker_.fail_codec(n); }
+  // keep it in fewer bytes, wherever, fails; 0 turns it off. Gives what was left of the n before: 0
+  // where that failure has come.
+  std::int64_t fail_codec(std::int64_t n) { return worker_.fail_codec(n); }
   // A device leaf's value, kept alive by the caller. Precondition: it is pinned.
   std::shared_ptr<Value> value_of(Node* leaf) const { return leaf->value; }
 
