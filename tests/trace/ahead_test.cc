@@ -127,6 +127,8 @@ TEST_F(Ahead, AStoreWaitsForItsValueOnly) {
   tier_->gate_loads(
       [](const Counts& now) { return now.loads_begun == 1 || now.stores_begun == 3; });
   ASSERT_TRUE(worker_->load(a, *tier_).ok());
+  // Else the load of b, which has room beside it, might be the first one.
+  ASSERT_TRUE(tier_->wait_for([](const Counts& now) { return now.loads_begun == 1; }));
   const Shared made = run(a, 1);
   ASSERT_TRUE(worker_->load(b, *tier_).ok());  // ends when a store has begun
   const Shared last = run(b, 1);
@@ -188,6 +190,16 @@ TEST_F(Ahead, ALoadGivesItsRoomBack) {
   ASSERT_EQ(failures.stores.size(), 1U);
   EXPECT_EQ(failures.stores[0], x);
   expect(x, 1);
+}
+
+TEST_F(Ahead, AFailedRunSaysWhyOnceAndIsThenTriedAgain) {
+  start(64 * kKiB);
+  const Shared a = value(kKiB, 2);
+  budget_->fail_allocation(1);
+  const Shared made = run(a, 1);
+  worker_->wait_idle();
+  EXPECT_EQ(worker_->wait(made).code(), StatusCode::resource_exhausted);
+  expect(made, -2);
 }
 
 // Of what is going to be made twice, the first time failed: what reads it then says why.
