@@ -90,17 +90,22 @@ std::vector<double> reference(const ir::Instruction& conv, const ir::Literal& lh
   const std::int64_t inputs = rhs.shape().dim(static_cast<int>(d.kernel_input_feature));
   const std::int64_t fg = conv.attributes().feature_group_count;
   const std::int64_t bg = conv.attributes().batch_group_count;
+  // The places of the inputs' elements, and which elements each input feature has.
+  std::vector<std::vector<std::int64_t>> places,
+      of_feature(static_cast<std::size_t>(lhs.shape().dim(static_cast<int>(d.input_feature))));
+  for (std::int64_t l = 0; l < lhs.shape().element_count(); ++l) {
+    places.push_back(unravel(lhs.shape(), l));
+    of_feature[static_cast<std::size_t>(pick(places.back(), d.input_feature))].push_back(l);
+  }
+  std::vector<std::int64_t> o(static_cast<std::size_t>(out.rank()));
   for (std::int64_t r = 0; r < rhs.shape().element_count(); ++r) {
     const auto k = unravel(rhs.shape(), r);
     const std::int64_t f = pick(k, d.kernel_output_feature);
-    for (std::int64_t l = 0; l < lhs.shape().element_count(); ++l) {
-      const auto j = unravel(lhs.shape(), l);
-      if (pick(j, d.input_feature) !=
-          f / (features / fg) * inputs + pick(k, d.kernel_input_feature))
-        continue;
+    const std::int64_t feature = f / (features / fg) * inputs + pick(k, d.kernel_input_feature);
+    for (const std::int64_t l : of_feature[static_cast<std::size_t>(feature)]) {
+      const auto& j = places[static_cast<std::size_t>(l)];
       const std::int64_t b = pick(j, d.input_batch);
       if (b / batches != f / (features / bg)) continue;
-      std::vector<std::int64_t> o(static_cast<std::size_t>(out.rank()));
       o[static_cast<std::size_t>(d.output_batch)] = b % batches;
       o[static_cast<std::size_t>(d.output_feature)] = f;
       bool inside = true;
