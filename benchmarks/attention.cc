@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "plimsoll/plimsoll.hpp"
 
 namespace {
@@ -108,9 +108,10 @@ nlohmann::ordered_json measure(const Case& c) {
 
 int main(int argc, char** argv) {
   std::vector<std::int64_t> lengths;
-  CLI::App app("Attention as one kernel each way against its composition.", "attention");
-  app.add_option("LENGTH", lengths, "Queries and keys")->check(CLI::Range(1, 16384));
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  plimsoll::benchmarks::CommandLine line(
+      "Attention as one kernel each way against its composition.", "attention");
+  line.add("LENGTH", lengths, "Queries and keys", {.least = 1, .most = 16384});
+  if (const auto status = line.read(argc, argv)) return *status;
   if (lengths.empty()) lengths = {256, 512, 1024};
   nlohmann::ordered_json report = {{"heads", kHeads}, {"depth", kDepth}};
   for (const std::int64_t length : lengths) {

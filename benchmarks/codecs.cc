@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "kernels/codec.h"
 #include "kernels/spill_codec.h"
 #include "runtime/device/cpu/cpu_device.h"
@@ -100,9 +100,9 @@ Json spill_row(kernels::SpillCodecKind kind, std::int64_t bytes, device::Stream&
 
 int main(int argc, char** argv) {
   std::int64_t megabytes = 64;
-  CLI::App app("Codecs beside a copy.", "codecs");
-  app.add_option("MEGABYTES", megabytes, "Of a value")->check(CLI::Range(1, 4096));
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  plimsoll::benchmarks::CommandLine line("Codecs beside a copy.", "codecs");
+  line.add("MEGABYTES", megabytes, "Of a value", {.least = 1, .most = 4096});
+  if (const auto status = line.read(argc, argv)) return *status;
   const std::int64_t bytes = megabytes << 20;
   const auto stream = device::cpu_device()->create_stream();
   using ir::Codec;

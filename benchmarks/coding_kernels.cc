@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "jit/jit.h"
 #include "kernels/codec.h"
 #include "runtime/base/alignment.h"
@@ -142,9 +142,10 @@ Result<Json> measure(const Case& of, std::int64_t elements, jit::Compiler& compi
 
 int main(int argc, char** argv) {
   std::int64_t megabytes = 16;
-  CLI::App app("Coding inside kernels and apart from them.", "coding_kernels");
-  app.add_option("MEGABYTES", megabytes, "Of an f32 value")->check(CLI::Range(1, 4096));
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  plimsoll::benchmarks::CommandLine line("Coding inside kernels and apart from them.",
+                                         "coding_kernels");
+  line.add("MEGABYTES", megabytes, "Of an f32 value", {.least = 1, .most = 4096});
+  if (const auto status = line.read(argc, argv)) return *status;
   const std::string zero = "  n = f32[] constant(0)\n  z = f32[N] broadcast(n), dimensions={}\n";
   const std::string operands = "  x = T[N] parameter(0)\n  y = f32[N] parameter(1)\n";
   const Codec positive{CodecKind::compare_mask, ir::DType::pred, ir::ComparisonDirection::gt, 0};

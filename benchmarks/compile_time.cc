@@ -5,7 +5,6 @@
 // One JSON object goes to standard output, a table to standard error. Medians over the rounds.
 #include <stdlib.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/training_steps/measure.h"
 #include "jit/jit.h"
 #include "runtime/base/file.h"
@@ -173,18 +172,19 @@ ordered_json measure(const std::string& name, const std::string& base, int round
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("How long kernels take to be ready: cold, warm from disk, hot.", "compile_time");
+  plimsoll::benchmarks::CommandLine line(
+      "How long kernels take to be ready: cold, warm from disk, hot.", "compile_time");
   std::vector<std::string> names;
   int rounds = 5;
   double scale = 0.5;
   std::string mode, folder, file;
-  app.add_option("workloads", names, "cnn, gpt, lstm, unet; none given: all");
-  app.add_option("--rounds", rounds, "Fresh processes per figure")->check(CLI::Range(1, 1000));
-  app.add_option("--scale", scale, "Multiplies the batches")->check(CLI::PositiveNumber);
-  app.add_option("--child", mode)->group("");
-  app.add_option("--folder", folder)->group("");
-  app.add_option("--file", file)->group("");
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  line.add("workloads", names, "cnn, gpt, lstm, unet; none given: all");
+  line.add("--rounds", rounds, "Fresh processes per figure", {.least = 1, .most = 1000});
+  line.add("--scale", scale, "Multiplies the batches", {.positive = true});
+  line.add_hidden("--child", mode);
+  line.add_hidden("--folder", folder);
+  line.add_hidden("--file", file);
+  if (const auto status = line.read(argc, argv)) return *status;
   if (!mode.empty()) return child(mode, folder, file);
 
   std::string base = (std::filesystem::temp_directory_path() / "plimsoll-compile-XXXXXX").string();

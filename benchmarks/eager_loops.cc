@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/eager_loops/programs.h"
 
 namespace plimsoll::benchmarks {
@@ -89,15 +89,16 @@ Json measure(const EagerProgram& program, const EagerSize& size, int rounds) {
 
 int main(int argc, char** argv) {
   using namespace plimsoll::benchmarks;
-  CLI::App app("Eager programs under memory limits, beside the same without (docs/benchmarks.md).",
-               "eager_loops");
+  CommandLine line(
+      "Eager programs under memory limits, beside the same without (docs/benchmarks.md).",
+      "eager_loops");
   EagerSize size{.width = 256, .batch = 1024, .depth = 24, .repeats = 1};
   int rounds = 3;
-  app.add_option("--width", size.width, "Width of a layer")->check(CLI::PositiveNumber);
-  app.add_option("--batch", size.batch, "Rows of a value")->check(CLI::PositiveNumber);
-  app.add_option("--depth", size.depth, "Layers, levels, steps")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", rounds, "The best of so many counts")->check(CLI::PositiveNumber);
-  if (const auto status = read_arguments(app, argc, argv)) return *status;
+  line.add("--width", size.width, "Width of a layer", {.positive = true});
+  line.add("--batch", size.batch, "Rows of a value", {.positive = true});
+  line.add("--depth", size.depth, "Layers, levels, steps", {.positive = true});
+  line.add("--rounds", rounds, "The best of so many counts", {.positive = true});
+  if (const auto status = line.read(argc, argv)) return *status;
   Json out{{"width", size.width}, {"batch", size.batch}, {"depth", size.depth}};
   for (const EagerProgram& program : kEagerPrograms) {
     out["programs"][std::string(program.name)] = measure(program, size, rounds);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/eviction/chains.h"
 #include "benchmarks/eviction/replay.h"
 #include "benchmarks/planner/reference.h"
@@ -148,15 +148,15 @@ Json decisions() {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("The on-the-fly evictor on recorded steps, on chains, and its decisions per second.",
-               "eviction");
+  benchmarks::CommandLine line(
+      "The on-the-fly evictor on recorded steps, on chains, and its decisions per second.",
+      "eviction");
   std::string data;
   bool again = false;
-  app.add_option("--data", data, "Folder with the instances: dtr-simrd")
-      ->envname("PLIMSOLL_BENCH_DATA")
-      ->check(CLI::ExistingDirectory);
-  app.add_flag("--again", again, "Make the published heuristics' figures again, too (minutes)");
-  if (const auto status = benchmarks::read_arguments(app, argc, argv)) return *status;
+  line.add("--data", data, "Folder with the instances: dtr-simrd",
+           {.folder = true, .variable = "PLIMSOLL_BENCH_DATA"});
+  line.add_flag("--again", again, "Make the published heuristics' figures again, too (minutes)");
+  if (const auto status = line.read(argc, argv)) return *status;
   Json answer;
   answer["chains"] = chains();
   answer["decisions"] = decisions();

@@ -4,7 +4,6 @@
 // without it, only ours and the bound are printed.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/exact/instances.h"
 #include "benchmarks/exact/integer_program.h"
 #include "runtime/planner/bound/bound.h"
@@ -80,10 +79,11 @@ Row measure(const exact::Instance& instance, std::int64_t limit, std::int64_t pe
 int main(int argc, char** argv) {
   int random = 6;
   double seconds = 60;
-  CLI::App app("The planner against the optimum of small problems.", "exact");
-  app.add_option("--random", random, "Random training graphs")->capture_default_str();
-  app.add_option("--seconds", seconds, "The solver's time for each limit")->capture_default_str();
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  plimsoll::benchmarks::CommandLine line("The planner against the optimum of small problems.",
+                                         "exact");
+  line.add("--random", random, "Random training graphs");
+  line.add("--seconds", seconds, "The solver's time for each limit");
+  if (const auto status = line.read(argc, argv)) return *status;
 
   const bool solver = exact::solver_installed();
   if (!solver) {

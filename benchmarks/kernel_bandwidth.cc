@@ -19,7 +19,7 @@
 #include <tuple>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/kernel_bandwidth/cases.h"
 #include "benchmarks/kernel_bandwidth/triad.h"
 #include "jit/jit.h"
@@ -44,7 +44,7 @@ struct Arguments {
 
 // The exit status of a program that must end here.
 std::optional<int> read_flags(int argc, char** argv, Arguments& arguments) {
-  CLI::App app("The bandwidth of fused kernels beside a triad.", "kernel_bandwidth");
+  CommandLine line("The bandwidth of fused kernels beside a triad.", "kernel_bandwidth");
   std::set<std::string> dtypes;
   std::string names;
   for (const BandwidthCase& c : bandwidth_cases()) {
@@ -57,14 +57,14 @@ std::optional<int> read_flags(int argc, char** argv, Arguments& arguments) {
                ? std::string()
                : "'" + text + "' is in no case's name (--list names them)";
   };
-  app.add_option("--case", arguments.cases, "Cases whose name contains this")->check(is_in_a_name);
-  app.add_option("--dtype", arguments.dtypes, "Only these")->check(CLI::IsMember(dtypes));
-  app.add_option("--threads", arguments.threads, "All, and one")->check(CLI::Range(1, 1024));
-  app.add_option("--megabytes", arguments.megabytes, "Of an array")->check(CLI::Range(1, 4096));
-  app.add_option("--rounds", arguments.rounds, "Of every case")->check(CLI::Range(1, 1000));
-  app.add_option("--dump", arguments.dump, "Folder that gets the kernels' LLVM IR");
-  app.add_flag("--list", arguments.list, "Names the cases and ends");
-  if (const auto status = read_arguments(app, argc, argv)) return status;
+  line.add("--case", arguments.cases, "Cases whose name contains this", {.error = is_in_a_name});
+  line.add("--dtype", arguments.dtypes, "Only these", {.one_of = dtypes});
+  line.add("--threads", arguments.threads, "All, and one", {.least = 1, .most = 1024});
+  line.add("--megabytes", arguments.megabytes, "Of an array", {.least = 1, .most = 4096});
+  line.add("--rounds", arguments.rounds, "Of every case", {.least = 1, .most = 1000});
+  line.add("--dump", arguments.dump, "Folder that gets the kernels' LLVM IR");
+  line.add_flag("--list", arguments.list, "Names the cases and ends");
+  if (const auto status = line.read(argc, argv)) return status;
   if (arguments.threads.empty()) {
     arguments.threads.push_back(device::thread_count());
     if (device::thread_count() > 1) arguments.threads.push_back(1);

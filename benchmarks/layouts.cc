@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "kernels/cpu/contraction/openmp.h"
 #include "kernels/kernels.h"
 #include "runtime/backend/backends.h"

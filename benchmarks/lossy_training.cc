@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/lossy_training/study.h"
 
 namespace plimsoll::benchmarks {
@@ -103,25 +103,16 @@ int main(int argc, char** argv) {
   std::string limit = "60%peak";
   int seeds = 5;
   bool json = false;
-  CLI::App app("What codecs that change bits cost a training.", "lossy_training");
-  app.add_option("--memory-limit", limit, "Of all rows but the first")->capture_default_str();
-  app.add_option("--seeds", seeds, "Trainings per row")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--train-images", study.train_images, "Pictures to learn from")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--batch", study.batch, "Pictures per step")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--noise", study.noise, "Of the pictures' pixels")
-      ->check(CLI::Range(0, 187))
-      ->capture_default_str();
-  app.add_option("--epochs", study.epochs, "Passes over the pictures")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_flag("--json", json, "JSON on standard output instead of a table");
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  plimsoll::benchmarks::CommandLine line("What codecs that change bits cost a training.",
+                                         "lossy_training");
+  line.add("--memory-limit", limit, "Of all rows but the first");
+  line.add("--seeds", seeds, "Trainings per row", {.least = 1, .most = 1000});
+  line.add("--train-images", study.train_images, "Pictures to learn from", {.positive = true});
+  line.add("--batch", study.batch, "Pictures per step", {.positive = true});
+  line.add("--noise", study.noise, "Of the pictures' pixels", {.least = 0, .most = 187});
+  line.add("--epochs", study.epochs, "Passes over the pictures", {.positive = true});
+  line.add_flag("--json", json, "JSON on standard output instead of a table");
+  if (const auto status = line.read(argc, argv)) return *status;
   try {
     return plimsoll::benchmarks::run(study, limit, seeds, json);
   } catch (const plimsoll::Error& error) {

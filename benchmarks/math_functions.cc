@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/math_functions/vector_libm.h"
 #include "jit/jit.h"
 #include "runtime/base/float16.h"

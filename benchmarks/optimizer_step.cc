@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/graphs/adam_update.h"
 #include "runtime/backend/backends.h"
 #include "runtime/device/cpu/cpu_device.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/parallel.h"

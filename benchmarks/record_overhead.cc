@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 
 namespace {
 
@@ -117,15 +117,13 @@ Status measure(const std::string& folder, int turns, nlohmann::json& rows) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Transfers to a spill file and back (docs/benchmarks.md says what it measures).",
-               "spill");
+  plimsoll::benchmarks::CommandLine line(
+      "Transfers to a spill file and back (docs/benchmarks.md says what it measures).", "spill");
   std::string folder = ".";
   int turns = 6;
-  app.add_option("--folder", folder, "where the file is made")->capture_default_str();
-  app.add_option("--turns", turns, "of each way, the first not counted")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1000));
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  line.add("--folder", folder, "where the file is made");
+  line.add("--turns", turns, "of each way, the first not counted", {.least = 2, .most = 1000});
+  if (const auto status = line.read(argc, argv)) return *status;
   nlohmann::json rows = nlohmann::json::array();
   const plimsoll::Status status = measure(folder, turns, rows);
   if (!status.ok()) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/swap_overlap/measure.h"
 #include "benchmarks/swap_overlap/simulated_link.h"
 #include "runtime/base/byte_size.h"
@@ -140,25 +140,20 @@ int main(int argc, char** argv) {
   double scale = 0.5;
   EagerSize size{.width = 256, .batch = 1024, .depth = 24, .repeats = 1};
   bool json = false;
-  CLI::App app("Which share of the time of transfers is hidden behind compute.", "swap_overlap");
-  app.add_option("workloads", names,
-                 "cnn, gpt, lstm, unet, dense_chain, tree_lstm, fixed_point; none given: all");
-  app.add_option("--links", links, "Speeds of simulated links, in bytes per second")
-      ->capture_default_str();
-  app.add_option("--folder", folder, "Where the spill file is made")->capture_default_str();
-  app.add_option("--percents", options.percents, "Limits, as shares of the unlimited peak")
-      ->capture_default_str();
-  app.add_option("--scale", scale, "Multiplies the batches of training steps")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--warm-up", options.warm_up, "Steps before those that count")
-      ->check(CLI::Range(2, 1000))
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "Steps that count; medians of them are given")
-      ->check(CLI::Range(3, 1000))
-      ->capture_default_str();
-  app.add_flag("--json", json, "JSON on standard output, the table on standard error");
-  if (const auto status = read_arguments(app, argc, argv)) return *status;
+  CommandLine line("Which share of the time of transfers is hidden behind compute.",
+                   "swap_overlap");
+  line.add("workloads", names,
+           "cnn, gpt, lstm, unet, dense_chain, tree_lstm, fixed_point; none given: all");
+  line.add("--links", links, "Speeds of simulated links, in bytes per second");
+  line.add("--folder", folder, "Where the spill file is made");
+  line.add("--percents", options.percents, "Limits, as shares of the unlimited peak");
+  line.add("--scale", scale, "Multiplies the batches of training steps", {.positive = true});
+  line.add("--warm-up", options.warm_up, "Steps before those that count",
+           {.least = 2, .most = 1000});
+  line.add("--rounds", options.rounds, "Steps that count; medians of them are given",
+           {.least = 3, .most = 1000});
+  line.add_flag("--json", json, "JSON on standard output, the table on standard error");
+  if (const auto status = line.read(argc, argv)) return *status;
 
   const bool all = names.empty();
   std::vector<EagerProgram> programs;

@@ -18,7 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "kernels/cpu/contraction/openmp.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/cpu_device.h"

@@ -3,7 +3,6 @@
 // by kernel, in turns in one run: launches, milliseconds a step (medians), and the median of the
 // ratios of neighbouring steps (below 1: joint launches are faster). One JSON object on standard
 // output.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -12,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/training_steps/workload.h"
 
 namespace {
@@ -88,18 +87,14 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   int warm_up = 3, steps = 20;
   double scale = 1;
-  CLI::App app("Training steps in joint launches against kernel by kernel.", "training_launches");
-  app.add_option("workloads", names, "cnn, gpt, lstm, unet; none given: all");
-  app.add_option("--scale", scale, "Multiplies the batches")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--warm-up", warm_up, "Pairs of steps before those that count")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--steps", steps, "Pairs of steps that count")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  plimsoll::benchmarks::CommandLine line(
+      "Training steps in joint launches against kernel by kernel.", "training_launches");
+  line.add("workloads", names, "cnn, gpt, lstm, unet; none given: all");
+  line.add("--scale", scale, "Multiplies the batches", {.positive = true});
+  line.add("--warm-up", warm_up, "Pairs of steps before those that count",
+           {.least = 1, .most = 1000});
+  line.add("--steps", steps, "Pairs of steps that count", {.least = 1, .most = 100000});
+  if (const auto status = line.read(argc, argv)) return *status;
   const auto workloads = plimsoll::benchmarks::choose_workloads(
       plimsoll::benchmarks::training_workloads(scale), names, "training_launches");
   if (!workloads) return 2;

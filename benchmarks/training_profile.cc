@@ -2,7 +2,6 @@
 // Where training steps' time goes, without a limit: per network the seconds of a step, of its
 // kernels by origin (oneDNN's, generated, our own) and by kernel, most first, and what a step takes
 // besides kernels on one thread. One JSON object on standard output.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -11,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/training_steps/workload.h"
 
 namespace {
@@ -95,21 +94,15 @@ int main(int argc, char** argv) {
   Options options;
   std::vector<std::string> names;
   double scale = 1;
-  CLI::App app("Where training steps' time goes.", "training_profile");
-  app.add_option("workloads", names, "cnn, gpt, lstm, unet; none given: cnn and gpt");
-  app.add_option("--scale", scale, "Multiplies the batches")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--warm-up", options.warm_up, "Steps before those that count")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--steps", options.steps, "Steps that are timed, and as many that are profiled")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--top", options.top, "Kernels listed")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  plimsoll::benchmarks::CommandLine line("Where training steps' time goes.", "training_profile");
+  line.add("workloads", names, "cnn, gpt, lstm, unet; none given: cnn and gpt");
+  line.add("--scale", scale, "Multiplies the batches", {.positive = true});
+  line.add("--warm-up", options.warm_up, "Steps before those that count",
+           {.least = 1, .most = 1000});
+  line.add("--steps", options.steps, "Steps that are timed, and as many that are profiled",
+           {.least = 1, .most = 1000});
+  line.add("--top", options.top, "Kernels listed", {.least = 1, .most = 1000});
+  if (const auto status = line.read(argc, argv)) return *status;
   if (names.empty()) names = {"cnn", "gpt"};
   ordered_json out = ordered_json::array();
   try {

@@ -3,7 +3,6 @@
 // of the examples at fixed sizes, which docs/benchmarks.md states in full, so that the same steps
 // can be written for another library and put beside these. A step is recording, gradient, update
 // and the wait for them. One JSON object on standard output.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/training_steps/workload.h"
 
 namespace {
@@ -64,16 +63,12 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   int warm_up = 5, steps = 20;
   bool json = false;
-  CLI::App app("Milliseconds of training steps.", "training_step_time");
-  app.add_option("workloads", names, "cnn, gpt; none given: both");
-  app.add_option("--warm-up", warm_up, "Steps before those that count")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--steps", steps, "Steps that count")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  app.add_flag("--json", json, "JSON on standard output instead of a table");
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  plimsoll::benchmarks::CommandLine line("Milliseconds of training steps.", "training_step_time");
+  line.add("workloads", names, "cnn, gpt; none given: both");
+  line.add("--warm-up", warm_up, "Steps before those that count", {.least = 1, .most = 1000});
+  line.add("--steps", steps, "Steps that count", {.least = 1, .most = 100000});
+  line.add_flag("--json", json, "JSON on standard output instead of a table");
+  if (const auto status = line.read(argc, argv)) return *status;
   const auto workloads = plimsoll::benchmarks::choose_workloads(
       plimsoll::benchmarks::example_workloads(), names, "training_step_time");
   if (!workloads) return 2;

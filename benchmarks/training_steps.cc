@@ -5,7 +5,6 @@
 // points of predicted, the default planner never slower than the others, with all remedies <= 5 %
 // at half the peak and <= 12 % at 35 % of it, the same bits everywhere, the measured peak under the
 // limit. One JSON object with all of it goes to standard output.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/arguments.h"
+#include "benchmarks/command_line/command_line.h"
 #include "benchmarks/training_steps/measure.h"
 #include "runtime/base/byte_size.h"
 
@@ -131,21 +130,16 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   double scale = 0.5;
   plimsoll::benchmarks::MeasureOptions options;
-  CLI::App app("Real training steps under memory limits.", "training_steps");
-  app.add_option("workloads", names, "cnn, gpt, lstm, unet; none given: all");
-  app.add_option("--scale", scale, "Multiplies the batches")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "Counted steps per row")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--warm-up", options.warm_up, "Steps per row before those")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--percents", options.percents, "Limits, as shares of the unlimited peak");
+  plimsoll::benchmarks::CommandLine line("Real training steps under memory limits.",
+                                         "training_steps");
+  line.add("workloads", names, "cnn, gpt, lstm, unet; none given: all");
+  line.add("--scale", scale, "Multiplies the batches", {.positive = true});
+  line.add("--rounds", options.rounds, "Counted steps per row", {.least = 1, .most = 1000});
+  line.add("--warm-up", options.warm_up, "Steps per row before those", {.least = 1, .most = 1000});
+  line.add("--percents", options.percents, "Limits, as shares of the unlimited peak");
   std::string folder;
-  app.add_option("--hlo", folder, "Only write the steps as NAME.hlo into this folder");
-  if (const auto status = plimsoll::benchmarks::read_arguments(app, argc, argv)) return *status;
+  line.add("--hlo", folder, "Only write the steps as NAME.hlo into this folder");
+  if (const auto status = line.read(argc, argv)) return *status;
 
   ordered_json out;
   std::vector<StepRow> rows;
