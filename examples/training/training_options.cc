@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/training/training_options.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+
+namespace CLI {
+class App;  // whose header takes some ten seconds to compile
+}
 
 namespace plimsoll::examples {
 
