@@ -19,6 +19,7 @@ using planner::Placement;
 using planner::StepId;
 using planner::StepKind;
 
+// What the instruction reads and writes by its shapes, whatever forms its buffers hold.
 double shape_bytes(const ir::Instruction& instruction) {
   double bytes = static_cast<double>(instruction.shape().byte_size());
   for (const ir::Instruction* operand : instruction.operands()) {
@@ -27,6 +28,7 @@ double shape_bytes(const ir::Instruction& instruction) {
   return bytes;
 }
 
+// The same by the buffers of a step, some of which hold codes that are smaller than the shapes say.
 double bytes_touched(const planner::Step& step, const ResolvedPlan& plan) {
   double bytes = 0;
   for (const auto* list : {&step.inputs, &step.outputs}) {
@@ -104,6 +106,10 @@ Result<const device::Kernel*> Resolver::codec_kernel(const planner::Step& step) 
   return (step.kind == StepKind::encode ? it->second.encode : it->second.decode).get();
 }
 
+// Under which number a step's time is counted, and what is known of it beside. A recomputation
+// counts with the first execution, as it is the same kernel; a wait counts for the transfer that it
+// waits for. The bytes are those that its launch moves: kernels of codecs read one form and write
+// the other; copies and transfers read and write the same bytes, which is why they count twice.
 std::int32_t Resolver::measurement(const planner::Step& step, const ResolvedPlan& plan,
                                    const device::Kernel* kernel) {
   Measurement made;
@@ -174,6 +180,8 @@ std::int32_t Resolver::number(Measurement made) {
   return it->second;
 }
 
+// The plan is entered before its steps are resolved; its callees come behind it, so the first one
+// of the result is the entry's. Constants of all plans share one block, each once, by their source.
 Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
   if (const auto found = resolved_.find(&plan); found != resolved_.end()) return found->second;
   auto made = std::make_unique<ResolvedPlan>();
@@ -210,6 +218,9 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
   return &out;
 }
 
+// Brings the steps into the order in which they are launched and makes one launch of each group of
+// `order_launches`: `ends` are the groups' ends in that order. Example: ends {1, 4, 5} of five
+// steps are three launches, of which the second has the steps 1, 2 and 3 and needs a joint kernel.
 Status Resolver::join_launches(ResolvedPlan& out) {
   IdVector<StepId, char> may_join;
   for (const ResolvedStep& step : out.steps)

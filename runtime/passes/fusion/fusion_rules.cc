@@ -106,6 +106,19 @@ bool repeats_along_rows(const Instruction& broadcast) {
   return last >= 0;
 }
 
+// Goes over the members from the roots to the inputs and works out, for every value, by how many
+// different index expressions it is read and how often it is computed for each. Members come users
+// before operands, so that all uses of a value are known when its turn comes: `visit` turns them
+// into uses of its operands, `use` counts what is read from memory where the operand is no member.
+//
+// Example: `s = broadcast(exp(x)), x: f32[8], s: f32[100,8]; r = s * y`. The root r is used by the
+// loop's own index, 800 times; it keeps positions, so s and y are used likewise. A broadcast
+// changes the index: exp(x) gets an indexing of its own with 800 evaluations, that is, 100 for each
+// of its elements. Were it broadcast along rows instead (s: f32[8,100]), it would be the same all
+// along the innermost dimension: 8 evaluations, once a row.
+//
+// The work is linear in the members' operands and uses; kMaxUses bounds the latter, as each use of
+// a member may become a use of each operand.
 class Examiner {
  public:
   Examiner(std::span<Instruction* const> members, std::span<Instruction* const> roots,
@@ -139,6 +152,9 @@ class Examiner {
   static constexpr int kReduced = 1;  // the position in the reduced array
   static constexpr std::size_t kMaxUses = 6;
 
+  // The loop's extent is what all roots have in common: their dims, or, where there is a reduce,
+  // the dims of the array that it reduces. In the latter case a root stands either at the reduced
+  // array's positions or behind the reduce, at the positions of its result.
   bool place_roots() {
     for (const Instruction* member : members_) {
       if (member->opcode() == Opcode::reduce) {
@@ -195,6 +211,9 @@ class Examiner {
     return true;
   }
 
+  // A reduce has to be read at the results' positions only, as its sum is there when its row is
+  // done; all reduces of the kernel go over one loop in the same way. The values to start from are
+  // scalars that are computed once.
   bool visit_reduce(const Instruction& reduce, const std::vector<Use>& uses) {
     const auto sorted = [](std::vector<std::int64_t> values) {
       std::sort(values.begin(), values.end());
@@ -216,6 +235,8 @@ class Examiner {
     return true;
   }
 
+  // An update in place is all that its kernel makes, and the array that it updates must come from
+  // memory: a member's value would have to be written in full first.
   bool visit_update(const Instruction& update) {
     if (roots_.size() != 1 || roots_[0] != &update || index_.contains(update.operand(0))) {
       return false;

@@ -15,7 +15,9 @@ using ir::Opcode;
 
 namespace {
 
-// The value that loops on the way only hand on.
+// The value that loops on the way only hand on: of element 2 of a loop whose body returns its own
+// element 2, that is what the loop was given there. So two leaves that started from the same value
+// are seen to be the same, even when one of them came through another loop.
 const Instruction* source_of(const Instruction* value) {
   while (value->opcode() == Opcode::get_tuple_element) {
     const Instruction& loop = *value->operand(0);
@@ -43,6 +45,8 @@ LoopState::LoopState(Instruction& loop)
   results_ = body_->root()->operands();
 }
 
+// Instructions are appended, wherever they belong: `finish` puts them in their places all at once.
+// The root is set again each time because what is added last becomes the root.
 Instruction* LoopState::add_to_parent(Opcode opcode, ir::Shape shape,
                                       std::vector<Instruction*> operands,
                                       ir::Attributes attributes) {
@@ -60,6 +64,8 @@ int LoopState::add_leaf(Instruction* start) {
   return static_cast<int>(starts_.size()) - 1;
 }
 
+// A leaf that is there will do if it starts from the same value and no round changes it: of the
+// original's leaves the body tells; of those that were added, one without a result.
 int LoopState::add_invariant(Instruction* start) {
   const Instruction* source = source_of(start);
   const auto leaves = static_cast<int>(loop_.shape().elements().size());
@@ -115,6 +121,19 @@ Instruction* LoopState::add_integer(ir::DType dtype, std::int64_t value) {
   return placed(added);
 }
 
+// Up to here the copies have the old state's shape and the additions stand at the body's end. What
+// is done now, in this order:
+// 1. Leaves without a result get their own element as one (`element` may add to the body).
+// 2. The parameters of body and condition get the wider shape.
+// 3. The body's order: elements of the state right behind the parameter, as anything may read them;
+//    each addition before the copy that it was meant for; the rest at the end. Only the first
+//    `originals` instructions are gone through, as behind them stand the additions themselves.
+// 4. The new loop stands where the original one does in the parent, with all that was added for it
+//    right before it, and takes over its readers.
+//
+// Example: a loop over (i, s) whose body is `i' = i + 1; s' = s + f(i)`, with a leaf `stack` added
+// that keeps f(i) of every round: the new body reads (i, s, stack) and returns (i', s', stack'),
+// where `stack' = dynamic-update-slice(stack, f(i), i)`.
 Instruction* LoopState::finish() {
   const ir::Shape shape = ir::Shape::tuple(shapes_);
   for (std::size_t leaf = 0; leaf < results_.size(); ++leaf) {

@@ -46,7 +46,9 @@ GreedyLiveness::GreedyLiveness(const std::vector<Instruction*>& order, const Ins
   const auto n = static_cast<int>(order.size());
   defined_.resize(order.size());
   used_.resize(order.size());
-  // Buffers by the nodes of the shape, a tuple's table before its elements.
+  // Buffers by the nodes of the shape, a tuple's table before its elements: of (a, (b, c)) they are
+  // the table, a, the inner table, b, c. Node 0 is the value itself, and element e begins behind
+  // all nodes of the elements before it. Views share their operands' nodes and define none.
   std::unordered_map<const Instruction*, std::vector<int>> nodes;
   nodes.reserve(order.size());
   const auto define = [&](int i, std::int64_t size) {
@@ -114,11 +116,15 @@ GreedyLiveness::GreedyLiveness(const std::vector<Instruction*>& order, const Ins
     }
     nodes.emplace(&instruction, std::move(mine));
   }
+  // Results belong to the caller: they cost nothing here, and nobody may give them up.
   for (const int b : nodes.at(root)) {
     Buffer& result = buffers_[at(b)];
     result.size = 0;
     result.indirect = true;
   }
+  // What is alive while i runs is a running sum of what begins and ends, in time linear in buffers
+  // and instructions. Example: sizes 8 and 4, alive over [0, 2] and [1, 1]: the differences are
+  // +8, +4, -4, -8 and the sums 8, 12, 8.
   std::vector<std::int64_t> delta(order.size() + 1, 0);
   for (const Buffer& b : buffers_) {
     const int last = b.users.empty() ? b.defined : b.users.back();

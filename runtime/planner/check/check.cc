@@ -13,6 +13,9 @@ namespace plimsoll::planner {
 using ir::Instruction;
 using ir::Opcode;
 
+// The order matters: the later parts take for granted what the earlier ones have proved, that every
+// buffer has a sound size and place, and that no two that live at the same time overlap. So
+// `execute` may treat buffers as separate boxes with a name in each.
 Status PlanChecker::run() {
   if (plan_.computation == nullptr) return fail("no computation");
   resolve_views();
@@ -35,6 +38,17 @@ Status PlanChecker::fail(const std::string& what) const {
   return internal_error(where + ": " + what);
 }
 
+// Each buffer's content is the name of a value, and a step is a rule on names: it is allowed where
+// its inputs hold what its instruction reads, and it puts the names of what the instruction makes
+// into its outputs. A plan that ends with the right names therefore computes the right values,
+// whatever was recomputed, moved or overwritten on the way.
+//
+// Example: `p = exp(x); q = neg(p)`, where p is freed and made once more.
+//   compute p -> buffer 1     {1: p}
+//   free 1                    {}
+//   recompute p -> buffer 2   {2: p}
+//   compute q: 2 -> buffer 3  {2: p, 3: q}
+// Without the third step the last one would read a buffer that does not hold p, and is refused.
 Status PlanChecker::execute() {
   std::unordered_set<const Instruction*> done;
   for (step_ = StepId(0); step_ < plan_.steps.end_id(); ++step_) {
@@ -109,6 +123,9 @@ Status PlanChecker::execute(const Step& step, std::unordered_set<const Instructi
   }
 }
 
+// After the last step: each result is in a buffer that the caller can take it from. A callee or an
+// entry returns in buffers of their own, or hands a parameter on; a loop's body leaves its state
+// where the next round looks for it, and two leaves of the state may well be one value.
 Status PlanChecker::check_results() {
   const auto& wanted = leaves_of(*plan_.computation->root());
   const std::vector<const ir::Shape*> shapes = ir::leaves(plan_.computation->root()->shape());
@@ -140,6 +157,10 @@ Status PlanChecker::check_results() {
   return check_peak(outputs);
 }
 
+// What lives for the whole run (parameters on the device, outputs, constants) and the arena take
+// their bytes side by side, so that the peak is a sum and no maximum over steps. `live_bytes` has
+// in the arena's place the most bytes that are alive at one step: the difference is what packing
+// has lost.
 Status PlanChecker::check_peak(std::int64_t outputs) {
   std::int64_t parameters = 0;
   for (const Buffer& b : plan_.buffers) {
@@ -154,6 +175,8 @@ Status PlanChecker::check_peak(std::int64_t outputs) {
 
 namespace {
 
+// Of each computation once, however many call it: constants are loaded once a module. Callees of
+// other instructions (a reduce's sum, a fusion's parts) have no buffers.
 std::int64_t module_constant_bytes(const ir::Computation& computation,
                                    std::unordered_set<const ir::Computation*>& seen) {
   if (!seen.insert(&computation).second) return 0;

@@ -11,6 +11,13 @@ namespace plimsoll::planner {
 using ir::Instruction;
 using ir::Opcode;
 
+// For every instruction, which leaves of which instructions its own leaves really are. Views make
+// no bytes, so a buffer never holds "the second element of t": it holds the value that went into
+// t. Operands come before their users, so one pass in order does.
+//
+// Example: `t = tuple(a, b); g = get-tuple-element(t), index=1; c = copy(g)`. The leaves of t are
+// {a.0, b.0}, the one of g is b.0, and so the copy must read a buffer that holds b.0; its own leaf
+// is c.0, as a copy makes bytes.
 void PlanChecker::resolve_views() {
   leaves_.reserve(at(plan_.computation->instruction_count()));
   for (const auto& owned : plan_.computation->instructions()) {
@@ -45,6 +52,8 @@ void PlanChecker::resolve_views() {
   }
 }
 
+// Each buffer by itself, and what those hold that hold something before the first step: parameters
+// and constants.
 Status PlanChecker::check_buffers() {
   std::vector<const ir::Shape*> parameter_leaves;
   for (const Instruction* parameter : plan_.computation->parameters()) {
@@ -106,6 +115,8 @@ Status PlanChecker::check_buffers() {
   return ok_status();
 }
 
+// No two buffers of one space that live at the same step share a byte. A tier's block ends right
+// behind the last of its buffers, as runs are admitted by its bytes.
 Status PlanChecker::check_addresses() {
   auto arena = check_overlaps(plan_, Placement::arena);
   if (!arena.ok()) return fail(arena.status().message());

@@ -39,6 +39,11 @@ Form swap_form(const Problem& problem, ValueId v, RemedyKind kind, const Tier& t
 }
 
 // The first read from which on only `readers` read the value; kNever when the last one is another.
+//
+// Some codecs keep only enough for certain readers (a mask of x > 0 does for relu's gradient, which
+// asks nothing else of x). Such a form can stand for the value once all the others have read it: of
+// the reads relu, dot, gradient, gradient, of which the gradients are `readers`, the answer is the
+// third. Backwards, because only a tail without other readers counts.
 OpId first_of_tail(const Problem& problem, ValueId v,
                    const std::vector<const ir::Instruction*>& readers) {
   OpId first = kNever;
@@ -56,6 +61,8 @@ OpId first_of_tail(const Problem& problem, ValueId v,
 
 }  // namespace
 
+// By rising value, which `least_bytes_at` relies on; the codecs of the graph come in that order,
+// too, so that one walk over both does.
 std::vector<Form> find_forms(const Problem& problem, const PlanOptions& options) {
   const IdVector<ValueId, char> movable = movable_values(problem, options);
   std::vector<Form> forms;
@@ -93,6 +100,9 @@ bool reads_fused(const Op& op, std::span<const ir::Instruction* const> fused_rea
          std::binary_search(fused_readers.begin(), fused_readers.end(), op.instruction);
 }
 
+// The fewest bytes that the value can have while `op` runs, for lower bounds: its own, unless a
+// kernel can write or read the encoded form itself. Where decoding takes a kernel of its own, the
+// whole value is there beside its form.
 std::int64_t least_bytes_at(const Problem& problem, std::span<const Form> forms, OpId op,
                             ValueId value) {
   std::int64_t least = problem.values[value].bytes;
@@ -117,6 +127,8 @@ Choice choose_form(const Problem& problem, const Form& form, OpId ready) {
   choice.compute_share = form.compute_share;
   choice.fused_readers = form.fused_readers;
   choice.fused_encode = form.fused_encode;
+  // The value leaves behind the last op that touches it before `ready`: its producer, or its last
+  // read of those.
   OpId before = problem.values[form.value].producer;
   for (const OpId use : problem.uses[form.value]) {
     if (use >= ready) break;
