@@ -32,6 +32,13 @@ Status Run::read(void* to, const void* from, std::int64_t bytes) {
   return stream_.synchronize();
 }
 
+// A plan's offsets are relative: what it calls "the arena" is, in a callee, the workspace that its
+// caller's plan has set aside for it, and parameters and outputs are its caller's buffers. So one
+// resolved plan serves every place that it is called from, and its addresses are worked out anew
+// for each run of it, in a pass over its buffers.
+//
+// Profiled runs launch step by step in the plan's order, others by launches in theirs; both orders
+// respect the same dependences (launch_order.h), so the bits are the same.
 Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void* const> parameters,
                      std::span<void* const> outputs, IdVector<BufferId, void*>* addresses_out) {
   const auto& buffers = plan.plan->buffers;
@@ -82,6 +89,8 @@ Status Run::count_launch(const ResolvedStep& step) {
                      "': failure injected by the test hook");
 }
 
+// The joint kernel takes its parts' buffers one part after the other, in the order in which the
+// parts were joined (Resolver::join_launches).
 Status Run::run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame) {
   const device::JointLaunch& joint = *plan.joint_launches[at(launch.joint)];
   inputs_.resize(joint.input_count());
@@ -124,7 +133,9 @@ Result<std::vector<MeasuredTime>> Run::measured() {
   PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<StreamTimes::Span> steps, times_.spans());
   std::sort(copies_.begin(), copies_.end(),
             [](const auto& a, const auto& b) { return a.start < b.start; });
-  // Steps ran one after the other; copies may be two at a time, each beside a few of them.
+  // Steps ran one after the other; copies may be two at a time, each beside a few of them. Both are
+  // gone through by their starts, so that copies that ended before a step are passed over once.
+  // Example: a step over [2, 5] and copies over [1, 3] and [4, 9] overlap for 1 + 1 seconds.
   std::size_t first = 0;
   for (const StreamTimes::Span& step : steps) {
     MeasuredTime& time = measured_[at(step.measurement)];
@@ -283,6 +294,9 @@ Status Run::run_while(const ResolvedPlan& plan, const ResolvedStep& step,
   return windows.finish();
 }
 
+// An index that names no branch runs the last one, as HLO has it. Inputs are the leaves of the
+// predicate, then those of each branch's argument, one behind the other: branch 2's begin behind
+// the predicate and the arguments 0 and 1.
 Status Run::run_conditional(const ResolvedPlan& plan, const ResolvedStep& step,
                             std::span<void* const> inputs, std::span<void* const> outputs,
                             const Base& base) {

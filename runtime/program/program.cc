@@ -44,7 +44,9 @@ bool is_control_flow(Opcode opcode) {
   return opcode == Opcode::call || opcode == Opcode::while_ || opcode == Opcode::conditional;
 }
 
-// Instructions of every computation that runs step by step (not as part of a kernel).
+// Instructions of every computation that runs step by step (not as part of a kernel): of the entry
+// and of what control flow calls from there, each computation once. What a fusion or a reduce calls
+// is compiled into its kernel.
 std::vector<const ir::Instruction*> stepwise_instructions(const ir::Module& module) {
   std::vector<const ir::Instruction*> found;
   std::vector<const ir::Computation*> work{module.entry()};
@@ -67,6 +69,8 @@ using Kernels = std::unordered_map<const ir::Instruction*, std::shared_ptr<const
 
 // The kernels of everything in `module` that needs one. A fusion that has none (another compiler's
 // choice, in a module that runs as it is written) is inlined: its instructions run one by one.
+// They may be fusions that are refused in turn, so it is tried again until nothing is refused;
+// every round removes a fusion, and what the JIT has compiled before it finds in its cache.
 Result<Kernels> make_kernels(ir::Module& module, device::KernelProvider& provider) {
   while (true) {
     std::vector<const ir::Instruction*> wanted;
@@ -140,7 +144,8 @@ passes::OptimizeOptions optimize_options(device::KernelProvider& provider,
           properties.kernel_speeds};
 }
 
-// Forms of one program with the same hash are taken for the same.
+// Forms of one program with the same hash are taken for the same. Large constants are left out,
+// which all of them have from the same module.
 std::uint64_t hash_of(const ir::Module& module) {
   ir::PrintOptions brief;
   brief.large_constants = false;
@@ -172,6 +177,9 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
   return std::shared_ptr<const Program>(std::move(program));
 }
 
+// Forms may come out alike, so passes run first, which takes no kernel: a form is compiled only
+// where its text differs from this one's and from those of all forms before. The lock is held
+// meanwhile, as a second thread that asks for the same form would compile the same.
 Result<std::shared_ptr<const Program>> Program::in_form(const ProgramForm& form) const {
   if (source_.prepared == nullptr) return std::shared_ptr<const Program>();
   if (form == form_) return shared_from_this();
@@ -229,6 +237,10 @@ const device::Kernel* Program::kernel(const ir::Instruction& instruction) const 
   return it == kernels_.end() ? nullptr : it->second.get();
 }
 
+// The kernel of a step that reads or writes codes is the instruction's own with the codecs fused
+// into it. It is compiled when the first plan has such a step and kept by what it codes, as other
+// plans will ask for it. The planner has counted the workspace of the plain kernel, since it plans
+// before this one exists: more than that would not be there.
 Result<const device::Kernel*> Program::kernel(const planner::Step& step) const {
   const ir::Instruction& instruction = *step.instruction;
   if (step.coding.empty()) return kernel(instruction);

@@ -23,7 +23,8 @@ Instruction* through_conversions(Instruction* value) {
   return value;
 }
 
-// The operand's labels from those of the transpose.
+// The operand's labels from those of the transpose, whose dim i is the operand's dim dimensions[i].
+// Labels (b,q,k) of a transpose by {0,2,1} are (b,k,q) of its operand.
 DimLabels before_transpose(const DimLabels& labels, const Instruction& transpose) {
   DimLabels result(labels.size());
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -140,7 +141,10 @@ class ScoresMatcher {
     return true;
   }
 
-  // From the scores down to the dot: selects, then a bias, then scales.
+  // From the scores down to the dot: selects, then a bias, then scales. The order is that of the
+  // kernel, which multiplies by the scale, adds the bias and then masks: a scale above the bias
+  // would scale that as well. `places_` says which dim of the exponential each dim of `at` stands
+  // for; only transposes change it.
   bool walk_to_dot() {
     enum Stage { selects, bias, scale } stage = selects;
     Instruction* at = top_;
@@ -212,6 +216,9 @@ class ScoresMatcher {
     return false;
   }
 
+  // One side holds the same number everywhere, what masked scores are replaced by; the scores are
+  // the other side, seen where the predicate chooses that. Several masks must use one number, which
+  // may be no NaN and no +infinity: those would spread to the whole row.
   bool read_select(Instruction*& at) {
     const int side = splat_value(*at->operand(1)) != nullptr ? 2 : 1;
     const ir::Literal* fill = splat_value(*at->operand(3 - side));
@@ -229,6 +236,14 @@ class ScoresMatcher {
     return true;
   }
 
+  // Names the exponential's dims: batch dims 0, 1, ..., then the queries', then the keys'. A dot's
+  // result has its batch dims first, then the free dim of the left side, then that of the right.
+  //
+  // Example: the dot makes [heads, keys, queries], because the keys are on its left, and a
+  // transpose by {0,2,1} makes it the scores. Going back through it, `places_` is (0,2,1): the
+  // dot's dim 1 stands for dim 2 of the exponential. If the maximum runs along dim 2, that is the
+  // keys' dim, its label is batch + 1 = 2, and as it is not the dot's last dim, the keys are the
+  // left side.
   bool label_dot() {
     const ir::DotDimensions& d = *dot_->attributes().dot;
     const auto batch = static_cast<int>(d.lhs_batch.size());
@@ -258,6 +273,7 @@ class ScoresMatcher {
     return std::isfinite(scores_.form.scale);
   }
 
+  // The side's dims in the order that the kernel takes: batch dims, the free one, the summed one.
   AttentionArray side_of_dot(int side) const {
     const ir::DotDimensions& d = *dot_->attributes().dot;
     ir::DimOrder order = side == 0 ? d.lhs_batch : d.rhs_batch;
@@ -294,6 +310,11 @@ class ScoresMatcher {
   }
 
   // Seen where the predicate is `seen_when`. A conjunction may hold the causal part.
+  //
+  // `a and b`, as what is seen, hides where a or b is false; `a or b`, as what is hidden, hides
+  // where either is true: in both cases a and b are masks of their own. Causal parts become an
+  // offset, of which the smallest hides most; of the others the kernel takes one array. With two
+  // such parts the predicate stays one array as it is, its causal part included.
   bool add_mask(Instruction& predicate, bool seen_when, const DimLabels& labels) {
     std::vector<Instruction*> parts = {&predicate};
     std::vector<DimLabels> part_labels = {labels};

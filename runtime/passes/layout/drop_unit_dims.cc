@@ -39,6 +39,8 @@ struct Dropping {
     }
     shape = Shape(from.dtype(), dims);
   }
+  // The numbers of those of `dims` that are left. Of [4,1,6] without its unit dims, where the
+  // places are {0,-1,1}, {2,1} becomes {1}.
   Ints map(const Ints& dims) const {
     Ints result;
     for (const std::int64_t d : dims) {
@@ -61,6 +63,9 @@ Instruction* reshaped(Rewriter& rewriter, Instruction* value, const Shape& shape
   return rewriter.add(Opcode::reshape, shape, {value});
 }
 
+// Each rule computes the same elements in the same order between two reshapes, which move nothing.
+// Between neighbours that were both rewritten two reshapes meet, which simplification makes one or
+// none of: a chain of operations keeps those at its ends.
 Instruction* drop_elementwise(Rewriter& rewriter, Instruction& at) {
   const Dropping result = without_units(at.shape());
   if (!result.drops) return nullptr;
@@ -73,6 +78,9 @@ Instruction* drop_elementwise(Rewriter& rewriter, Instruction& at) {
   return reshaped(rewriter, inner, at.shape());
 }
 
+// The units of the operand and those of the result are dropped independently: a transpose carries a
+// dim of size one along, so both lose it; a broadcast adds dims of any size, but a dim that its
+// operand keeps has the same size in the result, and so a place there.
 Instruction* drop_movement(Rewriter& rewriter, Instruction& at) {
   const Dropping result = without_units(at.shape());
   const Dropping operand = without_units(at.operand(0)->shape());
@@ -113,7 +121,10 @@ Instruction* drop_reduce(Rewriter& rewriter, Instruction& at) {
   return reshaped(rewriter, inner, at.shape());
 }
 
-// Which dims of one side go: batch dims of size one, free and summed ones but for the last left.
+// Which dims of one side go: batch dims of size one, free and summed ones but for the last left. A
+// side keeps one free dim even where all are of size one. Example: [1,7,1,5] with batch {0} and
+// summed {3} becomes [7,5], with free dim 7; with [1,1,1,5] one of the two free dims stays, and it
+// becomes [1,5].
 Dropping side_of_dot(const Shape& shape, const Ints& batch, const Ints& contracting,
                      const Ints& kept_contracting) {
   std::vector<bool> dropped(static_cast<std::size_t>(shape.rank()), false);

@@ -47,6 +47,11 @@ Instruction* add_broadcast(Rewriter& rewriter, const Shape& shape, Instruction* 
                       std::move(attributes));
 }
 
+// Dim i of a transpose is dim permutation[i] of its operand. So
+// - of two in a row, dim i is dim inner[outer[i]] of the first operand: {1,2,0} and then {2,0,1}
+//   give {0,1,2}, nothing at all;
+// - a broadcast that put its operand's dim at d has it, once transposed, where the permutation says
+//   d: f32[8] at {0} of [8,100], transposed by {1,0}, is f32[8] at {1} of [100,8].
 Instruction* simplify_transpose(Rewriter& rewriter, Instruction& at) {
   Instruction* operand = at.operand(0);
   const Values& permutation = at.attributes().dimensions;
@@ -74,6 +79,8 @@ Instruction* simplify_transpose(Rewriter& rewriter, Instruction& at) {
   return nullptr;
 }
 
+// A reshape keeps the order of the elements and forgets all else, so that of several in a row only
+// the last one's shape matters.
 Instruction* simplify_reshape(Rewriter& rewriter, Instruction& at) {
   Instruction* operand = at.operand(0);
   if (operand->shape() == at.shape()) return operand;
@@ -86,6 +93,8 @@ Instruction* simplify_reshape(Rewriter& rewriter, Instruction& at) {
   return nullptr;
 }
 
+// Broadcasts in a row are one: an operand's dim goes where the second puts what the first made of
+// it. f32[8] at {0} of [8,4], which stands at {1,2} of [5,8,4], is f32[8] at {1} of [5,8,4].
 Instruction* simplify_broadcast(Rewriter& rewriter, Instruction& at) {
   Instruction* operand = at.operand(0);
   const Values& dimensions = at.attributes().dimensions;
@@ -110,6 +119,8 @@ Instruction* simplify_broadcast(Rewriter& rewriter, Instruction& at) {
   return nullptr;
 }
 
+// Along a dim of one element, or where all elements are the same, there is nothing to reverse; what
+// is reversed twice is as it was.
 Instruction* simplify_reverse(Rewriter& rewriter, Instruction& at) {
   Instruction* operand = at.operand(0);
   Values kept;

@@ -25,6 +25,10 @@ Status PlanChecker::check_moved(const Step& step) {
   return ok_status();
 }
 
+// The two directions of a codec, on names: encoding makes of a value "the value in this code",
+// which only decoding by the same codec undoes. What a codec keeps of a value may be less than the
+// value (a mask of x > 0). Then what is decoded is not x again, but stands for x where only that is
+// asked: its content keeps the codec, and so is no value (`is_value`).
 Status PlanChecker::code(const Step& step) {
   PLIMSOLL_RETURN_IF_ERROR(check_moved(step));
   const ir::Shape& shape = *ir::leaves(step.instruction->shape())[at(step.leaf)];
@@ -76,6 +80,7 @@ Status PlanChecker::start_transfer(const Step& step) {
   return ok_status();
 }
 
+// The target holds what the source held when the transfer began, which is why that was noted then.
 Status PlanChecker::end_transfer(const Step& step) {
   const auto found = arriving_.find(step.transfer);
   if (found == arriving_.end()) return fail("waits for a transfer that is not under way");

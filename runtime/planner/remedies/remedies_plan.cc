@@ -89,6 +89,10 @@ class RemedyPlanner {
 
   bool is_free() const { return best_ && best_->seconds <= base_seconds_; }
 
+  // One set of remedies in several styles (SelectionStyle), until one is free: with a larger
+  // `factor` recomputing seems dearer beside the rest, a smaller `share` leaves more memory to
+  // recompute in, and with a larger `stretch` transfers may take longer than the steps that they
+  // hide behind.
   void try_mask(SelectionStyle style) {
     const bool swaps = style.swaps();
     for (const bool recompute : {true, false}) {
@@ -189,6 +193,7 @@ class RemedyPlanner {
     offer(std::move(plan));
   }
 
+  // The fastest under the limit; of equally fast ones, that of the least peak.
   void offer(RemedyPlan plan) {
     if (plan.peak > limit_) return;
     if (!best_ || std::tie(plan.seconds, plan.peak) < std::tie(best_->seconds, best_->peak)) {
@@ -215,7 +220,7 @@ class RemedyPlanner {
     }
   }
 
-  // Bytes over the limit.
+  // Bytes over the limit; 0 where no lower aim would help either.
   std::int64_t try_choices(const std::vector<Choice>& choices, bool recompute) {
     RemedyPlan plan;
     auto applied = apply_choices(problem_, choices, &plan.origin);
