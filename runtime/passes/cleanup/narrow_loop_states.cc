@@ -25,6 +25,13 @@ void mark_read(const Instruction& tuple, std::vector<bool>& live) {
 
 // Which state elements are needed by the results taken, the condition, effects, or a needed
 // element.
+//
+// An element is not needed because its own next value reads it: what is needed is followed
+// backwards from outside, and only a needed element adds what its next value reads, which may need
+// further elements, until nothing new is found. Example: of `i' = i + 1; s' = s + i; t' = t * s`,
+// with a condition on i and s as the result, i and s are needed; t, which only t' reads, is not.
+//
+// Each instruction of the body is visited once at most.
 std::vector<bool> live_elements(const Instruction& loop) {
   const Computation& body = *loop.while_body();
   std::vector<bool> live(loop.shape().elements().size(), false);

@@ -27,7 +27,8 @@ Instruction* add_slice(Rewriter& rewriter, const Shape& shape, Instruction* oper
                       std::move(attributes));
 }
 
-// The operand of a concatenate that a slice lies in, and where that operand starts.
+// The operand of a concatenate that a slice lies in, and where that operand starts; null where the
+// slice reaches over several.
 Instruction* containing_operand(const Instruction& slice, std::int64_t& offset) {
   const Instruction& whole = *slice.operand(0);
   const auto along = at(whole.attributes().dimensions[0]);
@@ -42,6 +43,11 @@ Instruction* containing_operand(const Instruction& slice, std::int64_t& offset) 
   return nullptr;
 }
 
+// A slice of a slice is one: element j of the outer one is element `start + j * stride` of the
+// inner one, each in its own steps. With the inner one from 2 in steps of 3 (2, 5, 8, 11) and the
+// outer one from 1 to 4 in steps of 2, it starts at 2 + 1 * 3 = 5 with steps of 6 and holds 5
+// and 11. The limit is right behind the last element, as the inner one's may lie before a whole
+// step more.
 Instruction* simplify_slice(Rewriter& rewriter, Instruction& at) {
   Instruction* operand = at.operand(0);
   if (operand->shape() == at.shape()) return operand;  // of everything
@@ -85,6 +91,8 @@ std::optional<std::int64_t> integer_constant(const Instruction& index) {
   return static_cast<std::int64_t>(literal->at(0));
 }
 
+// With constant starts, or none to choose, it is a slice. Starts are moved into the array as HLO
+// has it: of 10 elements, 4 from 8 on are the 4 from 6 on.
 Instruction* simplify_dynamic_slice(Rewriter& rewriter, Instruction& at) {
   Instruction* operand = at.operand(0);
   if (operand->shape() == at.shape()) return operand;

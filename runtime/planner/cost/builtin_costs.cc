@@ -14,6 +14,13 @@
 namespace plimsoll::planner {
 namespace {
 
+// A clock over the steps. Steps of the device add up in `now`; each engine (a tier and a direction)
+// has a time from which on it is free, and a transfer begins when its step has come and its engine
+// is free. Only a wait brings the two together. Example: a transfer of 4 ms begins at 10 ms, the
+// steps up to its wait take 3 ms: the wait ends at 14 ms, and 1 ms of the transfer was not hidden.
+// Where copies take a share of the processor, that share of their time is added at once.
+//
+// `once` is what the same steps would take without a limit: no recomputations, codecs or waits.
 class Pricer {
  public:
   Pricer(const CostModel& model, const PlanOptions& options) : model_(model), options_(options) {}
