@@ -57,12 +57,6 @@ Outcome run(const RunFlags& flags, Output& output) {
   PlannedProgram planned;
   outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
   if (!outcome.ok()) return outcome;
-  std::optional<FoundFloor> floor;
-  if (planned.limit_bytes() != planner::kUnlimited) {
-    auto found = planned.floor();
-    PLIMSOLL_PROGRAM_FAULT(found.status());
-    floor = std::move(*found);
-  }
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());
   const std::shared_ptr<memory::Budget> budget = memory::Budget::create(
@@ -91,7 +85,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   const auto executable = (*current)->get();
   const planner::Plan& plan = executable->plan();
   const std::int64_t measured = budget->statistics().peak_bytes;
-  output.json = plan_json(plan, floor, planned.unlimited());
+  output.json = plan_json(plan, std::nullopt, planned.unlimited());
   output.json["fusion"] = planned.fusion();
   output.json["residuals"] = planned.residuals();
   output.json["measured_peak_bytes"] = measured;
@@ -117,7 +111,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json["launched_kernels"] = launches.kernels;
   output.json["launches"] = launches.launches;
   output.json["seconds"] = seconds;
-  output.text = plan_text(plan, floor, planned.unlimited()) + planned.form_text();
+  output.text = plan_text(plan, std::nullopt, planned.unlimited()) + planned.form_text();
   output.text += fmt::format(
       "measured peak    {} ({})\n{}code             {} in host memory\nlaunches         {} of {} "
       "kernels\nseconds         ",

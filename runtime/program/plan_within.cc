@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <span>
 #include <utility>
 #include <vector>
@@ -51,6 +52,32 @@ class Trials {
   // True when the form was not tried before in another name, fits, and takes no longer under the
   // limit than without.
   Result<bool> run(const ProgramForm& form) {
+    const auto start = std::chrono::steady_clock::now();
+    auto is_free = plan(form);
+    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return is_free;
+  }
+
+  bool has_plan() const { return best_.plan != nullptr; }
+  Residuals best_residuals() const { return best_.program->form().residuals; }
+  // Whether the limit costs so much time that a less fused form may be faster.
+  bool is_dear() const {
+    constexpr double kDear = 1.05;
+    return best_.plan->predicted_seconds > kDear * best_.plan->unlimited_seconds;
+  }
+  Result<ProgramPlan> result() {
+    if (!has_plan()) return refusal_;
+    if (tried_.size() > 1) {
+      auto plan = std::make_shared<planner::Plan>(*best_.plan);
+      // One that was made before took what it took then.
+      plan->planning_seconds = std::max(plan->planning_seconds, seconds_);
+      best_.plan = std::move(plan);
+    }
+    return best_;
+  }
+
+ private:
+  Result<bool> plan(const ProgramForm& form) {
     PLIMSOLL_ASSIGN_OR_RETURN(auto made, program_.in_form(form));
     if (made == nullptr) made = program_.shared_from_this();  // the only one
     if (std::find(tried_.begin(), tried_.end(), made) != tried_.end()) return false;
@@ -72,24 +99,11 @@ class Trials {
     return !costs_time;
   }
 
-  bool has_plan() const { return best_.plan != nullptr; }
-  Residuals best_residuals() const { return best_.program->form().residuals; }
-  // Whether the limit is within a tenth of the floor of the best form: where another may be faster.
-  Result<bool> is_tight() const {
-    constexpr std::int64_t kTight = 10;
-    PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor floor, best_.program->floor(options_));
-    return options_.limit_bytes - floor.bytes <= floor.bytes / kTight;
-  }
-  Result<ProgramPlan> result() const {
-    if (!has_plan()) return refusal_;
-    return best_;
-  }
-
- private:
   const Program& program_;
   const planner::PlanOptions& options_;
   std::vector<std::shared_ptr<const Program>> tried_;
   ProgramPlan best_;
+  double seconds_ = 0;
   Status refusal_;  // the one that names the lowest floor
 };
 
@@ -97,7 +111,7 @@ class Trials {
 
 // Where the first form costs no time, that is it. What is stacked for a backward loop is recomputed
 // there as far as that is faster than what the plan does without; kernels are taken apart where
-// memory is too short, or so tight that it may be faster. Planning all forms always would multiply
+// memory is too short, or where the limit costs much time. Planning all forms always would multiply
 // the planning time for limits at which memory is not what decides.
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
                                 const planner::PlanOptions& options) {
@@ -111,10 +125,7 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
   for (const ProgramForm& form : all_forms(*program, options)) {
     if (form.fusion == Fusion::full) continue;
     if (fits_fully_fused && form.residuals != trials.best_residuals()) continue;
-    if (trials.has_plan()) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const bool tight, trials.is_tight());
-      if (!tight) break;
-    }
+    if (trials.has_plan() && !trials.is_dear()) break;
     PLIMSOLL_RETURN_IF_ERROR(trials.run(form).status());
   }
   return trials.result();

@@ -18,7 +18,8 @@ struct ProgramPlan {
 
 // The plan for these options: of `program`, or of another form of it where `program` does not fit
 // into the limit, or fits so tightly that another may be faster. Where none fits, the error that
-// names least_floor. A program that the limit costs nothing is never made twice.
+// names least_floor. A program that the limit costs nothing is never made twice. The plan's
+// planning_seconds are those of all forms tried, making them included.
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
                                 const planner::PlanOptions& options);
 

@@ -459,6 +459,7 @@ TEST(Run, GivesTheSameBitsAtEveryLimit) {
         plimsoll("run " + file + " --seed 3 --repeat 2 --json --memory-limit " + limit).json();
     ASSERT_TRUE(limited.contains("outputs")) << limited;
     EXPECT_EQ(limited["outputs"], unlimited["outputs"]) << limit;
+    EXPECT_TRUE(limited["floor_bytes"].is_null());
     EXPECT_LE(limited["measured_peak_bytes"], limited["limit_bytes"]);
     std::int64_t by_use = 0;
     for (const json& bytes : limited["measured_peak_by_use"]) by_use += bytes.get<std::int64_t>();

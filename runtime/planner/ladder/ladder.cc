@@ -97,8 +97,19 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
   return rung.plan;
 }
 
+// The emitted rung's peak; no limit where a tier is too small for its blocks. What is swapped out
+// is chosen by live bytes, and blocks that do not lie as tightly may need more.
+std::int64_t Ladder::served_from(const Rung& rung) const {
+  for (const MemorySpace tier : kTiers) {
+    if (rung.plan.tier_bytes[tier] > options_[tier].bytes) return kUnlimited;
+  }
+  return rung.plan.peak_bytes;
+}
+
 bool Ladder::fits(Rung& rung, std::int64_t limit) {
-  return reach(rung) <= limit && emit(rung, limit).peak_bytes <= limit;
+  if (reach(rung) > limit) return false;
+  emit(rung, limit);
+  return served_from(rung) <= limit;
 }
 
 // No op can run in less than its operands, results and workspace.
@@ -272,12 +283,16 @@ std::int64_t Ladder::floor() {
   std::int64_t best = kUnlimited;
   for (std::size_t i = levels_.size(); i-- > 0;) {
     Level& level = levels_[i];
-    if (reach(level.rung) < best) best = std::min(best, emit(level.rung, kUnlimited).peak_bytes);
+    if (reach(level.rung) < best) {
+      emit(level.rung, kUnlimited);
+      best = std::min(best, served_from(level.rung));
+    }
     make_portions(level, best - 1);
     for (Rung& portion : level.portions) {
       const std::int64_t reached = std::max(reach(portion), portion_reach(portion.target));
       if (reached >= best) continue;
-      best = std::min(best, std::max(reached, emit(portion, kUnlimited).peak_bytes));
+      emit(portion, kUnlimited);
+      best = std::min(best, std::max(reached, served_from(portion)));
     }
   }
   return best;

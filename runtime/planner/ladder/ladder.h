@@ -95,6 +95,7 @@ class Ladder {
   Rung make_rung(std::int64_t target, Schedule schedule,
                  std::shared_ptr<const Problem> problem = nullptr) const;
   const Plan& emit(Rung& rung, std::int64_t limit);
+  std::int64_t served_from(const Rung& rung) const;
   bool fits(Rung& rung, std::int64_t limit);
   std::vector<OpId> order_of(const Rung& rung) const;
   void select_variants(const IdVector<OpId, int>& variants);

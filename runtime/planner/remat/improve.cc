@@ -16,7 +16,11 @@ namespace plimsoll::planner {
 // often, so that its own recomputation may go, too (remove_cascade).
 //
 // Candidates are taken in order of their price: seconds won per byte and slot that keeping costs,
-// dearest first. A candidate after which the peak is too high is put back.
+// dearest first. A candidate after which the peak is too high is put back. Near the floor that
+// happens to most, and taking out and putting back what an execution alone had read is dear, so
+// that a look at the profile goes first. In the example, say, the execution at 7 reads u,
+// recomputed at 6 for it alone from w, which is read at 5 before: whatever happens, no byte is
+// freed before 5. A profile less than 10 bytes below the limit at slot 4 decides it.
 KeepingBack::KeepingBack(const Problem& problem)
     : problem_(problem), editor_(problem, /*empty_slots=*/0) {}
 
@@ -55,7 +59,53 @@ double KeepingBack::price(std::int32_t slot) const {
   return problem_.ops[op].seconds / area;
 }
 
+// The first slot at which taking an execution out may free a byte, counting whatever may go along;
+// 0 where that is not known.
+std::int32_t KeepingBack::first_freed(std::int32_t slot) {
+  constexpr std::size_t kMostLooks = 64;
+  std::int32_t first = slot;
+  gone_.assign(1, slot);
+  for (std::size_t k = 0; k < gone_.size(); ++k) {
+    if (gone_.size() > kMostLooks) return 0;
+    const std::int32_t here = gone_[k];
+    const OpId op = editor_.op_at(here);
+    first = std::min(first, here);
+    for (const ValueId v : problem_.outputs[op]) {
+      if (v >= 0 && editor_.tracked(v) && !editor_.views(v).empty()) return 0;
+    }
+    for (const ValueId v : problem_.reads[op]) {
+      if (!editor_.tracked(v)) continue;
+      const ScheduleEditor::Copy copy = editor_.copy_before(v, here);
+      if (copy.last > slot) continue;  // is read by somebody who stays
+      if (!editor_.is_again(copy.made)) {
+        first = std::min(first, editor_.last_touch_before(v, here));
+      } else if (std::find(gone_.begin(), gone_.end(), copy.made) == gone_.end()) {
+        gone_.push_back(copy.made);
+      }
+    }
+  }
+  return first;
+}
+
+// A result is kept from its last touch before the slot on; before the first byte is freed the
+// profile is what it was, and more by that.
+bool KeepingBack::is_surely_too_high(std::int32_t slot) {
+  const std::int32_t freed = first_freed(slot);
+  for (const ValueId v : problem_.outputs[editor_.op_at(slot)]) {
+    if (v < 0 || !editor_.tracked(v) || editor_.copy_before(v, slot + 1).last <= slot) continue;
+    const std::int32_t touched = editor_.last_touch_before(v, slot);
+    if (touched + 1 >= freed) continue;
+    const std::int64_t bytes = problem_.values[v].bytes;
+    if (editor_.profile().max(touched + 1, freed - 1) + bytes > limit_) return true;
+  }
+  return false;
+}
+
 bool KeepingBack::remove_if_it_fits(std::int32_t slot) {
+  if (is_surely_too_high(slot)) {
+    --changes_left_;
+    return false;
+  }
   std::int32_t from = slot, to = slot;
   editor_.remove_cascade(slot, from, to);
   changes_left_ -= static_cast<std::int64_t>(editor_.mark());

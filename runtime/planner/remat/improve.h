@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
@@ -25,6 +26,8 @@ class KeepingBack {
  private:
   bool remove_all_that_fit();
   double price(std::int32_t slot) const;
+  std::int32_t first_freed(std::int32_t slot);
+  bool is_surely_too_high(std::int32_t slot);
   bool remove_if_it_fits(std::int32_t slot);
   bool slow_enough() const;
 
@@ -33,6 +36,7 @@ class KeepingBack {
   std::int64_t limit_ = 0;
   double least_seconds_ = 0;
   std::int64_t changes_left_ = 0;
+  std::vector<std::int32_t> gone_;  // slots, of first_freed()
 };
 
 }  // namespace plimsoll::planner
