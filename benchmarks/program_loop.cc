@@ -2,9 +2,15 @@
 // Keeps programs compiled and their buffers on the device, and runs them on request, so that they
 // can be timed in turns with another process. One request a line on standard input, one JSON object
 // a line on standard output:
-//   load NAME FILE.hlo FOLDER   compiles; parameter leaf i is FOLDER/i.npy -> {"compile_seconds",
-//                               "kernels", "peak_bytes"}
-//   run NAME COUNT              -> {"seconds": one per run}
+//   load NAME FILE.hlo FOLDER [LIMIT]
+//                               compiles, plans within LIMIT bytes where they are given; parameter
+//                               leaf i is FOLDER/i.npy -> {"compile_seconds", "steps",
+//                               "peak_bytes"}
+//   run NAME COUNT              -> {"seconds": one per run}; plans again where times say so
+//   floor NAME                  -> {"floor_bytes"}: the smallest limit there is a plan for
+//   describe NAME               what holds now and what was measured -> {"peak_bytes",
+//                               "measured_peak_bytes", "by_use", "recomputed_bytes", "encodes",
+//                               "replans", "fusion", "residuals", "predicted_seconds"}
 //   profile NAME COUNT          -> {"seconds", "kernels": [{"name", "origin", "launches",
 //                               "seconds"}]}, per run
 //   save NAME FOLDER            result leaf i of the last run to FOLDER/i.npy -> {"outputs"}
@@ -22,6 +28,8 @@
 #include <vector>
 
 #include "runtime/backend/backends.h"
+#include "runtime/base/environment.h"
+#include "runtime/base/index.h"
 #include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/import/npy.h"
@@ -29,7 +37,10 @@
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/options.h"
 #include "runtime/program/calibration.h"
+#include "runtime/program/machine.h"
+#include "runtime/program/plan_within.h"
 #include "runtime/program/program.h"
+#include "runtime/serve/current_executable.h"
 
 namespace plimsoll {
 namespace {
@@ -40,51 +51,88 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// One program with its buffers. Donated parameters are overwritten run by run, as in training.
+// One program with its buffers, under a limit of its own. Donated parameters are overwritten run by
+// run, as in training.
 class LoadedProgram {
  public:
-  static Result<std::unique_ptr<LoadedProgram>> load(
-      const std::string& file, const std::string& folder, device::KernelProvider& provider,
-      const std::shared_ptr<memory::Budget>& budget) {
+  static Result<std::unique_ptr<LoadedProgram>> load(const std::string& file,
+                                                     const std::string& folder,
+                                                     std::int64_t limit_bytes,
+                                                     device::KernelProvider& provider) {
     std::ifstream stream(file);
     if (!stream) return not_found(file + ": cannot be read");
     std::stringstream text;
     text << stream.rdbuf();
     PLIMSOLL_ASSIGN_OR_RETURN(auto module, ir::parse_module(text.str(), file));
+    PLIMSOLL_ASSIGN_OR_RETURN(const double drift, number_variable(Variable::replan_drift));
     auto loaded = std::make_unique<LoadedProgram>();
-    loaded->budget_ = budget;
+    loaded->budget_ = memory::Budget::create(device::default_device(), limit_bytes);
     const auto start = std::chrono::steady_clock::now();
-    PLIMSOLL_ASSIGN_OR_RETURN(auto program,
+    PLIMSOLL_ASSIGN_OR_RETURN(loaded->program_,
                               executor::Program::create(std::move(module), provider, {},
                                                         executor::machine_speeds(provider)));
-    PLIMSOLL_ASSIGN_OR_RETURN(loaded->executable_,
-                              executor::make_executable(program, {}, {}, *budget));
+    loaded->options_ = {{}, executor::machine_of(loaded->budget_->tiers()), {limit_bytes, {}}};
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        loaded->current_, executor::CurrentExecutable::create(loaded->program_, loaded->options_,
+                                                              loaded->budget_, drift));
     loaded->compile_seconds_ = seconds_since(start);
-    PLIMSOLL_ASSIGN_OR_RETURN(loaded->stream_, budget->device().create_stream());
+    PLIMSOLL_ASSIGN_OR_RETURN(loaded->stream_, loaded->budget_->device().create_stream());
     PLIMSOLL_RETURN_IF_ERROR(loaded->make_buffers(folder));
     return loaded;
   }
 
-  Json describe() const {
+  Json loaded() const {
+    const planner::Plan& plan = current_->get()->plan();
     return {{"compile_seconds", compile_seconds_},
-            {"steps", executable_->plan().counts.compute},
-            {"peak_bytes", executable_->plan().peak_bytes}};
+            {"steps", plan.counts.compute},
+            {"peak_bytes", plan.peak_bytes}};
+  }
+
+  Json describe() const {
+    const auto executable = current_->get();
+    const planner::Plan& plan = executable->plan();
+    const memory::Statistics statistics = budget_->statistics();
+    Json by_use;
+    for (int i = 0; i < memory::kUseCount; ++i) {
+      by_use[std::string(memory::to_string(static_cast<memory::Use>(i)))] =
+          statistics.peak_by_use[at(i)];
+    }
+    const executor::ProgramForm& form = executable->program().form();
+    return {{"peak_bytes", plan.peak_bytes},
+            {"measured_peak_bytes", statistics.peak_bytes},
+            {"by_use", std::move(by_use)},
+            {"recomputed_bytes", plan.recomputed_bytes},
+            {"encodes", plan.counts.all_encodes()},
+            {"replans", current_->replans()},
+            {"fusion", passes::to_string(form.fusion)},
+            {"residuals", passes::to_string(form.residuals)},
+            {"predicted_seconds", plan.predicted_seconds}};
+  }
+
+  Result<Json> floor() const {
+    PLIMSOLL_ASSIGN_OR_RETURN(const planner::Floor found,
+                              executor::least_floor(*program_, options_));
+    return Json{{"floor_bytes", found.bytes}};
   }
 
   Result<Json> run(int count, bool profile) {
-    executable_->enable_profile(profile);
-    executable_->clear_profile();
+    if (profile) {
+      current_->get()->enable_profile(true);
+      current_->get()->clear_profile();
+    }
     Json seconds = Json::array();
     for (int i = 0; i < count; ++i) {
+      const auto executable = profile ? current_->get() : current_->next();
       const auto start = std::chrono::steady_clock::now();
       PLIMSOLL_RETURN_IF_ERROR(
-          executable_->run(*stream_, *budget_, executor::Arguments{parameters_, outputs_}));
+          executable->run(*stream_, *budget_, executor::Arguments{parameters_, outputs_}));
       seconds.push_back(seconds_since(start));
     }
     Json answer = {{"seconds", std::move(seconds)}};
     if (!profile) return answer;
+    current_->get()->enable_profile(false);
     answer["kernels"] = Json::array();
-    for (const executor::ProfileEntry& entry : executable_->profile()) {
+    for (const executor::ProfileEntry& entry : current_->get()->profile()) {
       answer["kernels"].push_back({{"name", entry.name},
                                    {"origin", device::to_string(entry.origin)},
                                    {"launches", entry.launches / count},
@@ -97,7 +145,8 @@ class LoadedProgram {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) return unavailable(folder + ": " + error.message());
-    const auto leaves = ir::leaves(executable_->plan().computation->root()->shape());
+    const auto executable = current_->get();
+    const auto leaves = ir::leaves(executable->plan().computation->root()->shape());
     for (std::size_t i = 0; i < leaves.size(); ++i) {
       if (!leaves[i]->is_array()) continue;
       ir::Literal value(*leaves[i]);
@@ -112,7 +161,8 @@ class LoadedProgram {
 
  private:
   Status make_buffers(const std::string& folder) {
-    const ir::Computation& entry = *executable_->plan().computation;
+    const auto executable = current_->get();
+    const ir::Computation& entry = *executable->plan().computation;
     int leaf = 0;
     for (const ir::Instruction* parameter : entry.parameters()) {
       for (const ir::Shape* shape : ir::leaves(parameter->shape())) {
@@ -133,7 +183,7 @@ class LoadedProgram {
     }
     const auto leaves = ir::leaves(entry.root()->shape());
     for (std::size_t i = 0; i < leaves.size(); ++i) {
-      const int parameter = executable_->output_parameter(static_cast<int>(i));
+      const int parameter = executable->output_parameter(static_cast<int>(i));
       if (parameter >= 0) {
         outputs_.push_back(parameters_[static_cast<std::size_t>(parameter)]);
         continue;
@@ -147,7 +197,9 @@ class LoadedProgram {
   }
 
   std::shared_ptr<memory::Budget> budget_;
-  std::shared_ptr<const executor::Executable> executable_;
+  std::shared_ptr<const executor::Program> program_;
+  planner::PlanOptions options_;
+  std::shared_ptr<executor::CurrentExecutable> current_;
   std::unique_ptr<device::Stream> stream_;
   std::vector<memory::Allocation> held_;
   std::vector<void*> parameters_, outputs_;
@@ -157,8 +209,7 @@ class LoadedProgram {
 class Loop {
  public:
   explicit Loop(std::shared_ptr<device::KernelProvider> provider)
-      : provider_(std::move(provider)),
-        budget_(memory::Budget::create(device::default_device(), planner::kUnlimited)) {}
+      : provider_(std::move(provider)) {}
 
   Result<Json> answer(const std::string& line) {
     std::istringstream words(line);
@@ -167,21 +218,25 @@ class Loop {
     if (request == "load") {
       std::string file, folder;
       words >> file >> folder;
-      PLIMSOLL_ASSIGN_OR_RETURN(auto program,
-                                LoadedProgram::load(file, folder, *provider_, budget_));
-      Json json = program->describe();
+      std::int64_t limit = 0;
+      if (!(words >> limit)) limit = planner::kUnlimited;
+      PLIMSOLL_ASSIGN_OR_RETURN(auto program, LoadedProgram::load(file, folder, limit, *provider_));
+      Json json = program->loaded();
       programs_[name] = std::move(program);
       return json;
     }
     const auto found = programs_.find(name);
     if (found == programs_.end()) {
-      return not_found("'" + line + "': no program of that name is loaded (load NAME FILE FOLDER)");
+      return not_found("'" + line +
+                       "': no program of that name is loaded (load NAME FILE FOLDER [LIMIT])");
     }
     if (request == "run" || request == "profile") {
       int count = 1;
       words >> count;
       return found->second->run(count, request == "profile");
     }
+    if (request == "floor") return found->second->floor();
+    if (request == "describe") return found->second->describe();
     if (request == "save") {
       std::string folder;
       words >> folder;
@@ -191,12 +246,12 @@ class Loop {
       programs_.erase(found);
       return Json::object();
     }
-    return invalid_argument("'" + request + "': no request (load, run, profile, save, drop)");
+    return invalid_argument("'" + request +
+                            "': no request (load, run, profile, floor, describe, save, drop)");
   }
 
  private:
   std::shared_ptr<device::KernelProvider> provider_;
-  std::shared_ptr<memory::Budget> budget_;
   std::map<std::string, std::unique_ptr<LoadedProgram>> programs_;
 };
 
