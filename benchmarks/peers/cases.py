@@ -12,7 +12,8 @@ class Case:
     """`jax` and `torch` take and return the same arrays. `bytes` is what must move at least (each
     input read and each output written once); 0 where work, not memory, is the limit. `donated`
     inputs are overwritten by outputs in order. `compared`: groups of outputs, each compared by the
-    largest magnitude in the group; none: every output by its own."""
+    largest magnitude in the group; none: every output by its own. `compiled_torch` returns what
+    PyTorch's users would call where that is not `torch` compiled as a whole."""
 
     name: str
     inputs: list
@@ -23,6 +24,7 @@ class Case:
     donated: tuple = ()
     tolerance: float = 1e-5
     compared: tuple = ()
+    compiled_torch: Callable = None
 
 
 def _draw(seed, *shapes, scale=1.0):
@@ -180,14 +182,24 @@ def cases():
             out, back = jax.vjp(forward, q, k, v)
             return (out,) + back(d)
 
-        def both_ways_torch(q, k, v, d):
-            q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-            out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            return (out.detach(),) + torch.autograd.grad(out, (q, k, v), d)
+        def both_ways_torch(forward):
+            def run(q, k, v, d):
+                q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+                out = forward(q, k, v)
+                return (out.detach(),) + torch.autograd.grad(out, (q, k, v), d)
+
+            return run
 
         inputs = qkv + _draw(15, (4, 4, t, 64))
         found.append(
-            Case(f"attention_{t}_causal_backward", inputs, both_ways_jax, both_ways_torch, tolerance=1e-4)
+            Case(
+                f"attention_{t}_causal_backward",
+                inputs,
+                both_ways_jax,
+                both_ways_torch(attention_torch(True)),
+                tolerance=1e-4,
+                compiled_torch=lambda: both_ways_torch(torch.compile(attention_torch(True), dynamic=False)),
+            )
         )
 
     # A layer's forward product, and its gradients by the inputs and by the weights.
