@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes the virtual environment that compare.py runs in: `benchmarks/peers/setup.sh FOLDER`.
+# Makes the virtual environment that compare.py and frontier.py run in: `benchmarks/peers/setup.sh FOLDER`.
 set -euo pipefail
 if [ $# -ne 1 ]; then
   echo "usage: benchmarks/peers/setup.sh FOLDER" >&2
@@ -8,4 +8,4 @@ if [ $# -ne 1 ]; then
 fi
 python3 -m venv "$1"
 "$1/bin/pip" install --quiet -r "$(dirname "$0")/requirements.txt"
-echo "peers: run $1/bin/python $(dirname "$0")/compare.py --build build/release"
+echo "peers: run $1/bin/python $(dirname "$0")/compare.py --build build/release, or frontier.py"
