@@ -30,5 +30,15 @@ TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
 
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0, kProgramShards));
 
+// What is swapped out at its floor has 64 KiB live at most, for which a packing takes 69,952 bytes.
+TEST(RandomProgram, SwapsNoMoreThanASmallTierHolds) {
+  constexpr std::uint64_t kSeed = 301785;
+  auto provider = create_provider();
+  ASSERT_TRUE(provider.ok()) << provider.status().to_string();
+  testing::RandomProgramTotals totals;
+  EXPECT_EQ(testing::check_random_program(kSeed, **provider, 1, totals), "");
+  EXPECT_GT(totals.swapping_plans, 0);
+}
+
 }  // namespace
 }  // namespace plimsoll

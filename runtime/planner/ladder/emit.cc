@@ -289,7 +289,8 @@ class Emitter {
     how.enough = enough;
     const Packing packing = pack(lifetimes, how);
     for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
-    plan_.arena_bytes = packing.height;
+    // A workspace at the top may have any size; whoever allocates the arena gets whole blocks.
+    plan_.arena_bytes = aligned_bytes(packing.height);
     plan_.live_bytes = packing.load;
   }
 

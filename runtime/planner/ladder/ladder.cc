@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/base/alignment.h"
 #include "runtime/planner/bound/bound.h"
 #include "runtime/planner/ladder/emit.h"
 #include "runtime/planner/ladder/order_trials.h"
@@ -84,8 +85,11 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
   const bool is_enough = limit != kUnlimited && rung.plan.peak_bytes <= limit;
   if (rung.emitted && (rung.packed_fully || is_enough)) return rung.plan;
   select_variants(rung.variants);
+  // Rounded down, as arenas are rounded up.
   const std::int64_t target =
-      limit == kUnlimited ? 0 : std::max<std::int64_t>(0, limit - fixed_bytes());
+      limit == kUnlimited
+          ? 0
+          : std::max<std::int64_t>(0, limit - fixed_bytes()) / kBufferAlignment * kBufferAlignment;
   rung.plan = emit_plan(problem_of(rung), rung.schedule, target);
   rung.plan.by_cause.constants = constant_bytes_;
   rung.plan.peak_bytes += constant_bytes_;
