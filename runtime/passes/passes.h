@@ -62,6 +62,9 @@ Result<bool> fuse_rows(ir::Module& module);
 // Fusions and instructions that read the same operands and have the same loop become one with
 // several outputs.
 Result<bool> fuse_multi_output(ir::Module& module, const KernelSpeeds& speeds = {});
+// Results that follow element by element from others are computed again by their readers where that
+// takes hardly longer than to write and read them.
+Result<bool> recompute_results(ir::Module& module, const KernelSpeeds& speeds = {});
 // Small independent kernels of any shapes become the parts of one launch
 // (ir/fusions/horizontal_fusion.h), each with the buffers it had. Kernels meet in a launch when
 // their results have the same dtypes and both or neither reduce. The peak of the schedule does not
@@ -97,7 +100,7 @@ std::span<const PassInfo> rounding_passes();
 // reads and makes, and the longer all take.
 enum class Fusion {
   full,
-  vertical,  // without fuse_multi_output
+  vertical,  // without fuse_multi_output and recompute_results
   narrow,    // and with fuse_narrowly instead of fuse: needs no more memory than none
   none,      // each operation by itself
   // The same to choose_kernels; to whoever prepares a module, to leave that out where it rounds no

@@ -46,6 +46,9 @@ const PassInfo kFuseRows = {"row-fusion",
                             whatever_the_speeds(fuse_rows)};
 const PassInfo kFuseMultiOutput = {
     "multi-output-fusion", "Merges kernels that read the same or each other", fuse_multi_output};
+const PassInfo kRecomputeResults = {
+    "recompute-results", "Computes what a kernel stores again where it is read, if that is quicker",
+    recompute_results};
 const PassInfo kResiduals = {"residuals", "Recomputes in loops what other loops stack for them",
                              [](ir::Module& module, const KernelSpeeds& speeds) {
                                return recompute_residuals(module, Residuals::carried, speeds);
@@ -73,9 +76,10 @@ Status clean_up(ir::Module& module) {
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
-  static const std::array kPasses = {kInlineCalls, kSimplify,        kCse,           kDce,
-                                     kLayouts,     kResiduals,       kFuse,          kFuseNarrowly,
-                                     kFuseRows,    kFuseMultiOutput, kFuseHorizontal};
+  static const std::array kPasses = {
+      kInlineCalls,      kSimplify,      kCse,          kDce,      kLayouts,
+      kResiduals,        kFuse,          kFuseNarrowly, kFuseRows, kFuseMultiOutput,
+      kRecomputeResults, kFuseHorizontal};
   return kPasses;
 }
 
@@ -106,8 +110,10 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
   if (fewer) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   if (options.fusion == Fusion::none || options.fusion == Fusion::as_written) return ok_status();
   const PassInfo* const vertical = options.fusion == Fusion::narrow ? &kFuseNarrowly : &kFuse;
-  for (const PassInfo* pass : {vertical, &kFuseRows, &kFuseMultiOutput, &kCse, &kDce}) {
-    if (pass == &kFuseMultiOutput && options.fusion != Fusion::full) continue;
+  for (const PassInfo* pass :
+       {vertical, &kFuseRows, &kFuseMultiOutput, &kRecomputeResults, &kCse, &kDce}) {
+    const bool merges = pass == &kFuseMultiOutput || pass == &kRecomputeResults;
+    if (merges && options.fusion != Fusion::full) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module, options.speeds).status());
   }
   if (!options.launches_cost || options.fusion != Fusion::full) return ok_status();

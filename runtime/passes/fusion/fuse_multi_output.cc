@@ -33,18 +33,6 @@ struct Kernel {
   std::vector<Instruction*> outputs;  // itself, or its get-tuple-elements
 };
 
-std::optional<FusionProfile> profile_of(const Computation& body, const KernelSpeeds& speeds) {
-  const std::vector<Instruction*> members = kernel_members(body);
-  if (members.empty()) return std::nullopt;
-  const std::vector<Instruction*> roots = body.root()->opcode() == Opcode::tuple
-                                              ? body.root()->operands()
-                                              : std::vector<Instruction*>{body.root()};
-  for (const Instruction* root : roots) {
-    if (root->opcode() == Opcode::parameter) return std::nullopt;
-  }
-  return examine_fusion(members, roots, speeds);
-}
-
 std::optional<Kernel> kernel_of(Instruction& instruction, const KernelSpeeds& speeds) {
   if (!instruction.control_predecessors().empty() || !instruction.control_successors().empty() ||
       instruction.users().empty()) {
@@ -57,7 +45,7 @@ std::optional<Kernel> kernel_of(Instruction& instruction, const KernelSpeeds& sp
         instruction.attributes().fusion_kind != ir::FusionKind::input) {
       return std::nullopt;
     }
-    profile = profile_of(*instruction.to_apply(), speeds);
+    profile = profile_of_kernel(*instruction.to_apply(), speeds);
   } else if (is_fusible(instruction) && instruction.shape().is_array() && !is_free(instruction)) {
     Instruction* one[] = {&instruction};
     profile = examine_fusion(one, one, speeds);
@@ -229,7 +217,7 @@ class MultiOutputFusion {
     std::vector<Instruction*> results;
     for (Instruction* output : outputs) results.push_back(body.value(output));
     body.finish(results);
-    auto profile = profile_of(*body.computation(), speeds_);
+    auto profile = profile_of_kernel(*body.computation(), speeds_);
     if (!profile || profile->input_count > kMaxFusionInputs ||
         body.computation()->instruction_count() > 2 * kMaxFusedInstructions ||
         profile->seconds > ahead(0).kernel->profile.seconds + ahead(k).kernel->profile.seconds) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "runtime/ir/hint.h"
-#include "runtime/passes/fusion/fusion_rules.h"
 
 namespace plimsoll::passes {
 
@@ -21,6 +20,19 @@ std::vector<Instruction*> kernel_members(const ir::Computation& body) {
     members.push_back(&member);
   }
   return members;
+}
+
+std::optional<FusionProfile> profile_of_kernel(const ir::Computation& body,
+                                               const KernelSpeeds& speeds) {
+  const std::vector<Instruction*> members = kernel_members(body);
+  if (members.empty()) return std::nullopt;
+  const std::vector<Instruction*> roots = body.root()->opcode() == Opcode::tuple
+                                              ? body.root()->operands()
+                                              : std::vector<Instruction*>{body.root()};
+  for (const Instruction* root : roots) {
+    if (root->opcode() == Opcode::parameter) return std::nullopt;
+  }
+  return examine_fusion(members, roots, speeds);
 }
 
 std::optional<std::vector<Instruction*>> kernel_outputs(Instruction& kernel) {

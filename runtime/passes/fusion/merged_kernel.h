@@ -6,6 +6,7 @@
 
 #include "runtime/ir/module.h"
 #include "runtime/passes/fusion/fused_body.h"
+#include "runtime/passes/fusion/fusion_rules.h"
 
 namespace plimsoll::passes {
 
@@ -14,6 +15,10 @@ namespace plimsoll::passes {
 // What the body of a fusion computes, users before operands; empty when it holds what no kernel
 // may.
 std::vector<ir::Instruction*> kernel_members(const ir::Computation& body);
+
+// The profile of a fusion with this body; nothing where the JIT does not have it.
+std::optional<FusionProfile> profile_of_kernel(const ir::Computation& body,
+                                               const KernelSpeeds& speeds);
 
 // A kernel's results: itself, or its get-tuple-elements. None where somebody takes the tuple whole,
 // or with a control edge.
