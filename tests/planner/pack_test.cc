@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/planner/pack/pack_branch.h"
 #include "runtime/planner/pack/pack_eject.h"
 #include "runtime/planner/pack/pack_search.h"
 
@@ -109,6 +110,49 @@ TEST(Pack, SearchFindsPackingsWithoutHoles) {
     EXPECT_EQ(packing.height, packing.load) << seed;
     expect_sound(lives, packing, 1);
   }
+}
+
+// The same, but larger buffers are likelier to be cut: none is much larger than the others, which
+// makes it far harder to find where they were.
+std::vector<Lifetime> cut_evenly(std::uint32_t seed, std::size_t count) {
+  std::mt19937 rng(seed);
+  std::vector<Lifetime> lives{{0, 1 << 8, 1 << 14}};
+  const auto area = [](const Lifetime& life) { return (life.upper - life.lower) * life.size; };
+  while (lives.size() < count) {
+    std::size_t chosen = rng() % lives.size();
+    for (int i = 0; i < 2; ++i) {
+      const std::size_t other = rng() % lives.size();
+      if (area(lives[other]) > area(lives[chosen])) chosen = other;
+    }
+    Lifetime& whole = lives[chosen];
+    Lifetime part = whole;
+    if (rng() % 2 == 0) {
+      if (whole.size < 2) continue;
+      part.size = 1 + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(whole.size - 1));
+      whole.size -= part.size;
+    } else {
+      const std::int64_t length = whole.upper - whole.lower;
+      if (length < 2) continue;
+      part.lower += 1 + static_cast<std::int64_t>(rng() % static_cast<std::uint64_t>(length - 1));
+      whole.upper = part.lower;
+    }
+    lives.push_back(part);
+  }
+  return lives;
+}
+
+// A search by rising offsets alone misses two of the first ten, and five of the others.
+TEST(Pack, SearchFindsEvenPackingsWithoutHoles) {
+  const auto expect_found = [](std::uint32_t seed, std::size_t count) {
+    const auto lives = cut_evenly(seed, count);
+    PackOptions options;
+    options.effort = 10;
+    const Packing packing = pack(lives, options);
+    EXPECT_EQ(packing.height, packing.load) << count << " buffers, seed " << seed;
+    expect_sound(lives, packing, 1);
+  };
+  for (std::uint32_t seed = 0; seed < 10; ++seed) expect_found(seed, 150);
+  for (const std::uint32_t seed : {0, 1, 3, 4, 5, 6, 9}) expect_found(seed, 250);
 }
 
 TEST(Pack, ATargetAboveTheLoadIsLowEnough) {
@@ -221,6 +265,48 @@ TEST(PackSearch, FindsTheLeastHeightUnderEveryGuide) {
       EXPECT_TRUE(search.exhausted());
     }
   }
+}
+
+// With few sizes, so that some buffers are equal.
+TEST(PackBranch, FindsTheLeastHeightUnderEveryGuide) {
+  using Section = PackBranchGuide::Section;
+  using Item = PackBranchGuide::Item;
+  std::mt19937 rng(1);
+  for (int trial = 0; trial < 60; ++trial) {
+    std::vector<Lifetime> lives;
+    for (int i = 0; i < 7; ++i) {
+      const std::int64_t lower = rng() % 5;
+      lives.push_back({lower, lower + 1 + static_cast<std::int64_t>(rng() % 4),
+                       1 + static_cast<std::int64_t>(rng() % (trial % 2 == 0 ? 3 : 9))});
+    }
+    const std::int64_t least = least_height(lives);
+    const PackInstance instance(lives, 1);
+    PackBranch search(instance);
+    for (const auto section : {Section::floor, Section::firsts}) {
+      for (const auto item : {Item::area, Item::length, Item::sections, Item::lowest_then_length}) {
+        PackBranchGuide guide{section, item, {}};
+        PackBudget budget(1'000'000'000, 0);
+        const auto found = search.run(guide, least, 1'000'000, budget);
+        ASSERT_TRUE(found) << trial;
+        EXPECT_EQ(found->height, least);
+        Packing packing{found->offsets, found->height, instance.max_load};
+        expect_sound(lives, packing, 1);
+        EXPECT_FALSE(search.run(guide, least - 1, 1'000'000, budget));
+        EXPECT_TRUE(search.exhausted());
+      }
+    }
+  }
+}
+
+TEST(PackBranch, EndsAtTheFailuresAllowedAndGoesOnWithWhatItLearnt) {
+  const auto lives = cut_evenly(0, 400);
+  const PackInstance instance(lives, 1);
+  PackBranch search(instance);
+  PackBranchGuide guide;
+  PackBudget budget(1'000'000'000, 0);
+  EXPECT_FALSE(search.run(guide, instance.max_load, 3, budget));
+  EXPECT_FALSE(search.exhausted());
+  EXPECT_GT(*std::max_element(guide.trouble.begin(), guide.trouble.end()), 1);
 }
 
 // All lie on top of each other at first.

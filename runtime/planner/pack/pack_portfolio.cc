@@ -24,6 +24,11 @@ constexpr std::int64_t kMovesForFew = 300, kMovesForMany = 10'000;
 constexpr std::int64_t kWorkBeforeEjection = 150'000'000;
 // Of many: how much more work goes to ejections than to searches.
 constexpr std::int64_t kEjectedPerSearched = 20;
+// Failures allowed to each guide of PackBranch in its first round, and how they grow. What it finds
+// it mostly finds early under one of them, hence many short rounds.
+constexpr double kBranchFailures = 50, kBranchGrowth = 1.5;
+// How much more work goes to it than to everything else.
+constexpr std::int64_t kBranchedPerOther = 3;
 constexpr std::size_t kFewItems = 250;  // so few that leaving some out gains nothing
 
 // Training steps are nests with long lives below short ones: the fullest sections first, then the
@@ -60,6 +65,17 @@ std::vector<PackGuide> all_guides() {
   };
 }
 
+// Those that find most hard packings alone first, each of them some that no other does.
+std::vector<PackBranchGuide> all_branch_guides() {
+  using Section = PackBranchGuide::Section;
+  using Item = PackBranchGuide::Item;
+  return {
+      {Section::firsts, Item::sections, {}}, {Section::firsts, Item::lowest_then_length, {}},
+      {Section::firsts, Item::length, {}},   {Section::floor, Item::area, {}},
+      {Section::floor, Item::sections, {}},
+  };
+}
+
 }  // namespace
 
 bool PackPortfolio::takes(const PackInstance& instance) {
@@ -74,6 +90,8 @@ PackPortfolio::PackPortfolio(const PackInstance& instance, std::int64_t goal, Pa
     : instance_(instance),
       goal_(std::max(goal, instance.max_load)),
       floor_(instance.max_load),
+      branch_guides_(all_branch_guides()),
+      branch_failures_(kBranchFailures),
       best_(best),
       budget_(budget) {
   levels_.push_back(std::unique_ptr<Level>(
@@ -173,11 +191,36 @@ void PackPortfolio::try_goal(std::size_t guides, std::int64_t failures) {
   attempt_all(goal_, failures, guides);
 }
 
+bool PackPortfolio::branch(std::int64_t height, std::int64_t failures) {
+  if (!branch_) branch_ = std::make_unique<PackBranch>(instance_);
+  for (PackBranchGuide& guide : branch_guides_) {
+    if (budget_.over() || floor_ > height) return false;
+    const auto solution = branch_->run(guide, height, failures, budget_);
+    if (branch_->exhausted()) floor_ = std::max(floor_, height + 1);
+    if (!solution) continue;
+    accept(*levels_[0], *solution);
+    return true;
+  }
+  return false;
+}
+
+// Until it has had its share of the work.
+void PackPortfolio::branch_to_goal() {
+  while (!done() && !budget_.over() && floor_ <= goal_) {
+    const std::int64_t before = budget_.spent();
+    if (branched_ > (before - branched_) * kBranchedPerOther) return;
+    branch(goal_, static_cast<std::int64_t>(branch_failures_));
+    branch_failures_ *= kBranchGrowth;
+    branched_ += budget_.spent() - before;
+  }
+}
+
 void PackPortfolio::improve() {
   const std::size_t all = choices_.size();
   for (const std::int64_t failures : {8, 32, 128}) {
     // A search of many items takes long, and rarely gets there at once.
     if (!done() && !is_large_ && floor_ <= goal_) try_goal(all, failures);
+    if (!is_large_) branch_to_goal();
   }
   if (!done()) add_large_buffers();
   // Many buffers are mostly those of steps that recompute values.
@@ -186,6 +229,7 @@ void PackPortfolio::improve() {
   }
   for (std::int64_t failures = 8; !done() && !budget_.over(); failures *= 3) {
     if (failures > 8 && floor_ <= goal_) try_goal(all, failures);
+    if (!is_large_) branch_to_goal();
     if (is_large_) {
       eject(failures * kMovesForMany);
       const std::int64_t before = budget_.spent();

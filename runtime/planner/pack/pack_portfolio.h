@@ -5,14 +5,15 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/planner/pack/pack_branch.h"
 #include "runtime/planner/pack/pack_eject.h"
 #include "runtime/planner/pack/pack_instance.h"
 #include "runtime/planner/pack/pack_search.h"
 
 namespace plimsoll::planner {
 
-// Searches for ever lower packings under a portfolio of guides, in turn with ejections from the
-// best packing so far. What each guide reached decides which comes first the next time.
+// Searches for ever lower packings under portfolios of guides, in turn with ejections from the best
+// packing so far. What each guide reached decides which comes first the next time.
 class PackPortfolio {
  public:
   // A search is worth its while up to this size.
@@ -46,6 +47,8 @@ class PackPortfolio {
   bool attempt(const Choice& choice, std::int64_t height, std::int64_t failures);
   bool attempt_all(std::int64_t height, std::int64_t failures, std::size_t most);
   void sort_choices();
+  bool branch(std::int64_t height, std::int64_t failures);
+  void branch_to_goal();
   void descend(std::int64_t failures, std::int64_t work);
   void halve(std::int64_t failures);
   void eject(std::int64_t moves);
@@ -56,6 +59,10 @@ class PackPortfolio {
   bool is_large_ = false;
   std::int64_t floor_;         // no packing is lower
   std::int64_t searched_ = 0;  // work of searches between ejections
+  std::unique_ptr<PackBranch> branch_;
+  std::vector<PackBranchGuide> branch_guides_;
+  std::int64_t branched_ = 0;  // work of that
+  double branch_failures_;     // allowed to each guide the next time
   std::unique_ptr<PackEjection> ejection_;
   std::int64_t ejected_ = 0;  // the best height when it stopped
   PackSolution& best_;
