@@ -247,6 +247,7 @@ TEST(Eviction, GivesUpCopiesInFewerBytes) {
   Lab lab(std::move(options)), free;
   const auto made = chain(lab, 40, 4096), expected = chain(free, 40, 4096);
   EXPECT_GT(lab->evictions().encodes, 0);
+  lab->wait_idle();
   lab->budget()->set_limit(40 << 10);
   for (std::size_t i = made.size(); i-- > 0;) {
     const auto values = lab.read(made[i]), exact = free.read(expected[i]);
