@@ -15,14 +15,14 @@
 #include "runtime/passes/rewriter.h"
 
 // A kernel with several results may store more than its readers need: what follows element by
-// element from another result, which a reader reads anyway, it can compute again. That saves writing
-// and reading the bytes, and the memory between; no value lives longer for it.
+// element from another result, which a reader reads anyway, it can compute again. That saves
+// writing and reading the bytes, and the memory between; no value lives longer for it.
 //
 // Example: a GELU by tanh in a training step. The forward kernel stores s (the sum before it), s^2,
 // the polynomial q = s + 0.04 s^3, t = tanh(0.8 q) + 1, and its result; the gradient's kernel reads
 // the first four. From the last to the first: t follows from q, which is read as well, and its tanh
 // is one that the gradient computes already (equal members of a kernel are merged); q follows from
-// s and s^2, and s^2 from s. Two arrays are left of five.
+// s and s^2, and s^2 from s. Two arrays can do for five.
 //
 // A result goes only where all its readers can do without, and only if the kernels together take
 // hardly longer by the table of the device.
@@ -222,7 +222,8 @@ class ResultRecomputation {
 
   // A copy of the expression in the computation itself, where nothing reads it in the end; null
   // where it needs what the reader does not read, or is long.
-  Instruction* repeat(Instruction* inner, std::unordered_map<const Instruction*, Instruction*>& known,
+  Instruction* repeat(Instruction* inner,
+                      std::unordered_map<const Instruction*, Instruction*>& known,
                       std::size_t& length) {
     const auto it = known.find(inner);
     if (it != known.end()) return it->second;
