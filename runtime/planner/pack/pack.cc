@@ -20,8 +20,11 @@ constexpr std::size_t kManyItems = 200'000;
 
 class Packer {
  public:
-  Packer(const PackInstance& instance, std::int64_t goal, PackBudget& budget)
-      : instance_(instance), goal_(goal), budget_(budget) {}
+  Packer(const PackInstance& instance, std::int64_t target, PackBudget& budget)
+      : instance_(instance),
+        target_(target),
+        goal_(std::max(instance.max_load, target)),
+        budget_(budget) {}
 
   PackSolution run() {
     for (const auto hole : {PackFit::Hole::smallest, PackFit::Hole::lowest}) {
@@ -32,7 +35,7 @@ class Packer {
       if (done()) return std::move(best_);
     }
     const bool can_search = PackPortfolio::takes(instance_);
-    PackPortfolio portfolio(instance_, goal_, best_, budget_);
+    PackPortfolio portfolio(instance_, target_, best_, budget_);
     if (can_search) portfolio.try_goal(3, 4);
     if (!done()) fit();
     if (!done() && !can_search) pack_around_core(instance_, goal_, best_, budget_);
@@ -70,7 +73,7 @@ class Packer {
   }
 
   const PackInstance& instance_;
-  const std::int64_t goal_;
+  const std::int64_t target_, goal_;
   PackBudget& budget_;
   PackSolution best_;
 };
@@ -86,8 +89,7 @@ Packing pack(std::span<const Lifetime> lifetimes, const PackOptions& options) {
   packing.offsets.assign(lifetimes.size(), 0);
   packing.load = instance.max_load;
   if (instance.items.empty()) return packing;
-  const std::int64_t goal = std::max(instance.max_load, options.target);
-  const PackSolution solution = Packer(instance, goal, budget).run();
+  const PackSolution solution = Packer(instance, options.target, budget).run();
   packing.height = solution.height;
   for (std::size_t i = 0; i < instance.items.size(); ++i) {
     packing.offsets[at(instance.items[i].lifetime)] = solution.offsets[i];

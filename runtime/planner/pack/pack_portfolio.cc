@@ -89,6 +89,7 @@ PackPortfolio::PackPortfolio(const PackInstance& instance, std::int64_t goal, Pa
                              PackBudget& budget)
     : instance_(instance),
       goal_(std::max(goal, instance.max_load)),
+      is_goal_asked_for_(goal > 0),
       floor_(instance.max_load),
       branch_guides_(all_branch_guides()),
       branch_failures_(kBranchFailures),
@@ -204,8 +205,10 @@ bool PackPortfolio::branch(std::int64_t height, std::int64_t failures) {
   return false;
 }
 
-// Until it has had its share of the work.
+// Until it has had its share of the work. Where no height is asked for, the load may be out of
+// reach, and every lower packing is worth something: then the work belongs to what lowers.
 void PackPortfolio::branch_to_goal() {
+  if (!is_goal_asked_for_ || is_large_) return;
   while (!done() && !budget_.over() && floor_ <= goal_) {
     const std::int64_t before = budget_.spent();
     if (branched_ > (before - branched_) * kBranchedPerOther) return;
@@ -220,7 +223,7 @@ void PackPortfolio::improve() {
   for (const std::int64_t failures : {8, 32, 128}) {
     // A search of many items takes long, and rarely gets there at once.
     if (!done() && !is_large_ && floor_ <= goal_) try_goal(all, failures);
-    if (!is_large_) branch_to_goal();
+    branch_to_goal();
   }
   if (!done()) add_large_buffers();
   // Many buffers are mostly those of steps that recompute values.
@@ -229,7 +232,7 @@ void PackPortfolio::improve() {
   }
   for (std::int64_t failures = 8; !done() && !budget_.over(); failures *= 3) {
     if (failures > 8 && floor_ <= goal_) try_goal(all, failures);
-    if (!is_large_) branch_to_goal();
+    branch_to_goal();
     if (is_large_) {
       eject(failures * kMovesForMany);
       const std::int64_t before = budget_.spent();

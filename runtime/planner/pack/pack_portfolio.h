@@ -19,7 +19,8 @@ class PackPortfolio {
   // A search is worth its while up to this size.
   static bool takes(const PackInstance& instance);
 
-  // `best` is a packing to improve, `goal` a height that is low enough (at least the load).
+  // `best` is a packing to improve, `goal` a height that is asked for; 0: none. The load is always
+  // low enough.
   PackPortfolio(const PackInstance& instance, std::int64_t goal, PackSolution& best,
                 PackBudget& budget);
 
@@ -56,6 +57,7 @@ class PackPortfolio {
 
   const PackInstance& instance_;
   const std::int64_t goal_;
+  const bool is_goal_asked_for_;
   bool is_large_ = false;
   std::int64_t floor_;         // no packing is lower
   std::int64_t searched_ = 0;  // work of searches between ejections
