@@ -195,44 +195,6 @@ TEST(FuseMultiOutput, NeverMakesACycle) {
   EXPECT_FALSE(*fuse_multi_output(*module));
 }
 
-const char* const kTwoResults =
-    "HloModule m\nmake { p = f32[512,512] parameter(0)\n s = f32[512,512] add(p, p)\n"
-    "q = f32[512,512] multiply(s, s)\n ROOT t = (f32[512,512], f32[512,512]) tuple(s, q) }\n"
-    "both { a = f32[512,512] parameter(0)\n b = f32[512,512] parameter(1)\n"
-    "ROOT r = f32[512,512] subtract(a, b) }\n"
-    "one { b = f32[512,512] parameter(0)\n ROOT r = f32[512,512] tanh(b) }\n"
-    "ENTRY e { x = f32[512,512] parameter(0)\n"
-    "m = (f32[512,512], f32[512,512]) fusion(x), kind=kLoop, calls=make\n"
-    "s = f32[512,512] get-tuple-element(m), index=0\n"
-    "q = f32[512,512] get-tuple-element(m), index=1\n"
-    "d = f32[512,512] dot(s, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
-
-TEST(RecomputeResults, LeavesOutWhatReadersComputeFromTheRest) {
-  auto module = parse(std::string(kTwoResults) +
-                      "u = f32[512,512] fusion(s, q), kind=kLoop, calls=both\n"
-                      "ROOT r = (f32[512,512], f32[512,512]) tuple(d, u) }");
-  ASSERT_TRUE(*recompute_results(*module));
-  ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).message();
-  EXPECT_EQ(expression(*module->entry()->root()->operand(1)),
-            "fusion{subtract(p0, multiply(p0, p0))}(fusion{add(p0, p0)}(p0))");
-  EXPECT_FALSE(*recompute_results(*module));
-}
-
-TEST(RecomputeResults, KeepsWhatAReaderCannotCompute) {
-  auto module = parse(std::string(kTwoResults) +
-                      "u = f32[512,512] fusion(s, q), kind=kLoop, calls=both\n"
-                      "v = f32[512,512] fusion(q), kind=kLoop, calls=one\n"
-                      "ROOT r = (f32[512,512], f32[512,512], f32[512,512]) tuple(d, u, v) }");
-  EXPECT_FALSE(*recompute_results(*module));
-}
-
-TEST(RecomputeResults, KeepsWhatIsAResultOfTheProgram) {
-  auto module = parse(std::string(kTwoResults) +
-                      "u = f32[512,512] fusion(s, q), kind=kLoop, calls=both\n"
-                      "ROOT r = (f32[512,512], f32[512,512], f32[512,512]) tuple(d, u, q) }");
-  EXPECT_FALSE(*recompute_results(*module));
-}
-
 // Batch norm on [N,C] with its gradient: every large array is read by few kernels.
 TEST(Pipeline, BatchNormIsAHandfulOfKernels) {
   auto module = parse(std::string(kSum) + R"(

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/base/hash.h"
-#include "runtime/passes/cleanup/structure.h"
+#include "runtime/passes/cleanup/common_subexpressions.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 
@@ -65,6 +65,8 @@ bool share_reducers(ir::Module& module, const ComputationClasses& classes) {
   return changed;
 }
 
+}  // namespace
+
 Result<bool> merge_equal_instructions(Computation& computation, const ComputationClasses& classes) {
   std::unordered_map<std::size_t, std::vector<Instruction*>> known;
   Rewriter rewriter(computation);
@@ -85,8 +87,6 @@ Result<bool> merge_equal_instructions(Computation& computation, const Computatio
   };
   return rewriter.sweep(rule);
 }
-
-}  // namespace
 
 Result<bool> eliminate_common_subexpressions(ir::Module& module) {
   const ComputationClasses classes(module);

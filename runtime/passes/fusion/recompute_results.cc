@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/ir/hint.h"
-#include "runtime/passes/cleanup/structure.h"
+#include "runtime/passes/cleanup/common_subexpressions.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
 #include "runtime/passes/fusion/merged_kernel.h"
@@ -66,23 +66,6 @@ std::optional<Instructions> sorted_results(Instruction& fusion) {
 
 Instruction* inner_value(const Instruction& fusion, const Instruction& result) {
   return fusion.to_apply()->root()->operand(static_cast<int>(result.attributes().tuple_index));
-}
-
-// Equal members of a body become one.
-void merge_equal_members(Computation& body, const ComputationClasses& classes) {
-  Instructions kept;
-  for (const auto& member : body.instructions()) {
-    if (!may_repeat(*member)) continue;
-    const auto same = std::find_if(kept.begin(), kept.end(), [&](const Instruction* earlier) {
-      return earlier->operands() == member->operands() && classes.same_operation(*earlier, *member);
-    });
-    if (same == kept.end()) {
-      kept.push_back(member.get());
-    } else {
-      member->replace_all_uses_with(*same);
-    }
-  }
-  body.remove_dead();
 }
 
 // A kernel as it would be.
@@ -164,14 +147,16 @@ class ResultRecomputation {
         ir::hint_of(result) != ir::Hint::none || ir::must_materialize(result)) {
       return false;
     }
-    const auto before = profile_of_kernel(*kernel->to_apply(), speeds_);
-    if (!before) return false;
-    double seconds = before->seconds, seconds_then = 0;
+    double seconds = 0, seconds_then = 0;
+    const auto count = [&](const Instruction& each) {
+      const auto profile = profile_of_kernel(*each.to_apply(), speeds_);
+      if (profile) seconds += profile->seconds;
+      return profile.has_value();
+    };
     std::vector<std::pair<Instruction*, Candidate>> readers;
     for (Instruction* reader : users) {
       auto candidate = without(*kernel, results, k, *reader);
-      if (!candidate) return false;
-      seconds += profile_of_kernel(*reader->to_apply(), speeds_)->seconds;
+      if (!candidate || !count(*reader)) return false;
       seconds_then += candidate->profile.seconds;
       readers.emplace_back(reader, std::move(*candidate));
     }
@@ -180,7 +165,8 @@ class ResultRecomputation {
     FusedBody body(*computation_.module());
     body.add(*kernel);
     auto rest = finish(std::move(body), kept);
-    if (!rest || seconds_then + rest->profile.seconds > kAsQuick * seconds) return false;
+    if (!rest || !count(*kernel) || seconds_then + rest->profile.seconds > kAsQuick * seconds)
+      return false;
     for (auto& [reader, candidate] : readers) replace(reader, candidate);
     replace(kernel, *rest);
     return true;
@@ -189,7 +175,7 @@ class ResultRecomputation {
   // The reader with the k-th result computed in its body.
   std::optional<Candidate> without(const Instruction& kernel, const Instructions& results,
                                    std::size_t k, Instruction& reader) {
-    if (!is_plain_fusion(reader) || !profile_of_kernel(*reader.to_apply(), speeds_)) return {};
+    if (!is_plain_fusion(reader)) return {};
     auto own_results = kernel_outputs(reader);
     if (!own_results) return {};
     std::unordered_map<const Instruction*, Instruction*> known;  // inner value -> outer value
@@ -250,7 +236,7 @@ class ResultRecomputation {
     Instructions inner;
     for (Instruction* result : results) inner.push_back(body.value(result));
     body.finish(inner);
-    merge_equal_members(*body.computation(), classes_);
+    if (!merge_equal_instructions(*body.computation(), classes_).ok()) return {};
     auto profile = profile_of_kernel(*body.computation(), speeds_);
     if (!profile || profile->input_count > kMaxFusionInputs ||
         body.computation()->instruction_count() > 2 * kMaxFusedInstructions) {
@@ -259,9 +245,17 @@ class ResultRecomputation {
     return Candidate{std::move(body), results, std::move(*profile)};
   }
 
+  // A candidate may read what another kernel gave before that was replaced.
   void replace(Instruction* kernel, const Candidate& candidate) {
     auto [fusion, results] =
         add_merged_kernel(computation_, candidate.body, candidate.kind(), candidate.results);
+    for (int i = 0; i < fusion->operand_count(); ++i) {
+      const auto now = results_now_.find(fusion->operand(i));
+      if (now != results_now_.end()) fusion->replace_operand(i, now->second);
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      results_now_[candidate.results[i]] = results[i];
+    }
     Instructions& instead = instead_[kernel];
     instead.push_back(fusion);
     for (Instruction* result : results) {
@@ -275,6 +269,7 @@ class ResultRecomputation {
   Instructions repeated_;  // copies, operands first
   std::unordered_set<const Instruction*> copies_;
   std::unordered_map<const Instruction*, Instructions> instead_;  // a kernel's, with its results
+  std::unordered_map<const Instruction*, Instruction*> results_now_;  // of replaced kernels
 };
 
 }  // namespace
