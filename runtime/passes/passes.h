@@ -51,6 +51,9 @@ enum class Residuals {
   carried,      // all that follows from what is carried from round to round
 };
 std::string_view to_string(Residuals residuals);
+// What a loop is given and leaves as it is, and what is cheaper to compute in every round than to
+// keep and read (constants spread over arrays, masks of indices, broadcasts), is computed there.
+Result<bool> sink_invariants(ir::Module& module);
 // Loops that stack a slice a round for a loop that reads a slice a round (scans and their
 // gradients) stack fewer bytes, from which the other loop computes the rest.
 Result<bool> recompute_residuals(ir::Module& module, Residuals extent,

@@ -33,6 +33,9 @@ const PassInfo kCse = {"cse", "Merges equal instructions",
                        whatever_the_speeds(eliminate_common_subexpressions)};
 const PassInfo kDce = {"dce", "Removes what nothing needs",
                        whatever_the_speeds(eliminate_dead_code)};
+const PassInfo kSink = {"sink-invariants",
+                        "Computes masks and spread constants in loops instead of carrying them",
+                        whatever_the_speeds(sink_invariants)};
 const PassInfo kLayouts = {
     "assign-layouts",
     "Puts the activations of convolutions into channels-last order (compiled "
@@ -77,9 +80,9 @@ Status clean_up(ir::Module& module) {
 
 std::span<const PassInfo> all_passes() {
   static const std::array kPasses = {
-      kInlineCalls,      kSimplify,      kCse,          kDce,      kLayouts,
-      kResiduals,        kFuse,          kFuseNarrowly, kFuseRows, kFuseMultiOutput,
-      kRecomputeResults, kFuseHorizontal};
+      kInlineCalls,     kSimplify,         kCse,           kDce,          kSink,
+      kLayouts,         kResiduals,        kFuse,          kFuseNarrowly, kFuseRows,
+      kFuseMultiOutput, kRecomputeResults, kFuseHorizontal};
   return kPasses;
 }
 
@@ -95,9 +98,12 @@ std::span<const PassInfo> rounding_passes() {
 Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool sunk, run(kSink, module));
+  if (sunk) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   bool rounds_otherwise = false;
   if (options.fused_attention) {
     PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kAttention, module));
+    if (rounds_otherwise) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));

@@ -71,6 +71,14 @@ TEST(Simplify, ComposesSlices) {
             "slice(p0)");
 }
 
+TEST(Simplify, ASelectionOfTruthsIsItsPredicate) {
+  const std::string truths =
+      "x = pred[4] parameter(0)\n t = pred[] constant(true)\n f = pred[] constant(false)\n"
+      "ts = pred[4] broadcast(t), dimensions={}\n fs = pred[4] broadcast(f), dimensions={}\n";
+  EXPECT_EQ(simplified(truths + "ROOT r = pred[4] select(x, ts, fs)"), "p0");
+  EXPECT_EQ(simplified(truths + "ROOT r = pred[4] select(x, fs, ts)"), "not(p0)");
+}
+
 TEST(Simplify, MergesConversionsThatLoseNothing) {
   EXPECT_EQ(simplified("x = bf16[4] parameter(0)\n a = f32[4] convert(x)\n"
                        "ROOT r = bf16[4] convert(a)"),

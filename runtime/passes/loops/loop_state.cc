@@ -15,10 +15,15 @@ using ir::Opcode;
 
 namespace {
 
-// The value that loops on the way only hand on: of element 2 of a loop whose body returns its own
-// element 2, that is what the loop was given there. So two leaves that started from the same value
-// are seen to be the same, even when one of them came through another loop.
-const Instruction* source_of(const Instruction* value) {
+ir::Dims stacked_dims(const ir::Shape& shape, std::int64_t slices) {
+  std::vector<std::int64_t> dims{slices};
+  for (int d = 0; d < shape.rank(); ++d) dims.push_back(shape.dim(d));
+  return ir::Dims(dims);
+}
+
+}  // namespace
+
+const Instruction* handed_on(const Instruction* value) {
   while (value->opcode() == Opcode::get_tuple_element) {
     const Instruction& loop = *value->operand(0);
     const auto element = static_cast<int>(value->attributes().tuple_index);
@@ -28,8 +33,6 @@ const Instruction* source_of(const Instruction* value) {
   }
   return value;
 }
-
-}  // namespace
 
 LoopState::LoopState(Instruction& loop)
     : loop_(loop),
@@ -67,12 +70,12 @@ int LoopState::add_leaf(Instruction* start) {
 // A leaf that is there will do if it starts from the same value and no round changes it: of the
 // original's leaves the body tells; of those that were added, one without a result.
 int LoopState::add_invariant(Instruction* start) {
-  const Instruction* source = source_of(start);
+  const Instruction* source = handed_on(start);
   const auto leaves = static_cast<int>(loop_.shape().elements().size());
   for (int leaf = 0; leaf < static_cast<int>(starts_.size()); ++leaf) {
     const bool stays =
         leaf < leaves ? ir::passes_through(loop_, leaf) : results_[at(leaf)] == nullptr;
-    if (source_of(starts_[at(leaf)]) == source && stays) return leaf;
+    if (handed_on(starts_[at(leaf)]) == source && stays) return leaf;
   }
   return add_leaf(start);
 }
@@ -121,6 +124,38 @@ Instruction* LoopState::add_integer(ir::DType dtype, std::int64_t value) {
   return placed(added);
 }
 
+int LoopState::stack(Instruction* value, Instruction* index, std::int64_t slices) {
+  const ir::DType dtype = value->shape().dtype();
+  const ir::Shape stacked(dtype, stacked_dims(value->shape(), slices));
+  Instruction* zero = add_to_parent(Opcode::constant, ir::Shape(dtype, {}), {});
+  zero->attributes().literal = std::make_shared<ir::Literal>(ir::Shape(dtype, {}));
+  const int leaf = add_leaf(add_to_parent(Opcode::broadcast, stacked, {zero}));
+  insert_at_end();
+  Instruction* update =
+      add(Opcode::reshape, ir::Shape(dtype, stacked_dims(value->shape(), 1)), {value});
+  std::vector<Instruction*> operands{element(leaf), update, index};
+  if (value->shape().rank() > 0) {
+    operands.resize(at(3 + value->shape().rank()), add_integer(index->shape().dtype(), 0));
+  }
+  set_result(leaf, add(Opcode::dynamic_update_slice, stacked, std::move(operands)));
+  return leaf;
+}
+
+Instruction* LoopState::slice_of(int leaf, Instruction* index, const ir::Shape& shape) {
+  Instruction* residual = element(leaf);
+  ir::Dims dims = residual->shape().dims();
+  dims[0] = 1;
+  std::vector<Instruction*> operands{residual, index};
+  for (int d = 1; d < dims.size(); ++d) {
+    operands.push_back(add_integer(index->shape().dtype(), 0));
+  }
+  ir::Attributes attributes;
+  attributes.slice_sizes.assign(dims.begin(), dims.end());
+  Instruction* slice = add(Opcode::dynamic_slice, ir::Shape(residual->shape().dtype(), dims),
+                           std::move(operands), std::move(attributes));
+  return slice->shape().dims() == shape.dims() ? slice : add(Opcode::reshape, shape, {slice});
+}
+
 // Up to here the copies have the old state's shape and the additions stand at the body's end. What
 // is done now, in this order:
 // 1. Leaves without a result get their own element as one (`element` may add to the body).
@@ -128,7 +163,8 @@ Instruction* LoopState::add_integer(ir::DType dtype, std::int64_t value) {
 // 3. The body's order: elements of the state right behind the parameter, as anything may read them;
 //    each addition before the copy that it was meant for; the rest at the end. Only the first
 //    `originals` instructions are gone through, as behind them stand the additions themselves.
-// 4. The new loop stands where the original one does in the parent, with all that was added for it
+// 4. What reads a value that stands further down goes behind it.
+// 5. The new loop stands where the original one does in the parent, with all that was added for it
 //    right before it, and takes over its readers.
 //
 // Example: a loop over (i, s) whose body is `i' = i + 1; s' = s + f(i)`, with a leaf `stack` added
@@ -159,6 +195,7 @@ Instruction* LoopState::finish() {
   body_->set_order(order);
   body_->set_root(body_->add_tuple(results_));
   body_->remove_dead();
+  static_cast<void>(body_->sort_topologically());  // fails on cycles only
 
   const std::vector<Instruction*> users = loop_.users();
   Instruction* start = add_to_parent(Opcode::tuple, shape, starts_);

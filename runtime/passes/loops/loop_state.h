@@ -10,6 +10,11 @@
 
 namespace plimsoll::passes {
 
+// The value that loops on the way only hand on: of element 2 of a loop whose body returns its own
+// element 2, that is what the loop was given there. So two leaves that started from the same value
+// are seen to be the same, even when one of them came through another loop.
+const ir::Instruction* handed_on(const ir::Instruction* value);
+
 // A copy of a while with a flat state (has_flat_state) that is given more leaves and operations,
 // and takes the place of the original. The original stays, unused, until it is removed.
 class LoopState {
@@ -40,6 +45,12 @@ class LoopState {
   ir::Instruction* add_clone(const ir::Instruction& original,
                              std::vector<ir::Instruction*> operands);
   ir::Instruction* add_integer(ir::DType dtype, std::int64_t value);
+
+  // A leaf more, into which each round writes `value`, an array of the body in row-major order, as
+  // slice `index` of `slices` along a first dimension that is added. Behind all of the body.
+  int stack(ir::Instruction* value, ir::Instruction* index, std::int64_t slices);
+  // Slice `index` of such a leaf, as an array of `shape`.
+  ir::Instruction* slice_of(int leaf, ir::Instruction* index, const ir::Shape& shape);
 
   // The new loop, which everything that read the original reads.
   ir::Instruction* finish();

@@ -225,7 +225,8 @@ class Recomputation {
       if (const auto known = residual_of_.find(value); known != residual_of_.end()) {
         residual_leaf_[value] = known->second->backward_leaf;
       } else {
-        added.emplace_back(value, stack(*value, forward));
+        added.emplace_back(value, forward.stack(forward.copy_of(*value),
+                                                forward.copy_of(*pair_.index), pair_.slices));
       }
     }
     Instruction* new_forward = forward.finish();
@@ -264,34 +265,6 @@ class Recomputation {
     });
   }
 
-  static ir::Dims stacked_dims(const Instruction& value, std::int64_t slices) {
-    std::vector<std::int64_t> dims{slices};
-    for (int d = 0; d < value.shape().rank(); ++d) dims.push_back(value.shape().dim(d));
-    return ir::Dims(dims);
-  }
-
-  // A leaf of the forward state more, into which each round writes `value`.
-  int stack(Instruction& value, LoopState& forward) const {
-    const ir::DType dtype = value.shape().dtype();
-    const ir::Shape stacked(dtype, stacked_dims(value, pair_.slices));
-    const ir::Shape slice(dtype, stacked_dims(value, 1));
-    Instruction* zero = forward.add_to_parent(Opcode::constant, ir::Shape(dtype, {}), {});
-    zero->attributes().literal = std::make_shared<ir::Literal>(ir::Shape(dtype, {}));
-    Instruction* start = forward.add_to_parent(Opcode::broadcast, stacked, {zero});
-    const int leaf = forward.add_leaf(start);
-    forward.insert_at_end();
-    Instruction* update = forward.add(Opcode::reshape, slice, {forward.copy_of(value)});
-    Instruction* index = forward.copy_of(*pair_.index);
-    std::vector<Instruction*> operands{forward.element(leaf), update, index};
-    Instruction* first = nullptr;
-    for (int d = 0; d < value.shape().rank(); ++d) {
-      if (first == nullptr) first = forward.add_integer(index->shape().dtype(), 0);
-      operands.push_back(first);
-    }
-    forward.set_result(leaf, forward.add(Opcode::dynamic_update_slice, stacked, operands));
-    return leaf;
-  }
-
   // -- what the backward body computes: `value` of the forward body, in the round of slice_
 
   Instruction* value_of(const Instruction& wanted) {
@@ -325,7 +298,7 @@ class Recomputation {
   // Without any of the forward body's operations; null where it takes them.
   Instruction* known_value(const Instruction& value) {
     if (const auto leaf = residual_leaf_.find(&value); leaf != residual_leaf_.end()) {
-      return slice_of(leaf->second, value.shape());
+      return backward_->slice_of(leaf->second, slice_, value.shape());
     }
     const int leaf = forward_leaf(value);
     if (leaf < 0) return nullptr;
@@ -347,23 +320,6 @@ class Recomputation {
                               {result, backward_->add_integer(dtype, counter.at_zero)});
     }
     return result;
-  }
-
-  Instruction* slice_of(int leaf, const ir::Shape& shape) {
-    Instruction* residual = backward_->element(leaf);
-    ir::Dims dims = residual->shape().dims();
-    dims[0] = 1;
-    std::vector<Instruction*> operands{residual, slice_};
-    for (int d = 1; d < dims.size(); ++d) {
-      operands.push_back(backward_->add_integer(slice_->shape().dtype(), 0));
-    }
-    ir::Attributes attributes;
-    attributes.slice_sizes.assign(dims.begin(), dims.end());
-    Instruction* slice =
-        backward_->add(Opcode::dynamic_slice, ir::Shape(residual->shape().dtype(), dims),
-                       std::move(operands), std::move(attributes));
-    return slice->shape().dims() == shape.dims() ? slice
-                                                 : backward_->add(Opcode::reshape, shape, {slice});
   }
 
   ResidualPair& pair_;

@@ -21,6 +21,12 @@ Instruction* simplify_select(Rewriter& rewriter, Instruction& at) {
     Instruction* chosen = value->data<bool>()[0] ? yes : no;
     return keeps_type(chosen) ? chosen : nullptr;
   }
+  if (at.shape().dtype() == ir::DType::pred && keeps_type(predicate)) {
+    if (is_splat_of(*yes, 1) && is_splat_of(*no, 0)) return predicate;
+    if (is_splat_of(*yes, 0) && is_splat_of(*no, 1)) {
+      return rewriter.add(Opcode::not_, at.shape(), {predicate});
+    }
+  }
   if (predicate->opcode() == Opcode::not_) {
     return rewriter.add(Opcode::select, at.shape(), {predicate->operand(0), no, yes});
   }
