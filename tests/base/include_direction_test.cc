@@ -48,8 +48,9 @@ const std::vector<Room>& rooms() {
     folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/layout", {"runtime/passes/simplify"});
     folder("runtime/passes/fusion", {"runtime/passes/cleanup"});
-    folder("runtime/passes/loops", {"runtime/passes", "runtime/ir/dataflow"});
-    folder("runtime/passes/attention", {"runtime/passes/layout", "runtime/ir/fusions"});
+    folder("runtime/passes/loops", {"runtime/passes/cleanup", "runtime/ir/dataflow"});
+    folder("runtime/passes/attention",
+           {"runtime/passes/layout", "runtime/passes/loops", "runtime/ir/fusions"});
 
     contract("planner contract",
              {"runtime/planner/plan", "runtime/planner/plan_summary", "runtime/planner/planner.h",

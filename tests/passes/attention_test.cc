@@ -6,7 +6,9 @@
 
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/passes/attention/attention_gradient.h"
+#include "runtime/passes/rewriter.h"
 #include "tests/cases/compare.h"
+#include "tests/cases/scanned_attention.h"
 #include "tests/passes/expression.h"
 
 namespace plimsoll::passes {
@@ -205,6 +207,56 @@ TEST(RecognizeAttention, FoundAgainInItsOwnText) {
     if (ir::read_attention(*instruction).has_value()) ++attentions;
   }
   EXPECT_EQ(attentions, 2) << text;
+}
+
+// A scan over layers and its gradient: what attention's gradient needs is in another loop.
+TEST(RecognizeAttention, AcrossALoopAndItsGradient) {
+  constexpr int kPrograms = 60;
+  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
+    const std::string text = cases::scanned_attention(seed);
+    const auto before = parse(text), after = parse(text);
+    ASSERT_NE(before, nullptr);
+    ASSERT_TRUE(optimize(*after).ok());
+    ASSERT_TRUE(ir::verify(*after).ok()) << ir::to_text(*after);
+    int forward = 0, backward = 0;
+    for (const ir::Computation* program : programs_of(*after)) {
+      for (const auto& instruction : program->instructions()) {
+        if (const auto form = ir::read_attention(*instruction)) {
+          ++(form->backward ? backward : forward);
+        }
+        // Neither a softmax nor an array of scores, stacked or not, is left.
+        for (const ir::Shape* leaf : ir::leaves(instruction->shape())) {
+          const int rank = leaf->rank();
+          EXPECT_FALSE(rank > 3 && leaf->dim(rank - 1) == leaf->dim(rank - 2) &&
+                       leaf->dim(rank - 1) >= 16)
+              << "seed " << seed << ": " << instruction->name();
+        }
+      }
+    }
+    EXPECT_TRUE(forward == 1 && backward == 1)
+        << "seed " << seed << ": " << forward << " and " << backward;
+    const auto arguments = cases::random_arguments(*before, seed, {{-1, 1}});
+    const auto expected = ir::interpret(*before, arguments), got = ir::interpret(*after, arguments);
+    ASSERT_TRUE(expected.ok() && got.ok()) << got.status().to_string();
+    EXPECT_EQ(cases::compare_close(*expected, *got, 1e-4), "") << "seed " << seed;
+  }
+}
+
+// What the loops pass to each other of a softmax that others read, too, stays as it is.
+TEST(RecognizeAttention, NotWhereTheProbabilitiesAreAResult) {
+  std::string text = cases::scanned_attention(0);
+  const std::string name = text.find("powerss = ") != std::string::npos ? "powerss" : "ps";
+  const std::string shape = text.substr(text.find(name + " = ") + name.size() + 3);
+  const std::string stacked = shape.substr(0, shape.find(' '));
+  const std::size_t root = text.rfind("  ROOT r = (");
+  const std::size_t tuple = text.find(" tuple(", root);
+  text = text.substr(0, root + 12) + stacked + ", " + text.substr(root + 12, tuple - root - 12) +
+         " tuple(" + name + ", " + text.substr(tuple + 7);
+  const auto module = parse(text);
+  ASSERT_NE(module, nullptr);
+  const auto changed = recognize_attention(*module);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_FALSE(*changed);
 }
 
 TEST(RecognizeAttention, FewScoresStayComposed) {

@@ -12,6 +12,7 @@
 #include "runtime/passes/attention/attention_gradient.h"
 #include "runtime/passes/attention/attention_scores.h"
 #include "runtime/passes/layout/drop_unit_dims.h"
+#include "runtime/passes/loops/joined_bodies.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
 
@@ -252,8 +253,45 @@ class Recognition {
   std::unordered_map<const Instruction*, std::int64_t> places_;
 };
 
-Result<bool> recognize(ir::Module& module) {
+// An attention of which a backward loop has the gradient, from residuals that a forward loop stacks
+// for it (a scan over layers). True when a pair of loops was changed.
+Result<bool> recognize_in_one_pair(ir::Module& module) {
+  for (Computation* computation : programs_of(module)) {
+    for (const ResidualPair& pair : find_residual_pairs(*computation)) {
+      const auto& body = pair.forward->while_body()->instructions();
+      if (std::none_of(body.begin(), body.end(), [](const auto& instruction) {
+            return instruction->opcode() == Opcode::exponential;
+          })) {
+        continue;
+      }
+      JoinedBodies bodies(pair);
+      Computation* const joined = bodies.join();
+      if (joined == nullptr) continue;
+      PLIMSOLL_ASSIGN_OR_RETURN(const bool found, Recognition(*joined).run());
+      if (found && bodies.split()) return true;
+    }
+  }
+  return false;
+}
+
+Result<bool> recognize_in_pairs(ir::Module& module) {
   bool changed = false;
+  constexpr int kMostPairs = 256;
+  for (int i = 0; i < kMostPairs; ++i) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool found, recognize_in_one_pair(module));
+    module.remove_unreachable();
+    if (!found) break;
+    changed = true;
+    // Residuals that nobody reads any more are stacked no more.
+    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
+    PLIMSOLL_RETURN_IF_ERROR(simplify(module).status());
+    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
+  }
+  return changed;
+}
+
+Result<bool> recognize(ir::Module& module) {
+  PLIMSOLL_ASSIGN_OR_RETURN(bool changed, recognize_in_pairs(module));
   for (Computation* computation : programs_of(module)) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool found, Recognition(*computation).run());
     changed = changed || found;
