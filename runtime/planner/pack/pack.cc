@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t kWork = 20'000'000, kWorkPerItem = 130'000;
 constexpr std::size_t kItemsThatCount = 5'000;
 constexpr std::size_t kManyItems = 200'000;
+// A search of more than these takes longer than to fit them in one after the other.
+constexpr std::size_t kMostSearchedFirst = 2'000;
 
 class Packer {
  public:
@@ -36,8 +38,10 @@ class Packer {
     }
     const bool can_search = PackPortfolio::takes(instance_);
     PackPortfolio portfolio(instance_, target_, best_, budget_);
-    if (can_search) portfolio.try_goal(3, 4);
-    if (!done()) fit();
+    const bool fits_first = instance_.items.size() > kMostSearchedFirst;
+    if (fits_first) fit();
+    if (!done() && can_search) portfolio.try_goal(3, 4);
+    if (!done() && !fits_first) fit();
     if (!done() && !can_search) pack_around_core(instance_, goal_, best_, budget_);
     if (!done() && can_search) portfolio.improve();
     return std::move(best_);
