@@ -68,6 +68,9 @@ Result<bool> fuse_multi_output(ir::Module& module, const KernelSpeeds& speeds = 
 // Results that follow element by element from others are computed again by their readers where that
 // takes hardly longer than to write and read them.
 Result<bool> recompute_results(ir::Module& module, const KernelSpeeds& speeds = {});
+// What asks of a value only whether it lies above (below) a number asks that of its maximum
+// (minimum) with the number, where that is kept as long: the gradient of a ReLU.
+Result<bool> compare_bounded(ir::Module& module);
 // Small independent kernels of any shapes become the parts of one launch
 // (ir/fusions/horizontal_fusion.h), each with the buffers it had. Kernels meet in a launch when
 // their results have the same dtypes and both or neither reduce. The peak of the schedule does not
@@ -103,7 +106,7 @@ std::span<const PassInfo> rounding_passes();
 // reads and makes, and the longer all take.
 enum class Fusion {
   full,
-  vertical,  // without fuse_multi_output and recompute_results
+  vertical,  // without fuse_multi_output, compare_bounded and recompute_results
   narrow,    // and with fuse_narrowly instead of fuse: needs no more memory than none
   none,      // each operation by itself
   // The same to choose_kernels; to whoever prepares a module, to leave that out where it rounds no

@@ -52,6 +52,9 @@ const PassInfo kFuseMultiOutput = {
 const PassInfo kRecomputeResults = {
     "recompute-results", "Computes what a kernel stores again where it is read, if that is quicker",
     recompute_results};
+const PassInfo kCompareBounded = {
+    "bounded-comparisons", "Asks what is kept of a value where it lies, as a ReLU's gradient",
+    whatever_the_speeds(compare_bounded)};
 const PassInfo kResiduals = {"residuals", "Recomputes in loops what other loops stack for them",
                              [](ir::Module& module, const KernelSpeeds& speeds) {
                                return recompute_residuals(module, Residuals::carried, speeds);
@@ -116,9 +119,10 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
   if (fewer) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   if (options.fusion == Fusion::none || options.fusion == Fusion::as_written) return ok_status();
   const PassInfo* const vertical = options.fusion == Fusion::narrow ? &kFuseNarrowly : &kFuse;
-  for (const PassInfo* pass :
-       {vertical, &kFuseRows, &kFuseMultiOutput, &kRecomputeResults, &kCse, &kDce}) {
-    const bool merges = pass == &kFuseMultiOutput || pass == &kRecomputeResults;
+  for (const PassInfo* pass : {vertical, &kFuseRows, &kFuseMultiOutput, &kCompareBounded,
+                               &kRecomputeResults, &kCse, &kDce}) {
+    const bool merges =
+        pass == &kFuseMultiOutput || pass == &kCompareBounded || pass == &kRecomputeResults;
     if (merges && options.fusion != Fusion::full) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module, options.speeds).status());
   }

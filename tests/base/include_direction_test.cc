@@ -47,7 +47,7 @@ const std::vector<Room>& rooms() {
     folder("runtime/passes/simplify", {"runtime/passes", "runtime/ir/interpreter"});
     folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/layout", {"runtime/passes/simplify"});
-    folder("runtime/passes/fusion", {"runtime/passes/cleanup"});
+    folder("runtime/passes/fusion", {"runtime/passes/cleanup", "runtime/passes/simplify"});
     folder("runtime/passes/loops", {"runtime/passes/cleanup", "runtime/ir/dataflow"});
     folder("runtime/passes/attention",
            {"runtime/passes/layout", "runtime/passes/loops", "runtime/ir/fusions"});
