@@ -82,6 +82,7 @@ class Trials {
     if (made == nullptr) made = program_.shared_from_this();  // the only one
     if (std::find(tried_.begin(), tried_.end(), made) != tried_.end()) return false;
     tried_.push_back(made);
+    if (has_plan() && !may_be_faster(*made)) return false;
     const std::uint64_t version = made->costs().version();
     auto plan = made->plan(options_);
     if (!plan.ok()) {
@@ -97,6 +98,14 @@ class Trials {
       best_ = {made, std::move(*plan), version};
     }
     return !costs_time;
+  }
+
+  // No limit makes a form faster than it is without one.
+  bool may_be_faster(const Program& form) const {
+    planner::PlanOptions unlimited = options_;
+    unlimited.limit_bytes = planner::kUnlimited;
+    const auto plan = form.plan(unlimited);
+    return !plan.ok() || (*plan)->predicted_seconds < best_.plan->predicted_seconds;
   }
 
   const Program& program_;

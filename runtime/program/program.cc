@@ -166,7 +166,9 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
     std::unique_ptr<ir::Module> as_written = is_short ? module->clone() : nullptr;
     PLIMSOLL_ASSIGN_OR_RETURN(const bool rounds_otherwise, passes::prepare(*module, passes));
     if (rounds_otherwise) as_written.reset();
-    source = {module->clone(), std::move(as_written), &provider, machine};
+    source = {std::move(module), std::move(as_written), &provider, machine};
+    // A clone, as the other forms are made of: equal forms have equal texts, names included.
+    module = source.prepared->clone();
     PLIMSOLL_RETURN_IF_ERROR(passes::choose_kernels(*module, passes));
     text_hash = hash_of(*module);
   }
