@@ -62,6 +62,7 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
   output.json["compiled"] = planned.not_compiled().empty();
   output.json["fusion"] = planned.fusion();
   output.json["residuals"] = planned.residuals();
+  output.json["recomputed_percent"] = planned.recomputed_percent();
   output.text = plan_text(made, *floor, planned.unlimited()) + planned.form_text();
   std::vector<FrontierPoint> points;
   if (flags.frontier) {

@@ -88,6 +88,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   output.json = plan_json(plan, std::nullopt, planned.unlimited());
   output.json["fusion"] = planned.fusion();
   output.json["residuals"] = planned.residuals();
+  output.json["recomputed_percent"] = planned.recomputed_percent();
   output.json["measured_peak_bytes"] = measured;
   const memory::Statistics statistics = budget->statistics();
   std::string uses_text;

@@ -51,13 +51,16 @@ enum class Residuals {
   carried,      // all that follows from what is carried from round to round
 };
 std::string_view to_string(Residuals residuals);
+// Whether there is a while that runs.
+bool has_loops(const ir::Module& module);
 // What a loop is given and leaves as it is, and what is cheaper to compute in every round than to
 // keep and read (constants spread over arrays, masks of indices, broadcasts), is computed there.
 Result<bool> sink_invariants(ir::Module& module);
 // Loops that stack a slice a round for a loop that reads a slice a round (scans and their
-// gradients) stack fewer bytes, from which the other loop computes the rest.
+// gradients) stack fewer bytes, from which the other loop computes the rest: all of their rounds
+// that much, or the first `percent` of them, and the others what is cheaper.
 Result<bool> recompute_residuals(ir::Module& module, Residuals extent,
-                                 const KernelSpeeds& speeds = {});
+                                 const KernelSpeeds& speeds = {}, int percent = 100);
 
 // Kernels along the same rows that feed each other (softmax, normalisations and their gradients)
 // become one that goes row by row.
@@ -119,7 +122,8 @@ std::string_view to_string(Fusion fusion);
 struct OptimizeOptions {
   Fusion fusion = Fusion::full;
   Residuals residuals = Residuals::cheaper;
-  bool fused_attention = true;  // false: recognize_attention is left out
+  int recomputed_percent = 100;  // of a loop's rounds (recompute_residuals)
+  bool fused_attention = true;   // false: recognize_attention is left out
   // The device takes so long to launch that fuse_horizontal belongs to full fusion, too.
   bool launches_cost = false;
   KernelSpeeds speeds = {};

@@ -114,8 +114,9 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
 }
 
 Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(const bool fewer,
-                            recompute_residuals(module, options.residuals, options.speeds));
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      const bool fewer,
+      recompute_residuals(module, options.residuals, options.speeds, options.recomputed_percent));
   if (fewer) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   if (options.fusion == Fusion::none || options.fusion == Fusion::as_written) return ok_status();
   const PassInfo* const vertical = options.fusion == Fusion::narrow ? &kFuseNarrowly : &kFuse;

@@ -20,17 +20,22 @@ using passes::Residuals;
 constexpr std::array kLessFused = {Fusion::vertical, Fusion::narrow, Fusion::as_written};
 constexpr std::array kResiduals = {Residuals::cheaper, Residuals::elementwise, Residuals::products,
                                    Residuals::carried};
+// Forms in which some rounds of the loops recompute products, and the others do not: as much
+// memory, and as much time, lies between those in which all or none do.
+constexpr std::array kPercents = {25, 50, 75};
+constexpr std::array kOfSomeRounds = {Residuals::products, Residuals::carried};
 
-// Those that the remedies allow: what costs time is a recomputation.
-std::span<const Residuals> residuals_for(const planner::PlanOptions& options) {
+// Those that make a difference and that the remedies allow: what costs time is a recomputation.
+std::span<const Residuals> residuals_for(const Program& program,
+                                         const planner::PlanOptions& options) {
   const bool recompute = options.remedies.recompute && options.policy == planner::Policy::default_;
-  return std::span(kResiduals).first(recompute ? kResiduals.size() : 1);
+  return std::span(kResiduals).first(recompute && program.has_loops() ? kResiduals.size() : 1);
 }
 
-// In full fusion all residuals, and their extremes in less. The first is the fastest without a
-// limit.
+// What decides whether a limit is accepted: in full fusion all residuals, and their extremes in
+// less. The first is the fastest without a limit.
 std::vector<ProgramForm> all_forms(const Program& program, const planner::PlanOptions& options) {
-  const std::span<const Residuals> residuals = residuals_for(options);
+  const std::span<const Residuals> residuals = residuals_for(program, options);
   std::vector<ProgramForm> forms;
   for (const Residuals each : residuals) forms.push_back({Fusion::full, each});
   for (const Fusion fusion : kLessFused) {
@@ -59,7 +64,7 @@ class Trials {
   }
 
   bool has_plan() const { return best_.plan != nullptr; }
-  Residuals best_residuals() const { return best_.program->form().residuals; }
+  const ProgramForm& best_form() const { return best_.program->form(); }
   // Whether the limit costs so much time that a less fused form may be faster.
   bool is_dear() const {
     constexpr double kDear = 1.05;
@@ -116,6 +121,23 @@ class Trials {
   Status refusal_;  // the one that names the lowest floor
 };
 
+// Where loops recompute products for the limit, fewer of their rounds may do. The first percentage
+// that costs nothing more is it: the next would recompute more.
+Status try_some_rounds(Trials& trials) {
+  if (!trials.has_plan()) return ok_status();
+  const Residuals best = trials.best_form().residuals;
+  if (std::find(kOfSomeRounds.begin(), kOfSomeRounds.end(), best) == kOfSomeRounds.end()) {
+    return ok_status();
+  }
+  for (const int percent : kPercents) {
+    for (const Residuals residuals : kOfSomeRounds) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run({Fusion::full, residuals, percent}));
+      if (is_free) return ok_status();
+    }
+  }
+  return ok_status();
+}
+
 }  // namespace
 
 // Where the first form costs no time, that is it. What is stacked for a backward loop is recomputed
@@ -125,15 +147,16 @@ class Trials {
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
                                 const planner::PlanOptions& options) {
   Trials trials(*program, options);
-  for (const Residuals residuals : residuals_for(options)) {
+  for (const Residuals residuals : residuals_for(*program, options)) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run({Fusion::full, residuals}));
     if (is_free && residuals == kResiduals.front()) return trials.result();
     if (is_free) break;
   }
+  PLIMSOLL_RETURN_IF_ERROR(try_some_rounds(trials));
   const bool fits_fully_fused = trials.has_plan();
   for (const ProgramForm& form : all_forms(*program, options)) {
     if (form.fusion == Fusion::full) continue;
-    if (fits_fully_fused && form.residuals != trials.best_residuals()) continue;
+    if (fits_fully_fused && form.residuals != trials.best_form().residuals) continue;
     if (trials.has_plan() && !trials.is_dear()) break;
     PLIMSOLL_RETURN_IF_ERROR(trials.run(form).status());
   }

@@ -140,7 +140,11 @@ class KernelCostModel : public planner::CostModel {
 passes::OptimizeOptions optimize_options(device::KernelProvider& provider,
                                          const ProgramOptions& options, const ProgramForm& form) {
   const device::Properties properties = provider.device()->properties();
-  return {form.fusion, form.residuals, options.fused_attention, properties.has_launch_costs,
+  return {form.fusion,
+          form.residuals,
+          form.recomputed_percent,
+          options.fused_attention,
+          properties.has_launch_costs,
           properties.kernel_speeds};
 }
 
@@ -166,7 +170,8 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
     std::unique_ptr<ir::Module> as_written = is_short ? module->clone() : nullptr;
     PLIMSOLL_ASSIGN_OR_RETURN(const bool rounds_otherwise, passes::prepare(*module, passes));
     if (rounds_otherwise) as_written.reset();
-    source = {std::move(module), std::move(as_written), &provider, machine};
+    const bool has_loops = passes::has_loops(*module);
+    source = {std::move(module), std::move(as_written), &provider, machine, has_loops};
     // A clone, as the other forms are made of: equal forms have equal texts, names included.
     module = source.prepared->clone();
     PLIMSOLL_RETURN_IF_ERROR(passes::choose_kernels(*module, passes));

@@ -68,6 +68,8 @@ class Program : public std::enable_shared_from_this<Program> {
   const ProgramForm& form() const { return form_; }
   // Whether there is a form as written (kMostInstructionsAsWritten).
   bool has_form_as_written() const { return source_.as_written != nullptr; }
+  // Whether forms may differ in what loops recompute.
+  bool has_loops() const { return source_.has_loops; }
   // Where these of its constants, one behind the other, stay on a device from run to run.
   const ResidentConstants& resident(std::span<const ir::Literal* const> constants) const;
 
@@ -98,6 +100,7 @@ class Program : public std::enable_shared_from_this<Program> {
     std::unique_ptr<ir::Module> as_written;  // null also where prepared rounds otherwise
     device::KernelProvider* provider = nullptr;
     planner::Roofline machine;
+    bool has_loops = false;
   };
   Source source_;
   mutable std::mutex forms_mutex_;  // guards what follows

@@ -17,6 +17,7 @@ inline constexpr std::int64_t kMostInstructionsAsWritten = 300;
 struct ProgramForm {
   passes::Fusion fusion = passes::Fusion::full;
   passes::Residuals residuals = passes::Residuals::cheaper;
+  int recomputed_percent = 100;  // of the rounds of loops: the others do what is cheaper
   auto operator<=>(const ProgramForm&) const = default;
 };
 

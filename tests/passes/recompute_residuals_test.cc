@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/shapes/verifier.h"
@@ -183,6 +184,58 @@ TEST(RecomputeResiduals, RepeatsProductsOnlyWhereTheyAreMeant) {
   EXPECT_TRUE(changed.ok() && *changed);
 }
 
+int count_loops(const ir::Module& module) {
+  int count = 0;
+  for (const auto& instruction : module.entry()->instructions()) {
+    count += instruction->opcode() == Opcode::while_ ? 1 : 0;
+  }
+  return count;
+}
+
+// Each half of the rounds is a loop with stacks of its own: x of all eight, y of the later ones.
+TEST(RecomputeResiduals, InSomeOfTheRounds) {
+  for (const int percent : {25, 50, 75}) {
+    const auto module = parse_scan(layers());
+    const auto arguments = cases::random_arguments(*module, 3);
+    const auto expected = ir::interpret(*module, arguments);
+    const auto changed = recompute_residuals(*module, Residuals::carried, {}, percent);
+    ASSERT_TRUE(changed.ok() && *changed);
+    ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+    EXPECT_EQ(count_loops(*module), 4);
+    const int rounds = 8 * percent / 100;
+    std::vector<std::int64_t> stacked;  // arrays of x or y, by loop
+    for (const auto& instruction : module->entry()->instructions()) {
+      if (instruction->opcode() != Opcode::while_) continue;
+      stacked.push_back(0);
+      for (const ir::Shape* leaf : ir::leaves(instruction->shape())) {
+        if (leaf->rank() == 3 && leaf->dim(1) == 4) stacked.back() += leaf->dim(0);
+      }
+    }
+    EXPECT_EQ(stacked,
+              (std::vector<std::int64_t>{rounds, 2 * (8 - rounds), 2 * (8 - rounds), rounds}));
+    const auto actual = ir::interpret(*module, arguments);
+    ASSERT_TRUE(expected.ok() && actual.ok());
+    EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
+  }
+}
+
+// Whose rounds nobody can count, or which are read in the order in which they were written, stay
+// one loop, in all of whose rounds is recomputed.
+TEST(RecomputeResiduals, InAllRoundsOfLoopsThatStayWhole) {
+  std::string text = layers();
+  const std::string at = "  at = s32[] subtract(last, i)\n";
+  text.replace(text.find(at), at.size(), "  at = s32[] add(i, zero)\n");
+  const auto module = parse_scan(text);
+  const auto arguments = cases::random_arguments(*module, 3);
+  const auto expected = ir::interpret(*module, arguments);
+  const auto changed = recompute_residuals(*module, Residuals::carried, {}, 50);
+  ASSERT_TRUE(changed.ok() && *changed);
+  EXPECT_EQ(count_loops(*module), 2);
+  const auto actual = ir::interpret(*module, arguments);
+  ASSERT_TRUE(expected.ok() && actual.ok());
+  EXPECT_EQ(cases::compare_bits(*expected, *actual), "");
+}
+
 TEST(RecomputeResiduals, LeavesWhatOthersReadToo) {
   std::string text = layers();
   // The stack is a result as well.
@@ -197,7 +250,7 @@ TEST(RecomputeResiduals, LeavesWhatOthersReadToo) {
 }
 
 TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
-  int smaller = 0, more_with_products = 0;
+  int smaller = 0, more_with_products = 0, split = 0;
   constexpr int kPrograms = 300;
   for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
     const auto module = parse_scan(cases::random_scan(seed));
@@ -205,6 +258,19 @@ TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
     const auto arguments = cases::random_arguments(*module, seed);
     const auto expected = ir::interpret(*module, arguments);
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    for (const int percent : {20, 50, 80}) {
+      const auto other = module->clone();
+      OptimizeOptions options;
+      options.fusion = Fusion::none;
+      options.residuals = percent == 50 ? Residuals::products : Residuals::carried;
+      options.recomputed_percent = percent;
+      ASSERT_TRUE(optimize(*other, options).ok());
+      ASSERT_TRUE(ir::verify(*other).ok()) << ir::to_text(*other);
+      const auto actual = ir::interpret(*other, arguments);
+      ASSERT_TRUE(actual.ok()) << actual.status().to_string();
+      EXPECT_EQ(cases::compare_bits(*expected, *actual), "") << "seed " << seed;
+      if (count_loops(*other) > 2) ++split;
+    }
     std::int64_t least = state_bytes(*module);
     for (const Residuals extent :
          {Residuals::cheaper, Residuals::elementwise, Residuals::products, Residuals::carried}) {
@@ -225,6 +291,7 @@ TEST(RecomputeResiduals, KeepsTheBitsOfRandomScans) {
   }
   EXPECT_GT(smaller, kPrograms / 2);
   EXPECT_GT(more_with_products, kPrograms / 10);
+  EXPECT_GT(split, kPrograms / 5);
 }
 
 TEST(VertexCut, TakesTheCheapestAndTheNearestToTheSinks) {

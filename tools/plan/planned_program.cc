@@ -96,6 +96,10 @@ std::string_view PlannedProgram::residuals() const {
                                                 : passes::Residuals::cheaper);
 }
 
+int PlannedProgram::recomputed_percent() const {
+  return program() != nullptr ? program()->form().recomputed_percent : 100;
+}
+
 const planner::CostModel& PlannedProgram::cost_model() const {
   return program() ? program()->cost_model() : *fallback_cost_;
 }
@@ -123,8 +127,10 @@ std::string PlannedProgram::form_text() const {
         fmt::format("{:<16} {} (full fusion would need more memory or time)\n", "fusion", fusion());
   }
   if (residuals() != "cheaper") {
-    text += fmt::format("{:<16} {} (loops recompute what others stack for them)\n", "residuals",
-                        residuals());
+    const int percent = recomputed_percent();
+    text += fmt::format("{:<16} {}{} (loops recompute what others stack for them)\n", "residuals",
+                        residuals(),
+                        percent < 100 ? fmt::format(" in {} % of the rounds", percent) : "");
   }
   return text;
 }

@@ -39,6 +39,7 @@ class PlannedProgram {
   std::string_view fusion() const;
   // What loops recompute that others could stack for them: "cheaper", or more.
   std::string_view residuals() const;
+  int recomputed_percent() const;
   // Lines of text where they are not "full" and "cheaper".
   std::string form_text() const;
   // Why there are no kernels; empty when there are.

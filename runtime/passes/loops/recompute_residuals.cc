@@ -14,6 +14,7 @@
 #include "runtime/ir/hint.h"
 #include "runtime/passes/loops/loop_state.h"
 #include "runtime/passes/loops/residual_pair.h"
+#include "runtime/passes/loops/split_loops.h"
 #include "runtime/passes/loops/vertex_cut.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -84,6 +85,7 @@ class Recomputation {
     rewrite();
     return true;
   }
+  bool would_change() { return choose(); }
 
  private:
   // -- what is stacked
@@ -348,18 +350,67 @@ bool recompute_one(ir::Module& module, Residuals extent, const KernelSpeeds& spe
   return false;
 }
 
+// A residual that nobody reads any more is handed on no more, and then stacked no more.
+Status remove_unread_residuals(ir::Module& module) {
+  PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
+  PLIMSOLL_RETURN_IF_ERROR(simplify(module).status());
+  return eliminate_dead_code(module).status();
+}
+
+// Pairs of `computation`, each once, in the first `percent` of their forward loop's rounds: those
+// become loops of their own, where that is possible.
+bool recompute_in_first_rounds(Computation& computation, Residuals extent,
+                               const KernelSpeeds& speeds, int percent) {
+  std::vector<std::pair<const Instruction*, const Instruction*>> loops;
+  for (const ResidualPair& pair : find_residual_pairs(computation)) {
+    loops.emplace_back(pair.forward, pair.backward);
+  }
+  const auto find = [&](const auto& is_meant, const auto& act) {
+    for (ResidualPair& pair : find_residual_pairs(computation)) {
+      if (is_meant(pair)) return act(pair);
+    }
+    return false;
+  };
+  bool changed = false;
+  for (const auto& [forward, backward] : loops) {
+    const auto recompute = [&](ResidualPair& pair) {
+      return Recomputation(pair, extent, speeds).run();
+    };
+    const auto split = [&](ResidualPair& pair) {
+      if (!Recomputation(pair, extent, speeds).would_change()) return false;
+      const std::int64_t rounds = (pair.slices * percent + 50) / 100;
+      const Instruction* const first = split_loops(pair, rounds);
+      if (first == nullptr) return recompute(pair);
+      return find([&](const ResidualPair& half) { return half.forward == first; }, recompute);
+    };
+    const auto is_meant = [&](const ResidualPair& pair) {
+      return pair.forward == forward && pair.backward == backward;
+    };
+    changed = find(is_meant, split) || changed;
+  }
+  return changed;
+}
+
 }  // namespace
 
-Result<bool> recompute_residuals(ir::Module& module, Residuals extent, const KernelSpeeds& speeds) {
+Result<bool> recompute_residuals(ir::Module& module, Residuals extent, const KernelSpeeds& speeds,
+                                 int percent) {
   if (extent == Residuals::stacked) return false;
+  if (percent < 100) {
+    bool changed = false;
+    for (Computation* computation : programs_of(module)) {
+      if (recompute_in_first_rounds(*computation, extent, speeds, percent)) changed = true;
+    }
+    if (changed) PLIMSOLL_RETURN_IF_ERROR(remove_unread_residuals(module));
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool fewer,
+                              recompute_residuals(module, Residuals::cheaper, speeds));
+    return changed || fewer;
+  }
   constexpr int kMostPairs = 256;
   bool changed = false;
   for (int i = 0; i < kMostPairs && recompute_one(module, extent, speeds); ++i) {
     changed = true;
-    // A residual that nobody reads any more is handed on no more, and then stacked no more.
-    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
-    PLIMSOLL_RETURN_IF_ERROR(simplify(module).status());
-    PLIMSOLL_RETURN_IF_ERROR(eliminate_dead_code(module).status());
+    PLIMSOLL_RETURN_IF_ERROR(remove_unread_residuals(module));
   }
   return changed;
 }

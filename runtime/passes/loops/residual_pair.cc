@@ -7,6 +7,8 @@
 
 #include "runtime/base/index.h"
 #include "runtime/ir/dataflow/views.h"
+#include "runtime/passes/passes.h"
+#include "runtime/passes/rewriter.h"
 
 namespace plimsoll::passes {
 
@@ -62,6 +64,15 @@ std::optional<Found> find_residual(Instruction& backward, int leaf) {
 
 }  // namespace
 
+bool has_loops(const ir::Module& module) {
+  for (const Computation* program : programs_of(module)) {
+    for (const auto& instruction : program->instructions()) {
+      if (instruction->opcode() == Opcode::while_) return true;
+    }
+  }
+  return false;
+}
+
 bool has_flat_state(const Instruction& loop) {
   const Instruction& root = *loop.while_body()->root();
   return loop.shape().is_tuple() &&
@@ -96,6 +107,9 @@ std::vector<ResidualPair> find_residual_pairs(const Computation& computation) {
       pair.slices = writes.slices;
       pair.first = writes.first;
       pair.step = writes.step;
+      pair.backward_rounds = reads.rounds;
+      pair.backward_first = reads.first;
+      pair.backward_step = reads.step;
       pair.index = writes.by.front()->operand(2);
       pair.residuals.push_back(kept);
     }

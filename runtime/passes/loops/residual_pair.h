@@ -24,6 +24,7 @@ struct ResidualPair {
   std::vector<Residual> residuals;  // all written, and read, at the same slices in the same rounds
   std::int64_t slices = 0;
   std::int64_t first = 0, step = 0;  // round n of the forward loop writes slice first + n * step
+  std::int64_t backward_rounds = 0, backward_first = 0, backward_step = 0;  // the same of its reads
   const ir::Instruction* index = nullptr;  // of the forward body: the slice of this round
 };
 
