@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ constexpr Part kParts[] = {
 struct BenchFlags {
   BenchOptions options;
   std::vector<std::string> parts, models;  // as given: lists of names
+  std::optional<std::string> without;
 };
 
 void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
@@ -69,6 +71,11 @@ Outcome bench_planner(const BenchFlags& flags, Output& output) {
   PLIMSOLL_CALL_FAULT(models.status());
   BenchOptions options = flags.options;
   options.models = *models;
+  if (flags.without) {
+    const auto without = planner::parse_techniques(*flags.without, "--without");
+    PLIMSOLL_CALL_FAULT(without.status());
+    options.without = *without;
+  }
   std::vector<std::string> missed, broken;
   for (const Part& part : kParts) {
     const bool chosen =
@@ -124,6 +131,13 @@ void add_bench(Commands& commands) {
       ->add_option("--seconds", flags->options.seconds,
                    "To look for each plan in; 0: a fixed amount of work")
       ->check(CLI::NonNegativeNumber);
+  std::string techniques;
+  for (const planner::TechniqueInfo& each : planner::all_techniques()) {
+    techniques += (techniques.empty() ? "" : ", ") + std::string(each.name) + " (" +
+                  std::string(each.description) + ")";
+  }
+  command->add_option("--without", flags->without,
+                      "Techniques of the planner to leave out: " + techniques);
   command->add_flag("--quick", flags->options.quick, "Fewer limits and sizes");
   command->add_option("--best-known", flags->options.best_known,
                       "File that keeps the least overhead ever seen per limit");

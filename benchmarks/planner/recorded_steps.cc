@@ -106,6 +106,7 @@ class RecordedTable {
       const auto limit = static_cast<std::int64_t>(
           std::floor(permille * 1e-3 * static_cast<double>(instance.model.peak_bytes)));
       planner::SearchEffort effort;
+      effort.without = options_.without;
       effort.level = planner::SearchEffort::Level::quick;
       row.quick = plan(instance, limit, effort, row.cell);
       effort.level = planner::SearchEffort::Level::thorough;

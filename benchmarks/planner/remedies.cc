@@ -24,8 +24,10 @@ constexpr Means kMeans[] = {
     {"all", {true, true, true, false}, true},
 };
 
-Result<planner::Plan> plan(const ir::Module& module, const Means& means, std::int64_t limit) {
+Result<planner::Plan> plan(const ir::Module& module, const Means& means, std::int64_t limit,
+                           const planner::TechniqueSet& without) {
   planner::PlanOptions options;
+  options.without = without;
   options.parameters = planner::default_residency(module);
   options.limit_bytes = limit;
   options.remedies = means.remedies;
@@ -43,7 +45,7 @@ Status compare(Section& section, const BenchOptions& options, const std::string&
   const std::string name = format("%s at %.1f", graph.c_str(), share);
   double by_recomputing = -1;
   for (const Means& means : kMeans) {
-    const auto made = plan(module, means, limit);
+    const auto made = plan(module, means, limit, options.without);
     if (!made.ok()) {
       add_line(section, options, format("%-26s %-14s  no plan", name.c_str(), means.name));
       section.missed.push_back(name + ", " + means.name + ": no plan");
@@ -95,7 +97,7 @@ Result<Section> remedies(const BenchOptions& options) {
     if (options.quick && size > 3000) break;
     const std::string graph = format("transformer of %d", size);
     const auto module = graphs::transformer_step_of_size(size);
-    const auto unlimited = plan(*module, kMeans[0], planner::kUnlimited);
+    const auto unlimited = plan(*module, kMeans[0], planner::kUnlimited, options.without);
     PLIMSOLL_RETURN_IF_ERROR(unlimited.status().with_context(graph));
     for (const double share : {0.5, 0.3}) {
       PLIMSOLL_RETURN_IF_ERROR(

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/planner/techniques.h"
+
 namespace plimsoll::planner_benchmark {
 
 using Json = nlohmann::ordered_json;
@@ -26,6 +28,7 @@ struct BenchOptions {
   std::string data;                 // folder of the published instances
   bool quick = false;               // fewer limits and sizes
   double seconds = 0;               // to look for each plan in; 0: a fixed amount of work
+  planner::TechniqueSet without;    // left out of all plans
   std::vector<std::string> models;  // recorded steps to plan; none: all
   std::string best_known;           // file with a running minimum; empty: none is kept
   std::function<void(const std::string&)> progress;  // one line as soon as it is known

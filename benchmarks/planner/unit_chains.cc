@@ -63,6 +63,7 @@ Result<Section> unit_chains(const BenchOptions& options) {
     PLIMSOLL_ASSIGN_OR_RETURN(const auto step, planner::parse_recorded_step(text, "chain"));
     planner::SearchEffort effort;
     effort.seconds = options.seconds;
+    effort.without = options.without;
     const Stopwatch watch;
     const auto plan = planner::plan_recorded_step(step, limit, effort);
     const double seconds = watch.seconds();

@@ -11,6 +11,7 @@
 #include "runtime/ir/hint.h"
 #include "runtime/ir/module.h"
 #include "runtime/planner/plan.h"
+#include "runtime/planner/techniques.h"
 
 namespace plimsoll::planner {
 
@@ -109,6 +110,7 @@ struct PlanPolicy {
   // Time to look for better plans in; a first one is always found. 0: a fixed amount of work, so
   // that the plan is the same on every machine.
   double planning_seconds = 0;
+  TechniqueSet without;
   bool operator==(const PlanPolicy&) const = default;
 };
 

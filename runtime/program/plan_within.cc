@@ -63,6 +63,7 @@ class Trials {
     return is_free;
   }
 
+  bool leaves_out_forms() const { return options_.without.contains(planner::Technique::forms); }
   bool has_plan() const { return best_.plan != nullptr; }
   const ProgramForm& best_form() const { return best_.program->form(); }
   // Whether the limit costs so much time that a less fused form may be faster.
@@ -124,7 +125,7 @@ class Trials {
 // Where loops recompute products for the limit, fewer of their rounds may do. The first percentage
 // that costs nothing more is it: the next would recompute more.
 Status try_some_rounds(Trials& trials) {
-  if (!trials.has_plan()) return ok_status();
+  if (!trials.has_plan() || trials.leaves_out_forms()) return ok_status();
   const Residuals best = trials.best_form().residuals;
   if (std::find(kOfSomeRounds.begin(), kOfSomeRounds.end(), best) == kOfSomeRounds.end()) {
     return ok_status();
@@ -154,6 +155,7 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
   }
   PLIMSOLL_RETURN_IF_ERROR(try_some_rounds(trials));
   const bool fits_fully_fused = trials.has_plan();
+  if (fits_fully_fused && trials.leaves_out_forms()) return trials.result();
   for (const ProgramForm& form : all_forms(*program, options)) {
     if (form.fusion == Fusion::full) continue;
     if (fits_fully_fused && form.residuals != trials.best_form().residuals) continue;

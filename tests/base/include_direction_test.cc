@@ -54,7 +54,8 @@ const std::vector<Room>& rooms() {
 
     contract("planner contract",
              {"runtime/planner/plan", "runtime/planner/plan_summary", "runtime/planner/planner.h",
-              "runtime/planner/options", "runtime/planner/policies", "runtime/planner/residency"},
+              "runtime/planner/options", "runtime/planner/policies", "runtime/planner/residency",
+              "runtime/planner/techniques"},
              {"runtime/ir/codec"});
     folder("runtime/planner/pack", {"runtime/base"});
     folder("runtime/planner/flow", {"runtime/base"});

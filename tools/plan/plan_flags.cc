@@ -17,6 +17,8 @@ void add_plan_flags(CLI::App* command, PlanFlags& flags) {
   command->add_option("--min-size", flags.min_size, "Smaller values are always kept");
   command->add_option("--planning-seconds", flags.planning_seconds,
                       "Time to look for better plans in (0: a fixed amount of work)");
+  command->add_option("--without", flags.without,
+                      "Techniques of the planner to leave out, to see what they are worth");
 }
 
 void add_tier_flags(CLI::App* command, PlanFlags& flags) {
@@ -72,6 +74,11 @@ Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out) {
     const auto seconds = parse_number(*flags.planning_seconds, "--planning-seconds");
     PLIMSOLL_CALL_FAULT(seconds.status());
     asked->planning_seconds = *seconds;
+  }
+  if (flags.without) {
+    const auto without = planner::parse_techniques(*flags.without, "--without");
+    PLIMSOLL_CALL_FAULT(without.status());
+    asked->without = *without;
   }
   out = *asked;
   return {};

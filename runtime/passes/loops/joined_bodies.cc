@@ -123,10 +123,10 @@ bool JoinedBodies::copy_forward() {
 bool JoinedBodies::copy_backward() {
   const Computation& body = *pair_.backward->while_body();
   const ComputationClasses classes(*body.module());
-  std::unordered_multimap<std::size_t, Instruction*> known;  // of the forward body
-  for (const auto& [copy, original] : forward_) {
-    if (copy->opcode() == Opcode::parameter || !ir::may_run_again(*original)) continue;
-    known.emplace(hash_of(classes, *original, copy->operands()), copies_.at(original));
+  std::unordered_map<std::size_t, std::vector<Instruction*>> known;  // of the forward body
+  for (const auto& at : joined_->instructions()) {
+    if (at->opcode() == Opcode::parameter || !ir::may_run_again(*at)) continue;
+    known[hash_of(classes, *forward_.at(at.get()), at->operands())].push_back(at.get());
   }
   for (const Residual& residual : pair_.residuals) {
     for (const Instruction* read : residual.reads) {
@@ -155,12 +155,11 @@ bool JoinedBodies::copy_backward() {
       }
       // What the forward body computes of the same values is that value, as a mask has to be.
       if (copy == nullptr && ir::may_run_again(*at)) {
-        const auto [first, last] = known.equal_range(hash_of(classes, *at, operands));
-        const auto same = std::find_if(first, last, [&](const auto& entry) {
-          return entry.second->operands() == operands &&
-                 classes.same_operation(*forward_.at(entry.second), *at);
+        const std::vector<Instruction*>& like = known[hash_of(classes, *at, operands)];
+        const auto same = std::find_if(like.begin(), like.end(), [&](const Instruction* other) {
+          return other->operands() == operands && classes.same_operation(*forward_.at(other), *at);
         });
-        if (same != last) merged_.try_emplace(copy = same->second, at.get());
+        if (same != like.end()) merged_.try_emplace(copy = *same, at.get());
       }
       if (copy != nullptr) {
         copies_[at.get()] = copy;

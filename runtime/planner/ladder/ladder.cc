@@ -53,7 +53,7 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
   if (options_.policy == Policy::default_) {
     const PlanOptions own = own_options();
     forms_ = find_forms(problem_, own);
-    residuals_ = find_residuals(problem_, own);
+    if (!own.without.contains(Technique::slices)) residuals_ = find_residuals(problem_, own);
     for (std::size_t count = residuals_.size(); count > 0; count /= 2) {
       add_sliced(std::span(residuals_).first(count));
     }

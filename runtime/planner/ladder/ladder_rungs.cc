@@ -85,9 +85,10 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
   constexpr double kShare = 1.0 / 24, kScale = 0.01;
   constexpr int kMostOps = 3'000;
   std::optional<Schedule> simulated =
-      rematerialize(problem, target, options_.min_bytes, least_seconds);
+      rematerialize(problem, target, options_.min_bytes, least_seconds, options_.without);
   SearchEffort effort;
   effort.scale = kScale;
+  effort.without = options_.without;
   effort.seconds = options_.planning_seconds * kShare;
   if (!simulated || (problem.op_count() > kMostOps && effort.seconds <= 0)) return simulated;
   auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*simulated, 1});
@@ -96,7 +97,10 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
 }
 
 void Ladder::find_others() {
-  if (std::exchange(looked_for_others_, true) || !movable_ || !residuals_.empty()) return;
+  if (std::exchange(looked_for_others_, true) || !movable_ || !residuals_.empty() ||
+      options_.without.contains(Technique::orders)) {
+    return;
+  }
   const PlanOptions own = own_options();
   for (Problem& problem : arrange_others(graph_, problem_, levels_.front().rung.live)) {
     keep_hinted(problem);
@@ -163,6 +167,7 @@ std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_s
 
 std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t target,
                                                 double least_seconds) const {
+  const bool speeds_up_callees = !options_.without.contains(Technique::callees);
   std::vector<Rung> rungs;
   Problem& problem = start.problem;
   for (const CalleeBytes& given : callee_bytes(graph_)) {
@@ -181,18 +186,19 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
       if (plan) {
         if (hinted) schedule.reset();
         auto upgraded = std::make_shared<Problem>(*plan->problem);
-        if (use_available_bytes(*upgraded, plan->schedule, target))
+        if (speeds_up_callees && use_available_bytes(*upgraded, plan->schedule, target)) {
           plan->problem = std::move(upgraded);
+        }
         rungs.push_back(make_rung(target, std::move(plan->schedule), std::move(plan->problem)));
       }
     }
     if (!schedule) continue;
     if (!start.own) {
       auto upgraded = std::make_shared<Problem>(problem);
-      use_available_bytes(*upgraded, *schedule, target);
+      if (speeds_up_callees) use_available_bytes(*upgraded, *schedule, target);
       rungs.push_back(make_rung(target, std::move(*schedule), std::move(upgraded)));
     } else {
-      use_available_bytes(problem, *schedule, target);
+      if (speeds_up_callees) use_available_bytes(problem, *schedule, target);
       rungs.push_back(make_rung(target, std::move(*schedule)));
     }
   }

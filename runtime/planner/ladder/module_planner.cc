@@ -325,7 +325,7 @@ Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
   constexpr std::size_t kFewOps = 1'000;
   std::optional<Plan> by_table;
   if (best == nullptr ||
-      (limit_bytes != kUnlimited &&
+      (limit_bytes != kUnlimited && !options_.without.contains(Technique::table) &&
        (graph_.ops.size() <= kFewOps || best->predicted_seconds > best->unlimited_seconds))) {
     PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
     const Plan* other = table == this ? best : table->ladder_->best(limit_bytes);

@@ -13,9 +13,10 @@ namespace plimsoll::planner {
 namespace {
 
 struct Best {
-  explicit Best(const Problem& problem) : keeping(problem) {}
+  Best(const Problem& problem, bool keeps_back) : keeping(problem), keeps(keeps_back) {}
 
   KeepingBack keeping;
+  bool keeps;
   std::optional<Schedule> schedule;
   double seconds = 0;
   std::int64_t peak = 0;
@@ -30,7 +31,7 @@ struct Best {
       too_cheap = std::move(candidate);
       return;
     }
-    keeping.run(candidate, arena_limit, least_seconds);
+    if (keeps) keeping.run(candidate, arena_limit, least_seconds);
     const Evaluation e = evaluate(problem, candidate);
     if (schedule && std::tuple(e.seconds, e.arena_peak) >= std::tuple(seconds, peak)) return;
     schedule = std::move(candidate);
@@ -42,7 +43,8 @@ struct Best {
 }  // namespace
 
 std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena_limit,
-                                      std::int64_t min_bytes, double least_seconds) {
+                                      std::int64_t min_bytes, double least_seconds,
+                                      const TechniqueSet& without) {
   Schedule once = each_once(problem);
   std::vector<std::int64_t> profile;
   if (evaluate(problem, once, &profile).arena_peak <= arena_limit) return once;
@@ -50,13 +52,13 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
   EvictionSimulation simulation(problem, min_bytes);
   simulation.set_profile(profile, arena_limit);
   const std::size_t bound = most_executions(problem);
-  Best best(problem);
+  Best best(problem, !without.contains(Technique::keeping_back));
   // A simulation's time falls a little when it is improved; beyond this it cannot win any more.
   const auto most_seconds = [&] {
     return best.schedule ? best.seconds * 1.3 : std::numeric_limits<double>::infinity();
   };
   constexpr std::int64_t kChainEffort = 1'000'000;
-  if (min_bytes == 0) {
+  if (min_bytes == 0 && !without.contains(Technique::chains)) {
     if (auto schedule = chain_schedule(problem, arena_limit, kChainEffort)) {
       best.offer(problem, std::move(*schedule), arena_limit, least_seconds);
     }
@@ -71,9 +73,10 @@ std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena
   styles[2].keep_dead = true;
   styles[3].weighted_interval = true;
   styles[4].cost_power = 0.5;
-  const std::size_t tried = problem.op_count() <= 3'000    ? styles.size()
-                            : problem.op_count() <= 30'000 ? 3
-                                                           : 1;
+  const std::size_t tried = without.contains(Technique::styles) ? 1
+                            : problem.op_count() <= 3'000       ? styles.size()
+                            : problem.op_count() <= 30'000      ? 3
+                                                                : 1;
   for (std::size_t i = 0; i < tried; ++i) {
     if (best.schedule && best.seconds <= least_seconds) break;
     if (auto schedule = simulation.run(arena_limit, styles[i], bound, most_seconds())) {

@@ -6,6 +6,7 @@
 
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
+#include "runtime/planner/techniques.h"
 
 namespace plimsoll::planner {
 
@@ -14,6 +15,7 @@ namespace plimsoll::planner {
 // none of them gets there. It is cheaper than `least_seconds` only when every simulation is. Values
 // smaller than `min_bytes` are never evicted. Deterministic.
 std::optional<Schedule> rematerialize(const Problem& problem, std::int64_t arena_limit,
-                                      std::int64_t min_bytes, double least_seconds);
+                                      std::int64_t min_bytes, double least_seconds,
+                                      const TechniqueSet& without = {});
 
 }  // namespace plimsoll::planner

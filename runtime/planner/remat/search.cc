@@ -139,30 +139,34 @@ std::vector<std::unique_ptr<Start>> list_starts(const Problem& problem, std::int
 std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_limit,
                                     std::int64_t min_bytes, const SearchEffort& effort,
                                     const std::optional<Schedule>& best, auto&& clock) {
-  const bool guided = best && total_seconds(problem, *best) < kMuchAgain * once_seconds(problem);
+  const auto has = [&](Technique technique) { return !effort.without.contains(technique); };
+  const bool guided = has(Technique::guide) && best &&
+                      total_seconds(problem, *best) < kMuchAgain * once_seconds(problem);
   auto starts = list_starts(problem, arena_limit, min_bytes, effort.reorder, guided);
+  if (!has(Technique::starts)) starts.resize(1);
   // Only the first, in the problem's own order, goes on from what there is: the others are to find
   // something else.
   starts.front()->found = best;
   const double share = kFirstShare / static_cast<double>(starts.size());
-  for (auto& start : starts) {
-    SearchClock first = clock(share);
-    start->simulations->run(start->found, first);
-  }
+  const auto simulate = [&](Start& start, double part) {
+    if (!has(Technique::weights)) return;
+    SearchClock some = clock(part);
+    start.simulations->run(start.found, some);
+  };
+  for (auto& start : starts) simulate(*start, share);
   const auto faster = [](const auto& a, const auto& b) { return a->seconds() < b->seconds(); };
   std::stable_sort(starts.begin(), starts.end(), faster);
   starts.resize(std::min(starts.size(), kKept));
   std::erase_if(starts, [](const auto& start) { return !start->found; });
   if (starts.empty()) return std::nullopt;
-  for (auto& start : starts) {
-    SearchClock kept_clock = clock(kKeptShare);
-    start->simulations->run(start->found, kept_clock);
-  }
+  for (auto& start : starts) simulate(*start, kKeptShare);
   Start& first = **std::min_element(starts.begin(), starts.end(), faster);
-  SearchClock simulation_clock = clock(kSimulationShare), local_clock = clock(kLocalShare);
-  first.simulations->run(first.found, simulation_clock);
-  LocalSearch local(first.problem, min_bytes, effort.reorder, 1);
-  local.improve(*first.found, arena_limit, local_clock);
+  simulate(first, kSimulationShare);
+  if (has(Technique::local_search)) {
+    SearchClock local_clock = clock(kLocalShare);
+    LocalSearch local(first.problem, min_bytes, effort.reorder, 1);
+    local.improve(*first.found, arena_limit, local_clock);
+  }
   for (OpId& op : *first.found) op = first.order[at(op)];
   return std::move(first.found);
 }
@@ -172,7 +176,7 @@ std::optional<Schedule> from_starts(const Problem& problem, std::int64_t arena_l
 std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t arena_limit,
                                         std::int64_t min_bytes, const SearchEffort& effort,
                                         std::span<const Schedule> starts) {
-  std::optional<Schedule> best = rematerialize(problem, arena_limit, min_bytes, 0);
+  std::optional<Schedule> best = rematerialize(problem, arena_limit, min_bytes, 0, effort.without);
   const auto offer = [&](Schedule schedule) {
     if (best && total_seconds(problem, schedule) >= total_seconds(problem, *best)) return;
     best = std::move(schedule);
@@ -185,6 +189,7 @@ std::optional<Schedule> search_schedule(const Problem& problem, std::int64_t are
   const auto ops = at(problem.op_count());
   if (best && best->size() == ops) return best;
   if (effort.level == SearchEffort::Level::quick) {
+    if (effort.without.contains(Technique::weights)) return best;
     SearchClock clock(static_cast<std::int64_t>(kQuickWorkPerOp * problem.op_count()), 0);
     WeightSearch(problem, min_bytes, arena_limit, 1).run(best, clock);
     return best;

@@ -7,6 +7,7 @@
 
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
+#include "runtime/planner/techniques.h"
 
 namespace plimsoll::planner {
 
@@ -23,6 +24,7 @@ struct SearchEffort {
   // First executions may move as well, as far as values allow: ops must have no other reason for
   // order, but that the last one stays the last. Bounds hold for the schedule's own order alone.
   bool reorder = false;
+  TechniqueSet without;
 };
 
 // The fastest schedule found whose arena peak by liveness is at most `arena_limit`; nothing when
