@@ -122,23 +122,6 @@ class Trials {
   Status refusal_;  // the one that names the lowest floor
 };
 
-// Where loops recompute products for the limit, fewer of their rounds may do. The first percentage
-// that costs nothing more is it: the next would recompute more.
-Status try_some_rounds(Trials& trials) {
-  if (!trials.has_plan() || trials.leaves_out_forms()) return ok_status();
-  const Residuals best = trials.best_form().residuals;
-  if (std::find(kOfSomeRounds.begin(), kOfSomeRounds.end(), best) == kOfSomeRounds.end()) {
-    return ok_status();
-  }
-  for (const int percent : kPercents) {
-    for (const Residuals residuals : kOfSomeRounds) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run({Fusion::full, residuals, percent}));
-      if (is_free) return ok_status();
-    }
-  }
-  return ok_status();
-}
-
 }  // namespace
 
 // Where the first form costs no time, that is it. What is stacked for a backward loop is recomputed
@@ -151,9 +134,16 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
   for (const Residuals residuals : residuals_for(*program, options)) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run({Fusion::full, residuals}));
     if (is_free && residuals == kResiduals.front()) return trials.result();
-    if (is_free) break;
   }
-  PLIMSOLL_RETURN_IF_ERROR(try_some_rounds(trials));
+  // Forms that lie between these are tried where one of these fits.
+  if (trials.has_plan() && !trials.leaves_out_forms() &&
+      residuals_for(*program, options).size() > 1) {
+    for (const int percent : kPercents) {
+      for (const Residuals residuals : kOfSomeRounds) {
+        PLIMSOLL_RETURN_IF_ERROR(trials.run({Fusion::full, residuals, percent}).status());
+      }
+    }
+  }
   const bool fits_fully_fused = trials.has_plan();
   if (fits_fully_fused && trials.leaves_out_forms()) return trials.result();
   for (const ProgramForm& form : all_forms(*program, options)) {
