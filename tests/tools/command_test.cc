@@ -291,6 +291,14 @@ TEST(Plan, TakesOnlyTheRemediesThatAreAllowed) {
   EXPECT_EQ(swaps["encode"], 0);
   EXPECT_GT(swaps["swap_out"], 0);
   EXPECT_EQ(plimsoll("plan " + file + " --memory-limit 60%peak --remedies none").exit_code, 1);
+  EXPECT_EQ(plimsoll(call + " --without chains,orders").exit_code, 0);
+  for (const std::string& command : {call, std::string("bench planner")}) {
+    const Call refused = plimsoll(command + " --without chains,nothing");
+    EXPECT_EQ(refused.exit_code, 2) << command;
+    EXPECT_NE((refused.out + refused.error).find("--without: 'nothing' is none of chains"),
+              std::string::npos)
+        << refused.out << refused.error;
+  }
 }
 
 TEST(Plan, ListsTheCodecsThatChangeBits) {
