@@ -23,51 +23,77 @@ std::size_t instruction_count(const ir::Module& module) {
 
 }  // namespace
 
-Result<ModulePlanner*> PlanCache::planner_for(const CostModel& cost_model,
-                                              const PlanOptions& options) {
-  if (planner_ != nullptr && planner_version_ == cost_model.version() &&
-      same_search(planner_options_, options)) {
-    return planner_.get();
+Result<ModulePlanner*> PlanCache::planner_for(Search& search, const CostModel& cost_model,
+                                              const PlanOptions& options,
+                                              const Cancellation* stop) {
+  if (search.planner != nullptr && search.version == cost_model.version() &&
+      same_search(search.options, options)) {
+    return search.planner.get();
   }
-  planner_.reset();
-  floor_.reset();
-  PLIMSOLL_ASSIGN_OR_RETURN(planner_, ModulePlanner::create(module_, cost_model, options));
-  planner_options_ = options;
-  planner_version_ = cost_model.version();
+  search.planner.reset();
+  search.floor.reset();
+  PLIMSOLL_ASSIGN_OR_RETURN(search.planner,
+                            ModulePlanner::create(module_, cost_model, options, stop));
+  search.options = options;
+  search.version = cost_model.version();
+  const std::lock_guard lock(mutex_);
   ++statistics_.searches;
-  return planner_.get();
+  return search.planner.get();
 }
 
-Result<std::shared_ptr<const Plan>> PlanCache::plan(const CostModel& cost_model,
-                                                    const PlanOptions& options) {
+std::shared_ptr<const Plan> PlanCache::find(std::uint64_t version, const PlanOptions& options) {
   const std::lock_guard lock(mutex_);
   for (auto it = plans_.begin(); it != plans_.end(); ++it) {
-    if (it->version != cost_model.version() || !(it->options == options)) continue;
+    if (it->version != version || !(it->options == options)) continue;
     plans_.splice(plans_.begin(), plans_, it);
     ++statistics_.hits;
     return it->plan;
   }
-  ++statistics_.misses;
-  PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * planner, planner_for(cost_model, options));
-  Result<Plan> made = planner->plan(options.limit_bytes);
-  if (instruction_count(module_) > kMostKeptInstructions) planner_.reset();
+  return nullptr;
+}
+
+Result<std::shared_ptr<const Plan>> PlanCache::plan(const CostModel& cost_model,
+                                                    const PlanOptions& asked,
+                                                    const Cancellation* stop) {
+  PlanOptions options = asked;
+  if (options.effort == Effort::background) options.effort = Effort::full;
+  const std::uint64_t version = cost_model.version();
+  if (auto known = find(version, options)) return known;
+  Search& search = options.effort == Effort::first ? first_ : full_;
+  const std::lock_guard planning(search.mutex);
+  // Another thread may have made it meanwhile.
+  if (auto known = find(version, options)) return known;
+  {
+    const std::lock_guard lock(mutex_);
+    ++statistics_.misses;
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * planner,
+                            planner_for(search, cost_model, options, stop));
+  Result<Plan> made = planner->plan(options.limit_bytes, stop);
+  if (instruction_count(module_) > kMostKeptInstructions ||
+      made.status().code() == StatusCode::cancelled) {
+    search.planner.reset();
+  }
   PLIMSOLL_RETURN_IF_ERROR(made.status());
   auto plan = std::make_shared<const Plan>(std::move(*made));
-  plans_.push_front({options, cost_model.version(), plan});
+  const std::lock_guard lock(mutex_);
+  plans_.push_front({options, version, plan});
   if (plans_.size() > kMostPlans) plans_.pop_back();
   return plan;
 }
 
-Result<Floor> PlanCache::floor(const CostModel& cost_model, const PlanOptions& options) {
-  const std::lock_guard lock(mutex_);
-  if (floor_ && planner_version_ == cost_model.version() &&
-      same_search(planner_options_, options)) {
-    return *floor_;
+Result<Floor> PlanCache::floor(const CostModel& cost_model, const PlanOptions& asked) {
+  PlanOptions options = asked;
+  options.effort = Effort::full;
+  const std::lock_guard planning(full_.mutex);
+  if (full_.floor && full_.version == cost_model.version() && same_search(full_.options, options)) {
+    return *full_.floor;
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * planner, planner_for(cost_model, options));
-  if (!floor_) floor_ = planner->floor();
-  const Floor floor = *floor_;
-  if (instruction_count(module_) > kMostKeptInstructions) planner_.reset();
+  PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * planner,
+                            planner_for(full_, cost_model, options, nullptr));
+  if (!full_.floor) full_.floor = planner->floor();
+  const Floor floor = *full_.floor;
+  if (instruction_count(module_) > kMostKeptInstructions) full_.planner.reset();
   return floor;
 }
 

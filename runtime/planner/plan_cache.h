@@ -15,14 +15,16 @@ namespace plimsoll::planner {
 
 // The plans of one module, which must outlive it: asking again costs a look-up, asking for another
 // limit what a ModulePlanner takes for it. The key is the options and the version of the cost
-// model. Thread-safe; one thread plans at a time.
+// model. Thread-safe; one thread plans at a time, and one makes first plans (Effort::first) beside
+// it, which so never wait for a long search. Effort::background is the same as Effort::full.
 class PlanCache {
  public:
   explicit PlanCache(const ir::Module& module) : module_(module) {}
 
   // As make_plan and find_floor. Models that answer differently must differ in version(), and must
-  // outlive the cache.
-  Result<std::shared_ptr<const Plan>> plan(const CostModel& cost_model, const PlanOptions& options);
+  // outlive the cache. CANCELLED soon after `stop` says so (null: never).
+  Result<std::shared_ptr<const Plan>> plan(const CostModel& cost_model, const PlanOptions& options,
+                                           const Cancellation* stop = nullptr);
   Result<Floor> floor(const CostModel& cost_model, const PlanOptions& options);
 
   struct Statistics {
@@ -37,18 +39,25 @@ class PlanCache {
     std::uint64_t version = 0;
     std::shared_ptr<const Plan> plan;
   };
-  // The planner for these options (whatever their limit), made when it is not the one kept.
-  Result<ModulePlanner*> planner_for(const CostModel& cost_model, const PlanOptions& options);
+  // The planner for some options, whatever their limit.
+  struct Search {
+    std::mutex mutex;  // guards the rest; taken before the cache's
+    std::unique_ptr<ModulePlanner> planner;
+    PlanOptions options;
+    std::uint64_t version = 0;
+    std::optional<Floor> floor;
+  };
+  // The planner for these options, made when it is not the one kept.
+  Result<ModulePlanner*> planner_for(Search& search, const CostModel& cost_model,
+                                     const PlanOptions& options, const Cancellation* stop);
+  std::shared_ptr<const Plan> find(std::uint64_t version, const PlanOptions& options);
 
   static constexpr std::size_t kMostPlans = 16;
 
   const ir::Module& module_;
-  mutable std::mutex mutex_;
-  std::list<Entry> plans_;  // most recently used first
-  std::unique_ptr<ModulePlanner> planner_;
-  PlanOptions planner_options_;
-  std::uint64_t planner_version_ = 0;
-  std::optional<Floor> floor_;  // of planner_
+  Search full_, first_;
+  mutable std::mutex mutex_;  // guards what follows; nothing is planned with it
+  std::list<Entry> plans_;    // most recently used first
   Statistics statistics_;
 };
 

@@ -24,6 +24,9 @@ constexpr PolicyName kPolicies[] = {
     {Policy::none, "none"},
 };
 
+// In the order of the enumerators.
+constexpr std::string_view kEfforts[] = {"full", "first", "background"};
+
 }  // namespace
 
 std::string_view to_string(Policy policy) { return kPolicies[at(policy)].name; }
@@ -38,6 +41,18 @@ Result<Policy> parse_policy(std::string_view text, std::string_view what) {
   return invalid_argument(fmt::format("{}: '{}' is not one of {}", what, text, words));
 }
 
+std::string_view to_string(Effort effort) { return kEfforts[at(effort)]; }
+
+Result<Effort> parse_effort(std::string_view text, std::string_view what) {
+  std::string words;
+  for (const Effort effort : {Effort::full, Effort::first, Effort::background}) {
+    if (text == to_string(effort)) return effort;
+    words += words.empty() ? "" : ", ";
+    words += to_string(effort);
+  }
+  return invalid_argument(fmt::format("{}: '{}' is not one of {}", what, text, words));
+}
+
 Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
                        const PlanOptions& options) {
   PLIMSOLL_ASSIGN_OR_RETURN(const std::unique_ptr<ModulePlanner> planner,
@@ -47,8 +62,10 @@ Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
 
 Result<Floor> find_floor(const ir::Module& module, const CostModel& cost_model,
                          const PlanOptions& options) {
+  PlanOptions full = options;
+  full.effort = Effort::full;
   PLIMSOLL_ASSIGN_OR_RETURN(const std::unique_ptr<ModulePlanner> planner,
-                            ModulePlanner::create(module, cost_model, options));
+                            ModulePlanner::create(module, cost_model, full));
   return planner->floor();
 }
 

@@ -102,6 +102,21 @@ enum class ParameterResidency : std::uint8_t {
          // use
 };
 
+// How much is looked for.
+enum class Effort : std::uint8_t {
+  // The fastest plan that the search finds.
+  full,
+  // The first plan that fits, in the time of a few eviction simulations: it keeps or recomputes. A
+  // limit that leaves no such plan is refused, which says nothing about the limit.
+  first,
+  // `first`, and then `full` while the first runs go on, by whoever keeps executables for many runs
+  // (serve/current_executable.h). To everyone else the same as `full`.
+  background,
+};
+std::string_view to_string(Effort effort);
+// INVALID_ARGUMENT, with `what` and the words that there are, for any other word.
+Result<Effort> parse_effort(std::string_view text, std::string_view what);
+
 // What may be done to keep a limit: what a user chooses, whatever the program.
 struct PlanPolicy {
   Policy policy = Policy::default_;
@@ -111,6 +126,7 @@ struct PlanPolicy {
   // that the plan is the same on every machine.
   double planning_seconds = 0;
   TechniqueSet without;
+  Effort effort = Effort::full;
   bool operator==(const PlanPolicy&) const = default;
 };
 
@@ -136,8 +152,8 @@ struct PlanOptions : PlanPolicy, Machine, Question {
 };
 
 // Plans the entry computation. RESOURCE_EXHAUSTED with Status::shortage() when no plan fits the
-// limit. Deterministic. The schedule in `module` is a starting point; the plan may order steps
-// differently unless module.is_scheduled.
+// limit, without it when there is no first plan (Effort::first). Deterministic. The schedule in
+// `module` is a starting point; the plan may order steps differently unless module.is_scheduled.
 Result<Plan> make_plan(const ir::Module& module, const CostModel& cost_model,
                        const PlanOptions& options);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -48,18 +49,30 @@ std::vector<ProgramForm> all_forms(const Program& program, const planner::PlanOp
   return forms;
 }
 
+// A copy that says how long all of it took.
+void set_planning_seconds(ProgramPlan& made, double seconds) {
+  auto plan = std::make_shared<planner::Plan>(*made.plan);
+  // One that was made before took what it took then.
+  plan->planning_seconds = std::max(plan->planning_seconds, seconds);
+  made.plan = std::move(plan);
+}
+
+double elapsed_seconds(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 // The forms of a program tried under one limit, and the fastest plan of all.
 class Trials {
  public:
-  Trials(const Program& program, const planner::PlanOptions& options)
-      : program_(program), options_(options) {}
+  Trials(const Program& program, const planner::PlanOptions& options, const Cancellation* stop)
+      : program_(program), options_(options), stop_(stop) {}
 
   // True when the form was not tried before in another name, fits, and takes no longer under the
   // limit than without.
   Result<bool> run(const ProgramForm& form) {
     const auto start = std::chrono::steady_clock::now();
     auto is_free = plan(form);
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    seconds_ += elapsed_seconds(start);
     return is_free;
   }
 
@@ -73,24 +86,22 @@ class Trials {
   }
   Result<ProgramPlan> result() {
     if (!has_plan()) return refusal_;
-    if (tried_.size() > 1) {
-      auto plan = std::make_shared<planner::Plan>(*best_.plan);
-      // One that was made before took what it took then.
-      plan->planning_seconds = std::max(plan->planning_seconds, seconds_);
-      best_.plan = std::move(plan);
-    }
+    if (tried_.size() > 1) set_planning_seconds(best_, seconds_);
     return best_;
   }
 
  private:
   Result<bool> plan(const ProgramForm& form) {
+    if (stop_ != nullptr && stop_->is_cancelled()) {
+      return Status(StatusCode::cancelled, "plan_within: cancelled by the caller");
+    }
     PLIMSOLL_ASSIGN_OR_RETURN(auto made, program_.in_form(form));
     if (made == nullptr) made = program_.shared_from_this();  // the only one
     if (std::find(tried_.begin(), tried_.end(), made) != tried_.end()) return false;
     tried_.push_back(made);
     if (has_plan() && !may_be_faster(*made)) return false;
     const std::uint64_t version = made->costs().version();
-    auto plan = made->plan(options_);
+    auto plan = made->plan(options_, stop_);
     if (!plan.ok()) {
       const MemoryShortage* shortage = plan.status().shortage();
       if (shortage == nullptr) return plan.status();
@@ -116,11 +127,32 @@ class Trials {
 
   const Program& program_;
   const planner::PlanOptions& options_;
+  const Cancellation* const stop_;
   std::vector<std::shared_ptr<const Program>> tried_;
   ProgramPlan best_;
   double seconds_ = 0;
   Status refusal_;  // the one that names the lowest floor
 };
+
+// The first plan that fits, of the forms that cost no kernels beside those of loops; nothing where
+// none does. Residuals are those of loops, and passes alone take longer than a first plan.
+Result<std::optional<ProgramPlan>> first_plan_within(const Program& program,
+                                                     const planner::PlanOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const Residuals residuals : residuals_for(program, options)) {
+    PLIMSOLL_ASSIGN_OR_RETURN(auto made, program.in_form({Fusion::full, residuals}));
+    if (made == nullptr) made = program.shared_from_this();  // the only one
+    const std::uint64_t version = made->costs().version();
+    auto plan = made->plan(options);
+    if (plan.ok()) {
+      ProgramPlan first{made, std::move(*plan), version};
+      if (residuals != kResiduals.front()) set_planning_seconds(first, elapsed_seconds(start));
+      return std::optional(std::move(first));
+    }
+    if (plan.status().code() != StatusCode::resource_exhausted) return plan.status();
+  }
+  return std::optional<ProgramPlan>();
+}
 
 }  // namespace
 
@@ -129,8 +161,14 @@ class Trials {
 // memory is too short, or where the limit costs much time. Planning all forms always would multiply
 // the planning time for limits at which memory is not what decides.
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
-                                const planner::PlanOptions& options) {
-  Trials trials(*program, options);
+                                const planner::PlanOptions& asked, const Cancellation* stop) {
+  if (asked.effort == planner::Effort::first) {
+    PLIMSOLL_ASSIGN_OR_RETURN(std::optional<ProgramPlan> first, first_plan_within(*program, asked));
+    if (first) return std::move(*first);
+  }
+  planner::PlanOptions options = asked;
+  options.effort = planner::Effort::full;
+  Trials trials(*program, options, stop);
   for (const Residuals residuals : residuals_for(*program, options)) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run({Fusion::full, residuals}));
     if (is_free && residuals == kResiduals.front()) return trials.result();

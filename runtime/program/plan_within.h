@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/base/cancellation.h"
 #include "runtime/base/status.h"
 #include "runtime/program/program.h"
 
@@ -19,9 +20,12 @@ struct ProgramPlan {
 // The plan for these options: of `program`, or of another form of it where `program` does not fit
 // into the limit, or fits so tightly that another may be faster. Where none fits, the error that
 // names least_floor. A program that the limit costs nothing is never made twice. The plan's
-// planning_seconds are those of all forms tried, making them included.
+// planning_seconds are those of all forms tried, making them included. With Effort::first it is the
+// first plan that fits; where there is none the effort is full, so that the same limits are kept.
+// CANCELLED soon after `stop` says so (null: never).
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
-                                const planner::PlanOptions& options);
+                                const planner::PlanOptions& options,
+                                const Cancellation* stop = nullptr);
 
 // The smallest limit that plan_within accepts: the lowest of the floors of the program's forms,
 // which are made for it. The lower bound is that of all.

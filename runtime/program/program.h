@@ -50,9 +50,10 @@ class Program : public std::enable_shared_from_this<Program> {
   // force may change between two calls; what a call returned stays valid.
   const planner::CostModel& cost_model() const { return costs_->model(); }
   planner::MeasuredCosts& costs() const { return *costs_; }
-  // Plans made for this program by the cost model in force.
-  Result<std::shared_ptr<const planner::Plan>> plan(const planner::PlanOptions& options) const {
-    return plans_->plan(cost_model(), options);
+  // Plans made for this program by the cost model in force. CANCELLED soon after `stop` says so.
+  Result<std::shared_ptr<const planner::Plan>> plan(const planner::PlanOptions& options,
+                                                    const Cancellation* stop = nullptr) const {
+    return plans_->plan(cost_model(), options, stop);
   }
   // Of this form of it; least_floor asks both.
   Result<planner::Floor> floor(const planner::PlanOptions& options) const {

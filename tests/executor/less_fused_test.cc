@@ -107,6 +107,30 @@ TEST_F(LessFused, RefusalNamesTheLowerFloor) {
   EXPECT_EQ(refused.status().shortage()->floor_bytes, least_floor_);
 }
 
+TEST_F(LessFused, FirstPlansKeepTheSameLimitsWithTheSameBits) {
+  const auto unlimited = executable(planner::kUnlimited);
+  ASSERT_TRUE(unlimited.ok());
+  const std::int64_t peak = (*unlimited)->plan().peak_bytes;
+  const auto expected = run_on_host(**unlimited, *budget_, arguments_);
+  ASSERT_TRUE(expected.ok());
+  options_.effort = planner::Effort::first;
+  for (int i = 0; i <= 8; ++i) {
+    const std::int64_t limit = least_floor_ + (peak - least_floor_) * i / 8;
+    const auto limited = executable(limit);
+    ASSERT_TRUE(limited.ok()) << limited.status().to_string();
+    const auto result = run_on_host(**limited, *budget_, arguments_);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ(cases::compare_bits(*expected, *result), "");
+    EXPECT_LE(budget_->statistics().peak_bytes, limit);
+  }
+  const auto refused = executable(least_floor_ - 1);
+  ASSERT_FALSE(refused.ok());
+  ASSERT_NE(refused.status().shortage(), nullptr);
+  EXPECT_EQ(refused.status().shortage()->floor_bytes, least_floor_);
+  // As they answer everybody else.
+  EXPECT_EQ(least_floor(*program_, options_)->bytes, least_floor_);
+}
+
 TEST_F(LessFused, MoreMemoryIsNeverSlowerAcrossTheTwo) {
   double slower = -1;
   for (std::int64_t limit = least_floor_; limit <= full_floor_ + full_floor_ / 4;

@@ -12,6 +12,7 @@
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/ladder/module_planner.h"
+#include "runtime/planner/plan_cache.h"
 #include "tests/cases/random_module.h"
 #include "tests/planner/graphs.h"
 #include "tools/plan/remat_pass.h"
@@ -89,6 +90,95 @@ TEST(PlannerRandom, EveryLimitOfEveryGraphHasAProvenPlan) {
   }
   check_all_limits(*training_step(12, 64, 32), {}, "mlp");
   check_all_limits(*training_step(12, 64, 32, true), {}, "residual");
+}
+
+// Where there is a first plan it keeps the limit, and nothing limits it where nothing limits
+// others; below the floor there is none. Returns how many of the limits had one.
+int check_first_plans(const ir::Module& module, PlanOptions options, const std::string& name) {
+  SCOPED_TRACE(name);
+  const WorkspaceModel cost_model;
+  auto full = ModulePlanner::create(module, cost_model, options);
+  options.effort = Effort::first;
+  auto quick = ModulePlanner::create(module, cost_model, options);
+  if (!full.ok() || !quick.ok()) {
+    ADD_FAILURE() << full.status().to_string() << quick.status().to_string();
+    return 0;
+  }
+  const auto unlimited = (*full)->plan(kUnlimited);
+  const auto same = (*quick)->plan(kUnlimited);
+  EXPECT_TRUE(unlimited.ok() && same.ok());
+  EXPECT_EQ(same->peak_bytes, unlimited->peak_bytes);
+  EXPECT_EQ(same->predicted_seconds, unlimited->predicted_seconds);
+  const std::int64_t floor = (*full)->floor().bytes;
+  const auto below = (*quick)->plan(floor - 1);
+  EXPECT_FALSE(below.ok());
+  EXPECT_EQ(below.status().code(), StatusCode::resource_exhausted);
+  EXPECT_EQ(below.status().shortage(), nullptr);
+  int made = 0;
+  for (int i = 0; i <= 10; ++i) {
+    const std::int64_t limit = floor + (unlimited->peak_bytes - floor) * i / 10;
+    const auto plan = (*quick)->plan(limit);
+    if (!plan.ok()) {
+      EXPECT_EQ(plan.status().code(), StatusCode::resource_exhausted);
+      continue;
+    }
+    ++made;
+    EXPECT_LE(plan->peak_bytes, limit);
+    EXPECT_GE(plan->predicted_seconds, plan->lower_bound_seconds);
+    const Status proof = check_plan(module, *plan);
+    EXPECT_TRUE(proof.ok()) << proof.to_string() << "\nlimit " << limit << "\n"
+                            << ir::to_text(module);
+    // Another planner, asked for nothing else before, gives the same.
+    if (i != 5) continue;
+    options.limit_bytes = limit;
+    const auto again = make_plan(module, cost_model, options);
+    EXPECT_TRUE(again.ok());
+    EXPECT_EQ(again->predicted_seconds, plan->predicted_seconds);
+    EXPECT_EQ(again->arena_bytes, plan->arena_bytes);
+  }
+  return made;
+}
+
+TEST(PlannerRandom, FirstPlansKeepTheLimitAndLeaveTheFloorWhereItIs) {
+  cases::RandomModuleOptions shape;
+  int made = 0, asked = 0;
+  for (std::uint64_t seed = 400; seed < 440; ++seed) {
+    shape.instructions = 20 + static_cast<int>(seed % 4) * 30;
+    const auto module = cases::random_module(seed, shape);
+    made += check_first_plans(*module, {}, "seed " + std::to_string(seed));
+    asked += 11;
+  }
+  for (std::uint32_t seed = 20; seed < 30; ++seed) {
+    made += check_first_plans(*random_graph(seed, 80), {}, "graph " + std::to_string(seed));
+    asked += 11;
+  }
+  made += check_first_plans(*training_step(12, 64, 32), {}, "mlp");
+  made += check_first_plans(*training_step(12, 64, 32, true), {}, "residual");
+  asked += 22;
+  EXPECT_GE(2 * made, asked) << made << " of " << asked;
+}
+
+TEST(PlannerRandom, StoppedSearchesSaySo) {
+  const RooflineCostModel cost_model;
+  const auto module = training_step(12, 64, 32);
+  Cancellation stop;
+  auto planner = ModulePlanner::create(*module, cost_model, {}, &stop);
+  ASSERT_TRUE(planner.ok());
+  const std::int64_t limit = (*planner)->floor().bytes;
+  PlanCache cache(*module);
+  PlanOptions options;
+  options.limit_bytes = limit;
+  stop.cancel();
+  EXPECT_EQ((*planner)->plan(limit, &stop).status().code(), StatusCode::cancelled);
+  EXPECT_EQ(ModulePlanner::create(*module, cost_model, {}, &stop).status().code(),
+            StatusCode::cancelled);
+  EXPECT_EQ(cache.plan(cost_model, options, &stop).status().code(), StatusCode::cancelled);
+  // Nothing of it is left.
+  const auto plan = cache.plan(cost_model, options);
+  const auto expected = make_plan(*module, cost_model, options);
+  ASSERT_TRUE(plan.ok() && expected.ok());
+  EXPECT_EQ((*plan)->predicted_seconds, expected->predicted_seconds);
+  EXPECT_EQ((*plan)->arena_bytes, expected->arena_bytes);
 }
 
 TEST(PlannerRandom, HostParametersAreUploadedAndCountOnlyWhileAlive) {

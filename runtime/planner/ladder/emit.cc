@@ -24,13 +24,13 @@ class Emitter {
     transfer_step_.assign(problem.ops.size(), StepId());
   }
 
-  Plan run(std::int64_t enough) {
+  Plan run(std::int64_t enough, double pack_effort) {
     add_fixed_buffers();
     plan_.steps.reserve(schedule_.size());
     for (std::size_t t = 0; t < schedule_.size(); ++t) add_step(t);
     add_results();
     plan_.predicted_seconds = predicted_seconds(problem_, schedule_);
-    assign_addresses(enough);
+    assign_addresses(enough, pack_effort);
     for (const MemorySpace tier : kTiers) {
       assign_tier(placement_on(tier), plan_.tier_bytes[tier]);
     }
@@ -272,7 +272,7 @@ class Emitter {
     for (const ValueId v : problem_.results) plan_.results.push_back(read(v));
   }
 
-  void assign_addresses(std::int64_t enough) {
+  void assign_addresses(std::int64_t enough, double effort) {
     const StepId end(std::max<std::int64_t>(std::ssize(schedule_) - 1, 0));
     std::vector<Lifetime> lifetimes;
     std::vector<BufferId> ids;
@@ -287,6 +287,7 @@ class Emitter {
     PackOptions how;
     how.alignment = kBufferAlignment;
     how.enough = enough;
+    how.effort = effort;
     const Packing packing = pack(lifetimes, how);
     for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
     // A workspace at the top may have any size; whoever allocates the arena gets whole blocks.
@@ -396,8 +397,9 @@ class Emitter {
 
 }  // namespace
 
-Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t enough) {
-  return Emitter(problem, schedule).run(enough);
+Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t enough,
+               double pack_effort) {
+  return Emitter(problem, schedule).run(enough, pack_effort);
 }
 
 }  // namespace plimsoll::planner

@@ -10,7 +10,8 @@ namespace plimsoll::planner {
 
 // Turns a schedule into steps, buffers and addresses. Sums and times are filled in; limits,
 // constants of callees and the policy's name are the caller's. `enough`: no need to pack the arena
-// tighter than this many bytes (PackOptions::enough).
-Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t enough);
+// tighter than this many bytes (PackOptions::enough). `pack_effort`: PackOptions::effort.
+Plan emit_plan(const Problem& problem, std::span<const OpId> schedule, std::int64_t enough,
+               double pack_effort = 1);
 
 }  // namespace plimsoll::planner

@@ -39,6 +39,8 @@ namespace {
 // What a proof may take where no time is given to plan in; some nanoseconds each.
 constexpr std::int64_t kLeastBoundSteps = 2'000'000, kMostBoundSteps = 60'000'000;
 constexpr std::int64_t kBoundStepsPerOp = 1'500;
+// Of the work of packing, for a first plan.
+constexpr double kFirstPackEffort = 0.05;
 
 }  // namespace
 
@@ -47,10 +49,11 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
     : graph_(graph),
       options_(options),
       constant_bytes_(constant_bytes),
+      is_first_(options.effort == Effort::first),
       movable_(!fixed_order && options.policy == Policy::default_ && options.remedies.recompute),
       problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
   keep_hinted(problem_);
-  if (options_.policy == Policy::default_) {
+  if (options_.policy == Policy::default_ && !is_first_) {
     const PlanOptions own = own_options();
     forms_ = find_forms(problem_, own);
     if (!own.without.contains(Technique::slices)) residuals_ = find_residuals(problem_, own);
@@ -90,7 +93,11 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
       limit == kUnlimited
           ? 0
           : std::max<std::int64_t>(0, limit - fixed_bytes()) / kBufferAlignment * kBufferAlignment;
-  rung.plan = emit_plan(problem_of(rung), rung.schedule, target);
+  // A callee's plans are many, and what a limit asks for is tried at lower targets where it does
+  // not fit at once.
+  const bool recomputes = std::ssize(rung.schedule) > problem_of(rung).op_count();
+  const bool is_quick = is_first_ && (recomputes || graph_.role != Role::entry);
+  rung.plan = emit_plan(problem_of(rung), rung.schedule, target, is_quick ? kFirstPackEffort : 1);
   rung.plan.by_cause.constants = constant_bytes_;
   rung.plan.peak_bytes += constant_bytes_;
   rung.plan.live_bytes += constant_bytes_;
@@ -151,14 +158,14 @@ void Ladder::set_targets() {
   const std::int64_t bottom = std::max({least, top / 512, std::int64_t{64}});
   if (bottom >= top) return;
   const int ops = problem_.op_count();
-  const int steps = ops <= 3'000 ? 14 : ops <= 30'000 ? 10 : 6;
+  const int steps = is_first_ ? 5 : ops <= 3'000 ? 14 : ops <= 30'000 ? 10 : 6;
   const double ratio = static_cast<double>(top) / static_cast<double>(bottom);
   for (int i = steps; i-- > 0;) {
     const double scale = std::pow(ratio, static_cast<double>(i) / steps);
     const auto target = static_cast<std::int64_t>(static_cast<double>(bottom) * scale) / 64 * 64;
     if (targets_.empty() || target < targets_.back()) targets_.push_back(target);
   }
-  halvings_ = ops <= 3'000 ? 6 : ops <= 30'000 ? 4 : 2;
+  halvings_ = is_first_ ? 1 : ops <= 3'000 ? 6 : ops <= 30'000 ? 4 : 2;
 }
 
 // Adds what works at `target` to what is below the last level; false when nothing does. What is
@@ -178,7 +185,8 @@ bool Ladder::try_target(std::int64_t target) {
 // Up to the target above, a level's schedule gets memory back in small portions: cheaper than
 // planning anew. Makes those that may serve `limit`.
 void Ladder::make_portions(Level& level, std::int64_t limit) {
-  if (options_.policy != Policy::default_ || level.portions_end <= level.rung.target) return;
+  if (options_.policy != Policy::default_ || is_first_) return;
+  if (level.portions_end <= level.rung.target) return;
   constexpr int kPortions = 5;
   for (; level.next_portion < kPortions; ++level.next_portion) {
     const Rung& before = level.portions.empty() ? level.rung : level.portions.back();
@@ -208,6 +216,7 @@ void Ladder::select_variants(const IdVector<OpId, int>& variants) {
 // Tries what comes next below: the targets of the grid until two in a row fail, then some between
 // the lowest that works and the one that does not. False when there is nothing left to try.
 bool Ladder::try_next_target() {
+  if (is_stopped()) return false;
   if (next_target_ < targets_.size()) {
     const std::int64_t target = targets_[next_target_++];
     if (try_target(target)) {
@@ -263,6 +272,7 @@ bool Ladder::extend() {
 }
 
 const Plan* Ladder::best(std::int64_t limit) {
+  if (is_first_ && limit != kUnlimited) return first_plan(limit);
   if (reach(levels_.front().rung) <= limit &&
       emit(levels_.front().rung, kUnlimited).peak_bytes <= limit) {
     return &levels_.front().rung.plan;
@@ -372,7 +382,7 @@ std::vector<OpId> Ladder::order_of(const Rung& rung) const {
 double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
   // Everything once, which holds in every order.
   const double once = levels_.front().rung.seconds;
-  if (reach(levels_.front().rung) <= limit) return once;
+  if (is_first_ || is_stopped() || reach(levels_.front().rung) <= limit) return once;
   const Rung* planned = nullptr;
   for (const Level& level : levels_) {
     if (&level.rung.plan == &plan) planned = &level.rung;

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/base/cancellation.h"
 #include "runtime/planner/bound/bound_model.h"
 #include "runtime/planner/problem/problem.h"
 #include "runtime/planner/problem/schedule.h"
@@ -23,13 +25,21 @@ namespace plimsoll::planner {
 // down: the first plan that fits is the fastest that fits. That makes plans monotone in the limit,
 // and the lowest rung the floor, by construction, and the levels far below the answer are never
 // made.
+//
+// With Effort::first a level is the fastest of the eviction simulations, there are fewer of them,
+// and the only plans that are looked for by a limit are apart from them.
 class Ladder {
  public:
   // `graph` must outlive the ladder; `constant_bytes` are added to every peak.
   Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
          std::int64_t constant_bytes);
 
-  // The fastest plan with peak_bytes <= limit; null when there is none.
+  // From now on all searches give up soon after `stop` says so, and what they give is of no use;
+  // null: none does. It must outlive them.
+  void stop_by(const Cancellation* stop) { stop_ = stop; }
+
+  // The fastest plan with peak_bytes <= limit; null when there is none. With Effort::first the
+  // first plan that fits, made for this limit alone: null says nothing then.
   const Plan* best(std::int64_t limit);
   // The smallest limit for which best() gives a plan, and that plan.
   std::int64_t floor();
@@ -87,6 +97,7 @@ class Ladder {
     int next_portion = 1;
   };
 
+  bool is_stopped() const { return stop_ != nullptr && stop_->is_cancelled(); }
   std::int64_t fixed_bytes() const { return constant_bytes_ + callers_bytes(); }
   // The least limit that a level or a portion may serve. A portion does not serve less than its
   // target, so that those above a limit need not be made.
@@ -121,6 +132,11 @@ class Ladder {
   std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
   std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds) const;
 
+  // ladder_first.cc
+  const Plan* first_plan(std::int64_t limit);
+  std::optional<Rung> first_rung(std::int64_t target);
+  bool is_above_floor(std::int64_t target);
+
   bool try_target(std::int64_t target);
   bool try_next_target();
   bool extend();
@@ -129,7 +145,9 @@ class Ladder {
   const Graph& graph_;
   const PlanOptions options_;
   const std::int64_t constant_bytes_;
-  const bool movable_;  // ops may run in another order than the textual one
+  const Cancellation* stop_ = nullptr;
+  const bool is_first_;  // Effort::first
+  const bool movable_;   // ops may run in another order than the textual one
   Problem problem_;
   std::optional<BoundModel> bound_model_;
   std::vector<std::int64_t> unlimited_profile_;
@@ -142,8 +160,9 @@ class Ladder {
   std::vector<Sliced> sliced_;  // all residuals first, then fewer, the largest
   bool looked_for_others_ = false;
   std::vector<Other> others_;
-  std::deque<Rung> below_;     // of the targets below the last level that were tried
-  std::vector<Level> levels_;  // from the one that evicts nothing downwards
+  std::map<std::int64_t, Rung> firsts_;  // by limit
+  std::deque<Rung> below_;               // of the targets below the last level that were tried
+  std::vector<Level> levels_;            // from the one that evicts nothing downwards
 };
 
 }  // namespace plimsoll::planner

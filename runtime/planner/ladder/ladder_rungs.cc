@@ -61,6 +61,7 @@ std::optional<Schedule> Ladder::make_schedule(const Problem& problem, std::int64
 
 std::optional<Schedule> Ladder::search(const Problem& problem, std::int64_t target,
                                        double least_seconds) const {
+  if (is_stopped()) return std::nullopt;
   if (!options_.remedies.recompute) {
     Schedule once = each_once(problem);
     if (evaluate(problem, once).arena_peak > target) return std::nullopt;
@@ -90,6 +91,7 @@ std::optional<Schedule> Ladder::search_more(const Problem& problem, std::int64_t
   effort.scale = kScale;
   effort.without = options_.without;
   effort.seconds = options_.planning_seconds * kShare;
+  if (is_first_) return simulated;
   if (!simulated || (problem.op_count() > kMostOps && effort.seconds <= 0)) return simulated;
   auto better = search_schedule(problem, target, options_.min_bytes, effort, {&*simulated, 1});
   // With less memory it may not be faster.
@@ -120,6 +122,7 @@ std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
   // Not those that the last question left.
   select_variants(levels_.front().rung.variants);
   std::vector<Start> all{{problem_, options_, forms_, unlimited_profile_}};
+  if (is_first_) return all;
   if (static_cast<double>(target) > kShort * static_cast<double>(levels_.front().rung.live)) {
     return all;
   }

@@ -82,10 +82,12 @@ int parameter_leaf_count(const ir::Computation& computation) {
 
 Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& module,
                                                              const CostModel& cost_model,
-                                                             const PlanOptions& options) {
+                                                             const PlanOptions& options,
+                                                             const Cancellation* stop) {
   const auto start = std::chrono::steady_clock::now();
   if (module.entry() == nullptr) return invalid_argument("make_plan: module without an entry");
   std::unique_ptr<ModulePlanner> planner(new ModulePlanner(module, cost_model, options));
+  planner->stop_ = stop;
   PLIMSOLL_RETURN_IF_ERROR(planner->choose_residency());
   std::unordered_set<const ir::Computation*> seen;
   planner->constant_bytes_ = count_constants(*module.entry(), seen);
@@ -93,6 +95,8 @@ Result<std::unique_ptr<ModulePlanner>> ModulePlanner::create(const ir::Module& m
   planner->choose_aliases();
   planner->ladder_ = std::make_unique<Ladder>(planner->graph_, planner->options_,
                                               module.is_scheduled, planner->constant_bytes_);
+  PLIMSOLL_RETURN_IF_ERROR(planner->check_stop());
+  planner->stop_ = nullptr;
   planner->create_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return planner;
@@ -227,7 +231,7 @@ Graph ModulePlanner::build_graph(const ir::Computation& computation, Role role,
     op.variants = static_cast<std::int32_t>(graph.variants.size());
     graph.variants.push_back(variants_of(*op.instruction));
   }
-  if (options_.remedies.compress) {
+  if (options_.remedies.compress && options_.effort != Effort::first) {
     graph.codecs =
         find_codecs(graph, cost_model_,
                     options_.remedies.lossy ? options_.remedies.lossy_codec : CodecKind::none);
@@ -251,6 +255,7 @@ const std::vector<std::shared_ptr<const Plan>>& ModulePlanner::callee_plans(
     }
   }
   Ladder ladder(graph, options_, module_.is_scheduled, 0);
+  ladder.stop_by(stop_);
   return callee_plans_.emplace(key, ladder.pareto(kMostCalleePlans)).first->second;
 }
 
@@ -310,27 +315,58 @@ Result<ModulePlanner*> ModulePlanner::table() {
   if (*is_table_) return this;
   if (table_ == nullptr) {
     table_costs_ = std::make_unique<TableCostModel>(cost_model_);
-    PLIMSOLL_ASSIGN_OR_RETURN(table_, create(module_, *table_costs_, table_options(options_)));
+    PLIMSOLL_ASSIGN_OR_RETURN(table_,
+                              create(module_, *table_costs_, table_options(options_), stop_));
     table_->is_table_ = true;
   }
   return table_.get();
 }
 
-Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
+Status ModulePlanner::check_stop() const {
+  if (stop_ == nullptr || !stop_->is_cancelled()) return ok_status();
+  return Status(StatusCode::cancelled, "make_plan: cancelled by the caller");
+}
+
+void ModulePlanner::stop_by(const Cancellation* stop) {
+  stop_ = stop;
+  ladder_->stop_by(stop);
+  if (table_ != nullptr) table_->stop_by(stop);
+}
+
+Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes, const Cancellation* stop) {
+  stop_by(stop);
+  Result<Plan> made = find_plan(limit_bytes);
+  stop_by(nullptr);
+  return made;
+}
+
+Result<Plan> ModulePlanner::find_plan(std::int64_t limit_bytes) {
   const auto start = std::chrono::steady_clock::now();
   const Plan* best = ladder_->best(limit_bytes);
+  PLIMSOLL_RETURN_IF_ERROR(check_stop());
+  const bool is_first = options_.effort == Effort::first;
+  if (is_first && best == nullptr) {
+    return Status(
+        StatusCode::resource_exhausted,
+        fmt::format("make_plan: no first plan fits the limit of {} bytes (more effort may "
+                    "find one)",
+                    limit_bytes));
+  }
   // The table's plan, priced, where there is no other, and wherever it is cheap to find or the
   // limit costs time: below the floor measured times may lead to a plan, which is refused, and
   // above it to a slower one than less memory gets by the table.
   constexpr std::size_t kFewOps = 1'000;
   std::optional<Plan> by_table;
   if (best == nullptr ||
-      (limit_bytes != kUnlimited && !options_.without.contains(Technique::table) &&
+      (limit_bytes != kUnlimited && !is_first && !options_.without.contains(Technique::table) &&
        (graph_.ops.size() <= kFewOps || best->predicted_seconds > best->unlimited_seconds))) {
     PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * table, this->table());
+    table->ladder_->stop_by(stop_);
     const Plan* other = table == this ? best : table->ladder_->best(limit_bytes);
+    PLIMSOLL_RETURN_IF_ERROR(check_stop());
     if (other == nullptr) {
       const Floor floor = this->floor();
+      PLIMSOLL_RETURN_IF_ERROR(check_stop());
       std::string message = fmt::format(
           "make_plan: no plan fits the limit of {} bytes (the smallest that would do is {}; {})",
           limit_bytes, floor.bytes, floor.culprit);
@@ -353,6 +389,7 @@ Result<Plan> ModulePlanner::plan(std::int64_t limit_bytes) {
     plan = *best;
     plan.lower_bound_seconds = ladder_->lower_bound_seconds(limit_bytes, *best);
   }
+  PLIMSOLL_RETURN_IF_ERROR(check_stop());
   plan.limit_bytes = limit_bytes;
   plan.policy = to_string(options_.policy);
   plan.planning_seconds =

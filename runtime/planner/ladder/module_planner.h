@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/cancellation.h"
 #include "runtime/base/status.h"
 #include "runtime/planner/ladder/ladder.h"
 #include "runtime/planner/planner.h"
@@ -18,15 +19,19 @@ namespace plimsoll::planner {
 // model. Not thread-safe.
 class ModulePlanner {
  public:
-  // INVALID_ARGUMENT when the options do not match the module.
+  // INVALID_ARGUMENT when the options do not match the module. CANCELLED soon after `stop` says so
+  // (null: never).
   static Result<std::unique_ptr<ModulePlanner>> create(const ir::Module& module,
                                                        const CostModel& cost_model,
-                                                       const PlanOptions& options);
+                                                       const PlanOptions& options,
+                                                       const Cancellation* stop = nullptr);
 
   // The fastest plan under the limit. Where measured costs lead to none, the one that the built-in
   // table leads to, which is why the floor is the same whatever was measured.
-  // RESOURCE_EXHAUSTED with the floor and what pins it when no plan fits.
-  Result<Plan> plan(std::int64_t limit_bytes);
+  // RESOURCE_EXHAUSTED with the floor and what pins it when no plan fits; without them where only a
+  // first plan is looked for (Effort::first). CANCELLED as above: the planner is of no use any more
+  // then.
+  Result<Plan> plan(std::int64_t limit_bytes, const Cancellation* stop = nullptr);
   Floor floor();
   Result<Plan> plan_with(const Chooser& choose) { return ladder_->plan_with(choose); }
 
@@ -34,6 +39,9 @@ class ModulePlanner {
   ModulePlanner(const ir::Module& module, const CostModel& cost_model, const PlanOptions& options)
       : module_(module), cost_model_(cost_model), options_(options) {}
 
+  Status check_stop() const;
+  void stop_by(const Cancellation* stop);
+  Result<Plan> find_plan(std::int64_t limit_bytes);
   Status choose_residency();
   void choose_aliases();
   void alias_by_size();
@@ -48,6 +56,7 @@ class ModulePlanner {
   const ir::Module& module_;
   const CostModel& cost_model_;
   const PlanOptions options_;
+  const Cancellation* stop_ = nullptr;
   std::vector<ParameterResidency> residency_;
   std::int64_t constant_bytes_ = 0;
   double create_seconds_ = 0;

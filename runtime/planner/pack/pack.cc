@@ -87,7 +87,8 @@ class Packer {
 Packing pack(std::span<const Lifetime> lifetimes, const PackOptions& options) {
   const std::size_t counted = std::min(lifetimes.size(), kItemsThatCount);
   const std::int64_t work = kWork + kWorkPerItem * static_cast<std::int64_t>(counted);
-  PackBudget budget(work * options.effort, options.seconds, options.enough);
+  PackBudget budget(static_cast<std::int64_t>(static_cast<double>(work) * options.effort),
+                    options.seconds, options.enough);
   const PackInstance instance(lifetimes, options.alignment);
   Packing packing;
   packing.offsets.assign(lifetimes.size(), 0);

@@ -27,7 +27,7 @@ struct PackOptions {
   // in which order, does not depend on it. So a packing that is at most `enough` high is found if
   // and only if the packing found without it is.
   std::int64_t enough = 0;
-  int effort = 1;  // bounds the work
+  double effort = 1;  // bounds the work
   // With more than 0, the processor time of the calling thread bounds the work in place of
   // `effort`, and results may differ from run to run.
   double seconds = 0;

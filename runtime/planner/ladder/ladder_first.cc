@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first plan that fits, for one limit.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/alignment.h"
+#include "runtime/planner/ladder/ladder.h"
+#include "runtime/planner/ladder/order_trials.h"
+#include "runtime/planner/problem/callee_bytes.h"
+
+namespace plimsoll::planner {
+
+// A plan that fits near the floor is not taken: the floor is what full effort reaches, and a limit
+// below it is refused whatever the effort. So the simulations must get through with a thirtieth
+// less as well.
+//
+// At the bytes that the limit leaves to the arena, and where its packing needs more than that, at
+// as many bytes less.
+//
+// Example: a limit leaves 100 MB. What the simulations bring within 100 MB by liveness, say 98,
+// packs into 104: the next schedule is made for 94 MB, and packs into 99.
+const Plan* Ladder::first_plan(std::int64_t limit) {
+  if (const auto known = firsts_.find(limit); known != firsts_.end()) return &known->second.plan;
+  constexpr int kTries = 4;
+  const auto keep = [&](Rung rung) {
+    return &firsts_.insert_or_assign(limit, std::move(rung)).first->second.plan;
+  };
+  // Packed for this limit, whatever was asked for before.
+  Rung top = levels_.front().rung;
+  top.emitted = false;
+  if (fits(top, limit)) return keep(std::move(top));
+  if (options_.policy == Policy::none) return nullptr;
+  std::int64_t target = limit - fixed_bytes();
+  for (int i = 0; i < kTries && target > 0; ++i) {
+    target = target / kBufferAlignment * kBufferAlignment;
+    std::optional<Rung> rung = first_rung(target);
+    if (!rung) return nullptr;
+    if (fits(*rung, limit)) {
+      if (!is_above_floor(target)) return nullptr;
+      return keep(std::move(*rung));
+    }
+    const std::int64_t above = std::max<std::int64_t>(rung->plan.peak_bytes - limit, 0);
+    target = std::min(target, rung->live) - std::max<std::int64_t>(above, kBufferAlignment);
+  }
+  return nullptr;
+}
+
+bool Ladder::is_above_floor(std::int64_t target) {
+  constexpr std::int64_t kMargin = 32;
+  const std::int64_t less = target - target / kMargin;
+  if (graph_.variants.empty() && trial_seconds(problem_, less)) return true;
+  return first_rung(less).has_value();
+}
+
+// The fastest of those that give the callees different bytes.
+std::optional<Ladder::Rung> Ladder::first_rung(std::int64_t target) {
+  std::optional<Rung> best;
+  for (const CalleeBytes& given : callee_bytes(graph_)) {
+    choose_callees(problem_, unlimited_profile_, target, given);
+    std::optional<Schedule> schedule = make_schedule(problem_, target, 0);
+    if (!schedule) continue;
+    use_available_bytes(problem_, *schedule, target);
+    Rung rung = make_rung(target, std::move(*schedule));
+    if (!best || rung.seconds < best->seconds) best = std::move(rung);
+  }
+  return best;
+}
+
+}  // namespace plimsoll::planner
