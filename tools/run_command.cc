@@ -108,6 +108,7 @@ Outcome run(const RunFlags& flags, Output& output) {
     output.json[std::string(tier_info(tier).name) + "_peak_bytes"] = tier_peak(tiers[tier].get());
   }
   output.json["replans"] = (*current)->replans();
+  output.json["improvements"] = (*current)->improvements();
   const executor::LaunchCounts launches = executable->launches();
   output.json["launched_kernels"] = launches.kernels;
   output.json["launches"] = launches.launches;

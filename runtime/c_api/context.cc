@@ -60,6 +60,10 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
     return invalid_argument(fmt::format("planning_seconds: {} (must be from 0 to below {})",
                                         in.planning_seconds, kMostPlanningSeconds));
   }
+  if (in.planning != nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(options.planning.effort,
+                              planner::parse_effort(in.planning, "planning"));
+  }
   if (in.min_size_bytes > 0) options.planning.min_bytes = in.min_size_bytes;
   if (in.planning_seconds > 0) options.planning.planning_seconds = in.planning_seconds;
   PLIMSOLL_ASSIGN_OR_RETURN(options.replan_drift, number_variable(Variable::replan_drift));

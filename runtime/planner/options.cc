@@ -114,6 +114,9 @@ Result<PlanPolicy> policy_from_environment() {
                                                           variable_info(Variable::remedies).name));
   PLIMSOLL_ASSIGN_OR_RETURN(made.min_bytes, size_variable(Variable::min_size, 0));
   PLIMSOLL_ASSIGN_OR_RETURN(made.planning_seconds, number_variable(Variable::planning_seconds));
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string planning, choice_variable(Variable::planning));
+  PLIMSOLL_ASSIGN_OR_RETURN(made.effort,
+                            parse_effort(planning, variable_info(Variable::planning).name));
   return made;
 }
 

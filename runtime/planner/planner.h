@@ -110,7 +110,8 @@ enum class Effort : std::uint8_t {
   // limit that leaves no such plan is refused, which says nothing about the limit.
   first,
   // `first`, and then `full` while the first runs go on, by whoever keeps executables for many runs
-  // (serve/current_executable.h). To everyone else the same as `full`.
+  // (serve/current_executable.h); `full` at once where codecs that change bits are allowed. It is
+  // plan_within that chooses: to the planner itself it is the same as `full`.
   background,
 };
 std::string_view to_string(Effort effort);

@@ -145,7 +145,7 @@ Result<std::optional<ProgramPlan>> first_plan_within(const Program& program,
     const std::uint64_t version = made->costs().version();
     auto plan = made->plan(options);
     if (plan.ok()) {
-      ProgramPlan first{made, std::move(*plan), version};
+      ProgramPlan first{made, std::move(*plan), version, nullptr, true};
       if (residuals != kResiduals.front()) set_planning_seconds(first, elapsed_seconds(start));
       return std::optional(std::move(first));
     }
@@ -154,28 +154,20 @@ Result<std::optional<ProgramPlan>> first_plan_within(const Program& program,
   return std::optional<ProgramPlan>();
 }
 
-}  // namespace
-
 // Where the first form costs no time, that is it. What is stacked for a backward loop is recomputed
 // there as far as that is faster than what the plan does without; kernels are taken apart where
 // memory is too short, or where the limit costs much time. Planning all forms always would multiply
 // the planning time for limits at which memory is not what decides.
-Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
-                                const planner::PlanOptions& asked, const Cancellation* stop) {
-  if (asked.effort == planner::Effort::first) {
-    PLIMSOLL_ASSIGN_OR_RETURN(std::optional<ProgramPlan> first, first_plan_within(*program, asked));
-    if (first) return std::move(*first);
-  }
-  planner::PlanOptions options = asked;
-  options.effort = planner::Effort::full;
-  Trials trials(*program, options, stop);
-  for (const Residuals residuals : residuals_for(*program, options)) {
+Result<ProgramPlan> fastest_plan_within(const Program& program, const planner::PlanOptions& options,
+                                        const Cancellation* stop) {
+  Trials trials(program, options, stop);
+  for (const Residuals residuals : residuals_for(program, options)) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run({Fusion::full, residuals}));
     if (is_free && residuals == kResiduals.front()) return trials.result();
   }
   // Forms that lie between these are tried where one of these fits.
   if (trials.has_plan() && !trials.leaves_out_forms() &&
-      residuals_for(*program, options).size() > 1) {
+      residuals_for(program, options).size() > 1) {
     for (const int percent : kPercents) {
       for (const Residuals residuals : kOfSomeRounds) {
         PLIMSOLL_RETURN_IF_ERROR(trials.run({Fusion::full, residuals, percent}).status());
@@ -184,13 +176,35 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
   }
   const bool fits_fully_fused = trials.has_plan();
   if (fits_fully_fused && trials.leaves_out_forms()) return trials.result();
-  for (const ProgramForm& form : all_forms(*program, options)) {
+  for (const ProgramForm& form : all_forms(program, options)) {
     if (form.fusion == Fusion::full) continue;
     if (fits_fully_fused && form.residuals != trials.best_form().residuals) continue;
     if (trials.has_plan() && !trials.is_dear()) break;
     PLIMSOLL_RETURN_IF_ERROR(trials.run(form).status());
   }
   return trials.result();
+}
+
+}  // namespace
+
+Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
+                                const planner::PlanOptions& asked, const Cancellation* stop) {
+  planner::PlanOptions options = asked;
+  const bool in_background =
+      asked.effort == planner::Effort::background && !asked.remedies.lossy;
+  if (in_background || asked.effort == planner::Effort::first) {
+    options.effort = planner::Effort::first;
+    PLIMSOLL_ASSIGN_OR_RETURN(std::optional<ProgramPlan> first,
+                              first_plan_within(*program, options));
+    if (first) {
+      first->asked = std::move(program);
+      return std::move(*first);
+    }
+  }
+  options.effort = planner::Effort::full;
+  Result<ProgramPlan> made = fastest_plan_within(*program, options, stop);
+  if (made.ok()) made->asked = std::move(program);
+  return made;
 }
 
 Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options) {

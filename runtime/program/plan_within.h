@@ -14,14 +14,17 @@ namespace plimsoll::executor {
 struct ProgramPlan {
   std::shared_ptr<const Program> program;
   std::shared_ptr<const planner::Plan> plan;
-  std::uint64_t costs_version = 0;  // of the cost model that it was made by
+  std::uint64_t costs_version = 0;       // of the cost model that it was made by
+  std::shared_ptr<const Program> asked{};  // that plan_within was asked for a plan of
+  bool is_first = false;                 // made by Effort::first
 };
 
 // The plan for these options: of `program`, or of another form of it where `program` does not fit
 // into the limit, or fits so tightly that another may be faster. Where none fits, the error that
 // names least_floor. A program that the limit costs nothing is never made twice. The plan's
-// planning_seconds are those of all forms tried, making them included. With Effort::first it is the
-// first plan that fits; where there is none the effort is full, so that the same limits are kept.
+// planning_seconds are those of all forms tried, making them included. With Effort::first,
+// and with Effort::background unless codecs that change bits are allowed, it is the first plan that
+// fits; where there is none the effort is full, so that the same limits are kept.
 // CANCELLED soon after `stop` says so (null: never).
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
                                 const planner::PlanOptions& options,

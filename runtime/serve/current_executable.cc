@@ -17,7 +17,25 @@ planner::PlanOptions at_limit(const planner::PlanOptions& options, std::int64_t 
   return {options, options, {limit_bytes, options.parameters}};
 }
 
+bool costs_time(const planner::Plan& plan) {
+  return plan.predicted_seconds > plan.unlimited_seconds;
+}
+
 }  // namespace
+
+CurrentExecutable::CurrentExecutable(const planner::PlanOptions& options,
+                                     std::shared_ptr<memory::Budget> budget, double drift,
+                                     LimitedBy limited_by)
+    : options_(options), budget_(std::move(budget)), drift_(drift), limited_by_(limited_by) {}
+
+CurrentExecutable::~CurrentExecutable() {
+  std::shared_ptr<BackgroundWorker::Job> job;
+  {
+    const std::lock_guard lock(requesting_);
+    job = job_;
+  }
+  if (job != nullptr) worker_->cancel(job);
+}
 
 Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
     std::shared_ptr<const Program> program, const planner::PlanOptions& options,
@@ -32,16 +50,22 @@ Result<std::shared_ptr<CurrentExecutable>> CurrentExecutable::create(
     ProgramPlan first, const planner::PlanOptions& options, std::shared_ptr<memory::Budget> budget,
     double drift, LimitedBy limited_by) {
   first.program->costs().assume_tiers(options);
-  auto made = std::make_shared<CurrentExecutable>(first.program, options, std::move(budget), drift,
-                                                  limited_by);
+  auto made = std::make_shared<CurrentExecutable>(options, std::move(budget), drift, limited_by);
+  made->asked_ = first.asked != nullptr ? first.asked : first.program;
   made->version_ = first.costs_version;
+  // A plan that costs nothing in the form that is fastest without a limit can't be improved.
+  const bool may_improve = first.is_first && options.effort == planner::Effort::background &&
+                           (costs_time(*first.plan) || first.program != made->asked_);
   PLIMSOLL_ASSIGN_OR_RETURN(made->executable_, Executable::create(std::move(first)));
   made->executable_->enable_sampling(drift > 0);
+  if (may_improve) made->request(kImprove);
   return made;
 }
 
 planner::PlanOptions CurrentExecutable::options_now() const {
-  return at_limit(options_, limit_now(options_, *budget_, limited_by_));
+  planner::PlanOptions options = at_limit(options_, limit_now(options_, *budget_, limited_by_));
+  options.effort = planner::Effort::full;
+  return options;
 }
 
 std::shared_ptr<const Executable> CurrentExecutable::get() const {
@@ -52,7 +76,7 @@ std::shared_ptr<const Executable> CurrentExecutable::get() const {
 CurrentExecutable::Expectation CurrentExecutable::expectation() const {
   const std::lock_guard lock(expecting_);
   const std::shared_ptr<const Executable> now = get();
-  const planner::MeasuredCosts& costs = program_->costs();
+  const planner::MeasuredCosts& costs = now->program().costs();
   const std::int64_t runs = costs.runs();
   if (expected_ == now && expected_runs_ == runs) return expectation_;
   const planner::Plan& plan = now->plan();
@@ -61,8 +85,10 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
     const planner::PlanOptions options = options_now();
     if (expected_ != now) {
       planner::PlanOptions unlimited = at_limit(options, planner::kUnlimited);
+      // The same plan as with more effort, and no wait for the background.
+      unlimited.effort = planner::Effort::first;
       costs.apply_links(unlimited);
-      const auto made = program_->plan(unlimited);
+      const auto made = now->program().plan(unlimited);
       unlimited_ = made.ok() ? *made : nullptr;
     }
     if (unlimited_ != nullptr) {
@@ -78,27 +104,84 @@ std::shared_ptr<const Executable> CurrentExecutable::next() {
   std::shared_ptr<const Executable> now = get();
   // What is stored with loss decides bits, and times must not.
   if (!(drift_ > 0) || options_.remedies.lossy) return now;
-  planner::MeasuredCosts& costs = program_->costs();
+  planner::MeasuredCosts& costs = now->program().costs();
   costs.update(drift_);
-  if (costs.version() == version_.load(std::memory_order_relaxed)) return now;
-  const std::unique_lock planning(planning_, std::try_to_lock);
-  if (!planning.owns_lock()) return now;
-  version_.store(costs.version(), std::memory_order_relaxed);
+  const std::uint64_t version = costs.version();
+  if (version_.exchange(version, std::memory_order_relaxed) == version) return now;
   const planner::Plan& plan = now->plan();
   // Transfers and codecs that were thought to cost nothing may cost something.
   const bool keeps_all = plan.counts.all_encodes() + plan.counts.swap_out == 0;
-  if (keeps_all && plan.predicted_seconds <= plan.unlimited_seconds) return now;
-  planner::PlanOptions options = options_now();
-  costs.apply_links(options);
-  auto again = plan_within(program_, options);
-  if (!again.ok()) return now;
-  auto made = Executable::create(std::move(*again));
-  if (!made.ok()) return now;
-  (*made)->enable_sampling(true);
-  replans_.fetch_add(1, std::memory_order_relaxed);
-  const std::lock_guard lock(mutex_);
-  executable_ = std::move(*made);
-  return executable_;
+  if (keeps_all && !costs_time(plan)) return now;
+  request(kDrift);
+  return now;
+}
+
+void CurrentExecutable::wait_for_plans() const {
+  std::unique_lock lock(requesting_);
+  decided_.wait(lock, [&] { return !is_planning_; });
+}
+
+// One job at a time, which does what is wanted meanwhile, too.
+void CurrentExecutable::request(Reason reason) {
+  const std::lock_guard lock(requesting_);
+  wanted_ |= reason;
+  if (is_planning_) return;
+  if (worker_ == nullptr) worker_ = BackgroundWorker::shared();
+  is_planning_ = true;
+  job_ = worker_->submit([this](const Cancellation& stop) { work(stop); });
+  if (job_ == nullptr) is_planning_ = false;
+}
+
+void CurrentExecutable::work(const Cancellation& stop) {
+  while (true) {
+    unsigned reasons = 0;
+    {
+      const std::lock_guard lock(requesting_);
+      reasons = std::exchange(wanted_, 0);
+      if (reasons == 0 || stop.is_cancelled()) {
+        is_planning_ = false;
+        decided_.notify_all();
+        return;
+      }
+    }
+    plan_again(reasons, stop);
+  }
+}
+
+// The limit may be lowered while a plan for it is made: another one is made then, until one fits
+// into the limit as it is when it is taken.
+void CurrentExecutable::plan_again(unsigned reasons, const Cancellation& stop) {
+  const std::shared_ptr<const Executable> now = get();
+  const bool improves = (reasons & kImprove) != 0;
+  const std::shared_ptr<const Program> program = improves ? asked_ : now->shared_program();
+  while (!stop.is_cancelled()) {
+    planner::PlanOptions options = options_now();
+    program->costs().apply_links(options);
+    Result<ProgramPlan> made = plan_within(program, options, &stop);
+    if (!made.ok() || stop.is_cancelled()) return;
+    if ((reasons & kDrift) == 0 && !is_faster(*made, *now, options)) return;
+    const std::uint64_t version = made->costs_version;
+    Result<std::shared_ptr<const Executable>> executable = Executable::create(std::move(*made));
+    if (!executable.ok()) return;
+    (*executable)->enable_sampling(drift_ > 0);
+    const std::lock_guard lock(mutex_);
+    if ((*executable)->plan().peak_bytes > options_now().limit_bytes) continue;
+    (improves ? improvements_ : replans_).fetch_add(1, std::memory_order_relaxed);
+    version_ = version;
+    executable_ = std::move(*executable);
+    return;
+  }
+}
+
+// By the same costs: measured ones where both are of one form, as runs of the old plan have measured
+// its kernels alone.
+bool CurrentExecutable::is_faster(const ProgramPlan& made, const Executable& now,
+                                  const planner::PlanOptions& options) const {
+  const planner::MeasuredCosts& costs = now.program().costs();
+  if (made.program.get() == &now.program() && costs.runs() > 0) {
+    return costs.seconds_of(*made.plan, options) < costs.seconds_of(now.plan(), options);
+  }
+  return made.plan->predicted_seconds < now.plan().predicted_seconds;
 }
 
 }  // namespace plimsoll::executor

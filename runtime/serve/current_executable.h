@@ -2,12 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 
 #include "runtime/executor/executable.h"
 #include "runtime/program/plan_within.h"
+#include "runtime/serve/background_worker.h"
 
 namespace plimsoll::executor {
 
@@ -15,14 +17,19 @@ namespace plimsoll::executor {
 // question alone.
 enum class LimitedBy : std::uint8_t { question_and_budget, question };
 
-// The executable of a program under one set of options, planned again as its measured times come
-// in: never inside a run, at most as often as MeasuredCosts publishes, and only where the plan pays
-// for memory (another one could not be faster otherwise), and never where codecs that change bits
-// are allowed. All executables it gives compute the same bits within the same limit. Thread-safe.
+// The executable of a program under one set of options. With Effort::background it begins with a
+// first plan, and where that pays for memory the plan of full effort is made in the background
+// (background_worker.h), kernels included, and taken from the next run on if it is faster. Where
+// measured times have drifted plans are made again there, too: at most as often as MeasuredCosts
+// publishes, and only where the plan pays for memory (another one could not be faster otherwise).
+// Never where codecs that change bits are allowed: effort is full before the first run then, and
+// that plan stays. All executables it gives compute the same bits within the same limit. What fails
+// in the background leaves the executable that is there. Thread-safe. Its destruction stops what is
+// being planned for it, and waits for that.
 class CurrentExecutable {
  public:
   // Plans (plan_within). `drift` is the share by which measured times may differ from predicted
-  // ones; 0: the first plan stays.
+  // ones; 0: they decide nothing.
   static Result<std::shared_ptr<CurrentExecutable>> create(std::shared_ptr<const Program> program,
                                                            const planner::PlanOptions& options,
                                                            std::shared_ptr<memory::Budget> budget,
@@ -33,12 +40,15 @@ class CurrentExecutable {
                                                            std::shared_ptr<memory::Budget> budget,
                                                            double drift, LimitedBy limited_by = {});
 
-  // The executable for the next run, planned again first where that is due. One thread plans while
-  // the others go on with the old one; when there is no plan any more (a limit that was lowered),
-  // the old one stays, too.
+  // The executable for the next run. Has another plan made in the background where that is due;
+  // never waits for one. Where there is no plan any more (a limit that was lowered), the old one
+  // stays.
   std::shared_ptr<const Executable> next();
-  // The executable that next() gave last.
+  // The executable that next() gave last, or one that has taken its place since.
   std::shared_ptr<const Executable> get() const;
+  // Returns when nothing is being planned in the background, nor will be before next() is called
+  // again: what get() gives is then decided. Not from a job of the background.
+  void wait_for_plans() const;
   // What its plan takes, and what that of an unlimited run would, by everything measured so far:
   // beside each other they say what the limit costs. The plan's own predictions before anything was
   // measured.
@@ -46,28 +56,34 @@ class CurrentExecutable {
     double seconds = 0, unlimited_seconds = 0;
   };
   Expectation expectation() const;
+  // Plans that have taken another one's place: because times had drifted, and after a first plan.
   std::int64_t replans() const { return replans_.load(std::memory_order_relaxed); }
+  std::int64_t improvements() const { return improvements_.load(std::memory_order_relaxed); }
 
-  CurrentExecutable(std::shared_ptr<const Program> program, const planner::PlanOptions& options,
-                    std::shared_ptr<memory::Budget> budget, double drift, LimitedBy limited_by)
-      : program_(std::move(program)),
-        options_(options),
-        budget_(std::move(budget)),
-        drift_(drift),
-        limited_by_(limited_by) {}
+  CurrentExecutable(const planner::PlanOptions& options, std::shared_ptr<memory::Budget> budget,
+                    double drift, LimitedBy limited_by);
+  ~CurrentExecutable();
 
  private:
-  // The options of a plan that is made now.
-  planner::PlanOptions options_now() const;
+  // Why another plan is made, as bits.
+  enum Reason : unsigned { kImprove = 1, kDrift = 2 };
 
-  const std::shared_ptr<const Program> program_;  // in the form that fits
+  // Of a plan that is made now: full effort.
+  planner::PlanOptions options_now() const;
+  void request(Reason reason);
+  void work(const Cancellation& stop);
+  void plan_again(unsigned reasons, const Cancellation& stop);
+  bool is_faster(const ProgramPlan& made, const Executable& now,
+                 const planner::PlanOptions& options) const;
+
   const planner::PlanOptions options_;
   const std::shared_ptr<memory::Budget> budget_;
   const double drift_;
   const LimitedBy limited_by_;
-  std::mutex planning_;                    // held by the one that plans
+  // Whose forms are looked at to improve a first plan; that form's costs decide when times drifted.
+  std::shared_ptr<const Program> asked_;
   std::atomic<std::uint64_t> version_{0};  // of the cost model that the plan was last made for
-  std::atomic<std::int64_t> replans_{0};
+  std::atomic<std::int64_t> replans_{0}, improvements_{0};
   mutable std::mutex mutex_;  // guards executable_
   std::shared_ptr<const Executable> executable_;
   mutable std::mutex expecting_;  // guards what follows
@@ -75,6 +91,12 @@ class CurrentExecutable {
   mutable std::shared_ptr<const Executable> expected_;  // what the expectation is of
   mutable std::shared_ptr<const planner::Plan> unlimited_;
   mutable std::int64_t expected_runs_ = 0;  // measured runs it knows
+  mutable std::mutex requesting_;           // guards what follows
+  mutable std::condition_variable decided_;
+  unsigned wanted_ = 0;      // reasons that nobody has looked at yet
+  bool is_planning_ = false;  // there is a job, which looks at wanted_ before it ends
+  std::shared_ptr<BackgroundWorker> worker_;  // null until something is wanted
+  std::shared_ptr<BackgroundWorker::Job> job_;
 };
 
 }  // namespace plimsoll::executor

@@ -37,8 +37,13 @@ Result<std::shared_ptr<CurrentExecutable>> ExecutableCache::plan(
     const planner::PlanOptions& options) {
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto made, CurrentExecutable::create(program_, options, budget_, drift_, limited_by_));
+  // Its end waits until nothing is planned for it any more.
+  std::shared_ptr<CurrentExecutable> dropped;
   const std::lock_guard lock(mutex_);
-  if (entries_.size() >= most_) entries_.erase(entries_.begin());
+  if (entries_.size() >= most_) {
+    dropped = std::move(entries_.front().current);
+    entries_.erase(entries_.begin());
+  }
   entries_.push_back({options, made});
   return made;
 }

@@ -278,6 +278,10 @@ static void errors_name_what_is_wrong(void) {
   options.planning_seconds = -1;
   CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "planning_seconds");
   options.planning_seconds = 0;
+  options.planning = "later";
+  CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT,
+              "planning: 'later' is not one of full, first, background");
+  options.planning = NULL;
   options.max_pending_ops = -1;
   CHECK_FAILS(plm_context_create(&options, &other), PLM_INVALID_ARGUMENT, "max_pending_ops");
   options.struct_size = 0;

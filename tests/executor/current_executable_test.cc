@@ -70,6 +70,8 @@ TEST_F(CurrentExecutableTest, PlansAgainWhenTimesDriftAndComputesTheSameBits) {
     }
     program_->costs().finish_run();
   }
+  EXPECT_EQ((*current)->next().get(), first.get());  // which asks for another plan
+  (*current)->wait_for_plans();
   const auto second = (*current)->next();
   EXPECT_NE(first.get(), second.get());
   EXPECT_EQ((*current)->replans(), 1);
@@ -108,6 +110,7 @@ TEST_F(CurrentExecutableTest, WithoutADriftTheFirstPlanStays) {
     program_->costs().record(*program_->module().entry()->find("a"), 1.0);
     program_->costs().finish_run();
   }
+  (*current)->wait_for_plans();
   EXPECT_EQ((*current)->next().get(), first.get());
   EXPECT_EQ(program_->costs().version(), 0U);
 }
@@ -126,6 +129,8 @@ TEST_F(CurrentExecutableTest, TimesDoNotDecideWhatLosesBits) {
     program_->costs().finish_run();
   }
   EXPECT_EQ((*current)->next().get(), first.get());
+  (*current)->wait_for_plans();
+  EXPECT_EQ((*current)->get().get(), first.get());
   EXPECT_EQ((*current)->replans(), 0);
 }
 
@@ -139,6 +144,8 @@ TEST_F(CurrentExecutableTest, APlanThatPaysNothingIsNotMadeAgain) {
     program_->costs().finish_run();
   }
   EXPECT_EQ((*current)->next().get(), first.get());
+  (*current)->wait_for_plans();
+  EXPECT_EQ((*current)->get().get(), first.get());
 }
 
 TEST_F(CurrentExecutableTest, RunsMeasureTheirInstructions) {

@@ -15,6 +15,9 @@ void add_plan_flags(CLI::App* command, PlanFlags& flags) {
   command->add_option("--remedies", flags.remedies,
                       "Some of recompute,compress,swap,lossy, or all or none");
   command->add_option("--min-size", flags.min_size, "Smaller values are always kept");
+  command->add_option("--planning", flags.planning,
+                      "full (all before the first run, unless this says otherwise), first (the "
+                      "quick plan alone) or background (better ones behind the runs)");
   command->add_option("--planning-seconds", flags.planning_seconds,
                       "Time to look for better plans in (0: a fixed amount of work)");
   command->add_option("--without", flags.without,
@@ -70,6 +73,14 @@ Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out) {
   }
   const Outcome sized = read_size(flags.min_size, "--min-size", asked->min_bytes);
   if (!sized.ok()) return sized;
+  // Of the environment's choice there is nothing left here: commands print one plan, the same one
+  // every time.
+  asked->effort = planner::Effort::full;
+  if (flags.planning) {
+    const auto effort = planner::parse_effort(*flags.planning, "--planning");
+    PLIMSOLL_CALL_FAULT(effort.status());
+    asked->effort = *effort;
+  }
   if (flags.planning_seconds) {
     const auto seconds = parse_number(*flags.planning_seconds, "--planning-seconds");
     PLIMSOLL_CALL_FAULT(seconds.status());

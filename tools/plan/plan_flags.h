@@ -16,7 +16,8 @@ namespace plimsoll::tools {
 // The flags that `plan`, `run` and `opt` share. Those not given come from the environment; one that
 // is given and empty is an error.
 struct PlanFlags {
-  std::optional<std::string> memory_limit, planner, remedies, min_size, planning_seconds, without;
+  std::optional<std::string> memory_limit, planner, remedies, min_size, planning, planning_seconds;
+  std::optional<std::string> without;
   std::optional<std::string> host_limit, spill_dir, spill_limit, link_speed;
   bool as_written = false;  // skip the optimizing passes
 };

@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/one_thread.h"
 
 #ifdef PLIMSOLL_TSAN
 #include <sanitizer/tsan_interface.h>
@@ -103,7 +104,7 @@ void set_thread_count(int threads) {
 void parallel_for(std::int64_t count, std::int64_t grain, RangeBody body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(1, grain);
-  if (count <= grain || thread_count() == 1) {
+  if (count <= grain || OneThread::is_in_force() || thread_count() == 1) {
     body(0, count);
     return;
   }

@@ -62,6 +62,7 @@ struct ContextOptions {
   std::int64_t host_limit_bytes = 0;   // 0: from PLIMSOLL_HOST_LIMIT, else none
   std::string spill_dir{};             // empty: from PLIMSOLL_SPILL_DIR, else none
   std::int64_t spill_limit_bytes = 0;  // 0: from PLIMSOLL_SPILL_LIMIT, else what is free there
+  std::string planning{};  // "background", "full" or "first"; empty: from PLIMSOLL_PLANNING
 };
 
 struct MemoryStatistics {
@@ -104,6 +105,7 @@ class Context {
     c.host_limit_bytes = options.host_limit_bytes;
     c.spill_dir = options.spill_dir.empty() ? nullptr : options.spill_dir.c_str();
     c.spill_limit_bytes = options.spill_limit_bytes;
+    c.planning = options.planning.empty() ? nullptr : options.planning.c_str();
     if (options.log) {
       c.log = [](void* user, plm_log_level, const char* message) {
         static_cast<State*>(user)->log(message);

@@ -176,6 +176,11 @@ typedef struct plm_context_options {
   const char* spill_dir;      // folder of the file that values may be swapped to; NULL:
                               // PLIMSOLL_SPILL_DIR, else none. Copied.
   int64_t spill_limit_bytes;  // of that file; 0: PLIMSOLL_SPILL_LIMIT, else what is free there
+  const char* planning;       // "background": a quick plan before the first run, and a better one
+                              // from a thread of low priority for later runs, with the same bits;
+                              // "full": that plan before the first run, the same in every process;
+                              // "first": the quick plan alone. NULL: PLIMSOLL_PLANNING, else
+                              // "background". Copied.
 } plm_context_options;
 
 PLM_EXPORT plm_status* plm_context_create(const plm_context_options* options, plm_context** out);
