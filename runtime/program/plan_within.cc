@@ -190,8 +190,7 @@ Result<ProgramPlan> fastest_plan_within(const Program& program, const planner::P
 Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
                                 const planner::PlanOptions& asked, const Cancellation* stop) {
   planner::PlanOptions options = asked;
-  const bool in_background =
-      asked.effort == planner::Effort::background && !asked.remedies.lossy;
+  const bool in_background = asked.effort == planner::Effort::background && !asked.remedies.lossy;
   if (in_background || asked.effort == planner::Effort::first) {
     options.effort = planner::Effort::first;
     PLIMSOLL_ASSIGN_OR_RETURN(std::optional<ProgramPlan> first,

@@ -14,9 +14,9 @@ namespace plimsoll::executor {
 struct ProgramPlan {
   std::shared_ptr<const Program> program;
   std::shared_ptr<const planner::Plan> plan;
-  std::uint64_t costs_version = 0;       // of the cost model that it was made by
+  std::uint64_t costs_version = 0;         // of the cost model that it was made by
   std::shared_ptr<const Program> asked{};  // that plan_within was asked for a plan of
-  bool is_first = false;                 // made by Effort::first
+  bool is_first = false;                   // made by Effort::first
 };
 
 // The plan for these options: of `program`, or of another form of it where `program` does not fit

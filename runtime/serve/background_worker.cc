@@ -28,8 +28,7 @@ SharedWorker& shared_worker() {
 // On Linux a thread has a priority of its own. Where it can't be lowered it works all the same.
 void lower_priority() {
   constexpr int kLowest = 19;
-  static_cast<void>(
-      setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kLowest));
+  static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kLowest));
 }
 
 }  // namespace

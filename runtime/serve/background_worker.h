@@ -31,9 +31,9 @@ class BackgroundWorker {
     bool ended_ = false;  // under the worker's mutex
   };
 
-  // The one of this process: there as long as somebody holds it, and joined by whoever lets go of it
-  // last, which must be no job. A process that ends while somebody holds it still cancels its jobs
-  // and joins it, too.
+  // The one of this process: there as long as somebody holds it, and joined by whoever lets go of
+  // it last, which must be no job. A process that ends while somebody holds it still cancels its
+  // jobs and joins it, too.
   static std::shared_ptr<BackgroundWorker> shared();
 
   // Null where no thread can be started, or the process ends: the work will not be done. It must

@@ -173,8 +173,8 @@ void CurrentExecutable::plan_again(unsigned reasons, const Cancellation& stop) {
   }
 }
 
-// By the same costs: measured ones where both are of one form, as runs of the old plan have measured
-// its kernels alone.
+// By the same costs: measured ones where both are of one form, as runs of the old plan have
+// measured its kernels alone.
 bool CurrentExecutable::is_faster(const ProgramPlan& made, const Executable& now,
                                   const planner::PlanOptions& options) const {
   const planner::MeasuredCosts& costs = now.program().costs();

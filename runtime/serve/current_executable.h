@@ -93,7 +93,7 @@ class CurrentExecutable {
   mutable std::int64_t expected_runs_ = 0;  // measured runs it knows
   mutable std::mutex requesting_;           // guards what follows
   mutable std::condition_variable decided_;
-  unsigned wanted_ = 0;      // reasons that nobody has looked at yet
+  unsigned wanted_ = 0;       // reasons that nobody has looked at yet
   bool is_planning_ = false;  // there is a job, which looks at wanted_ before it ends
   std::shared_ptr<BackgroundWorker> worker_;  // null until something is wanted
   std::shared_ptr<BackgroundWorker::Job> job_;

@@ -238,8 +238,8 @@ TEST_F(BackgroundPlans, ManyThreadsRunWhilePlansAreMade) {
 
 TEST_F(BackgroundPlans, CachesAndSharedPlansGiveBetterPlansOnceTheyAreThere) {
   BusyWorker busy;
-  auto shared = SharedPlans::create(program_, with(Effort::background), with(Effort::background),
-                                    budget_, 0);
+  auto shared =
+      SharedPlans::create(program_, with(Effort::background), with(Effort::background), budget_, 0);
   ASSERT_TRUE(shared.ok()) << shared.status().to_string();
   {
     // What of its parameters is there already does not matter here.

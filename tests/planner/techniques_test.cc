@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/recorded/recorded_step.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"
 #include "runtime/planner/remat/remat.h"
 #include "runtime/planner/remat/search.h"
+#include "runtime/planner/residency.h"
 #include "tests/cases/random_module.h"
 #include "tests/planner/bound_problems.h"
 #include "tests/planner/graphs.h"

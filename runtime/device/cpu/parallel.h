@@ -25,9 +25,9 @@ class RangeBody {
 };
 
 // Runs `body` over [0, count) in pieces of at least `grain` on the shared pool (oneTBB), the
-// calling thread included; serial when count <= grain and on a thread with a OneThread. Which thread gets which piece is
-// unspecified: bodies must write disjoint results that do not depend on the cut. `body` must not
-// throw.
+// calling thread included; serial when count <= grain and on a thread with a OneThread. Which
+// thread gets which piece is unspecified: bodies must write disjoint results that do not depend on
+// the cut. `body` must not throw.
 void parallel_for(std::int64_t count, std::int64_t grain, RangeBody body);
 
 // Threads parallel_for may use (PLIMSOLL_NUM_THREADS, else the CPUs this process may run on).
