@@ -121,7 +121,7 @@ class Trials {
   bool may_be_faster(const Program& form) const {
     planner::PlanOptions unlimited = options_;
     unlimited.limit_bytes = planner::kUnlimited;
-    const auto plan = form.plan(unlimited);
+    const auto plan = form.plan(unlimited, stop_);
     return !plan.ok() || (*plan)->predicted_seconds < best_.plan->predicted_seconds;
   }
 
