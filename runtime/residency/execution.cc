@@ -183,14 +183,19 @@ std::vector<std::shared_ptr<Value>> Worker::keep_deferred(const Execution& execu
   return kept;
 }
 
+// What waited for a retryable execution that nobody wants any more goes with the wait: no work may
+// follow that would drop it.
 void Worker::wait_idle() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && !waiting_for_transfers_; });
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return queue_.empty() && !waiting_for_transfers_ && !is_tidying_; });
+  }
+  drop_deferred();
 }
 
 Status Worker::wait_all() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && !waiting_for_transfers_; });
+  wait_idle();
+  const std::lock_guard lock(mutex_);
   for (const auto& weak : retryable_) {
     if (const auto execution = weak.lock()) execution->reported = true;
   }
@@ -220,17 +225,22 @@ void Worker::loop() {
     } else if (!work.done) {
       move_now(work);
     }
-    const Movement movement = work.movement;
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.pop_front();
+      waiting_runs_ -= work.movement == Movement::run;
+      waiting_transfers_ -= work.movement == Movement::store || work.movement == Movement::load;
+      front_is_admitted_ = false;
+      look_ahead();
+      waiting_for_transfers_ = queue_.empty() && !(storing_.empty() && loading_.empty());
+      is_tidying_ = true;
+    }
+    // The last that holds a retryable execution may be the work itself.
     work = Work();
     drop_deferred();
     {
       const std::lock_guard lock(mutex_);
-      queue_.pop_front();
-      waiting_runs_ -= movement == Movement::run;
-      waiting_transfers_ -= movement == Movement::store || movement == Movement::load;
-      front_is_admitted_ = false;
-      look_ahead();
-      waiting_for_transfers_ = queue_.empty() && !(storing_.empty() && loading_.empty());
+      is_tidying_ = false;
     }
     changed_.notify_all();
   }

@@ -235,6 +235,7 @@ class Worker {
   bool holds_loads_back_ = false;      // the thread waits for room that loads may not take
   std::uint64_t walk_ = 0;
   bool waiting_for_transfers_ = false;  // the queue is empty, but transfers are waited for
+  bool is_tidying_ = false;             // what the last work held is being freed
   bool stopping_ = false;
   Status first_error_;
   // Failed before they touched anything, and wanted still: the values they should make hold them.

@@ -395,6 +395,22 @@ TEST(Trace, ErrorReachesTheReaderAtMostOnceAndThenTheReadIsTriedAgain) {
   EXPECT_EQ(lab.read(y), (Floats{-1, -2}));
 }
 
+TEST(Trace, WhatAFailedRunReadGoesWithTheLastWhoWantsItsResult) {
+  Lab lab;
+  Handle x = lab.device({1, 2});
+  Handle y = lab.op(Opcode::negate, {x.node()});
+  lab->wait_idle();
+  lab->budget()->fail_allocation(1);
+  ASSERT_TRUE(lab.evaluate({y.node()}).ok());
+  EXPECT_EQ(lab->wait_all().code(), StatusCode::resource_exhausted);
+  x.reset();  // stays for the second try
+  lab->wait_idle();
+  EXPECT_GT(lab->budget()->statistics().used_bytes, 0);
+  y.reset();  // which nobody can ask for any more
+  EXPECT_TRUE(lab->wait_all().ok());
+  EXPECT_EQ(lab->budget()->statistics().used_bytes, 0);
+}
+
 TEST(Trace, RecordsTheNextStepWhileOneRuns) {
   Training training;
   std::vector<Floats> seen;
