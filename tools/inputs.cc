@@ -29,10 +29,11 @@ int float_precision(ir::DType dtype) {
 
 void draw(ir::Literal& literal, std::uint64_t seed, std::uint64_t leaf) {
   const ir::Shape& shape = literal.shape();
-  const std::int64_t count = shape.element_count();
+  const std::int64_t count = shape.element_count() * (ir::is_complex(shape.dtype()) ? 2 : 1);
   std::vector<std::uint32_t> words(at(count));
   philox::fill({seed, 0, leaf}, 4, 0, count, words.data());
-  ir::visit_dtype(shape.dtype(), [&](auto tag) {
+  // Of complex numbers both parts alike.
+  ir::visit_dtype(ir::part_dtype(shape.dtype()), [&](auto tag) {
     using T = decltype(tag);
     T* out = literal.mutable_data<T>();
     const int precision = float_precision(shape.dtype());

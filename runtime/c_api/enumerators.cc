@@ -48,7 +48,8 @@ static_assert(same(PLM_HINT_NONE, Hint::none) && same(PLM_HINT_KEEP, Hint::keep)
 
 namespace plimsoll::c_api {
 
-bool is_dtype(int dtype) { return dtype >= PLM_PRED && dtype <= PLM_F64; }
+bool is_dtype(int dtype) { return dtype >= PLM_PRED && dtype <= PLM_C128; }
+bool is_recorded_dtype(int dtype) { return dtype >= PLM_PRED && dtype <= PLM_F64; }
 
 }  // namespace plimsoll::c_api
 

@@ -82,6 +82,8 @@ Status write_struct(const T& value, T* out) {
 
 Status require(bool condition, const char* what);
 bool is_dtype(int dtype);
+// Of tensors; the others are met in programs and buffers.
+bool is_recorded_dtype(int dtype);
 
 // The nodes of tensors that must belong to `context`; `what` starts the message.
 Status collect_nodes(const char* what, const plm_context* context, const plm_tensor* const* tensors,
@@ -89,6 +91,10 @@ Status collect_nodes(const char* what, const plm_context* context, const plm_ten
 // Checks dtype, rank and dims.
 Result<ir::Shape> make_shape(const char* what, int dtype, const std::int64_t* dims,
                              std::size_t rank);
+
+// The same for tensors.
+Result<ir::Shape> make_tensor_shape(const char* what, int dtype, const std::int64_t* dims,
+                                    std::size_t rank);
 
 // Gives the text to the caller until the next call with this context.
 const char* keep_text(trace::Context& context, std::string text);

@@ -39,8 +39,8 @@ class Converter {
                  std::to_string(count));
   }
   Status take_shape(int dtype) {
-    PLIMSOLL_ASSIGN_OR_RETURN(request_.given,
-                              make_shape(name().c_str(), dtype, in_.shape.data, in_.shape.size));
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        request_.given, make_tensor_shape(name().c_str(), dtype, in_.shape.data, in_.shape.size));
     return ok_status();
   }
   void append_scalar(ir::DType dtype, double value) {
@@ -166,7 +166,7 @@ Status Converter::pad() {
 
 Status Converter::bitcast_convert() {
   PLIMSOLL_RETURN_IF_ERROR(need(1));
-  if (!is_dtype(in_.dtype)) return error(std::to_string(in_.dtype) + " is no dtype");
+  if (!is_recorded_dtype(in_.dtype)) return error(std::to_string(in_.dtype) + " is no dtype");
   const auto to = static_cast<ir::DType>(in_.dtype);
   Ints dims(operand(0).dims().begin(), operand(0).dims().end());
   const int from_bytes = ir::dtype_bytes(operand(0).dtype);
@@ -332,7 +332,7 @@ Status Converter::run() {
       return ok_status();
     case Opcode::convert:
       PLIMSOLL_RETURN_IF_ERROR(need(1));
-      if (!is_dtype(in_.dtype)) return error(std::to_string(in_.dtype) + " is no dtype");
+      if (!is_recorded_dtype(in_.dtype)) return error(std::to_string(in_.dtype) + " is no dtype");
       request_.given = ir::Shape(static_cast<ir::DType>(in_.dtype), ir::Dims(operand(0).dims()));
       return ok_status();
     case Opcode::bitcast_convert:

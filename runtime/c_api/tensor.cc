@@ -44,6 +44,16 @@ Result<ir::Shape> make_shape(const char* what, int dtype, const std::int64_t* di
   return ir::Shape(static_cast<ir::DType>(dtype), checked);
 }
 
+Result<ir::Shape> make_tensor_shape(const char* what, int dtype, const std::int64_t* dims,
+                                    std::size_t rank) {
+  if (is_dtype(dtype) && !is_recorded_dtype(dtype)) {
+    return unimplemented(std::string(what) + ": tensors of " +
+                         plm_dtype_name(static_cast<plm_dtype>(dtype)) +
+                         " (programs and buffers may hold them)");
+  }
+  return make_shape(what, dtype, dims, rank);
+}
+
 }  // namespace plimsoll::c_api
 
 static_assert(PLM_MAX_RANK == plimsoll::ir::kMaxRank);
@@ -66,7 +76,7 @@ plm_status* scalar_of(plm_context* context, plm_dtype dtype, double value, bool 
     PLIMSOLL_RETURN_IF_ERROR(
         require(context != nullptr && out != nullptr, "scalar: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
-                              c_api::make_shape("scalar", dtype, nullptr, 0));
+                              c_api::make_tensor_shape("scalar", dtype, nullptr, 0));
     trace::Context& target = *unwrap(context);
     const trace::NodeRef node = target.recorder().scalar(shape.dtype(), value, false);
     if (!input) return give(target, node, out);
@@ -85,7 +95,7 @@ plm_status* plm_tensor_from_host(plm_context* context, plm_dtype dtype, const in
     PLIMSOLL_RETURN_IF_ERROR(
         require(context != nullptr && out != nullptr, "from_host: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
-                              c_api::make_shape("from_host", dtype, dims, rank));
+                              c_api::make_tensor_shape("from_host", dtype, dims, rank));
     const auto bytes = static_cast<size_t>(shape.byte_size());
     PLIMSOLL_RETURN_IF_ERROR(
         require(data != nullptr || bytes == 0, "from_host: the data pointer is NULL"));

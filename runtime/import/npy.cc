@@ -31,7 +31,7 @@ constexpr TypeName kTypes[] = {{DType::pred, "b1"}, {DType::s8, "i1"},   {DType:
                                {DType::s32, "i4"},  {DType::s64, "i8"},  {DType::u8, "u1"},
                                {DType::u16, "u2"},  {DType::u32, "u4"},  {DType::u64, "u8"},
                                {DType::f16, "f2"},  {DType::bf16, "V2"}, {DType::f32, "f4"},
-                               {DType::f64, "f8"}};
+                               {DType::f64, "f8"},  {DType::c64, "c8"},  {DType::c128, "c16"}};
 
 struct Header {
   std::string_view descr;

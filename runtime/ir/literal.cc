@@ -54,6 +54,8 @@ std::span<std::byte> Literal::mutable_bytes() {
 }
 
 double Literal::at(std::int64_t index) const {
+  if (shape_.dtype() == DType::c64) return data<float>()[2 * index];
+  if (shape_.dtype() == DType::c128) return data<double>()[2 * index];
   return visit_dtype(shape_.dtype(), [&](auto tag) -> double {
     using T = decltype(tag);
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
@@ -65,6 +67,14 @@ double Literal::at(std::int64_t index) const {
 }
 
 void Literal::set(std::int64_t index, double value) {
+  if (shape_.dtype() == DType::c64) {
+    mutable_data<float>()[2 * index] = static_cast<float>(value);
+    return;
+  }
+  if (shape_.dtype() == DType::c128) {
+    mutable_data<double>()[2 * index] = value;
+    return;
+  }
   visit_dtype(shape_.dtype(), [&](auto tag) {
     using T = decltype(tag);
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {

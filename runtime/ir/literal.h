@@ -47,7 +47,8 @@ class Literal {
   T* mutable_data() {
     return reinterpret_cast<T*>(mutable_bytes().data());
   }
-  // Element `index` (row-major) as a double; exact for all dtypes but 64-bit integers.
+  // Element `index` (row-major) as a double; exact for all dtypes but 64-bit integers. Of complex
+  // elements the real part.
   double at(std::int64_t index) const;
   void set(std::int64_t index, double value);
   // True when every element has the bits of the first one (and there is at least one).

@@ -13,6 +13,9 @@ std::string_view to_string(DType dtype) {
 #define PLIMSOLL_DTYPE(name, text, type, bytes, kind) \
   case DType::name:                                   \
     return text;
+#define PLIMSOLL_COMPLEX_DTYPE(name, text, part, bytes) \
+  case DType::name:                                     \
+    return text;
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
   }
@@ -21,6 +24,8 @@ std::string_view to_string(DType dtype) {
 
 std::optional<DType> parse_dtype(std::string_view text) {
 #define PLIMSOLL_DTYPE(name, spelling, type, bytes, kind) \
+  if (text == spelling) return DType::name;
+#define PLIMSOLL_COMPLEX_DTYPE(name, spelling, part, bytes) \
   if (text == spelling) return DType::name;
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
@@ -33,6 +38,9 @@ int dtype_bytes(DType dtype) {
   case DType::name:                                  \
     static_assert(sizeof(type) == size);             \
     return size;
+#define PLIMSOLL_COMPLEX_DTYPE(name, text, part, size) \
+  case DType::name:                                    \
+    return size;
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
   }
@@ -44,10 +52,26 @@ DTypeClass dtype_class(DType dtype) {
 #define PLIMSOLL_DTYPE(name, text, type, bytes, kind) \
   case DType::name:                                   \
     return DTypeClass::kind;
+#define PLIMSOLL_COMPLEX_DTYPE(name, text, part, bytes) \
+  case DType::name:                                     \
+    return DTypeClass::complex;
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
   }
   return DTypeClass::pred;
+}
+
+DType part_dtype(DType dtype) {
+  switch (dtype) {
+#define PLIMSOLL_DTYPE(...)
+#define PLIMSOLL_COMPLEX_DTYPE(name, text, part, bytes) \
+  case DType::name:                                     \
+    return DType::part;
+#include "runtime/ir/dtypes.def"
+#undef PLIMSOLL_DTYPE
+    default:
+      return dtype;
+  }
 }
 
 bool operator==(const Dims& a, const Dims& b) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,15 @@ namespace plimsoll::passes {
 // whether it changed anything: bit for bit, but for recognize_attention, assign_layouts and
 // schedule_sums, which round otherwise. None looks at a memory limit, so that bits do not depend on
 // one.
+
+// What there are no kernels of, and runs whether or not other passes do:
+//
+// Operations that are others in disguise (`topk`) by those.
+Status expand(ir::Module& module);
+// The module with every complex value as two real ones, or itself where it has none. Parameters and
+// results keep their numbers, bytes and aliases: c64[2,3] is f32[2,3,2]. UNIMPLEMENTED, with the
+// instruction's name, for what has no form in real numbers here.
+Result<std::unique_ptr<ir::Module>> expand_complex(std::unique_ptr<ir::Module> module);
 
 // Algebraic identities that hold for every bit pattern (x*1, reshape of reshape, slice of all,
 // ...).

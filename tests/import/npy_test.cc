@@ -52,7 +52,7 @@ TEST(Npy, ReadsFortranOrderAndBigEndian) {
 TEST(Npy, NamesTheFileInErrors) {
   for (const std::string& text :
        {std::string(), std::string("\x93NUMPY"), file("{}", ""),
-        file("{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}", "12345678"),
+        file("{'descr': '<c4', 'fortran_order': False, 'shape': (1,)}", "12345678"),
         file("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", "1234"),
         file("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999,9999999999)}", ""),
         file("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", ""),

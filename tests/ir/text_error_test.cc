@@ -39,7 +39,7 @@ TEST(HloTextError, NamesLineAndColumnAndWhatWasExpected) {
   expect_error("x = f32[4] parameter(0)\ny = f32[4] transpose(x)", "2:1", "attribute 'dimensions'");
   expect_error("x = f32[4] parameter(0)\ny = f32[4] call(x), to_apply=f", "2:30", "'f' is not");
   expect_error("x = f32[4] parameter(1)", "1:1", "expected parameter numbers below 1");
-  expect_error("x = c64[4] parameter(0)", "1:5", "a shape of element type pred");
+  expect_error("x = c65[4] parameter(0)", "1:5", "a shape of element type pred");
   expect_error("x = f32[<=4] parameter(0)", "1:9", "dynamic sizes are not supported");
   expect_error("x = f32[1,1,1,1,1,1,1,1,1,1,1] parameter(0)", "1:29", "at most 10 dimensions");
   expect_error("x = f32[9000000000,9000000000] parameter(0)", "1:5", "2^56 bytes");

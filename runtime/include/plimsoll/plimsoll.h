@@ -47,6 +47,10 @@ typedef struct plm_context plm_context;
 // given with every tensor returned). Belongs to its context and keeps it alive. Same thread rule as
 // the context.
 typedef struct plm_tensor plm_tensor;
+// An array in device memory, its bytes counted under its context's limit. Any thread may make,
+// read, run with, donate and release buffers at any time. Reference counted (one count is given
+// with every buffer returned). Keeps what it needs of its context alive.
+typedef struct plm_buffer plm_buffer;
 // A compiled program with its plans. Immutable; any number of threads may run it at once. Keeps
 // what it needs of its context alive.
 typedef struct plm_executable plm_executable;
@@ -107,6 +111,9 @@ typedef enum plm_dtype PLM_ENUM_TYPE {
   PLM_BF16 = 10,
   PLM_F32 = 11,
   PLM_F64 = 12,
+  PLM_C64 = 13,  // complex numbers: two f32 side by side, the real part first; in programs and
+                 // buffers, not in recorded operations
+  PLM_C128 = 14,
 } plm_dtype;
 
 // Bytes of one element; 0 for a number that is no dtype. Any thread.
@@ -116,7 +123,7 @@ PLM_EXPORT const char* plm_dtype_name(plm_dtype dtype);
 
 // One enumerator for each row of ops.def, whose numbers they have: PLM_OP_ADD,
 // PLM_OP_REDUCE_WINDOW. Semantics are those of the HLO operation of the same name. plm_op says
-// which can be recorded; the others are met in programs given as HLO text.
+// which can be recorded; the others are met in programs.
 typedef enum plm_opcode PLM_ENUM_TYPE {
 #define PLIMSOLL_OP(number, name, text, c_name, ...) c_name = number,
 #include "ops.def"
@@ -193,6 +200,17 @@ PLM_EXPORT void plm_context_destroy(plm_context* context);
 PLM_EXPORT plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes);
 // 0 for NULL.
 PLM_EXPORT int64_t plm_context_limit(const plm_context* context);
+
+// The device that the context works on, "cpu" or "cuda:0", and whether its memory is the host's, so
+// that any thread may read it by its address. Static. "" and 0 for NULL. Any thread.
+PLM_EXPORT const char* plm_context_device(const plm_context* context);
+PLM_EXPORT int plm_context_is_host_memory(const plm_context* context);
+
+// A limit as people write it, in bytes: `512MiB`, `1.5GB`, `1048576`; `80%` of the device's memory;
+// `50%peak` of `unlimited_peak_bytes` (0: not known, and such a text an error). `what` names where
+// the text comes from in messages. Any thread.
+PLM_EXPORT plm_status* plm_parse_memory_limit(const char* text, const char* what,
+                                              int64_t unlimited_peak_bytes, int64_t* bytes);
 
 typedef struct plm_memory_statistics {
   size_t struct_size;
@@ -482,10 +500,76 @@ PLM_EXPORT plm_status* plm_tensor_read(plm_tensor* tensor, void* destination, si
 PLM_EXPORT plm_status* plm_trace_text(plm_context* context, plm_tensor* const* tensors,
                                       size_t count, const char** text);
 
+// Buffers. Every function of this section may be called from any thread.
+//
+// A buffer is pending while the run that makes it goes on, then ready or failed, for good; and
+// deleted once its bytes were given away, by plm_buffer_delete or to a run: it keeps its shape.
+
+// A copy of host data, read before the call returns. `byte_strides`: `rank` distances in bytes
+// between neighbours along each dim, negative and zero ones among them; NULL: dense and row-major.
+// RESOURCE_EXHAUSTED when the limit leaves no room, also after what runs has ended.
+PLM_EXPORT plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtype,
+                                            const int64_t* dims, size_t rank, const void* data,
+                                            const int64_t* byte_strides, plm_buffer** out);
+
+typedef void (*plm_release_function)(void* user);
+// The caller's memory itself, dense and row-major, which the caller leaves as it is until `release`
+// is called: once, on any thread, when nothing uses it any more. Its bytes count under the limit
+// meanwhile. Where a device can't work on it (a GPU; an address that is no multiple of
+// PLM_BUFFER_ALIGNMENT), it is copied, and `release` called before this returns. Not called when
+// this fails.
+#define PLM_BUFFER_ALIGNMENT 64
+PLM_EXPORT plm_status* plm_buffer_borrow(plm_context* context, plm_dtype dtype, const int64_t* dims,
+                                         size_t rank, void* data, plm_release_function release,
+                                         void* user, plm_buffer** out);
+
+PLM_EXPORT void plm_buffer_retain(plm_buffer* buffer);
+// Accepts NULL. The bytes go with the last reference, after the runs that use them.
+PLM_EXPORT void plm_buffer_release(plm_buffer* buffer);
+
+// Questions about a buffer: it must not be NULL.
+PLM_EXPORT plm_dtype plm_buffer_dtype(const plm_buffer* buffer);
+PLM_EXPORT size_t plm_buffer_rank(const plm_buffer* buffer);
+// `rank` numbers; lives as long as the buffer.
+PLM_EXPORT const int64_t* plm_buffer_dims(const plm_buffer* buffer);
+PLM_EXPORT size_t plm_buffer_byte_size(const plm_buffer* buffer);
+PLM_EXPORT int plm_buffer_is_deleted(const plm_buffer* buffer);
+// 0 while it is pending.
+PLM_EXPORT int plm_buffer_is_ready(const plm_buffer* buffer);
+
+// How what was waited for ended: NULL for success; else borrowed, it lives for the call. Must not
+// wait for runs of the same context.
+typedef void (*plm_done_function)(void* user, const plm_status* status);
+
+// Gives the bytes up, now or when the runs that use them have ended.
+PLM_EXPORT void plm_buffer_delete(plm_buffer* buffer);
+// Blocks while pending. NULL: ready; else what its making failed with. FAILED_PRECONDITION when
+// deleted.
+PLM_EXPORT plm_status* plm_buffer_wait(plm_buffer* buffer);
+// Has `done` called once the buffer is ready or failed: at once on this thread where it is, else on
+// the thread that makes it. FAILED_PRECONDITION when deleted (and no call).
+PLM_EXPORT plm_status* plm_buffer_when_ready(plm_buffer* buffer, plm_done_function done,
+                                             void* user);
+// Copies the value to host memory (`bytes` must be plm_buffer_byte_size), dense and row-major;
+// waits for it.
+PLM_EXPORT plm_status* plm_buffer_read(plm_buffer* buffer, void* destination, size_t bytes);
+
+// Keeps the bytes where they are until plm_hold_release, whatever becomes of the buffer: a run that
+// it is donated to takes a copy. For memory that is given to other libraries (DLPack). Waits while
+// pending. `data`: the address in device memory (in host memory on the CPU device).
+typedef struct plm_hold plm_hold;
+PLM_EXPORT plm_status* plm_buffer_hold(plm_buffer* buffer, void** data, plm_hold** out);
+// Accepts NULL.
+PLM_EXPORT void plm_hold_release(plm_hold* hold);
+
 // Where a parameter's bytes are when the program runs.
 typedef enum plm_placement PLM_ENUM_TYPE {
   PLM_PLACEMENT_HOST = 0,      // uploaded inside the plan, when first needed
-  PLM_PLACEMENT_RESIDENT = 1,  // device memory for the whole run
+  PLM_PLACEMENT_RESIDENT = 1,  // device memory for the whole run, read only
+  PLM_PLACEMENT_DONATED = 2,   // device memory that the run takes over: for a result, or for
+                               // whatever it holds after its last use
+  PLM_PLACEMENT_PROGRAM = 3,   // DONATED where the program's input_output_alias or buffer_donor
+                               // names the parameter, else RESIDENT
 } plm_placement;
 
 typedef struct plm_executable_options {
@@ -493,15 +577,19 @@ typedef struct plm_executable_options {
   int64_t memory_limit_bytes;  // for one run, parameters and results included; 0: the context's,
                                // as it is when a run starts
   const char* planner;         // as in plm_context_options; NULL: the context's
-  // One per parameter; NULL: all PLM_PLACEMENT_HOST.
+  // One per parameter; NULL: all as `default_placement` says.
   const plm_placement* placements;
   size_t placement_count;
-  int disable_optimization;  // nonzero: run the module as written
+  int disable_optimization;         // nonzero: run the module as written
+  plm_placement default_placement;  // 0: PLM_PLACEMENT_HOST
 } plm_executable_options;
 
-// Compiles HLO text. INVALID_ARGUMENT starts with `source:line:column: `; RESOURCE_EXHAUSTED tells
-// the floor. Parameters and results that are tuples are numbered by their array leaves, depth
-// first.
+// Any thread may create executables, also while others use the context.
+//
+// Compiles a program: HLO text, or a portable StableHLO artifact as jax.export writes it, told
+// apart by their bytes. INVALID_ARGUMENT of text starts with `source:line:column: `;
+// RESOURCE_EXHAUSTED tells the floor. Parameters and results that are tuples are numbered by their
+// array leaves, depth first.
 PLM_EXPORT plm_status* plm_executable_create(plm_context* context, const char* text,
                                              size_t text_size, const char* source_name,
                                              const plm_executable_options* options,
@@ -523,7 +611,9 @@ typedef struct plm_value_info {
   size_t rank;
   int64_t dims[PLM_MAX_RANK];
   size_t byte_size;
-  const char* name;  // lives as long as the executable
+  const char* name;           // lives as long as the executable
+  int64_t aliased_parameter;  // of a result: the parameter whose donated memory it is returned in,
+                              // by the plan that was made first; -1: none
 } plm_value_info;
 
 // Questions of NULL answer 0 or "".
@@ -533,6 +623,8 @@ PLM_EXPORT plm_status* plm_executable_parameter(const plm_executable* executable
                                                 plm_value_info* out);
 PLM_EXPORT plm_status* plm_executable_result(const plm_executable* executable, size_t index,
                                              plm_value_info* out);
+// The module's name. Lives as long as the executable.
+PLM_EXPORT const char* plm_executable_name(const plm_executable* executable);
 // The smallest limit that a plan exists for; found when first asked for.
 PLM_EXPORT plm_status* plm_executable_floor(const plm_executable* executable, int64_t* bytes);
 // Peak device bytes of a run that has all the memory that the limits allowed when the executable
@@ -588,6 +680,42 @@ PLM_EXPORT plm_status* plm_executable_run_tensors_with(const plm_executable* exe
                                                        size_t parameter_count, plm_tensor** results,
                                                        size_t result_count,
                                                        const plm_run_options* options);
+
+// Runs once on buffers of the executable's context, whose parameters must be placed RESIDENT,
+// DONATED or PROGRAM, and gives new buffers: `results` receives one reference each. Parameters are
+// used where they are, without copies, and may be pending. Buffers of donated parameters are
+// deleted by the call, whatever becomes of the run; their memory becomes a result's or is freed,
+// unless somebody else still uses or holds it, or it was borrowed: then the run works on a copy.
+// Any thread; at once as many as like.
+//
+// INVALID_ARGUMENT (a shape, another context's buffer, one that is donated and passed twice) and
+// FAILED_PRECONDITION (a deleted buffer, a parameter placed HOST) delete nothing and give nothing.
+// What the run itself fails with comes from this call when it is synchronous, and from whatever
+// uses the results otherwise; parameters that failed fail the run.
+typedef enum plm_run_mode PLM_ENUM_TYPE {
+  PLM_RUN_SYNCHRONOUS = 0,   // returns when the results are ready
+  PLM_RUN_ASYNCHRONOUS = 1,  // returns at once; runs of one context go in the order of the calls
+  PLM_RUN_AUTOMATIC = 2,     // as SYNCHRONOUS where nothing has to be waited for and the run is
+                             // expected to take less than handing it over pays for (errors come by
+                             // the results all the same), else as ASYNCHRONOUS
+} plm_run_mode;
+
+typedef struct plm_buffer_run_options {
+  size_t struct_size;
+  plm_run_options run;  // its own struct_size is not looked at: zeros are the defaults
+  plm_run_mode mode;
+  const unsigned char* keep;  // one per parameter; nonzero: donated in name only, the buffer stays
+                              // and is copied for the run; NULL: none
+  plm_done_function done;     // called once the run has ended, after its results are ready or
+                              // failed, on the thread that ran it; NULL: nobody is told
+  void* done_user;
+} plm_buffer_run_options;
+
+PLM_EXPORT plm_status* plm_executable_run_buffers(const plm_executable* executable,
+                                                  plm_buffer* const* parameters,
+                                                  size_t parameter_count, plm_buffer** results,
+                                                  size_t result_count,
+                                                  const plm_buffer_run_options* options);
 
 PLM_EXPORT plm_status* plm_cancellation_create(plm_cancellation** out);
 // Runs that use it, now or later, end with CANCELLED, unless they are done. May be called often.

@@ -6,6 +6,27 @@
 namespace plimsoll::ir::shape_rules {
 namespace {
 
+// Of the operations on floats.
+bool has_complex_form(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::exponential:
+    case Opcode::exponential_minus_one:
+    case Opcode::log:
+    case Opcode::log_plus_one:
+    case Opcode::logistic:
+    case Opcode::tanh:
+    case Opcode::sine:
+    case Opcode::cosine:
+    case Opcode::tan:
+    case Opcode::sqrt:
+    case Opcode::rsqrt:
+    case Opcode::cbrt:
+      return true;
+    default:
+      return false;
+  }
+}
+
 Status check_dtype(const Request& request, DType dtype) {
   bool ok = true;
   std::string_view wanted;
@@ -17,7 +38,7 @@ Status check_dtype(const Request& request, DType dtype) {
       wanted = "a number";
       break;
     case Accepts::floating:
-      ok = is_floating(dtype);
+      ok = is_floating(dtype) || (is_complex(dtype) && has_complex_form(request.opcode));
       wanted = "floating";
       break;
     case Accepts::integer:
@@ -132,6 +153,7 @@ Result<Shape> elementwise(const Request& request) {
   if (op_info(request.opcode).shape_rule == ShapeRule::predicate) {
     return Shape(DType::pred, first.dims());
   }
+  if (request.opcode == Opcode::abs) dtype = part_dtype(dtype);
   return with_given_precision(request, Shape(dtype, first.dims()));
 }
 

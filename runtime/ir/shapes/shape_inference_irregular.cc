@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 #include <algorithm>
+#include <charconv>
 
 #include "runtime/base/index.h"
 #include "runtime/ir/shapes/shape_inference.h"
@@ -241,6 +242,38 @@ Result<Shape> random(const Request& request) {
   return given;
 }
 
+// The values, and their places along the last dim.
+Result<Shape> topk(const Request& request) {
+  const Shape& from = request.operand(0);
+  std::int64_t count = -1;
+  const std::string_view text = request.attributes.find_extra("k");
+  (void)std::from_chars(text.data(), text.data() + text.size(), count);
+  if (from.rank() < 1 || is_complex(from.dtype()) || count < 0 ||
+      count > from.dim(from.rank() - 1)) {
+    return request.error("k=" + std::string(text) + " of " + from.to_string() +
+                         ", must be at most its last dim");
+  }
+  std::vector<std::int64_t> dims = from.dims().to_vector();
+  dims.back() = count;
+  return Shape::tuple({Shape(from.dtype(), dims), Shape(DType::s32, dims)});
+}
+
+Result<Shape> parts(const Request& request) {
+  const Shape& first = request.operand(0);
+  const bool is_part = first.dtype() == DType::f32 || first.dtype() == DType::f64;
+  if (request.opcode != Opcode::complex) {
+    if (is_complex(first.dtype()) || is_floating(first.dtype())) {
+      return Shape(part_dtype(first.dtype()), first.dims());
+    }
+    return request.error("operand is " + first.to_string() + ", must be complex or floating");
+  }
+  if (!is_part || !(request.operand(1) == first)) {
+    return request.error("parts are " + first.to_string() + " and " +
+                         request.operand(1).to_string() + ", must be alike, f32 or f64");
+  }
+  return Shape(complex_dtype(first.dtype()), first.dims());
+}
+
 }  // namespace
 
 Result<Shape> irregular(const Request& request) {
@@ -254,6 +287,12 @@ Result<Shape> irregular(const Request& request) {
       return sort(request);
     case Opcode::map:
       return map(request);
+    case Opcode::topk:
+      return topk(request);
+    case Opcode::real:
+    case Opcode::imag:
+    case Opcode::complex:
+      return parts(request);
     default:
       return random(request);
   }

@@ -147,6 +147,29 @@ Status read_element(Cursor& cursor, T& out) {
   }
 }
 
+// A complex number: its parts in brackets.
+template <typename T>
+struct Complex {
+  T real, imaginary;
+};
+
+template <typename T>
+Status read_element(Cursor& cursor, Complex<T>& out) {
+  PLIMSOLL_RETURN_IF_ERROR(cursor.expect('(', "before the parts of a complex number"));
+  PLIMSOLL_RETURN_IF_ERROR(read_float(cursor, out.real));
+  PLIMSOLL_RETURN_IF_ERROR(cursor.expect(',', "between the parts of a complex number"));
+  PLIMSOLL_RETURN_IF_ERROR(read_float(cursor, out.imaginary));
+  return cursor.expect(')', "after the parts of a complex number");
+}
+
+// As visit_dtype, complex dtypes included.
+template <typename F>
+decltype(auto) visit_elements(DType dtype, F&& f) {
+  if (dtype == DType::c64) return f(Complex<float>{});
+  if (dtype == DType::c128) return f(Complex<double>{});
+  return visit_dtype(dtype, f);
+}
+
 template <typename T>
 Status read_elements(Cursor& cursor, const Dims& dims, int depth, T*& next) {
   if (depth == dims.size()) return read_element(cursor, *next++);
@@ -197,7 +220,7 @@ Result<Literal> read_array(Cursor& cursor, const Shape& shape, std::int64_t& spl
                            shape.to_string()));
   }
   Literal literal(shape);
-  Status status = visit_dtype(shape.dtype(), [&](auto tag) -> Status {
+  Status status = visit_elements(shape.dtype(), [&](auto tag) -> Status {
     using T = decltype(tag);
     T* next = literal.mutable_data<T>();
     if (!is_splat) return read_elements(cursor, shape.dims(), 0, next);
@@ -238,6 +261,15 @@ void print_element(std::string& out, T value) {
 }
 
 template <typename T>
+void print_element(std::string& out, Complex<T> value) {
+  out += "(";
+  print_element(out, value.real);
+  out += ", ";
+  print_element(out, value.imaginary);
+  out += ")";
+}
+
+template <typename T>
 void print_elements(std::string& out, const Dims& dims, int depth, const T*& next) {
   if (depth == dims.size()) return print_element(out, *next++);
   out += "{";
@@ -270,7 +302,7 @@ void print_literal(std::string& out, const Literal& literal, std::int64_t most_e
   } else if (count == 0) {
     out += "{}";
   } else {
-    visit_dtype(shape.dtype(), [&](auto tag) {
+    visit_elements(shape.dtype(), [&](auto tag) {
       using T = decltype(tag);
       const T* next = literal.data<T>();
       if (count > kMaxPrintedSplat && literal.is_splat()) return print_element(out, *next);
