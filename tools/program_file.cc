@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "runtime/base/file.h"
-#include "runtime/ir/text/text.h"
+#include "runtime/import/program_bytes.h"
 
 namespace plimsoll::tools {
 
@@ -24,7 +24,7 @@ Outcome read_input(const std::string& path, InputFile& input) {
 }
 
 Outcome parse_program(const InputFile& input, std::unique_ptr<ir::Module>& module) {
-  auto parsed = ir::parse_module(input.text, input.name);
+  auto parsed = import::read_program(input.text, input.name);
   if (!parsed.ok()) return Outcome::program_fault(parsed.status());
   module = std::move(*parsed);
   return {};

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/import/program_bytes.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "runtime/import/vhlo/vhlo.h"
+#include "runtime/ir/text/text.h"
+
+namespace plimsoll::import {
+namespace {
+
+// MLIR as text begins with a module, perhaps behind comments and location aliases, and has dots
+// in the names of its operations.
+bool is_mlir_text(std::string_view bytes) {
+  const std::string_view start = bytes.substr(0, 4096);
+  if (start.find("HloModule") != std::string_view::npos) return false;
+  return start.find("stablehlo.") != std::string_view::npos ||
+         start.find("func.func") != std::string_view::npos ||
+         start.find("builtin.module") != std::string_view::npos;
+}
+
+// The artifact in what jax.export serializes: a flatbuffer, of which all that matters here is that
+// a vector of bytes stands behind its length.
+std::string_view find_artifact(std::string_view bytes) {
+  constexpr std::string_view kMagic = "ML\xefR";
+  constexpr std::size_t kLength = 4, kFarthest = 1 << 20;
+  // Text has no such bytes near its start.
+  const std::size_t at = bytes.substr(0, kFarthest).find(kMagic);
+  if (at == std::string_view::npos || at < kLength) return {};
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < kLength; ++i) {
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(bytes[at - kLength + i]))
+              << (8 * i);
+  }
+  return length <= bytes.size() - at ? bytes.substr(at, length) : std::string_view();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ir::Module>> read_program(std::string_view bytes,
+                                                 std::string_view source_name) {
+  if (vhlo::is_bytecode(bytes)) return vhlo::read_module(bytes, source_name);
+  if (const std::string_view artifact = find_artifact(bytes); !artifact.empty()) {
+    return vhlo::read_module(artifact, source_name);
+  }
+  if (is_mlir_text(bytes)) {
+    return invalid_argument(
+        std::string(source_name) +
+        ": this is StableHLO as text, which is not read here (pass the portable artifact, "
+        "jax.export.export(f)(*args).mlir_module_serialized, or HLO text, "
+        "jax.jit(f).lower(*args).as_text('hlo'))");
+  }
+  return ir::parse_module(bytes, source_name);
+}
+
+}  // namespace plimsoll::import

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls, loops, branches, tuples and what speaks to other devices; and the table of all handlers.
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/base/index.h"
+#include "runtime/import/vhlo/translator.h"
+#include "runtime/ir/shapes/builder.h"
+
+namespace plimsoll::vhlo {
+
+using ir::Attributes;
+using ir::Instruction;
+using ir::Shape;
+
+namespace {
+
+// What says how values lie on devices, or where they stay: nothing to be done on one.
+constexpr std::string_view kIdentities[] = {
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "LayoutConstraint",
+    "annotate_device_placement",
+    "MoveToHost",
+    "MoveToDevice",
+    "PinToDevice",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.PropagationBarrier",
+};
+
+// Replaced by an operation of our own, whose name is the rest.
+constexpr std::string_view kComposites = "chlo.";
+
+Result<std::shared_ptr<const ir::CollectiveAttributes>> groups_of(const Operation& operation) {
+  auto made = std::make_shared<ir::CollectiveAttributes>();
+  if (operation.find("channel_id") != nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(made->channel_id, number_of(operation, "channel_id"));
+  }
+  if (operation.find("use_global_device_ids") != nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto flag, number_of(operation, "use_global_device_ids"));
+    made->use_global_device_ids = flag != 0;
+  }
+  if (const Attribute* const pairs = operation.find("source_target_pairs"); pairs != nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto numbers, numbers_of(operation, "source_target_pairs"));
+    for (std::size_t i = 0; i + 1 < numbers.size(); i += 2) {
+      made->source_target_pairs.emplace_back(numbers[i], numbers[i + 1]);
+    }
+    return std::shared_ptr<const ir::CollectiveAttributes>(std::move(made));
+  }
+  const Attribute* const groups = operation.find("replica_groups");
+  if (groups == nullptr || groups->kind != Attribute::Kind::tensor) return wrong(operation);
+  const Shape& shape = groups->type->shape;
+  if (shape.rank() != 2) return wrong(operation);
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto numbers, numbers_of(operation, "replica_groups"));
+  for (std::int64_t g = 0; g < shape.dim(0) && shape.dim(1) > 0; ++g) {
+    std::vector<std::int64_t> group;
+    for (std::int64_t i = 0; i < shape.dim(1); ++i) {
+      const std::int64_t member = numbers[at(g * shape.dim(1) + i)];
+      if (member >= 0) group.push_back(member);  // less: the group is shorter than others
+    }
+    made->replica_groups.push_back(std::move(group));
+  }
+  return std::shared_ptr<const ir::CollectiveAttributes>(std::move(made));
+}
+
+}  // namespace
+
+Result<Translator::Instructions> Translator::tuple(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  return one(operation, scope, "tuple", std::move(list));
+}
+
+Result<Translator::Instructions> Translator::get_tuple_element(const Operation& operation,
+                                                               Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  Attributes attributes;
+  PLIMSOLL_ASSIGN_OR_RETURN(attributes.tuple_index, number_of(operation, "index"));
+  return one(operation, scope, "get-tuple-element", std::move(list), std::move(attributes));
+}
+
+Result<Translator::Instructions> Translator::optimization_barrier(const Operation& operation,
+                                                                  Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const Instructions list, operands(operation, scope));
+  return several(operation, scope, "opt-barrier", {pack(*scope.computation, list)});
+}
+
+Result<Translator::Instructions> Translator::call(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view callee, text_of(operation, "callee"));
+  PLIMSOLL_ASSIGN_OR_RETURN(ir::Computation* const computation, function(callee));
+  return several(operation, scope, "call", std::move(list), {}, {computation});
+}
+
+// Of what has an operation of its own here, that; of others what they are made of.
+Result<Translator::Instructions> Translator::composite(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  PLIMSOLL_ASSIGN_OR_RETURN(std::string_view name, text_of(operation, "name"));
+  if (name.starts_with(kComposites)) {
+    std::string opcode(name.substr(kComposites.size()));
+    std::replace(opcode.begin(), opcode.end(), '_', '-');
+    const auto known = ir::parse_opcode(opcode);
+    const bool is_complex = std::any_of(list.begin(), list.end(), [](const Instruction* one) {
+      return one->shape().is_array() && ir::is_complex(one->shape().dtype());
+    });
+    if (known.has_value() && ir::is_elementwise(*known) && operation.results.size() == 1 &&
+        !is_complex) {
+      return one(operation, scope, opcode, std::move(list));
+    }
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view callee, text_of(operation, "decomposition"));
+  PLIMSOLL_ASSIGN_OR_RETURN(ir::Computation* const computation, function(callee));
+  return several(operation, scope, "call", std::move(list), {}, {computation});
+}
+
+Result<Translator::Instructions> Translator::custom_call(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view target, text_of(operation, "call_target_name"));
+  const bool is_identity =
+      std::find(std::begin(kIdentities), std::end(kIdentities), target) != std::end(kIdentities);
+  if (is_identity && list.size() == operation.results.size()) return list;
+  Attributes attributes;
+  attributes.custom_call_target = target;
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto has_side_effect, number_of(operation, "has_side_effect"));
+  attributes.custom_call_has_side_effect = has_side_effect != 0;
+  return several(operation, scope, "custom-call", std::move(list), std::move(attributes));
+}
+
+// The state of HLO's loop is one value, and its regions see nothing else: what they use from
+// outside goes through the state, unchanged.
+Result<Translator::Instructions> Translator::while_loop(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions state, operands(operation, scope));
+  if (operation.regions.size() != 2 || operation.regions[0] == nullptr ||
+      operation.regions[1] == nullptr) {
+    return wrong(operation);
+  }
+  const std::vector<const Value*> captured = captures(operation);
+  for (const Value* const value : captured) {
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const one, use(value, scope));
+    state.push_back(one);
+  }
+  Instruction* const packed = pack(*scope.computation, state);
+  const auto region_of = [&](std::size_t i) -> Result<ir::Computation*> {
+    const Block& block = *operation.regions[i];
+    std::vector<const Value*> arguments;
+    for (const auto& argument : block.arguments) arguments.push_back(argument.get());
+    if (arguments.size() != operation.operands.size()) return wrong(operation);
+    return packed_region(block, packed->shape(), arguments, captured, i == 1);
+  };
+  PLIMSOLL_ASSIGN_OR_RETURN(ir::Computation* const condition, region_of(0));
+  PLIMSOLL_ASSIGN_OR_RETURN(ir::Computation* const body, region_of(1));
+  auto loop = ir::build(*scope.computation, ir::Opcode::while_, {packed}, {}, {condition, body});
+  if (!loop.ok()) return loop.status().with_context("StableHLO: while");
+  Instructions results = unpack(*scope.computation, *loop, state.size());
+  results.resize(operation.results.size());
+  return results;
+}
+
+// Each branch is given what the branches use, as one value.
+Result<Translator::Instructions> Translator::conditional(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const selector, operand(operation, 0, scope));
+  const std::vector<const Value*> captured = captures(operation);
+  Instructions given;
+  for (const Value* const value : captured) {
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const one, use(value, scope));
+    given.push_back(one);
+  }
+  Instruction* const packed = pack(*scope.computation, given);
+  Instructions list{selector};
+  Computations branches;
+  for (const auto& block : operation.regions) {
+    if (block == nullptr) return wrong(operation);
+    PLIMSOLL_ASSIGN_OR_RETURN(ir::Computation* const branch,
+                              packed_region(*block, packed->shape(), {}, captured, false));
+    list.push_back(packed);
+    branches.push_back(branch);
+  }
+  return several(operation, scope, "conditional", std::move(list), {}, std::move(branches));
+}
+
+Result<Translator::Instructions> Translator::collective(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  Attributes attributes;
+  PLIMSOLL_ASSIGN_OR_RETURN(attributes.collective, groups_of(operation));
+  const std::string_view name = base_name(operation.name);
+  for (const std::string_view dim : {"all_gather_dim", "scatter_dimension", "split_dimension"}) {
+    if (operation.find(dim) == nullptr) continue;
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t number, number_of(operation, dim));
+    attributes.dimensions = {number};
+  }
+  Computations called;
+  if (!operation.regions.empty()) {
+    PLIMSOLL_ASSIGN_OR_RETURN(ir::Computation* const combiner, region(operation, 0));
+    called = {combiner};
+  }
+  std::string opcode(name);
+  std::replace(opcode.begin(), opcode.end(), '_', '-');
+  return several(operation, scope, opcode, std::move(list), std::move(attributes),
+                 std::move(called));
+}
+
+// HLO's are 32-bit words.
+Result<Translator::Instructions> Translator::partition(const Operation& operation, Scope& scope) {
+  return one(operation, scope,
+             base_name(operation.name) == "partition_id" ? "partition-id" : "replica-id", {});
+}
+
+// Operations that are not here have the same name in HLO, and no attributes.
+const Translator::Row* Translator::find_row(std::string_view name) {
+  using T = Translator;
+  static const std::unordered_map<std::string_view, Row> rows = [] {
+    std::unordered_map<std::string_view, Row> made;
+    for (const Row& row : {
+             Row{"constant", &T::constant},
+             {"broadcast_in_dim", &T::broadcast_in_dim},
+             {"broadcast", &T::broadcast},
+             {"transpose", &T::dimensions},
+             {"reverse", &T::dimensions},
+             {"concatenate", &T::dimensions},
+             {"iota", &T::dimensions},
+             {"slice", &T::slice},
+             {"dynamic_slice", &T::dynamic_slice},
+             {"pad", &T::pad},
+             {"compare", &T::compare},
+             {"select", &T::select},
+             {"reduce_precision", &T::reduce_precision},
+             {"get_dimension_size", &T::get_dimension_size},
+             {"gather", &T::gather},
+             {"scatter", &T::scatter},
+             {"dot", &T::dot},
+             {"dot_general", &T::dot_general},
+             {"convolution", &T::convolution},
+             {"reduce", &T::reduce},
+             {"reduce_window", &T::reduce_window},
+             {"select_and_scatter", &T::select_and_scatter},
+             {"sort", &T::sort},
+             {"map", &T::map},
+             {"rng", &T::rng},
+             {"rng_bit_generator", &T::rng_bit_generator},
+             {"tuple", &T::tuple},
+             {"get_tuple_element", &T::get_tuple_element},
+             {"optimization_barrier", &T::optimization_barrier},
+             {"call", &T::call},
+             {"composite", &T::composite},
+             {"custom_call", &T::custom_call},
+             {"while", &T::while_loop},
+             {"if", &T::conditional},
+             {"case", &T::conditional},
+             {"all_reduce", &T::collective},
+             {"all_gather", &T::collective},
+             {"all_to_all", &T::collective},
+             {"reduce_scatter", &T::collective},
+             {"collective_permute", &T::collective},
+             {"collective_broadcast", &T::collective},
+             {"partition_id", &T::partition},
+             {"replica_id", &T::partition},
+         }) {
+      made.emplace(row.name, row);
+    }
+    return made;
+  }();
+  const auto found = rows.find(name);
+  return found == rows.end() ? nullptr : &found->second;
+}
+
+}  // namespace plimsoll::vhlo
