@@ -142,6 +142,29 @@ plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes) {
   });
 }
 
+const char* plm_context_device(const plm_context* context) {
+  return context == nullptr ? "" : unwrap(context)->budget()->device().name().data();
+}
+
+int plm_context_is_host_memory(const plm_context* context) {
+  return context != nullptr && unwrap(context)->budget()->device().is_host_memory() ? 1 : 0;
+}
+
+plm_status* plm_parse_memory_limit(const char* text, const char* what, int64_t unlimited_peak_bytes,
+                                   int64_t* bytes) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(c_api::require(text != nullptr && what != nullptr && bytes != nullptr,
+                                            "memory limit: a pointer is NULL"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const MemoryLimit limit, parse_memory_limit(text, what));
+    if (limit.kind == MemoryLimit::Kind::percent_of_peak && unlimited_peak_bytes <= 0) {
+      return invalid_argument(std::string(what) + ": '" + text +
+                              "' is a share of a peak that is not known here (give a size)");
+    }
+    *bytes = limit.resolve(device::default_device()->total_bytes(), unlimited_peak_bytes);
+    return ok_status();
+  });
+}
+
 int64_t plm_context_limit(const plm_context* context) {
   return context == nullptr ? 0 : unwrap(context)->budget()->limit();
 }

@@ -8,15 +8,12 @@
 #include <vector>
 
 #include "runtime/c_api/handles.h"
-#include "runtime/serve/shared_plans.h"
+#include "runtime/serve/program_run.h"
+#include "runtime/serve/served_program.h"
 
 namespace plimsoll::c_api {
 
-// An array of the parameters or results.
-struct Leaf {
-  ir::Shape shape;
-  std::string name;
-};
+using Leaf = executor::ServedProgram::Leaf;
 
 struct Bound {
   trace::Tensor* tensor = nullptr;      // holds the node, so that no assignment takes its memory
@@ -27,20 +24,19 @@ struct Bound {
 void unpin(trace::Context& context, const Bound& bound);
 // Whether the tensor may be parameter `i`.
 Status check_tensor(const plm_executable& owner, std::size_t i, const trace::Tensor* tensor);
+// Of the arrays that a caller gives, and whether a list is NULL.
+Status check_counts(const plm_executable& owner, size_t parameter_count, size_t result_count,
+                    bool lists_missing);
+// What the C struct says.
+Result<executor::RunControl> read_control(const plm_run_options* given);
 // Evaluates; on return the node is a leaf whose bytes are there, and pinned.
 Status evaluate_and_pin(trace::Context& context, trace::Node* node, bool on_device);
 
 }  // namespace plimsoll::c_api
 
 struct plm_executable {
-  plimsoll::trace::Context* context = nullptr;  // retained
-  std::shared_ptr<plimsoll::memory::Budget> budget;
-  std::shared_ptr<const plimsoll::executor::ProgramCompiler> compiler;
-  std::shared_ptr<const plimsoll::executor::Program> program;
-  std::shared_ptr<plimsoll::executor::SharedPlans> plans;
-  plimsoll::planner::PlanPolicy policy;
-  plimsoll::planner::Question question;
-  std::vector<plimsoll::c_api::Leaf> parameters, results;
+  plimsoll::trace::Context* context = nullptr;                      // retained
+  std::shared_ptr<const plimsoll::executor::ServedProgram> served;  // with its runs
   std::vector<plimsoll::c_api::Bound> bound;
   std::string summary;
   mutable std::mutex floor_mutex;

@@ -9,7 +9,6 @@ using namespace plimsoll;
 using c_api::check_tensor;
 using c_api::evaluate_and_pin;
 using c_api::guarded;
-using c_api::Leaf;
 using c_api::unwrap;
 using planner::ParameterResidency;
 
@@ -17,17 +16,11 @@ struct plm_cancellation {
   std::shared_ptr<Cancellation> shared;  // with the runs that use it
 };
 
-namespace {
+namespace plimsoll::c_api {
 
-// When a run is to stop, and whether it may wait.
-struct RunControl {
-  Stop stop;
-  bool may_wait = true;
-};
-
-Result<RunControl> read_control(const plm_run_options* given) {
+Result<executor::RunControl> read_control(const plm_run_options* given) {
   PLIMSOLL_ASSIGN_OR_RETURN(const plm_run_options options, c_api::read_options(given));
-  RunControl control;
+  executor::RunControl control;
   if (!(options.deadline_seconds >= 0)) {
     return invalid_argument("run: deadline_seconds " + std::to_string(options.deadline_seconds) +
                             " (must not be negative)");
@@ -44,95 +37,26 @@ Result<RunControl> read_control(const plm_run_options* given) {
   return control;
 }
 
-// One run: its parameters, then `enter`, which waits for room, then `launch`.
-class Run {
- public:
-  explicit Run(const plm_executable& owner) : owner_(owner) {}
-
-  Status begin(size_t parameter_count, size_t result_count, bool lists_missing,
-               const plm_run_options* options) {
-    if (parameter_count != owner_.parameters.size() || result_count != owner_.results.size()) {
-      return invalid_argument("run: " + std::to_string(parameter_count) + " parameters and " +
-                              std::to_string(result_count) + " results, must be " +
-                              std::to_string(owner_.parameters.size()) + " and " +
-                              std::to_string(owner_.results.size()));
-    }
-    if (lists_missing) return invalid_argument("run: a list is NULL");
-    PLIMSOLL_ASSIGN_OR_RETURN(control_, read_control(options));
-    PLIMSOLL_ASSIGN_OR_RETURN(stream_, owner_.budget->device().create_stream());
-    residency_ = owner_.plans->first().get();
-    return ok_status();
+Status check_counts(const plm_executable& owner, size_t parameter_count, size_t result_count,
+                    bool lists_missing) {
+  const executor::ServedProgram& served = *owner.served;
+  if (parameter_count != served.parameters.size() || result_count != served.results.size()) {
+    return invalid_argument("run: " + std::to_string(parameter_count) + " parameters and " +
+                            std::to_string(result_count) + " results, must be " +
+                            std::to_string(served.parameters.size()) + " and " +
+                            std::to_string(served.results.size()));
   }
+  if (lists_missing) return invalid_argument("run: a list is NULL");
+  return ok_status();
+}
 
-  bool is_host(size_t i) const {
-    return residency_->residency(static_cast<int>(i)) == ParameterResidency::host;
-  }
+}  // namespace plimsoll::c_api
 
-  // Host memory that the plan reads itself.
-  void add_pointer(const void* pointer) { parameters_.push_back(const_cast<void*>(pointer)); }
+namespace {
 
-  void add_resident(const trace::Value& value) {
-    bound_bytes_ += value.bytes;
-    add_pointer(value.device.data());
-  }
-
-  Status add_host(size_t i, const void* data) {
-    const Leaf& leaf = owner_.parameters[i];
-    if (data == nullptr && leaf.shape.byte_size() > 0) {
-      return invalid_argument("run: parameter " + std::to_string(i) + " (" + leaf.name +
-                              ") is NULL");
-    }
-    if (!is_host(i)) staged_.push_back(i);
-    add_pointer(data);
-    return ok_status();
-  }
-
-  std::int64_t bound_bytes() const { return bound_bytes_; }
-
-  Status launch() {
-    PLIMSOLL_ASSIGN_OR_RETURN(entry_,
-                              owner_.plans->admit(bound_bytes_, control_.stop, control_.may_wait));
-    memory::Reservation& reservation = entry_.admitted.reservation();
-    for (const size_t i : staged_) {
-      const Leaf& leaf = owner_.parameters[i];
-      const std::int64_t bytes = leaf.shape.byte_size();
-      PLIMSOLL_ASSIGN_OR_RETURN(auto block, reservation.allocate(bytes, memory::Tag::parameters,
-                                                                 "parameter " + leaf.name));
-      PLIMSOLL_RETURN_IF_ERROR(
-          stream_->copy(block.data(), parameters_[i], bytes, device::CopyKind::host_to_device));
-      parameters_[i] = block.data();
-      held_.push_back(std::move(block));
-    }
-    std::vector<void*> pointers;
-    for (const Leaf& leaf : owner_.results) {
-      PLIMSOLL_ASSIGN_OR_RETURN(auto block,
-                                reservation.allocate(leaf.shape.byte_size(), memory::Tag::outputs,
-                                                     "result " + leaf.name));
-      pointers.push_back(block.data());
-      results_.push_back(std::move(block));
-    }
-    return entry_.executable->run(*stream_, *owner_.budget, {parameters_, pointers},
-                                  {&entry_.admitted, control_.stop});
-  }
-
-  Status copy_result(size_t i, void* to) {
-    return stream_->copy(to, results_[i].data(), owner_.results[i].shape.byte_size(),
-                         device::CopyKind::device_to_host);
-  }
-  Status finish() { return stream_->synchronize(); }
-  memory::Allocation take_result(size_t i) { return std::move(results_[i]); }
-
- private:
-  const plm_executable& owner_;
-  RunControl control_;
-  std::shared_ptr<const executor::Executable> residency_;  // the same in all plans
-  std::unique_ptr<device::Stream> stream_;
-  std::vector<void*> parameters_;
-  std::vector<size_t> staged_;  // parameters to be copied to device memory
-  std::int64_t bound_bytes_ = 0;
-  executor::SharedPlans::Entry entry_;
-  std::vector<memory::Allocation> held_, results_;  // of the entry's reservation
-};
+void add_value(executor::ProgramRun& run, const trace::Value& value) {
+  run.add_resident(value.device.data(), value.bytes);
+}
 
 }  // namespace
 
@@ -164,23 +88,23 @@ plm_status* plm_executable_run_with(const plm_executable* executable, const void
                                     size_t result_count, const plm_run_options* options) {
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
-    Run run(*executable);
-    PLIMSOLL_RETURN_IF_ERROR(run.begin(
-        parameter_count, result_count,
-        (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0),
-        options));
+    PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(*executable, parameter_count, result_count,
+                                                 (parameters == nullptr && parameter_count > 0) ||
+                                                     (results == nullptr && result_count > 0)));
+    PLIMSOLL_ASSIGN_OR_RETURN(executor::RunControl control, c_api::read_control(options));
+    executor::ProgramRun run(*executable->served, std::move(control));
     for (size_t i = 0; i < parameter_count; ++i) {
       if (executable->bound[i].value != nullptr) {
-        run.add_resident(*executable->bound[i].value);
+        add_value(run, *executable->bound[i].value);
       } else {
-        PLIMSOLL_RETURN_IF_ERROR(run.add_host(i, parameters[i]));
+        PLIMSOLL_RETURN_IF_ERROR(run.add_host(parameters[i]));
       }
     }
     PLIMSOLL_RETURN_IF_ERROR(run.launch());
     for (size_t i = 0; i < result_count; ++i) {
       if (results[i] != nullptr) PLIMSOLL_RETURN_IF_ERROR(run.copy_result(i, results[i]));
     }
-    return run.finish();
+    return ok_status();
   });
 }
 
@@ -197,11 +121,11 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
                                             const plm_run_options* options) {
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
-    Run run(*executable);
-    PLIMSOLL_RETURN_IF_ERROR(run.begin(
-        parameter_count, result_count,
-        (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0),
-        options));
+    PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(*executable, parameter_count, result_count,
+                                                 (parameters == nullptr && parameter_count > 0) ||
+                                                     (results == nullptr && result_count > 0)));
+    PLIMSOLL_ASSIGN_OR_RETURN(executor::RunControl control, c_api::read_control(options));
+    executor::ProgramRun run(*executable->served, std::move(control));
     trace::Context& context = *executable->context;
     std::vector<std::vector<std::byte>> staged(parameter_count);
     struct Holds {
@@ -214,21 +138,22 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
     pinned.nodes.reserve(parameter_count);
     for (size_t i = 0; i < parameter_count; ++i) {
       if (executable->bound[i].value != nullptr) {
-        run.add_resident(*executable->bound[i].value);
+        add_value(run, *executable->bound[i].value);
         continue;
       }
       PLIMSOLL_RETURN_IF_ERROR(check_tensor(*executable, i, unwrap(parameters[i])));
       trace::Node* node = unwrap(parameters[i])->node;
-      PLIMSOLL_RETURN_IF_ERROR(evaluate_and_pin(context, node, !run.is_host(i)));
+      const bool on_device = executable->served->residency(i) != ParameterResidency::host;
+      PLIMSOLL_RETURN_IF_ERROR(evaluate_and_pin(context, node, on_device));
       pinned.nodes.push_back(node);
-      if (!run.is_host(i)) {
-        run.add_resident(*node->value);
+      if (on_device) {
+        add_value(run, *node->value);
       } else if (node->value->on_host) {
-        run.add_pointer(node->value->host.data());
+        PLIMSOLL_RETURN_IF_ERROR(run.add_host(node->value->host.data()));
       } else {
         staged[i].resize(static_cast<size_t>(node->byte_size()));
         PLIMSOLL_RETURN_IF_ERROR(context.read(node, staged[i]));
-        run.add_pointer(staged[i].data());
+        PLIMSOLL_RETURN_IF_ERROR(run.add_host(staged[i].data()));
       }
     }
     // Other tensors make room; where they can't, the run says what is missing.
@@ -238,7 +163,7 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
     PLIMSOLL_RETURN_IF_ERROR(run.launch());
     for (size_t i = 0; i < result_count; ++i) {
       const trace::NodeRef node =
-          context.from_device(executable->results[i].shape, run.take_result(i));
+          context.from_device(executable->served->results[i].shape, run.take_result(i));
       results[i] = c_api::wrap(context.make_tensor(node.get()));
     }
     return ok_status();

@@ -44,6 +44,8 @@ const std::vector<Room>& rooms() {
     folder("runtime/ir/dataflow", {"runtime/ir/fusions"});
 
     folder("runtime/passes", {"runtime/ir/shapes"});
+    folder("runtime/passes/complex", {"runtime/passes"});
+    folder("runtime/passes/expand", {"runtime/passes"});
     folder("runtime/passes/simplify", {"runtime/passes", "runtime/ir/interpreter"});
     folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/layout", {"runtime/passes/simplify"});
@@ -109,15 +111,19 @@ const std::vector<Room>& rooms() {
     folder("runtime/backend", {"jit", "kernels"});
     folder("runtime/program", {"runtime/passes", "runtime/planner", "runtime/memory/budget"});
     folder("runtime/executor", {"runtime/program", "collectives"});
-    folder("runtime/serve", {"runtime/executor"});
+    folder("runtime/buffers", {"runtime/memory/budget", "runtime/ir"});
+    folder("runtime/serve", {"runtime/executor", "runtime/buffers"});
     folder("runtime/residency", {"runtime/executor", "runtime/memory/evictor", "kernels contract"});
     folder("runtime/trace/record", {"runtime/residency", "runtime/ir/shapes"});
     folder("runtime/trace/cut", {"runtime/trace/record", "runtime/serve"});
     folder("runtime/trace/context", {"runtime/trace/cut", "runtime/backend"});
     folder("runtime/autograd", {"runtime/trace/record"});
-    folder("runtime/import", {"runtime/ir"});
+    folder("runtime/import/vhlo", {"runtime/ir/shapes"});
+    folder("runtime/import", {"runtime/import/vhlo", "runtime/ir/text"});
     folder("runtime/c_api",
            {"runtime/autograd", "runtime/trace/context", "runtime/import", "runtime/include"});
+
+    folder("plugins/pjrt", {"runtime/include"});
 
     folder("benchmarks/graphs", {"runtime/ir/shapes"});
     folder("benchmarks/replayer", {"runtime/base"});
@@ -126,7 +132,7 @@ const std::vector<Room>& rooms() {
     folder("benchmarks/planner",
            {"benchmarks/graphs", "benchmarks/replayer", "benchmarks/recorded"});
     contract("tools contract", {"tools/command.h", "tools/program_file"},
-             {"runtime/serve", "runtime/backend"});
+             {"runtime/serve", "runtime/backend", "runtime/import"});
     folder("tools/plan", {"tools contract", "runtime/import", "benchmarks/recorded"});
     folder("tools", {"tools/plan", "benchmarks/planner", "benchmarks/eviction"});
     folder("examples", {"runtime/include", "runtime/base"});

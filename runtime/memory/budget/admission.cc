@@ -279,6 +279,11 @@ Result<Allocation> Admission::allocate(std::int64_t bytes, Tag tag, std::string_
   return admitted.reservation().allocate(bytes, tag, what, parts);
 }
 
+Result<Allocation> Admission::book(void* data, std::int64_t bytes, Tag tag, std::string_view what) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Admitted admitted, admit({aligned_bytes(bytes), 0, 0}, what));
+  return admitted.reservation().book(data, bytes, tag, what);
+}
+
 AdmissionStatistics Admission::statistics() const {
   const std::lock_guard lock(mutex_);
   AdmissionStatistics now = statistics_;

@@ -104,6 +104,8 @@ class Admission {
   // As Budget::allocate, but waits for runs to end where that makes room.
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
                               const ArenaParts& parts = {});
+  // Counts memory that is the caller's (Reservation::book), and waits likewise.
+  Result<Allocation> book(void* data, std::int64_t bytes, Tag tag, std::string_view what);
 
   AdmissionStatistics statistics() const;
 

@@ -65,6 +65,7 @@ Allocation& Allocation::operator=(Allocation&& other) noexcept {
   key_ = other.key_;
   holds_content_ = other.holds_content_;
   keep_ = other.keep_;
+  is_callers_ = other.is_callers_;
   return *this;
 }
 
@@ -79,8 +80,8 @@ void Allocation::give_back() {
 void Allocation::retag(Tag tag) {
   if (budget_ == nullptr || tag == tag_) return;
   const std::lock_guard lock(budget_->mutex_);
-  budget_->book(bytes_, tag_, parts_, -1);
-  budget_->book(bytes_, tag, parts_, 1);
+  budget_->count(bytes_, tag_, parts_, -1);
+  budget_->count(bytes_, tag, parts_, 1);
   tag_ = tag;
 }
 
@@ -98,6 +99,11 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
 Result<Allocation> Reservation::allocate(std::int64_t bytes, Tag tag, std::string_view what,
                                          const ArenaParts& parts, ContentKey key) {
   return budget_->allocate(bytes, tag, what, parts, key, state_);
+}
+
+Result<Allocation> Reservation::book(void* data, std::int64_t bytes, Tag tag,
+                                     std::string_view what) {
+  return budget_->allocate(bytes, tag, what, {}, nullptr, state_, data);
 }
 
 void Reservation::close() {
@@ -195,7 +201,7 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
   return allocate(bytes, tag, what, parts, key, nullptr);
 }
 
-void Budget::book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign) {
+void Budget::count(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign) {
   statistics_.used_by_tag[at(tag)] += sign * bytes;
   const auto add = [&](Use use, std::int64_t part) {
     statistics_.used_by_use[at(use)] += sign * part;
@@ -220,7 +226,8 @@ void Budget::book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign
 
 Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_view what,
                                     const ArenaParts& parts, ContentKey key,
-                                    const std::shared_ptr<Reservation::State>& from) {
+                                    const std::shared_ptr<Reservation::State>& from,
+                                    void* callers) {
   const std::int64_t rounded = aligned_bytes(bytes);
   const std::lock_guard lock(mutex_);
   if (fail_in_ > 0 && --fail_in_ == 0) {
@@ -237,14 +244,15 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
     return refusal(rounded, what);
   }
   bool holds_content = false;
-  const Result<void*> data = take_block(rounded, key, holds_content);
+  const Result<void*> data =
+      callers != nullptr ? Result<void*>(callers) : take_block(rounded, key, holds_content);
   if (!data.ok()) return data.status().with_context(what);
   if (from != nullptr) {
     from->left -= rounded;
     statistics_.reserved_bytes -= rounded;
   }
   statistics_.used_bytes += rounded;
-  book(rounded, tag, parts, 1);
+  count(rounded, tag, parts, 1);
   ++statistics_.allocations;
   if (statistics_.used_bytes > statistics_.peak_bytes) {
     statistics_.peak_bytes = statistics_.used_bytes;
@@ -260,6 +268,7 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
   allocation.parts_ = parts;
   allocation.key_ = key;
   allocation.holds_content_ = holds_content;
+  allocation.is_callers_ = callers != nullptr;
   return allocation;
 }
 
@@ -275,12 +284,13 @@ bool Budget::release(const Allocation& allocation) {
   Reservation::State* const drawn_from = allocation.drawn_from_.get();
   const std::lock_guard lock(mutex_);
   statistics_.used_bytes -= bytes;
-  book(bytes, allocation.tag_, allocation.parts_, -1);
+  count(bytes, allocation.tag_, allocation.parts_, -1);
   const bool stays_reserved = drawn_from != nullptr && drawn_from->open;
   if (stays_reserved) {
     drawn_from->left += bytes;
     statistics_.reserved_bytes += bytes;
   }
+  if (allocation.is_callers_) return !stays_reserved;
   // Above the limit (it was lowered) nothing is kept.
   const bool has_room =
       statistics_.used_bytes + statistics_.cached_bytes + bytes <= statistics_.limit_bytes;

@@ -73,6 +73,9 @@ class Reservation {
   // is left.
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
                               const ArenaParts& parts = {}, ContentKey key = nullptr);
+  // Counts memory that is the caller's as if it had been drawn, for as long as the allocation
+  // lives: its data() is `data`.
+  Result<Allocation> book(void* data, std::int64_t bytes, Tag tag, std::string_view what);
   // What is left becomes free.
   void close();
   const std::shared_ptr<Budget>& budget() const { return budget_; }
@@ -117,6 +120,7 @@ class Allocation {
   ArenaParts parts_;
   ContentKey key_ = nullptr;
   bool holds_content_ = false, keep_ = false;
+  bool is_callers_ = false;  // the memory, which is only counted
 };
 
 // The load line: gives out device memory and never more than the limit. Thread-safe.
@@ -167,8 +171,9 @@ class Budget : public std::enable_shared_from_this<Budget> {
   Budget(std::shared_ptr<device::Device> device, std::int64_t limit_bytes, Tiers tiers);
   Result<Allocation> allocate(std::int64_t bytes, Tag tag, std::string_view what,
                               const ArenaParts& parts, ContentKey key,
-                              const std::shared_ptr<Reservation::State>& from);
-  void book(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign);
+                              const std::shared_ptr<Reservation::State>& from,
+                              void* callers = nullptr);
+  void count(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign);
   Status refusal(std::int64_t bytes, std::string_view what) const;
   // With a key, `holds_content` says whether the block is the one kept under it.
   Result<void*> take_block(std::int64_t bytes, ContentKey key, bool& holds_content);

@@ -14,6 +14,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
+#include "runtime/buffers/dispatcher.h"
 #include "runtime/device/kernel_provider.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
@@ -80,6 +81,8 @@ class Context {
   const std::shared_ptr<memory::Budget>& budget() const { return budget_; }  // any thread
   const std::shared_ptr<const executor::ProgramCompiler>& compiler() const { return compiler_; }
   const ContextOptions& options() const { return options_; }
+  // Runs on buffers that nobody waits for. Any thread.
+  buffers::Dispatcher& dispatcher() { return dispatcher_; }
 
   // A leaf with a copy of `bytes` in host memory.
   NodeRef from_host(const ir::Shape& shape, std::span<const std::byte> bytes);
@@ -191,7 +194,8 @@ class Context {
   Counts counts_;
   bool profiling_ = false;
   LiveValues live_;  // uses the worker
-  Worker worker_;    // last: its thread ends before anything else goes
+  Worker worker_;    // its thread ends before anything else goes, and this one's before that:
+  buffers::Dispatcher dispatcher_;
 };
 
 struct Tensor {

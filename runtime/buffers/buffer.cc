@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/buffers/buffer.h"
+
+#include <cstring>
+#include <vector>
+
+#include "runtime/buffers/dispatcher.h"
+#include "runtime/memory/budget/admission.h"
+
+namespace plimsoll::buffers {
+namespace {
+
+bool is_aligned(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % device::kBufferAlignment == 0;
+}
+
+// Dims of one and those that follow each other without a gap become one, the innermost first.
+struct Loop {
+  std::int64_t count = 0, stride = 0;
+};
+
+std::vector<Loop> loops_of(const ir::Shape& shape, std::span<const std::int64_t> strides) {
+  std::vector<Loop> loops{{1, ir::dtype_bytes(shape.dtype())}};
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    const std::int64_t count = shape.dim(d), stride = strides[static_cast<std::size_t>(d)];
+    if (count == 1) continue;
+    Loop& inner = loops.back();
+    if (loops.size() > 1 && stride == inner.stride * inner.count) {
+      inner.count *= count;
+    } else {
+      loops.push_back({count, stride});
+    }
+  }
+  return loops;
+}
+
+void gather(const std::byte* from, std::byte*& to, std::span<const Loop> loops,
+            std::size_t element) {
+  const Loop& loop = loops.back();
+  if (loops.size() > 1) {
+    const bool is_run = loops.size() == 2 && loop.stride == static_cast<std::int64_t>(element);
+    if (is_run) {
+      const std::size_t bytes = static_cast<std::size_t>(loop.count) * element;
+      std::memcpy(to, from, bytes);
+      to += bytes;
+      return;
+    }
+    for (std::int64_t i = 0; i < loop.count; ++i) {
+      gather(from + i * loop.stride, to, loops.first(loops.size() - 1), element);
+    }
+    return;
+  }
+  std::memcpy(to, from, element);
+  to += element;
+}
+
+// The caller's bytes in order: themselves, or gathered in `dense`.
+const void* in_order(const ir::Shape& shape, const void* data,
+                     std::span<const std::int64_t> byte_strides, std::vector<std::byte>& dense) {
+  if (byte_strides.empty() || shape.byte_size() == 0) return data;
+  const std::vector<Loop> loops = loops_of(shape, byte_strides);
+  const auto element = static_cast<std::size_t>(ir::dtype_bytes(shape.dtype()));
+  const bool is_dense =
+      loops.size() == 1 ||
+      (loops.size() == 2 && loops[1].stride == static_cast<std::int64_t>(element));
+  if (is_dense) return data;
+  dense.resize(static_cast<std::size_t>(shape.byte_size()));
+  std::byte* to = dense.data();
+  gather(static_cast<const std::byte*>(data), to, loops, element);
+  return dense.data();
+}
+
+Status copy(memory::Budget& budget, void* to, const void* from, std::int64_t bytes,
+            device::CopyKind kind) {
+  if (bytes == 0) return ok_status();
+  if (budget.device().is_host_memory()) {
+    PLIMSOLL_RETURN_IF_ERROR(budget.device().count(device::Call::copy));
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return ok_status();
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, budget.device().create_stream());
+  PLIMSOLL_RETURN_IF_ERROR(stream->copy(to, from, bytes, kind));
+  return stream->synchronize();
+}
+
+template <typename Attempt>
+auto where_there_is_room(Dispatcher* dispatcher, Attempt&& attempt) {
+  auto made = attempt();
+  if (made.ok() || made.status().code() != StatusCode::resource_exhausted) return made;
+  if (dispatcher == nullptr || dispatcher->is_idle()) return made;
+  dispatcher->wait_idle();
+  return attempt();
+}
+
+}  // namespace
+
+ContentRef Buffer::content() const {
+  const std::lock_guard lock(mutex_);
+  return content_;
+}
+
+ContentRef Buffer::donate() {
+  const std::lock_guard lock(mutex_);
+  return std::move(content_);
+}
+
+Result<memory::Allocation> allocate(memory::Budget& budget, Dispatcher* dispatcher,
+                                    const ir::Shape& shape) {
+  const auto attempt = [&] {
+    return budget.admission().allocate(shape.byte_size(), memory::Tag::parameters,
+                                       "a buffer of " + shape.to_string());
+  };
+  return where_there_is_room(dispatcher, attempt);
+}
+
+Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Budget>& budget,
+                                               Dispatcher* dispatcher, const ir::Shape& shape,
+                                               const void* data,
+                                               std::span<const std::int64_t> byte_strides) {
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation room, allocate(*budget, dispatcher, shape));
+  std::vector<std::byte> dense;
+  PLIMSOLL_RETURN_IF_ERROR(copy(*budget, room.data(), in_order(shape, data, byte_strides, dense),
+                                shape.byte_size(), device::CopyKind::host_to_device));
+  return std::make_shared<Buffer>(shape, budget, make_ready(Storage(std::move(room))));
+}
+
+Result<std::shared_ptr<Buffer>> borrow_from_host(const std::shared_ptr<memory::Budget>& budget,
+                                                 Dispatcher* dispatcher, const ir::Shape& shape,
+                                                 void* data, std::function<void()> release) {
+  if (!budget->device().is_host_memory() || !is_aligned(data)) {
+    auto copied = copy_from_host(budget, dispatcher, shape, data, {});
+    if (copied.ok()) release();
+    return copied;
+  }
+  const auto attempt = [&] {
+    return budget->admission().book(data, shape.byte_size(), memory::Tag::parameters,
+                                    "a borrowed buffer of " + shape.to_string());
+  };
+  PLIMSOLL_ASSIGN_OR_RETURN(memory::Allocation booking, where_there_is_room(dispatcher, attempt));
+  return std::make_shared<Buffer>(shape, budget,
+                                  make_ready(Storage(std::move(booking), std::move(release))));
+}
+
+Status read(const Content& content, const ir::Shape& shape, memory::Budget& budget,
+            std::span<std::byte> out) {
+  return copy(budget, out.data(), content.data(), shape.byte_size(),
+              device::CopyKind::device_to_host);
+}
+
+Status read(const Buffer& buffer, std::span<std::byte> out) {
+  const ContentRef content = buffer.content();
+  if (!content) {
+    return failed_precondition("read: the buffer of " + buffer.shape().to_string() +
+                               " was deleted or donated");
+  }
+  PLIMSOLL_RETURN_IF_ERROR(content->wait());
+  return read(*content.get(), buffer.shape(), *buffer.budget(), out);
+}
+
+}  // namespace plimsoll::buffers

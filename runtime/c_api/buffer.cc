@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/c_api/buffer.h"
+
+#include <span>
+#include <string>
+
+#include "runtime/c_api/executable.h"
+#include "runtime/serve/buffer_run.h"
+
+using namespace plimsoll;
+using buffers::Buffer;
+using buffers::ContentRef;
+using c_api::guarded;
+using c_api::require;
+using c_api::unwrap;
+
+namespace {
+
+static_assert(PLM_BUFFER_ALIGNMENT == device::kBufferAlignment);
+
+// A C callback as one of ours.
+std::function<void(const Status&)> told(plm_done_function done, void* user) {
+  if (done == nullptr) return nullptr;
+  return [done, user](const Status& status) {
+    plm_status* const given = status.ok() ? nullptr : c_api::make_status(status);
+    done(user, given);
+    plm_status_free(given);
+  };
+}
+
+Result<ContentRef> content_of(const plm_buffer* buffer, const char* what) {
+  PLIMSOLL_RETURN_IF_ERROR(require(buffer != nullptr, "buffer: the pointer is NULL"));
+  ContentRef content = buffer->buffer->content();
+  if (!content) {
+    return failed_precondition(std::string(what) + ": the buffer of " +
+                               buffer->buffer->shape().to_string() + " was deleted or donated");
+  }
+  return content;
+}
+
+Status run_buffers(const plm_executable* executable, plm_buffer* const* parameters,
+                   size_t parameter_count, plm_buffer** results, size_t result_count,
+                   const plm_buffer_run_options* given) {
+  PLIMSOLL_RETURN_IF_ERROR(require(executable != nullptr, "run: the executable is NULL"));
+  PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(
+      *executable, parameter_count, result_count,
+      (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0)));
+  PLIMSOLL_ASSIGN_OR_RETURN(plm_buffer_run_options options, c_api::read_options(given));
+  options.run.struct_size = sizeof options.run;
+  executor::BufferRunOptions run;
+  PLIMSOLL_ASSIGN_OR_RETURN(run.control, c_api::read_control(&options.run));
+  switch (options.mode) {
+    case PLM_RUN_SYNCHRONOUS:
+      run.mode = executor::RunMode::synchronous;
+      break;
+    case PLM_RUN_ASYNCHRONOUS:
+      run.mode = executor::RunMode::asynchronous;
+      break;
+    case PLM_RUN_AUTOMATIC:
+      run.mode = executor::RunMode::automatic;
+      break;
+    default:
+      return invalid_argument("run: mode " + std::to_string(options.mode) + " does not exist");
+  }
+  if (options.keep != nullptr) run.keep = {options.keep, parameter_count};
+  run.done = told(options.done, options.done_user);
+  std::vector<Buffer*> buffers;
+  buffers.reserve(parameter_count);
+  for (size_t i = 0; i < parameter_count; ++i) {
+    buffers.push_back(parameters[i] == nullptr ? nullptr : parameters[i]->buffer.get());
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      auto ran, executor::run_on_buffers(executable->served, executable->context->dispatcher(),
+                                         buffers, std::move(run)));
+  std::vector<std::unique_ptr<plm_buffer>> made;
+  for (auto& buffer : ran) made.push_back(std::make_unique<plm_buffer>(std::move(buffer)));
+  for (size_t i = 0; i < result_count; ++i) results[i] = made[i].release();
+  return ok_status();
+}
+
+}  // namespace
+
+extern "C" {
+
+plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtype, const int64_t* dims,
+                                 size_t rank, const void* data, const int64_t* byte_strides,
+                                 plm_buffer** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(context != nullptr && out != nullptr, "buffer: a pointer is NULL"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
+                              c_api::make_shape("buffer", dtype, dims, rank));
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(data != nullptr || shape.byte_size() == 0, "buffer: the data pointer is NULL"));
+    trace::Context& owner = *unwrap(context);
+    std::span<const std::int64_t> strides;
+    if (byte_strides != nullptr) strides = {byte_strides, rank};
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        auto made,
+        buffers::copy_from_host(owner.budget(), &owner.dispatcher(), shape, data, strides));
+    *out = new plm_buffer(std::move(made));
+    return ok_status();
+  });
+}
+
+plm_status* plm_buffer_borrow(plm_context* context, plm_dtype dtype, const int64_t* dims,
+                              size_t rank, void* data, plm_release_function release, void* user,
+                              plm_buffer** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr && out != nullptr && release != nullptr,
+                                     "buffer: a pointer is NULL"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
+                              c_api::make_shape("buffer", dtype, dims, rank));
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(data != nullptr || shape.byte_size() == 0, "buffer: the data pointer is NULL"));
+    trace::Context& owner = *unwrap(context);
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        auto made, buffers::borrow_from_host(owner.budget(), &owner.dispatcher(), shape, data,
+                                             [release, user] { release(user); }));
+    *out = new plm_buffer(std::move(made));
+    return ok_status();
+  });
+}
+
+void plm_buffer_retain(plm_buffer* buffer) {
+  buffer->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void plm_buffer_release(plm_buffer* buffer) {
+  if (buffer == nullptr) return;
+  if (buffer->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete buffer;
+}
+
+plm_dtype plm_buffer_dtype(const plm_buffer* buffer) {
+  return static_cast<plm_dtype>(buffer->buffer->shape().dtype());
+}
+size_t plm_buffer_rank(const plm_buffer* buffer) {
+  return static_cast<size_t>(buffer->buffer->shape().rank());
+}
+const int64_t* plm_buffer_dims(const plm_buffer* buffer) {
+  return buffer->buffer->shape().dims().begin();
+}
+size_t plm_buffer_byte_size(const plm_buffer* buffer) {
+  return static_cast<size_t>(buffer->buffer->shape().byte_size());
+}
+int plm_buffer_is_deleted(const plm_buffer* buffer) { return buffer->buffer->is_deleted() ? 1 : 0; }
+int plm_buffer_is_ready(const plm_buffer* buffer) {
+  const ContentRef content = buffer->buffer->content();
+  return !content || !content->is_pending() ? 1 : 0;
+}
+
+void plm_buffer_delete(plm_buffer* buffer) {
+  if (buffer != nullptr) buffer->buffer->remove();
+}
+
+plm_status* plm_buffer_wait(plm_buffer* buffer) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_ASSIGN_OR_RETURN(const ContentRef content, content_of(buffer, "wait"));
+    return content->wait();
+  });
+}
+
+plm_status* plm_buffer_when_ready(plm_buffer* buffer, plm_done_function done, void* user) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(done != nullptr, "when ready: the function is NULL"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const ContentRef content, content_of(buffer, "when ready"));
+    content->when_done(told(done, user));
+    return ok_status();
+  });
+}
+
+plm_status* plm_buffer_read(plm_buffer* buffer, void* destination, size_t bytes) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(buffer != nullptr, "read: the buffer is NULL"));
+    const std::size_t size = plm_buffer_byte_size(buffer);
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(destination != nullptr || size == 0, "read: the destination is NULL"));
+    if (bytes != size) {
+      return invalid_argument("read: " + std::to_string(bytes) + " bytes of a buffer of " +
+                              std::to_string(size));
+    }
+    return buffers::read(*buffer->buffer, {static_cast<std::byte*>(destination), bytes});
+  });
+}
+
+plm_status* plm_buffer_hold(plm_buffer* buffer, void** data, plm_hold** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "hold: the output pointer is NULL"));
+    PLIMSOLL_ASSIGN_OR_RETURN(ContentRef content, content_of(buffer, "hold"));
+    PLIMSOLL_RETURN_IF_ERROR(content->wait());
+    if (data != nullptr) *data = content->data();
+    *out = new plm_hold{std::move(content)};
+    return ok_status();
+  });
+}
+
+void plm_hold_release(plm_hold* hold) { delete hold; }
+
+plm_status* plm_executable_run_buffers(const plm_executable* executable,
+                                       plm_buffer* const* parameters, size_t parameter_count,
+                                       plm_buffer** results, size_t result_count,
+                                       const plm_buffer_run_options* options) {
+  return guarded([&] {
+    return run_buffers(executable, parameters, parameter_count, results, result_count, options);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "runtime/buffers/buffer.h"
+
+struct plm_buffer {
+  explicit plm_buffer(std::shared_ptr<plimsoll::buffers::Buffer> made) : buffer(std::move(made)) {}
+
+  const std::shared_ptr<plimsoll::buffers::Buffer> buffer;
+  std::atomic<std::int64_t> references{1};
+};
+
+struct plm_hold {
+  plimsoll::buffers::ContentRef content;
+};

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/serve/buffer_run.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace plimsoll::executor {
+namespace {
+
+using buffers::Buffer;
+using buffers::ContentMaker;
+using buffers::ContentRef;
+using planner::ParameterResidency;
+
+// Waking a thread and being woken by it costs about a tenth of that.
+constexpr double kShortRunSeconds = 1e-4;
+
+std::string name_of(const ServedProgram& served, std::size_t i) {
+  return "run: parameter " + std::to_string(i) + " (" + served.parameters[i].name + ")";
+}
+
+Status check_parameter(const ServedProgram& served, std::size_t i, const Buffer* buffer) {
+  if (buffer == nullptr) return invalid_argument(name_of(served, i) + " is NULL");
+  const ir::Shape& shape = served.parameters[i].shape;
+  if (!(buffer->shape() == shape)) {
+    return invalid_argument(name_of(served, i) + " is " + shape.to_string() + ", the buffer " +
+                            buffer->shape().to_string());
+  }
+  if (buffer->budget() != served.budget) {
+    return invalid_argument(name_of(served, i) + " belongs to another context");
+  }
+  if (served.residency(i) == ParameterResidency::host) {
+    return failed_precondition(name_of(served, i) +
+                               " is placed in host memory, a buffer is device memory (create the "
+                               "executable with it placed RESIDENT, DONATED or PROGRAM)");
+  }
+  return ok_status();
+}
+
+Status deleted(const ServedProgram& served, std::size_t i) {
+  return failed_precondition(name_of(served, i) + " was deleted or donated");
+}
+
+// What is donated is passed once.
+Status check_donations(const ServedProgram& served, std::span<Buffer* const> parameters,
+                       const std::vector<bool>& gives) {
+  if (std::find(gives.begin(), gives.end(), true) == gives.end()) return ok_status();
+  std::vector<std::size_t> order(parameters.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(parameters[a], a) < std::pair(parameters[b], b);
+  });
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const std::size_t first = order[i - 1], second = order[i];
+    if (parameters[first] != parameters[second] || !(gives[first] || gives[second])) continue;
+    const auto [given, other] = gives[first] ? std::pair(first, second) : std::pair(second, first);
+    return invalid_argument(name_of(served, given) + " is donated, and passed as parameter " +
+                            std::to_string(other) + ", too");
+  }
+  return ok_status();
+}
+
+// All that one run needs, wherever it runs.
+struct Task {
+  std::shared_ptr<const ServedProgram> served;
+  RunControl control;
+  std::vector<ContentRef> parameters;
+  std::vector<ContentMaker> results;
+  std::vector<bool> gives;  // per parameter: the content is the run's
+  std::function<void(const Status&)> done;
+
+  Status run();
+  Status add(ProgramRun& run, std::size_t i);
+  Status finish() noexcept;
+};
+
+Status Task::add(ProgramRun& run, std::size_t i) {
+  ContentRef& content = parameters[i];
+  const Status made = content->wait();
+  if (!made.ok()) return made.with_context(name_of(*served, i));
+  if (gives[i] && content.is_only() && content->is_own()) {
+    run.add_donated(content->take());
+  } else {
+    run.add_resident(content->data(), served->parameters[i].shape.byte_size());
+  }
+  return ok_status();
+}
+
+// Results are seen when all else of the run is over: who waits for one finds the memory of the
+// parameters free, and can delete the others.
+Status Task::run() {
+  {
+    ProgramRun run(*served, control);
+    for (std::size_t i = 0; i < parameters.size(); ++i) PLIMSOLL_RETURN_IF_ERROR(add(run, i));
+    PLIMSOLL_RETURN_IF_ERROR(run.launch());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      results[i].fill(buffers::Storage(run.take_result(i)));
+    }
+  }
+  parameters.clear();
+  for (ContentMaker& result : results) result.set();
+  return ok_status();
+}
+
+Status Task::finish() noexcept {
+  Status status;
+  try {
+    status = run();
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::resource_exhausted, "run: the host is out of memory");
+  } catch (const std::exception& error) {
+    status = Status(StatusCode::internal, error.what());
+  }
+  parameters.clear();
+  for (ContentMaker& result : results) {
+    if (!status.ok() && result.is_pending()) result.fail(status);
+  }
+  if (done != nullptr) done(status);
+  return status;
+}
+
+bool runs_here(RunMode mode, const Task& task, const buffers::Dispatcher& dispatcher) {
+  if (mode != RunMode::automatic) return mode == RunMode::synchronous;
+  const bool is_short =
+      task.served->plans->first().get()->plan().predicted_seconds < kShortRunSeconds;
+  return is_short && dispatcher.is_idle() &&
+         std::none_of(task.parameters.begin(), task.parameters.end(),
+                      [](const ContentRef& content) { return content->is_pending(); });
+}
+
+}  // namespace
+
+Result<std::vector<std::shared_ptr<Buffer>>> run_on_buffers(
+    const std::shared_ptr<const ServedProgram>& served, buffers::Dispatcher& dispatcher,
+    std::span<Buffer* const> parameters, BufferRunOptions options) {
+  const std::size_t count = served->parameters.size();
+  if (parameters.size() != count) {
+    return invalid_argument("run: " + std::to_string(parameters.size()) + " parameters, must be " +
+                            std::to_string(count));
+  }
+  if (!options.keep.empty() && options.keep.size() != count) {
+    return invalid_argument("run: " + std::to_string(options.keep.size()) +
+                            " flags of what is kept for " + std::to_string(count) + " parameters");
+  }
+  auto task = std::make_shared<Task>();
+  task->served = served;
+  task->control = std::move(options.control);
+  task->done = std::move(options.done);
+  for (std::size_t i = 0; i < count; ++i) {
+    PLIMSOLL_RETURN_IF_ERROR(check_parameter(*served, i, parameters[i]));
+    task->gives.push_back(served->residency(i) == ParameterResidency::donated &&
+                          (options.keep.empty() || options.keep[i] == 0));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(check_donations(*served, parameters, task->gives));
+  for (std::size_t i = 0; i < count; ++i) {
+    task->parameters.push_back(parameters[i]->content());
+    if (!task->parameters[i]) return deleted(*served, i);
+  }
+  std::vector<std::shared_ptr<Buffer>> results;
+  for (const ServedProgram::Leaf& leaf : served->results) {
+    ContentMaker& maker = task->results.emplace_back();
+    results.push_back(std::make_shared<Buffer>(leaf.shape, served->budget, maker.use()));
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (task->gives[i]) parameters[i]->remove();
+  }
+  if (!runs_here(options.mode, *task, dispatcher)) {
+    dispatcher.submit([task] { (void)task->finish(); });
+    return results;
+  }
+  const Status ran = task->finish();
+  if (options.mode == RunMode::synchronous && !ran.ok()) return ran;
+  return results;
+}
+
+}  // namespace plimsoll::executor

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/serve/program_run.h"
+
+#include <string>
+#include <utility>
+
+#include "runtime/base/alignment.h"
+#include "runtime/base/index.h"
+
+namespace plimsoll::executor {
+
+using planner::ParameterResidency;
+
+Status ProgramRun::add_host(const void* data) {
+  const std::size_t i = next();
+  const ServedProgram::Leaf& leaf = served_.parameters[i];
+  if (data == nullptr && leaf.shape.byte_size() > 0) {
+    return invalid_argument("run: parameter " + std::to_string(i) + " (" + leaf.name + ") is NULL");
+  }
+  if (served_.residency(i) != ParameterResidency::host) {
+    staged_.push_back({i, device::CopyKind::host_to_device});
+  }
+  parameters_.push_back(const_cast<void*>(data));
+  return ok_status();
+}
+
+void ProgramRun::add_resident(void* data, std::int64_t bytes) {
+  const std::size_t i = next();
+  parameters_.push_back(data);
+  if (served_.residency(i) == ParameterResidency::donated) {
+    staged_.push_back({i, device::CopyKind::device_to_device});
+  } else {
+    bound_bytes_ += aligned_bytes(bytes);
+  }
+}
+
+void ProgramRun::add_donated(memory::Allocation memory) {
+  const std::size_t i = next();
+  donated_.resize(served_.parameters.size());
+  parameters_.push_back(memory.data());
+  bound_bytes_ += memory.bytes();
+  donated_[i] = std::move(memory);
+}
+
+Status ProgramRun::bring(std::size_t i, device::CopyKind kind) {
+  const ServedProgram::Leaf& leaf = served_.parameters[i];
+  const std::int64_t bytes = leaf.shape.byte_size();
+  PLIMSOLL_ASSIGN_OR_RETURN(auto block,
+                            entry_.admitted.reservation().allocate(bytes, memory::Tag::parameters,
+                                                                   "parameter " + leaf.name));
+  PLIMSOLL_RETURN_IF_ERROR(stream_->copy(block.data(), parameters_[i], bytes, kind));
+  parameters_[i] = block.data();
+  if (served_.residency(i) == ParameterResidency::donated) {
+    donated_.resize(served_.parameters.size());
+    donated_[i] = std::move(block);
+  } else {
+    held_.push_back(std::move(block));
+  }
+  return ok_status();
+}
+
+Status ProgramRun::launch() {
+  PLIMSOLL_ASSIGN_OR_RETURN(stream_, served_.budget->device().create_stream());
+  PLIMSOLL_ASSIGN_OR_RETURN(entry_,
+                            served_.plans->admit(bound_bytes_, control_.stop, control_.may_wait));
+  for (const Staged& one : staged_) PLIMSOLL_RETURN_IF_ERROR(bring(one.parameter, one.kind));
+  std::vector<void*> pointers;
+  for (std::size_t i = 0; i < served_.results.size(); ++i) {
+    const ServedProgram::Leaf& leaf = served_.results[i];
+    if (entry_.executable->output_parameter(static_cast<int>(i)) >= 0) {
+      results_.emplace_back();
+      pointers.push_back(nullptr);
+      continue;
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        auto block, entry_.admitted.reservation().allocate(
+                        leaf.shape.byte_size(), memory::Tag::outputs, "result " + leaf.name));
+    pointers.push_back(block.data());
+    results_.push_back(std::move(block));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(entry_.executable->run(
+      *stream_, *served_.budget, {parameters_, pointers}, {&entry_.admitted, control_.stop}));
+  for (std::size_t i = 0; i < served_.results.size(); ++i) {
+    const int parameter = entry_.executable->output_parameter(static_cast<int>(i));
+    if (parameter >= 0) results_[i] = std::move(donated_[at(parameter)]);
+  }
+  donated_.clear();
+  return ok_status();
+}
+
+Status ProgramRun::copy_result(std::size_t i, void* to) {
+  PLIMSOLL_RETURN_IF_ERROR(stream_->copy(to, results_[i].data(),
+                                         served_.results[i].shape.byte_size(),
+                                         device::CopyKind::device_to_host));
+  return stream_->synchronize();
+}
+
+memory::Allocation ProgramRun::take_result(std::size_t i) { return std::move(results_[i]); }
+
+}  // namespace plimsoll::executor

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/cancellation.h"
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+#include "runtime/memory/budget/admission.h"
+#include "runtime/serve/served_program.h"
+
+namespace plimsoll::executor {
+
+// When a run is to stop, and whether it may wait for room.
+struct RunControl {
+  Stop stop;
+  bool may_wait = true;
+};
+
+// One run of a served program: its parameters, one after the other and in order; launch(), which
+// waits for room and runs; then its results. For one thread; `served` outlives it.
+class ProgramRun {
+ public:
+  ProgramRun(const ServedProgram& served, RunControl control)
+      : served_(served), control_(std::move(control)) {}
+
+  // Host memory: of a parameter that is passed so, or copied to device memory for this run.
+  Status add_host(const void* data);
+  // Device memory that is in use already: read only, and copied for this run where the plan may
+  // write it.
+  void add_resident(void* data, std::int64_t bytes);
+  // Device memory for this run to keep, of a parameter that the plan may write: freed afterwards,
+  // or a result's.
+  void add_donated(memory::Allocation memory);
+
+  // Of what was added.
+  std::int64_t bound_bytes() const { return bound_bytes_; }
+
+  // Waits for room, runs, waits for the end. On an error there are no results.
+  Status launch();
+
+  std::size_t result_count() const { return served_.results.size(); }
+  // Blocking copy to host memory.
+  Status copy_result(std::size_t i, void* to);
+  memory::Allocation take_result(std::size_t i);
+
+ private:
+  std::size_t next() const { return parameters_.size(); }
+  Status bring(std::size_t i, device::CopyKind kind);
+
+  const ServedProgram& served_;
+  const RunControl control_;
+  std::unique_ptr<device::Stream> stream_;
+  std::vector<void*> parameters_;
+  struct Staged {
+    std::size_t parameter = 0;
+    device::CopyKind kind = device::CopyKind::host_to_device;
+  };
+  std::vector<Staged> staged_;  // parameters to be copied to device memory
+  std::int64_t bound_bytes_ = 0;
+  std::vector<memory::Allocation> donated_;  // by parameter; empty when none is
+  SharedPlans::Entry entry_;
+  std::vector<memory::Allocation> held_, results_;  // of the entry's reservation
+};
+
+}  // namespace plimsoll::executor

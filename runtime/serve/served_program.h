@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/shape.h"
+#include "runtime/memory/budget/budget.h"
+#include "runtime/planner/planner.h"
+#include "runtime/program/program.h"
+#include "runtime/serve/shared_plans.h"
+
+namespace plimsoll::executor {
+
+// A program ready for runs by any number of threads: its arrays and its plans. Immutable but for
+// the plans, which are thread-safe.
+struct ServedProgram {
+  // An array of the parameters or results, tuples taken apart depth first.
+  struct Leaf {
+    ir::Shape shape;
+    std::string name;
+  };
+  std::string name;  // of the module
+  std::vector<Leaf> parameters, results;
+  std::shared_ptr<const Program> program;
+  planner::PlanPolicy policy;
+  planner::Question question;
+  std::shared_ptr<memory::Budget> budget;
+  std::shared_ptr<SharedPlans> plans;
+
+  // How parameter `i` is passed; the same in all plans.
+  planner::ParameterResidency residency(std::size_t i) const { return question.parameters[i]; }
+};
+
+}  // namespace plimsoll::executor

@@ -1,0 +1,438 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the programs of jax_programs_test.cc: FOLDER/NAME.mlirbc as jax.export gives it, NAME.hlo,
+and NAME.results, the results' bytes one after the other, as JAX computes them on its CPU backend.
+
+    JAX_PLATFORMS=cpu python3 make_jax_programs.py FOLDER
+
+Needs jax (written with 0.10.2). Arguments are not stored: both sides fill them by the same rule
+(`fill` here, `fill` in the test)."""
+
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export, lax
+
+# Where in which file an operation was written is of no interest here.
+jax.config.update("jax_traceback_in_locations_limit", 0)
+jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
+
+PROGRAMS = {}
+
+
+def program(*shapes):
+    """Adds the function under its name; `shapes` are of its arguments, 'f32[2,3]'."""
+
+    def add(function):
+        PROGRAMS[function.__name__] = (function, shapes)
+        return function
+
+    return add
+
+
+DTYPES = {
+    "pred": np.bool_, "s8": np.int8, "s16": np.int16, "s32": np.int32, "u8": np.uint8,
+    "u16": np.uint16, "u32": np.uint32, "f16": np.float16, "bf16": jnp.bfloat16,
+    "f32": np.float32, "c64": np.complex64,
+}
+
+
+def fill(text, number):
+    """Argument `number` of this type: small numbers that every dtype holds exactly."""
+    dtype, dims = text.rstrip("]").split("[")
+    shape = tuple(int(dim) for dim in dims.split(",") if dim)
+    is_complex = dtype == "c64"
+    count = int(np.prod(shape, dtype=np.int64)) * (2 if is_complex else 1)
+    i = np.arange(count)
+    if dtype == "pred":
+        values = (i * 3 + number) % 2
+    elif dtype[0] in "su":
+        values = (i * 7 + number) % 5
+    else:
+        values = ((i * 37 + number * 11) % 101 - 50) / 64
+    if is_complex:
+        return values.astype(np.float32).view(np.complex64).reshape(shape)
+    return jnp.asarray(values.astype(np.float32).astype(DTYPES[dtype])).reshape(shape)
+
+
+@program("f32[4,8]", "f32[8,16]", "f32[16]", "f32[16,3]", "s32[4]")
+def mlp_gradient(x, a, b, c, labels):
+    def loss(a, b, c):
+        hidden = jax.nn.gelu(x @ a + b)
+        logits = jax.nn.log_softmax(hidden @ c)
+        return -jnp.mean(jnp.take_along_axis(logits, labels[:, None] % 3, 1))
+
+    return jax.value_and_grad(loss, argnums=(0, 1, 2))(a, b, c)
+
+
+@program("f32[2,6,8]", "f32[8,24]", "f32[8,8]")
+def attention(x, w, o):
+    q, k, v = jnp.split(x @ w, 3, -1)
+    scores = jnp.einsum("bqd,bkd->bqk", q, k) / np.sqrt(8)
+    mask = jnp.tril(jnp.ones((6, 6), bool))
+    return jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(jnp.where(mask, scores, -1e9)), v) @ o
+
+
+@program("f32[2,6,8]", "f32[8,24]", "f32[8,8]")
+def attention_gradient(x, w, o):
+    return jax.grad(lambda x, w, o: jnp.sum(jnp.sin(attention(x, w, o))), (0, 1, 2))(x, w, o)
+
+
+@program("f32[2,8,8,3]", "f32[3,3,3,4]")
+def convolution_gradient(x, k):
+    def loss(k):
+        y = lax.conv_general_dilated(x, k, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jnp.sum(jax.nn.relu(y) ** 2)
+
+    return jax.value_and_grad(loss)(k)
+
+
+@program("f32[1,6,6,4]", "f32[3,3,2,8]")
+def grouped_dilated_convolution(x, k):
+    return lax.conv_general_dilated(x, k, (1, 1), [(2, 1), (1, 2)], lhs_dilation=(2, 1),
+                                    rhs_dilation=(1, 2), feature_group_count=2,
+                                    dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+@program("f32[2,8,8,3]")
+def pooling(x):
+    f = lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2)
+    return jax.value_and_grad(f)(x), lax.reduce_window(x, 0.0, lax.add, (1, 3, 3, 1), (1, 1, 1, 1), "SAME")
+
+
+@program("f32[5,3,4]", "f32[4,4]")
+def recurrent_scan(x, w):
+    def step(h, x):
+        h = jnp.tanh(h @ w + x)
+        return h, jnp.sum(h)
+
+    def loss(w):
+        last, sums = lax.scan(step, jnp.zeros((3, 4)), x)
+        return jnp.sum(last) + jnp.sum(sums)
+
+    return jax.value_and_grad(loss)(w)
+
+
+@program("f32[3,8,8]", "f32[4,8]")
+def layers_by_scan(w, x):
+    def loss(w):
+        layer = jax.checkpoint(lambda h, w: (jnp.tanh(h @ w) + h, None))
+        return jnp.sum(lax.scan(layer, x, w)[0] ** 2)
+
+    return jax.value_and_grad(loss)(w)
+
+
+@program("f32[6]")
+def while_loop(x):
+    return lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 1.5 + x), (0, x))
+
+
+@program("s32[]", "f32[4]")
+def branches(i, x):
+    y = x + 1
+    a = lax.cond(x[0] < 0, lambda v: v * y, lambda v: v - y, x)
+    b = lax.switch(i, [lambda v: v, lambda v: v * 2, lambda v: v + y], a)
+    return a, b
+
+
+@program("f32[4,5]", "f32[]")
+def loop_that_reads_outer_values(x, s):
+    big = jnp.sin(x)
+    return lax.fori_loop(0, 4, lambda i, c: c * s + big, x)
+
+
+@program("f32[4,7]", "s32[4,7]")
+def sorting(x, k):
+    return jnp.sort(x, 1), jnp.argsort(x, 1), jnp.argsort(k, 1, stable=True), jnp.sort(k, 0, descending=True)
+
+
+@program("f32[9]")
+def order_statistics(x):
+    return jnp.median(x), jnp.quantile(x, 0.3), jnp.argmax(x), jnp.argmin(x), jnp.max(x)
+
+
+@program("f32[3,10]")
+def largest(x):
+    return lax.top_k(x, 4)
+
+
+@program("f32[6,4]", "s32[3,2]")
+def gather_and_scatter(x, i):
+    f = lambda x: jnp.sum(x[i] ** 2)
+    return x[i], jax.grad(f)(x), x.at[i[:, 0]].set(0.5), x.at[:, i[0]].multiply(2.0), x.at[i[:, 1]].max(0.1)
+
+
+@program("f32[4,6]", "s32[]")
+def dynamic_slices(x, i):
+    y = lax.dynamic_slice(x, (i, i), (2, 3))
+    return y, lax.dynamic_update_slice(x, y * 2, (1, i))
+
+
+@program("f32[4,6]")
+def movement(x):
+    return (jnp.flip(x, 1), jnp.pad(x, ((1, 2), (0, 1)), constant_values=3.0), x.T.reshape(3, 8),
+            lax.pad(x, 0.5, ((0, 0, 1), (-1, 2, 0))), jnp.roll(x, 2, 1), jnp.tile(x, (2, 1)), x[::-2, 1::2])
+
+
+@program("f32[3,4]", "f32[4]")
+def joining(x, y):
+    return jnp.concatenate([x, y[None], x * 2], 0), jnp.stack([x, x + 1], 1), jnp.broadcast_to(y, (2, 3, 4))
+
+
+@program("f32[4,6]")
+def cumulative(x):
+    return jnp.cumsum(x, 1), jnp.cumprod(x, 0), lax.cummax(x, 1), lax.cumlogsumexp(x, 0)
+
+
+@program("u32[2]")
+def threefry(key):
+    key = jax.random.wrap_key_data(key)
+    a, b = jax.random.split(key)
+    return jax.random.bits(a, (7,)), jax.random.uniform(b, (5,)), jax.random.randint(a, (6,), 0, 100)
+
+
+@program("u32[2]")
+def random_normal(key):
+    key = jax.random.wrap_key_data(key)
+    return jax.random.normal(key, (3, 3)), jax.random.permutation(key, 8), jax.random.bernoulli(key, 0.3, (9,))
+
+
+@program("f32[4,6]")
+def elementary(x):
+    y = jnp.abs(x) + 0.1
+    return (jnp.exp(x), jnp.log(y), jnp.sin(x), jnp.cos(x), jnp.tanh(x), jnp.sqrt(y), lax.rsqrt(y),
+            jnp.cbrt(x), jnp.log1p(y), jnp.expm1(x), jax.nn.sigmoid(x), lax.erf(x), jnp.power(y, x), jnp.arctan2(x, y))
+
+
+@program("f32[4,6]")
+def inverse_functions(x):
+    return (jnp.arcsin(x), jnp.arccos(x), jnp.arctan(x), jnp.arcsinh(x), jnp.arccosh(x + 2), jnp.arctanh(x),
+            jnp.sinh(x), jnp.cosh(x), jnp.tan(x), lax.erf_inv(x), lax.lgamma(x + 1.5), lax.digamma(x + 1.5))
+
+
+@program("f32[4,6]")
+def rounding(x):
+    return (jnp.floor(x * 8), jnp.ceil(x * 8), jnp.round(x * 8), jnp.trunc(x * 8), jnp.sign(x), jnp.isfinite(x),
+            jnp.clip(x, -0.2, 0.3), jnp.mod(x, 0.3), jnp.nan_to_num(x / 0), lax.reduce_precision(x, 5, 7))
+
+
+@program("s32[8]", "s32[8]")
+def integers(a, b):
+    return a // (b + 1), a % (b + 1), a & b, a | b, a ^ b, ~a, a << b, a >> 1, lax.population_count(a), lax.clz(a), -a
+
+
+@program("u8[8]", "s8[8]", "u16[8]", "s16[8]")
+def narrow_integers(a, b, c, d):
+    return a + a * 70, b * 60, c.astype(jnp.int8), d * d, a.astype(jnp.float32), (b > 1) & (d < 3)
+
+
+@program("pred[6]", "pred[6]", "f32[6]")
+def truths(a, b, x):
+    return a & b, a ^ b, ~a, jnp.where(a, x, -x), jnp.any(a), jnp.all(b), jnp.sum(a), a.astype(jnp.float32)
+
+
+@program("bf16[4,8]", "bf16[8,4]")
+def bfloat16(x, w):
+    y = x @ w
+    return y, jax.nn.softmax(y), jnp.sum(x, 1), (x * 2).astype(jnp.float32), jnp.dot(x, w, preferred_element_type=jnp.float32)
+
+
+@program("f16[4,8]", "f16[8,4]")
+def float16(x, w):
+    return x @ w, jnp.exp(x), x.astype(jnp.float32) + 1
+
+
+@program("s8[4,8]", "s8[8,4]")
+def integer_product(x, w):
+    return lax.dot(x, w, preferred_element_type=jnp.int32), jnp.sum(x.astype(jnp.int32), 0)
+
+
+@program("f32[2,3,4]", "f32[2,4,5]", "f32[3,5]")
+def einsums(a, b, c):
+    return jnp.einsum("bij,bjk->bik", a, b), jnp.einsum("bij,bjk,ik->b", a, b, c), jnp.tensordot(a, b, ((2,), (1,)))
+
+
+@program("f32[4,4]")
+def constants(x):
+    table = jnp.arange(16.0).reshape(4, 4) / 7
+    mask = jnp.array([True, False, True, True])
+    return x + table, jnp.where(mask, x, 1.0), x + jnp.full((4, 4), 2.5), jnp.eye(4) * 3, jnp.full((9,), True), jnp.array([1, 2, 3], jnp.int8)
+
+
+@program("f32[8]", "f32[8]", "f32[8]")
+def adam(p, m, g):
+    m = 0.9 * m + 0.1 * g
+    return p - 0.01 * m / (jnp.sqrt(jnp.abs(g)) + 1e-8), m
+
+
+@program("f32[3,5]")
+def vectorised(x):
+    return jax.vmap(lambda r: jnp.dot(r, r) * jnp.sort(r))(x), jax.jacfwd(lambda r: jnp.tanh(r) * jnp.sum(r))(x[0])
+
+
+@program("f32[4]")
+def second_derivatives(x):
+    return jax.hessian(lambda x: jnp.sum(jnp.sin(x) * x ** 3))(x)
+
+
+@program("f32[6]")
+def custom_derivative(x):
+    @jax.custom_jvp
+    def f(x):
+        return jnp.where(x > 0, x, jnp.expm1(x))
+
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * jnp.maximum(primals[0], 0.5)))
+    return jax.grad(lambda x: jnp.sum(f(x)))(x), jax.nn.silu(x), jax.nn.softplus(x)
+
+
+@program("f32[4,8]", "f32[8]", "f32[8]")
+def layer_norm_gradient(x, scale, bias):
+    def f(x, scale, bias):
+        mean = jnp.mean(x, -1, keepdims=True)
+        var = jnp.var(x, -1, keepdims=True)
+        return jnp.sum(jnp.cos((x - mean) * lax.rsqrt(var + 1e-5) * scale + bias))
+
+    return jax.grad(f, (0, 1, 2))(x, scale, bias)
+
+
+@program("f32[6,4]", "s32[2,3]", "f32[4,6]")
+def embedding_gradient(table, ids, out):
+    def f(table, out):
+        h = table[ids]
+        return jnp.mean(jax.nn.logsumexp(h @ out, -1) - h.sum(-1))
+
+    return jax.value_and_grad(f, (0, 1))(table, out)
+
+
+@program("f32[8,4]", "f32[4,3]", "f32[3,4,6]")
+def mixture_of_experts(x, gate, experts):
+    weights, index = lax.top_k(jax.nn.softmax(x @ gate), 2)
+    picked = jnp.einsum("nd,nkdf->nkf", x, experts[index])
+    return jnp.sum(picked * weights[..., None], 1)
+
+
+@program("f32[1,8,8,2]", "f32[3,3,2,4]", "f32[3,3,4,4]", "f32[3,3,8,2]")
+def u_net(x, a, b, c):
+    conv = lambda x, k, s=1: lax.conv_general_dilated(x, k, (s, s), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    up = jax.nn.relu(conv(x, a))
+    down = jax.nn.relu(conv(up, b, 2))
+    back = jnp.repeat(jnp.repeat(down, 2, 1), 2, 2)
+    return conv(jnp.concatenate([up, back], -1), c)
+
+
+@program("f32[3,4]")
+def nested_loops(x):
+    inner = lambda c, r: (c + jnp.sum(r), c * r)
+    outer = lambda c, _: (c + 1, lax.scan(inner, c, x))
+    return lax.scan(outer, jnp.float32(0), None, length=3)
+
+
+@program("f32[5]")
+def associative_scan(x):
+    return lax.associative_scan(lambda a, b: a * 0.5 + b, x)
+
+
+@program("f32[16]")
+def functions_in_functions(x):
+    f = jax.jit(lambda v: jnp.sin(v) + 1)
+    g = jax.jit(lambda v: f(v) * f(v * 2))
+    return g(x), f(g(x))
+
+
+@program("f32[4,4]")
+def barriers(x):
+    a, b = lax.optimization_barrier((x + 1, x * 2))
+    return a @ b, lax.optimization_barrier(x)
+
+
+@program("c64[3,4]", "c64[3,4]")
+def complex_arithmetic(a, b):
+    return a + b, a * b, a / (b + 2), -a, jnp.conj(a), jnp.abs(a), a.real, b.imag, a == b, jnp.sum(a), jnp.prod(a, 0)
+
+
+@program("c64[3,4]")
+def complex_functions(a):
+    return jnp.exp(a), jnp.log(a), jnp.sqrt(a), jnp.sin(a), jnp.tanh(a), jnp.log1p(a), jnp.expm1(a), jnp.power(a, 2.5), jnp.angle(a)
+
+
+@program("c64[3,4]", "c64[4,3]", "f32[4,2]")
+def complex_products(a, b, c):
+    return a @ b, a @ c, jnp.einsum("ij,kj->ik", a, a), jax.grad(lambda a: jnp.abs(jnp.sum(a * a)))(a)
+
+
+@program("c64[4,3]", "s32[2]")
+def complex_movement(a, i):
+    return a[i], a.at[i].add(2j), a.at[1].set(1.0), a.T, jnp.sort(a, 0), jnp.where(a.real > 0, a, 1j), jnp.stack([a, a * 2])
+
+
+@program("c64[4]")
+def complex_loops(a):
+    s = lax.fori_loop(0, 3, lambda i, c: c * a + 1j, a)
+    return s, lax.scan(lambda c, x: (c * x, c + x), s[0], a), lax.cond(a[0].real > 0, lambda v: v * 1j, lambda v: v, a)
+
+
+@program("f32[2,3]", "f32[2,3]")
+def to_complex(a, b):
+    return lax.complex(a, b), a.astype(jnp.complex64), lax.complex(a, b) * jnp.array([1 + 2j, 3, 4j])
+
+
+@program("f32[3,2,2]")
+def batched_reduction(x):
+    return jnp.max(x, (0, 2)), jnp.min(x, 1), jnp.prod(x, 0), jnp.mean(x), jnp.std(x, 1), jnp.argmax(x, 2)
+
+
+@program("f32[4,3]")
+def bit_patterns(x):
+    bits = lax.bitcast_convert_type(x, jnp.uint32)
+    return bits, lax.bitcast_convert_type(bits & 0x7FFFFFFF, jnp.float32), lax.bitcast_convert_type(x, jnp.uint8)
+
+
+@program("f32[]", "f32[0,3]")
+def scalars_and_nothing(x, empty):
+    return x * 2, jnp.sum(empty), empty + 1, jnp.zeros((2, 0))
+
+
+@program("f32[3,4]", "f32[4]")
+def unused_and_repeated(x, unused):
+    return x, x, jnp.float32(3), x + 0
+
+
+@program("f32[20]", "f32[5]")
+def signal(x, k):
+    return jnp.convolve(x, k), jnp.correlate(x, k, "same"), jnp.interp(x, jnp.linspace(-1, 1, 5), k)
+
+
+@program("f32[3,3]", "f32[3]")
+def statistics(x, y):
+    return jnp.cov(x), jnp.histogram(x, 4, (-1, 1))[0], jnp.unique(x, size=4), jnp.searchsorted(jnp.sort(y), x)
+
+
+@program("f32[6,6]")
+def image_resize(x):
+    return jax.image.resize(x, (9, 4), "linear"), jax.image.resize(x, (3, 12), "nearest")
+
+
+@program("f32[5]")
+def polynomial(x):
+    return jnp.polyval(jnp.array([1.0, -2, 3]), x), jnp.vander(x, 3), jnp.outer(x, x), jnp.kron(x, x[:2]), jnp.trace(jnp.outer(x, x))
+
+
+def main():
+    folder = sys.argv[1]
+    for name, (function, shapes) in PROGRAMS.items():
+        arguments = [fill(shape, i) for i, shape in enumerate(shapes)]
+        jitted = jax.jit(function, keep_unused=True)
+        exported = export.export(jitted, platforms=["cpu"])(*arguments)
+        results = jax.tree.leaves(jitted(*arguments))
+        with open(f"{folder}/{name}.mlirbc", "wb") as file:
+            file.write(exported.mlir_module_serialized)
+        with open(f"{folder}/{name}.hlo", "w") as file:
+            file.write(jitted.lower(*arguments).as_text("hlo"))
+        with open(f"{folder}/{name}.results", "wb") as file:
+            for result in results:
+                file.write(np.asarray(result).tobytes())
+
+
+main()
