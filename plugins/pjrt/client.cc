@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pjrt/client.h"
+
+#include <utility>
+
+#include "plugins/pjrt/api.h"
+#include "plugins/pjrt/client_options.h"
+#include "plugins/pjrt/fingerprint.h"
+
+namespace plimsoll::pjrt {
+namespace {
+
+using namespace abi;
+
+void* get_user_data(Memory* memory, const void* key) {
+  const std::lock_guard lock(memory->mutex);
+  const auto found = memory->user_data.find(key);
+  return found == memory->user_data.end() ? nullptr : found->second.data;
+}
+
+void set_user_data(Memory* memory, const void* key, void* data, void (*destroy)(void*)) {
+  Memory::UserData old;
+  {
+    const std::lock_guard lock(memory->mutex);
+    old = std::exchange(memory->user_data[key], {data, destroy});
+  }
+  if (old.destroy != nullptr) old.destroy(old.data);
+}
+
+constexpr MemoryTable kMemoryTable = {sizeof(MemoryTable), nullptr, sizeof(Memory), get_user_data,
+                                      set_user_data};
+
+std::string version_text() {
+  const std::uint32_t version = plm_version();
+  return "plimsoll " + std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 255) +
+         "." + std::to_string(version & 255);
+}
+
+Error* give_text(const char*& text, std::size_t& size, std::string_view value) {
+  text = value.data();
+  size = value.size();
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace plimsoll::pjrt
+
+plimsoll::pjrt::abi::Memory::~Memory() {
+  for (const auto& [key, one] : user_data) {
+    if (one.destroy != nullptr) one.destroy(one.data);
+  }
+}
+
+namespace plimsoll::pjrt {
+
+Error* check_place(const Client& client, const Device* device, const Memory* memory) {
+  if (memory != nullptr && memory != &client.memory) {
+    return invalid_argument("the memory is not one of this client");
+  }
+  if (memory == nullptr && device != nullptr && device != &client.device) {
+    return invalid_argument("the device is not one of this client");
+  }
+  return nullptr;
+}
+
+Error* Client_Create(Client_Create_Args* args) {
+  return guarded([&]() -> Error* {
+    ClientOptions options;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        read_client_options(args->create_options, args->num_options, options));
+    auto client = std::make_unique<Client>();
+    plm_context* context = nullptr;
+    const plm_context_options given = options.context_options();
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_create(&given, &context)));
+    client->context.reset(context);
+    client->is_host_memory = plm_context_is_host_memory(context) != 0;
+    client->platform_version = version_text();
+    client->device.client = client->memory.client = client->topology.client = client.get();
+    client->device.description.kind = plm_context_device(context);
+    client->device.description.text =
+        "PlimsollDevice(id=0, " + client->device.description.kind + ")";
+    client->memory.table = &kMemoryTable;
+    client->devices[0] = &client->device;
+    client->memories[0] = &client->memory;
+    client->topology.descriptions[0] = &client->device.description;
+    args->client = client.release();
+    return nullptr;
+  });
+}
+
+Error* Client_Destroy(Client_Destroy_Args* args) {
+  delete args->client;
+  return nullptr;
+}
+
+Error* Client_PlatformName(Client_PlatformName_Args* args) {
+  return give_text(args->platform_name, args->platform_name_size, kPlatformName);
+}
+
+Error* Client_ProcessIndex(Client_ProcessIndex_Args* args) {
+  args->process_index = 0;
+  return nullptr;
+}
+
+Error* Client_PlatformVersion(Client_PlatformVersion_Args* args) {
+  return give_text(args->platform_version, args->platform_version_size,
+                   args->client->platform_version);
+}
+
+Error* Client_TopologyDescription(Client_TopologyDescription_Args* args) {
+  args->topology = &args->client->topology;
+  return nullptr;
+}
+
+Error* Client_Devices(Client_Devices_Args* args) {
+  args->devices = args->client->devices;
+  args->num_devices = 1;
+  return nullptr;
+}
+
+Error* Client_AddressableDevices(Client_AddressableDevices_Args* args) {
+  return Client_Devices(args);
+}
+
+Error* Client_LookupDevice(Client_LookupDevice_Args* args) {
+  return guarded([&]() -> Error* {
+    if (args->id != 0) {
+      return invalid_argument("there is no device " + std::to_string(args->id) + " (there is 0)");
+    }
+    args->device = &args->client->device;
+    return nullptr;
+  });
+}
+
+Error* Client_LookupAddressableDevice(Client_LookupAddressableDevice_Args* args) {
+  return Client_LookupDevice(args);
+}
+
+Error* Client_AddressableMemories(Client_AddressableMemories_Args* args) {
+  args->memories = args->client->memories;
+  args->num_memories = 1;
+  return nullptr;
+}
+
+Error* Client_DefaultDeviceAssignment(Client_DefaultDeviceAssignment_Args* args) {
+  return guarded([&]() -> Error* {
+    if (args->num_replicas != 1 || args->num_partitions != 1) {
+      return invalid_argument(std::to_string(args->num_replicas) + " replicas and " +
+                              std::to_string(args->num_partitions) +
+                              " partitions, there is one device");
+    }
+    if (args->default_assignment_size < 1) {
+      return invalid_argument("there is no room for the device assignment");
+    }
+    args->default_assignment[0] = 0;
+    return nullptr;
+  });
+}
+
+// Devices.
+
+Error* DeviceDescription_Id(DeviceDescription_Id_Args* args) {
+  args->id = 0;
+  return nullptr;
+}
+
+Error* DeviceDescription_ProcessIndex(DeviceDescription_ProcessIndex_Args* args) {
+  args->process_index = 0;
+  return nullptr;
+}
+
+Error* DeviceDescription_Attributes(DeviceDescription_Attributes_Args* args) {
+  args->attributes = nullptr;
+  args->num_attributes = 0;
+  return nullptr;
+}
+
+Error* DeviceDescription_Kind(DeviceDescription_Kind_Args* args) {
+  return give_text(args->text, args->text_size, args->description->kind);
+}
+
+Error* DeviceDescription_DebugString(DeviceDescription_DebugString_Args* args) {
+  return give_text(args->text, args->text_size, args->description->text);
+}
+
+Error* DeviceDescription_ToString(DeviceDescription_ToString_Args* args) {
+  return give_text(args->text, args->text_size, args->description->text);
+}
+
+Error* Device_GetDescription(Device_GetDescription_Args* args) {
+  args->description = &args->device->description;
+  return nullptr;
+}
+
+Error* Device_IsAddressable(Device_IsAddressable_Args* args) {
+  args->is_addressable = true;
+  return nullptr;
+}
+
+Error* Device_LocalHardwareId(Device_LocalHardwareId_Args* args) {
+  args->local_hardware_id = 0;
+  return nullptr;
+}
+
+Error* Device_AddressableMemories(Device_AddressableMemories_Args* args) {
+  args->memories = args->device->client->memories;
+  args->num_memories = 1;
+  return nullptr;
+}
+
+Error* Device_DefaultMemory(Device_DefaultMemory_Args* args) {
+  args->memory = &args->device->client->memory;
+  return nullptr;
+}
+
+Error* Device_MemoryStats(Device_MemoryStats_Args* args) {
+  return guarded([&]() -> Error* {
+    plm_memory_statistics now = {};
+    now.struct_size = sizeof now;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        from_status(plm_context_memory(args->device->client->context.get(), &now)));
+    args->bytes_in_use = now.used_bytes;
+    args->peak_bytes_in_use = {now.peak_bytes, true};
+    args->num_allocs = {now.allocations, true};
+    args->largest_alloc_size = {0, false};
+    args->bytes_limit = {now.limit_bytes, now.limit_bytes != PLM_NO_LIMIT};
+    args->bytes_reserved = {now.reserved_bytes, true};
+    args->peak_bytes_reserved = {0, false};
+    args->bytes_reservable_limit = {0, false};
+    args->largest_free_block_bytes = {0, false};
+    args->pool_bytes = {0, false};
+    args->peak_pool_bytes = {0, false};
+    return nullptr;
+  });
+}
+
+Error* Device_ClearMemoryStats(Device_ClearMemoryStats_Args* args) {
+  plm_context_reset_peak(args->device->client->context.get());
+  return nullptr;
+}
+
+// The deleter must be there, though there is nothing to delete.
+Error* Device_GetAttributes(Device_GetAttributes_Args* args) {
+  args->attributes = nullptr;
+  args->num_attributes = 0;
+  args->device_attributes = nullptr;
+  args->attributes_deleter = [](DeviceAttributes*) {};
+  return nullptr;
+}
+
+// The memory.
+
+Error* Memory_Id(Memory_Id_Args* args) {
+  args->id = 0;
+  return nullptr;
+}
+
+Error* Memory_Kind(Memory_Kind_Args* args) {
+  return give_text(args->text, args->text_size, kMemoryKind);
+}
+
+Error* Memory_Kind_Id(Memory_Kind_Id_Args* args) {
+  args->kind_id = 0;
+  return nullptr;
+}
+
+Error* Memory_DebugString(Memory_DebugString_Args* args) {
+  return give_text(args->text, args->text_size, "PlimsollMemory(id=0, device)");
+}
+
+Error* Memory_ToString(Memory_ToString_Args* args) {
+  return give_text(args->text, args->text_size, "PlimsollMemory(id=0, device)");
+}
+
+Error* Memory_AddressableByDevices(Memory_AddressableByDevices_Args* args) {
+  args->devices = args->memory->client->devices;
+  args->num_devices = 1;
+  return nullptr;
+}
+
+// The topology, which is the client's.
+
+Error* TopologyDescription_Destroy(TopologyDescription_Destroy_Args*) { return nullptr; }
+
+Error* TopologyDescription_PlatformName(TopologyDescription_PlatformName_Args* args) {
+  return give_text(args->platform_name, args->platform_name_size, kPlatformName);
+}
+
+Error* TopologyDescription_PlatformVersion(TopologyDescription_PlatformVersion_Args* args) {
+  return give_text(args->platform_version, args->platform_version_size,
+                   args->topology->client->platform_version);
+}
+
+Error* TopologyDescription_GetDeviceDescriptions(
+    TopologyDescription_GetDeviceDescriptions_Args* args) {
+  args->descriptions = args->topology->descriptions;
+  args->num_descriptions = 1;
+  return nullptr;
+}
+
+Error* TopologyDescription_Attributes(TopologyDescription_Attributes_Args* args) {
+  args->attributes = nullptr;
+  args->num_attributes = 0;
+  return nullptr;
+}
+
+// What compiled programs depend on: the version and the kind of device.
+Error* TopologyDescription_Fingerprint(TopologyDescription_Fingerprint_Args* args) {
+  return guarded([&]() -> Error* {
+    const Client& client = *args->topology->client;
+    args->fingerprint = fingerprint(client.platform_version + client.device.description.kind);
+    return nullptr;
+  });
+}
+
+}  // namespace plimsoll::pjrt

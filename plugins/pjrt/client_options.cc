@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/pjrt/client_options.h"
+
+#include <string_view>
+
+namespace plimsoll::pjrt {
+namespace {
+
+using namespace abi;
+
+Error* read_size(const NamedValue& value, std::string_view name, std::int64_t& out) {
+  if (value.type == kInt64) {
+    if (value.int64_value < 0) {
+      return invalid_argument(std::string(name) + " is " + std::to_string(value.int64_value) +
+                              " (must not be negative)");
+    }
+    out = value.int64_value;
+    return nullptr;
+  }
+  if (value.type != kString) {
+    return invalid_argument(std::string(name) + " must be a number of bytes or a text like 512MiB");
+  }
+  const std::string text(value.string_value, value.value_size);
+  return from_status(plm_parse_memory_limit(text.c_str(), std::string(name).c_str(), 0, &out));
+}
+
+Error* read_text(const NamedValue& value, std::string_view name, std::string& out) {
+  if (value.type != kString) return invalid_argument(std::string(name) + " must be a text");
+  out.assign(value.string_value, value.value_size);
+  return nullptr;
+}
+
+bool is_one(const NamedValue& value) {
+  if (value.type == kInt64) return value.int64_value == 1;
+  return value.type == kString && std::string_view(value.string_value, value.value_size) == "1";
+}
+
+const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
+}  // namespace
+
+plm_context_options ClientOptions::context_options() const {
+  plm_context_options options = {};
+  options.struct_size = sizeof options;
+  options.memory_limit_bytes = memory_limit_bytes;
+  options.host_limit_bytes = host_limit_bytes;
+  options.spill_limit_bytes = spill_limit_bytes;
+  options.min_size_bytes = min_size_bytes;
+  options.planner = or_null(planner);
+  options.planning = or_null(planning);
+  options.remedies = or_null(remedies);
+  options.spill_dir = or_null(spill_dir);
+  return options;
+}
+
+Error* read_client_options(const NamedValue* values, std::size_t count, ClientOptions& out) {
+  const struct {
+    std::string_view name;
+    std::int64_t ClientOptions::* size;
+    std::string ClientOptions::* text;
+  } known[] = {
+      {"memory_limit", &ClientOptions::memory_limit_bytes, nullptr},
+      {"host_limit", &ClientOptions::host_limit_bytes, nullptr},
+      {"spill_limit", &ClientOptions::spill_limit_bytes, nullptr},
+      {"min_size", &ClientOptions::min_size_bytes, nullptr},
+      {"planner", nullptr, &ClientOptions::planner},
+      {"planning", nullptr, &ClientOptions::planning},
+      {"remedies", nullptr, &ClientOptions::remedies},
+      {"spill_dir", nullptr, &ClientOptions::spill_dir},
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string_view name(values[i].name, values[i].name_size);
+    for (const auto& one : known) {
+      if (one.name != name) continue;
+      PLIMSOLL_PJRT_RETURN_IF_ERROR(one.size != nullptr
+                                        ? read_size(values[i], name, out.*one.size)
+                                        : read_text(values[i], name, out.*one.text));
+    }
+    if (name == "num_devices" && !is_one(values[i])) {
+      return unimplemented("num_devices: this plugin has one device");
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace plimsoll::pjrt

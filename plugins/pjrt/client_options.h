@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <plimsoll/plimsoll.h>
+
+#include <cstdint>
+#include <string>
+
+#include "plugins/pjrt/error.h"
+
+namespace plimsoll::pjrt {
+
+// What a client is made with: the fields of plm_context_options by name, each optional. Sizes are
+// numbers or texts (`512MiB`).
+struct ClientOptions {
+  std::int64_t memory_limit_bytes = 0, host_limit_bytes = 0, spill_limit_bytes = 0,
+               min_size_bytes = 0;
+  std::string planner, planning, remedies, spill_dir;
+
+  // Points into this object.
+  plm_context_options context_options() const;
+};
+
+// Names that are not ours are left alone: frameworks pass some of their own. INVALID_ARGUMENT for
+// a value that one of ours can't have.
+Error* read_client_options(const abi::NamedValue* values, std::size_t count, ClientOptions& out);
+
+}  // namespace plimsoll::pjrt

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a framework's program to a compiled one.
+#include <cstdio>
+#include <string_view>
+
+#include "plugins/pjrt/api.h"
+#include "plugins/pjrt/compile_options.h"
+#include "plugins/pjrt/element_type.h"
+#include "plugins/pjrt/executable.h"
+#include "plugins/pjrt/fingerprint.h"
+
+namespace plimsoll::pjrt {
+namespace {
+
+using namespace abi;
+
+std::string hex(std::uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+Error* create(const Client& client, std::string_view program, const CompileOptions& options,
+              std::int64_t limit_bytes, plm_executable** out) {
+  plm_executable_options given = {};
+  given.struct_size = sizeof given;
+  given.memory_limit_bytes = limit_bytes;
+  given.planner = options.planner.empty() ? nullptr : options.planner.c_str();
+  given.default_placement = PLM_PLACEMENT_PROGRAM;
+  return from_status(plm_executable_create(client.context.get(), program.data(), program.size(),
+                                           "program", &given, out));
+}
+
+// A share of the unlimited peak needs that first.
+Error* create_within(const Client& client, std::string_view program, const CompileOptions& options,
+                     CompiledProgram& out) {
+  constexpr char kOption[] = "plimsoll_memory_limit";
+  std::int64_t limit = 0, peak = 0;
+  const std::string& text = options.memory_limit;
+  plm_executable* made = nullptr;
+  if (text.find("peak") != std::string::npos) {
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(create(client, program, options, 0, &made));
+    out.executable.reset(made);
+    peak = plm_executable_peak(made);
+  }
+  if (!text.empty()) {
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        from_status(plm_parse_memory_limit(text.c_str(), kOption, peak, &limit)));
+  }
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(create(client, program, options, limit, &made));
+  out.executable.reset(made);
+  return nullptr;
+}
+
+Error* describe(CompiledProgram& program) {
+  plm_executable* const executable = program.executable.get();
+  program.name = plm_executable_name(executable);
+  plm_value_info info = {};
+  info.struct_size = sizeof info;
+  program.parameter_count = plm_executable_parameter_count(executable);
+  for (std::size_t i = 0; i < program.parameter_count; ++i) {
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_executable_parameter(executable, i, &info)));
+    program.parameter_bytes += static_cast<std::int64_t>(info.byte_size);
+  }
+  const std::size_t results = plm_executable_result_count(executable);
+  for (std::size_t i = 0; i < results; ++i) {
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_executable_result(executable, i, &info)));
+    program.result_bytes += static_cast<std::int64_t>(info.byte_size);
+    if (info.aliased_parameter >= 0) {
+      program.aliased_bytes += static_cast<std::int64_t>(info.byte_size);
+    }
+    program.types.push_back(element_type(info.dtype));
+    program.dims.insert(program.dims.end(), info.dims, info.dims + info.rank);
+    program.ranks.push_back(info.rank);
+  }
+  const std::size_t most = std::max(results, program.parameter_count);
+  program.memory_kinds.assign(most, kMemoryKind);
+  program.memory_kind_sizes.assign(most, std::string_view(kMemoryKind).size());
+  return nullptr;
+}
+
+// A serialized executable: the program as it came, and the options; compiled kernels are found
+// again in the library's own cache.
+constexpr std::string_view kMagic = "plimsoll executable 1\n";
+
+std::string serialize(const CompiledProgram& program) {
+  std::string bytes(kMagic);
+  for (const std::string* part : {&program.compile_options, &program.program}) {
+    const std::uint64_t size = part->size();
+    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(size >> (8 * i) & 255));
+    bytes += *part;
+  }
+  return bytes;
+}
+
+bool take_part(std::string_view& bytes, std::string_view& part) {
+  if (bytes.size() < 8) return false;
+  std::uint64_t size = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    size |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
+  }
+  bytes.remove_prefix(8);
+  if (size > bytes.size()) return false;
+  part = bytes.substr(0, size);
+  bytes.remove_prefix(size);
+  return true;
+}
+
+}  // namespace
+
+Error* compile(Client& client, std::string_view program, std::string_view options,
+               std::shared_ptr<const CompiledProgram>& out) {
+  CompileOptions read;
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(read_compile_options(options, read));
+  if (read.replicas > 1 || read.partitions > 1) {
+    return unimplemented("a program for " + std::to_string(read.replicas) + " replicas and " +
+                         std::to_string(read.partitions) + " partitions (there is one device)");
+  }
+  auto made = std::make_shared<CompiledProgram>();
+  made->client = &client;
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(create_within(client, program, read, *made));
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(describe(*made));
+  made->program = program;
+  made->compile_options = options;
+  made->fingerprint =
+      hex(pjrt::fingerprint(program, pjrt::fingerprint(read.memory_limit + "/" + read.planner)));
+  out = std::move(made);
+  return nullptr;
+}
+
+Error* Client_Compile(Client_Compile_Args* args) {
+  return guarded([&]() -> Error* {
+    const std::string_view format(args->program->format, args->program->format_size);
+    if (format != "mlir" && format != "hlo") {
+      return unimplemented("programs of the format '" + std::string(format) +
+                           "' (pass a portable StableHLO artifact as 'mlir', or HLO text as "
+                           "'hlo')");
+    }
+    auto made = std::make_unique<LoadedExecutable>();
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        compile(*args->client, {args->program->code, args->program->code_size},
+                {args->compile_options, args->compile_options_size}, made->program));
+    args->executable = made.release();
+    return nullptr;
+  });
+}
+
+Error* Executable_Serialize(Executable_Serialize_Args* args) {
+  return guarded([&]() -> Error* {
+    auto made = std::make_unique<Serialized>(Serialized{serialize(*args->executable->program)});
+    args->serialized_bytes = made->bytes.data();
+    args->serialized_bytes_size = made->bytes.size();
+    args->deleter = [](Serialized* serialized) { delete serialized; };
+    args->serialized = made.release();
+    return nullptr;
+  });
+}
+
+Error* Executable_DeserializeAndLoad(Executable_DeserializeAndLoad_Args* args) {
+  return guarded([&]() -> Error* {
+    std::string_view bytes(args->serialized_executable, args->serialized_executable_size);
+    std::string_view options, program;
+    const bool is_ours = bytes.starts_with(kMagic);
+    if (is_ours) bytes.remove_prefix(kMagic.size());
+    if (!is_ours || !take_part(bytes, options) || !take_part(bytes, program) || !bytes.empty()) {
+      return invalid_argument("these bytes are no executable that this plugin has serialized");
+    }
+    auto made = std::make_unique<LoadedExecutable>();
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(compile(*args->client, program, options, made->program));
+    args->loaded_executable = made.release();
+    return nullptr;
+  });
+}
+
+}  // namespace plimsoll::pjrt

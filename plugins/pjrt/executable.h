@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <plimsoll/plimsoll.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plugins/pjrt/client.h"
+
+namespace plimsoll::pjrt {
+
+// A compiled program with all that frameworks ask about it. Immutable, shared by its handles.
+struct CompiledProgram {
+  struct Destroy {
+    void operator()(plm_executable* executable) const { plm_executable_destroy(executable); }
+  };
+  abi::Client* client = nullptr;
+  std::unique_ptr<plm_executable, Destroy> executable;
+  std::string name, fingerprint;
+  std::string program, compile_options;  // what it was made from
+  std::size_t parameter_count = 0;
+  // Of the results; dims of all of them, one after the other.
+  std::vector<abi::ElementType> types;
+  std::vector<std::int64_t> dims;
+  std::vector<std::size_t> ranks;
+  std::int64_t parameter_bytes = 0, result_bytes = 0, aliased_bytes = 0;
+  // The memory kinds of parameters or results, whichever are more.
+  std::vector<const char*> memory_kinds;
+  std::vector<std::size_t> memory_kind_sizes;
+};
+
+// Compiles `program` as it came, with the options as they came.
+Error* compile(abi::Client& client, std::string_view program, std::string_view options,
+               std::shared_ptr<const CompiledProgram>& out);
+
+}  // namespace plimsoll::pjrt
+
+struct plimsoll::pjrt::abi::Executable {
+  std::shared_ptr<const CompiledProgram> program;
+};
+
+struct plimsoll::pjrt::abi::LoadedExecutable {
+  std::shared_ptr<const CompiledProgram> program;
+  std::atomic<bool> is_deleted{false};
+};
+
+// Bytes on their own.
+struct plimsoll::pjrt::abi::Serialized {
+  std::string bytes;
+};

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of loaded executables.
+#include <memory>
+#include <vector>
+
+#include "plugins/pjrt/api.h"
+#include "plugins/pjrt/buffer.h"
+#include "plugins/pjrt/event.h"
+#include "plugins/pjrt/executable.h"
+
+// Nothing is kept between runs.
+struct plimsoll::pjrt::abi::ExecuteContext {};
+
+namespace plimsoll::pjrt {
+namespace {
+
+using namespace abi;
+
+// The parameters that the caller keeps, whatever the program says: a flag each, or none.
+Error* read_kept(const ExecuteOptions* options, std::size_t count,
+                 std::vector<unsigned char>& out) {
+  if (options == nullptr || options->num_non_donatable_input_indices == 0) return nullptr;
+  out.resize(count);
+  for (std::size_t i = 0; i < options->num_non_donatable_input_indices; ++i) {
+    const std::int64_t index = options->non_donatable_input_indices[i];
+    if (index < 0 || index >= static_cast<std::int64_t>(count)) {
+      return invalid_argument("there is no argument " + std::to_string(index) +
+                              " that could be kept");
+    }
+    out[static_cast<std::size_t>(index)] = 1;
+  }
+  return nullptr;
+}
+
+Error* check(const LoadedExecutable_Execute_Args& args) {
+  if (args.executable->is_deleted) {
+    return make_error(kFailedPrecondition, "the executable was deleted");
+  }
+  if (args.num_devices != 1) {
+    return invalid_argument("arguments for " + std::to_string(args.num_devices) +
+                            " devices, there is one");
+  }
+  const std::size_t count = args.executable->program->parameter_count;
+  if (args.num_args != count) {
+    return invalid_argument(std::to_string(args.num_args) + " arguments, the program has " +
+                            std::to_string(count) + " parameters");
+  }
+  if (args.options != nullptr &&
+      (args.options->num_send_ops > 0 || args.options->num_recv_ops > 0)) {
+    return unimplemented("send and receive callbacks");
+  }
+  return nullptr;
+}
+
+Error* execute(LoadedExecutable_Execute_Args& args) {
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(check(args));
+  const CompiledProgram& program = *args.executable->program;
+  std::vector<plm_buffer*> parameters(args.num_args);
+  for (std::size_t i = 0; i < args.num_args; ++i) {
+    parameters[i] = args.argument_lists[0][i]->handle.get();
+  }
+  std::vector<unsigned char> kept;
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(read_kept(args.options, args.num_args, kept));
+  plm_buffer_run_options options = {};
+  options.struct_size = sizeof options;
+  options.mode = PLM_RUN_AUTOMATIC;
+  options.keep = kept.empty() ? nullptr : kept.data();
+  std::shared_ptr<Moment> ended;
+  std::unique_ptr<std::shared_ptr<Moment>> user;
+  if (args.device_complete_events != nullptr) {
+    ended = make_moment();
+    user = std::make_unique<std::shared_ptr<Moment>>(ended);
+    options.done = end_moment;
+    options.done_user = user.get();
+  }
+  const std::size_t count = program.types.size();
+  std::vector<plm_buffer*> results(count);
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(
+      from_status(plm_executable_run_buffers(program.executable.get(), parameters.data(),
+                                             parameters.size(), results.data(), count, &options)));
+  (void)user.release();
+  for (std::size_t i = 0; i < count; ++i) {
+    args.output_lists[0][i] = new Buffer(program.client, results[i]);
+  }
+  if (ended != nullptr) args.device_complete_events[0] = make_event(std::move(ended));
+  return nullptr;
+}
+
+}  // namespace
+
+Error* LoadedExecutable_Execute(LoadedExecutable_Execute_Args* args) {
+  return guarded([&] { return execute(*args); });
+}
+
+Error* ExecuteContext_Create(ExecuteContext_Create_Args* args) {
+  return guarded([&]() -> Error* {
+    args->context = new ExecuteContext;
+    return nullptr;
+  });
+}
+
+Error* ExecuteContext_Destroy(ExecuteContext_Destroy_Args* args) {
+  delete args->context;
+  return nullptr;
+}
+
+}  // namespace plimsoll::pjrt

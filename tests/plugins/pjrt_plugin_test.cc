@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin as a framework uses it: through its table alone.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugins/pjrt/abi.h"
+
+extern "C" const void* GetPjrtApi();
+
+namespace plimsoll::pjrt {
+namespace {
+
+using namespace abi;
+
+const Api& api() { return *static_cast<const Api*>(GetPjrtApi()); }
+
+template <typename Args>
+Args make() {
+  Args args = {};
+  args.struct_size = sizeof args;
+  return args;
+}
+
+template <typename Args>
+Error* call(void* function, Args& args) {
+  return reinterpret_cast<Error* (*)(Args*)>(function)(&args);
+}
+
+struct Failure {
+  Code code = kOk;
+  std::string message;
+};
+
+// Frees the error.
+Failure take(Error* error) {
+  if (error == nullptr) return {};
+  auto message = make<Error_Message_Args>();
+  message.error = error;
+  reinterpret_cast<void (*)(Error_Message_Args*)>(api().Error_Message)(&message);
+  auto code = make<Error_GetCode_Args>();
+  code.error = error;
+  EXPECT_EQ(call(api().Error_GetCode, code), nullptr);
+  auto payload = make<Error_ForEachPayload_Args>();
+  payload.error = error;
+  EXPECT_EQ(call(api().Error_ForEachPayload, payload), nullptr);
+  Failure failure{code.code, std::string(message.message, message.message_size)};
+  auto end = make<Error_Destroy_Args>();
+  end.error = error;
+  reinterpret_cast<void (*)(Error_Destroy_Args*)>(api().Error_Destroy)(&end);
+  return failure;
+}
+
+#define EXPECT_PJRT_OK(function, args)                                    \
+  do {                                                                    \
+    const Failure failure = take(call(api().function, args));             \
+    EXPECT_EQ(failure.code, kOk) << #function << ": " << failure.message; \
+  } while (false)
+
+void wait_and_destroy(Event* event) {
+  auto await = make<Event_Await_Args>();
+  await.event = event;
+  EXPECT_PJRT_OK(Event_Await, await);
+  auto destroy = make<Event_Destroy_Args>();
+  destroy.event = event;
+  EXPECT_PJRT_OK(Event_Destroy, destroy);
+}
+
+constexpr char kStep[] = R"(HloModule step, input_output_alias={ {0}: (0, {}, may-alias) }
+ENTRY main {
+  w = f32[2,3] parameter(0)
+  x = f32[2,3] parameter(1)
+  n = f32[2,3] add(w, x)
+  ROOT r = (f32[2,3], f32[2,3]) tuple(n, f32[2,3] multiply(n, x))
+}
+)";
+
+class PjrtPlugin : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto create = make<Client_Create_Args>();
+    NamedValue options[2] = {};
+    options[0].name = "memory_limit";
+    options[0].type = kString;
+    options[0].string_value = "1MiB";
+    options[1].name = "ml_framework_name";  // not ours
+    options[1].type = kString;
+    options[1].string_value = "JAX!";
+    for (NamedValue& one : options) {
+      one.struct_size = sizeof one;
+      one.name_size = std::strlen(one.name);
+      one.value_size = std::strlen(one.string_value);
+    }
+    create.create_options = options;
+    create.num_options = 2;
+    EXPECT_PJRT_OK(Client_Create, create);
+    client_ = create.client;
+    ASSERT_NE(client_, nullptr);
+  }
+  void TearDown() override {
+    auto destroy = make<Client_Destroy_Args>();
+    destroy.client = client_;
+    EXPECT_PJRT_OK(Client_Destroy, destroy);
+  }
+
+  Failure compile(std::string code, const char* format, const std::string& options,
+                  LoadedExecutable** out) {
+    auto program = make<Program>();
+    program.code = code.data();
+    program.code_size = code.size();
+    program.format = format;
+    program.format_size = std::strlen(format);
+    auto args = make<Client_Compile_Args>();
+    args.client = client_;
+    args.program = &program;
+    args.compile_options = options.data();
+    args.compile_options_size = options.size();
+    const Failure failure = take(call(api().Client_Compile, args));
+    if (failure.code == kOk) *out = args.executable;
+    return failure;
+  }
+  static void destroy(LoadedExecutable* executable) {
+    auto args = make<LoadedExecutable_Destroy_Args>();
+    args.executable = executable;
+    EXPECT_PJRT_OK(LoadedExecutable_Destroy, args);
+  }
+
+  Buffer* from_host(const std::vector<float>& values) {
+    constexpr std::int64_t kDims[2] = {2, 3};
+    auto args = make<Client_BufferFromHostBuffer_Args>();
+    args.client = client_;
+    args.data = values.data();
+    args.type = kTypeF32;
+    args.dims = kDims;
+    args.num_dims = 2;
+    EXPECT_PJRT_OK(Client_BufferFromHostBuffer, args);
+    wait_and_destroy(args.done_with_host_buffer);
+    return args.buffer;
+  }
+  static std::vector<float> to_host(Buffer* buffer) {
+    auto args = make<Buffer_ToHostBuffer_Args>();
+    args.buffer = buffer;
+    EXPECT_PJRT_OK(Buffer_ToHostBuffer, args);  // how large
+    std::vector<float> values(args.destination_size / sizeof(float));
+    args.destination = values.data();
+    EXPECT_PJRT_OK(Buffer_ToHostBuffer, args);
+    wait_and_destroy(args.event);
+    return values;
+  }
+  static bool is_deleted(Buffer* buffer) {
+    auto args = make<Buffer_IsDeleted_Args>();
+    args.buffer = buffer;
+    EXPECT_PJRT_OK(Buffer_IsDeleted, args);
+    return args.is_deleted;
+  }
+  static void destroy(Buffer* buffer) {
+    auto args = make<Buffer_Destroy_Args>();
+    args.buffer = buffer;
+    EXPECT_PJRT_OK(Buffer_Destroy, args);
+  }
+  Failure execute(LoadedExecutable* executable, const std::vector<Buffer*>& arguments,
+                  std::vector<Buffer*>& results, const std::vector<std::int64_t>& kept = {}) {
+    auto options = make<ExecuteOptions>();
+    options.non_donatable_input_indices = kept.data();
+    options.num_non_donatable_input_indices = kept.size();
+    Buffer* const* lists[1] = {arguments.data()};
+    Buffer** outputs[1] = {results.data()};
+    Event* events[1] = {};
+    auto args = make<LoadedExecutable_Execute_Args>();
+    args.executable = executable;
+    args.options = &options;
+    args.argument_lists = lists;
+    args.num_devices = 1;
+    args.num_args = arguments.size();
+    args.output_lists = outputs;
+    args.device_complete_events = events;
+    const Failure failure = take(call(api().LoadedExecutable_Execute, args));
+    if (failure.code == kOk) wait_and_destroy(events[0]);
+    return failure;
+  }
+
+  Client* client_ = nullptr;
+};
+
+// A message of CompileOptionsProto with one entry of env_option_overrides, a text.
+std::string option(const std::string& name, const std::string& value) {
+  const auto field = [](int number, const std::string& bytes) {
+    return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+  };
+  return field(7, field(1, name) + field(2, field(1, value)));
+}
+
+TEST(PjrtApi, SaysItsSizeAndVersion) {
+  EXPECT_EQ(api().struct_size, sizeof(Api));
+  EXPECT_EQ(api().version.major_version, 0);
+  EXPECT_EQ(api().version.minor_version, 112);
+  EXPECT_EQ(sizeof(Api), 16 + 24 + 138 * sizeof(void*));
+  auto missing = make<Plugin_Initialize_Args>();
+  const Failure failure = take(call(api().Client_DmaMap, missing));
+  EXPECT_EQ(failure.code, kUnimplemented);
+  EXPECT_NE(failure.message.find("PJRT_Client_DmaMap"), std::string::npos) << failure.message;
+}
+
+TEST_F(PjrtPlugin, RunsAProgramAndTakesDonatedBuffers) {
+  LoadedExecutable* step = nullptr;
+  const Failure compiled = compile(kStep, "hlo", "", &step);
+  ASSERT_EQ(compiled.code, kOk) << compiled.message;
+  Buffer* const w = from_host({1, 2, 3, 4, 5, 6});
+  Buffer* const x = from_host({1, 1, 1, 2, 2, 2});
+  std::vector<Buffer*> results(2);
+  ASSERT_EQ(execute(step, {w, x}, results, {0}).code, kOk);
+  EXPECT_FALSE(is_deleted(w));
+  EXPECT_EQ(to_host(results[0]), (std::vector<float>{2, 3, 4, 6, 7, 8}));
+  for (Buffer* one : results) destroy(one);
+  ASSERT_EQ(execute(step, {w, x}, results).code, kOk);
+  EXPECT_TRUE(is_deleted(w));
+  EXPECT_EQ(to_host(results[1]), (std::vector<float>{2, 3, 4, 12, 14, 16}));
+  std::vector<Buffer*> none(2);
+  const Failure gone = execute(step, {w, x}, none);
+  EXPECT_EQ(gone.code, kFailedPrecondition);
+  EXPECT_NE(gone.message.find("deleted or donated"), std::string::npos) << gone.message;
+  EXPECT_EQ(execute(step, {x}, none).code, kInvalidArgument);
+  for (Buffer* one : {w, x, results[0], results[1]}) destroy(one);
+  destroy(step);
+}
+
+TEST_F(PjrtPlugin, RunsArtifacts) {
+  std::ifstream file(std::string(PLIMSOLL_SOURCE_DIR) + "/tests/c_api/jax_programs/adam.mlirbc",
+                     std::ios::binary);
+  const std::string artifact{std::istreambuf_iterator<char>(file), {}};
+  LoadedExecutable* adam = nullptr;
+  const Failure compiled = compile(artifact, "mlir", "", &adam);
+  ASSERT_EQ(compiled.code, kOk) << compiled.message;
+  auto get = make<LoadedExecutable_GetExecutable_Args>();
+  get.loaded_executable = adam;
+  EXPECT_PJRT_OK(LoadedExecutable_GetExecutable, get);
+  auto outputs = make<Executable_NumOutputs_Args>();
+  outputs.executable = get.executable;
+  EXPECT_PJRT_OK(Executable_NumOutputs, outputs);
+  EXPECT_EQ(outputs.count, 2U);
+  auto memory = make<Executable_GetCompiledMemoryStats_Args>();
+  memory.executable = get.executable;
+  EXPECT_PJRT_OK(Executable_GetCompiledMemoryStats, memory);
+  EXPECT_EQ(memory.argument_size_in_bytes, 96);
+  EXPECT_EQ(memory.output_size_in_bytes, 64);
+  // What was serialized is the same program again.
+  auto serialize = make<Executable_Serialize_Args>();
+  serialize.executable = get.executable;
+  EXPECT_PJRT_OK(Executable_Serialize, serialize);
+  auto load = make<Executable_DeserializeAndLoad_Args>();
+  load.client = client_;
+  load.serialized_executable = serialize.serialized_bytes;
+  load.serialized_executable_size = serialize.serialized_bytes_size;
+  EXPECT_PJRT_OK(Executable_DeserializeAndLoad, load);
+  destroy(load.loaded_executable);
+  load.serialized_executable_size -= 1;
+  EXPECT_EQ(take(call(api().Executable_DeserializeAndLoad, load)).code, kInvalidArgument);
+  serialize.deleter(serialize.serialized);
+  auto end = make<Executable_Destroy_Args>();
+  end.executable = get.executable;
+  EXPECT_PJRT_OK(Executable_Destroy, end);
+  destroy(adam);
+}
+
+TEST_F(PjrtPlugin, KeepsTheLimitOfAFunction) {
+  LoadedExecutable* step = nullptr;
+  const Failure tight = compile(kStep, "hlo", option("plimsoll_memory_limit", "100"), &step);
+  EXPECT_EQ(tight.code, kResourceExhausted);
+  EXPECT_NE(tight.message.find("the smallest that would do"), std::string::npos) << tight.message;
+  EXPECT_EQ(compile(kStep, "hlo", option("plimsoll_memory_limit", "much"), &step).code,
+            kInvalidArgument);
+  EXPECT_EQ(compile(kStep, "hlo", option("misspelt", "1"), &step).code, kInvalidArgument);
+  EXPECT_EQ(compile(kStep, "onnx", "", &step).code, kUnimplemented);
+  ASSERT_EQ(compile(kStep, "hlo", option("plimsoll_memory_limit", "100%peak"), &step).code, kOk);
+  destroy(step);
+}
+
+TEST_F(PjrtPlugin, CountsWhatIsHeldAndKeepsWhatOthersLookAt) {
+  Buffer* const buffer = from_host({1, 2, 3, 4, 5, 6});
+  auto devices = make<Client_Devices_Args>();
+  devices.client = client_;
+  EXPECT_PJRT_OK(Client_Devices, devices);
+  ASSERT_EQ(devices.num_devices, 1U);
+  auto stats = make<Device_MemoryStats_Args>();
+  stats.device = devices.devices[0];
+  EXPECT_PJRT_OK(Device_MemoryStats, stats);
+  EXPECT_EQ(stats.bytes_in_use, 64);
+  EXPECT_TRUE(stats.bytes_limit.is_set);
+  EXPECT_EQ(stats.bytes_limit.value, 1 << 20);
+  auto pointer = make<Buffer_UnsafePointer_Args>();
+  pointer.buffer = buffer;
+  EXPECT_PJRT_OK(Buffer_UnsafePointer, pointer);
+  auto more = make<Buffer_IncreaseExternalReferenceCount_Args>();
+  more.buffer = buffer;
+  EXPECT_PJRT_OK(Buffer_IncreaseExternalReferenceCount, more);
+  auto remove = make<Buffer_Delete_Args>();
+  remove.buffer = buffer;
+  EXPECT_PJRT_OK(Buffer_Delete, remove);
+  EXPECT_EQ(reinterpret_cast<const float*>(pointer.pointer)[3], 4.0F);
+  auto less = make<Buffer_DecreaseExternalReferenceCount_Args>();
+  less.buffer = buffer;
+  EXPECT_PJRT_OK(Buffer_DecreaseExternalReferenceCount, less);
+  EXPECT_PJRT_OK(Device_MemoryStats, stats);
+  EXPECT_EQ(stats.bytes_in_use, 0);
+  destroy(buffer);
+}
+
+}  // namespace
+}  // namespace plimsoll::pjrt
