@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/kernels.h"
 
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
 #include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/calls/custom_call.h"
 #include "kernels/cpu/contraction/contraction.h"
-#include "kernels/cpu/custom_call.h"
+#include "kernels/cpu/fourier/fft.h"
 #include "kernels/cpu/indexing/indexing.h"
 #include "kernels/cpu/indexing/sort.h"
+#include "kernels/cpu/linalg/linalg.h"
 #include "kernels/cpu/loopback_collectives.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/scalar/map.h"
@@ -15,6 +20,18 @@ namespace plimsoll::kernels {
 namespace {
 
 using Maker = KernelResult (*)(const ir::Instruction&);
+
+// A function that was registered, or one of the library's own.
+KernelResult make_call(const ir::Instruction& instruction) {
+  const std::string& target = instruction.attributes().custom_call_target;
+  if (is_custom_call_registered(instruction)) return make_custom_call(instruction);
+  if (target == kFftTarget) return make_fft(instruction);
+  if (is_lapack_target(target)) return make_lapack(instruction);
+  return unimplemented(fmt::format(
+      "custom-call {}: no function '{}' is known (known: {}; others are registered with "
+      "plm_register_custom_call)",
+      instruction.name(), target, fmt::join(lapack_targets(), ", ")));
+}
 
 // Null when there is no kernel for the opcode.
 Maker maker_of(ir::Opcode opcode) {
@@ -40,7 +57,7 @@ Maker maker_of(ir::Opcode opcode) {
     case ir::Opcode::rng_get_and_update_state:
       return make_rng_get_and_update_state;
     case ir::Opcode::custom_call:
-      return make_custom_call;
+      return make_call;
     case ir::Opcode::fusion:
       return make_attention;
     case ir::Opcode::partition_id:
@@ -72,8 +89,6 @@ Maker maker_of(ir::Opcode opcode) {
 }  // namespace
 
 bool supports(const ir::Instruction& instruction) {
-  if (instruction.opcode() == ir::Opcode::custom_call)
-    return is_custom_call_registered(instruction);
   if (instruction.opcode() == ir::Opcode::fusion) return ir::claims_attention(instruction);
   return maker_of(instruction.opcode()) != nullptr;
 }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "kernels/kernels.h"
 #include "runtime/backend/cpu_kernels.h"
 
 namespace plimsoll::backend {
@@ -46,6 +47,10 @@ Status register_backend(std::string device_name, MakeKernels make) {
   return added ? ok_status()
                : Status(StatusCode::already_exists,
                         "device '" + device_name + "': there is a backend for it");
+}
+
+Status register_custom_call(std::string target, device::CustomCall function) {
+  return kernels::register_custom_call(std::move(target), std::move(function));
 }
 
 }  // namespace plimsoll::backend

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "runtime/base/status.h"
+#include "runtime/device/custom_call.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernel_provider.h"
 
@@ -21,5 +22,8 @@ Result<std::shared_ptr<device::KernelProvider>> create_kernels(
 using MakeKernels =
     std::function<Result<std::shared_ptr<device::KernelProvider>>(std::shared_ptr<device::Device>)>;
 Status register_backend(std::string device_name, MakeKernels make);
+
+// Makes a function known that custom calls of `target` run, on the host's CPU (kernels.h).
+Status register_custom_call(std::string target, device::CustomCall function);
 
 }  // namespace plimsoll::backend

@@ -55,6 +55,11 @@ plm_code plm_status_code(const plm_status* status) {
   return static_cast<plm_code>(status->status.code());
 }
 
+plm_status* plm_status_create(plm_code code, const char* message) {
+  return plimsoll::c_api::make_status(plimsoll::Status(
+      static_cast<plimsoll::StatusCode>(code), message == nullptr ? "" : message));
+}
+
 const char* plm_code_name(plm_code code) {
   switch (static_cast<int>(code)) {
 #define PLIMSOLL_STATUS_CODE(name, text, number) \

@@ -22,7 +22,7 @@ namespace plimsoll::passes {
 
 // What there are no kernels of, and runs whether or not other passes do:
 //
-// Operations that are others in disguise (`topk`) by those.
+// Operations that are others in disguise (`topk`, `cholesky`, ...) by those.
 Status expand(ir::Module& module);
 // The module with every complex value as two real ones, or itself where it has none. Parameters and
 // results keep their numbers, bytes and aliases: c64[2,3] is f32[2,3,2]. UNIMPLEMENTED, with the

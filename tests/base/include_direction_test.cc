@@ -105,8 +105,12 @@ const std::vector<Room>& rooms() {
     folder("kernels/cpu/attention", {"kernels/cpu", "runtime/ir/fusions"});
     folder("kernels/cpu/window", {"kernels/cpu/scalar"});
     folder("kernels/cpu/indexing", {"kernels/cpu/scalar"});
+    folder("kernels/cpu/calls", {"kernels/cpu"});
+    folder("kernels/cpu/linalg", {"kernels/cpu/calls"});
+    folder("kernels/cpu/fourier", {"kernels/cpu/calls"});
     folder("kernels", {"kernels/cpu/window", "kernels/cpu/indexing", "kernels/cpu/codecs",
-                       "kernels/cpu/contraction", "kernels/cpu/attention"});
+                       "kernels/cpu/linalg", "kernels/cpu/fourier", "kernels/cpu/contraction",
+                       "kernels/cpu/attention"});
 
     folder("runtime/backend", {"jit", "kernels"});
     folder("runtime/program", {"runtime/passes", "runtime/planner", "runtime/memory/budget"});

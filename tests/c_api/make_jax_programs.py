@@ -414,6 +414,79 @@ def image_resize(x):
     return jax.image.resize(x, (9, 4), "linear"), jax.image.resize(x, (3, 12), "nearest")
 
 
+@program("f32[2,5,5]", "f32[2,5,3]")
+def linear_systems(a, b):
+    positive = a @ jnp.swapaxes(a, -1, -2) + 2 * jnp.eye(5)
+    factor = jnp.linalg.cholesky(positive)
+    upper = jnp.linalg.cholesky(positive, upper=True)
+    well = a + 3 * jnp.eye(5)
+    lower = jax.scipy.linalg.solve_triangular(factor[0], b[0], lower=True)
+    transposed = jax.scipy.linalg.solve_triangular(upper[1], b[1], trans=1)
+    unit = lax.linalg.triangular_solve(
+        well, jnp.swapaxes(b, -1, -2), left_side=False, lower=True, unit_diagonal=True
+    )
+    not_positive = jnp.linalg.cholesky(jnp.stack([-positive[0], positive[1]]))
+    return (factor, upper, lower, transposed, unit, not_positive, jnp.linalg.solve(well, b),
+            jnp.linalg.inv(well), jnp.linalg.det(well), jnp.linalg.slogdet(well)[1])
+
+
+@program("f32[6,4]", "f32[4,6]")
+def factorizations(a, b):
+    a = a + jnp.eye(6, 4)
+    b = b + jnp.eye(4, 6)
+    q, r = jnp.linalg.qr(a)
+    full, _ = jnp.linalg.qr(a, mode="complete")
+    _, wide = jnp.linalg.qr(b)
+    lu, pivots, permutation = lax.linalg.lu(a)
+    hessenberg, taus = lax.linalg.hessenberg(a[:4])
+    return (q @ r, jnp.abs(r), jnp.abs(full.T @ full), jnp.abs(wide), lu, pivots, permutation,
+            jnp.abs(hessenberg), taus)
+
+
+@program("f32[5,5]", "f32[2,3,4]")
+def spectra(a, b):
+    values, vectors = jnp.linalg.eigh(a + a.T)
+    u, s, vt = jnp.linalg.svd(b, full_matrices=False)
+    full_u, _, full_vt = jnp.linalg.svd(b)
+    form, q = jax.scipy.linalg.schur(a)
+    general = jnp.linalg.eigvals(a)
+    wide, right = jnp.linalg.eig(a)
+    return (values, vectors @ jnp.diag(values) @ vectors.T, s, (u * s[:, None]) @ vt,
+            jnp.abs(full_u @ jnp.swapaxes(full_u, 1, 2)), full_vt @ jnp.swapaxes(full_vt, 1, 2),
+            jnp.linalg.svd(b, compute_uv=False), q @ form @ q.T, jnp.sort(jnp.abs(general)),
+            jnp.abs(a.astype(jnp.complex64) @ right - right * wide),
+            jax.scipy.linalg.expm(a / 4))
+
+
+@program("c64[4,4]", "c64[4,2]")
+def complex_linear_algebra(a, b):
+    hermitian = a + a.conj().T
+    positive = a @ a.conj().T + 2 * jnp.eye(4)
+    values, vectors = jnp.linalg.eigh(hermitian)
+    q, r = jnp.linalg.qr(a)
+    u, s, vt = jnp.linalg.svd(a)
+    factor = jnp.linalg.cholesky(positive)
+    return (values, (vectors * values) @ vectors.conj().T, q @ r, (u * s) @ vt, factor,
+            jnp.linalg.solve(a + 3 * jnp.eye(4), b), jnp.sort(jnp.abs(jnp.linalg.eigvals(a))),
+            lax.linalg.triangular_solve(factor, b, left_side=True, lower=True, transpose_a=True,
+                                        conjugate_a=True))
+
+
+@program("f32[2,6]", "f32[6,2]")
+def tridiagonal_systems(diagonals, b):
+    lower, upper = diagonals.at[0, 0].set(0).at[1, 5].set(0)
+    return lax.linalg.tridiagonal_solve(lower, upper * 0 + 3, upper, b)
+
+
+@program("f32[3,12]", "c64[7]", "f32[67]", "f32[2,4,6]", "f32[]")
+def fourier(a, b, c, d, e):
+    spectrum = jnp.fft.rfftn(d, axes=(1, 2))
+    return (jnp.fft.fft(a), jnp.fft.ifft(b), jnp.fft.fft(b), jnp.fft.rfft(c), jnp.fft.fft(c),
+            jnp.fft.irfft(jnp.fft.rfft(a) * 2), jnp.fft.irfft(b, 11), spectrum,
+            jnp.fft.irfftn(spectrum, s=(4, 6), axes=(1, 2)), jnp.fft.fft2(d), jnp.fft.ifftn(d),
+            jnp.fft.rfft(e[None]), jnp.fft.fftfreq(5) * e)
+
+
 @program("f32[5]")
 def polynomial(x):
     return jnp.polyval(jnp.array([1.0, -2, 3]), x), jnp.vander(x, 3), jnp.outer(x, x), jnp.kron(x, x[:2]), jnp.trace(jnp.outer(x, x))

@@ -89,6 +89,7 @@ class Reader {
  private:
   Result<std::unique_ptr<Operation>> read_operation(Cursor& cursor, Numbering& numbering);
   Status read_properties(std::string_view bytes, Operation& out);
+  Status read_options(std::size_t index, Operation& out);
   Status read_module_name(std::string_view bytes, Operation& out);
   Status read_regions(Cursor& cursor, Numbering& numbering, Operation& out);
   Status read_region(Cursor& cursor, Numbering& numbering, Operation& out);
@@ -160,6 +161,17 @@ Status Reader::read_properties(std::string_view bytes, Operation& out) {
                                              : ok_status();
 }
 
+// What a call has beside its properties: the options of the function. Of all other operations
+// nothing that stands there means anything here.
+Status Reader::read_options(std::size_t index, Operation& out) {
+  if (!out.name.starts_with("vhlo.custom_call")) return ok_status();
+  PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const beside, values_.attribute(index));
+  for (const auto& [key, value] : beside->entries) {
+    if (key->kind == Attribute::Kind::text) out.attributes.emplace_back(key->text, value);
+  }
+  return ok_status();
+}
+
 // The first property, where the lowest bit says that there is one: the module's name.
 Status Reader::read_module_name(std::string_view bytes, Operation& out) {
   Cursor cursor(bytes);
@@ -212,7 +224,10 @@ Result<std::unique_ptr<Operation>> Reader::read_operation(Cursor& cursor, Number
   (void)cursor.varint();  // its location
   if (cursor.is_bad()) return broken("an operation");
   made->name = container_.operations[name];
-  if ((parts & kHasAttributes) != 0) (void)cursor.varint();
+  if ((parts & kHasAttributes) != 0) {
+    const std::size_t index = static_cast<std::size_t>(cursor.varint());
+    PLIMSOLL_RETURN_IF_ERROR(read_options(index, *made));
+  }
   if ((parts & kHasProperties) != 0) {
     const std::size_t index = cursor.index(container_.properties.size());
     if (cursor.is_bad()) return broken("an operation");

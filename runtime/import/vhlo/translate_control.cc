@@ -65,6 +65,43 @@ Result<std::shared_ptr<const ir::CollectiveAttributes>> groups_of(const Operatio
   return std::shared_ptr<const ir::CollectiveAttributes>(std::move(made));
 }
 
+// The type behind a number, as MLIR writes it.
+std::string type_text(const Attribute& value) {
+  if (value.type == nullptr || value.type->kind != Type::Kind::element) return "i64";
+  const ir::DType dtype = value.type->dtype;
+  const bool is_unsigned = ir::dtype_class(dtype) == ir::DTypeClass::unsigned_int;
+  return (is_unsigned ? "ui" : "i") + std::to_string(8 * ir::dtype_bytes(dtype));
+}
+
+// What a custom call is given beside its operands, in HLO's form: `{uplo = 76 : ui8}` of typed
+// calls, a quoted text of others; empty: nothing.
+std::string options_text(const Operation& operation) {
+  const Attribute* options = operation.find("mhlo.backend_config");
+  if (options == nullptr) options = operation.find("backend_config");
+  if (options == nullptr) return {};
+  if (options->kind == Attribute::Kind::text && !options->text.empty()) {
+    std::string quoted = "\"";
+    for (const char c : options->text) {
+      if (c == '"' || c == '\\') quoted += '\\';
+      quoted += c;
+    }
+    return quoted + "\"";
+  }
+  std::string text;
+  for (const auto& [key, value] : options->entries) {
+    using Kind = Attribute::Kind;
+    text += (text.empty() ? "{" : ", ") + std::string(key->text) + " = ";
+    if (value->kind == Kind::boolean) {
+      text += value->number != 0 ? "true" : "false";
+    } else if (value->kind == Kind::number) {
+      text += std::to_string(value->number) + " : " + type_text(*value);
+    } else {
+      text += "\"" + std::string(value->text) + "\"";
+    }
+  }
+  return text.empty() ? text : text + "}";
+}
+
 }  // namespace
 
 Result<Translator::Instructions> Translator::tuple(const Operation& operation, Scope& scope) {
@@ -124,7 +161,46 @@ Result<Translator::Instructions> Translator::custom_call(const Operation& operat
   attributes.custom_call_target = target;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto has_side_effect, number_of(operation, "has_side_effect"));
   attributes.custom_call_has_side_effect = has_side_effect != 0;
+  std::string config = options_text(operation);
+  if (!config.empty()) attributes.extra.emplace_back("backend_config", std::move(config));
   return several(operation, scope, "custom-call", std::move(list), std::move(attributes));
+}
+
+Result<Translator::Instructions> Translator::fft(const Operation& operation, Scope& scope) {
+  constexpr std::string_view kTypes[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto type, number_of(operation, "fft_type"));
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto lengths, numbers_of(operation, "fft_length"));
+  if (type < 0 || type >= static_cast<std::int64_t>(std::size(kTypes))) return wrong(operation);
+  std::string length;
+  for (const std::int64_t one : lengths)
+    length += (length.empty() ? "" : ",") + std::to_string(one);
+  Attributes attributes;
+  attributes.extra = {{"fft_type", std::string(kTypes[type])}, {"fft_length", "{" + length + "}"}};
+  return one(operation, scope, "fft", std::move(list), std::move(attributes));
+}
+
+Result<Translator::Instructions> Translator::triangular(const Operation& operation, Scope& scope) {
+  constexpr std::string_view kTransposes[] = {"", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"};
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  const auto flag = [&](const char* name, Attributes& attributes) -> Status {
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto value, number_of(operation, name));
+    attributes.extra.emplace_back(name, value != 0 ? "true" : "false");
+    return ok_status();
+  };
+  Attributes attributes;
+  PLIMSOLL_RETURN_IF_ERROR(flag("lower", attributes));
+  if (operation.find("transpose_a") == nullptr) {
+    return one(operation, scope, "cholesky", std::move(list), std::move(attributes));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(flag("left_side", attributes));
+  PLIMSOLL_RETURN_IF_ERROR(flag("unit_diagonal", attributes));
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto transpose, number_of(operation, "transpose_a"));
+  if (transpose < 1 || transpose >= static_cast<std::int64_t>(std::size(kTransposes))) {
+    return wrong(operation);
+  }
+  attributes.extra.emplace_back("transpose_a", std::string(kTransposes[transpose]));
+  return one(operation, scope, "triangular-solve", std::move(list), std::move(attributes));
 }
 
 // The state of HLO's loop is one value, and its regions see nothing else: what they use from
@@ -244,6 +320,9 @@ const Translator::Row* Translator::find_row(std::string_view name) {
              {"call", &T::call},
              {"composite", &T::composite},
              {"custom_call", &T::custom_call},
+             {"fft", &T::fft},
+             {"cholesky", &T::triangular},
+             {"triangular_solve", &T::triangular},
              {"while", &T::while_loop},
              {"if", &T::conditional},
              {"case", &T::conditional},

@@ -114,6 +114,9 @@ class Translator {
   Result<Instructions> call(const Operation& operation, Scope& scope);
   Result<Instructions> composite(const Operation& operation, Scope& scope);
   Result<Instructions> custom_call(const Operation& operation, Scope& scope);
+  Result<Instructions> fft(const Operation& operation, Scope& scope);
+  // A factorization or a solution: cholesky and triangular_solve.
+  Result<Instructions> triangular(const Operation& operation, Scope& scope);
   Result<Instructions> while_loop(const Operation& operation, Scope& scope);
   Result<Instructions> conditional(const Operation& operation, Scope& scope);
   Result<Instructions> collective(const Operation& operation, Scope& scope);

@@ -57,12 +57,12 @@ struct ElementCode {
   std::string_view name;  // HLO's
 };
 constexpr ElementCode kElements[] = {
-    {0, "pred"},       {2, "bf16"},   {3, "f16"},         {4, "f32"},         {5, "f64"},
-    {6, "f8e4m3fn"},   {7, "f8e5m2"}, {10, "s4"},         {11, "s8"},         {12, "s16"},
-    {13, "s32"},       {14, "s64"},   {15, "u4"},         {16, "u8"},         {17, "u16"},
-    {18, "u32"},       {19, "u64"},   {27, "f8e4m3fnuz"}, {28, "f8e5m2fnuz"}, {29, "f8e4m3b11fnuz"},
-    {31, "s2"},        {32, "u2"},    {35, "f8e4m3"},     {36, "f8e3m4"},     {37, "f4e2m1fn"},
-    {40, "f8e8m0fnu"},
+    {0, "pred"},           {2, "bf16"},       {3, "f16"},  {4, "f32"},         {5, "f64"},
+    {6, "f8e4m3fn"},       {7, "f8e5m2"},     {9, "s64"},  {10, "s4"},         {11, "s8"},
+    {12, "s16"},           {13, "s32"},       {14, "s64"}, {15, "u4"},         {16, "u8"},
+    {17, "u16"},           {18, "u32"},       {19, "u64"}, {27, "f8e4m3fnuz"}, {28, "f8e5m2fnuz"},
+    {29, "f8e4m3b11fnuz"}, {31, "s2"},        {32, "u2"},  {35, "f8e4m3"},     {36, "f8e3m4"},
+    {37, "f4e2m1fn"},      {40, "f8e8m0fnu"},
 };
 
 Status element_type(std::string_view name, Type& out) {
@@ -146,15 +146,29 @@ Status Values::read(const Container::Entry& entry, Attribute& out) {
   return cursor.is_bad() ? broken("an attribute") : ok_status();
 }
 
-// Of MLIR's own attributes those that the module around VHLO's functions has.
+// Of MLIR's own attributes those that the module around VHLO's functions has, and what operations
+// have beside their properties.
 Status Values::read_builtin(Cursor& cursor, Attribute& out) {
-  constexpr std::uint64_t kBuiltinString = 2;
-  if (cursor.varint() != kBuiltinString) return ok_status();
+  constexpr std::uint64_t kBuiltinDictionary = 1, kBuiltinString = 2;
+  const std::uint64_t code = cursor.varint();
+  if (code == kBuiltinDictionary) return read_dictionary(cursor, out);
+  if (code != kBuiltinString) return ok_status();
   out.kind = Attribute::Kind::text;
   const std::size_t index = cursor.index(container_.strings.size());
   if (cursor.is_bad()) return broken("a string");
   out.text = container_.strings[index];
   return ok_status();
+}
+
+Status Values::read_dictionary(Cursor& cursor, Attribute& out) {
+  out.kind = Attribute::Kind::dictionary;
+  const std::size_t count = cursor.count();
+  for (std::size_t i = 0; i < count && !cursor.is_bad(); ++i) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const key, attribute_of(cursor));
+    PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const value, attribute_of(cursor));
+    out.entries.emplace_back(key, value);
+  }
+  return cursor.is_bad() ? broken("a dictionary") : ok_status();
 }
 
 // A type, and then perhaps a value of it: a byte as it is, wider numbers as signed ones.
@@ -192,16 +206,8 @@ Status Values::read_vhlo(Cursor& cursor, Attribute& out) {
       }
       return ok_status();
     }
-    case kDictionary: {
-      out.kind = Kind::dictionary;
-      const std::size_t count = cursor.count();
-      for (std::size_t i = 0; i < count && !cursor.is_bad(); ++i) {
-        PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const key, attribute_of(cursor));
-        PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const value, attribute_of(cursor));
-        out.entries.emplace_back(key, value);
-      }
-      return ok_status();
-    }
+    case kDictionary:
+      return read_dictionary(cursor, out);
     case kBoolean:
       out.kind = Kind::boolean;
       out.number = cursor.varint() != 0 ? 1 : 0;

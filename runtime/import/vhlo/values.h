@@ -76,6 +76,7 @@ class Values {
   Status read(const Container::Entry& entry, Type& out);
   Status read_vhlo(Cursor& cursor, Attribute& out);
   Status read_builtin(Cursor& cursor, Attribute& out);
+  Status read_dictionary(Cursor& cursor, Attribute& out);
   Status read_vhlo(Cursor& cursor, Type& out);
   Status read_array(Cursor& cursor, bool has_encoding, Type& out);
   Status read_tuple(Cursor& cursor, Type& out);

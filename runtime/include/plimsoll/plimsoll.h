@@ -96,6 +96,9 @@ PLM_EXPORT int64_t plm_status_floor_bytes(const plm_status* status);
 PLM_EXPORT const char* plm_status_culprit(const plm_status* status);
 // Accepts NULL.
 PLM_EXPORT void plm_status_free(plm_status* status);
+// An error to return from a function of one's own (plm_register_custom_call); NULL for PLM_OK. The
+// message is copied.
+PLM_EXPORT plm_status* plm_status_create(plm_code code, const char* message);
 
 typedef enum plm_dtype PLM_ENUM_TYPE {
   PLM_PRED = 0,
@@ -583,6 +586,37 @@ typedef struct plm_executable_options {
   int disable_optimization;         // nonzero: run the module as written
   plm_placement default_placement;  // 0: PLM_PLACEMENT_HOST
 } plm_executable_options;
+
+// Functions of one's own, which programs call by name (HLO's custom-call, `custom_call_target`).
+typedef struct plm_call_array {
+  plm_dtype dtype;
+  size_t rank;
+  const int64_t* dims;  // dense and row-major; complex arrays are their parts, in a last dim of two
+  size_t byte_size;
+} plm_call_array;
+
+// Lives for one call. Arrays of tuples come one by one, depth first. Memory is the device's: the
+// host's on the CPU device. Outputs are written whole; they overlap nothing.
+typedef struct plm_call_arguments {
+  size_t struct_size;
+  const void* const* inputs;
+  const plm_call_array* input_arrays;
+  size_t input_count;
+  void* const* outputs;
+  const plm_call_array* output_arrays;
+  size_t output_count;
+  const char* config;  // the call's backend_config, without quotes; "" where it has none
+} plm_call_arguments;
+
+// Returns NULL for success, else an error for the run (plm_status_create). Called by any thread, at
+// once by several, and again where its results are recomputed: equal inputs must give equal bits.
+typedef plm_status* (*plm_call_function)(void* user, const plm_call_arguments* arguments);
+
+// Makes `function` what calls of `target` run, in programs that are created from here on, in the
+// whole process and for its life. It goes before a function of the library's own by that name.
+// ALREADY_EXISTS for a name that is registered. Any thread.
+PLM_EXPORT plm_status* plm_register_custom_call(const char* target, plm_call_function function,
+                                                void* user);
 
 // Any thread may create executables, also while others use the context.
 //

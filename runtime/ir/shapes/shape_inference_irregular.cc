@@ -258,6 +258,74 @@ Result<Shape> topk(const Request& request) {
   return Shape::tuple({Shape(from.dtype(), dims), Shape(DType::s32, dims)});
 }
 
+bool has_square_end(const Shape& shape) {
+  return shape.rank() >= 2 && shape.dim(shape.rank() - 1) == shape.dim(shape.rank() - 2);
+}
+
+Result<Shape> cholesky(const Request& request) {
+  const Shape& a = request.operand(0);
+  if (has_square_end(a) && (is_floating(a.dtype()) || is_complex(a.dtype()))) return a;
+  return request.error("operand is " + a.to_string() + ", must be square matrices of floats");
+}
+
+// As the right-hand sides.
+Result<Shape> triangular_solve(const Request& request) {
+  const Shape &a = request.operand(0), &b = request.operand(1);
+  const int side = request.attributes.find_extra("left_side") == "false" ? 1 : 2;
+  const bool fits = has_square_end(a) && a.rank() == b.rank() && a.dtype() == b.dtype() &&
+                    (is_floating(a.dtype()) || is_complex(a.dtype())) &&
+                    std::equal(a.dims().begin(), a.dims().end() - 2, b.dims().begin()) &&
+                    a.dim(a.rank() - 1) == b.dim(b.rank() - side);
+  if (fits) return b;
+  return request.error("operands are " + a.to_string() + " and " + b.to_string() +
+                       ", must be square matrices of floats and right-hand sides that fit them");
+}
+
+// The numbers of `{4,8}`.
+std::vector<std::int64_t> numbers_in(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at != end) {
+    std::int64_t number = 0;
+    const auto [next, error] = std::from_chars(at, end, number);
+    if (error == std::errc()) numbers.push_back(number);
+    at = error == std::errc() ? next : at + 1;
+  }
+  return numbers;
+}
+
+// Complex to complex; of real arrays the half of the spectrum that says all, and back.
+Result<Shape> fft(const Request& request) {
+  const Shape& from = request.operand(0);
+  const std::string_view type = request.attributes.find_extra("fft_type");
+  const std::vector<std::int64_t> lengths = numbers_in(request.attributes.find_extra("fft_length"));
+  const bool reads_real = type == "RFFT", writes_real = type == "IRFFT";
+  const std::size_t rank = lengths.size();
+  if (!(type == "FFT" || type == "IFFT" || reads_real || writes_real) || rank < 1 || rank > 3 ||
+      from.rank() < static_cast<int>(rank)) {
+    return request.error("operand is " + from.to_string() + " with fft_type=" + std::string(type) +
+                         " (FFT, IFFT, RFFT or IRFFT) and " + std::to_string(rank) +
+                         " numbers of fft_length (one to three, no more than dims)");
+  }
+  std::vector<std::int64_t> dims = from.dims().to_vector();
+  const auto last = dims.end() - static_cast<std::ptrdiff_t>(rank);
+  std::vector<std::int64_t> half = lengths;
+  half.back() = half.back() / 2 + 1;
+  const bool fits =
+      is_complex(from.dtype()) != reads_real &&
+      (part_dtype(from.dtype()) == DType::f32 || part_dtype(from.dtype()) == DType::f64) &&
+      std::equal(last, dims.end(), (writes_real ? half : lengths).begin());
+  if (!fits) {
+    return request.error("operand is " + from.to_string() + ", which fft_type=" +
+                         std::string(type) + " of these lengths does not take");
+  }
+  std::copy(lengths.begin(), lengths.end(), last);
+  if (reads_real) dims.back() = half.back();
+  return Shape(writes_real ? part_dtype(from.dtype()) : complex_dtype(part_dtype(from.dtype())),
+               dims);
+}
+
 Result<Shape> parts(const Request& request) {
   const Shape& first = request.operand(0);
   const bool is_part = first.dtype() == DType::f32 || first.dtype() == DType::f64;
@@ -289,6 +357,12 @@ Result<Shape> irregular(const Request& request) {
       return map(request);
     case Opcode::topk:
       return topk(request);
+    case Opcode::fft:
+      return fft(request);
+    case Opcode::cholesky:
+      return cholesky(request);
+    case Opcode::triangular_solve:
+      return triangular_solve(request);
     case Opcode::real:
     case Opcode::imag:
     case Opcode::complex:

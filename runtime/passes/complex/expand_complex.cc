@@ -172,6 +172,7 @@ class Expander {
   Result<Instruction*> expand_real_result(const Instruction& instruction, Computation& to);
   Result<Instruction*> keep(const Instruction& instruction, Computation& to, Form form);
   Result<Instruction*> product(const Instruction& instruction, Computation& to);
+  Result<Instruction*> library_call(const Instruction& instruction, Computation& to);
   Result<Instruction*> variadic(const Instruction& instruction, Computation& to);
   Instruction* constant(const Instruction& instruction, Computation& to);
   Instruction* convert(const Instruction& instruction, Computation& to);
@@ -338,6 +339,8 @@ Result<Instruction*> Expander::expand(const Instruction& instruction, Computatio
     case Opcode::scatter:
     case Opcode::sort:
       return variadic(instruction, to);
+    case Opcode::custom_call:
+      return library_call(instruction, to);
     default:
       break;
   }
@@ -515,6 +518,21 @@ Result<Instruction*> Expander::product(const Instruction& instruction, Computati
       {to.add(Opcode::subtract, shape,
               {multiply(x.real, y.real), multiply(x.imaginary, y.imaginary)}),
        to.add(Opcode::add, shape, {multiply(x.real, y.imaginary), multiply(x.imaginary, y.real)})});
+}
+
+// Functions of libraries take and give complex arrays as they lie in memory.
+Result<Instruction*> Expander::library_call(const Instruction& instruction, Computation& to) {
+  Instructions operands;
+  for (int i = 0; i < instruction.operand_count(); ++i) {
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        Instruction* const one,
+        put_together(mapped(instruction, i), instruction.operand(i)->shape()));
+    operands.push_back(one);
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(Shape shape, interleaved(instruction.shape()));
+  Instruction* const made = to.add(Opcode::custom_call, std::move(shape), std::move(operands),
+                                   instruction.name(), instruction.attributes());
+  return take_apart(made, instruction.shape());
 }
 
 // An operand more for each complex one, and a result. Sums, and scatters that only replace, go part

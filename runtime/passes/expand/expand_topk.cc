@@ -4,7 +4,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
-#include "runtime/passes/passes.h"
+#include "runtime/passes/expand/expansions.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -33,10 +33,11 @@ Computation* comparator(ir::Module& module, DType dtype, bool largest) {
   return made;
 }
 
+}  // namespace
+
 // A stable sort of the last dim, so that of equal elements the first stays first.
-Status expand_topk(Instruction& topk) {
+Expansion expand_topk(Instruction& topk) {
   Computation& computation = *topk.parent();
-  Instruction* const root = computation.root();
   Instruction* const from = topk.operand(0);
   const Shape& shape = from->shape();
   const int last = shape.rank() - 1;
@@ -67,30 +68,7 @@ Status expand_topk(Instruction& topk) {
                                     std::move(slice), {}, nullptr));
     results.push_back(one);
   }
-  Instruction* const made = computation.add_tuple(std::move(results));
-  computation.set_root(root);  // which else is what was added last
-  topk.replace_all_uses_with(made);
-  return ok_status();
-}
-
-}  // namespace
-
-Status expand(ir::Module& module) {
-  std::vector<Instruction*> found;
-  for (const auto& computation : module.computations()) {
-    for (const auto& instruction : computation->instructions()) {
-      if (instruction->opcode() == Opcode::topk) found.push_back(instruction.get());
-    }
-  }
-  if (found.empty()) return ok_status();
-  for (Instruction* const topk : found) {
-    Computation& computation = *topk->parent();
-    PLIMSOLL_RETURN_IF_ERROR(expand_topk(*topk));
-    computation.remove(topk);
-    PLIMSOLL_RETURN_IF_ERROR(computation.sort_topologically());
-  }
-  (void)module.remove_unreachable();
-  return ok_status();
+  return computation.add_tuple(std::move(results));
 }
 
 }  // namespace plimsoll::passes

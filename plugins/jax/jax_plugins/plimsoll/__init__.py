@@ -7,6 +7,7 @@ import pathlib
 
 import jax._src.xla_bridge as xla_bridge
 from jax._src.interpreters import mlir
+from jax._src.lax import linalg
 
 PLATFORM = "plimsoll"
 
@@ -30,8 +31,40 @@ def library_path() -> str:
     )
 
 
+# What JAX lowers to functions of LAPACK on a CPU, whose names the library knows: for a platform that
+# JAX does not know, it has slower ways for some of them and none for the others.
+LINEAR_ALGEBRA = (
+    "cholesky_p",
+    "eig_p",
+    "eigh_p",
+    "geqp3_p",
+    "geqrf_p",
+    "hessenberg_p",
+    "householder_product_p",
+    "lu_p",
+    "ormqr_p",
+    "schur_p",
+    "svd_p",
+    "triangular_solve_p",
+    "tridiagonal_p",
+    "tridiagonal_solve_p",
+)
+
+
+def register_linear_algebra() -> None:
+    """Gives the platform the CPU's lowerings, of those primitives that this version of JAX has."""
+    of_cpu = mlir._platform_specific_lowerings["cpu"]
+    for name in LINEAR_ALGEBRA:
+        primitive = getattr(linalg, name, None)
+        if primitive not in of_cpu:
+            continue
+        rule = of_cpu[primitive]
+        mlir.register_lowering(primitive, getattr(rule, "rule", rule), platform=PLATFORM)
+
+
 def initialize() -> None:
-    """Called by JAX. Registers the platform, and that it takes donated arguments."""
+    """Called by JAX. Registers the platform, that it takes donated arguments, and its lowerings."""
     xla_bridge.register_plugin(PLATFORM, priority=500, library_path=library_path())
     if PLATFORM not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(PLATFORM)
+    register_linear_algebra()

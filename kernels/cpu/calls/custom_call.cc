@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/custom_call.h"
+#include "kernels/cpu/calls/custom_call.h"
 
 #include <map>
 #include <mutex>
 #include <optional>
 
+#include "kernels/cpu/calls/call.h"
 #include "kernels/kernels.h"
 
 namespace plimsoll::kernels {
@@ -12,7 +13,7 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, CustomCall, std::less<>> functions;
+  std::map<std::string, device::CustomCall, std::less<>> functions;
 };
 
 Registry& registry() {
@@ -20,7 +21,7 @@ Registry& registry() {
   return *instance;
 }
 
-std::optional<CustomCall> find(const std::string& target) {
+std::optional<device::CustomCall> find(const std::string& target) {
   const std::lock_guard lock(registry().mutex);
   const auto it = registry().functions.find(target);
   if (it == registry().functions.end()) return std::nullopt;
@@ -44,7 +45,7 @@ std::string unquoted(std::string_view text) {
 
 }  // namespace
 
-Status register_custom_call(std::string target, CustomCall function) {
+Status register_custom_call(std::string target, device::CustomCall function) {
   if (function == nullptr) return invalid_argument("custom call " + target + ": no function");
   const std::lock_guard lock(registry().mutex);
   const auto [it, added] = registry().functions.emplace(std::move(target), std::move(function));
@@ -59,19 +60,24 @@ bool is_custom_call_registered(const ir::Instruction& instruction) {
 
 KernelResult make_custom_call(const ir::Instruction& instruction) {
   const std::string& target = instruction.attributes().custom_call_target;
-  std::optional<CustomCall> function = find(target);
+  std::optional<device::CustomCall> function = find(target);
   if (!function.has_value()) {
     return not_found("custom-call " + instruction.name() + ": no function is registered for " +
                      target);
   }
+  std::vector<ir::Shape> inputs, outputs;
+  for (const ir::Instruction* const operand : instruction.operands()) {
+    add_arrays(operand->shape(), inputs);
+  }
+  add_arrays(instruction.shape(), outputs);
   return KernelResult(make_function_kernel(
       "custom-call." + target,
-      [function = std::move(*function),
+      [function = std::move(*function), inputs = std::move(inputs), outputs = std::move(outputs),
        config = unquoted(instruction.attributes().find_extra("backend_config")),
        target](device::Stream&, const device::KernelArguments& arguments) -> Status {
         // Callers' functions may throw; nothing may pass through here.
         try {
-          return function(arguments, config);
+          return function({arguments, inputs, outputs, config});
         } catch (const std::exception& error) {
           return internal_error("custom call " + target + ": " + error.what());
         } catch (...) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+#include <vector>
+
+#include "runtime/passes/expand/expansions.h"
+#include "runtime/passes/passes.h"
+
+namespace plimsoll::passes {
+namespace {
+
+using ir::Opcode;
+
+struct Row {
+  Opcode opcode;
+  Expansion (*expand)(ir::Instruction&);
+};
+constexpr Row kRows[] = {
+    {Opcode::topk, expand_topk},
+    {Opcode::cholesky, expand_cholesky},
+    {Opcode::triangular_solve, expand_triangular_solve},
+    {Opcode::fft, expand_fft},
+};
+
+const Row* row_of(Opcode opcode) {
+  for (const Row& row : kRows) {
+    if (row.opcode == opcode) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Status expand(ir::Module& module) {
+  std::vector<std::pair<ir::Instruction*, const Row*>> found;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      const Row* const row = row_of(instruction->opcode());
+      if (row != nullptr) found.emplace_back(instruction.get(), row);
+    }
+  }
+  if (found.empty()) return ok_status();
+  for (const auto& [instruction, row] : found) {
+    ir::Computation& computation = *instruction->parent();
+    ir::Instruction* const root = computation.root();
+    PLIMSOLL_ASSIGN_OR_RETURN(ir::Instruction* const made, row->expand(*instruction));
+    computation.set_root(root);  // which else is what was added last
+    instruction->replace_all_uses_with(made);
+    computation.remove(instruction);
+    PLIMSOLL_RETURN_IF_ERROR(computation.sort_topologically());
+  }
+  (void)module.remove_unreachable();
+  return ok_status();
+}
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/base/status.h"
+#include "runtime/ir/module.h"
+
+namespace plimsoll::passes {
+
+// What stands for an instruction, at the end of its computation; the instruction itself is left for
+// the caller to take out. One function for each opcode of the table in expand.cc.
+using Expansion = Result<ir::Instruction*>;
+
+// A stable sort and slices of it.
+Expansion expand_topk(ir::Instruction& instruction);
+// LAPACK's potrf; where a matrix is not positive definite, NaNs.
+Expansion expand_cholesky(ir::Instruction& instruction);
+// BLAS's trsm.
+Expansion expand_triangular_solve(ir::Instruction& instruction);
+// A call of our own function by its name.
+Expansion expand_fft(ir::Instruction& instruction);
+
+}  // namespace plimsoll::passes

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fourier transforms against their definition, and functions of linear algebra against what they
+// promise. Programs of JAX with JAX's results are in tests/c_api/jax_programs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/calls/call.h"
+#include "kernels/cpu/fourier/transform.h"
+#include "kernels/kernels.h"
+#include "runtime/device/cpu/parallel.h"
+#include "runtime/ir/text/text.h"
+#include "tests/kernels/kernel_harness.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+using Complex = LineTransform::Complex;
+
+std::vector<Complex> by_definition(const std::vector<Complex>& x, bool inverse) {
+  const std::size_t n = x.size();
+  std::vector<Complex> made(n);
+  for (std::size_t k = 0; k < n; ++k) {
+    for (std::size_t j = 0; j < n; ++j) {
+      const double angle = (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(j * k % n) /
+                           static_cast<double>(n);
+      made[k] += x[j] * Complex(std::cos(angle), std::sin(angle));
+    }
+  }
+  return made;
+}
+
+TEST(Fourier, AgreesWithItsDefinitionAtEveryLength) {
+  std::vector<std::size_t> lengths = {127, 128, 210, 242, 509, 1009};
+  for (std::size_t n = 1; n <= 70; ++n) lengths.push_back(n);
+  for (const std::size_t n : lengths) {
+    std::vector<Complex> x(n), y(n);
+    for (std::size_t j = 0; j < n; ++j) {
+      x[j] = {std::sin(static_cast<double>(3 * j + 1)), std::cos(static_cast<double>(j * j))};
+    }
+    for (const bool inverse : {false, true}) {
+      const LineTransform transform(n, inverse);
+      std::vector<Complex> work(transform.work_elements());
+      transform.run(x.data(), y.data(), work.data());
+      const std::vector<Complex> expected = by_definition(x, inverse);
+      for (std::size_t k = 0; k < n; ++k) {
+        EXPECT_LT(std::abs(y[k] - expected[k]), 1e-11 * static_cast<double>(n))
+            << n << " at " << k << (inverse ? " inverse" : "");
+      }
+    }
+  }
+}
+
+TEST(LibraryCall, ReadsOptionsOfTypedCalls) {
+  const auto options =
+      parse_call_options(" {uplo = 76 : ui8, left = true,transpose=false, k = -3 : i32} ");
+  const std::vector<std::pair<std::string, std::int64_t>> expected = {
+      {"uplo", 76}, {"left", 1}, {"transpose", 0}, {"k", -3}};
+  EXPECT_EQ(options, expected);
+  for (const char* text : {"", "{}", "{", "\"text\"", "{=}", "{,,}"}) {
+    EXPECT_TRUE(parse_call_options(text).empty()) << text;
+  }
+}
+
+struct Call {
+  std::string result, operands, target, options;
+};
+
+// A batch of five problems each.
+const Call kCalls[] = {
+    {"f32[5,7,4]", "f32[5,7,7] f32[5,7,4]", "lapack_strsm_ffi", "{uplo = 85 : ui8}"},
+    {"(f64[5,6,4], s32[5,4], s32[5])", "f64[5,6,4]", "lapack_dgetrf_ffi", "{}"},
+    {"(f32[5,6,6], s32[5])", "f32[5,6,6]", "lapack_spotrf_ffi", "{uplo = 76 : ui8}"},
+    {"(f32[5,6,4], f32[5,4])", "f32[5,6,4]", "lapack_sgeqrf_ffi", "{}"},
+    {"(f32[5,6,4], s32[5,4], f32[5,4])", "f32[5,6,4] s32[5,4]", "lapack_sgeqp3_ffi", "{}"},
+    {"f32[5,6,4]", "f32[5,6,4] f32[5,3]", "lapack_sorgqr_ffi", "{}"},
+    {"f32[5,6,2]", "f32[5,6,4] f32[5,4] f32[5,6,2]", "lapack_sormqr_ffi", "{transpose = true}"},
+    {"(f32[5,6,6], f32[5,5], s32[5])", "f32[5,6,6]", "lapack_sgehrd_ffi", "{}"},
+    {"(f64[5,6,6,2], f64[5,6], f64[5,5], f64[5,5,2], s32[5])", "f64[5,6,6,2]", "lapack_zhetrd_ffi",
+     "{uplo = 76 : ui8}"},
+    {"(f32[5,9], f32[5,9], f32[5,9], f32[5,9,2], s32[5])", "f32[5,9] f32[5,9] f32[5,9] f32[5,9,2]",
+     "lapack_sgtsv_ffi", "{}"},
+    {"f32[5,9,2]", "f32[5,9] f32[5,9] f32[5,9] f32[5,9,2]", "tridiagonal_solve_perturbed_ffi",
+     "{}"},
+    {"(f32[5,6,4], f32[5,4], f32[5,6,6], f32[5,4,4], s32[5])", "f32[5,6,4]", "lapack_sgesdd_ffi",
+     "{mode = 65 : ui8}"},
+    {"(f32[5,4,6,2], f32[5,4], f32[5,4,4,2], f32[5,4,6,2], s32[5])", "f32[5,4,6,2]",
+     "lapack_cgesdd_ffi", "{mode = 83 : ui8}"},
+    {"(f64[5,6,4], f64[5,4], f64[5,6,4], f64[5,4,4], s32[5])", "f64[5,6,4]", "lapack_dgesvd_ffi",
+     "{mode = 78 : ui8}"},
+    {"(f32[5,6,6], f32[5,6], s32[5])", "f32[5,6,6]", "lapack_ssyevd_ffi", "{uplo = 85 : ui8}"},
+    {"(f32[5,6,6,2], f32[5,6], s32[5])", "f32[5,6,6,2]", "lapack_cheevd_ffi", "{}"},
+    {"(f32[5,6], f32[5,6], f32[5,6,6,2], f32[5,6,6,2], s32[5])", "f32[5,6,6]", "lapack_sgeev_ffi",
+     "{compute_left = 78 : ui8}"},
+    {"(f64[5,6,2], f64[5,6,6,2], f64[5,6,6,2], s32[5])", "f64[5,6,6,2]", "lapack_zgeev_ffi", "{}"},
+    {"(f32[5,6,6], f32[5,6,6], f32[5,6], f32[5,6], s32[5], s32[5])", "f32[5,6,6]",
+     "lapack_sgees_ffi", "{mode = 86 : ui8}"},
+    {"(f32[5,6,6,2], f32[5,6,6,2], f32[5,6,2], s32[5], s32[5])", "f32[5,6,6,2]", "lapack_cgees_ffi",
+     "{}"},
+};
+
+std::string text_of(const Call& call) {
+  std::string text = "ENTRY e {\n", names;
+  std::size_t from = 0;
+  for (int i = 0; from < call.operands.size(); ++i) {
+    const std::size_t to = std::min(call.operands.find(' ', from), call.operands.size());
+    const std::string name = "p" + std::to_string(i);
+    text += "  " + name + " = " + call.operands.substr(from, to - from) + " parameter(" +
+            std::to_string(i) + ")\n";
+    names += (names.empty() ? "" : ", ") + name;
+    from = to + 1;
+  }
+  return text + "  ROOT r = " + call.result + " custom-call(" + names + "), custom_call_target=\"" +
+         call.target + "\", backend_config=" + call.options + "\n}\n";
+}
+
+bool all_finite(const ir::Literal& literal) {
+  if (literal.shape().is_tuple()) {
+    return std::all_of(literal.elements().begin(), literal.elements().end(), all_finite);
+  }
+  for (std::int64_t i = 0; i < literal.shape().element_count(); ++i) {
+    if (!std::isfinite(literal.at(i))) return false;
+  }
+  return true;
+}
+
+TEST(LinearAlgebra, GivesTheSameBitsAtEveryNumberOfThreads) {
+  for (const Call& call : kCalls) {
+    auto module = ir::parse_module(text_of(call));
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    const ir::Instruction& root = *(*module)->entry()->root();
+    std::vector<ir::Literal> operands;
+    for (const ir::Instruction* operand : root.operands()) {
+      ir::Literal made(operand->shape());
+      if (ir::is_floating(operand->shape().dtype())) {
+        made = random_floats(operand->shape(), static_cast<unsigned>(operands.size() + 1));
+      }
+      operands.push_back(std::move(made));
+    }
+    const int threads = device::thread_count();
+    device::set_thread_count(1);
+    const auto alone = run_instruction(root, operands);
+    device::set_thread_count(3);
+    const auto shared = run_instruction(root, operands);
+    device::set_thread_count(threads);
+    ASSERT_TRUE(alone.ok()) << call.target << ": " << alone.status().to_string();
+    ASSERT_TRUE(shared.ok()) << shared.status().to_string();
+    EXPECT_EQ(*alone, *shared) << call.target;
+    EXPECT_TRUE(all_finite(*alone)) << call.target;
+  }
+}
+
+TEST(LinearAlgebra, TakesMatricesWithoutElements) {
+  const Call empty[] = {
+      {"f32[2,0,4]", "f32[2,0,0] f32[2,0,4]", "lapack_strsm_ffi", "{}"},
+      {"(f32[2,0,0], s32[2])", "f32[2,0,0]", "lapack_spotrf_ffi", "{}"},
+      {"(f32[2,3,0], s32[2,0], s32[2])", "f32[2,3,0]", "lapack_sgetrf_ffi", "{}"},
+      {"(f32[2,0,0], f32[2,0], s32[2])", "f32[2,0,0]", "lapack_ssyevd_ffi", "{}"},
+      {"(f32[0,3,3], s32[0])", "f32[0,3,3]", "lapack_spotrf_ffi", "{}"},
+  };
+  for (const Call& call : empty) {
+    auto module = ir::parse_module(text_of(call));
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    const ir::Instruction& root = *(*module)->entry()->root();
+    std::vector<ir::Literal> operands;
+    for (const ir::Instruction* operand : root.operands()) operands.emplace_back(operand->shape());
+    const auto got = run_instruction(root, operands);
+    EXPECT_TRUE(got.ok()) << call.target << ": " << got.status().to_string();
+  }
+}
+
+TEST(LinearAlgebra, RefusesArraysThatAFunctionDoesNotTake) {
+  const Call wrong[] = {
+      {"f32[5,7,4]", "f32[5,6,6] f32[5,7,4]", "lapack_strsm_ffi", "{}"},
+      {"f64[5,7,4]", "f32[5,7,7] f64[5,7,4]", "lapack_strsm_ffi", "{}"},
+      {"f32[5,7,4]", "f32[5,7,7] f32[5,7,4]", "lapack_strsm_ffi", "{side = 88 : ui8}"},
+      {"(f32[5,6,4], s32[5])", "f32[5,6,4]", "lapack_spotrf_ffi", "{}"},
+      {"f32[5,6,6]", "f32[5,6,6]", "lapack_spotrf_ffi", "{}"},
+      {"(f32[5,6,4], f32[5,4], f32[5,6,4], f32[5,4,4], s32[5])", "f32[5,6,4]", "lapack_sgesdd_ffi",
+       "{mode = 65 : ui8}"},
+      {"f32[5,3,4]", "f32[5,3,4] f32[5,3]", "lapack_sorgqr_ffi", "{}"},
+      {"(f32[6,6], f32[5], s32[])", "f32[6,6]", "lapack_sgehrd_ffi", "{low = 0 : i32}"},
+  };
+  for (const Call& call : wrong) {
+    auto module = ir::parse_module(text_of(call));
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    const Status status = make_kernel(*(*module)->entry()->root()).status();
+    EXPECT_EQ(status.code(), StatusCode::invalid_argument) << call.target << " " << call.result;
+    EXPECT_NE(status.message().find(call.target), std::string::npos) << status.message();
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::kernels
