@@ -233,6 +233,35 @@ void add_sorts(std::vector<OpCase>& table) {
                      {},
                      {special}});
   }
+  // What JAX writes: all NaNs are one, and so are the zeros.
+  for (const std::string dtype : {"f32", "bf16", "f16", "f64"}) {
+    for (const bool turned : {false, true}) {
+      const auto scalar = [&](const std::string& name, const std::string& text) {
+        return "  " + name + " = " + text + "\n";
+      };
+      std::string order = "order {\n";
+      for (const std::string x : {"a", "b"}) {
+        order += scalar(x, dtype + "[] parameter(" + (x == "a" ? "0" : "1") + ")");
+        order += scalar(x + "zero", dtype + "[] constant(0)");
+        order += scalar(x + "nan", dtype + "[] constant(nan)");
+        order += scalar(x + "none", "pred[] compare(" + x + ", " + x + "), direction=NE");
+        order += scalar(x + "is", "pred[] compare(" + x + ", " + x + "zero), direction=EQ");
+        order += scalar(x + "1", dtype + "[] select(" + x + "is, " + x + "zero, " + x + ")");
+        order += scalar(x + "2", dtype + "[] select(" + x + "none, " + x + "nan, " + x + "1)");
+      }
+      order += "  c = s32[] parameter(2)\n  d = s32[] parameter(3)\n  ROOT k = pred[] compare(" +
+               std::string(turned ? "b2, a2" : "a2, b2") + "), direction=LT, type=TOTALORDER\n}\n";
+      table.push_back({std::string("sort.canonical.") + (turned ? "falling." : "") + dtype,
+                       module_text({dtype + "[140,3]", "s32[140,3]"},
+                                   "  ROOT r = (" + dtype +
+                                       "[140,3], s32[140,3]) sort(p0, p1), dimensions={0}, "
+                                       "is_stable=true, to_apply=order",
+                                   order),
+                       0,
+                       {},
+                       {special, many}});
+    }
+  }
   table.push_back({"sort.three",
                    module_text({"s32[4,9]", "f32[4,9]", "pred[4,9]"},
                                "  ROOT r = (s32[4,9], f32[4,9], pred[4,9]) sort(p0, p1, p2), "

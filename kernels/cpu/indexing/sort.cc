@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/numeric.h"
-#include "kernels/cpu/scalar/scalar_program.h"
+#include "kernels/cpu/scalar/key_comparison.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
@@ -84,9 +84,14 @@ struct Keyed {
 
 class Sort final : public KernelBase {
  public:
+  // By `program`, or where it is one of these, by a comparison of elements or of keys.
   Sort(const ir::Instruction& instruction, std::optional<PlainComparison> plain,
-       ScalarProgram program)
-      : KernelBase("sort", device::KernelOrigin::own), plain_(plain), program_(std::move(program)) {
+       std::optional<KeyComparison> keyed, ScalarProgram program)
+      : KernelBase("sort", device::KernelOrigin::own),
+        plain_(plain),
+        keyed_(std::move(keyed)),
+        program_(std::move(program)) {
+    if (keyed_.has_value()) plain_ = keyed_->comparison;
     const ir::Dims& dims = instruction.operand(0)->shape().dims();
     const int along = static_cast<int>(instruction.attributes().dimensions[0]);
     length_ = dims[along];
@@ -98,8 +103,13 @@ class Sort final : public KernelBase {
     slots_ = std::clamp<std::int64_t>(count / 4096, 1,
                                       std::min(kMaxSlots, std::max<std::int64_t>(lines_, 1)));
     std::int64_t entry = sizeof(std::int32_t);
-    if (plain_.has_value()) entry = dtype_bytes(dtypes_[plain_->key]) == 8 ? 16 : 8;
-    slot_bytes_ = (2 * length_ * entry + 63) / 64 * 64;
+    if (plain_.has_value()) {
+      key_dtype_ = keyed_.has_value() ? keyed_->key.results()[0] : dtypes_[plain_->key];
+      entry = dtype_bytes(key_dtype_) == 8 ? 16 : 8;
+    }
+    keys_ = aligned_bytes(2 * length_ * entry);
+    slot_bytes_ =
+        keys_ + (keyed_.has_value() ? aligned_bytes(length_ * dtype_bytes(key_dtype_)) : 0);
     memory_ = reserve_workspace(slot_bytes_ * slots_);
   }
 
@@ -125,30 +135,60 @@ class Sort final : public KernelBase {
 
   void sort_by_key(std::int64_t first, std::int64_t last, void* memory,
                    const device::KernelArguments& arguments) const {
-    ir::visit_dtype(dtypes_[plain_->key], [&](auto zero) {
+    ir::visit_dtype(key_dtype_, [&](auto zero) {
       using T = decltype(zero);
-      const T* keys = static_cast<const T*>(arguments.inputs[plain_->key]);
-      if (plain_->order == ir::ComparisonOrder::total) {
-        sort_lines(first, last, memory, arguments,
-                   [&](std::int64_t i) { return total_order_key(keys[i]); });
-      } else {
-        sort_lines(first, last, memory, arguments,
-                   [&](std::int64_t i) { return natural_key(keys[i]); });
+      const auto sort = [&](const T* keys, std::int64_t stride, std::int64_t from,
+                            std::int64_t to) {
+        if (plain_->order == ir::ComparisonOrder::total) {
+          sort_lines(from, to, memory, arguments, [&](std::int64_t base, std::int64_t i) {
+            return total_order_key(keys[base + i * stride]);
+          });
+        } else {
+          sort_lines(from, to, memory, arguments, [&](std::int64_t base, std::int64_t i) {
+            return natural_key(keys[base + i * stride]);
+          });
+        }
+      };
+      if (!keyed_.has_value()) {
+        return sort(static_cast<const T*>(arguments.inputs[plain_->key]), stride_, first, last);
+      }
+      ScalarProgram::Evaluator evaluator(keyed_->key);
+      T* const keys = reinterpret_cast<T*>(static_cast<std::byte*>(memory) + keys_);
+      for (std::int64_t line = first; line < last; ++line) {
+        compute_keys(line_base(line), arguments, evaluator, keys);
+        sort(keys - line_base(line), 1, line, line + 1);
       }
     });
+  }
+
+  // Of the line that begins at `base`.
+  template <typename T>
+  void compute_keys(std::int64_t base, const device::KernelArguments& arguments,
+                    ScalarProgram::Evaluator& evaluator, T* keys) const {
+    const auto bytes = static_cast<std::size_t>(dtype_bytes(dtypes_[plain_->key]));
+    const auto* const from = static_cast<const std::byte*>(arguments.inputs[plain_->key]);
+    for (std::int64_t i = 0; i < length_; i += ScalarProgram::kLanes) {
+      const std::int64_t count = std::min(ScalarProgram::kLanes, length_ - i);
+      for (std::int64_t k = 0; k < count; ++k) {
+        std::memcpy(evaluator.parameter(0) + static_cast<std::size_t>(k) * bytes,
+                    from + static_cast<std::size_t>(base + (i + k) * stride_) * bytes, bytes);
+      }
+      evaluator.run(count);
+      std::memcpy(keys + i, evaluator.result(0), static_cast<std::size_t>(count) * sizeof(T));
+    }
   }
 
   template <typename KeyAt>
   void sort_lines(std::int64_t first, std::int64_t last, void* memory,
                   const device::KernelArguments& arguments, const KeyAt& key_at) const {
-    using Key = decltype(key_at(std::int64_t{}));
+    using Key = decltype(key_at(std::int64_t{}, std::int64_t{}));
     using Entry = Keyed<Key>;
     static_assert(sizeof(Entry) <= 8 || sizeof(Key) == 8);
     Entry* const entries = static_cast<Entry*>(memory);
     for (std::int64_t line = first; line < last; ++line) {
       const std::int64_t base = line_base(line);
       for (std::int64_t i = 0; i < length_; ++i)
-        entries[i] = {key_at(base + i * stride_), static_cast<std::int32_t>(i)};
+        entries[i] = {key_at(base, i), static_cast<std::int32_t>(i)};
       const auto run = [&](auto before) {
         const Entry* sorted =
             merge_sort(entries, entries + length_, length_, lines_ == 1,
@@ -220,9 +260,12 @@ class Sort final : public KernelBase {
     }
   }
 
-  std::optional<PlainComparison> plain_;
+  std::optional<PlainComparison> plain_;  // of elements, or of their keys
+  std::optional<KeyComparison> keyed_;
   ScalarProgram program_;
   std::vector<ir::DType> dtypes_;
+  ir::DType key_dtype_ = ir::DType::s32;
+  std::int64_t keys_ = 0;  // where a slot has its line's keys
   std::int64_t length_ = 0, stride_ = 1, lines_ = 0, slots_ = 1, slot_bytes_ = 0, memory_ = 0;
 };
 
@@ -237,8 +280,11 @@ KernelResult make_sort(const ir::Instruction& instruction) {
   }
   PLIMSOLL_ASSIGN_OR_RETURN(ScalarProgram program,
                             ScalarProgram::compile(*instruction.to_apply(), false));
-  return KernelResult(std::make_shared<Sort>(
-      instruction, recognize_comparison(*instruction.to_apply()), std::move(program)));
+  const std::optional<PlainComparison> plain = recognize_comparison(*instruction.to_apply());
+  std::optional<KeyComparison> keyed;
+  if (!plain.has_value()) keyed = recognize_key_comparison(*instruction.to_apply());
+  return KernelResult(
+      std::make_shared<Sort>(instruction, plain, std::move(keyed), std::move(program)));
 }
 
 }  // namespace plimsoll::kernels

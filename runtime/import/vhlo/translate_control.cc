@@ -166,6 +166,10 @@ Result<Translator::Instructions> Translator::custom_call(const Operation& operat
   return several(operation, scope, "custom-call", std::move(list), std::move(attributes));
 }
 
+Result<Translator::Instructions> Translator::token(const Operation& operation, Scope& scope) {
+  return one(operation, scope, "after-all", {});
+}
+
 Result<Translator::Instructions> Translator::fft(const Operation& operation, Scope& scope) {
   constexpr std::string_view kTypes[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
   PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
@@ -320,6 +324,7 @@ const Translator::Row* Translator::find_row(std::string_view name) {
              {"call", &T::call},
              {"composite", &T::composite},
              {"custom_call", &T::custom_call},
+             {"create_token", &T::token},
              {"fft", &T::fft},
              {"cholesky", &T::triangular},
              {"triangular_solve", &T::triangular},
