@@ -88,10 +88,15 @@ Status run_on_host(const Executable& executable, memory::Budget& budget,
 
 namespace {
 
-// A complex argument is what its parameter has become: an array with a last dim of its parts
-// (passes/complex), the same bytes.
+// An argument is what its parameter has become, the same bytes: a complex one an array with a last
+// dim of its parts (passes/complex), a narrow one its codes (passes/narrow).
 bool takes(const ir::Shape& parameter, const ir::Shape& argument) {
   if (argument == parameter) return true;
+  if (argument.is_array() && ir::is_narrow(argument.dtype())) {
+    const ir::Dims bytes = {argument.byte_size()};
+    const bool is_packed = ir::dtype_bits(argument.dtype()) < 8;
+    return parameter == ir::Shape(ir::DType::u8, is_packed ? bytes : argument.dims());
+  }
   if (!argument.is_array() || !ir::is_complex(argument.dtype()) || !parameter.is_array() ||
       parameter.rank() != argument.rank() + 1) {
     return false;

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "runtime/ir/narrow.h"
+
 namespace plimsoll::ir {
 
 Literal::Literal(const Shape& shape) : shape_(shape) {
@@ -56,6 +58,9 @@ std::span<std::byte> Literal::mutable_bytes() {
 double Literal::at(std::int64_t index) const {
   if (shape_.dtype() == DType::c64) return data<float>()[2 * index];
   if (shape_.dtype() == DType::c128) return data<double>()[2 * index];
+  if (is_narrow(shape_.dtype())) {
+    return narrow_number(shape_.dtype(), code_at(shape_.dtype(), bytes(), index));
+  }
   return visit_dtype(shape_.dtype(), [&](auto tag) -> double {
     using T = decltype(tag);
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
@@ -75,6 +80,10 @@ void Literal::set(std::int64_t index, double value) {
     mutable_data<double>()[2 * index] = value;
     return;
   }
+  if (is_narrow(shape_.dtype())) {
+    set_code_at(shape_.dtype(), mutable_bytes(), index, narrow_code(shape_.dtype(), value));
+    return;
+  }
   visit_dtype(shape_.dtype(), [&](auto tag) {
     using T = decltype(tag);
     if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
@@ -87,6 +96,15 @@ void Literal::set(std::int64_t index, double value) {
 
 bool Literal::is_splat() const {
   const auto all = bytes();
+  if (is_narrow(shape_.dtype())) {
+    const std::int64_t count = shape_.element_count();
+    if (!shape_.is_array() || count == 0 || is_elided()) return false;
+    const std::uint8_t first = code_at(shape_.dtype(), all, 0);
+    for (std::int64_t i = 1; i < count; ++i) {
+      if (code_at(shape_.dtype(), all, i) != first) return false;
+    }
+    return true;
+  }
   const auto size = static_cast<std::size_t>(dtype_bytes(shape_.dtype()));
   if (!shape_.is_array() || all.size() < size) return false;
   for (std::size_t i = size; i + size <= all.size(); i += size) {

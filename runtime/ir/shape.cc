@@ -16,6 +16,9 @@ std::string_view to_string(DType dtype) {
 #define PLIMSOLL_COMPLEX_DTYPE(name, text, part, bytes) \
   case DType::name:                                     \
     return text;
+#define PLIMSOLL_NARROW_DTYPE(name, text, bits, kind) \
+  case DType::name:                                   \
+    return text;
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
   }
@@ -26,6 +29,8 @@ std::optional<DType> parse_dtype(std::string_view text) {
 #define PLIMSOLL_DTYPE(name, spelling, type, bytes, kind) \
   if (text == spelling) return DType::name;
 #define PLIMSOLL_COMPLEX_DTYPE(name, spelling, part, bytes) \
+  if (text == spelling) return DType::name;
+#define PLIMSOLL_NARROW_DTYPE(name, spelling, bits, kind) \
   if (text == spelling) return DType::name;
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
@@ -41,10 +46,38 @@ int dtype_bytes(DType dtype) {
 #define PLIMSOLL_COMPLEX_DTYPE(name, text, part, size) \
   case DType::name:                                    \
     return size;
+#define PLIMSOLL_NARROW_DTYPE(name, text, bits, kind) \
+  case DType::name:                                   \
+    return 1;
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
   }
   return 0;
+}
+
+int dtype_bits(DType dtype) {
+  switch (dtype) {
+#define PLIMSOLL_DTYPE(...)
+#define PLIMSOLL_NARROW_DTYPE(name, text, bits, kind) \
+  case DType::name:                                   \
+    return bits;
+#include "runtime/ir/dtypes.def"
+#undef PLIMSOLL_DTYPE
+    default:
+      return 8 * dtype_bytes(dtype);
+  }
+}
+
+bool is_narrow(DType dtype) {
+  switch (dtype) {
+#define PLIMSOLL_DTYPE(...)
+#define PLIMSOLL_NARROW_DTYPE(name, text, bits, kind) case DType::name:
+#include "runtime/ir/dtypes.def"
+#undef PLIMSOLL_DTYPE
+    return true;
+    default:
+      return false;
+  }
 }
 
 DTypeClass dtype_class(DType dtype) {
@@ -55,6 +88,9 @@ DTypeClass dtype_class(DType dtype) {
 #define PLIMSOLL_COMPLEX_DTYPE(name, text, part, bytes) \
   case DType::name:                                     \
     return DTypeClass::complex;
+#define PLIMSOLL_NARROW_DTYPE(name, text, bits, kind) \
+  case DType::name:                                   \
+    return DTypeClass::kind;
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
   }
@@ -106,7 +142,7 @@ std::int64_t Shape::element_count() const {
 std::int64_t Shape::byte_size() const {
   switch (kind_) {
     case ShapeKind::array:
-      return element_count() * dtype_bytes(dtype_);
+      return (element_count() * dtype_bits(dtype_) + 7) / 8;
     case ShapeKind::tuple: {
       std::int64_t total = 0;
       for (const Shape& element : elements_) total += element.byte_size();

@@ -87,7 +87,7 @@ class Shape {
   // Tuples only.
   const std::vector<Shape>& elements() const { return elements_; }
 
-  // Bytes of the dense row-major array; for a tuple the sum over its leaves; 0 for a token.
+  // Bytes of the dense row-major array (packed); for a tuple the sum of its leaves; 0 for a token.
   std::int64_t byte_size() const;
 
   // HLO text, e.g. `f32[2,3]{1,0}` (layout only when `with_layout`), `(f32[], s32[4])`, `token[]`.

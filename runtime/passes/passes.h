@@ -28,6 +28,12 @@ Status expand(ir::Module& module);
 // results keep their numbers, bytes and aliases: c64[2,3] is f32[2,3,2]. UNIMPLEMENTED, with the
 // instruction's name, for what has no form in real numbers here.
 Result<std::unique_ptr<ir::Module>> expand_complex(std::unique_ptr<ir::Module> module);
+// The module with every integer of less than a byte as one of s8 or u8 in its range, and every
+// float of at most a byte as its code in u8, or itself where it has none. What computes with them
+// works in s8, u8 and f32, and rounds or wraps each result. Parameters and results keep their
+// numbers, bytes and aliases: f8e5m2[2,3] is u8[2,3], s4[2,3] is u8[3], packed. UNIMPLEMENTED, with
+// the instruction's name, for what has no form here.
+Result<std::unique_ptr<ir::Module>> expand_narrow(std::unique_ptr<ir::Module> module);
 
 // Algebraic identities that hold for every bit pattern (x*1, reshape of reshape, slice of all,
 // ...).

@@ -166,6 +166,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
   std::uint64_t text_hash = 0;
   PLIMSOLL_RETURN_IF_ERROR(passes::expand(*module));
   PLIMSOLL_ASSIGN_OR_RETURN(module, passes::expand_complex(std::move(module)));
+  PLIMSOLL_ASSIGN_OR_RETURN(module, passes::expand_narrow(std::move(module)));
   if (options.optimize) {
     const passes::OptimizeOptions passes = optimize_options(provider, options, {});
     const bool is_short = module->instruction_count() <= kMostInstructionsAsWritten;

@@ -45,6 +45,7 @@ const std::vector<Room>& rooms() {
 
     folder("runtime/passes", {"runtime/ir/shapes"});
     folder("runtime/passes/complex", {"runtime/passes"});
+    folder("runtime/passes/narrow", {"runtime/passes"});
     folder("runtime/passes/expand", {"runtime/passes"});
     folder("runtime/passes/simplify", {"runtime/passes", "runtime/ir/interpreter"});
     folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/dataflow"});

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "runtime/ir/narrow.h"
 #include "runtime/ir/text/text.h"
 
 namespace plimsoll::ir {
@@ -125,6 +126,49 @@ TEST(LiteralText, PrintsEveryBitPatternBack) {
 #define PLIMSOLL_DTYPE(name, text, type, bytes, kind) check(DType::name);
 #include "runtime/ir/dtypes.def"
 #undef PLIMSOLL_DTYPE
+  }
+}
+
+TEST(LiteralText, PrintsEveryCodeOfANarrowDtypeBack) {
+  const auto check = [&](DType dtype) {
+    Literal literal{Shape(dtype, {2, 1 << (dtype_bits(dtype) - 1)})};
+    for (int i = 0; i < 1 << dtype_bits(dtype); ++i) {
+      set_code_at(dtype, literal.mutable_bytes(), i, static_cast<std::uint8_t>(i));
+    }
+    EXPECT_EQ(through_text(literal), literal) << to_string(dtype);
+  };
+#define PLIMSOLL_DTYPE(...)
+#define PLIMSOLL_NARROW_DTYPE(name, text, bits, kind) check(DType::name);
+#include "runtime/ir/dtypes.def"
+#undef PLIMSOLL_DTYPE
+}
+
+TEST(LiteralText, ReadsNarrowNumbersThatFit) {
+  const auto numbers = read_constant("f8e4m3fn[5]", "{1, -0.4375, 448, nan, 0.001}");
+  ASSERT_TRUE(numbers.ok()) << numbers.status().message();
+  EXPECT_EQ(numbers->at(1), -0.4375);
+  EXPECT_EQ(numbers->at(2), 448);
+  EXPECT_TRUE(std::isnan(numbers->at(3)));
+  EXPECT_EQ(numbers->at(4), 0x1p-9);
+  const auto all = read_constant("s4[3]", "-8");
+  ASSERT_TRUE(all.ok()) << all.status().message();
+  EXPECT_EQ(all->at(2), -8);
+  for (const auto& [shape, value] : {std::pair{"s4[]", "8"},
+                                     {"s4[]", "-9"},
+                                     {"u4[]", "16"},
+                                     {"u4[]", "-1"},
+                                     {"s2[]", "2"},
+                                     {"s4[]", "1.5"},
+                                     {"f8e4m3fn[]", "inf"},
+                                     {"f8e4m3fn[]", "1000"},
+                                     {"f8e5m2[]", "1e9"},
+                                     {"f8e5m2[]", "nan(0x4)"},
+                                     {"f8e4m3fnuz[]", "-inf"},
+                                     {"f4e2m1fn[]", "nan"},
+                                     {"f4e2m1fn[]", "8"},
+                                     {"f8e8m0fnu[]", "0"},
+                                     {"f8e8m0fnu[]", "-1"}}) {
+    EXPECT_FALSE(read_constant(shape, value).ok()) << shape << " " << value;
   }
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/ir/interpreter/interpreter.h"
 
 #include <fmt/core.h>
+#include <algorithm>
 #include <new>
 #include <stdexcept>
 
@@ -98,6 +99,14 @@ Status unsupported(const Instruction& instruction, std::string_view what) {
                        "': " + std::string(what));
 }
 
+// What there is arithmetic of here: of complex and narrow dtypes there is none.
+bool is_plain(const Shape& shape) {
+  if (shape.is_tuple()) {
+    return std::all_of(shape.elements().begin(), shape.elements().end(), is_plain);
+  }
+  return !shape.is_array() || !(is_complex(shape.dtype()) || is_narrow(shape.dtype()));
+}
+
 Result<Literal> evaluate(Context& context, const Instruction& instruction, Operands operands) {
   if (instruction.shape().byte_size() > kLargestValue) {
     MemoryShortage shortage;
@@ -107,6 +116,13 @@ Result<Literal> evaluate(Context& context, const Instruction& instruction, Opera
                                           instruction.shape().to_string() +
                                           " is over the largest value it evaluates (8GiB)",
                                       std::move(shortage));
+  }
+  if (!is_plain(instruction.shape()) ||
+      !std::all_of(operands.begin(), operands.end(),
+                   [](const Literal* operand) { return is_plain(operand->shape()); })) {
+    return unimplemented("interpreter: '" + instruction.name() +
+                         "' has complex or narrow values (passes/complex and passes/narrow make "
+                         "others of them)");
   }
   return dispatch(context, instruction, operands);
 }

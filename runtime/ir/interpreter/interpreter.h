@@ -12,8 +12,8 @@ namespace plimsoll::ir {
 
 // Evaluates the entry computation on `arguments` (one literal per parameter), one instruction at a
 // time, by the plainest loops: the reference that everything else is compared with. Slow. Custom
-// calls and collectives over more than one participant are UNIMPLEMENTED; elided constants are
-// FAILED_PRECONDITION. Thread-safe for distinct calls.
+// calls, collectives over more than one participant, complex and narrow dtypes are UNIMPLEMENTED;
+// elided constants are FAILED_PRECONDITION. Thread-safe for distinct calls.
 Result<Literal> interpret(const Module& module, std::span<const Literal> arguments);
 
 // Evaluates one instruction on operand values.

@@ -64,15 +64,15 @@ Result<Shape> bitcast_convert(const Request& request) {
   PLIMSOLL_RETURN_IF_ERROR(request.require_given_array());
   const Shape& from = request.operand(0);
   const DType to = request.given->dtype();
-  const int from_bytes = dtype_bytes(from.dtype());
-  const int to_bytes = dtype_bytes(to);
+  const int from_bits = dtype_bits(from.dtype());
+  const int to_bits = dtype_bits(to);
   std::vector<std::int64_t> dims = from.dims().to_vector();
-  if (from_bytes > to_bytes) {
-    dims.push_back(from_bytes / to_bytes);
-  } else if (from_bytes < to_bytes) {
-    if (dims.empty() || dims.back() != to_bytes / from_bytes) {
+  if (from_bits > to_bits) {
+    dims.push_back(from_bits / to_bits);
+  } else if (from_bits < to_bits) {
+    if (dims.empty() || dims.back() != to_bits / from_bits) {
       return request.error(fmt::format("{} to {} needs a last dimension of {}", from.to_string(),
-                                       to_string(to), to_bytes / from_bytes));
+                                       to_string(to), to_bits / from_bits));
     }
     dims.pop_back();
   }

@@ -10,6 +10,10 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+
+#include "runtime/base/index.h"
+#include "runtime/ir/narrow.h"
 
 namespace plimsoll::ir {
 namespace {
@@ -81,6 +85,21 @@ std::optional<Wide> read_decimal(std::string_view text) {
   return value;
 }
 
+// The payload behind `nan`, in brackets, if there is one.
+Status read_payload(Cursor& cursor, std::size_t start, DType dtype, std::uint64_t most,
+                    std::uint64_t& payload) {
+  if (cursor.peek_raw() != '(') return ok_status();
+  cursor.take('(');
+  const std::string_view hex = cursor.take_word();
+  const char* const end = hex.data() + hex.size();
+  if (!hex.starts_with("0x") || std::from_chars(hex.data() + 2, end, payload, 16).ptr != end ||
+      payload == 0 || payload > most) {
+    return cursor.error_at(start, "expected a NaN payload such as nan(0x1) that fits " +
+                                      std::string(to_string(dtype)));
+  }
+  return cursor.expect(')', "after the NaN payload");
+}
+
 template <typename T>
 Status read_float(Cursor& cursor, T& out) {
   using Bits = typename FloatFormat<T>::Bits;
@@ -96,21 +115,11 @@ Status read_float(Cursor& cursor, T& out) {
     return ok_status();
   }
   if (body == "nan") {
-    Bits payload = static_cast<Bits>(Bits{1} << (FloatFormat<T>::mantissa_bits - 1));
-    if (cursor.peek_raw() == '(') {
-      cursor.take('(');
-      const std::string_view hex = cursor.take_word();
-      std::uint64_t value = 0;
-      const char* const end = hex.data() + hex.size();
-      if (!hex.starts_with("0x") || std::from_chars(hex.data() + 2, end, value, 16).ptr != end ||
-          value == 0 || value > mantissa_mask<T>()) {
-        return cursor.error_at(start, "expected a NaN payload such as nan(0x1) that fits " +
-                                          std::string(to_string(DTypeOf<T>::value)));
-      }
-      payload = static_cast<Bits>(value);
-      PLIMSOLL_RETURN_IF_ERROR(cursor.expect(')', "after the NaN payload"));
-    }
-    out = std::bit_cast<T>(static_cast<Bits>(bits | exponent_mask<T>() | payload));
+    std::uint64_t payload = Bits{1} << (FloatFormat<T>::mantissa_bits - 1);
+    PLIMSOLL_RETURN_IF_ERROR(
+        read_payload(cursor, start, DTypeOf<T>::value, mantissa_mask<T>(), payload));
+    out =
+        std::bit_cast<T>(static_cast<Bits>(bits | exponent_mask<T>() | static_cast<Bits>(payload)));
     return ok_status();
   }
   const std::optional<Wide> value = read_decimal<Wide>(text);
@@ -162,24 +171,108 @@ Status read_element(Cursor& cursor, Complex<T>& out) {
   return cursor.expect(')', "after the parts of a complex number");
 }
 
-// As visit_dtype, complex dtypes included.
-template <typename F>
-decltype(auto) visit_elements(DType dtype, F&& f) {
-  if (dtype == DType::c64) return f(Complex<float>{});
-  if (dtype == DType::c128) return f(Complex<double>{});
-  return visit_dtype(dtype, f);
+// Whether a number is beyond the largest of a format that has nothing else for it.
+bool saturates(DType dtype, double value) {
+  const NarrowFormat format = narrow_format(dtype);
+  return format.special == SpecialCodes::none &&
+         std::abs(value) > narrow_number(dtype, static_cast<std::uint8_t>(format.magnitude_mask()));
 }
 
-template <typename T>
-Status read_elements(Cursor& cursor, const Dims& dims, int depth, T*& next) {
-  if (depth == dims.size()) return read_element(cursor, *next++);
+bool has_infinity(DType dtype) {
+  return is_floating(dtype) && narrow_format(dtype).special == SpecialCodes::ieee;
+}
+
+// Of a narrow dtype: a number within its range.
+Status read_code(Cursor& cursor, DType dtype, std::uint8_t& out) {
+  const std::size_t start = cursor.position();
+  const std::string_view text = cursor.take_number();
+  const bool is_negative = text.starts_with('-');
+  const std::string_view body = text.substr(is_negative ? 1 : 0);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  std::optional<double> value;
+  if (!is_floating(dtype)) {
+    int whole = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, code] = std::from_chars(text.data(), end, whole);
+    if (!text.empty() && stop == end && code == std::errc()) value = whole;
+    if (text == "true" || text == "false") value = text == "true" ? 1 : 0;
+  } else if (body == "nan") {
+    value = std::copysign(kNan, is_negative ? -1.0 : 1.0);
+  } else if (body == "inf" && has_infinity(dtype)) {
+    value = is_negative ? -kInfinity : kInfinity;
+  } else {
+    value = read_decimal<float>(text);
+  }
+  if (value.has_value()) {
+    out = narrow_code(dtype, *value);
+    const float read = narrow_number(dtype, out);
+    const bool fits = is_floating(dtype)
+                          ? std::isnan(*value) == std::isnan(read) &&
+                                std::isinf(*value) == std::isinf(read) && !saturates(dtype, *value)
+                          : read == *value;
+    if (fits) {
+      if (body != "nan" || !has_infinity(dtype)) return ok_status();
+      const std::uint8_t most =
+          static_cast<std::uint8_t>((1U << narrow_format(dtype).mantissa_bits) - 1);
+      std::uint64_t payload = out & most;
+      PLIMSOLL_RETURN_IF_ERROR(read_payload(cursor, start, dtype, most, payload));
+      out = static_cast<std::uint8_t>((out & ~most) | payload);
+      return ok_status();
+    }
+  }
+  cursor.rewind(start);
+  return cursor.expected("a value that fits " + std::string(to_string(dtype)));
+}
+
+// Calls `f` with what reads one element after the other from a cursor into `literal`.
+template <typename F>
+Status with_reader(Literal& literal, F&& f) {
+  const DType dtype = literal.shape().dtype();
+  if (is_narrow(dtype)) {
+    return f([dtype, index = std::int64_t{0},
+              bytes = literal.mutable_bytes()](Cursor& cursor) mutable -> Status {
+      std::uint8_t code = 0;
+      PLIMSOLL_RETURN_IF_ERROR(read_code(cursor, dtype, code));
+      set_code_at(dtype, bytes, index++, code);
+      return ok_status();
+    });
+  }
+  const auto typed = [&](auto tag) {
+    return f([next = literal.mutable_data<decltype(tag)>()](Cursor& cursor) mutable {
+      return read_element(cursor, *next++);
+    });
+  };
+  if (dtype == DType::c64) return typed(Complex<float>{});
+  if (dtype == DType::c128) return typed(Complex<double>{});
+  return visit_dtype(dtype, typed);
+}
+
+// Makes every element the first one.
+void repeat_first(Literal& literal) {
+  const Shape& shape = literal.shape();
+  const std::span<std::byte> bytes = literal.mutable_bytes();
+  if (is_narrow(shape.dtype())) {
+    const std::uint8_t code = code_at(shape.dtype(), bytes, 0);
+    for (std::int64_t i = 1; i < shape.element_count(); ++i) {
+      set_code_at(shape.dtype(), bytes, i, code);
+    }
+    return;
+  }
+  const auto size = at(dtype_bytes(shape.dtype()));
+  for (std::size_t i = size; i < bytes.size(); ++i) bytes[i] = bytes[i - size];
+}
+
+template <typename Read>
+Status read_elements(Cursor& cursor, const Dims& dims, int depth, Read& read) {
+  if (depth == dims.size()) return read(cursor);
   PLIMSOLL_RETURN_IF_ERROR(cursor.expect('{', "before the values of a dimension"));
   for (std::int64_t i = 0; i < dims[depth]; ++i) {
     if (i > 0) {
       PLIMSOLL_RETURN_IF_ERROR(
           cursor.expect(',', fmt::format("between the {} values of a dimension", dims[depth])));
     }
-    PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, dims, depth + 1, next));
+    PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, dims, depth + 1, read));
   }
   return cursor.expect('}', fmt::format("after the {} values of a dimension", dims[depth]));
 }
@@ -220,16 +313,37 @@ Result<Literal> read_array(Cursor& cursor, const Shape& shape, std::int64_t& spl
                            shape.to_string()));
   }
   Literal literal(shape);
-  Status status = visit_elements(shape.dtype(), [&](auto tag) -> Status {
-    using T = decltype(tag);
-    T* next = literal.mutable_data<T>();
-    if (!is_splat) return read_elements(cursor, shape.dims(), 0, next);
-    PLIMSOLL_RETURN_IF_ERROR(read_element(cursor, *next));
-    for (std::int64_t i = 1; i < count; ++i) next[i] = next[0];
-    return ok_status();
+  Status status = with_reader(literal, [&](auto read) -> Status {
+    return is_splat ? read(cursor) : read_elements(cursor, shape.dims(), 0, read);
   });
+  if (is_splat) repeat_first(literal);
   if (!status.ok()) return status;
   return literal;
+}
+
+void print_payload(std::string& out, std::uint64_t payload) {
+  char digits[64];
+  out += "(0x";
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, payload, 16).ptr);
+  out += ")";
+}
+
+void print_code(std::string& out, DType dtype, std::uint8_t code) {
+  const float value = narrow_number(dtype, code);
+  if (std::isnan(value)) {
+    const NarrowFormat format = narrow_format(dtype);
+    const bool has_sign =
+        format.special == SpecialCodes::ieee || format.special == SpecialCodes::last_is_nan;
+    if (has_sign && code > format.magnitude_mask()) out += "-";
+    out += "nan";
+    const std::uint32_t payload = code & ((1U << format.mantissa_bits) - 1);
+    if (has_infinity(dtype) && payload != 1U << (format.mantissa_bits - 1)) {
+      print_payload(out, payload);
+    }
+    return;
+  }
+  char digits[64];
+  out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
 template <typename T>
@@ -246,11 +360,7 @@ void print_element(std::string& out, T value) {
       const Bits payload = bits & mantissa_mask<T>();
       out += payload == 0 ? "inf" : "nan";
       if (payload != 0 && payload != Bits{1} << (FloatFormat<T>::mantissa_bits - 1)) {
-        out += "(0x";
-        out.append(digits, std::to_chars(digits, digits + sizeof digits,
-                                         static_cast<std::uint64_t>(payload), 16)
-                               .ptr);
-        out += ")";
+        print_payload(out, payload);
       }
       return;
     }
@@ -269,13 +379,25 @@ void print_element(std::string& out, Complex<T> value) {
   out += ")";
 }
 
-template <typename T>
-void print_elements(std::string& out, const Dims& dims, int depth, const T*& next) {
-  if (depth == dims.size()) return print_element(out, *next++);
+// An element of an array of any dtype.
+void print_element(std::string& out, const Literal& literal, std::int64_t index) {
+  const DType dtype = literal.shape().dtype();
+  if (is_narrow(dtype)) {
+    return print_code(out, dtype, code_at(dtype, literal.bytes(), index));
+  }
+  const auto typed = [&](auto tag) { print_element(out, literal.data<decltype(tag)>()[index]); };
+  if (dtype == DType::c64) return typed(Complex<float>{});
+  if (dtype == DType::c128) return typed(Complex<double>{});
+  visit_dtype(dtype, typed);
+}
+
+void print_elements(std::string& out, const Literal& literal, int depth, std::int64_t& next) {
+  const Dims& dims = literal.shape().dims();
+  if (depth == dims.size()) return print_element(out, literal, next++);
   out += "{";
   for (std::int64_t i = 0; i < dims[depth]; ++i) {
     if (i > 0) out += ", ";
-    print_elements(out, dims, depth + 1, next);
+    print_elements(out, literal, depth + 1, next);
   }
   out += "}";
 }
@@ -302,12 +424,9 @@ void print_literal(std::string& out, const Literal& literal, std::int64_t most_e
   } else if (count == 0) {
     out += "{}";
   } else {
-    visit_elements(shape.dtype(), [&](auto tag) {
-      using T = decltype(tag);
-      const T* next = literal.data<T>();
-      if (count > kMaxPrintedSplat && literal.is_splat()) return print_element(out, *next);
-      print_elements(out, shape.dims(), 0, next);
-    });
+    if (count > kMaxPrintedSplat && literal.is_splat()) return print_element(out, literal, 0);
+    std::int64_t next = 0;
+    print_elements(out, literal, 0, next);
   }
 }
 

@@ -50,6 +50,8 @@ Instruction* simplify_conversion(Rewriter& rewriter, Instruction& at) {
   if (at.opcode() == Opcode::bitcast_convert) {
     return source->shape() == at.shape() ? source : nullptr;
   }
+  // Those lose what they don't hold.
+  if (ir::is_narrow(inner->shape().dtype())) return nullptr;
   if (!widens(source->shape().dtype(), inner->shape().dtype())) return nullptr;
   if (source->shape() == at.shape()) return source;
   return rewriter.add(Opcode::convert, at.shape(), {source});
