@@ -11,6 +11,7 @@
 #include "runtime/base/index.h"
 #include "runtime/base/philox.h"
 #include "runtime/import/npy.h"
+#include "runtime/ir/narrow.h"
 
 namespace plimsoll::tools {
 namespace {
@@ -32,6 +33,15 @@ void draw(ir::Literal& literal, std::uint64_t seed, std::uint64_t leaf) {
   const std::int64_t count = shape.element_count() * (ir::is_complex(shape.dtype()) ? 2 : 1);
   std::vector<std::uint32_t> words(at(count));
   philox::fill({seed, 0, leaf}, 4, 0, count, words.data());
+  if (ir::is_narrow(shape.dtype())) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::uint32_t word = words[at(i)];
+      const double number = ir::is_floating(shape.dtype()) ? std::ldexp(word >> 24, -7) - 1.0
+                                                           : static_cast<double>(word >> 29);
+      literal.set(i, number);
+    }
+    return;
+  }
   // Of complex numbers both parts alike.
   ir::visit_dtype(ir::part_dtype(shape.dtype()), [&](auto tag) {
     using T = decltype(tag);
@@ -58,6 +68,15 @@ void draw_leaves(ir::Literal& literal, std::uint64_t seed, std::uint64_t& leaf) 
   }
   if (literal.shape().is_array()) draw(literal, seed, leaf);
   ++leaf;
+}
+
+// What a file holds, as the parameter has it: a byte for each code of a narrow dtype.
+ir::Literal read_as(const ir::Shape& shape, ir::Literal read) {
+  const ir::DType dtype = read.shape().dtype();
+  const bool holds_codes = ir::is_narrow(shape.dtype()) && read.shape().dims() == shape.dims() &&
+                           (dtype == ir::DType::u8 || dtype == ir::DType::s8);
+  if (!holds_codes) return read;
+  return ir::Literal::from_bytes(shape, ir::pack_codes(shape.dtype(), read.bytes()));
 }
 
 void collect(ir::Literal& literal, std::vector<ir::Literal*>& out) {
@@ -133,6 +152,7 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
       return unreadable ? Outcome::call_fault(read.status())
                         : Outcome::program_fault(read.status());
     }
+    *read = read_as(arrays[wanted_leaf]->shape(), std::move(*read));
     if (!(read->shape() == arrays[wanted_leaf]->shape())) {
       return Outcome::program_fault(invalid_argument(path + ": holds " + read->shape().to_string() +
                                                      ", parameter '" + name + "' is " +

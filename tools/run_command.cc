@@ -45,6 +45,18 @@ Outcome write_outputs(const std::string& folder, const std::vector<std::string>&
   return {};
 }
 
+// The same bytes, as the shape that the program has for them.
+ir::Literal given_shape(ir::Literal literal, const ir::Shape& shape) {
+  if (!shape.is_tuple()) {
+    return shape.is_array() ? ir::Literal::from_bytes(shape, literal.bytes()) : literal;
+  }
+  std::vector<ir::Literal> elements;
+  for (std::size_t i = 0; i < shape.elements().size(); ++i) {
+    elements.push_back(given_shape(literal.elements()[i], shape.elements()[i]));
+  }
+  return ir::Literal::tuple(std::move(elements));
+}
+
 Outcome run(const RunFlags& flags, Output& output) {
   std::unique_ptr<ir::Module> module;
   Outcome outcome = read_program(flags.file, module);
@@ -53,6 +65,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   outcome = make_inputs(*module->entry(), flags.inputs, flags.seed, inputs);
   if (!outcome.ok()) return outcome;
   const std::vector<std::string> names = output_names(*module->entry());
+  const ir::Shape result_shape = module->entry()->root()->shape();
 
   PlannedProgram planned;
   outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
@@ -76,6 +89,7 @@ Outcome run(const RunFlags& flags, Output& output) {
     result = std::move(*run);
     seconds.push_back(std::chrono::duration<double>(end - start).count());
   }
+  result = given_shape(std::move(result), result_shape);
   const auto values = literal_leaves(result);
   if (!flags.output_dir.empty()) {
     outcome = write_outputs(flags.output_dir, names, values);

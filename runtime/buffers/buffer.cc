@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/buffers/dispatcher.h"
+#include "runtime/ir/narrow.h"
 #include "runtime/memory/budget/admission.h"
 
 namespace plimsoll::buffers {
@@ -60,13 +61,15 @@ const void* in_order(const ir::Shape& shape, const void* data,
   if (byte_strides.empty() || shape.byte_size() == 0) return data;
   const std::vector<Loop> loops = loops_of(shape, byte_strides);
   const auto element = static_cast<std::size_t>(ir::dtype_bytes(shape.dtype()));
+  const bool is_packed = ir::dtype_bits(shape.dtype()) < 8;
   const bool is_dense =
       loops.size() == 1 ||
       (loops.size() == 2 && loops[1].stride == static_cast<std::int64_t>(element));
-  if (is_dense) return data;
-  dense.resize(static_cast<std::size_t>(shape.byte_size()));
+  if (is_dense && !is_packed) return data;
+  dense.resize(static_cast<std::size_t>(shape.element_count()) * element);
   std::byte* to = dense.data();
   gather(static_cast<const std::byte*>(data), to, loops, element);
+  if (is_packed) dense = ir::pack_codes(shape.dtype(), dense);
   return dense.data();
 }
 

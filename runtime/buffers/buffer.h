@@ -50,8 +50,8 @@ Result<memory::Allocation> allocate(memory::Budget& budget, Dispatcher* dispatch
                                     const ir::Shape& shape);
 
 // A dense row-major copy of `data`, whose element (i, j, ..) is at i * byte_strides[0] + j *
-// byte_strides[1] + ..; none: dense and row-major, too. Strides may be negative or zero. Read
-// before it returns.
+// byte_strides[1] + ..; none: dense and row-major, too. Strides may be negative or zero; with them
+// an element below a byte has a byte of its own. Read before it returns.
 Result<std::shared_ptr<Buffer>> copy_from_host(const std::shared_ptr<memory::Budget>& budget,
                                                Dispatcher* dispatcher, const ir::Shape& shape,
                                                const void* data,

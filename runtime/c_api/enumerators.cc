@@ -25,6 +25,20 @@ static_assert(PLM_F16 == static_cast<int>(DType::f16));
 static_assert(PLM_BF16 == static_cast<int>(DType::bf16));
 static_assert(PLM_F32 == static_cast<int>(DType::f32));
 static_assert(PLM_F64 == static_cast<int>(DType::f64));
+static_assert(PLM_C128 == static_cast<int>(DType::c128));
+static_assert(PLM_S2 == static_cast<int>(DType::s2));
+static_assert(PLM_U2 == static_cast<int>(DType::u2));
+static_assert(PLM_S4 == static_cast<int>(DType::s4));
+static_assert(PLM_U4 == static_cast<int>(DType::u4));
+static_assert(PLM_F4E2M1FN == static_cast<int>(DType::f4e2m1fn));
+static_assert(PLM_F8E3M4 == static_cast<int>(DType::f8e3m4));
+static_assert(PLM_F8E4M3 == static_cast<int>(DType::f8e4m3));
+static_assert(PLM_F8E4M3FN == static_cast<int>(DType::f8e4m3fn));
+static_assert(PLM_F8E4M3B11FNUZ == static_cast<int>(DType::f8e4m3b11fnuz));
+static_assert(PLM_F8E4M3FNUZ == static_cast<int>(DType::f8e4m3fnuz));
+static_assert(PLM_F8E5M2 == static_cast<int>(DType::f8e5m2));
+static_assert(PLM_F8E5M2FNUZ == static_cast<int>(DType::f8e5m2fnuz));
+static_assert(PLM_F8E8M0FNU == static_cast<int>(DType::f8e8m0fnu));
 
 #define PLIMSOLL_OP(number, name, text, c_name, ...) \
   static_assert(c_name == static_cast<int>(Opcode::name));
@@ -48,7 +62,7 @@ static_assert(same(PLM_HINT_NONE, Hint::none) && same(PLM_HINT_KEEP, Hint::keep)
 
 namespace plimsoll::c_api {
 
-bool is_dtype(int dtype) { return dtype >= PLM_PRED && dtype <= PLM_C128; }
+bool is_dtype(int dtype) { return dtype >= PLM_PRED && dtype <= PLM_F8E8M0FNU; }
 bool is_recorded_dtype(int dtype) { return dtype >= PLM_PRED && dtype <= PLM_F64; }
 
 }  // namespace plimsoll::c_api
@@ -58,6 +72,11 @@ extern "C" {
 size_t plm_dtype_size(plm_dtype dtype) {
   if (!plimsoll::c_api::is_dtype(dtype)) return 0;
   return static_cast<size_t>(plimsoll::ir::dtype_bytes(static_cast<DType>(dtype)));
+}
+
+size_t plm_dtype_bits(plm_dtype dtype) {
+  if (!plimsoll::c_api::is_dtype(dtype)) return 0;
+  return static_cast<size_t>(plimsoll::ir::dtype_bits(static_cast<DType>(dtype)));
 }
 
 const char* plm_dtype_name(plm_dtype dtype) {

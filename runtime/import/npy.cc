@@ -12,6 +12,7 @@
 
 #include "runtime/base/file.h"
 #include "runtime/base/index.h"
+#include "runtime/ir/narrow.h"
 
 namespace plimsoll::import {
 namespace {
@@ -79,6 +80,21 @@ std::optional<Header> parse_header(std::string_view text) {
   }
 }
 
+// Narrow dtypes have a byte for each element: integers as those of a byte, floats as their codes.
+std::string type_code(DType dtype) {
+  if (ir::is_narrow(dtype)) {
+    if (ir::is_floating(dtype)) return "|V1";
+    return ir::dtype_class(dtype) == ir::DTypeClass::signed_int ? "|i1" : "|u1";
+  }
+  std::string text;
+  for (const TypeName& type : kTypes) {
+    if (type.dtype != dtype) continue;
+    text = ir::dtype_bytes(dtype) == 1 ? "|" : "<";
+    text += type.code;
+  }
+  return text;
+}
+
 // Elements in column-major order to row-major order.
 std::vector<std::byte> to_row_major(std::span<const std::byte> data, const Dims& dims,
                                     std::size_t element) {
@@ -126,6 +142,7 @@ Result<Literal> parse_npy(std::span<const std::byte> bytes, std::string_view sou
   }
   if (code == "?") code = "b1";
   if (code == "bfloat16") code = "V2";
+  if (code == "V1") code = "u1";  // codes
   const auto* type = std::find_if(std::begin(kTypes), std::end(kTypes),
                                   [&](const TypeName& name) { return name.code == code; });
   if (type == std::end(kTypes)) {
@@ -163,12 +180,7 @@ Result<Literal> read_npy(const std::string& path) {
 
 std::string npy_bytes(const Literal& literal) {
   const Shape& shape = literal.shape();
-  std::string header = "{'descr': '";
-  for (const TypeName& type : kTypes) {
-    if (type.dtype != shape.dtype()) continue;
-    header += ir::dtype_bytes(type.dtype) == 1 ? "|" : "<";
-    header += type.code;
-  }
+  std::string header = "{'descr': '" + type_code(shape.dtype());
   header += "', 'fortran_order': False, 'shape': (";
   for (int i = 0; i < shape.rank(); ++i) {
     header += std::to_string(shape.dim(i)) + (i + 1 < shape.rank() || shape.rank() == 1 ? "," : "");
@@ -184,7 +196,12 @@ std::string npy_bytes(const Literal& literal) {
   text += static_cast<char>(header.size() & 255u);
   text += static_cast<char>(header.size() >> 8);
   text += header;
-  const auto data = literal.bytes();
+  std::span<const std::byte> data = literal.bytes();
+  std::vector<std::byte> codes;
+  if (ir::is_narrow(shape.dtype())) {
+    codes = ir::unpack_codes(shape.dtype(), data, shape.element_count());
+    data = codes;
+  }
   text.append(reinterpret_cast<const char*>(data.data()), data.size());
   return text;
 }

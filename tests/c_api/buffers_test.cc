@@ -106,6 +106,35 @@ class Buffers : public ::testing::Test {
   ExecutableHandle step_;
 };
 
+TEST_F(Buffers, PackElementsOfLessThanAByte) {
+  const std::int64_t dims[] = {2, 3};
+  const std::uint8_t codes[] = {1, 2, 15, 8, 5, 6}, packed[] = {0x21, 0x8F, 0x65};
+  const std::int64_t strides[] = {3, 1};
+  const ExecutableHandle twice =
+      compile("ENTRY main { x = s4[2,3] parameter(0)\n ROOT r = s4[2,3] add(x, x) }",
+              PLM_PLACEMENT_RESIDENT);
+  ASSERT_NE(twice, nullptr);
+  for (const bool by_byte : {false, true}) {
+    plm_buffer* made = nullptr;
+    ASSERT_EQ(take(plm_buffer_from_host(context_.get(), PLM_S4, dims, 2, by_byte ? codes : packed,
+                                        by_byte ? strides : nullptr, &made))
+                  .code,
+              PLM_OK);
+    const BufferHandle given(made);
+    EXPECT_EQ(plm_buffer_byte_size(given.get()), 3U);
+    std::uint8_t read[3] = {};
+    ASSERT_EQ(take(plm_buffer_read(given.get(), read, sizeof read)).code, PLM_OK);
+    EXPECT_TRUE(std::equal(read, read + 3, packed));
+    ASSERT_EQ(take(plm_executable_run_buffers(twice.get(), &made, 1, &made, 1, nullptr)).code,
+              PLM_OK);
+    const BufferHandle result(made);
+    EXPECT_EQ(plm_buffer_dtype(result.get()), PLM_S4);
+    ASSERT_EQ(take(plm_buffer_read(result.get(), read, sizeof read)).code, PLM_OK);
+    const std::uint8_t wanted[] = {0x42, 0x0E, 0xCA};
+    EXPECT_TRUE(std::equal(read, read + 3, wanted));
+  }
+}
+
 TEST_F(Buffers, HoldWhatTheHostGave) {
   std::vector<float> data(kCount);
   std::iota(data.begin(), data.end(), 0.0F);

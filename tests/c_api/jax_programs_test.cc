@@ -55,8 +55,23 @@ void put(Bytes& bytes, std::size_t i, T value) {
   std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
 }
 
+// As `fill_narrow` in make_jax_programs.py.
+Bytes fill_narrow(const plm_value_info& info, std::size_t number) {
+  Bytes bytes(info.byte_size);
+  const std::size_t bits = plm_dtype_bits(info.dtype);
+  std::size_t count = 1;
+  for (std::size_t d = 0; d < info.rank; ++d) count *= static_cast<std::size_t>(info.dims[d]);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t code = (i * 7 + number) % (std::size_t{1} << bits);
+    if (bits == 8) code = 32 + (i * 37 + number * 11) % 48 + (i % 3 == 0 ? 128 : 0);
+    bytes[i * bits / 8] |= std::byte{static_cast<std::uint8_t>(code << (i * bits % 8))};
+  }
+  return bytes;
+}
+
 // As `fill` in make_jax_programs.py.
 Bytes fill(const plm_value_info& info, std::size_t number) {
+  if (info.dtype >= PLM_S2) return fill_narrow(info, number);
   Bytes bytes(info.byte_size);
   const std::size_t size = plm_dtype_size(info.dtype);
   const bool is_complex = info.dtype == PLM_C64;

@@ -38,6 +38,32 @@ DTYPES = {
     "f32": np.float32, "c64": np.complex64,
 }
 
+# Of at most a byte: ml_dtypes' types, and their bits.
+NARROW = {
+    "s2": (jnp.int2, 2), "s4": (jnp.int4, 4), "u4": (jnp.uint4, 4), "f8e4m3fn": (jnp.float8_e4m3fn, 8),
+    "f8e5m2": (jnp.float8_e5m2, 8), "f8e4m3fnuz": (jnp.float8_e4m3fnuz, 8),
+}
+
+
+def fill_narrow(dtype, i, number):
+    """Codes: integers of every value, floats of either sign that are neither tiny nor huge."""
+    known_as, bits = NARROW[dtype]
+    codes = (i * 7 + number) % 2**bits
+    if bits == 8:
+        codes = 32 + (i * 37 + number * 11) % 48 + np.where(i % 3 == 0, 128, 0)
+    return codes.astype(np.uint8).view(known_as)
+
+
+def stored(result):
+    """The bytes of a result; elements of less than a byte packed, the first in the lowest bits."""
+    result = np.asarray(result)
+    bits = {str(np.dtype(dtype)): bits for dtype, bits in NARROW.values()}.get(str(result.dtype), 8)
+    if bits == 8:
+        return result.tobytes()
+    codes = result.reshape(-1).view(np.uint8) & (2**bits - 1)
+    codes = np.pad(codes, (0, -codes.size % (8 // bits))).reshape(-1, 8 // bits)
+    return np.bitwise_or.reduce(codes << (np.arange(8 // bits) * bits), axis=1).astype(np.uint8).tobytes()
+
 
 def fill(text, number):
     """Argument `number` of this type: small numbers that every dtype holds exactly."""
@@ -46,6 +72,8 @@ def fill(text, number):
     is_complex = dtype == "c64"
     count = int(np.prod(shape, dtype=np.int64)) * (2 if is_complex else 1)
     i = np.arange(count)
+    if dtype in NARROW:
+        return jnp.asarray(fill_narrow(dtype, i, number).reshape(shape))
     if dtype == "pred":
         values = (i * 3 + number) % 2
     elif dtype[0] in "su":
@@ -492,6 +520,29 @@ def polynomial(x):
     return jnp.polyval(jnp.array([1.0, -2, 3]), x), jnp.vander(x, 3), jnp.outer(x, x), jnp.kron(x, x[:2]), jnp.trace(jnp.outer(x, x))
 
 
+@program("f8e4m3fn[4,8]", "f8e5m2[8,4]", "f32[4,8]")
+def float8(x, w, y):
+    product = lax.dot(x, w, preferred_element_type=jnp.float32)
+    return (product, x + x, x * x, x < x[::-1], jnp.maximum(x, x[::-1]), x.T, w.astype(jnp.float8_e4m3fn), w.astype(jnp.float32),
+            y.astype(jnp.float8_e4m3fn), (y * 1e5).astype(jnp.float8_e5m2), (y * 50).astype(jnp.float8_e4m3b11fnuz),
+            (y / 300).astype(jnp.float8_e4m3fnuz), jnp.where(y > 0, x, jnp.float8_e4m3fn(0.75)), x[1:3, ::2], -x, jnp.abs(x))
+
+
+@program("f32[4,6]", "f8e4m3fnuz[6]")
+def float8_formats(x, y):
+    narrow = (jnp.float8_e3m4, jnp.float8_e4m3, jnp.float8_e4m3fn, jnp.float8_e4m3b11fnuz, jnp.float8_e4m3fnuz,
+              jnp.float8_e5m2, jnp.float8_e5m2fnuz, jnp.float8_e8m0fnu)
+    return [(x * s).astype(t) for t in narrow for s in (1e-3, 1.0, 1e3)] + [y.astype(t).astype(jnp.float32) for t in narrow]
+
+
+@program("s4[4,8]", "u4[8,5]", "s4[8,3]", "s32[7]", "f32[7]")
+def int4(x, u, w, k, y):
+    product = lax.dot(x.astype(jnp.int8), w.astype(jnp.int8), preferred_element_type=jnp.int32)
+    return (product, x + x, x * x, -x, x < 3, jnp.maximum(x, x[::-1]), x.astype(jnp.int32), u.astype(jnp.float32), u - 3,
+            x.T, u.reshape(5, 8), k.astype(jnp.int4), (y * 30).astype(jnp.int4), (y * 30).astype(jnp.uint4),
+            jnp.where(x > 0, x, 1), x[1:3, 1::2], x.astype(jnp.uint4))
+
+
 def main():
     folder = sys.argv[1]
     for name, (function, shapes) in PROGRAMS.items():
@@ -505,7 +556,7 @@ def main():
             file.write(jitted.lower(*arguments).as_text("hlo"))
         with open(f"{folder}/{name}.results", "wb") as file:
             for result in results:
-                file.write(np.asarray(result).tobytes())
+                file.write(stored(result))
 
 
 main()

@@ -461,6 +461,9 @@ static void names_and_sizes_are_those_of_hlo(void) {
   CHECK(plm_version() == (PLM_VERSION_MAJOR << 16 | PLM_VERSION_MINOR << 8 | PLM_VERSION_PATCH));
   CHECK(strcmp(plm_opcode_name(PLM_OP_DYNAMIC_UPDATE_SLICE), "dynamic-update-slice") == 0);
   CHECK(strcmp(plm_dtype_name(PLM_BF16), "bf16") == 0 && plm_dtype_size(PLM_BF16) == 2);
+  CHECK(strcmp(plm_dtype_name(PLM_F8E8M0FNU), "f8e8m0fnu") == 0);
+  CHECK(plm_dtype_size(PLM_S4) == 1 && plm_dtype_bits(PLM_S4) == 4);
+  CHECK(plm_dtype_bits(PLM_F32) == 32 && plm_dtype_bits((plm_dtype)99) == 0);
   CHECK(strcmp(plm_code_name(PLM_DATA_LOSS), "DATA_LOSS") == 0);
   CHECK(plm_dtype_size((plm_dtype)99) == 0 && strcmp(plm_opcode_name((plm_opcode)9999), "") == 0);
   CHECK(plm_status_code(NULL) == PLM_OK && strcmp(plm_status_message(NULL), "") == 0);

@@ -37,6 +37,23 @@ TEST(Npy, WritesWhatItReads) {
   }
 }
 
+TEST(Npy, WritesAByteForEachElementOfANarrowDtype) {
+  ir::Literal fours(ir::Shape(ir::DType::s4, {3}));
+  for (int i = 0; i < 3; ++i) fours.set(i, i - 2);
+  auto again = parse(npy_bytes(fours));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->shape(), ir::Shape(ir::DType::s8, {3}));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(again->at(i), i - 2);
+  ir::Literal floats(ir::Shape(ir::DType::f8e5m2, {2}));
+  floats.set(0, 1);
+  floats.set(1, -2);
+  again = parse(npy_bytes(floats));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->shape(), ir::Shape(ir::DType::u8, {2}));
+  EXPECT_EQ(again->at(0), 0x3C);
+  EXPECT_EQ(again->at(1), 0xC0);
+}
+
 TEST(Npy, ReadsFortranOrderAndBigEndian) {
   const std::int16_t column_major[] = {1, 4, 2, 5, 3, 6};
   const std::string data(reinterpret_cast<const char*>(column_major), sizeof column_major);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/import/vhlo/translator.h"
+#include "runtime/ir/narrow.h"
 
 namespace plimsoll::vhlo {
 
@@ -22,13 +23,18 @@ std::string hyphenated(std::string_view name) {
   return text;
 }
 
+// What lies as it does here; of narrow dtypes there is a byte for each element.
+ir::Literal literal_of(const Shape& shape, std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  if (!ir::is_narrow(shape.dtype())) return ir::Literal::from_bytes(shape, bytes);
+  return ir::Literal::from_bytes(shape, ir::pack_codes(shape.dtype(), bytes));
+}
+
 // The value of a constant whose elements are not all one. Truths are bits, or bytes.
 Result<ir::Literal> dense_literal(const Operation& operation, const Shape& shape,
                                   std::string_view bytes) {
   const auto count = at(shape.element_count());
-  if (bytes.size() == at(shape.byte_size())) {
-    return ir::Literal::from_bytes(shape, std::as_bytes(std::span(bytes)));
-  }
+  if (bytes.size() == count * at(ir::dtype_bytes(shape.dtype()))) return literal_of(shape, bytes);
   if (shape.dtype() != ir::DType::pred || bytes.size() != (count + 7) / 8) {
     return wrong(operation);
   }
@@ -68,7 +74,7 @@ Result<Translator::Instructions> Translator::constant(const Operation& operation
                       (!is_pred || is_same_truth || shape.element_count() > 8);
   if (shape.element_count() != 1 && is_one) {
     const Shape scalar(shape.dtype(), {});
-    ir::Literal literal = ir::Literal::from_bytes(scalar, std::as_bytes(std::span(bytes)));
+    ir::Literal literal = literal_of(scalar, bytes);
     if (is_pred) literal.set(0, bytes[0] != 0 ? 1 : 0);
     Instruction* const element = scope.computation->add_constant(std::move(literal));
     return one(operation, scope, "broadcast", {element});

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "runtime/base/float16.h"
-#include "runtime/ir/dtype.h"
+#include "runtime/ir/narrow.h"
 
 namespace plimsoll::vhlo {
 namespace {
@@ -87,7 +87,8 @@ double float_of(DType dtype, std::int64_t bits) {
     case DType::bf16:
       return std::bit_cast<float>(static_cast<std::uint32_t>(bits & 0xFFFF) << 16U);
     default:
-      return std::numeric_limits<double>::quiet_NaN();
+      return ir::is_narrow(dtype) ? ir::narrow_number(dtype, static_cast<std::uint8_t>(bits))
+                                  : std::numeric_limits<double>::quiet_NaN();
   }
 }
 

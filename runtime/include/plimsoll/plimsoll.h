@@ -117,10 +117,28 @@ typedef enum plm_dtype PLM_ENUM_TYPE {
   PLM_C64 = 13,  // complex numbers: two f32 side by side, the real part first; in programs and
                  // buffers, not in recorded operations
   PLM_C128 = 14,
+  // Integers and floats of at most a byte; in programs and buffers, not in recorded operations.
+  // Elements below a byte lie packed wherever there are bytes of an array: the first in the lowest
+  // bits, row-major and without gaps, zeros in the bits left over at the end.
+  PLM_S2 = 15,
+  PLM_U2 = 16,
+  PLM_S4 = 17,
+  PLM_U4 = 18,
+  PLM_F4E2M1FN = 19,
+  PLM_F8E3M4 = 20,
+  PLM_F8E4M3 = 21,
+  PLM_F8E4M3FN = 22,
+  PLM_F8E4M3B11FNUZ = 23,
+  PLM_F8E4M3FNUZ = 24,
+  PLM_F8E5M2 = 25,
+  PLM_F8E5M2FNUZ = 26,
+  PLM_F8E8M0FNU = 27,
 } plm_dtype;
 
-// Bytes of one element; 0 for a number that is no dtype. Any thread.
+// Bytes of one element (of less than a byte: 1); 0 for a number that is no dtype. Any thread.
 PLM_EXPORT size_t plm_dtype_size(plm_dtype dtype);
+// Bits of one element in an array; 0 for a number that is no dtype. Any thread.
+PLM_EXPORT size_t plm_dtype_bits(plm_dtype dtype);
 // HLO's spelling, "f32"; "" for a number that is no dtype. Static.
 PLM_EXPORT const char* plm_dtype_name(plm_dtype dtype);
 
@@ -510,6 +528,7 @@ PLM_EXPORT plm_status* plm_trace_text(plm_context* context, plm_tensor* const* t
 
 // A copy of host data, read before the call returns. `byte_strides`: `rank` distances in bytes
 // between neighbours along each dim, negative and zero ones among them; NULL: dense and row-major.
+// With strides an element below a byte has a byte of its own, of which the low bits are taken.
 // RESOURCE_EXHAUSTED when the limit leaves no room, also after what runs has ended.
 PLM_EXPORT plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtype,
                                             const int64_t* dims, size_t rank, const void* data,
