@@ -51,23 +51,45 @@ struct Lent {
   }
 };
 
-// A copy of a part of a buffer's bytes to the host, when they are there.
+// On the host an element of less than a byte has a byte of its own.
+std::size_t host_bytes(const plm_buffer* buffer) {
+  const plm_dtype dtype = plm_buffer_dtype(buffer);
+  const std::size_t bytes = plm_buffer_byte_size(buffer);
+  if (plm_dtype_bits(dtype) >= 8 || bytes == 0) return bytes;
+  std::size_t count = 1;
+  const std::int64_t* const dims = plm_buffer_dims(buffer);
+  for (std::size_t i = 0; i < plm_buffer_rank(buffer); ++i) {
+    count *= static_cast<std::size_t>(dims[i]);
+  }
+  return count;
+}
+
+// A copy of a part of a buffer's bytes to the host, or of all its elements, when they are there.
 struct Transfer {
   plm_buffer* buffer = nullptr;  // retained
   std::byte* destination = nullptr;
   std::size_t offset = 0, size = 0;
+  bool unpacks = false;
   std::shared_ptr<Moment> moment;
 
   ~Transfer() { plm_buffer_release(buffer); }
 
   Error* copy() const {
     const std::size_t all = plm_buffer_byte_size(buffer);
-    if (offset == 0 && size == all) {
+    if (offset == 0 && size == all && !unpacks) {
       return from_status(plm_buffer_read(buffer, destination, size));
     }
     std::vector<std::byte> whole(all);
     PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_buffer_read(buffer, whole.data(), all)));
-    std::memcpy(destination, whole.data() + offset, size);
+    if (!unpacks) {
+      std::memcpy(destination, whole.data() + offset, size);
+      return nullptr;
+    }
+    const std::size_t bits = plm_dtype_bits(plm_buffer_dtype(buffer));
+    const std::byte mask = static_cast<std::byte>((1U << bits) - 1);
+    for (std::size_t i = 0; i < size; ++i) {
+      destination[i] = whole[i * bits / 8] >> (i * bits % 8) & mask;
+    }
     return nullptr;
   }
 
@@ -79,13 +101,14 @@ struct Transfer {
 };
 
 Error* start_transfer(const Buffer& buffer, void* destination, std::size_t offset, std::size_t size,
-                      Event** event) {
+                      bool unpacks, Event** event) {
   auto transfer = std::make_unique<Transfer>();
   plm_buffer_retain(buffer.handle.get());
   transfer->buffer = buffer.handle.get();
   transfer->destination = static_cast<std::byte*>(destination);
   transfer->offset = offset;
   transfer->size = size;
+  transfer->unpacks = unpacks;
   transfer->moment = make_moment();
   auto moment = transfer->moment;
   plm_status* const status =
@@ -136,7 +159,7 @@ Error* Client_BufferFromHostBuffer(Client_BufferFromHostBuffer_Args* args) {
     }
     const bool lends = (args->host_buffer_semantics == kImmutableZeroCopy ||
                         args->host_buffer_semantics == kMutableZeroCopy) &&
-                       is_dense(*args, plm_dtype_size(dtype));
+                       plm_dtype_bits(dtype) >= 8 && is_dense(*args, plm_dtype_size(dtype));
     plm_buffer* made = nullptr;
     if (lends) {
       auto lent = std::make_unique<Lent>();
@@ -150,9 +173,17 @@ Error* Client_BufferFromHostBuffer(Client_BufferFromHostBuffer_Args* args) {
       args->done_with_host_buffer = make_event(moment);
       return nullptr;
     }
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
-        plm_buffer_from_host(client.context.get(), dtype, args->dims, args->num_dims, args->data,
-                             args->num_byte_strides == 0 ? nullptr : args->byte_strides, &made)));
+    // Given strides, the library takes a byte for each element, however narrow.
+    std::vector<std::int64_t> dense;
+    const std::int64_t* strides = args->num_byte_strides == 0 ? nullptr : args->byte_strides;
+    if (strides == nullptr && plm_dtype_bits(dtype) < 8) {
+      dense.assign(args->num_dims + 1, 1);
+      for (std::size_t d = args->num_dims; d-- > 0;) dense[d] = dense[d + 1] * args->dims[d];
+      dense.erase(dense.begin());
+      strides = dense.data();
+    }
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_buffer_from_host(
+        client.context.get(), dtype, args->dims, args->num_dims, args->data, strides, &made)));
     args->buffer = new Buffer(&client, made);
     args->done_with_host_buffer = make_ended_event(nullptr);
     return nullptr;
@@ -278,7 +309,8 @@ Error* Buffer_CopyToMemory(Buffer_CopyToMemory_Args* args) {
 Error* Buffer_ToHostBuffer(Buffer_ToHostBuffer_Args* args) {
   return guarded([&]() -> Error* {
     const Buffer& buffer = *args->buffer;
-    const std::size_t size = plm_buffer_byte_size(buffer.handle.get());
+    const std::size_t size = host_bytes(buffer.handle.get());
+    const bool unpacks = plm_dtype_bits(plm_buffer_dtype(buffer.handle.get())) < 8;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(
         check_layout(args->host_layout, plm_buffer_rank(buffer.handle.get())));
     if (args->destination == nullptr) {
@@ -289,7 +321,7 @@ Error* Buffer_ToHostBuffer(Buffer_ToHostBuffer_Args* args) {
       return invalid_argument("there is room for " + std::to_string(args->destination_size) +
                               " bytes of " + std::to_string(size));
     }
-    return start_transfer(buffer, args->destination, 0, size, &args->event);
+    return start_transfer(buffer, args->destination, 0, size, unpacks, &args->event);
   });
 }
 
@@ -304,7 +336,7 @@ Error* Buffer_CopyRawToHost(Buffer_CopyRawToHost_Args* args) {
                               std::to_string(size));
     }
     return start_transfer(buffer, args->destination, static_cast<std::size_t>(args->offset),
-                          static_cast<std::size_t>(args->transfer_size), &args->event);
+                          static_cast<std::size_t>(args->transfer_size), false, &args->event);
   });
 }
 
