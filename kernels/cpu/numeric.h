@@ -13,12 +13,16 @@ inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, 
 template <typename T>
 inline constexpr bool kIsFloating = kIsHalf<T> || std::is_floating_point_v<T>;
 
-// What contractions of a dtype add up in: f32 for f32 and narrower floats, f64 for f64, and 64-bit
-// integers that wrap, of which the result keeps the low bits. pred adds as "or", so a count does.
-enum class Accumulator : std::uint8_t { f32, f64, u64 };
+// What contractions of a dtype add up in: f32 for f32 and narrower floats, f64 for f64, and
+// integers of 32 or 64 bits that wrap, of which the result keeps the low bits. pred adds as "or",
+// so a count does.
+enum class Accumulator : std::uint8_t { f32, f64, u32, u64 };
 
 inline Accumulator accumulator_of(ir::DType lhs, ir::DType rhs, ir::DType result) {
-  if (!ir::is_floating(result)) return Accumulator::u64;
+  if (!ir::is_floating(result)) {
+    const bool is_whole = !ir::is_floating(lhs) && !ir::is_floating(rhs);
+    return is_whole && ir::dtype_bytes(result) <= 4 ? Accumulator::u32 : Accumulator::u64;
+  }
   const bool wide = result == ir::DType::f64 || lhs == ir::DType::f64 || rhs == ir::DType::f64;
   return wide ? Accumulator::f64 : Accumulator::f32;
 }
@@ -31,6 +35,8 @@ decltype(auto) visit_accumulator(Accumulator accumulator, F&& f) {
       return f(float{});
     case Accumulator::f64:
       return f(double{});
+    case Accumulator::u32:
+      return f(std::uint32_t{});
     case Accumulator::u64:
       return f(std::uint64_t{});
   }
@@ -45,6 +51,8 @@ inline Acc widen(T value) {
   } else if constexpr (std::is_same_v<Acc, std::uint64_t> && kIsFloating<T>) {
     const bool in_range = value >= T(-0x1p63) && value < T(0x1p63);
     return in_range ? static_cast<std::uint64_t>(static_cast<std::int64_t>(value)) : 0;
+  } else if constexpr (std::is_same_v<Acc, std::uint32_t>) {
+    return static_cast<std::uint32_t>(widen<std::uint64_t>(value));
   } else if constexpr (std::is_same_v<Acc, std::uint64_t> && std::is_signed_v<T>) {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
   } else {

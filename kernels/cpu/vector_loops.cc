@@ -19,19 +19,36 @@
 namespace plimsoll::kernels {
 namespace {
 
+// A vector's columns of so many rows: their sums stay in registers while depth passes, and every
+// vector of b is read once for all of them.
+template <int kRows, typename T>
+[[gnu::always_inline]] inline void multiply_rows(T* acc, const T* a, const T* b, int depth) {
+  using Vector [[gnu::vector_size(64), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
+  constexpr int kLanes = 64 / static_cast<int>(sizeof(T));
+  for (int j = 0; j < kTileColumns; j += kLanes) {
+    Vector sums[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      sums[r] = *reinterpret_cast<const Vector*>(acc + r * kTileColumns + j);
+    }
+    for (int k = 0; k < depth; ++k) {
+      const Vector from = *reinterpret_cast<const Vector*>(b + k * kTileColumns + j);
+      for (int r = 0; r < kRows; ++r) sums[r] += a[r * kTileDepth + k] * from;
+    }
+    for (int r = 0; r < kRows; ++r) {
+      *reinterpret_cast<Vector*>(acc + r * kTileColumns + j) = sums[r];
+    }
+  }
+}
+
 template <typename T>
 [[gnu::always_inline]] inline void multiply_tile_loop(T* acc, const T* a, const T* b, int rows,
                                                       int depth) {
-  for (int i = 0; i < rows; ++i) {
-    T row[kTileColumns];
-    for (int j = 0; j < kTileColumns; ++j) row[j] = acc[i * kTileColumns + j];
-    for (int k = 0; k < depth; ++k) {
-      const T factor = a[i * kTileDepth + k];
-      const T* from = b + k * kTileColumns;
-      for (int j = 0; j < kTileColumns; ++j) row[j] += factor * from[j];
-    }
-    for (int j = 0; j < kTileColumns; ++j) acc[i * kTileColumns + j] = row[j];
+  constexpr int kRows = 4;
+  int i = 0;
+  for (; i + kRows <= rows; i += kRows) {
+    multiply_rows<kRows>(acc + i * kTileColumns, a + i * kTileDepth, b, depth);
   }
+  for (; i < rows; ++i) multiply_rows<1>(acc + i * kTileColumns, a + i * kTileDepth, b, depth);
 }
 
 // Lanes stay in registers while the rows pass.
@@ -63,6 +80,11 @@ PLIMSOLL_CLONES void multiply_tile(float* acc, const float* a, const float* b, i
 
 PLIMSOLL_CLONES void multiply_tile(double* acc, const double* a, const double* b, int rows,
                                    int depth) {
+  multiply_tile_loop(acc, a, b, rows, depth);
+}
+
+PLIMSOLL_CLONES void multiply_tile(std::uint32_t* acc, const std::uint32_t* a,
+                                   const std::uint32_t* b, int rows, int depth) {
   multiply_tile_loop(acc, a, b, rows, depth);
 }
 
@@ -102,6 +124,47 @@ PLIMSOLL_CLONES void to_bf16(const float* from, Bfloat16* to, std::int64_t count
 PLIMSOLL_CLONES void from_bf16(const Bfloat16* from, float* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     to[i] = std::bit_cast<float>(std::uint32_t{from[i].bits} << 16);
+  }
+}
+
+// As Float16 converts, without its branches.
+PLIMSOLL_CLONES void to_f16(const float* from, Float16* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(from[i]);
+    const std::uint32_t size = bits & 0x7fffffffU;
+    const std::uint32_t normal = (size + 0xfffU + ((size >> 13) & 1U) - 0x38000000U) >> 13;
+    const float shifted = std::bit_cast<float>(size) + 0.5F;
+    const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U;
+    std::uint32_t half = size < 0x38800000U ? subnormal : normal;
+    half = size >= 0x477ff000U ? 0x7c00U : half;
+    half = size > 0x7f800000U ? 0x7e00U | ((size >> 13) & 0x3ffU) : half;
+    to[i].bits = static_cast<std::uint16_t>(half | ((bits >> 16) & 0x8000U));
+  }
+}
+
+// In f32's places, the exponent is off by the difference of the biases.
+PLIMSOLL_CLONES void from_f16(const Float16* from, float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t half = from[i].bits;
+    const std::uint32_t size = (half & 0x7fffU) << 13;
+    const std::uint32_t number =
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) * 0x1p112F);
+    const std::uint32_t bits = size >= 0x0f800000U ? size | 0x7f800000U : number;
+    to[i] = std::bit_cast<float>(bits | ((half & 0x8000U) << 16));
+  }
+}
+
+PLIMSOLL_CLONES void from_bytes(const std::int8_t* from, float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+
+PLIMSOLL_CLONES void from_bytes(const std::uint8_t* from, float* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+
+PLIMSOLL_CLONES void add_whole(std::uint32_t* y, const float* x, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    y[i] += static_cast<std::uint32_t>(static_cast<std::int32_t>(x[i]));
   }
 }
 

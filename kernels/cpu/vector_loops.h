@@ -18,6 +18,8 @@ inline constexpr int kTileDepth = 64;
 // the rows of acc and b have kTileColumns elements, those of a kTileDepth.
 void multiply_tile(float* acc, const float* a, const float* b, int rows, int depth);
 void multiply_tile(double* acc, const double* a, const double* b, int rows, int depth);
+void multiply_tile(std::uint32_t* acc, const std::uint32_t* a, const std::uint32_t* b, int rows,
+                   int depth);
 void multiply_tile(std::uint64_t* acc, const std::uint64_t* a, const std::uint64_t* b, int rows,
                    int depth);
 
@@ -28,6 +30,13 @@ void add_scaled(float* y, float a, const float* x, std::int64_t count);
 // to[i] = from[i] rounded to bf16; and the other way, which is exact.
 void to_bf16(const float* from, Bfloat16* to, std::int64_t count);
 void from_bf16(const Bfloat16* from, float* to, std::int64_t count);
+// The same of f16, and of integers of a byte, of which the first is exact in f32, too.
+void to_f16(const float* from, Float16* to, std::int64_t count);
+void from_f16(const Float16* from, float* to, std::int64_t count);
+void from_bytes(const std::int8_t* from, float* to, std::int64_t count);
+void from_bytes(const std::uint8_t* from, float* to, std::int64_t count);
+// y[i] += x[i] of whole numbers below 2^31; y wraps.
+void add_whole(std::uint32_t* y, const float* x, std::int64_t count);
 // y[i] += x[i].
 void add_to(float* y, const float* x, std::int64_t count);
 // y[i] += x[offsets[r] + i] for each row r in turn.

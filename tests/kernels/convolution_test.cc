@@ -233,6 +233,54 @@ TEST(Convolution, DepthwiseAndItsFilterGradientMatchTheDefinition) {
          16});
 }
 
+// As many images at once as take a few megabytes, here one of seven.
+TEST(Convolution, HalvesAreWidenedBlockByBlock) {
+  const DType dtypes[] = {DType::f16, DType::f32};
+  for (const DType result : dtypes) {
+    EXPECT_EQ(check({"b01f_01io->b01f",
+                     Shape(DType::f16, {7, 64, 64, 64}),
+                     Shape(DType::f16, {1, 1, 64, 16}),
+                     {window(1, 0, 0), window(1, 0, 0)},
+                     1,
+                     1,
+                     result}),
+              "onednn.convolution.forward.widened");
+  }
+  EXPECT_EQ(check({"b01f_01io->b01f",
+                   Shape(DType::f16, {3, 7, 7, 16}),
+                   Shape(DType::f16, {3, 3, 16, 32}),
+                   {window(1, 1, 1), window(1, 1, 1)},
+                   1,
+                   1,
+                   DType::f16}),
+            "onednn.convolution.forward.widened");
+  EXPECT_EQ(check({"f01b_i01o->01bf",
+                   Shape(DType::f16, {5, 6, 6, 16}),
+                   Shape(DType::f16, {5, 6, 6, 32}),
+                   {window(1, 1, 1), window(1, 1, 1)},
+                   1,
+                   1,
+                   DType::f16}),
+            "onednn.convolution.filter_gradient.widened");
+}
+
+TEST(Convolution, BytesAreWidenedWhereTheirSumsAreExact) {
+  const auto kernel = [](DType dtype, std::int64_t features, DType result) {
+    return check({"b01f_01io->b01f",
+                  Shape(dtype, {3, 7, 7, features}),
+                  Shape(dtype, {3, 3, features, 32}),
+                  {window(1, 1, 1), window(1, 1, 1)},
+                  1,
+                  1,
+                  result});
+  };
+  EXPECT_EQ(kernel(DType::s8, 16, DType::s32), "onednn.convolution.forward.widened");
+  EXPECT_EQ(kernel(DType::u8, 16, DType::u32), "onednn.convolution.forward.widened");
+  EXPECT_EQ(kernel(DType::s8, 113, DType::s32), "onednn.convolution.forward.widened");
+  EXPECT_EQ(kernel(DType::s8, 114, DType::s32), "convolution.direct");
+  EXPECT_EQ(kernel(DType::u8, 29, DType::s32), "convolution.direct");
+}
+
 TEST(Convolution, EveryDtypeMatchesTheDefinition) {
   for (int i = 0; i <= static_cast<int>(DType::f64); ++i) {
     const DType dtype = static_cast<DType>(i);

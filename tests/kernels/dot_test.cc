@@ -90,6 +90,56 @@ TEST(Dot, EveryDtypeMatchesTheInterpreter) {
         {{1}, {0}, {}, {}});
 }
 
+// Whatever lies together, at every size of a last block.
+TEST(Dot, HalvesAndBytesAreWidenedBlockByBlock) {
+  const struct {
+    DType operand, result;
+  } dtypes[] = {{DType::f16, DType::f16},  {DType::f16, DType::f32}, {DType::s8, DType::s32},
+                {DType::u8, DType::s32},   {DType::s8, DType::s8},   {DType::u8, DType::u64},
+                {DType::pred, DType::pred}};
+  for (const auto& [t, out] : dtypes) {
+    EXPECT_EQ(check(Shape(t, {150, 300}), Shape(t, {300, 270}), Shape(out, {150, 270}),
+                    {{1}, {0}, {}, {}}),
+              "dot.widened");
+    EXPECT_EQ(
+        check(Shape(t, {40, 150}), Shape(t, {270, 40}), Shape(out, {150, 270}), {{0}, {1}, {}, {}}),
+        "dot.widened");
+    EXPECT_EQ(check(Shape(t, {2, 33, 4, 16}), Shape(t, {2, 35, 4, 16}), Shape(out, {2, 4, 33, 35}),
+                    {{3}, {3}, {0, 2}, {0, 2}}),
+              "dot.widened");
+    EXPECT_EQ(check(Shape(t, {3, 20, 5}), Shape(t, {5, 3, 30}), Shape(out, {20, 30}),
+                    {{0, 2}, {1, 0}, {}, {}}),
+              "dot.widened");
+  }
+  EXPECT_EQ(check(Shape(DType::f16, {40, 70}), f32({70, 66}), f32({40, 66}), {{1}, {0}, {}, {}}),
+            "dot.widened");
+}
+
+TEST(Dot, SumsOfBytesAreExactHoweverManyTheyAre) {
+  for (const DType t : {DType::s8, DType::u8}) {
+    const Shape lhs(t, {3, 5000}), rhs(t, {5000, 2}), out(DType::s32, {3, 2});
+    auto module = ir::parse_module("ENTRY e {\n  a = " + lhs.to_string() +
+                                   " parameter(0)\n  b = " + rhs.to_string() +
+                                   " parameter(1)\n  ROOT c = " + out.to_string() +
+                                   " dot(a, b), lhs_contracting_dims={1}, "
+                                   "rhs_contracting_dims={0}\n}\n");
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    std::vector<ir::Literal> operands = {ir::Literal(lhs), ir::Literal(rhs)};
+    for (ir::Literal& operand : operands) {
+      for (std::int64_t i = 0; i < operand.shape().element_count(); ++i) {
+        operand.set(i, t == DType::u8 ? 255 - (i % 7 == 0) : (i % 5 == 0 ? 127 : -128));
+      }
+    }
+    std::string kernel;
+    const ir::Instruction& root = *(*module)->entry()->root();
+    const auto got = run_instruction(root, operands, &kernel);
+    const auto expected = ir::interpret(root, operands);
+    ASSERT_TRUE(got.ok() && expected.ok());
+    EXPECT_EQ(kernel, "dot.widened");
+    EXPECT_EQ(cases::compare_bits(*expected, *got), "");
+  }
+}
+
 TEST(Dot, EmptyShapesGiveZerosOrNothing) {
   check(f32({4, 0}), f32({0, 5}), f32({4, 5}), {{1}, {0}, {}, {}});
   check(f32({0, 3}), f32({3, 5}), f32({0, 5}), {{1}, {0}, {}, {}});

@@ -5,6 +5,7 @@
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/contraction/convolution_onednn.h"
 #include "kernels/cpu/contraction/convolution_shape.h"
+#include "kernels/cpu/contraction/convolution_widened.h"
 #include "kernels/cpu/numeric.h"
 #include "runtime/device/cpu/parallel.h"
 
@@ -121,6 +122,7 @@ KernelResult make_convolution(const ir::Instruction& instruction) {
     auto kernel = std::make_shared<OnednnConvolution>(std::move(c));
     if (kernel->prepare()) return KernelResult(std::move(kernel));
   }
+  if (auto kernel = make_widened_convolution(instruction)) return KernelResult(std::move(kernel));
   return KernelResult(std::make_shared<DirectConvolution>(instruction));
 }
 

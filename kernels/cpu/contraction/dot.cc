@@ -1,65 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "kernels/cpu/contraction/contraction.h"
-#include "kernels/cpu/contraction/dot_shape.h"
+#include "kernels/cpu/contraction/dot_kernel.h"
+#include "kernels/cpu/contraction/dot_widened.h"
 #include "kernels/cpu/contraction/onednn.h"
-#include "kernels/cpu/contraction/strided_copy.h"
 #include "kernels/cpu/numeric.h"
 #include "kernels/cpu/vector_loops.h"
 #include "runtime/device/cpu/parallel.h"
 
 namespace plimsoll::kernels {
 namespace {
-
-// What every dot kernel does around its loops: empty cases, and operands that no single stride
-// walks are copied into the workspace first.
-class DotKernel : public KernelBase {
- public:
-  DotKernel(const ir::Instruction& instruction, const char* name, device::KernelOrigin origin)
-      : KernelBase(name, origin),
-        shape_(read_dot(instruction)),
-        lhs_dtype_(instruction.operand(0)->shape().dtype()),
-        rhs_dtype_(instruction.operand(1)->shape().dtype()),
-        result_dtype_(instruction.shape().dtype()) {
-    if (shape_.lhs.needs_copy)
-      lhs_copy_ = reserve_workspace(shape_.batch * shape_.m * shape_.k * dtype_bytes(lhs_dtype_));
-    if (shape_.rhs.needs_copy)
-      rhs_copy_ = reserve_workspace(shape_.batch * shape_.k * shape_.n * dtype_bytes(rhs_dtype_));
-  }
-
-  Status launch(device::Stream&, const device::KernelArguments& arguments) const final {
-    const std::int64_t count = shape_.batch * shape_.m * shape_.n;
-    if (count == 0) return ok_status();
-    if (shape_.k == 0) {
-      std::memset(arguments.outputs[0], 0,
-                  static_cast<std::size_t>(count * dtype_bytes(result_dtype_)));
-      return ok_status();
-    }
-    const void* lhs = prepare(shape_.lhs, lhs_dtype_, arguments.inputs[0], arguments, lhs_copy_);
-    const void* rhs = prepare(shape_.rhs, rhs_dtype_, arguments.inputs[1], arguments, rhs_copy_);
-    return multiply(lhs, rhs, arguments.outputs[0], arguments.workspace);
-  }
-
- protected:
-  virtual Status multiply(const void* lhs, const void* rhs, void* out, void* workspace) const = 0;
-
-  DotShape shape_;
-  ir::DType lhs_dtype_, rhs_dtype_, result_dtype_;
-
- private:
-  static const void* prepare(const MatrixView& view, ir::DType dtype, const void* data,
-                             const device::KernelArguments& arguments, std::int64_t offset) {
-    if (!view.needs_copy) return data;
-    void* copy = byte_offset(arguments.workspace, offset);
-    copy_to_dense(view.source_dims, view.source_strides, dtype_bytes(dtype), data, copy);
-    return copy;
-  }
-
-  std::int64_t lhs_copy_ = 0, rhs_copy_ = 0;
-};
 
 // Cut by shape alone: batch elements, and within one of them rows or columns, make tiles; tiles are
 // dealt to slots, and each slot is a task with a scratchpad of its own.
@@ -308,9 +260,22 @@ class BlockedDot final : public DotKernel {
         shape_.batch_offset(view, b) + row * view.row_stride + column * view.column_stride;
     ir::visit_dtype(dtype, [&](auto zero) {
       const auto* from = static_cast<const decltype(zero)*>(data) + at;
+      // Neighbours one after the other; along rows in a loop for vectors.
+      if (view.column_stride != 1 && view.row_stride == 1) {
+        for (int j = 0; j < columns; ++j) {
+          const auto* const column = from + j * view.column_stride;
+          for (int i = 0; i < rows; ++i) to[i * width + j] = widen<Acc>(column[i]);
+        }
+        return;
+      }
       for (int i = 0; i < rows; ++i) {
-        for (int j = 0; j < columns; ++j)
-          to[i * width + j] = widen<Acc>(from[i * view.row_stride + j * view.column_stride]);
+        const auto* const row = from + i * view.row_stride;
+        Acc* const row_to = to + i * width;
+        if (view.column_stride == 1) {
+          for (int j = 0; j < columns; ++j) row_to[j] = widen<Acc>(row[j]);
+        } else {
+          for (int j = 0; j < columns; ++j) row_to[j] = widen<Acc>(row[j * view.column_stride]);
+        }
       }
     });
   }
@@ -319,8 +284,9 @@ class BlockedDot final : public DotKernel {
 }  // namespace
 
 // In this order: a matrix times a vector, which is bound by memory, by a loop of our own that reads
-// every element of the matrix once; what the library has code for; tiles of our own for all the
-// rest (f16, f64, integers, mixed dtypes), widened to the accumulator's type as they are packed.
+// every element of the matrix once; what the library has code for; what it has code for in f32,
+// blocks of which are widened (f16, mixed floats, integers of a byte); tiles of our own for all the
+// rest (f64, wider integers), widened to the accumulator's type as they are packed.
 KernelResult make_dot(const ir::Instruction& instruction) {
   const ir::DType lhs = instruction.operand(0)->shape().dtype();
   const ir::DType rhs = instruction.operand(1)->shape().dtype();
@@ -333,6 +299,12 @@ KernelResult make_dot(const ir::Instruction& instruction) {
                        (result == lhs || result == ir::DType::f32);
   if (library) {
     auto kernel = std::make_shared<OnednnDot>(instruction);
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool prepared, kernel->prepare());
+    if (prepared) return KernelResult(std::move(kernel));
+  }
+  const std::int64_t products = read_dot(instruction).k;
+  if (WidenedDot::takes(lhs, rhs, result, products)) {
+    auto kernel = std::make_shared<WidenedDot>(instruction);
     PLIMSOLL_ASSIGN_OR_RETURN(const bool prepared, kernel->prepare());
     if (prepared) return KernelResult(std::move(kernel));
   }
