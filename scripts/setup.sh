@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what Plimsoll builds with, from Debian 12's packages. Says what it does; does nothing when all is there.
-# Works as root or through sudo. `--demo` adds the Fashion-MNIST files, `--dev` the compilers for fuzzing.
+# Works as root or through sudo. `--demo` adds the Fashion-MNIST files, `--dev` the compilers for fuzzing,
+# `--wheel` what the Python wheel is built with besides.
 set -euo pipefail
 
 packages=(
@@ -13,8 +14,9 @@ for argument in "$@"; do
   case "$argument" in
     --demo) packages+=(dataset-fashion-mnist) ;;
     --dev) packages+=(clang-19 libclang-rt-19-dev) ;;
+    --wheel) packages+=(libzstd-dev python3-venv) ;;
     *)
-      echo "setup.sh: unknown argument '$argument' (known: --demo, --dev)" >&2
+      echo "setup.sh: unknown argument '$argument' (known: --demo, --dev, --wheel)" >&2
       exit 2
       ;;
   esac

@@ -11,6 +11,9 @@
 
 namespace plimsoll::tools {
 
+// The whole command: parses the call, runs it, prints, and returns the exit code. Once a process.
+int run_command(int argc, char** argv);
+
 using Json = nlohmann::ordered_json;
 
 // What a subcommand ends with: a status, and whose fault a failure is.

@@ -140,6 +140,7 @@ const std::vector<Room>& rooms() {
              {"runtime/serve", "runtime/backend", "runtime/import"});
     folder("tools/plan", {"tools contract", "runtime/import", "benchmarks/recorded"});
     folder("tools", {"tools/plan", "benchmarks/planner", "benchmarks/eviction"});
+    folder("python", {"tools"});
     folder("examples", {"runtime/include", "runtime/base"});
     return rooms;
   }();
@@ -186,6 +187,7 @@ constexpr const char* kTops[] = {"runtime",
                                  "kernels",
                                  "collectives",
                                  "tools",
+                                 "python",
                                  "examples",
                                  "benchmarks/graphs",
                                  "benchmarks/replayer",

@@ -13,13 +13,14 @@ PLATFORM = "plimsoll"
 
 
 def library_path() -> str:
-    """The plugin: $PLIMSOLL_PJRT_LIBRARY, else beside this file, else of a build in this tree."""
+    """The plugin: $PLIMSOLL_PJRT_LIBRARY, else beside this file, else of the package `plimsoll`
+    installed beside this one, else of a build in this tree."""
     given = os.environ.get("PLIMSOLL_PJRT_LIBRARY")
     if given:
         return given
     name = "libplimsoll_pjrt.so"
     here = pathlib.Path(__file__).resolve().parent
-    places = [here / name]
+    places = [here / name, here.parents[1] / "plimsoll/lib/libplimsoll.so"]
     if len(here.parents) > 3:
         places.append(here.parents[3] / "build/release/plugins/pjrt" / name)
     for place in places:
@@ -63,8 +64,14 @@ def register_linear_algebra() -> None:
 
 
 def initialize() -> None:
-    """Called by JAX. Registers the platform, that it takes donated arguments, and its lowerings."""
+    """Called by JAX. Registers the platform."""
     xla_bridge.register_plugin(PLATFORM, priority=500, library_path=library_path())
+    prepare_lowering()
+
+
+def prepare_lowering() -> None:
+    """Tells JAX what it must know to lower programs for the platform: that it takes donated
+    arguments, and its linear algebra. Enough to export programs for it; may be called again."""
     if PLATFORM not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(PLATFORM)
     register_linear_algebra()

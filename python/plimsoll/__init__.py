@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plimsoll: tensor programs under a hard device-memory limit, with the same bits at every limit.
+
+`Context` is a limit and what runs under it, `Buffer` an array in its memory, `Executable` a compiled
+program. Installing the package also makes JAX find the platform `plimsoll`; importing it does not
+import JAX.
+
+Sizes are bytes everywhere; where a size is given, a text like "512MiB" does as well. Errors of the
+library are `plimsoll.Error`.
+"""
+
+from ._library import include_path, library_path, version
+from .buffer import Buffer
+from .context import Context, default_context
+from .errors import Error
+from .executable import Executable, ValueInfo
+
+__version__ = version()
+
+__all__ = [
+    "Buffer",
+    "Context",
+    "Error",
+    "Executable",
+    "ValueInfo",
+    "default_context",
+    "include_path",
+    "library_path",
+]

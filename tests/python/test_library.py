@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library and the command of the package."""
+
+import ctypes
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import plimsoll
+
+
+def run_python(code, **environment):
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_imports_and_runs_without_jax_and_torch():
+    code = """
+import sys
+for name in ("jax", "jaxlib", "torch", "torchax", "ml_dtypes"):
+    sys.modules[name] = None
+import numpy, plimsoll
+program = '''HloModule m
+ENTRY main {
+  x = f32[3] parameter(0)
+  ROOT y = f32[3] add(x, x)
+}'''
+(y,) = plimsoll.Context().load(program)(numpy.arange(3, dtype=numpy.float32))
+print(numpy.asarray(y).tolist())
+"""
+    assert run_python(code).strip() == "[0.0, 2.0, 4.0]"
+
+
+def test_exports_its_own_symbols_alone():
+    if shutil.which("nm") is None:
+        pytest.skip("no program nm to list symbols with")
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", plimsoll.library_path()], stdout=subprocess.PIPE, text=True
+    ).stdout
+    names = [line.split()[-1] for line in listed.splitlines()]
+    assert "plm_context_create" in names and "GetPjrtApi" in names
+    others = [name for name in names if not name.startswith("plm_")]
+    assert set(others) <= {"GetPjrtApi", "plimsoll_command"}
+
+
+def test_needs_no_library_of_llvm():
+    mapped = run_python(
+        "import plimsoll; plimsoll.Context(); print(open('/proc/self/maps').read())"
+    )
+    assert "libplimsoll" in mapped
+    assert "libLLVM" not in mapped
+
+
+def test_version_is_that_of_the_library():
+    number = ctypes.CDLL(plimsoll.library_path()).plm_version()
+    assert plimsoll.__version__ == f"{number >> 16}.{number >> 8 & 255}.{number & 255}"
+
+
+def test_header_is_where_include_path_says():
+    header = pathlib.Path(plimsoll.include_path()) / "plimsoll/plimsoll.h"
+    assert "plm_buffer_borrow" in header.read_text()
+
+
+def test_command_is_installed_and_keeps_exit_codes():
+    command = pathlib.Path(sys.executable).parent / "plimsoll"
+    told = json.loads(subprocess.run([command, "info", "--json"], stdout=subprocess.PIPE).stdout)
+    assert told["version"] == plimsoll.__version__
+    assert subprocess.run([command, "sink"], stderr=subprocess.PIPE).returncode == 2
