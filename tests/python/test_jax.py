@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX on the installed package: a GPT's training step at limits, plans of JAX functions."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import plimsoll
+
+jax = pytest.importorskip("jax")
+import gpt_step  # noqa: E402
+
+PROGRAM = pathlib.Path(__file__).with_name("gpt_step.py")
+
+
+def train(**environment):
+    """Trains the GPT in a process of its own."""
+    return subprocess.run(
+        [sys.executable, PROGRAM],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def trained(**environment):
+    done = train(**environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def step_plan():
+    return plimsoll.plan(gpt_step.train_step, gpt_step.initial_state(), gpt_step.batch(0))
+
+
+@pytest.fixture(scope="module")
+def unlimited():
+    return trained()
+
+
+def test_trains_as_on_the_cpu(unlimited):
+    assert unlimited["platform"] == "plimsoll"
+    expected = trained(JAX_PLATFORMS="cpu")
+    assert expected["platform"] == "cpu"
+    np.testing.assert_allclose(unlimited["losses"], expected["losses"], rtol=2e-5)
+    assert unlimited["losses"][-1] < unlimited["losses"][0]
+
+
+@pytest.mark.parametrize("above_floor", [1.05, 1.3])
+def test_same_bits_under_a_limit(step_plan, unlimited, above_floor):
+    limit = int(step_plan.floor_bytes * above_floor)
+    assert limit < step_plan.unlimited_peak_bytes
+    limited = trained(PLIMSOLL_MEMORY_LIMIT=str(limit))
+    assert limited["sha256"] == unlimited["sha256"]
+    assert limited["losses"] == unlimited["losses"]
+    assert limited["memory"]["bytes_limit"] == limit
+    assert limited["memory"]["peak_bytes_in_use"] <= limit
+
+
+def test_below_the_floor_jax_says_what_would_do(step_plan):
+    done = train(PLIMSOLL_MEMORY_LIMIT=str(int(step_plan.floor_bytes * 0.8)))
+    assert done.returncode != 0
+    assert "RESOURCE_EXHAUSTED" in done.stderr
+    assert str(step_plan.floor_bytes) in done.stderr
+
+
+def test_plan_has_floor_peak_and_frontier(step_plan):
+    plan = step_plan
+    assert plan.limit_bytes is None
+    assert 0 < plan.floor_bytes < plan.peak_bytes == plan.unlimited_peak_bytes
+    assert plan.predicted_seconds == plan.unlimited_seconds > 0
+    limits = [point.limit_bytes for point in plan.frontier]
+    assert limits == sorted(limits)
+    assert limits[0] == plan.floor_bytes and limits[-1] == plan.unlimited_peak_bytes
+    seconds = [point.predicted_seconds for point in plan.frontier]
+    assert seconds == sorted(seconds, reverse=True)
+    assert all(point.peak_bytes <= point.limit_bytes for point in plan.frontier)
+    assert "floor" in plan.report and "frontier" in plan.report
+
+
+def test_plan_under_a_limit(step_plan, tmp_path):
+    plan = plimsoll.plan(
+        gpt_step.train_step,
+        gpt_step.initial_state(),
+        gpt_step.batch(0),
+        memory_limit=step_plan.floor_bytes,
+    )
+    assert plan.limit_bytes == step_plan.floor_bytes >= plan.peak_bytes
+    assert plan.predicted_seconds > step_plan.predicted_seconds
+    plan.write_report(tmp_path / "plan.html")
+    assert "<html" in (tmp_path / "plan.html").read_text()
+    with pytest.raises(plimsoll.Error) as caught:
+        plimsoll.plan(
+            gpt_step.train_step, gpt_step.initial_state(), gpt_step.batch(0), memory_limit="100KiB"
+        )
+    assert caught.value.code == "RESOURCE_EXHAUSTED"
+    assert caught.value.floor_bytes == step_plan.floor_bytes
+    assert caught.value.culprit
+
+
+def test_plan_of_a_plain_function_and_of_shapes():
+    shape = jax.ShapeDtypeStruct((128, 128), np.float32)
+    plan = plimsoll.plan(lambda x, y: x @ y, shape, y=shape)
+    arrays = 3 * 128 * 128 * 4
+    assert arrays <= plan.peak_bytes < arrays * 1.05  # and a workspace
+
+
+def test_plan_counts_donated_arguments_once():
+    array = np.zeros((256, 256), np.float32)
+    kept = plimsoll.plan(jax.jit(lambda x: x + 1), array)
+    donated = plimsoll.plan(jax.jit(lambda x: x + 1, donate_argnums=0), array)
+    assert (donated.peak_bytes, kept.peak_bytes) == (array.nbytes, 2 * array.nbytes)
+
+
+def test_runs_what_jax_exports():
+    exported = jax.export.export(jax.jit(lambda x: jax.numpy.sin(x) * 2))(np.ones(5, np.float32))
+    context = plimsoll.Context()
+    x = np.arange(5, dtype=np.float32)
+    for program in (exported, exported.mlir_module_serialized, bytes(exported.serialize())):
+        (y,) = context.load(program)(x)
+        np.testing.assert_allclose(np.asarray(y), np.sin(x) * 2, rtol=1e-6)
