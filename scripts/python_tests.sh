@@ -3,12 +3,17 @@
 # Tests the Python package as users have it: installs dist/plimsoll-*.whl (scripts/wheel.sh builds it
 # where there is none) into a virtual environment of its own, without an index, and runs tests/python.
 #
-#   scripts/python_tests.sh [pytest arguments...]
+#   scripts/python_tests.sh [--torch] [pytest arguments...]
 #
-# PYTHON names the interpreter (python3), ENVIRONMENT the environment's folder (build/python-tests).
+# --torch: with PyTorch and torchax, several GB; without it their tests are skipped. PYTHON names the
+# interpreter (python3), ENVIRONMENT the environment's folder (build/python-tests).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=('jax==0.10.2' numpy pytest flatbuffers)
+if [ "${1:-}" = --torch ]; then
+  shift
+  packages+=('torch==2.15.0' 'torchax>=0.0.14.dev0')
+fi
 wheels=(dist/plimsoll-*.whl)
 if [ ! -e "${wheels[0]}" ]; then
   scripts/wheel.sh

@@ -3,7 +3,8 @@
 
 `Context` is a limit and what runs under it, `Buffer` an array in its memory, `Executable` a compiled
 program; `plan` says what a JAX function would take before anything runs. Installing the package also
-makes JAX find the platform `plimsoll`; importing it does not import JAX.
+makes JAX find the platform `plimsoll` and `torch.compile` the backend `plimsoll`; importing it imports
+neither.
 
 Sizes are bytes everywhere; where a size is given, a text like "512MiB" does as well. Errors of the
 library are `plimsoll.Error`.

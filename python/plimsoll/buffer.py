@@ -131,14 +131,14 @@ class Buffer:
 
 
 class _Held:
-    """Keeps the bytes of a ready buffer where they are. `address`: in host memory."""
+    """Keeps a ready buffer and its bytes where they are. `address`: in host memory."""
 
     def __init__(self, buffer: Buffer):
         address, hold = c_void_p(), c_void_p()
         library().plm_buffer_hold(buffer._handle, ctypes.byref(address), ctypes.byref(hold))
         self.address = address.value or 0
         self._hold = hold.value
-        self._context = buffer.context
+        self._buffer = buffer
 
     def __del__(self):
         hold, self._hold = getattr(self, "_hold", None), None
