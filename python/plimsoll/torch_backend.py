@@ -11,7 +11,7 @@ import threading
 import weakref
 
 import torch
-from functorch.compile import make_boxed_func
+from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
 from torch._dynamo.backends.common import aot_autograd
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -37,6 +37,7 @@ def compile_graph(graph, example_inputs, *, options=None):
         fw_compiler=compiler,
         bw_compiler=compiler,
         inference_compiler=compiler,
+        partition_fn=min_cut_rematerialization_partition,
         decompositions=decompositions(),
         keep_inference_input_mutations=False,
     )
