@@ -225,6 +225,16 @@ def from_array(context, array: np.ndarray, borrow: bool) -> Buffer:
     return make_buffer(context, dtype, array.shape, array.ctypes.data, strides, owner)
 
 
+def from_any(context, array, borrow: bool) -> Buffer:
+    """A buffer of what DLPack exports, or else of what NumPy makes an array of."""
+    if not isinstance(array, np.ndarray) and hasattr(array, "__dlpack__"):
+        try:
+            return from_dlpack(context, array, borrow)
+        except BufferError:  # not in host memory, as far as DLPack tells
+            pass
+    return from_array(context, np.asarray(array), borrow)
+
+
 def from_dlpack(context, source, borrow: bool) -> Buffer:
     """A buffer of what a DLPack producer exports: a copy, or the memory itself where that can be."""
     tensor = dlpack.import_of(source)

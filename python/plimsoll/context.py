@@ -5,8 +5,6 @@ import ctypes
 import functools
 from ctypes import c_void_p
 
-import numpy as np
-
 from . import buffer as buffers
 from ._library import NO_LIMIT, ContextOptions, MemoryStatistics, bytes_of, library
 
@@ -98,12 +96,7 @@ class Context:
     def buffer(self, array) -> buffers.Buffer:
         """A copy of an array in this context's memory: of a NumPy array, of what DLPack exports, of
         what NumPy makes arrays from."""
-        if not isinstance(array, np.ndarray) and hasattr(array, "__dlpack__"):
-            try:
-                return buffers.from_dlpack(self, array, borrow=False)
-            except BufferError:  # from memory that the host can't read: through NumPy, if at all
-                pass
-        return buffers.from_array(self, np.asarray(array), borrow=False)
+        return buffers.from_any(self, array, borrow=False)
 
     def from_dlpack(self, array) -> buffers.Buffer:
         """An array of another library in place: its memory counts under this context's limit, and

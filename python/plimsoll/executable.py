@@ -7,8 +7,6 @@ import os
 from ctypes import c_int64, c_void_p
 from typing import NamedTuple
 
-import numpy as np
-
 from . import _library, dtypes
 from . import buffer as buffers
 from ._library import BufferRunOptions, ExecutableOptions, bytes_of, library
@@ -152,9 +150,7 @@ class Executable:
             return argument
         if asynchronous:
             return self._context.buffer(argument)
-        if not isinstance(argument, np.ndarray) and hasattr(argument, "__dlpack__"):
-            return buffers.from_dlpack(self._context, argument, borrow=True)
-        return buffers.from_array(self._context, np.asarray(argument), borrow=True)
+        return buffers.from_any(self._context, argument, borrow=True)
 
     def _info(self, function, index) -> ValueInfo:
         info = _library.ValueInfo(struct_size=ctypes.sizeof(_library.ValueInfo))

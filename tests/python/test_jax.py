@@ -119,6 +119,16 @@ def test_plan_counts_donated_arguments_once():
     assert (donated.peak_bytes, kept.peak_bytes) == (array.nbytes, 2 * array.nbytes)
 
 
+@pytest.mark.parametrize("platform", ["plimsoll", "cpu"])
+def test_takes_jax_arrays(platform):
+    array = jax.device_put(np.arange(6, dtype=np.float32), jax.devices(platform)[0])
+    context = plimsoll.Context()
+    program = context.load(jax.export.export(jax.jit(lambda x: x + 1))(array))
+    (result,) = program(array)
+    assert np.asarray(result).tolist() == [1, 2, 3, 4, 5, 6]
+    assert np.asarray(context.buffer(array)).tolist() == [0, 1, 2, 3, 4, 5]
+
+
 def test_runs_what_jax_exports():
     exported = jax.export.export(jax.jit(lambda x: jax.numpy.sin(x) * 2))(np.ones(5, np.float32))
     context = plimsoll.Context()
