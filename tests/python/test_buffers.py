@@ -3,6 +3,7 @@
 
 import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -125,8 +126,25 @@ def test_from_dlpack_borrows_and_gives_back(context):
     array[0, 0] = 5  # the memory itself
     assert np.asarray(buffer)[0, 0] == 5
     assert used(context) == array.nbytes
+    lent = weakref.ref(array)
+    del array
+    assert lent() is not None and np.asarray(buffer)[0, 0] == 5
     del buffer
-    assert used(context) == 0
+    assert used(context) == 0 and lent() is None
+
+
+def test_arrays_are_borrowed_while_a_program_runs():
+    context = plimsoll.Context(1 << 20)
+    program = context.load(
+        "HloModule m\nENTRY main { x = f32[131072] parameter(0) ROOT y = f32[] constant(1) }"
+    )
+    array = aligned(131072)  # twice its bytes would be the limit
+    lent = weakref.ref(array)
+    context.reset_peak()
+    program(array)
+    assert array.nbytes <= context.memory()["peak_bytes"] < 2 * array.nbytes
+    del array
+    assert used(context) == 0 and lent() is None
 
 
 def test_from_dlpack_copies_what_is_not_dense(context):
