@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls, loops, branches, tuples and what speaks to other devices; and the table of all handlers.
+#include <fmt/core.h>
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -166,6 +167,20 @@ Result<Translator::Instructions> Translator::custom_call(const Operation& operat
   return several(operation, scope, "custom-call", std::move(list), std::move(attributes));
 }
 
+Result<Translator::Instructions> Translator::batch_norm(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto feature, number_of(operation, "feature_index"));
+  const Attribute* const epsilon = operation.find("epsilon");
+  if (epsilon == nullptr || epsilon->kind != Attribute::Kind::floating) return wrong(operation);
+  Attributes attributes;
+  attributes.extra = {{"epsilon", fmt::format("{}", epsilon->real)},
+                      {"feature_index", std::to_string(feature)}};
+  std::string opcode(operation.name.substr(5));  // without "vhlo."
+  opcode.resize(opcode.rfind("_v"));
+  std::replace(opcode.begin(), opcode.end(), '_', '-');
+  return several(operation, scope, opcode, std::move(list), std::move(attributes));
+}
+
 Result<Translator::Instructions> Translator::token(const Operation& operation, Scope& scope) {
   return one(operation, scope, "after-all", {});
 }
@@ -324,6 +339,9 @@ const Translator::Row* Translator::find_row(std::string_view name) {
              {"call", &T::call},
              {"composite", &T::composite},
              {"custom_call", &T::custom_call},
+             {"batch_norm_training", &T::batch_norm},
+             {"batch_norm_inference", &T::batch_norm},
+             {"batch_norm_grad", &T::batch_norm},
              {"create_token", &T::token},
              {"fft", &T::fft},
              {"cholesky", &T::triangular},

@@ -114,6 +114,7 @@ class Translator {
   Result<Instructions> call(const Operation& operation, Scope& scope);
   Result<Instructions> composite(const Operation& operation, Scope& scope);
   Result<Instructions> custom_call(const Operation& operation, Scope& scope);
+  Result<Instructions> batch_norm(const Operation& operation, Scope& scope);
   Result<Instructions> token(const Operation& operation, Scope& scope);
   Result<Instructions> fft(const Operation& operation, Scope& scope);
   // A factorization or a solution: cholesky and triangular_solve.

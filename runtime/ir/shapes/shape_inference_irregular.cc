@@ -281,6 +281,36 @@ Result<Shape> triangular_solve(const Request& request) {
                        ", must be square matrices of floats and right-hand sides that fit them");
 }
 
+Result<Shape> high_product(const Request& request) {
+  const Shape& a = request.operand(0);
+  if (is_integer(a.dtype()) && a == request.operand(1)) return a;
+  return request.error("operands are " + a.to_string() + " and " + request.operand(1).to_string() +
+                       ", must be alike, of integers");
+}
+
+// The operand's, and beside it vectors of its features: of a training mean and variance, of a
+// gradient those of scale and offset.
+Result<Shape> batch_norm(const Request& request) {
+  const Shape& x = request.operand(0);
+  std::int64_t feature = -1;
+  const std::string_view text = request.attributes.find_extra("feature_index");
+  (void)std::from_chars(text.data(), text.data() + text.size(), feature);
+  const bool is_grad = request.opcode == Opcode::batch_norm_grad;
+  bool fits = is_floating(x.dtype()) && feature >= 0 && feature < x.rank();
+  const std::size_t vectors = request.operands.size() - (is_grad ? 1 : 0);
+  for (std::size_t i = 1; fits && i < vectors; ++i) {
+    const Shape& vector = request.operand(static_cast<int>(i));
+    fits = vector.dtype() == x.dtype() && vector.rank() == 1 &&
+           vector.dim(0) == x.dim(static_cast<int>(feature));
+  }
+  if (!fits || (is_grad && !(request.operand(4) == x))) {
+    return request.error("operand is " + x.to_string() + " with feature_index=" +
+                         std::string(text) + ", whose vectors must have that dim and dtype");
+  }
+  if (request.opcode == Opcode::batch_norm_inference) return x;
+  return Shape::tuple({x, request.operand(1), request.operand(1)});
+}
+
 // The numbers of `{4,8}`.
 std::vector<std::int64_t> numbers_in(std::string_view text) {
   std::vector<std::int64_t> numbers;
@@ -361,6 +391,12 @@ Result<Shape> irregular(const Request& request) {
       return fft(request);
     case Opcode::cholesky:
       return cholesky(request);
+    case Opcode::batch_norm_training:
+    case Opcode::batch_norm_inference:
+    case Opcode::batch_norm_grad:
+      return batch_norm(request);
+    case Opcode::mulhi:
+      return high_product(request);
     case Opcode::triangular_solve:
       return triangular_solve(request);
     case Opcode::real:

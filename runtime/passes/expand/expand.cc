@@ -19,6 +19,10 @@ constexpr Row kRows[] = {
     {Opcode::cholesky, expand_cholesky},
     {Opcode::triangular_solve, expand_triangular_solve},
     {Opcode::fft, expand_fft},
+    {Opcode::batch_norm_training, expand_batch_norm},
+    {Opcode::batch_norm_inference, expand_batch_norm},
+    {Opcode::batch_norm_grad, expand_batch_norm},
+    {Opcode::mulhi, expand_mulhi},
 };
 
 const Row* row_of(Opcode opcode) {

@@ -19,4 +19,9 @@ Expansion expand_triangular_solve(ir::Instruction& instruction);
 // A call of our own function by its name.
 Expansion expand_fft(ir::Instruction& instruction);
 
+// Means, variances and what follows from them, feature by feature; one function for all three.
+Expansion expand_batch_norm(ir::Instruction& instruction);
+// The upper half of a product of integers, by one of twice the width, or by its four parts.
+Expansion expand_mulhi(ir::Instruction& instruction);
+
 }  // namespace plimsoll::passes
