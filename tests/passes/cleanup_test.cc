@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/passes/cleanup/structure.h"
@@ -122,6 +124,44 @@ TEST(InlineCalls, DissolvesFusionsThatNoKernelIsMadeFor) {
                   "ENTRY e { x = f32[2,2] parameter(0)\n"
                   "ROOT r = f32[2,2] fusion(x), kind=kCustom, calls=f }"),
             "negate(dot(p0, p0))");
+}
+
+// Those of one computation are gone, and their memory is used anew, before the next one's turn.
+TEST(InlineFusions, TakesThoseOfSeveralComputations) {
+  std::string body, entry;
+  for (int i = 0; i < 20; ++i) {
+    const auto line = [&](const char* from) {
+      return "f" + std::to_string(i) + " = f32[4] fusion(" +
+             (i == 0 ? std::string(from) : "f" + std::to_string(i - 1)) +
+             "), kind=kLoop, calls=negated\n";
+    };
+    body += line("y");
+    entry += line("v");
+  }
+  auto module = parse(
+      "HloModule m\nnegated { a = f32[4] parameter(0)\n b = f32[4] negate(a)\n"
+      "ROOT n = f32[4] negate(b) }\n"
+      "c { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      "k = s32[] constant(3)\n ROOT l = pred[] compare(i, k), direction=LT }\n"
+      "b { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      "y = f32[4] get-tuple-element(s), index=1\n" +
+      body +
+      "ROOT t = (s32[], f32[4]) tuple(i, f19) }\n"
+      "ENTRY e { x = f32[4] parameter(0)\n i = s32[] constant(0)\n"
+      "s = (s32[], f32[4]) tuple(i, x)\n w = (s32[], f32[4]) while(s), condition=c, body=b\n"
+      "v = f32[4] get-tuple-element(w), index=1\n" +
+      entry + "ROOT r = f32[4] negate(f19) }");
+  std::unordered_set<const ir::Instruction*> fusions;
+  for (const auto& computation : module->computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (instruction->opcode() == ir::Opcode::fusion) fusions.insert(instruction.get());
+    }
+  }
+  ASSERT_EQ(fusions.size(), 40U);
+  const auto changed = inline_fusions(*module, fusions);
+  ASSERT_TRUE(changed.ok() && *changed);
+  EXPECT_TRUE(ir::verify(*module).ok());
+  EXPECT_EQ(ir::to_text(*module).find("fusion"), std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
+#include <unordered_set>
 
 #include "runtime/ir/fusions/attention.h"
 #include "runtime/passes/passes.h"
@@ -38,9 +39,14 @@ Result<bool> inline_fusions(ir::Module& module,
                             const std::unordered_set<const Instruction*>& fusions) {
   bool changed = false;
   for (Computation* computation : programs_of(module)) {
+    // What was removed from another computation may have left its address to what is added here.
+    std::unordered_set<const Instruction*> own;
+    for (const auto& instruction : computation->instructions()) {
+      if (fusions.contains(instruction.get())) own.insert(instruction.get());
+    }
     Rewriter rewriter(*computation);
     const auto rule = [&](Rewriter& rewrite, Instruction& at) -> Instruction* {
-      return fusions.contains(&at) ? rewrite.add_body(*at.to_apply(), at.operands()) : nullptr;
+      return own.contains(&at) ? rewrite.add_body(*at.to_apply(), at.operands()) : nullptr;
     };
     PLIMSOLL_ASSIGN_OR_RETURN(const bool swept, rewriter.sweep(rule));
     changed = changed || swept;
