@@ -303,6 +303,51 @@ TEST(HloText, KeepsCollectives) {
       "(f32[4], f32[4]) all-to-all(p0, p1), replica_groups={{0,1}}, constrain_layout=true"));
 }
 
+TEST(HloText, WritesOutTheGroupsOfAMesh) {
+  // Row by row on the mesh; what stands in braces varies within a group, the last fastest.
+  constexpr std::pair<const char*, const char*> kMeshes[] = {
+      {"mesh['a'=2,'b'=4] {'a'}", "{{0,4},{1,5},{2,6},{3,7}}"},
+      {"mesh['a'=2,'b'=4] {'b'}", "{{0,1,2,3},{4,5,6,7}}"},
+      {"mesh[a=2,b=4] {b,a}", "{{0,4,1,5,2,6,3,7}}"},
+      {"mesh['a'=2,'b'=1] {'a'}", "{{0,1}}"},
+      {"mesh['a'=8] {'a':(1)2}", "{{0,4},{1,5},{2,6},{3,7}}"},
+      {"mesh['a'=8] {'a':(2)2}", "{{0,2},{1,3},{4,6},{5,7}}"},
+      {"mesh['a'=8] {'a':(4)2,'a':(1)2}", "{{0,4,1,5},{2,6,3,7}}"},
+      {"mesh['a'=2,'b'=2], device_ids=(3,1,2,0) {'a'}", "{{3,2},{1,0}}"},
+      {"mesh['a'=2,'b'=2], device_ids=([2,2]T(1,0)) {'a'}", "{{0,1},{2,3}}"},
+  };
+  for (const auto& [mesh, wanted] : kMeshes) {
+    const auto module = expect_round_trip(program(
+        {"f32[8]"}, "all-reduce(p0), replica_groups=" + std::string(mesh) + ", to_apply=sum",
+        kSumText));
+    ASSERT_NE(module, nullptr);
+    EXPECT_NE(to_text(*module).find("replica_groups=" + std::string(wanted) + ","),
+              std::string::npos)
+        << mesh << "\n"
+        << to_text(*module);
+  }
+}
+
+TEST(HloText, RefusesMeshesThatMakeNoSense) {
+  const auto error = [](std::string_view groups) {
+    const auto module = parse_module(program(
+        {"f32[8]"}, "all-reduce(p0), replica_groups=" + std::string(groups) + ", to_apply=sum",
+        kSumText));
+    return module.ok() ? std::string() : module.status().message();
+  };
+  for (const auto& [groups, what] : {
+           std::pair("mesh['a'=2] {'b'}", "expected an axis of the mesh, found 'b'"),
+           std::pair("mesh['a'=2,'a'=2] {'a'}", "expected mesh axes of different names"),
+           std::pair("mesh['a'=2] {'a','a'}", "parts of a mesh axis overlap or do not divide it"),
+           std::pair("mesh['a'=8] {'a':(2)3}", "parts of a mesh axis overlap or do not divide it"),
+           std::pair("mesh['a'=4], device_ids=(0,1,1,2) {'a'}",
+                     "the devices of a mesh must be 0 to 3"),
+           std::pair("mesh['a'=65536,'b'=2] {'a'}", "more than 65536 participants"),
+       }) {
+    EXPECT_NE(error(groups).find(what), std::string::npos) << groups << ": " << error(groups);
+  }
+}
+
 TEST(HloText, TakesOldSpellings) {
   const auto module = expect_round_trip(
       program({"f32[4]"}, "f32[4] cross-replica-sum(p0), all_reduce_id=7, replica_groups={}"));
