@@ -133,8 +133,8 @@ Error* Client_Compile(Client_Compile_Args* args) {
     const std::string_view format(args->program->format, args->program->format_size);
     if (format != "mlir" && format != "hlo") {
       return unimplemented("programs of the format '" + std::string(format) +
-                           "' (pass a portable StableHLO artifact as 'mlir', or HLO text as "
-                           "'hlo')");
+                           "' (pass a portable StableHLO artifact as 'mlir', or a "
+                           "serialized HloModuleProto or HLO text as 'hlo')");
     }
     auto made = std::make_unique<LoadedExecutable>();
     PLIMSOLL_PJRT_RETURN_IF_ERROR(

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/import/hlo_proto/hlo_proto.h"
 #include "runtime/import/vhlo/vhlo.h"
 #include "runtime/ir/text/text.h"
 
@@ -45,6 +46,7 @@ Result<std::unique_ptr<ir::Module>> read_program(std::string_view bytes,
   if (const std::string_view artifact = find_artifact(bytes); !artifact.empty()) {
     return vhlo::read_module(artifact, source_name);
   }
+  if (hlo_proto::looks_like_message(bytes)) return hlo_proto::read_module(bytes, source_name);
   if (is_mlir_text(bytes)) {
     return invalid_argument(
         std::string(source_name) +

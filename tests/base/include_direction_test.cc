@@ -124,7 +124,8 @@ const std::vector<Room>& rooms() {
     folder("runtime/trace/context", {"runtime/trace/cut", "runtime/backend"});
     folder("runtime/autograd", {"runtime/trace/record"});
     folder("runtime/import/vhlo", {"runtime/ir/shapes"});
-    folder("runtime/import", {"runtime/import/vhlo", "runtime/ir/text"});
+    folder("runtime/import/hlo_proto", {"runtime/ir/text"});
+    folder("runtime/import", {"runtime/import/vhlo", "runtime/import/hlo_proto"});
     folder("runtime/c_api",
            {"runtime/autograd", "runtime/trace/context", "runtime/import", "runtime/include"});
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that JAX wrote, as portable StableHLO artifacts and as HLO text, against JAX's results
-// (make_jax_programs.py writes both), without a limit and at three limits down to the floor.
+// Programs that JAX wrote, as portable StableHLO artifacts, as HLO text and as HLO protos, against
+// JAX's results (make_jax_programs.py writes them all), without a limit and at three limits down to
+// the floor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,10 +25,10 @@ const fs::path& folder() {
   return path;
 }
 
-std::vector<std::string> program_names() {
+std::vector<std::string> program_names(const char* extension) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder())) {
-    if (entry.path().extension() == ".results") names.push_back(entry.path().stem().string());
+    if (entry.path().extension() == extension) names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -231,7 +232,17 @@ TEST_P(JaxPrograms, AgreeAsArtifacts) { agrees_at_every_limit(".mlirbc"); }
 
 TEST_P(JaxPrograms, AgreeAsText) { agrees_at_every_limit(".hlo"); }
 
-INSTANTIATE_TEST_SUITE_P(All, JaxPrograms, ::testing::ValuesIn(program_names()),
+TEST_P(JaxPrograms, AgreeAsProtos) { agrees_at_every_limit(".pb"); }
+
+// Those of which what XLA's optimizer made is stored, too.
+class OptimizedJaxPrograms : public JaxPrograms {};
+
+TEST_P(OptimizedJaxPrograms, AgreeAsProtos) { agrees_at_every_limit(".optimized"); }
+
+INSTANTIATE_TEST_SUITE_P(All, JaxPrograms, ::testing::ValuesIn(program_names(".results")),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, OptimizedJaxPrograms,
+                         ::testing::ValuesIn(program_names(".optimized")),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the programs of jax_programs_test.cc: FOLDER/NAME.mlirbc as jax.export gives it, NAME.hlo,
-and NAME.results, the results' bytes one after the other, as JAX computes them on its CPU backend.
+"""Writes the programs of jax_programs_test.cc: FOLDER/NAME.mlirbc as jax.export gives it, NAME.hlo and
+NAME.pb, the same lowered to HLO as text and as a serialized HloModuleProto, and NAME.results, the
+results' bytes one after the other, as JAX computes them on its CPU backend. Of some also
+NAME.optimized, what XLA's CPU backend compiles them to (fused and scheduled) as an HloProto.
 
     JAX_PLATFORMS=cpu python3 make_jax_programs.py FOLDER
 
@@ -20,6 +22,10 @@ jax.config.update("jax_traceback_in_locations_limit", 0)
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
 
 PROGRAMS = {}
+
+# Those whose optimized form is stored.
+OPTIMIZED = ("attention", "batched_reduction", "branches", "convolution_gradient", "gather_and_scatter",
+             "layers_by_scan")
 
 
 def program(*shapes):
@@ -543,6 +549,15 @@ def int4(x, u, w, k, y):
             jnp.where(x > 0, x, 1), x[1:3, 1::2], x.astype(jnp.uint4))
 
 
+def field(number, value):
+    """A message of one field, `value`."""
+    size, length = [], len(value)
+    while length >= 128:
+        size.append(length % 128 + 128)
+        length //= 128
+    return bytes([number * 8 + 2, *size, length]) + value
+
+
 def main():
     folder = sys.argv[1]
     for name, (function, shapes) in PROGRAMS.items():
@@ -552,8 +567,15 @@ def main():
         results = jax.tree.leaves(jitted(*arguments))
         with open(f"{folder}/{name}.mlirbc", "wb") as file:
             file.write(exported.mlir_module_serialized)
+        lowered = jitted.lower(*arguments)
         with open(f"{folder}/{name}.hlo", "w") as file:
-            file.write(jitted.lower(*arguments).as_text("hlo"))
+            file.write(lowered.as_text("hlo"))
+        with open(f"{folder}/{name}.pb", "wb") as file:
+            file.write(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+        if name in OPTIMIZED:
+            module = lowered.compile().runtime_executable().hlo_modules()[0]
+            with open(f"{folder}/{name}.optimized", "wb") as file:
+                file.write(field(1, module.as_serialized_hlo_module_proto()))
         with open(f"{folder}/{name}.results", "wb") as file:
             for result in results:
                 file.write(stored(result))

@@ -639,10 +639,10 @@ PLM_EXPORT plm_status* plm_register_custom_call(const char* target, plm_call_fun
 
 // Any thread may create executables, also while others use the context.
 //
-// Compiles a program: HLO text, or a portable StableHLO artifact as jax.export writes it, told
-// apart by their bytes. INVALID_ARGUMENT of text starts with `source:line:column: `;
-// RESOURCE_EXHAUSTED tells the floor. Parameters and results that are tuples are numbered by their
-// array leaves, depth first.
+// Compiles a program: HLO text, a serialized HloModuleProto (or what XLA dumps around one), or a
+// portable StableHLO artifact as jax.export writes it, told apart by their bytes. INVALID_ARGUMENT
+// of text starts with `source:line:column: `; RESOURCE_EXHAUSTED tells the floor. Parameters and
+// results that are tuples are numbered by their array leaves, depth first.
 PLM_EXPORT plm_status* plm_executable_create(plm_context* context, const char* text,
                                              size_t text_size, const char* source_name,
                                              const plm_executable_options* options,
