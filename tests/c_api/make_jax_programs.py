@@ -25,7 +25,7 @@ PROGRAMS = {}
 
 # Those whose optimized form is stored.
 OPTIMIZED = ("attention", "batched_reduction", "branches", "convolution_gradient", "gather_and_scatter",
-             "layers_by_scan")
+             "layers_by_scan", "order_statistics", "sorting", "vectorised")
 
 
 def program(*shapes):

@@ -103,9 +103,12 @@ Status ScalarProgram::add(const ir::Computation& computation,
       continue;
     }
     // A change of meaning of the same bits is a copy, if no bits have been widened.
-    const bool other_bits = opcode == Opcode::bitcast_convert &&
-                            (widen_halves || dtype_bytes(instruction.operand(0)->shape().dtype()) !=
-                                                 dtype_bytes(dtype));
+    const auto is_widened = [&](ir::DType from) { return slot_dtype(from, widen_halves) != from; };
+    const bool other_bits =
+        opcode == Opcode::bitcast_convert &&
+        (is_widened(instruction.shape().dtype()) ||
+         is_widened(instruction.operand(0)->shape().dtype()) ||
+         dtype_bytes(instruction.operand(0)->shape().dtype()) != dtype_bytes(dtype));
     if (!ir::is_elementwise(opcode) || other_bits) {
       return unimplemented("computation " + computation.name() + ": " + instruction.name() +
                            ": no scalar form of " + std::string(ir::to_string(opcode)));

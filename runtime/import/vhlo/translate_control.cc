@@ -17,20 +17,6 @@ using ir::Shape;
 
 namespace {
 
-// What says how values lie on devices, or where they stay: nothing to be done on one.
-constexpr std::string_view kIdentities[] = {
-    "Sharding",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "LayoutConstraint",
-    "annotate_device_placement",
-    "MoveToHost",
-    "MoveToDevice",
-    "PinToDevice",
-    "xla.sdy.FuncResultSharding",
-    "xla.sdy.PropagationBarrier",
-};
-
 // Replaced by an operation of our own, whose name is the rest.
 constexpr std::string_view kComposites = "chlo.";
 
@@ -155,9 +141,6 @@ Result<Translator::Instructions> Translator::composite(const Operation& operatio
 Result<Translator::Instructions> Translator::custom_call(const Operation& operation, Scope& scope) {
   PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view target, text_of(operation, "call_target_name"));
-  const bool is_identity =
-      std::find(std::begin(kIdentities), std::end(kIdentities), target) != std::end(kIdentities);
-  if (is_identity && list.size() == operation.results.size()) return list;
   Attributes attributes;
   attributes.custom_call_target = target;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto has_side_effect, number_of(operation, "has_side_effect"));

@@ -16,6 +16,8 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {Opcode::topk, expand_topk},
+    {Opcode::bitcast, expand_bitcast},
+    {Opcode::custom_call, expand_identity},
     {Opcode::cholesky, expand_cholesky},
     {Opcode::triangular_solve, expand_triangular_solve},
     {Opcode::fft, expand_fft},
@@ -42,17 +44,21 @@ Status expand(ir::Module& module) {
       if (row != nullptr) found.emplace_back(instruction.get(), row);
     }
   }
-  if (found.empty()) return ok_status();
+  std::vector<ir::Computation*> changed;
   for (const auto& [instruction, row] : found) {
     ir::Computation& computation = *instruction->parent();
     ir::Instruction* const root = computation.root();
     PLIMSOLL_ASSIGN_OR_RETURN(ir::Instruction* const made, row->expand(*instruction));
     computation.set_root(root);  // which else is what was added last
+    if (made == nullptr) continue;
     instruction->replace_all_uses_with(made);
     computation.remove(instruction);
-    PLIMSOLL_RETURN_IF_ERROR(computation.sort_topologically());
+    if (changed.empty() || changed.back() != &computation) changed.push_back(&computation);
   }
-  (void)module.remove_unreachable();
+  for (ir::Computation* const computation : changed) {
+    PLIMSOLL_RETURN_IF_ERROR(computation->sort_topologically());
+  }
+  if (!changed.empty()) (void)module.remove_unreachable();
   return ok_status();
 }
 

@@ -7,11 +7,18 @@
 namespace plimsoll::passes {
 
 // What stands for an instruction, at the end of its computation; the instruction itself is left for
-// the caller to take out. One function for each opcode of the table in expand.cc.
+// the caller to take out. Null for one that stays as it is. One function for each opcode of the table
+// in expand.cc.
 using Expansion = Result<ir::Instruction*>;
 
 // A stable sort and slices of it.
 Expansion expand_topk(ir::Instruction& instruction);
+// A scalar `bitcast` to another type of the same width, which XLA's optimizer writes into
+// comparators and reducers, as bitcast-convert.
+Expansion expand_bitcast(ir::Instruction& instruction);
+// A custom call that only says how values lie on devices, or where they stay, as its operands.
+// UNIMPLEMENTED, by name, where it cuts them up for several devices.
+Expansion expand_identity(ir::Instruction& instruction);
 // LAPACK's potrf; where a matrix is not positive definite, NaNs.
 Expansion expand_cholesky(ir::Instruction& instruction);
 // BLAS's trsm.

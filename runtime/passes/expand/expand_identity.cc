@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/index.h"
+#include "runtime/passes/expand/expansions.h"
+
+namespace plimsoll::passes {
+namespace {
+
+using ir::Instruction;
+using ir::Shape;
+
+// Targets of XLA, Shardy and JAX.
+constexpr std::string_view kIdentities[] = {
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "LayoutConstraint",
+    "annotate_device_placement",
+    "MoveToHost",
+    "MoveToDevice",
+    "PinToDevice",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.PropagationBarrier",
+    "xla.sdy.GlobalToLocalShape",
+    "xla.sdy.LocalToGlobalShape",
+};
+
+}  // namespace
+
+Result<Instruction*> expand_identity(Instruction& call) {
+  const std::string& target = call.attributes().custom_call_target;
+  if (std::find(std::begin(kIdentities), std::end(kIdentities), target) == std::end(kIdentities)) {
+    return nullptr;
+  }
+  const Shape& result = call.shape();
+  if (call.operand_count() == 1 && call.operand(0)->shape() == result) return call.operand(0);
+  const bool is_tuple_of_all =
+      result.is_tuple() && result.elements().size() == call.operands().size();
+  bool is_same = is_tuple_of_all;
+  for (int i = 0; is_same && i < call.operand_count(); ++i) {
+    is_same = call.operand(i)->shape() == result.elements()[at(i)];
+  }
+  if (is_same) return call.parent()->add_tuple(call.operands());
+  std::string given;
+  for (const Instruction* operand : call.operands()) {
+    given += (given.empty() ? "" : ", ") + operand->shape().to_string();
+  }
+  return unimplemented("'" + call.name() + "': the custom call '" + target + "' makes " +
+                       result.to_string() + " of " + given +
+                       ", which takes several devices (one is supported)");
+}
+
+}  // namespace plimsoll::passes
