@@ -348,6 +348,15 @@ TEST(HloText, RefusesMeshesThatMakeNoSense) {
   }
 }
 
+TEST(HloText, PutsTheConvertBeforeABroadcastToAnotherType) {
+  const auto module =
+      expect_round_trip(program({"s32[4]"}, "f32[2,4] broadcast(p0), dimensions={1}"));
+  ASSERT_NE(module, nullptr);
+  const std::string text = to_text(*module);
+  EXPECT_NE(text.find("%convert = f32[4] convert(%p0)"), std::string::npos) << text;
+  EXPECT_NE(text.find("f32[2,4] broadcast(%convert), dimensions={1}"), std::string::npos) << text;
+}
+
 TEST(HloText, TakesOldSpellings) {
   const auto module = expect_round_trip(
       program({"f32[4]"}, "f32[4] cross-replica-sum(p0), all_reduce_id=7, replica_groups={}"));
