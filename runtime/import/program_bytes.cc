@@ -12,14 +12,26 @@
 namespace plimsoll::import {
 namespace {
 
-// MLIR as text begins with a module, perhaps behind comments and location aliases, and has dots
-// in the names of its operations.
-bool is_mlir_text(std::string_view bytes) {
-  const std::string_view start = bytes.substr(0, 4096);
-  if (start.find("HloModule") != std::string_view::npos) return false;
-  return start.find("stablehlo.") != std::string_view::npos ||
-         start.find("func.func") != std::string_view::npos ||
-         start.find("builtin.module") != std::string_view::npos;
+// MLIR as text begins with a module or a function, perhaps behind comments and aliases of
+// attributes and locations (`#loc1 = ...`), which HLO text has not.
+bool is_mlir_text(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  constexpr std::size_t kLookAhead = 1 << 16;
+  for (;;) {
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    if (text.starts_with("#")) return true;
+    if (!text.starts_with("//")) break;
+    text.remove_prefix(std::min(text.find('\n'), text.size()));
+  }
+  const auto begins_with = [&](std::string_view word) { return text.starts_with(word); };
+  const std::string_view names[] = {"module", "builtin.module", "\"builtin.module\"", "func.func",
+                                    "\"func.func\""};
+  if (std::none_of(std::begin(names), std::end(names), begins_with)) return false;
+  // `module` can also be the name of a computation in HLO text.
+  const std::string_view start = text.substr(0, kLookAhead);
+  return start.find("func.func") != std::string_view::npos ||
+         start.find("stablehlo.") != std::string_view::npos ||
+         start.find("mhlo.") != std::string_view::npos;
 }
 
 // The artifact in what jax.export serializes: a flatbuffer, of which all that matters here is that
@@ -51,7 +63,7 @@ Result<std::unique_ptr<ir::Module>> read_program(std::string_view bytes,
     return invalid_argument(
         std::string(source_name) +
         ": this is StableHLO as text, which is not read here (pass the portable artifact, "
-        "jax.export.export(f)(*args).mlir_module_serialized, or HLO text, "
+        "jax.export.export(jax.jit(f))(*args).mlir_module_serialized, or HLO text, "
         "jax.jit(f).lower(*args).as_text('hlo'))");
   }
   return ir::parse_module(bytes, source_name);

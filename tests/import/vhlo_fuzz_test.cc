@@ -49,8 +49,21 @@ TEST(ProgramBytes, AreToldApart) {
     return module.ok() ? std::string() : module.status().message();
   };
   EXPECT_EQ(message("HloModule m\nENTRY e { ROOT a = f32[2] parameter(0) }\n"), "");
-  EXPECT_NE(message("module @m { func.func public @main() }").find("StableHLO as text"),
-            std::string::npos);
+  for (const char* text : {
+           "module @m { func.func public @main() }",
+           "module @m attributes {mhlo.num_partitions = 1 : i32} {\n  func.func public @main() }",
+           "\"builtin.module\"() <{sym_name = \"m\"}> ({ \"func.func\"() ({ }) }) : () -> ()",
+           "// by hand\n\n  // HloModule\nmodule {\n  func.func @main() { stablehlo.add }\n}",
+           "#loc1 = loc(\"x\")\n#loc = loc(unknown)\nmodule @m { }",
+           "func.func @main(%x: tensor<4xf32>) { return %x }",
+       }) {
+    EXPECT_NE(message(text).find("StableHLO as text"), std::string::npos) << text;
+  }
+  // Names of HLO text.
+  EXPECT_EQ(message("module { ROOT a = f32[2] parameter(0) }\n"), "");
+  EXPECT_EQ(message("// module\ne { ROOT a = f32[2] parameter(0), "
+                    "metadata={op_name=\"stablehlo.add\"} }\n"),
+            "");
   EXPECT_NE(message("ML\xefR").find("makes no sense"), std::string::npos);
   EXPECT_NE(message(std::string("ML\xefR\x05", 5)).find("version 2"), std::string::npos);
   EXPECT_EQ(message("nonsense").substr(0, 2), "x:");
