@@ -57,18 +57,46 @@ ir::Literal given_shape(ir::Literal literal, const ir::Shape& shape) {
   return ir::Literal::tuple(std::move(elements));
 }
 
+// A module that has the parameters of `entry` and nothing else.
+std::unique_ptr<ir::Module> signature_of(const ir::Computation& entry) {
+  auto module = std::make_unique<ir::Module>("signature");
+  ir::Computation* const computation = module->add_computation("parameters");
+  module->set_entry(computation);
+  for (std::size_t i = 0; i < entry.parameters().size(); ++i) {
+    const ir::Instruction& parameter = *entry.parameters()[i];
+    computation->add_parameter(static_cast<std::int64_t>(i), parameter.shape(), parameter.name());
+  }
+  return module;
+}
+
+// Without a limit, what the device can't hold in any way is refused before it runs out of memory.
+Outcome check_device(const PlannedProgram& planned) {
+  const std::int64_t total = planned.compiler().provider().device()->total_bytes();
+  const bool may_fit = planned.limit_bytes() != planner::kUnlimited ||
+                       planned.unlimited().peak_bytes <= total || total <= 0;
+  if (may_fit) return {};
+  const Status status = planned.fitting_plan(total).status();
+  if (status.ok()) return {};
+  return Outcome::program_fault(
+      status.with_context(fmt::format("the device has {}", format_bytes(total))));
+}
+
 Outcome run(const RunFlags& flags, Output& output) {
   std::unique_ptr<ir::Module> module;
   Outcome outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
-  std::vector<ir::Literal> inputs;
-  outcome = make_inputs(*module->entry(), flags.inputs, flags.seed, inputs);
-  if (!outcome.ok()) return outcome;
   const std::vector<std::string> names = output_names(*module->entry());
   const ir::Shape result_shape = module->entry()->root()->shape();
+  const std::unique_ptr<ir::Module> signature = signature_of(*module->entry());
 
   PlannedProgram planned;
   outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
+  if (!outcome.ok()) return outcome;
+  outcome = check_device(planned);
+  if (!outcome.ok()) return outcome;
+  // No memory for inputs before it is known that the program fits.
+  std::vector<ir::Literal> inputs;
+  outcome = make_inputs(*signature->entry(), flags.inputs, flags.seed, inputs);
   if (!outcome.ok()) return outcome;
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());

@@ -496,6 +496,22 @@ TEST(Run, ReadsInputsAndWritesOutputs) {
   EXPECT_EQ(*z, ir::Literal::array<float>({4}, sum));
 }
 
+TEST(Run, RefusesWhatCanNeverFitBeforeItDrawsInputs) {
+  const Folder folder;
+  const std::string file = folder.write("large.hlo",
+                                        "ENTRY e { x = f32[1048576,1048576] parameter(0)\n"
+                                        "  ROOT r = f32[1048576,1048576] tanh(x) }");
+  for (const char* limit : {"", " --memory-limit 1GiB"}) {
+    const Call call = plimsoll("run " + file + limit + " --json");
+    EXPECT_EQ(call.exit_code, 1);
+    const json error = call.json()["error"];
+    EXPECT_EQ(error["code"], "RESOURCE_EXHAUSTED");
+    EXPECT_EQ(error["floor_bytes"], std::int64_t{1} << 43) << call.error;
+    EXPECT_NE(call.error.find("parameters, constants and outputs alone"), std::string::npos)
+        << call.error;
+  }
+}
+
 TEST(Run, RefusesInputsThatDoNotFit) {
   const Folder folder;
   const std::string file = folder.write("p.hlo", kAdd);
