@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "jit/emit/elementwise.h"
+#include "runtime/ir/elided_constant.h"
 
 namespace plimsoll::jit {
 
@@ -352,9 +353,7 @@ std::vector<Value*> ValueEmitter::apply(const ir::Computation& computation,
     } else if (instruction.opcode() == Opcode::constant) {
       if (instruction.attributes().literal == nullptr ||
           instruction.attributes().literal->is_elided()) {
-        fail(
-            failed_precondition("compile '" + instruction.name() + "': the constant has no values"),
-            instruction.shape().dtype());
+        fail(ir::elided_constant(instruction), instruction.shape().dtype());
         return arguments;
       }
       result = literal_element(builder_.getContext(), *instruction.attributes().literal, 0);

@@ -7,6 +7,7 @@
 #include "jit/graph/reduction_order.h"
 #include "jit/graph/row_plan.h"
 #include "runtime/base/index.h"
+#include "runtime/ir/elided_constant.h"
 
 namespace plimsoll::jit {
 namespace {
@@ -183,7 +184,7 @@ Status KernelGraph::collect() {
         }
         if (top.opcode() == Opcode::constant &&
             (top.attributes().literal == nullptr || top.attributes().literal->is_elided())) {
-          return failed_precondition("compile '" + top.name() + "': the constant has no values");
+          return ir::elided_constant(top);
         }
       }
       if (stack.back().next < top.operand_count()) {

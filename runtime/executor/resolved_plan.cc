@@ -10,6 +10,7 @@
 #include "runtime/base/alignment.h"
 #include "runtime/device/kernel_provider.h"
 #include "runtime/executor/launch_order.h"
+#include "runtime/ir/elided_constant.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -196,8 +197,7 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
       if (inserted) {
         const ir::Literal* literal = buffer.source->attributes().literal.get();
         if (literal == nullptr || literal->is_elided()) {
-          return failed_precondition("constant '" + buffer.source->name() +
-                                     "' was elided ({...}) and has no values to run with");
+          return ir::elided_constant(*buffer.source);
         }
         result_.constants.push_back({literal, result_.constant_bytes});
         result_.constant_bytes += aligned_bytes(buffer.bytes);

@@ -236,6 +236,7 @@ TEST(Executable, AnElidedConstantIsAnErrorThatNamesIt) {
   ASSERT_FALSE(executable.ok());
   EXPECT_EQ(executable.status().code(), StatusCode::failed_precondition);
   EXPECT_NE(executable.status().message().find("'c'"), std::string::npos);
+  EXPECT_NE(executable.status().message().find("as_hlo_text(True)"), std::string::npos);
 }
 
 TEST(Executable, AnArgumentOfAnotherShapeIsRefused) {

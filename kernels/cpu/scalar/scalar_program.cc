@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/elided_constant.h"
 #include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::kernels {
@@ -94,8 +95,7 @@ Status ScalarProgram::add(const ir::Computation& computation,
     slots_.push_back(dtype);
     if (opcode == Opcode::constant) {
       const ir::Literal& literal = *instruction.attributes().literal;
-      if (literal.is_elided())
-        return failed_precondition("constant " + instruction.name() + " has no values");
+      if (literal.is_elided()) return ir::elided_constant(instruction);
       Constant constant{at, dtype, 0};
       ir::interpreter::convert_elements({literal.shape().dtype(), literal.bytes().data()}, dtype,
                                         reinterpret_cast<std::byte*>(&constant.bits), 1);
