@@ -186,6 +186,72 @@ ENTRY main { x = f32[3] parameter(0)
   init = (s32[], f32[5,3], f32[3]) tuple(zero, zeros, x)
   w = (s32[], f32[5,3], f32[3]) while(init), condition=cond, body=body
   ROOT r = f32[5,3] get-tuple-element(w), index=1 })"},
+    {"ScalarsThatAreComparedByTheirBits", R"(
+HloModule bits
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = s32[] bitcast(a)
+  d = s32[] bitcast(b)
+  ROOT lt = pred[] compare(c, d), direction=GT }
+least { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = s32[] bitcast(a)
+  d = s32[] bitcast(b)
+  m = s32[] minimum(c, d)
+  ROOT r = f32[] bitcast(m) }
+bits { a = f32[] parameter(0)
+  c = s32[] bitcast(a)
+  ROOT n = s32[] negate(c) }
+ENTRY main { x = f32[16,8] parameter(0)
+  y = f32[16,8] sort(x), dimensions={1}, to_apply=less
+  z = f32[] constant(0)
+  r = f32[16] reduce(x, z), dimensions={1}, to_apply=least
+  i = s32[3,1] constant({{1},{2},{1}})
+  u = f32[3,8] slice(y), slice={[0:3],[0:8]}
+  s = f32[16,8] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=least
+  w = f32[8,8] reduce-window(x, z), window={size=2x1 stride=2x1}, to_apply=least
+  m = s32[16,8] map(x), dimensions={0,1}, to_apply=bits
+  ROOT t = (f32[16,8], f32[16], f32[16,8], f32[8,8], s32[16,8]) tuple(y, r, s, w, m) })"},
+    {"ReducesOfSeveralResultsWithinFusions", R"(
+HloModule argmax, is_scheduled=true
+larger { v = f32[] parameter(0)
+  i = s32[] parameter(1)
+  w = f32[] parameter(2)
+  j = s32[] parameter(3)
+  more = pred[] compare(v, w), direction=GT
+  x = f32[] select(more, v, w)
+  k = s32[] select(more, i, j)
+  ROOT both = (f32[], s32[]) tuple(x, k) }
+rows { x = f32[6,5] parameter(0)
+  n = f32[6,5] negate(x)
+  i = s32[6,5] iota(), iota_dimension=1
+  l = f32[] constant(-inf)
+  z = s32[] constant(0)
+  ROOT r = (f32[6], s32[6]) reduce(n, i, l, z), dimensions={1}, to_apply=larger }
+columns { x = f32[6,5] parameter(0)
+  i = s32[6,5] iota(), iota_dimension=0
+  l = f32[] constant(-inf)
+  z = s32[] constant(0)
+  r = (f32[5], s32[5]) reduce(x, i, l, z), dimensions={0}, to_apply=larger
+  k = s32[5] get-tuple-element(r), index=1
+  ROOT n = s32[5] negate(k) }
+all { x = f32[6,5] parameter(0)
+  t = f32[5,6] transpose(x), dimensions={1,0}
+  i = s32[5,6] iota(), iota_dimension=1
+  l = f32[] constant(-inf)
+  z = s32[] constant(0)
+  r = (f32[], s32[]) reduce(t, i, l, z), dimensions={0,1}, to_apply=larger
+  v = f32[] get-tuple-element(r), index=0
+  k = s32[] get-tuple-element(r), index=1
+  c = f32[] convert(k)
+  ROOT s = f32[] add(v, c) }
+ENTRY main { x = f32[6,5] parameter(0)
+  a = (f32[6], s32[6]) fusion(x), kind=kLoop, calls=rows
+  b = f32[6] get-tuple-element(a), index=0
+  c = s32[6] get-tuple-element(a), index=1
+  d = s32[5] fusion(x), kind=kInput, calls=columns
+  e = f32[] fusion(x), kind=kInput, calls=all
+  ROOT t = (f32[6], s32[6], s32[5], f32[]) tuple(b, c, d, e) })"},
 };
 
 ir::Literal counted(const ir::Shape& shape, double& next) {
