@@ -34,6 +34,8 @@ constexpr Part kParts[] = {
      planner_benchmark::remedies, false},
     {"growth", "planning time over the size of generated training steps", planner_benchmark::growth,
      false},
+    {"shapes", "time of passes and first plans over shapes and sizes of programs",
+     planner_benchmark::shapes, false},
 };
 
 struct BenchFlags {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "benchmarks/graphs/loop.h"
 #include "benchmarks/graphs/tape.h"
 
 namespace plimsoll::graphs {
@@ -22,12 +23,6 @@ using ir::Opcode;
 using ir::Shape;
 using Node = Tape::Node;
 using Nodes = std::vector<Node>;
-
-Dims stacked(std::int64_t layers, const Dims& dims) {
-  std::vector<std::int64_t> all{layers};
-  all.insert(all.end(), dims.begin(), dims.end());
-  return Dims(all);
-}
 
 std::vector<Dims> weight_dims(const TransformerOptions& o) {
   const Dims vector{o.width}, square{o.width, o.width};
@@ -263,86 +258,21 @@ class Builder {
     }
   }
 
-  // The state of a loop under construction: elements are added as they turn out to be needed.
-  struct Loop {
-    Computation* body;
-    Instruction* state;
-    std::vector<Shape> shapes;
-    Nodes initial, next;
-
-    Node add(Node start) {
-      shapes.push_back(start->shape());
-      initial.push_back(start);
-      next.push_back(nullptr);
-      state->set_shape(Shape::tuple(shapes));
-      return body->add_get_tuple_element(state, static_cast<std::int64_t>(shapes.size()) - 1);
-    }
-  };
-
-  Loop start_loop(Tape& t, const std::string& name) {
-    Loop loop;
-    loop.body = module_->add_computation(name);
-    Node zero = t.integer(0);
-    loop.state = loop.body->add_parameter(0, Shape::tuple({zero->shape()}), "state");
-    return loop;
-  }
-
-  Node finish_loop(Tape& t, Loop& loop) {
-    for (std::size_t k = 0; k < loop.next.size(); ++k) {
-      if (loop.next[k] == nullptr) {
-        loop.next[k] = loop.body->add_get_tuple_element(loop.state, static_cast<std::int64_t>(k));
-      }
-    }
-    loop.body->add_tuple(loop.next);
-    Computation* condition = module_->add_computation("condition");
-    Instruction* state = condition->add_parameter(0, Shape::tuple(loop.shapes), "state");
-    Tape test(*condition);
-    Attributes less;
-    less.comparison_direction = ir::ComparisonDirection::lt;
-    test.op(Opcode::compare, {condition->add_get_tuple_element(state, 0), test.integer(o_.layers)},
-            less);
-    return t.op(Opcode::while_, {entry_->add_tuple(loop.initial)}, {}, {condition, loop.body});
-  }
-
-  // Element `index` of a stack.
-  static Node pick(Tape& t, Node stack, Node index) {
-    const Dims& dims = stack->shape().dims();
-    Attributes attributes;
-    Nodes operands{stack, index};
-    attributes.slice_sizes = {1};
-    std::vector<std::int64_t> rest;
-    for (int d = 1; d < dims.size(); ++d) {
-      attributes.slice_sizes.push_back(dims[d]);
-      operands.push_back(t.integer(0));
-      rest.push_back(dims[d]);
-    }
-    Node slice = t.op(Opcode::dynamic_slice, operands, std::move(attributes));
-    const Shape shape(DType::f32, Dims(rest));
-    return t.op(Opcode::reshape, {slice}, {}, {}, &shape);
-  }
-
-  static Node put(Tape& t, Node stack, Node value, Node index) {
-    const Shape shape(DType::f32, stacked(1, value->shape().dims()));
-    Nodes operands{stack, t.op(Opcode::reshape, {value}, {}, {}, &shape), index};
-    for (int d = 0; d < value->shape().dims().size(); ++d) operands.push_back(t.integer(0));
-    return t.op(Opcode::dynamic_update_slice, operands);
-  }
-
   void looped(Tape& t, Node x, Node target) {
-    Loop forward = start_loop(t, "forward");
+    Loop forward(*module_, "forward");
     Node step = forward.add(t.integer(0)), h = forward.add(x);
-    Tape tape(*forward.body);
+    Tape tape(forward.body());
     Nodes slices;
     for (Node stack : weights_[0]) slices.push_back(pick(tape, forward.add(stack), step));
     Node output = layer(tape, o_, slices, h);
-    forward.next[1] = output;
+    forward.set_next(1, output);
 
-    Loop backward = start_loop(t, "backward");
+    Loop backward(*module_, "backward");
     Node back = backward.add(t.integer(0)), g = backward.add(x);  // the gradient comes later
     std::size_t stacks_end = 2;
     Nodes stacks;
     for (Node stack : weights_[0]) stacks.push_back(backward.add(stack));
-    Tape gradient(*backward.body);
+    Tape gradient(backward.body());
     Node index = gradient.op(Opcode::subtract, {gradient.integer(o_.layers - 1), back});
     stacks_end += stacks.size();
     Residuals residuals(
@@ -356,30 +286,30 @@ class Builder {
           Node empty = t.full(0, stacked(o_.layers, v->shape().dims()));
           return pick(tape, backward.add(empty), index);
         });
-    tape.move_to(*backward.body, [&](Node v) { return residuals(v); });
+    tape.move_to(backward.body(), [&](Node v) { return residuals(v); });
     tape.seed(output, g);
     tape.backward();
-    backward.next[1] = tape.gradient(h);
-    const std::size_t gradients_begin = backward.initial.size();
+    backward.set_next(1, tape.gradient(h));
+    const std::size_t gradients_begin = backward.size();
     for (std::size_t k = 0; k < slices.size(); ++k) {
       Node sum = backward.add(t.full(0, weights_[0][k]->shape().dims()));
-      backward.next[gradients_begin + k] = put(tape, sum, tape.gradient(slices[k]), index);
+      backward.set_next(gradients_begin + k, put(tape, sum, tape.gradient(slices[k]), index));
     }
-    backward.next[0] = tape.op(Opcode::add, {back, tape.integer(1)});
+    backward.set_next(0, tape.op(Opcode::add, {back, tape.integer(1)}));
 
-    Tape again(*forward.body);
+    Tape again(forward.body());
     for (std::size_t k = 0; k < residuals.stored().size(); ++k) {
-      Node stack = forward.add(backward.initial[stacks_end + k]);
-      forward.next.back() = put(again, stack, residuals.stored()[k], step);
+      Node stack = forward.add(backward.initial(stacks_end + k));
+      forward.set_next(forward.size() - 1, put(again, stack, residuals.stored()[k], step));
     }
-    forward.next[0] = again.op(Opcode::add, {step, again.integer(1)});
-    Node first = finish_loop(t, forward);
-    backward.initial[1] = error(t, entry_->add_get_tuple_element(first, 1), target);
+    forward.set_next(0, again.op(Opcode::add, {step, again.integer(1)}));
+    Node first = forward.finish(t, o_.layers);
+    backward.set_initial(1, error(t, entry_->add_get_tuple_element(first, 1), target));
     for (std::size_t k = 0; k < residuals.stored().size(); ++k) {
-      backward.initial[stacks_end + k] =
-          entry_->add_get_tuple_element(first, static_cast<std::int64_t>(stacks_end + k));
+      backward.set_initial(stacks_end + k, entry_->add_get_tuple_element(
+                                               first, static_cast<std::int64_t>(stacks_end + k)));
     }
-    Node second = finish_loop(t, backward);
+    Node second = backward.finish(t, o_.layers);
     for (std::size_t k = 0; k < slices.size(); ++k) {
       gradients_[0].push_back(
           entry_->add_get_tuple_element(second, static_cast<std::int64_t>(gradients_begin + k)));

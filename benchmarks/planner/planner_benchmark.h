@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "benchmarks/planner/section.h"
 #include "runtime/base/status.h"
 
@@ -21,5 +23,10 @@ Result<Section> remedies(const BenchOptions& options);
 
 // Planning time and memory over the size of generated training steps at half their peak.
 Result<Section> growth(const BenchOptions& options);
+
+// Passes and first plans at half the peak of programs of every shape (benchmarks/graphs), compiled
+// and as written: their time over the size, of about as many instructions as said.
+Result<Section> shapes(const BenchOptions& options);
+Result<Section> shapes_of(const BenchOptions& options, std::span<const int> sizes);
 
 }  // namespace plimsoll::planner_benchmark

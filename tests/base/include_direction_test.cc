@@ -136,7 +136,7 @@ const std::vector<Room>& rooms() {
     folder("benchmarks/eviction", {"runtime/memory/evictor"});
     folder("benchmarks/recorded", {"runtime/planner"});
     folder("benchmarks/planner",
-           {"benchmarks/graphs", "benchmarks/replayer", "benchmarks/recorded"});
+           {"benchmarks/graphs", "benchmarks/replayer", "benchmarks/recorded", "runtime/passes"});
     contract("tools contract", {"tools/command.h", "tools/program_file"},
              {"runtime/serve", "runtime/backend", "runtime/import"});
     folder("tools/plan", {"tools contract", "runtime/import", "benchmarks/recorded"});

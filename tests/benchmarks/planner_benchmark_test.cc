@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "benchmarks/graphs/shape_graph.h"
 #include "benchmarks/planner/reference.h"
 
 namespace plimsoll::planner_benchmark {
@@ -94,6 +95,26 @@ TEST_F(PlannerBenchmark, SaysThatAnOptimumWasUndercut) {
   const auto section = unit_chains(options());
   ASSERT_TRUE(section.ok());
   ASSERT_EQ(section->broken.size(), 1u);
+}
+
+TEST_F(PlannerBenchmark, PlansProgramsOfEveryShape) {
+  constexpr int kSizes[] = {1000};
+  const auto section = shapes_of(options(), kSizes);
+  ASSERT_TRUE(section.ok()) << section.status().to_string();
+  EXPECT_TRUE(section->broken.empty()) << section->broken.front();
+  ASSERT_EQ(section->rows.size(), graphs::kGraphShapes.size());
+  for (const Json& row : section->rows) {
+    SCOPED_TRACE(row.dump());
+    EXPECT_NEAR(row.at("instructions").get<double>(), 1000, 100);
+    // Limits cost something, as programs run and as they are written.
+    for (const char* form : {"compiled", "as_written"}) {
+      EXPECT_GE(row.at(form).at("limit_percent"), 50);
+      EXPECT_GT(row.at(form).at("recompute"), 0);
+      EXPECT_GT(row.at(form).at("planning_seconds"), 0);
+    }
+    EXPECT_GT(row.at("passes_seconds"), 0);
+    EXPECT_LT(row.at("compiled_instructions"), row.at("instructions"));
+  }
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace {
 TEST(Bench, UnknownNamesAreTheCallsFault) {
   const Call part = plimsoll("bench planner --only growth,foo");
   EXPECT_EQ(part.exit_code, 2);
-  EXPECT_NE(part.error.find("--only: 'foo' is none of recorded, chains, packing, remedies, growth"),
+  EXPECT_NE(part.error.find("--only: 'foo' is none of recorded, chains, packing, remedies, growth, "
+                            "shapes"),
             std::string::npos)
       << part.error;
   const Call model = plimsoll("bench planner --only recorded --models unet,nope");
