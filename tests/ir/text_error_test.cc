@@ -157,5 +157,16 @@ TEST(HloTextError, SurvivesMutatedText) {
   EXPECT_GT(accepted, 0);
 }
 
+TEST(TextErrors, OpcodesWithoutAMeaningHereAreNamed) {
+  for (const std::string opcode : {"ragged-dot", "scan", "set-dimension-size", "scaled-dot"}) {
+    const auto module =
+        parse_module("ENTRY e { a = f32[4] parameter(0)\n  ROOT r = f32[4] " + opcode + "(a) }");
+    EXPECT_EQ(module.status().code(), StatusCode::unimplemented);
+    EXPECT_NE(module.status().message().find("2:19: '" + opcode + "' is not supported"),
+              std::string::npos)
+        << module.status().message();
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::ir

@@ -2,9 +2,12 @@
 #include "runtime/import/hlo_proto/attributes.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -184,6 +187,47 @@ Status read_constant(const Instruction& from, const ir::Shape& shape, Attributes
   return ok_status();
 }
 
+// The word of that number.
+Status read_type(std::span<const std::string_view> words, std::int64_t number,
+                 std::string_view what, std::string& out) {
+  if (number < 0 || at(number) >= words.size()) return broken(what);
+  out = words[at(number)];
+  return ok_status();
+}
+
+Status read_fft(const Instruction& from, Attributes& out) {
+  constexpr std::string_view kTypes[] = {"FFT", "IFFT", "RFFT", "IRFFT"};
+  std::string type;
+  PLIMSOLL_RETURN_IF_ERROR(read_type(kTypes, from.fft_type, "the type of a transform", type));
+  out.extra.emplace_back("fft_type", std::move(type));
+  out.extra.emplace_back("fft_length", fmt::format("{{{}}}", fmt::join(from.fft_lengths, ",")));
+  return ok_status();
+}
+
+Status read_triangular(const Instruction& from, Opcode opcode, Attributes& out) {
+  constexpr std::string_view kTransposes[] = {"", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"};
+  const auto flag = [&](std::string_view name, bool value) {
+    out.extra.emplace_back(name, value ? "true" : "false");
+  };
+  bool left = false, lower = false, is_unit = false;
+  if (opcode == Opcode::cholesky) {
+    PLIMSOLL_RETURN_IF_ERROR(read_fields(from.cholesky, "the options of a factor", {{1, &lower}}));
+    flag("lower", lower);
+    return ok_status();
+  }
+  std::int64_t transpose = 0;
+  PLIMSOLL_RETURN_IF_ERROR(read_fields(from.triangular_solve, "the options of a solution",
+                                       {{1, &left}, {2, &lower}, {3, &is_unit}, {4, &transpose}}));
+  std::string word;
+  PLIMSOLL_RETURN_IF_ERROR(read_type(kTransposes, transpose, "a transposition", word));
+  if (word.empty()) return broken("a transposition");
+  flag("left_side", left);
+  flag("lower", lower);
+  flag("unit_diagonal", is_unit);
+  out.extra.emplace_back("transpose_a", std::move(word));
+  return ok_status();
+}
+
 Status read_by_opcode(const Instruction& from, Opcode opcode, const ir::Shape& shape,
                       std::int64_t& participants_left, Attributes& out) {
   constexpr std::string_view kFusionKinds[] = {"kLoop", "kInput", "kOutput", "kCustom"};
@@ -253,6 +297,19 @@ Status read_by_opcode(const Instruction& from, Opcode opcode, const ir::Shape& s
       out.extra.emplace_back("k", std::to_string(from.k));
       out.extra.emplace_back("largest", from.largest ? "true" : "false");
       return ok_status();
+    case Opcode::fft:
+      return read_fft(from, out);
+    case Opcode::cholesky:
+    case Opcode::triangular_solve:
+      return read_triangular(from, opcode, out);
+    case Opcode::batch_norm_training:
+    case Opcode::batch_norm_inference:
+    case Opcode::batch_norm_grad: {
+      const auto epsilon = std::bit_cast<float>(static_cast<std::uint32_t>(from.epsilon_bits));
+      out.extra.emplace_back("epsilon", fmt::format("{}", epsilon));
+      out.extra.emplace_back("feature_index", std::to_string(from.feature_index));
+      return ok_status();
+    }
     default:
       return ok_status();
   }
@@ -333,9 +390,13 @@ Result<Instruction> read_instruction(std::string_view message) {
                                         {20, &made.slice_sizes},
                                         {21, &made.padding},
                                         {23, &made.distribution},
+                                        {24, &made.epsilon_bits},
+                                        {25, &made.feature_index},
                                         {26, &made.channel_id},
                                         {28, &made.custom_call_target},
                                         {30, &made.dot},
+                                        {31, &made.fft_type},
+                                        {32, &made.fft_lengths},
                                         {33, &made.gather},
                                         {34, &made.gather_slice_sizes},
                                         {35, &made.id},
@@ -352,7 +413,9 @@ Result<Instruction> read_instruction(std::string_view message) {
                                         {52, &made.source_target_pairs},
                                         {56, &made.constrain_layout},
                                         {58, &made.batch_group_count},
+                                        {59, &made.triangular_solve},
                                         {60, &made.is_stable},
+                                        {62, &made.cholesky},
                                         {63, &made.comparison_direction},
                                         {65, &made.has_side_effect},
                                         {67, &made.indices_are_sorted},

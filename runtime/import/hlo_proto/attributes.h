@@ -29,6 +29,9 @@ struct Instruction {
   std::int64_t exponent_bits = 0, mantissa_bits = 0;
   std::string_view comparison_direction, comparison_type, fusion_kind, custom_call_target;
   std::int64_t distribution = 0, rng_algorithm = 0, k = 0;
+  std::int64_t fft_type = 0, epsilon_bits = 0, feature_index = 0;
+  std::vector<std::int64_t> fft_lengths;
+  std::string_view triangular_solve, cholesky;
   bool largest = false, is_stable = false, indices_are_sorted = false, unique_indices = false;
   bool has_side_effect = false;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/text/parser.h"
 
+#include <fmt/core.h>
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <optional>
@@ -281,9 +283,20 @@ Status Parser::right_side(ComputationSyntax& computation, InstructionSyntax& ins
   return reader.finish();
 }
 
+// Opcodes of HLO that there is nothing for here: sizes that are known when a program runs, and what
+// JAX and XLA's CPU backend write by other operations.
+constexpr std::array<std::string_view, 8> kNotSupported = {
+    "dynamic-reshape",    "get-dimension-size", "ragged-all-to-all",
+    "ragged-dot",         "scaled-dot",         "scan",
+    "set-dimension-size", "stochastic-convert"};
+
 Status Parser::opcode(InstructionSyntax& instruction) {
   const std::size_t start = cursor_.position();
   const std::string_view word = cursor_.take_word();
+  if (std::find(kNotSupported.begin(), kNotSupported.end(), word) != kNotSupported.end()) {
+    return unimplemented(
+        cursor_.error_at(start, fmt::format("'{}' is not supported", word)).message());
+  }
   std::optional<Opcode> opcode = parse_opcode(word);
   if (!opcode.has_value() && word.ends_with("-start")) {
     opcode = parse_opcode(word.substr(0, word.size() - 6));
