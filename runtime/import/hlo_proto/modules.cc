@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "runtime/base/index.h"
@@ -12,6 +13,7 @@
 #include "runtime/import/hlo_proto/wire.h"
 #include "runtime/ir/replica_groups.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/ir/shapes/converting_broadcast.h"
 #include "runtime/ir/text/cursor.h"
 #include "runtime/ir/text/shape_text.h"
 
@@ -123,6 +125,7 @@ Status ModuleReader::read_instruction_of(std::string_view message, Computation& 
     const auto number = attributes.parameter_number;
     if (number < 0 || at(number) >= message_.size()) return broken("a parameter number");
     if (!are_bounded(operands, message_.size())) return broken("the operands");
+    ir::convert_before_broadcast(computation, opcode, shape, operands);
     for (const Computation* callee : called) {
       int& depth = depth_[&computation];
       depth = std::max(depth, depth_[callee] + 1);
@@ -149,16 +152,21 @@ Status ModuleReader::reorder(std::int64_t id, Computation& computation, const In
   if (sequence == sequences_.end()) return ok_status();
   Numbers ids;
   PLIMSOLL_RETURN_IF_ERROR(read_fields(sequence->second, "a schedule", {{1, &ids}}));
+  std::unordered_set<const ir::Instruction*> added;  // what has no id of its own
+  for (const auto& instruction : computation.instructions()) added.insert(instruction.get());
+  for (const auto& [own_id, instruction] : known) added.erase(instruction);
+  std::unordered_set<const ir::Instruction*> placed;
   std::vector<ir::Instruction*> order;
   for (const std::int64_t one : ids) {
     const auto found = known.find(one);
     if (found == known.end()) return broken("the id of a scheduled instruction");
+    for (ir::Instruction* operand : found->second->operands()) {
+      if (added.contains(operand) && placed.insert(operand).second) order.push_back(operand);
+    }
+    if (!placed.insert(found->second).second) return broken("a schedule");
     order.push_back(found->second);
   }
-  std::vector<ir::Instruction*> sorted = order;
-  std::sort(sorted.begin(), sorted.end());
-  const bool is_once = std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
-  if (!is_once || sorted.size() != known.size()) return broken("a schedule");
+  if (order.size() != computation.instructions().size()) return broken("a schedule");
   computation.set_order(order);
   return ok_status();
 }

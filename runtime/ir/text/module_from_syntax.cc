@@ -2,10 +2,10 @@
 #include <fmt/core.h>
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/ir/shapes/converting_broadcast.h"
 #include "runtime/ir/shapes/shape_inference.h"
 #include "runtime/ir/text/resolve_names.h"
 #include "runtime/ir/text/shape_text.h"
@@ -33,19 +33,6 @@ void split_index_vector(Opcode opcode, std::vector<Instruction*>& operands, Comp
         target.add(Opcode::slice, Shape(shape.dtype(), {1}), {vector}, {}, std::move(attributes));
     operands.push_back(target.add(Opcode::reshape, Shape(shape.dtype(), {}), {element}));
   }
-}
-
-// As XLA's reader takes it, a broadcast to another element type is that of the converted value.
-void convert_before_broadcast(const InstructionSyntax& instruction,
-                              std::vector<Instruction*>& operands, Computation& target) {
-  const std::optional<Shape>& to = instruction.shape;
-  if (instruction.opcode != Opcode::broadcast || instruction.is_wrapped || operands.size() != 1 ||
-      !to.has_value() || !to->is_array() || !operands[0]->shape().is_array() ||
-      operands[0]->shape().dtype() == to->dtype()) {
-    return;
-  }
-  Shape converted(to->dtype(), operands[0]->shape().dims());
-  operands[0] = target.add(Opcode::convert, std::move(converted), {operands[0]});
 }
 
 class Builder {
@@ -279,7 +266,9 @@ Status Builder::build_computation(int index) {
       operands.push_back(value);
     }
     split_index_vector(instruction.opcode, operands, *target);
-    convert_before_broadcast(instruction, operands, *target);
+    if (instruction.shape.has_value() && !instruction.is_wrapped) {
+      convert_before_broadcast(*target, instruction.opcode, *instruction.shape, operands);
+    }
     Instruction*& result = built[at(i)];
     PLIMSOLL_RETURN_IF_ERROR(build_instruction(instruction, names_[at(index)][at(i)],
                                                std::move(operands), *target, result));
