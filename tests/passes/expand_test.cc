@@ -72,5 +72,33 @@ TEST(Expand, TakesTheLargestAsAStableSort) {
             "tuple(slice(sort(p0, iota())#0), slice(sort(p0, iota())#1))");
 }
 
+TEST(Expand, TakesXlasTopKByTheOrderThatItCalls) {
+  const std::string order =
+      "order { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = s32[] parameter(2)\n"
+      " d = s32[] parameter(3)\n x = f32[] abs(a)\n y = f32[] abs(b)\n"
+      " ROOT r = pred[] compare(x, y), direction=GT }\n";
+  const auto text = [](const std::string& called, const std::string& result) {
+    return "ENTRY e { a = f32[2,4] parameter(0)\n ROOT t = " + result +
+           " custom-call(a), custom_call_target=\"TopK\", called_computations={" + called + "} }";
+  };
+  auto module = ir::parse_module(order + text("order", "(f32[2,2], s32[2,2])"));
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  ASSERT_TRUE(expand(**module).ok());
+  ir::Literal a(ir::Shape(ir::DType::f32, {2, 4}));
+  const float values[] = {1, -9, 3, 2, 0, 5, -6, 5};
+  std::copy(std::begin(values), std::end(values), a.mutable_data<float>());
+  const auto made = ir::interpret(**module, std::span(&a, 1));
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  const std::vector<float> expected = {-9, 3, -6, 5};
+  const std::vector<std::int32_t> places = {1, 2, 2, 1};
+  for (std::int64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(made->elements()[0].at(i), expected[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(made->elements()[1].at(i), places[static_cast<std::size_t>(i)]);
+  }
+  auto wrong = ir::parse_module(order + text("order", "(f32[2,5], s32[2,5])"));
+  ASSERT_TRUE(wrong.ok()) << wrong.status().to_string();
+  EXPECT_EQ(expand(**wrong).code(), StatusCode::invalid_argument);
+}
+
 }  // namespace
 }  // namespace plimsoll::passes

@@ -141,11 +141,12 @@ class PjrtPlugin : public ::testing::Test {
     wait_and_destroy(args.done_with_host_buffer);
     return args.buffer;
   }
-  static std::vector<float> to_host(Buffer* buffer) {
+  template <typename T = float>
+  static std::vector<T> to_host(Buffer* buffer) {
     auto args = make<Buffer_ToHostBuffer_Args>();
     args.buffer = buffer;
     EXPECT_PJRT_OK(Buffer_ToHostBuffer, args);  // how large
-    std::vector<float> values(args.destination_size / sizeof(float));
+    std::vector<T> values(args.destination_size / sizeof(T));
     args.destination = values.data();
     EXPECT_PJRT_OK(Buffer_ToHostBuffer, args);
     wait_and_destroy(args.event);
@@ -277,6 +278,42 @@ TEST_F(PjrtPlugin, KeepsTheLimitOfAFunction) {
   EXPECT_EQ(compile(kStep, "onnx", "", &step).code, kUnimplemented);
   ASSERT_EQ(compile(kStep, "hlo", option("plimsoll_memory_limit", "100%peak"), &step).code, kOk);
   destroy(step);
+}
+
+TEST_F(PjrtPlugin, HoldsNarrowArraysPackedAndHandsThemOverByteByByte) {
+  constexpr std::int64_t kDims[2] = {2, 3}, kByColumns[2] = {1, 2};
+  const std::vector<std::uint8_t> rows = {1, 2, 15, 8, 5, 6}, columns = {1, 8, 2, 5, 15, 6};
+  LoadedExecutable* twice = nullptr;
+  const Failure compiled = compile(
+      "ENTRY main { x = s4[2,3] parameter(0)\n ROOT r = s4[2,3] add(x, x) }", "hlo", "", &twice);
+  ASSERT_EQ(compiled.code, kOk) << compiled.message;
+  for (const bool is_transposed : {false, true}) {
+    auto args = make<Client_BufferFromHostBuffer_Args>();
+    args.client = client_;
+    args.data = is_transposed ? columns.data() : rows.data();
+    args.type = kTypeS4;
+    args.dims = kDims;
+    args.num_dims = 2;
+    args.byte_strides = is_transposed ? kByColumns : nullptr;
+    args.num_byte_strides = is_transposed ? 2 : 0;
+    EXPECT_PJRT_OK(Client_BufferFromHostBuffer, args);
+    wait_and_destroy(args.done_with_host_buffer);
+    auto type = make<Buffer_ElementType_Args>();
+    type.buffer = args.buffer;
+    EXPECT_PJRT_OK(Buffer_ElementType, type);
+    EXPECT_EQ(type.type, kTypeS4);
+    auto size = make<Buffer_OnDeviceSizeInBytes_Args>();
+    size.buffer = args.buffer;
+    EXPECT_PJRT_OK(Buffer_OnDeviceSizeInBytes, size);
+    EXPECT_EQ(size.size_in_bytes, 3U);
+    std::vector<Buffer*> results(1);
+    ASSERT_EQ(execute(twice, {args.buffer}, results).code, kOk);
+    EXPECT_EQ(to_host<std::uint8_t>(args.buffer), rows);
+    EXPECT_EQ(to_host<std::uint8_t>(results[0]), (std::vector<std::uint8_t>{2, 4, 14, 0, 10, 12}));
+    destroy(results[0]);
+    destroy(args.buffer);
+  }
+  destroy(twice);
 }
 
 TEST_F(PjrtPlugin, CountsWhatIsHeldAndKeepsWhatOthersLookAt) {

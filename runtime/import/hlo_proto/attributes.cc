@@ -353,6 +353,20 @@ Result<std::string> precision_text(std::string_view message) {
   return text + "}";
 }
 
+// A dictionary, of a typed call, stands in text as it is, and whatever else is quoted.
+std::string config_text(std::string_view config) {
+  int open = 0;
+  bool is_quoted = false, is_whole = config.starts_with('{') && config.ends_with('}');
+  for (std::size_t i = 0; is_whole && i < config.size(); ++i) {
+    const char c = config[i];
+    if (c == '\\' || static_cast<unsigned char>(c) < ' ') is_whole = false;
+    if (c == '"') is_quoted = !is_quoted;
+    if (!is_quoted) open += c == '{' ? 1 : c == '}' ? -1 : 0;
+    if (open <= 0 && i + 1 < config.size()) is_whole = false;
+  }
+  return is_whole && open == 0 && !is_quoted ? std::string(config) : ir::quote(config);
+}
+
 Status read_texts(const Instruction& from, Attributes& out) {
   const auto add = [&](std::string_view name, std::string text) {
     if (!text.empty()) out.extra.emplace_back(name, std::move(text));
@@ -364,7 +378,7 @@ Status read_texts(const Instruction& from, Attributes& out) {
   add("frontend_attributes", std::move(frontend));
   PLIMSOLL_ASSIGN_OR_RETURN(std::string metadata, metadata_text(from.metadata));
   add("metadata", std::move(metadata));
-  if (!from.backend_config.empty()) add("backend_config", ir::quote(from.backend_config));
+  if (!from.backend_config.empty()) add("backend_config", config_text(from.backend_config));
   return ok_status();
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/base/index.h"
 #include "runtime/import/hlo_proto/shapes.h"
 #include "runtime/import/hlo_proto/wire.h"
+#include "runtime/ir/narrow.h"
 
 namespace plimsoll::hlo_proto {
 namespace {
@@ -62,6 +63,32 @@ Values values_of(DType dtype) {
       return {17};
     case DType::c128:
       return {18};
+    case DType::f8e5m2:
+      return {19};
+    case DType::f8e4m3fn:
+      return {20};
+    case DType::s4:
+      return {21};
+    case DType::u4:
+      return {22};
+    case DType::f8e4m3b11fnuz:
+      return {23};
+    case DType::f8e5m2fnuz:
+      return {24};
+    case DType::f8e4m3fnuz:
+      return {25};
+    case DType::s2:
+      return {26};
+    case DType::u2:
+      return {27};
+    case DType::f8e4m3:
+      return {28};
+    case DType::f8e3m4:
+      return {29};
+    case DType::f4e2m1fn:
+      return {32};
+    case DType::f8e8m0fnu:
+      return {33};
   }
   return {};
 }
@@ -109,6 +136,13 @@ Result<Literal> read_array(std::string_view message, const Shape& shape) {
     return invalid_argument("HLO proto: a constant's values are not as many as " +
                             shape.to_string() + " has");
   };
+  if (ir::dtype_bits(shape.dtype()) < 8) {  // a byte for each, packed in memory
+    std::string_view codes;
+    PLIMSOLL_RETURN_IF_ERROR(read_fields(message, "a constant", {{values.field, &codes}}));
+    if (codes.size() != at(shape.element_count())) return wrong();
+    return Literal::from_bytes(shape,
+                               ir::pack_codes(shape.dtype(), std::as_bytes(std::span(codes))));
+  }
   const auto size = at(shape.byte_size());
   // The values in one piece, as they come unless a writer was unusual, are copied once.
   Message whole(message);

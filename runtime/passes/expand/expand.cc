@@ -10,6 +10,11 @@ namespace {
 
 using ir::Opcode;
 
+Expansion expand_custom_call(ir::Instruction& instruction) {
+  return instruction.attributes().custom_call_target == "TopK" ? expand_topk_call(instruction)
+                                                               : expand_identity(instruction);
+}
+
 struct Row {
   Opcode opcode;
   Expansion (*expand)(ir::Instruction&);
@@ -17,7 +22,7 @@ struct Row {
 constexpr Row kRows[] = {
     {Opcode::topk, expand_topk},
     {Opcode::bitcast, expand_bitcast},
-    {Opcode::custom_call, expand_identity},
+    {Opcode::custom_call, expand_custom_call},
     {Opcode::cholesky, expand_cholesky},
     {Opcode::triangular_solve, expand_triangular_solve},
     {Opcode::fft, expand_fft},

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,10 +35,9 @@ Computation* comparator(ir::Module& module, DType dtype, bool largest) {
   return made;
 }
 
-}  // namespace
-
-// A stable sort of the last dim, so that of equal elements the first stays first.
-Expansion expand_topk(Instruction& topk) {
+// A stable sort of the last dim, so that of equal elements the first stays first, of which the
+// result has the first elements and their places.
+Expansion sorted_first(Instruction& topk, Computation* compare) {
   Computation& computation = *topk.parent();
   Instruction* const from = topk.operand(0);
   const Shape& shape = from->shape();
@@ -52,8 +53,6 @@ Expansion expand_topk(Instruction& topk) {
   PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const iota, build(Opcode::iota, {}, along, {}, &places));
   Attributes stable = along;
   stable.is_stable = true;
-  const bool largest = topk.attributes().find_extra("largest") != "false";
-  Computation* const compare = comparator(*computation.module(), shape.dtype(), largest);
   PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const sorted,
                             build(Opcode::sort, {from, iota}, stable, {compare}, nullptr));
   std::vector<Instruction*> results;
@@ -69,6 +68,60 @@ Expansion expand_topk(Instruction& topk) {
     results.push_back(one);
   }
   return computation.add_tuple(std::move(results));
+}
+
+// Whether a computation of two values, and perhaps their places, has the order of a sort with
+// places.
+bool orders_places(const Computation& computation, DType dtype) {
+  const auto& parameters = computation.parameters();
+  if (parameters.size() != 4 || computation.root()->shape() != Shape(DType::pred, {})) return false;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!(parameters[i]->shape() == Shape(i < 2 ? dtype : DType::s32, {}))) return false;
+  }
+  return true;
+}
+
+bool is_smaller_first(const Computation& computation) {
+  const Instruction& root = *computation.root();
+  const auto direction = root.attributes().comparison_direction;
+  return root.opcode() == Opcode::compare &&
+         (direction == ir::ComparisonDirection::lt || direction == ir::ComparisonDirection::le);
+}
+
+}  // namespace
+
+Expansion expand_topk(Instruction& topk) {
+  const bool largest = topk.attributes().find_extra("largest") != "false";
+  return sorted_first(
+      topk, comparator(*topk.parent()->module(), topk.operand(0)->shape().dtype(), largest));
+}
+
+Expansion expand_topk_call(Instruction& call) {
+  const auto wrong = [&](std::string_view what) {
+    return invalid_argument("'" + call.name() + "': the custom call 'TopK' " + std::string(what));
+  };
+  if (call.operand_count() != 1 || !call.operand(0)->shape().is_array() ||
+      !call.shape().is_tuple() || call.shape().elements().size() != 2) {
+    return wrong("takes an array and gives values and places");
+  }
+  const Shape& from = call.operand(0)->shape();
+  const Shape &values = call.shape().elements()[0], &places = call.shape().elements()[1];
+  const int last = from.rank() - 1;
+  bool fits = last >= 0 && values.is_array() && places.is_array() &&
+              values.dtype() == from.dtype() && places.dtype() == DType::s32 &&
+              values.dims() == places.dims() && values.rank() == from.rank();
+  for (int i = 0; fits && i <= last; ++i) {
+    fits = i == last ? values.dim(i) <= from.dim(i) : values.dim(i) == from.dim(i);
+  }
+  if (!fits) {
+    return wrong("of " + from.to_string() + " can't give " + call.shape().to_string());
+  }
+  const auto& called = call.called_computations();
+  if (called.size() == 1 && orders_places(*called[0], from.dtype())) {
+    return sorted_first(call, called[0]);
+  }
+  const bool smallest = called.size() == 1 && is_smaller_first(*called[0]);
+  return sorted_first(call, comparator(*call.parent()->module(), from.dtype(), !smallest));
 }
 
 }  // namespace plimsoll::passes

@@ -7,12 +7,14 @@
 namespace plimsoll::passes {
 
 // What stands for an instruction, at the end of its computation; the instruction itself is left for
-// the caller to take out. Null for one that stays as it is. One function for each opcode of the table
-// in expand.cc.
+// the caller to take out. Null for one that stays as it is. One function for each opcode of the
+// table in expand.cc.
 using Expansion = Result<ir::Instruction*>;
 
 // A stable sort and slices of it.
 Expansion expand_topk(ir::Instruction& instruction);
+// The same, of XLA's custom call `TopK`, by the order that it calls.
+Expansion expand_topk_call(ir::Instruction& instruction);
 // A scalar `bitcast` to another type of the same width, which XLA's optimizer writes into
 // comparators and reducers, as bitcast-convert.
 Expansion expand_bitcast(ir::Instruction& instruction);
