@@ -21,8 +21,7 @@ std::vector<plm_call_array> arrays_of(std::span<const ir::Shape> shapes) {
   return arrays;
 }
 
-Status call(plm_call_function function, void* user,
-            const device::CustomCallArguments& arguments) {
+Status call(plm_call_function function, void* user, const device::CustomCallArguments& arguments) {
   const std::vector<plm_call_array> inputs = arrays_of(arguments.inputs);
   const std::vector<plm_call_array> outputs = arrays_of(arguments.outputs);
   plm_call_arguments given = {};
@@ -36,8 +35,7 @@ Status call(plm_call_function function, void* user,
   given.config = arguments.config.c_str();
   plm_status* const answer = function(user, &given);
   if (answer == nullptr) return ok_status();
-  const Status status(static_cast<StatusCode>(plm_status_code(answer)),
-                      plm_status_message(answer));
+  const Status status(static_cast<StatusCode>(plm_status_code(answer)), plm_status_message(answer));
   plm_status_free(answer);
   return status;
 }

@@ -56,8 +56,8 @@ plm_code plm_status_code(const plm_status* status) {
 }
 
 plm_status* plm_status_create(plm_code code, const char* message) {
-  return plimsoll::c_api::make_status(plimsoll::Status(
-      static_cast<plimsoll::StatusCode>(code), message == nullptr ? "" : message));
+  return plimsoll::c_api::make_status(
+      plimsoll::Status(static_cast<plimsoll::StatusCode>(code), message == nullptr ? "" : message));
 }
 
 const char* plm_code_name(plm_code code) {
