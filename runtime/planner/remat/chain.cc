@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <unordered_map>
 
 #include "runtime/base/index.h"
 
@@ -55,6 +54,7 @@ class ChainSolver {
     for (int i = 0; i < n; ++i) most_pass_ = std::max(most_pass_, pass_bytes(i));
     forward_seconds_.assign(at(n + 1), 0);
     hint_.assign(at(slots_ + 1), 0);
+    table_.resize(at(n));
     run_end_.assign(at(n), n - 1);
     run_begin_.assign(at(n), 0);
     for (int i = 0; i < n; ++i) {
@@ -97,8 +97,8 @@ class ChainSolver {
       t -= s - run_begin_[at(s)];
       s = run_begin_[at(s)];
     }
-    const auto key = static_cast<std::int64_t>(s) * count() + t;
-    std::vector<Best>& row = table_[key];
+    if (table_[at(s)].empty()) table_[at(s)].resize(at(count()));
+    std::vector<Best>& row = table_[at(s)][at(t)];
     if (row.empty()) row.resize(at(2 * (slots_ + 1)));
     return row[at(2 * m + (held ? 1 : 0))];
   }
@@ -274,9 +274,9 @@ class ChainSolver {
   std::vector<Chain::Stage> stages_;
   const std::int64_t slots_, most_work_;
   std::vector<double> forward_seconds_;
-  std::vector<std::int32_t> run_begin_, run_end_;  // of the equal stages around each
-  std::unordered_map<std::int64_t, std::vector<Best>> table_;
-  std::vector<int> hint_;       // per number of slots
+  std::vector<std::int32_t> run_begin_, run_end_;      // of the equal stages around each
+  std::vector<std::vector<std::vector<Best>>> table_;  // by s and t, made as they are needed
+  std::vector<int> hint_;                              // per number of slots
   std::int64_t most_pass_ = 0;  // the most that working forward by one op needs
   std::int64_t work_ = 0;
 };
