@@ -150,7 +150,8 @@ std::unique_ptr<ir::Module> transformer(int layers, Layers form) {
 }
 
 std::unique_ptr<ir::Module> of_units(GraphShape shape, int units) {
-  const std::string_view name = to_string(shape);
+  std::string name(to_string(shape));
+  std::replace(name.begin(), name.end(), ' ', '_');
   switch (shape) {
     case GraphShape::chain:
       return made_by(name, [&](Tape& t) { return chain(t, units); });

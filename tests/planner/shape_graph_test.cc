@@ -20,7 +20,10 @@ TEST(ShapeGraph, EveryShapeIsValidAndAboutAsLongAsAskedFor) {
       const Status status = ir::verify(*module);
       ASSERT_TRUE(status.ok()) << status.to_string();
       EXPECT_LT(std::abs(module->instruction_count() - wanted), wanted / 10);
-      EXPECT_EQ(ir::to_text(*module), ir::to_text(*graphs::graph_of_shape(shape, wanted)));
+      const std::string text = ir::to_text(*module);
+      EXPECT_EQ(text, ir::to_text(*graphs::graph_of_shape(shape, wanted)));
+      const auto read = ir::parse_module(text);
+      EXPECT_TRUE(read.ok()) << read.status().to_string();
     }
   }
 }
