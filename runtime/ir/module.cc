@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ir/module.h"
 
-#include <fmt/core.h>
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
 
 #include "runtime/base/index.h"
+#include "runtime/base/pointer_set.h"
 
 namespace plimsoll::ir {
 namespace {
@@ -19,26 +19,6 @@ void erase_value(std::vector<Instruction*>& list, const Instruction* value) {
 
 void add_once(std::vector<Instruction*>& list, Instruction* value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
-}
-
-std::string make_unique_name(std::unordered_map<std::string, std::int64_t>& taken,
-                             std::string_view wanted) {
-  std::string name(wanted);
-  auto [it, inserted] = taken.emplace(name, 0);
-  if (inserted) return name;
-  // "x.3" asks for another "x", so that names do not grow by ".1" at every copy.
-  std::string base = name;
-  const auto dot = base.find_last_of('.');
-  if (dot != std::string::npos && dot > 0 && dot + 1 < base.size() &&
-      std::all_of(base.begin() + static_cast<std::ptrdiff_t>(dot) + 1, base.end(),
-                  [](unsigned char c) { return c >= '0' && c <= '9'; })) {
-    base.resize(dot);
-  }
-  std::int64_t& next = taken[base];
-  for (;;) {
-    std::string candidate = fmt::format("{}.{}", base, ++next);
-    if (taken.emplace(candidate, 0).second) return candidate;
-  }
 }
 
 }  // namespace
@@ -199,14 +179,10 @@ Instruction* Computation::add_clone(const Instruction& original, std::vector<Ins
 }
 
 void Computation::set_order(const std::vector<Instruction*>& order) {
-  std::unordered_map<const Instruction*, std::size_t> position;
-  position.reserve(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
-  std::vector<std::unique_ptr<Instruction>> sorted(order.size());
-  for (auto& instruction : instructions_) {
-    sorted[position.at(instruction.get())] = std::move(instruction);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    static_cast<void>(instructions_[i].release());
+    instructions_[i].reset(order[i]);
   }
-  instructions_ = std::move(sorted);
 }
 
 Status Computation::sort_topologically() {
@@ -251,7 +227,7 @@ Status Computation::sort_topologically() {
   return ok_status();
 }
 
-void Computation::detach(Instruction* instruction) {
+void Computation::bridge_control_edges(Instruction* instruction) {
   for (Instruction* before : instruction->control_predecessors_) {
     for (Instruction* after : instruction->control_successors_)
       after->add_control_predecessor(before);
@@ -262,6 +238,10 @@ void Computation::detach(Instruction* instruction) {
   for (Instruction* after : std::vector(instruction->control_successors_)) {
     after->remove_control_predecessor(instruction);
   }
+}
+
+void Computation::detach(Instruction* instruction) {
+  bridge_control_edges(instruction);
   const std::vector<Instruction*> operands = std::move(instruction->operands_);
   instruction->operands_.clear();
   for (Instruction* operand : operands) operand->drop_user(instruction);
@@ -278,10 +258,10 @@ void Computation::remove(Instruction* instruction) {
 }
 
 int Computation::remove_dead() {
-  std::unordered_set<const Instruction*> live;
+  PointerSet<Instruction> live(instructions_.size());
   std::vector<Instruction*> work;
   const auto mark = [&](Instruction* instruction) {
-    if (live.insert(instruction).second) work.push_back(instruction);
+    if (live.insert(instruction)) work.push_back(instruction);
   };
   for (const auto& instruction : instructions_) {
     if (instruction.get() == root_ || instruction->opcode() == Opcode::parameter ||
@@ -296,19 +276,29 @@ int Computation::remove_dead() {
   }
   const int before = instruction_count();
   if (static_cast<int>(live.size()) == before) return 0;
+  // Users of one value together: there may be as many as the program has instructions.
+  std::unordered_set<Instruction*> read;
   for (auto it = instructions_.rbegin(); it != instructions_.rend(); ++it) {
-    if (!live.contains(it->get())) detach(it->get());
+    Instruction* const instruction = it->get();
+    if (live.contains(instruction)) continue;
+    bridge_control_edges(instruction);
+    for (Instruction* operand : instruction->operands_) {
+      if (live.contains(operand)) read.insert(operand);
+    }
+  }
+  for (Instruction* value : read) {
+    std::erase_if(value->users_, [&](const Instruction* user) { return !live.contains(user); });
   }
   std::erase_if(instructions_, [&](const auto& i) { return !live.contains(i.get()); });
   return before - instruction_count();
 }
 
 std::string Module::unique_instruction_name(std::string_view wanted) {
-  return make_unique_name(instruction_names_, wanted);
+  return instruction_names_.take(wanted);
 }
 
 std::string Module::unique_computation_name(std::string_view wanted) {
-  return make_unique_name(computation_names_, wanted);
+  return computation_names_.take(wanted);
 }
 
 Computation* Module::find(std::string_view name) const {
@@ -369,6 +359,12 @@ Computation* Module::add_clone(const Computation& original, std::string_view nam
   if (original.module() == this) return clone_into(*this, original, name, nullptr);
   std::unordered_map<const Computation*, Computation*> callees;
   return clone_into(*this, original, name, &callees);
+}
+
+void Module::remove(Computation* computation) {
+  const auto found = std::find_if(computations_.rbegin(), computations_.rend(),
+                                  [&](const auto& each) { return each.get() == computation; });
+  computations_.erase(std::next(found).base());
 }
 
 int Module::remove_unreachable() {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/index.h"
@@ -13,6 +12,7 @@
 #include "runtime/ir/attributes.h"
 #include "runtime/ir/opcode.h"
 #include "runtime/ir/shape.h"
+#include "runtime/ir/unique_names.h"
 
 namespace plimsoll::ir {
 
@@ -133,6 +133,7 @@ class Computation {
   Computation(Module* module, std::string name) : module_(module), name_(std::move(name)) {}
   Instruction* create(Opcode opcode, Shape shape, std::vector<Instruction*> operands,
                       std::string_view name, Attributes attributes);
+  static void bridge_control_edges(Instruction* instruction);
   void detach(Instruction* instruction);
 
   Module* module_;
@@ -178,6 +179,8 @@ class Module {
   // A deep copy of `original` (of this or another module) and of nothing it calls when it is of
   // this module; called computations of another module are copied along.
   Computation* add_clone(const Computation& original, std::string_view name = {});
+  // Removes a computation that nothing calls. Linear in those added since.
+  void remove(Computation* computation);
   // Removes computations that the entry does not reach, and sorts callees before callers.
   int remove_unreachable();
   std::unique_ptr<Module> clone() const;
@@ -201,7 +204,7 @@ class Module {
   std::string name_;
   std::vector<std::unique_ptr<Computation>> computations_;
   Computation* entry_ = nullptr;
-  std::unordered_map<std::string, std::int64_t> instruction_names_, computation_names_;
+  UniqueNames instruction_names_, computation_names_;
 };
 
 // Computations reachable from `instruction` by calls, `instruction`'s own excluded.

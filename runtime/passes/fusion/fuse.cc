@@ -284,7 +284,7 @@ class VerticalFusion {
     Instruction* fusion =
         computation_.add(Opcode::fusion, group.root()->shape(), std::move(operands),
                          fusion_name(*body.computation()), std::move(attributes));
-    fusion->set_called_computations({body.computation()});
+    fusion->set_called_computations({body.release()});
     computation_.set_root(root);
     return fusion;
   }

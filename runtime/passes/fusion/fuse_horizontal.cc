@@ -383,7 +383,7 @@ class HorizontalFusion {
     FusedBody body(*computation_.module());
     body.add(kernel);
     body.finish({body.value(&kernel)});
-    return body.computation();
+    return body.release();
   }
 
   void add_launch(const std::vector<Instruction*>& kernels, std::vector<Instruction*>& order) {

@@ -228,8 +228,7 @@ class MultiOutputFusion {
   }
 
   void replace(std::size_t k, const Set& own, const Set& after,
-               const std::vector<Instruction*>& outputs, const FusedBody& body,
-               FusionProfile profile) {
+               const std::vector<Instruction*>& outputs, FusedBody& body, FusionProfile profile) {
     const auto kind = profile.is_reduction ? ir::FusionKind::input : ir::FusionKind::loop;
     auto [fusion, results] = add_merged_kernel(computation_, body, kind, outputs);
     Kernel kernel{std::move(profile), std::move(results)};

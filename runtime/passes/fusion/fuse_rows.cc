@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -92,7 +93,7 @@ class RowFusion {
         changed = true;
         continue;
       }
-      is_done_.insert(ahead_.back().instruction);
+      count_reads(*ahead_.back().instruction, 1);
       done_.push_back(std::move(ahead_.back()));
       ahead_.pop_back();
     }
@@ -168,6 +169,14 @@ class RowFusion {
     return after;
   }
 
+  // What is done, or dead, reads nothing any more.
+  void count_reads(const Instruction& instruction, int by) {
+    const auto& operands = instruction.operands();
+    for (auto it = operands.begin(); it != operands.end(); ++it) {
+      if (std::find(operands.begin(), it, *it) == it) reads_over_[*it] += by;
+    }
+  }
+
   // Only the next kernel reads it.
   bool is_internal(const Instruction& output) const {
     return !output.is_root() &&
@@ -176,12 +185,13 @@ class RowFusion {
            });
   }
 
+  // Something but the next kernel is still to read it.
   bool lives_on(const Instruction& value) const {
-    return value.opcode() == Opcode::parameter || value.is_root() ||
-           std::any_of(value.users().begin(), value.users().end(), [&](const Instruction* user) {
-             return user != ahead_.back().instruction && !is_done_.contains(user) &&
-                    !dead_.contains(user);
-           });
+    if (value.opcode() == Opcode::parameter || value.is_root()) return true;
+    const auto over = reads_over_.find(&value);
+    const int to_come =
+        static_cast<int>(value.users().size()) - (over == reads_over_.end() ? 0 : over->second);
+    return to_come > (contains(ahead_.back().instruction->operands(), &value) ? 1 : 0);
   }
 
   // One kernel reads less than two: they share an array. A kernel of one value a row costs a launch
@@ -320,13 +330,18 @@ class RowFusion {
   // The merged kernel is the next one: behind what does not depend on the first of the two, and
   // before what does.
   void replace(std::size_t first, const Set& after, const std::vector<Instruction*>& outputs,
-               const FusedBody& body, const Rows& rows) {
+               FusedBody& body, const Rows& rows) {
     Instruction& a = *done_[first].instruction;
     Instruction& b = *ahead_.back().instruction;
+    for (const Instruction* instruction : after) count_reads(*instruction, -1);
     auto [fusion, results] = add_merged_kernel(computation_, body, ir::FusionKind::input, outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      reads_over_[results[i]] = std::exchange(reads_over_[outputs[i]], 0);
+    }
     RowKernel kernel{std::move(results), rows, rows.rows * rows.minor};
     dead_.insert(&a);
     dead_.insert(&b);
+    count_reads(b, 1);
 
     // What is dead stays in the lists until the end.
     ahead_.pop_back();
@@ -334,7 +349,6 @@ class RowFusion {
     std::size_t kept = first;
     for (std::size_t k = first; k < done_.size(); ++k) {
       if (after.contains(done_[k].instruction)) {
-        is_done_.erase(done_[k].instruction);
         behind.push_back(std::move(done_[k]));
       } else if (done_[k].instruction != &a) {
         done_[kept++] = std::move(done_[k]);
@@ -351,7 +365,9 @@ class RowFusion {
   Computation& computation_;
   std::vector<Slot> done_;   // in the new order
   std::vector<Slot> ahead_;  // in the old order, the next one last
-  Set is_done_, dead_;
+  Set dead_;
+  // Of those that read a value, how many are done or dead.
+  std::unordered_map<const Instruction*, int> reads_over_;
 };
 
 }  // namespace

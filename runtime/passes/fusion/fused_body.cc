@@ -8,6 +8,10 @@ namespace plimsoll::passes {
 using ir::Instruction;
 using ir::Opcode;
 
+FusedBody::~FusedBody() {
+  if (computation_ != nullptr) computation_->module()->remove(computation_);
+}
+
 Instruction* FusedBody::value(Instruction* outer) {
   const auto it = values_.find(outer);
   if (it != values_.end()) return it->second;

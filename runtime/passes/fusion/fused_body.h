@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/ir/module.h"
@@ -15,11 +16,18 @@ inline bool contains(const std::vector<ir::Instruction*>& list, const ir::Instru
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-// A fused computation while it is put together from instructions and fusions of one computation.
+// A fused computation while it is put together from instructions and fusions of one computation. It
+// goes again unless it is released, for a fusion to call.
 class FusedBody {
  public:
   explicit FusedBody(ir::Module& module)
       : computation_(module.add_computation("fused_computation")) {}
+  FusedBody(FusedBody&& other) noexcept
+      : computation_(std::exchange(other.computation_, nullptr)),
+        inputs_(std::move(other.inputs_)),
+        values_(std::move(other.values_)) {}
+  FusedBody& operator=(FusedBody&&) = delete;
+  ~FusedBody();
 
   // The inner value of an outer one; a new parameter when nothing was added for it.
   ir::Instruction* value(ir::Instruction* outer);
@@ -27,6 +35,9 @@ class FusedBody {
   void add(ir::Instruction& outer);
   // Makes these inner values the results (a tuple when there are several).
   void finish(const std::vector<ir::Instruction*>& results);
+
+  // The computation, which stays; there is none here any more.
+  ir::Computation* release() { return std::exchange(computation_, nullptr); }
 
   ir::Computation* computation() const { return computation_; }
   // The outer values of the parameters, in order.

@@ -47,8 +47,8 @@ std::optional<std::vector<Instruction*>> kernel_outputs(Instruction& kernel) {
   return kernel.users();
 }
 
-MergedKernel add_merged_kernel(ir::Computation& computation, const FusedBody& body,
-                               ir::FusionKind kind, const std::vector<Instruction*>& outputs) {
+MergedKernel add_merged_kernel(ir::Computation& computation, FusedBody& body, ir::FusionKind kind,
+                               const std::vector<Instruction*>& outputs) {
   ir::Attributes attributes;
   attributes.fusion_kind = kind;
   Instruction* const root = computation.root();
@@ -56,7 +56,7 @@ MergedKernel add_merged_kernel(ir::Computation& computation, const FusedBody& bo
   merged.fusion =
       computation.add(Opcode::fusion, body.computation()->root()->shape(), body.inputs(),
                       fusion_name(*body.computation()), std::move(attributes));
-  merged.fusion->set_called_computations({body.computation()});
+  merged.fusion->set_called_computations({body.release()});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     merged.outputs.push_back(
         outputs.size() == 1

@@ -32,7 +32,7 @@ struct MergedKernel {
 
 // Adds the fusion that computes `body`, whose results stand for `outputs`, and gives it all their
 // users and hints. It stands at the end of the computation: the caller sets the order.
-MergedKernel add_merged_kernel(ir::Computation& computation, const FusedBody& body,
-                               ir::FusionKind kind, const std::vector<ir::Instruction*>& outputs);
+MergedKernel add_merged_kernel(ir::Computation& computation, FusedBody& body, ir::FusionKind kind,
+                               const std::vector<ir::Instruction*>& outputs);
 
 }  // namespace plimsoll::passes

@@ -246,7 +246,7 @@ class ResultRecomputation {
   }
 
   // A candidate may read what another kernel gave before that was replaced.
-  void replace(Instruction* kernel, const Candidate& candidate) {
+  void replace(Instruction* kernel, Candidate& candidate) {
     auto [fusion, results] =
         add_merged_kernel(computation_, candidate.body, candidate.kind(), candidate.results);
     for (int i = 0; i < fusion->operand_count(); ++i) {
