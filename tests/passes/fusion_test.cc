@@ -34,6 +34,30 @@ TEST(Fuse, CopiesBroadcastsAndConstantsIntoEveryUser) {
             "fusion{broadcast(2)}())");
 }
 
+// A polynomial of 40 terms, longer than one kernel, whose constants all stand before it.
+TEST(Fuse, ReadsNoConstantAsAnArrayWhereverItStands) {
+  std::string constants, terms = "y0 = f32[64] multiply(x, x)\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string n = std::to_string(i), next = std::to_string(i + 1);
+    constants += "c" + n + " = f32[] constant(" + n + ".5)\n b" + n + " = f32[64] broadcast(c" + n +
+                 "), dimensions={}\n";
+    terms += "t" + n + " = f32[64] multiply(y" + n + ", x)\n y" + next + " = f32[64] add(t" + n +
+             ", b" + n + ")\n";
+  }
+  auto module = parse("HloModule m\nENTRY e {\n x = f32[64] parameter(0)\n" + constants + terms +
+                      "ROOT r = f32[64] negate(y40)\n}");
+  ASSERT_TRUE(fuse(*module).value());
+  const ir::Computation& entry = *module->entry();
+  EXPECT_GT(count(entry, ir::Opcode::fusion), 1);
+  for (const auto& instruction : entry.instructions()) {
+    if (instruction->opcode() != ir::Opcode::fusion) continue;
+    for (const ir::Instruction* operand : instruction->operands()) {
+      EXPECT_TRUE(operand->opcode() == ir::Opcode::parameter || operand->operand_count() > 0)
+          << instruction->name() << " reads " << operand->name();
+    }
+  }
+}
+
 TEST(Fuse, RepeatsWhatIsCheaperThanStoringIt) {
   EXPECT_EQ(fused("x = f32[64] parameter(0)\n e = f32[64] exponential(x)\n"
                   "a = f32[64] add(e, x)\n b = f32[64] multiply(e, x)\n"

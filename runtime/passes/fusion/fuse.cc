@@ -50,10 +50,7 @@ class VerticalFusion {
   bool run() {
     const auto& instructions = computation_.instructions();
     for (auto it = instructions.rbegin(); it != instructions.rend(); ++it) {
-      Instruction& instruction = **it;
-      if (is_fusible(instruction) && (instruction.is_root() || !instruction.users().empty())) {
-        place(instruction);
-      }
+      visit(**it);
     }
     return emit();
   }
@@ -64,6 +61,26 @@ class VerticalFusion {
     double seconds = 0;                 // as one kernel
     Instruction* root() const { return members[0]; }
   };
+
+  // A spread constant is visited right after the last of its users, wherever it stands: groups hold
+  // a limited number of instructions, and one that is full would read it as an array.
+  void visit(Instruction& instruction) {
+    if (!visited_.insert(&instruction).second) return;
+    if (is_fusible(instruction) && (instruction.is_root() || !instruction.users().empty())) {
+      place(instruction);
+    }
+    for (Instruction* const operand : instruction.operands()) {
+      if (!is_spread_constant(*operand)) continue;
+      const auto& users = operand->users();
+      std::size_t& seen = users_seen_[operand];
+      while (seen < users.size() && visited_.contains(users[users.size() - 1 - seen])) ++seen;
+      if (seen == users.size()) visit(*operand);
+    }
+  }
+  static bool is_spread_constant(const Instruction& instruction) {
+    return instruction.opcode() == Opcode::broadcast &&
+           instruction.operand(0)->opcode() == Opcode::constant && !instruction.is_root();
+  }
 
   void place(Instruction& instruction) {
     if (ir::must_materialize(instruction) || accumulations_.contains(&instruction) ||
@@ -321,6 +338,9 @@ class VerticalFusion {
   const std::unordered_set<const Instruction*> accumulations_;
   const StandingValues standing_;
   std::vector<Group> groups_;
+  std::unordered_set<const Instruction*> visited_;
+  // Of the users of spread constants, how many have been visited, from the last one on.
+  std::unordered_map<const Instruction*, std::size_t> users_seen_;
   std::unordered_map<const Instruction*, std::vector<int>> groups_of_;
 };
 

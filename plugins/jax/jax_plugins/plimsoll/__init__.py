@@ -5,9 +5,9 @@ calls `initialize`; nothing else is to be done but to have its parent folder on 
 import os
 import pathlib
 
+import jax  # with all of its primitives and their lowerings
 import jax._src.xla_bridge as xla_bridge
 from jax._src.interpreters import mlir
-from jax._src.lax import linalg
 
 PLATFORM = "plimsoll"
 
@@ -32,35 +32,20 @@ def library_path() -> str:
     )
 
 
-# What JAX lowers to functions of LAPACK on a CPU, whose names the library knows: for a platform that
-# JAX does not know, it has slower ways for some of them and none for the others.
-LINEAR_ALGEBRA = (
-    "cholesky_p",
-    "eig_p",
-    "eigh_p",
-    "geqp3_p",
-    "geqrf_p",
-    "hessenberg_p",
-    "householder_product_p",
-    "lu_p",
-    "ormqr_p",
-    "schur_p",
-    "svd_p",
-    "triangular_solve_p",
-    "tridiagonal_p",
-    "tridiagonal_solve_p",
+# Primitives that are lowered as JAX does for CPUs: linear algebra to functions of LAPACK, whose names
+# the library knows, where for a platform that it does not know JAX has slower ways or none; random
+# bits by a loop over rounds, which holds fewer arrays than rounds written one after the other.
+AS_ON_CPUS = frozenset(
+    "cholesky eig eigh geqp3 geqrf hessenberg householder_product lu ormqr schur svd triangular_solve "
+    "tridiagonal tridiagonal_solve threefry2x32".split()
 )
 
 
-def register_linear_algebra() -> None:
+def register_cpu_lowerings() -> None:
     """Gives the platform the CPU's lowerings, of those primitives that this version of JAX has."""
-    of_cpu = mlir._platform_specific_lowerings["cpu"]
-    for name in LINEAR_ALGEBRA:
-        primitive = getattr(linalg, name, None)
-        if primitive not in of_cpu:
-            continue
-        rule = of_cpu[primitive]
-        mlir.register_lowering(primitive, getattr(rule, "rule", rule), platform=PLATFORM)
+    for primitive, entry in list(mlir._platform_specific_lowerings["cpu"].items()):
+        if primitive.name in AS_ON_CPUS:
+            mlir.register_lowering(primitive, getattr(entry, "rule", entry), platform=PLATFORM)
 
 
 def initialize() -> None:
@@ -74,4 +59,4 @@ def prepare_lowering() -> None:
     arguments, and its linear algebra. Enough to export programs for it; may be called again."""
     if PLATFORM not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(PLATFORM)
-    register_linear_algebra()
+    register_cpu_lowerings()
