@@ -51,10 +51,12 @@ Status evaluate_and_pin(trace::Context& context, trace::Node* node, bool on_devi
 
 namespace {
 
+// A token comes and goes as an array of no elements, as frameworks pass it.
 void add_leaves(const ir::Shape& shape, const std::string& name, std::vector<Leaf>& out) {
   const auto leaves = ir::leaves(shape);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    out.push_back({*leaves[i], leaves.size() == 1 ? name : name + "." + std::to_string(i)});
+    out.push_back({leaves[i]->is_token() ? ir::Shape(ir::DType::pred, {0}) : *leaves[i],
+                   leaves.size() == 1 ? name : name + "." + std::to_string(i)});
   }
 }
 

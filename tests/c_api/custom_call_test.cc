@@ -86,6 +86,112 @@ TEST_F(CustomCall, RunsAFunctionOfTheUser) {
   plm_executable_destroy(executable);
 }
 
+// Calls that number what they see: of a loop's rounds, and of what follows it. Values that are read
+// again in reverse order leave a plan under a limit nothing but to compute them twice.
+const std::string kNotes = R"(HloModule m
+body {
+  s = (s32[], token[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  t = token[] get-tuple-element(s), index=1
+  v = f32[] get-tuple-element(s), index=2
+  u = token[] custom-call(t, i), custom_call_target="custom_call_test.note", custom_call_has_side_effect=true
+  one = s32[] constant(1)
+  n = s32[] add(i, one)
+  ROOT r = (s32[], token[], f32[]) tuple(n, u, v)
+}
+condition {
+  s = (s32[], token[], f32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  five = s32[] constant(5)
+  ROOT p = pred[] compare(i, five), direction=LT
+}
+ENTRY e {
+  t = token[] parameter(0)
+  x = f32[64,64] parameter(1)
+  zero = s32[] constant(0)
+  f = f32[] constant(0)
+  s = (s32[], token[], f32[]) tuple(zero, t, f)
+  w = (s32[], token[], f32[]) while(s), condition=condition, body=body
+  u = token[] get-tuple-element(w), index=1
+  a = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  b = f32[64,64] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  c = f32[64,64] dot(b, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  d = f32[64,64] dot(c, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  g = f32[64,64] dot(d, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  six = s32[] constant(6)
+  seven = s32[] constant(7)
+  v = token[] custom-call(u, six), custom_call_target="custom_call_test.note", custom_call_has_side_effect=true
+  n = () custom-call(seven), custom_call_target="custom_call_test.note_alone", custom_call_has_side_effect=true
+  ROOT r = (token[], f32[64,64]) tuple(v, g)
+}
+)";
+
+plm_status* note(void* user, const plm_call_arguments* arguments) {
+  static_cast<std::vector<int>*>(user)->push_back(
+      *static_cast<const std::int32_t*>(arguments->inputs[arguments->input_count - 1]));
+  return nullptr;
+}
+
+TEST_F(CustomCall, EffectsHappenOnceAndInTheirOrderAtEveryLimit) {
+  std::vector<int> seen, alone;
+  ASSERT_EQ(take(plm_register_custom_call("custom_call_test.note", note, &seen)).code, PLM_OK);
+  ASSERT_EQ(take(plm_register_custom_call("custom_call_test.note_alone", note, &alone)).code,
+            PLM_OK);
+  const std::int64_t none[] = {0}, square[] = {64, 64};
+  const std::vector<float> x(64 * 64, 0.1F);
+  std::vector<float> expected;
+  std::int64_t limit = 0;
+  for (int run = 0; run < 2; ++run) {
+    plm_executable_options options = {};
+    options.struct_size = sizeof options;
+    options.memory_limit_bytes = limit;
+    options.default_placement = PLM_PLACEMENT_PROGRAM;
+    plm_executable* made = nullptr;
+    ASSERT_EQ(take(plm_executable_create(context_.get(), kNotes.data(), kNotes.size(), "m",
+                                         &options, &made))
+                  .message,
+              "");
+    const ExecutableHandle executable(made);
+    plm_value_info token = {};
+    token.struct_size = sizeof token;
+    ASSERT_EQ(take(plm_executable_parameter(made, 0, &token)).code, PLM_OK);
+    EXPECT_EQ(token.byte_size, 0U);
+    plm_buffer* given[2] = {};
+    plm_buffer* results[2] = {};
+    ASSERT_EQ(take(plm_buffer_from_host(context_.get(), PLM_PRED, none, 1, x.data(), nullptr,
+                                        &given[0]))
+                  .message,
+              "");
+    ASSERT_EQ(take(plm_buffer_from_host(context_.get(), PLM_F32, square, 2, x.data(), nullptr,
+                                        &given[1]))
+                  .message,
+              "");
+    // A token that a run gave goes into the next.
+    for (int i = 0; i < 2; ++i) {
+      seen.clear();
+      alone.clear();
+      plm_buffer_run_options how = {};
+      how.struct_size = sizeof how;
+      how.mode = PLM_RUN_SYNCHRONOUS;
+      ASSERT_EQ(take(plm_executable_run_buffers(made, given, 2, results, 2, &how)).message, "");
+      EXPECT_EQ(seen, (std::vector{0, 1, 2, 3, 4, 6}));
+      EXPECT_EQ(alone, std::vector{7});
+      std::vector<float> got(64 * 64);
+      ASSERT_EQ(take(plm_buffer_read(results[1], got.data(), got.size() * sizeof(float))).message,
+                "");
+      if (expected.empty()) expected = got;
+      EXPECT_EQ(got, expected);
+      plm_buffer_release(given[0]);
+      plm_buffer_release(results[1]);
+      given[0] = results[0];
+    }
+    plm_buffer_release(given[0]);
+    plm_buffer_release(given[1]);
+    ASSERT_EQ(take(plm_executable_floor(made, &limit)).code, PLM_OK);
+    EXPECT_LT(limit, run == 0 ? plm_executable_peak(made) : limit + 1);
+  }
+}
+
 TEST_F(CustomCall, UnknownTargetsAreNamedBesideTheKnownOnes) {
   plm_executable* executable = nullptr;
   const Outcome refused = create(program("nobody"), &executable);

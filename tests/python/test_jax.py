@@ -136,3 +136,57 @@ def test_runs_what_jax_exports():
     for program in (exported, exported.mlir_module_serialized, bytes(exported.serialize())):
         (y,) = context.load(program)(x)
         np.testing.assert_allclose(np.asarray(y), np.sin(x) * 2, rtol=1e-6)
+
+
+CALLBACKS = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.experimental import io_callback
+
+seen = []
+x = jnp.arange(4.0)
+
+
+@jax.jit
+def f(x):
+    def body(i, x):
+        jax.debug.print("round {i}", i=i, ordered=True)
+        return x + jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    x = jax.lax.fori_loop(0, 3, body, x)
+    io_callback(lambda x: seen.append(x.sum()), None, x, ordered=True)
+    return x
+
+
+y = f(x)
+jax.effects_barrier()
+expected = np.arange(4, dtype=np.float32)
+for _ in range(3):
+    expected = expected + np.sin(expected)
+np.testing.assert_array_equal(y, expected)
+np.testing.assert_allclose(seen, [expected.sum()])
+
+
+def bad(x):
+    raise ValueError("the tide is out")
+
+
+try:
+    jax.jit(lambda x: jax.pure_callback(bad, x, x))(x).block_until_ready()
+except jax.errors.JaxRuntimeError as error:
+    assert "the tide is out" in str(error), error
+else:
+    raise AssertionError("no error")
+np.testing.assert_array_equal(jax.lax.approx_min_k(x, 2)[1], [0, 1])
+"""
+
+
+def test_programs_call_python():
+    done = subprocess.run(
+        [sys.executable, "-c", CALLBACKS],
+        env={**os.environ, "JAX_PLATFORMS": "plimsoll,cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["round 0", "round 1", "round 2"]

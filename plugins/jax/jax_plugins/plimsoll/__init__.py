@@ -8,6 +8,9 @@ import pathlib
 import jax  # with all of its primitives and their lowerings
 import jax._src.xla_bridge as xla_bridge
 from jax._src.interpreters import mlir
+from jax._src.lax import ann
+
+from jax_plugins.plimsoll import callbacks
 
 PLATFORM = "plimsoll"
 
@@ -34,11 +37,29 @@ def library_path() -> str:
 
 # Primitives that are lowered as JAX does for CPUs: linear algebra to functions of LAPACK, whose names
 # the library knows, where for a platform that it does not know JAX has slower ways or none; random
-# bits by a loop over rounds, which holds fewer arrays than rounds written one after the other.
+# bits by a loop over rounds, which holds fewer arrays than rounds written one after the other; calls
+# of Python functions.
 AS_ON_CPUS = frozenset(
     "cholesky eig eigh geqp3 geqrf hessenberg householder_product lu ormqr schur svd triangular_solve "
-    "tridiagonal tridiagonal_solve threefry2x32".split()
+    "tridiagonal tridiagonal_solve threefry2x32 check debug_callback debug_print".split()
 )
+
+
+def top_k(operand, *, k, reduction_dimension, is_max_k, **options):
+    """`approx_max_k` and `approx_min_k`, exactly: as many as are asked for before they are
+    aggregated."""
+    results = ann.approx_top_k_p.abstract_eval(
+        jax.typeof(operand),
+        k=k,
+        reduction_dimension=reduction_dimension,
+        is_max_k=is_max_k,
+        **options,
+    )
+    size = results[0][0].shape[reduction_dimension]
+    moved = jax.numpy.moveaxis(operand, reduction_dimension, -1)
+    values, indices = jax.lax.top_k(moved if is_max_k else -moved, size)
+    values = values if is_max_k else -values
+    return tuple(jax.numpy.moveaxis(one, -1, reduction_dimension) for one in (values, indices))
 
 
 def register_cpu_lowerings() -> None:
@@ -56,7 +77,12 @@ def initialize() -> None:
 
 def prepare_lowering() -> None:
     """Tells JAX what it must know to lower programs for the platform: that it takes donated
-    arguments, and its linear algebra. Enough to export programs for it; may be called again."""
+    arguments, its linear algebra, and how it calls Python. Enough to export programs for it; may be
+    called again."""
     if PLATFORM not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(PLATFORM)
     register_cpu_lowerings()
+    mlir.register_lowering(
+        ann.approx_top_k_p, mlir.lower_fun(top_k, multiple_results=True), platform=PLATFORM
+    )
+    callbacks.install(PLATFORM, library_path)
