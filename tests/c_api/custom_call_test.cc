@@ -158,14 +158,14 @@ TEST_F(CustomCall, EffectsHappenOnceAndInTheirOrderAtEveryLimit) {
     EXPECT_EQ(token.byte_size, 0U);
     plm_buffer* given[2] = {};
     plm_buffer* results[2] = {};
-    ASSERT_EQ(take(plm_buffer_from_host(context_.get(), PLM_PRED, none, 1, x.data(), nullptr,
-                                        &given[0]))
-                  .message,
-              "");
-    ASSERT_EQ(take(plm_buffer_from_host(context_.get(), PLM_F32, square, 2, x.data(), nullptr,
-                                        &given[1]))
-                  .message,
-              "");
+    ASSERT_EQ(
+        take(plm_buffer_from_host(context_.get(), PLM_PRED, none, 1, x.data(), nullptr, &given[0]))
+            .message,
+        "");
+    ASSERT_EQ(
+        take(plm_buffer_from_host(context_.get(), PLM_F32, square, 2, x.data(), nullptr, &given[1]))
+            .message,
+        "");
     // A token that a run gave goes into the next.
     for (int i = 0; i < 2; ++i) {
       seen.clear();
@@ -200,6 +200,22 @@ TEST_F(CustomCall, UnknownTargetsAreNamedBesideTheKnownOnes) {
        {"custom_call_test.nobody", "lapack_*getrf_ffi", "plm_register_custom_call"}) {
     EXPECT_NE(refused.message.find(part), std::string::npos) << refused.message;
   }
+}
+
+TEST_F(CustomCall, SinksOfValuesDoNothing) {
+  const std::string text =
+      "ENTRY e { a = f32[3] parameter(0)\n"
+      "  s = () custom-call(a), custom_call_target=\"dce_sink\", custom_call_has_side_effect=true\n"
+      "  ROOT r = f32[3] negate(a) }";
+  plm_executable* executable = nullptr;
+  ASSERT_EQ(create(text, &executable).message, "");
+  const ExecutableHandle owned(executable);
+  const float x[3] = {1, 2, 3};
+  float r[3] = {};
+  const void* parameters[] = {x};
+  void* results[] = {r};
+  EXPECT_EQ(take(plm_executable_run(executable, parameters, 1, results, 1)).message, "");
+  EXPECT_EQ(r[2], -3);
 }
 
 TEST_F(CustomCall, ArraysThatAFunctionDoesNotTakeAreNamed) {

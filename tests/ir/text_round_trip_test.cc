@@ -357,6 +357,16 @@ TEST(HloText, PutsTheConvertBeforeABroadcastToAnotherType) {
   EXPECT_NE(text.find("f32[2,4] broadcast(%convert), dimensions={1}"), std::string::npos) << text;
 }
 
+TEST(HloText, ConvertsIntegersOfAProductOfFloats) {
+  const auto module = expect_round_trip(
+      program({"s8[2,3]", "s16[3,4]"},
+              "f32[2,4] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"));
+  ASSERT_NE(module, nullptr);
+  const std::string text = to_text(*module);
+  EXPECT_NE(text.find("f32[2,3] convert(%p0)"), std::string::npos) << text;
+  EXPECT_NE(text.find("f32[3,4] convert(%p1)"), std::string::npos) << text;
+}
+
 TEST(HloText, TakesOldSpellings) {
   const auto module = expect_round_trip(
       program({"f32[4]"}, "f32[4] cross-replica-sum(p0), all_reduce_id=7, replica_groups={}"));

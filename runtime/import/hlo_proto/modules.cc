@@ -13,7 +13,7 @@
 #include "runtime/import/hlo_proto/wire.h"
 #include "runtime/ir/replica_groups.h"
 #include "runtime/ir/shapes/builder.h"
-#include "runtime/ir/shapes/converting_broadcast.h"
+#include "runtime/ir/shapes/implied_conversion.h"
 #include "runtime/ir/text/cursor.h"
 #include "runtime/ir/text/shape_text.h"
 
@@ -125,7 +125,7 @@ Status ModuleReader::read_instruction_of(std::string_view message, Computation& 
     const auto number = attributes.parameter_number;
     if (number < 0 || at(number) >= message_.size()) return broken("a parameter number");
     if (!are_bounded(operands, message_.size())) return broken("the operands");
-    ir::convert_before_broadcast(computation, opcode, shape, operands);
+    ir::add_implied_conversions(computation, opcode, shape, operands);
     for (const Computation* callee : called) {
       int& depth = depth_[&computation];
       depth = std::max(depth, depth_[callee] + 1);

@@ -8,6 +8,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/ir/shapes/implied_conversion.h"
 
 namespace plimsoll::vhlo {
 namespace {
@@ -238,6 +239,7 @@ Result<Translator::Instructions> Translator::translate_operation(const Operation
     if (operation.operands.size() == operation.results.size() && operation.regions.empty()) {
       return operands(operation, scope);
     }
+    if (operation.results.empty() && operation.regions.empty()) return Instructions();
     return unimplemented("StableHLO: '" + std::string(operation.name) +
                          "' (a program for several devices)");
   }
@@ -348,6 +350,7 @@ Result<Translator::Instructions> Translator::several(const Operation& operation,
     shapes.push_back(result->type->shape);
   }
   const Shape shape = shapes.size() == 1 ? shapes[0] : Shape::tuple(std::move(shapes));
+  ir::add_implied_conversions(*scope.computation, *known, shape, operands);
   auto made = ir::build(*scope.computation, *known, std::move(operands), std::move(attributes),
                         std::move(called), &shape);
   if (!made.ok()) return made.status().with_context("StableHLO: " + std::string(operation.name));

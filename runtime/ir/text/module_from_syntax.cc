@@ -5,7 +5,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
-#include "runtime/ir/shapes/converting_broadcast.h"
+#include "runtime/ir/shapes/implied_conversion.h"
 #include "runtime/ir/shapes/shape_inference.h"
 #include "runtime/ir/text/resolve_names.h"
 #include "runtime/ir/text/shape_text.h"
@@ -267,7 +267,7 @@ Status Builder::build_computation(int index) {
     }
     split_index_vector(instruction.opcode, operands, *target);
     if (instruction.shape.has_value() && !instruction.is_wrapped) {
-      convert_before_broadcast(*target, instruction.opcode, *instruction.shape, operands);
+      add_implied_conversions(*target, instruction.opcode, *instruction.shape, operands);
     }
     Instruction*& result = built[at(i)];
     PLIMSOLL_RETURN_IF_ERROR(build_instruction(instruction, names_[at(index)][at(i)],

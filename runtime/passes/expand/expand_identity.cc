@@ -12,7 +12,8 @@ namespace {
 using ir::Instruction;
 using ir::Shape;
 
-// Targets of XLA, Shardy and JAX.
+// Targets of XLA, Shardy and JAX. What results in nothing (JAX's sink of values that optimizers
+// must not remove) has no effect.
 constexpr std::string_view kIdentities[] = {
     "Sharding",
     "SPMDFullToShardShape",
@@ -26,6 +27,7 @@ constexpr std::string_view kIdentities[] = {
     "xla.sdy.PropagationBarrier",
     "xla.sdy.GlobalToLocalShape",
     "xla.sdy.LocalToGlobalShape",
+    "dce_sink",
 };
 
 }  // namespace
@@ -36,6 +38,7 @@ Result<Instruction*> expand_identity(Instruction& call) {
     return nullptr;
   }
   const Shape& result = call.shape();
+  if (result.is_tuple() && result.elements().empty()) return call.parent()->add_tuple({});
   if (call.operand_count() == 1 && call.operand(0)->shape() == result) return call.operand(0);
   const bool is_tuple_of_all =
       result.is_tuple() && result.elements().size() == call.operands().size();
