@@ -170,8 +170,12 @@ Number tanh(Number z) {
   const Real scale = b * s * s + 1;
   const Truth is_far = abs(z.re) > 20;
   const Real far = sin(z.im) * cos(z.im) * exp(abs(z.re) * -2) * 4;
-  return {choose(is_far, apply(Opcode::sign, z.re), b * r * s / scale),
-          choose(is_far, far, t / scale)};
+  // Of an infinite angle there is no number but where sinh is infinite, too.
+  const Real side = apply(Opcode::sign, z.re);
+  const Real infinity = z.re.constant(std::numeric_limits<double>::infinity());
+  const Real far_side =
+      choose(compare(abs(z.re), ComparisonDirection::eq, infinity), side, side + far * 0);
+  return {choose(is_far, far_side, b * r * s / scale), choose(is_far, far, t / scale)};
 }
 
 Number sine(Number z) {
