@@ -202,5 +202,168 @@ TEST(Expand, RefusesBatchNormOfOtherVectors) {
   EXPECT_EQ(module.status().code(), StatusCode::invalid_argument);
 }
 
+Literal floats(const ir::Dims& dims, int seed) {
+  Literal made(ir::Shape(ir::DType::f32, dims));
+  for (std::int64_t i = 0; i < made.shape().element_count(); ++i) {
+    made.mutable_data<float>()[i] = static_cast<float>((i * 7 + seed) % 11 - 5);
+  }
+  return made;
+}
+
+Literal integers(const ir::Dims& dims, const std::vector<std::int32_t>& values) {
+  Literal made(ir::Shape(ir::DType::s32, dims));
+  std::copy(values.begin(), values.end(), made.mutable_data<std::int32_t>());
+  return made;
+}
+
+// Sums so far of rows, forwards and backwards, beside the last sum and products with what is left.
+TEST(Expand, ScansStackWhatARoundGives) {
+  for (const bool is_reverse : {false, true}) {
+    const auto made =
+        run(std::string(
+                "round { x = f32[3] parameter(0)\n sum = f32[3] parameter(1)\n"
+                " next = f32[3] add(sum, x)\n p = f32[3] multiply(sum, x)\n"
+                " ROOT r = (f32[3], f32[3], f32[3]) tuple(next, p, next) }\n"
+                "ENTRY e { x = f32[3,4] parameter(0)\n z = f32[3] parameter(1)\n"
+                " s = (f32[3,4], f32[3,4], f32[3]) scan(x, z), dimensions={1}, num_carries=1,") +
+                (is_reverse ? " is_reverse=true," : "") +
+                " to_apply=round\n a = f32[3,4] get-tuple-element(s), index=0\n"
+                " b = f32[3,4] get-tuple-element(s), index=1\n c = f32[3] get-tuple-element(s), "
+                "index=2\n d = f32[3,1] reshape(c)\n"
+                " ROOT r = f32[3,9] concatenate(a, b, d), dimensions={1} }",
+            {floats({3, 4}, 1), floats({3}, 2)});
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    const Literal x = floats({3, 4}, 1), first = floats({3}, 2);
+    for (int row = 0; row < 3; ++row) {
+      float sum = first.data<float>()[row];
+      for (int round = 0; round < 4; ++round) {
+        const int at = is_reverse ? 3 - round : round;
+        const float value = x.data<float>()[row * 4 + at];
+        EXPECT_EQ(made->data<float>()[row * 9 + 4 + at], sum * value);
+        sum += value;
+        EXPECT_EQ(made->data<float>()[row * 9 + at], sum);
+      }
+      EXPECT_EQ(made->data<float>()[row * 9 + 8], sum);
+    }
+  }
+  const auto wrong =
+      run("round { x = f32[] parameter(0)\n ROOT r = (f32[], f32[]) tuple(x, x) }\n"
+          "ENTRY e { x = f32[4] parameter(0)\n z = f32[] constant(0)\n"
+          " ROOT s = (f32[4], f32[]) scan(x, z), dimensions={0}, num_carries=1, to_apply=round }",
+          {floats({4}, 1)});
+  EXPECT_EQ(wrong.status().code(), StatusCode::invalid_argument) << wrong.status().to_string();
+}
+
+TEST(Expand, RaggedRowsMeetTheirGroupsMatrix) {
+  // One list of sizes for all rows, and one for each of the leading dims; the last row is in none.
+  const std::vector<std::int32_t> all = {2, 0, 3}, each = {2, 0, 3, 1, 4, 1};
+  for (const bool has_lead : {false, true}) {
+    const auto made = run(
+        std::string("ENTRY e { a = f32[2,6,4] parameter(0)\n b = f32[4,3,5] parameter(1)\n g = ") +
+            (has_lead ? "s32[2,3]" : "s32[3]") +
+            " parameter(2)\n ROOT r = f32[2,6,5] ragged-dot(a, b, g), lhs_contracting_dims={2}, "
+            "rhs_contracting_dims={0}, lhs_ragged_dims={1}, rhs_group_dims={1} }",
+        {floats({2, 6, 4}, 1), floats({4, 3, 5}, 3),
+         has_lead ? integers({2, 3}, each) : integers({3}, all)});
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    const Literal a = floats({2, 6, 4}, 1), b = floats({4, 3, 5}, 3);
+    for (int lead = 0; lead < 2; ++lead) {
+      const std::int32_t* sizes = has_lead ? each.data() + std::ptrdiff_t{3} * lead : all.data();
+      for (int row = 0; row < 6; ++row) {
+        int group = 0, end = sizes[0];
+        while (group < 3 && row >= end) end += ++group < 3 ? sizes[group] : 0;
+        for (int column = 0; column < 5; ++column) {
+          float sum = 0;
+          for (int k = 0; k < 4 && group < 3; ++k) {
+            sum += a.data<float>()[(lead * 6 + row) * 4 + k] *
+                   b.data<float>()[(k * 3 + group) * 5 + column];
+          }
+          EXPECT_EQ(made->data<float>()[(lead * 6 + row) * 5 + column], sum) << row;
+        }
+      }
+    }
+  }
+}
+
+TEST(Expand, RaggedSumsAreProductsOfGroups) {
+  const std::vector<std::int32_t> sizes = {2, 0, 3};
+  const auto made =
+      run("ENTRY e { a = f32[4,6] parameter(0)\n b = f32[6,5] parameter(1)\n g = s32[3] "
+          "parameter(2)\n ROOT r = f32[3,4,5] ragged-dot(a, b, g), lhs_contracting_dims={1}, "
+          "rhs_contracting_dims={0}, lhs_ragged_dims={1} }",
+          {floats({4, 6}, 1), floats({6, 5}, 3), integers({3}, sizes)});
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  const Literal a = floats({4, 6}, 1), b = floats({6, 5}, 3);
+  int start = 0;
+  for (int group = 0; group < 3; ++group) {
+    for (int i = 0; i < 20; ++i) {
+      float sum = 0;
+      for (int k = start; k < start + sizes[static_cast<std::size_t>(group)]; ++k) {
+        sum += a.data<float>()[i / 5 * 6 + k] * b.data<float>()[k * 5 + i % 5];
+      }
+      EXPECT_EQ(made->data<float>()[group * 20 + i], sum) << group << " " << i;
+    }
+    start += sizes[static_cast<std::size_t>(group)];
+  }
+  const auto batches =
+      run("ENTRY e { a = f32[3,2,4] parameter(0)\n b = f32[3,4,5] parameter(1)\n g = s32[2] "
+          "parameter(2)\n ROOT r = f32[3,2,5] ragged-dot(a, b, g), lhs_batch_dims={0}, "
+          "rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}, "
+          "lhs_ragged_dims={0} }",
+          {floats({3, 2, 4}, 1), floats({3, 4, 5}, 3), integers({2}, {1, 2})});
+  EXPECT_TRUE(batches.ok()) << batches.status().to_string();
+  const auto wrong =
+      run("ENTRY e { a = f32[6,4] parameter(0)\n b = f32[2,4,5] parameter(1)\n g = s32[3] "
+          "parameter(2)\n ROOT r = f32[6,5] ragged-dot(a, b, g), lhs_contracting_dims={1}, "
+          "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={0} }",
+          {floats({6, 4}, 1), floats({2, 4, 5}, 3), integers({3}, sizes)});
+  EXPECT_EQ(wrong.status().code(), StatusCode::invalid_argument) << wrong.status().to_string();
+}
+
+TEST(Expand, ScalesHoldForBlocks) {
+  const auto made =
+      run("ENTRY e { a = f32[2,8] parameter(0)\n b = f32[8,3] parameter(1)\n s = f32[2,2] "
+          "parameter(2)\n t = f32[] parameter(3)\n ROOT r = f32[2,3] scaled-dot(a, b, s, t), "
+          "lhs_contracting_dims={1}, rhs_contracting_dims={0} }",
+          {floats({2, 8}, 1), floats({8, 3}, 3), floats({2, 2}, 5), floats({}, 8)});
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  const Literal a = floats({2, 8}, 1), b = floats({8, 3}, 3), s = floats({2, 2}, 5);
+  const float t = floats({}, 8).data<float>()[0];
+  for (int i = 0; i < 6; ++i) {
+    float sum = 0;
+    for (int k = 0; k < 8; ++k) {
+      sum += a.data<float>()[i / 3 * 8 + k] * s.data<float>()[i / 3 * 2 + k / 4] *
+             b.data<float>()[k * 3 + i % 3] * t;
+    }
+    EXPECT_EQ(made->data<float>()[i], sum) << i;
+  }
+}
+
+TEST(Expand, RandomBitsRoundUpOrDown) {
+  const float values[] = {2.25F, -2.25F, 7, -0.5F, 1e10F, -1e10F, std::nanf(""), 0.75F};
+  const std::uint32_t bits[] = {0x3FFFFFFF, 0x40000000, 0, 0x7FFFFFFF, 0, 0, 0, 0xFFFFFFFF};
+  const std::int32_t expected[] = {3,
+                                   -2,
+                                   7,
+                                   -1,
+                                   std::numeric_limits<std::int32_t>::max(),
+                                   std::numeric_limits<std::int32_t>::min(),
+                                   0,
+                                   0};
+  Literal value(ir::Shape(ir::DType::f32, {8})), random(ir::Shape(ir::DType::u32, {8}));
+  std::copy(std::begin(values), std::end(values), value.mutable_data<float>());
+  std::copy(std::begin(bits), std::end(bits), random.mutable_data<std::uint32_t>());
+  const std::string text =
+      "ENTRY e { a = f32[8] parameter(0)\n b = u32[8] parameter(1)\n ROOT r = TYPE[8] "
+      "stochastic-convert(a, b) }";
+  const auto of_type = [&](const char* type) {
+    return std::string(text).replace(text.find("TYPE"), 4, type);
+  };
+  const auto made = run(of_type("s32"), {value, random});
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(made->data<std::int32_t>()[i], expected[i]) << i;
+  EXPECT_EQ(run(of_type("bf16"), {value, random}).status().code(), StatusCode::unimplemented);
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -84,15 +84,30 @@ Status read_window(const Instruction& from, Attributes& out) {
   return ok_status();
 }
 
-Status read_dot(const Instruction& from, Attributes& out) {
+Status read_dot(std::string_view message, Attributes& out) {
   auto dims = std::make_shared<ir::DotDimensions>();
-  PLIMSOLL_RETURN_IF_ERROR(read_fields(from.dot, "the dimensions of a dot",
+  PLIMSOLL_RETURN_IF_ERROR(read_fields(message, "the dimensions of a dot",
                                        {{1, &dims->lhs_contracting},
                                         {2, &dims->rhs_contracting},
                                         {3, &dims->lhs_batch},
                                         {4, &dims->rhs_batch}}));
   out.dot = std::move(dims);
   return ok_status();
+}
+
+Status read_ragged_dot(const Instruction& from, Attributes& out) {
+  std::string_view dot;
+  std::vector<std::int64_t> ragged, group;
+  PLIMSOLL_RETURN_IF_ERROR(read_fields(from.ragged_dot, "the dimensions of a ragged dot",
+                                       {{1, &dot}, {2, &ragged}, {3, &group}}));
+  for (const auto& [name, dims] :
+       {std::pair("lhs_ragged_dims", &ragged), std::pair("rhs_group_dims", &group)}) {
+    PLIMSOLL_RETURN_IF_ERROR(check_dimensions(*dims, "a dimension number"));
+    if (!dims->empty()) {
+      out.extra.emplace_back(name, fmt::format("{{{}}}", fmt::join(*dims, ",")));
+    }
+  }
+  return read_dot(dot, out);
 }
 
 Status read_convolution(const Instruction& from, Attributes& out) {
@@ -272,7 +287,15 @@ Status read_by_opcode(const Instruction& from, Opcode opcode, const ir::Shape& s
     case Opcode::select_and_scatter:
       return read_window(from, out);
     case Opcode::dot:
-      return read_dot(from, out);
+    case Opcode::scaled_dot:
+      return read_dot(from.dot, out);
+    case Opcode::ragged_dot:
+      return read_ragged_dot(from, out);
+    case Opcode::scan:
+      out.extra.emplace_back("num_carries", std::to_string(from.num_carries));
+      if (from.is_reverse) out.extra.emplace_back("is_reverse", "true");
+      out.dimensions = from.dimensions;
+      return check_dimensions(out.dimensions, "a dimension number");
     case Opcode::convolution:
       return read_convolution(from, out);
     case Opcode::gather:
@@ -441,8 +464,11 @@ Result<Instruction> read_instruction(std::string_view message) {
                                         {81, &made.k},
                                         {85, &made.largest},
                                         {87, &made.device_list},
+                                        {90, &made.ragged_dot},
                                         {92, &made.iota_groups},
-                                        {93, &made.mesh_groups}}));
+                                        {93, &made.mesh_groups},
+                                        {94, &made.is_reverse},
+                                        {95, &made.num_carries}}));
   return made;
 }
 

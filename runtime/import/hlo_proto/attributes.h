@@ -24,16 +24,16 @@ struct Instruction {
   std::int64_t parameter_number = 0, tuple_index = 0;
   std::vector<std::int64_t> dimensions, slice_sizes, gather_slice_sizes;
   std::vector<std::string_view> slices;
-  std::string_view window, padding, dot, convolution, gather, scatter;
+  std::string_view window, padding, dot, ragged_dot, convolution, gather, scatter;
   std::int64_t feature_group_count = 0, batch_group_count = 0;
   std::int64_t exponent_bits = 0, mantissa_bits = 0;
   std::string_view comparison_direction, comparison_type, fusion_kind, custom_call_target;
-  std::int64_t distribution = 0, rng_algorithm = 0, k = 0;
+  std::int64_t distribution = 0, rng_algorithm = 0, k = 0, num_carries = 0;
   std::int64_t fft_type = 0, epsilon_bits = 0, feature_index = 0;
   std::vector<std::int64_t> fft_lengths;
   std::string_view triangular_solve, cholesky;
   bool largest = false, is_stable = false, indices_are_sorted = false, unique_indices = false;
-  bool has_side_effect = false;
+  bool has_side_effect = false, is_reverse = false;
 
   // Of collectives: groups in one of several forms.
   std::vector<std::string_view> replica_groups, source_target_pairs;

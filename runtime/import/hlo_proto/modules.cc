@@ -50,6 +50,7 @@ bool calls_others(Opcode opcode) {
     case Opcode::all_reduce:
     case Opcode::all_reduce_start:
     case Opcode::reduce_scatter:
+    case Opcode::scan:
     case Opcode::async_start:
     case Opcode::async_update:
     case Opcode::async_done:

@@ -403,6 +403,13 @@ Result<Shape> irregular(const Request& request) {
     case Opcode::imag:
     case Opcode::complex:
       return parts(request);
+    // Whose expansions say what does not fit.
+    case Opcode::scan:
+    case Opcode::ragged_dot:
+    case Opcode::scaled_dot:
+    case Opcode::stochastic_convert:
+      PLIMSOLL_RETURN_IF_ERROR(request.require_given());
+      return *request.given;
     default:
       return random(request);
   }

@@ -51,8 +51,7 @@ std::string text_of(const std::pair<std::int64_t, std::int64_t>& value) {
   return "{" + text_of(value.first) + "," + text_of(value.second) + "}";
 }
 template <typename T>
-  requires std::is_enum_v<T>
-std::string text_of(T value) {
+requires std::is_enum_v<T> std::string text_of(T value) {
   return std::string(kWords<T>[at(value)]);
 }
 template <typename T>
@@ -221,10 +220,10 @@ constexpr auto make_rules() {
       rule<&A::padding>(only<pad>, and_required),
       rule<&A::window>(only<reduce_window, select_and_scatter>, always),
       rule<&A::window>(only<convolution>, if_set),
-      rule<&D::lhs_batch>(only<dot>, if_set, kDim),
-      rule<&D::lhs_contracting>(only<dot>, always, kDim),
-      rule<&D::rhs_batch>(only<dot>, if_set, kDim),
-      rule<&D::rhs_contracting>(only<dot>, always, kDim),
+      rule<&D::lhs_batch>(only<dot, ragged_dot, scaled_dot>, if_set, kDim),
+      rule<&D::lhs_contracting>(only<dot, ragged_dot, scaled_dot>, always, kDim),
+      rule<&D::rhs_batch>(only<dot, ragged_dot, scaled_dot>, if_set, kDim),
+      rule<&D::rhs_contracting>(only<dot, ragged_dot, scaled_dot>, always, kDim),
       rule<&A::convolution>(only<convolution>, and_required),
       rule<&A::feature_group_count>(only<convolution>, if_set, kGroups),
       rule<&A::batch_group_count>(only<convolution>, if_set, kGroups),

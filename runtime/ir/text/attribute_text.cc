@@ -45,7 +45,8 @@ Status AttributeReader::finish() {
   const auto complete = [&]<typename Group>(std::shared_ptr<const Group>& group, bool has) {
     if (has) group = std::make_shared<const Group>(std::get<Group>(groups_));
   };
-  complete(attributes.dot, opcode == Opcode::dot);
+  complete(attributes.dot,
+           opcode == Opcode::dot || opcode == Opcode::ragged_dot || opcode == Opcode::scaled_dot);
   complete(attributes.convolution, opcode == Opcode::convolution);
   complete(attributes.gather, opcode == Opcode::gather);
   complete(attributes.scatter, opcode == Opcode::scatter);

@@ -151,6 +151,7 @@ Result<std::vector<Computation*>> Builder::called(const InstructionSyntax& instr
     case Opcode::sort:
     case Opcode::scatter:
     case Opcode::reduce_scatter:
+    case Opcode::scan:
       if (callees.size() != 1) return fail("one to_apply=");
       break;
     case Opcode::all_reduce:

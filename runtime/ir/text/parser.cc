@@ -283,12 +283,10 @@ Status Parser::right_side(ComputationSyntax& computation, InstructionSyntax& ins
   return reader.finish();
 }
 
-// Opcodes of HLO that there is nothing for here: sizes that are known when a program runs, and what
-// JAX and XLA's CPU backend write by other operations.
-constexpr std::array<std::string_view, 8> kNotSupported = {
-    "dynamic-reshape",    "get-dimension-size", "ragged-all-to-all",
-    "ragged-dot",         "scaled-dot",         "scan",
-    "set-dimension-size", "stochastic-convert"};
+// Opcodes of HLO that there is nothing for here: sizes that are known when a program runs, and an
+// exchange of parts whose sizes are.
+constexpr std::array<std::string_view, 4> kNotSupported = {
+    "dynamic-reshape", "get-dimension-size", "ragged-all-to-all", "set-dimension-size"};
 
 Status Parser::opcode(InstructionSyntax& instruction) {
   const std::size_t start = cursor_.position();

@@ -30,6 +30,10 @@ constexpr Row kRows[] = {
     {Opcode::batch_norm_inference, expand_batch_norm},
     {Opcode::batch_norm_grad, expand_batch_norm},
     {Opcode::mulhi, expand_mulhi},
+    {Opcode::scan, expand_scan},
+    {Opcode::ragged_dot, expand_ragged_dot},
+    {Opcode::scaled_dot, expand_scaled_dot},
+    {Opcode::stochastic_convert, expand_stochastic_convert},
 };
 
 const Row* row_of(Opcode opcode) {

@@ -32,5 +32,14 @@ Expansion expand_fft(ir::Instruction& instruction);
 Expansion expand_batch_norm(ir::Instruction& instruction);
 // The upper half of a product of integers, by one of twice the width, or by its four parts.
 Expansion expand_mulhi(ir::Instruction& instruction);
+// A loop over one dim of the inputs, which stacks what its computation gives beside the carries.
+Expansion expand_scan(ir::Instruction& instruction);
+// Products of groups of rows with a matrix each, a loop over the groups; where the contracted dim
+// is cut into groups, a product of each; where a batch dim is, a dot.
+Expansion expand_ragged_dot(ir::Instruction& instruction);
+// A dot of operands times their scales, each of which holds for a block of elements, in f32.
+Expansion expand_scaled_dot(ir::Instruction& instruction);
+// Floats to signed integers, up or down as random bits and the fraction say.
+Expansion expand_stochastic_convert(ir::Instruction& instruction);
 
 }  // namespace plimsoll::passes
