@@ -158,7 +158,7 @@ TEST(HloTextError, SurvivesMutatedText) {
 }
 
 TEST(TextErrors, OpcodesWithoutAMeaningHereAreNamed) {
-  for (const std::string opcode : {"ragged-dot", "scan", "set-dimension-size", "scaled-dot"}) {
+  for (const std::string opcode : {"ragged-all-to-all", "dynamic-reshape", "set-dimension-size"}) {
     const auto module =
         parse_module("ENTRY e { a = f32[4] parameter(0)\n  ROOT r = f32[4] " + opcode + "(a) }");
     EXPECT_EQ(module.status().code(), StatusCode::unimplemented);

@@ -51,7 +51,8 @@ std::string text_of(const std::pair<std::int64_t, std::int64_t>& value) {
   return "{" + text_of(value.first) + "," + text_of(value.second) + "}";
 }
 template <typename T>
-requires std::is_enum_v<T> std::string text_of(T value) {
+  requires std::is_enum_v<T>
+std::string text_of(T value) {
   return std::string(kWords<T>[at(value)]);
 }
 template <typename T>

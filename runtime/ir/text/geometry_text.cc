@@ -119,7 +119,7 @@ Status read_value(Cursor& c, std::vector<WindowDimension>& window) {
   while (!c.take('}')) {
     const std::size_t start = c.position();
     const std::string_view field = c.take_word();
-    std::int64_t WindowDimension::*member = nullptr;
+    std::int64_t WindowDimension::* member = nullptr;
     std::int64_t least = 1;
     if (field == "size") {
       member = &WindowDimension::size;

@@ -82,8 +82,7 @@ Result<CallGraph> resolve_calls(const ModuleSyntax& syntax, const Cursor& cursor
     }
   }
   int cyclic = -1;
-  graph.order = topological_order(
-      callees.size(), [&](int i) { return callees[at(i)]; }, cyclic);
+  graph.order = topological_order(callees.size(), [&](int i) { return callees[at(i)]; }, cyclic);
   if (cyclic >= 0) {
     const ComputationSyntax& computation = syntax.computations[at(cyclic)];
     return cursor.error_at(computation.offset,
