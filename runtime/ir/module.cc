@@ -2,10 +2,11 @@
 #include "runtime/ir/module.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include "runtime/base/index.h"
+#include "runtime/base/pointer_map.h"
 #include "runtime/base/pointer_set.h"
 
 namespace plimsoll::ir {
@@ -106,14 +107,18 @@ Instruction* Computation::find(std::string_view name) const {
   return nullptr;
 }
 
-Instruction* Computation::create(Opcode opcode, Shape shape, std::vector<Instruction*> operands,
-                                 std::string_view name, Attributes attributes) {
+Instruction* Computation::create(Opcode opcode, Shape&& shape, std::vector<Instruction*>&& operands,
+                                 std::string_view name, Attributes&& attributes) {
   std::string unique = module_->unique_instruction_name(name.empty() ? to_string(opcode) : name);
-  auto* instruction = new Instruction(opcode, std::move(shape), std::move(unique));
+  auto* instruction =
+      new Instruction(opcode, std::move(shape), std::move(unique), std::move(attributes));
   instruction->parent_ = this;
-  instruction->attributes_ = std::move(attributes);
-  instruction->operands_.reserve(operands.size());
-  for (Instruction* operand : operands) instruction->append_operand(operand);
+  instruction->operands_ = std::move(operands);
+  for (Instruction* operand : instruction->operands_) {
+    // Nobody else has come since it was made.
+    std::vector<Instruction*>& users = operand->users_;
+    if (users.empty() || users.back() != instruction) users.push_back(instruction);
+  }
   if (opcode == Opcode::parameter) {
     const auto number = at(instruction->attributes_.parameter_number);
     if (parameters_.size() <= number) parameters_.resize(number + 1, nullptr);
@@ -258,38 +263,49 @@ void Computation::remove(Instruction* instruction) {
 }
 
 int Computation::remove_dead() {
-  PointerSet<Instruction> live(instructions_.size());
   std::vector<Instruction*> work;
+  int live = 0;
   const auto mark = [&](Instruction* instruction) {
-    if (live.insert(instruction)) work.push_back(instruction);
+    if (instruction->live_) return;
+    instruction->live_ = true;
+    ++live;
+    work.push_back(instruction);
   };
+  const auto mark_operands = [&] {
+    while (!work.empty()) {
+      const Instruction* instruction = work.back();
+      work.pop_back();
+      for (Instruction* operand : instruction->operands()) mark(operand);
+    }
+  };
+  for (const auto& instruction : instructions_) instruction->live_ = false;
+  if (root_ != nullptr) mark(root_);
+  mark_operands();
+  // Callees are looked into for what is left only.
   for (const auto& instruction : instructions_) {
-    if (instruction.get() == root_ || instruction->opcode() == Opcode::parameter ||
-        instruction->has_side_effect()) {
+    if (instruction->live_) continue;
+    if (instruction->opcode() == Opcode::parameter || instruction->has_side_effect()) {
       mark(instruction.get());
     }
   }
-  while (!work.empty()) {
-    Instruction* instruction = work.back();
-    work.pop_back();
-    for (Instruction* operand : instruction->operands()) mark(operand);
-  }
+  mark_operands();
   const int before = instruction_count();
-  if (static_cast<int>(live.size()) == before) return 0;
+  if (live == before) return 0;
   // Users of one value together: there may be as many as the program has instructions.
-  std::unordered_set<Instruction*> read;
+  std::vector<Instruction*> read;
+  PointerSet<Instruction> known_as_read;
   for (auto it = instructions_.rbegin(); it != instructions_.rend(); ++it) {
     Instruction* const instruction = it->get();
-    if (live.contains(instruction)) continue;
+    if (instruction->live_) continue;
     bridge_control_edges(instruction);
     for (Instruction* operand : instruction->operands_) {
-      if (live.contains(operand)) read.insert(operand);
+      if (operand->live_ && known_as_read.insert(operand)) read.push_back(operand);
     }
   }
   for (Instruction* value : read) {
-    std::erase_if(value->users_, [&](const Instruction* user) { return !live.contains(user); });
+    std::erase_if(value->users_, [](const Instruction* user) { return !user->live_; });
   }
-  std::erase_if(instructions_, [&](const auto& i) { return !live.contains(i.get()); });
+  std::erase_if(instructions_, [](const auto& instruction) { return !instruction->live_; });
   return before - instruction_count();
 }
 
@@ -318,7 +334,7 @@ namespace {
 
 Computation* clone_into(Module& target, const Computation& original, std::string_view name,
                         std::unordered_map<const Computation*, Computation*>* callees) {
-  std::unordered_map<const Instruction*, Instruction*> copies;
+  PointerMap<Instruction, Instruction*> copies(original.instructions().size());
   std::vector<Computation*> called;
   // Callees first, so that computations stay in callee-before-caller order.
   if (callees != nullptr) {
@@ -370,12 +386,12 @@ void Module::remove(Computation* computation) {
 int Module::remove_unreachable() {
   if (entry_ == nullptr) return 0;
   std::vector<Computation*> order;
-  std::unordered_set<const Computation*> seen;
+  PointerSet<Computation> seen(computations_.size());
   struct Visit {
     std::vector<Computation*>& order;
-    std::unordered_set<const Computation*>& seen;
+    PointerSet<Computation>& seen;
     void operator()(Computation* computation) {
-      if (!seen.insert(computation).second) return;
+      if (!seen.insert(computation)) return;
       for (const auto& instruction : computation->instructions()) {
         for (Computation* callee : instruction->called_computations()) (*this)(callee);
       }
@@ -384,12 +400,12 @@ int Module::remove_unreachable() {
   };
   Visit{order, seen}(entry_);
   const int removed = static_cast<int>(computations_.size() - order.size());
-  std::unordered_map<const Computation*, std::size_t> position;
-  for (std::size_t i = 0; i < order.size(); ++i) position[order[i]] = i;
+  PointerMap<Computation, std::size_t> position(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) position.emplace(order[i], i);
   std::vector<std::unique_ptr<Computation>> kept(order.size());
   for (auto& computation : computations_) {
-    const auto it = position.find(computation.get());
-    if (it != position.end()) kept[it->second] = std::move(computation);
+    const std::size_t* const place = position.find(computation.get());
+    if (place != nullptr) kept[*place] = std::move(computation);
   }
   computations_ = std::move(kept);
   return removed;

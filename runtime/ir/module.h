@@ -66,12 +66,16 @@ class Instruction {
 
  private:
   friend class Computation;
-  Instruction(Opcode opcode, Shape shape, std::string name)
-      : opcode_(opcode), shape_(std::move(shape)), name_(std::move(name)) {}
+  Instruction(Opcode opcode, Shape&& shape, std::string&& name, Attributes&& attributes)
+      : opcode_(opcode),
+        shape_(std::move(shape)),
+        name_(std::move(name)),
+        attributes_(std::move(attributes)) {}
   void add_user(Instruction* user);
   void drop_user(Instruction* user);
 
   Opcode opcode_;
+  bool live_ = false;  // while what is dead is removed
   Shape shape_;
   std::string name_;
   Computation* parent_ = nullptr;
@@ -131,8 +135,8 @@ class Computation {
  private:
   friend class Module;
   Computation(Module* module, std::string name) : module_(module), name_(std::move(name)) {}
-  Instruction* create(Opcode opcode, Shape shape, std::vector<Instruction*> operands,
-                      std::string_view name, Attributes attributes);
+  Instruction* create(Opcode opcode, Shape&& shape, std::vector<Instruction*>&& operands,
+                      std::string_view name, Attributes&& attributes);
   static void bridge_control_edges(Instruction* instruction);
   void detach(Instruction* instruction);
 

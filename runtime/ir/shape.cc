@@ -211,6 +211,8 @@ std::vector<const Shape*> leaves(const Shape& shape) {
   return out;
 }
 
+const Shape& first_leaf(const Shape& shape) { return shape.is_tuple() ? *leaves(shape)[0] : shape; }
+
 int leaf_count(const Shape& shape) {
   if (!shape.is_tuple()) return 1;
   int count = 0;

@@ -107,6 +107,8 @@ class Shape {
 // The array (and token) leaves of a shape in depth-first order; an array is its own single leaf.
 // Everything downstream (plans, executors, the C ABI) numbers the parts of a tuple by this order.
 std::vector<const Shape*> leaves(const Shape& shape);
+// Precondition: there is one.
+const Shape& first_leaf(const Shape& shape);
 int leaf_count(const Shape& shape);
 // Number of the first leaf of element `index` of the tuple `shape`.
 int leaf_offset(const Shape& shape, int index);

@@ -35,26 +35,33 @@ UniqueNames::Numbers& UniqueNames::numbers_of(std::string_view base) {
   return known != names_.end() ? known->second : names_[std::string(base)];
 }
 
+bool UniqueNames::Numbers::mark(std::int64_t number) {
+  if (number == 0) return !std::exchange(base, true);
+  if (number <= last) return false;
+  if (number > last + 1) return beyond.insert(number).second;
+  ++last;
+  return beyond.erase(number) == 0;
+}
+
 bool UniqueNames::mark(std::string_view name) {
   const std::string_view base = base_of(name);
   const std::int64_t number = number_of(name, base);
-  if (number == 0) return !std::exchange(numbers_of(name).base, true);
-  Numbers& numbers = numbers_of(base);
-  if (number <= numbers.last) return false;
-  if (number > numbers.last + 1) return numbers.beyond.insert(number).second;
-  if (numbers.beyond.erase(number) > 0) {
-    ++numbers.last;
-    return false;
-  }
-  ++numbers.last;
-  return true;
+  return numbers_of(number == 0 ? name : base).mark(number);
 }
 
 std::string UniqueNames::take(std::string_view wanted) {
-  if (mark(wanted)) return std::string(wanted);
   const std::string_view base = base_of(wanted);
-  if (base != wanted) mark(base);
+  const std::int64_t number = number_of(wanted, base);
+  // "x.03" is no number of ours, but the base of it is "x".
+  const bool is_own_base = number == 0 && base.size() != wanted.size();
+  if (is_own_base && mark(wanted)) return std::string(wanted);
   Numbers& numbers = numbers_of(base);
+  if (!is_own_base && numbers.mark(number)) return std::string(wanted);
+  if (base_of(base).size() == base.size()) {
+    numbers.base = true;
+  } else if (base.size() != wanted.size()) {
+    mark(base);
+  }
   while (numbers.beyond.erase(++numbers.last) > 0) {
   }
   return std::string(base) + '.' + std::to_string(numbers.last);

@@ -23,6 +23,9 @@ class UniqueNames {
 
  private:
   struct Numbers {
+    // Whether the number (0: none) was not taken.
+    bool mark(std::int64_t number);
+
     bool base = false;                        // the name without a number is taken
     std::int64_t last = 0;                    // all from 1 to it are taken
     std::unordered_set<std::int64_t> beyond;  // and these, which are greater

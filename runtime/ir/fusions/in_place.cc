@@ -129,7 +129,7 @@ bool fusion_may_reuse(const Instruction& fusion, int operand, const Shape& shape
     if (instruction->opcode() == Opcode::reduce) {
       loop_count = instruction->operand(0)->shape().element_count();
       // A result of the reduction's own size says nothing about when the loop stores it.
-      if (leaves(instruction->shape())[0]->element_count() == loop_count) return false;
+      if (first_leaf(instruction->shape()).element_count() == loop_count) return false;
     }
   }
   if (output->shape().element_count() != loop_count) return false;
