@@ -72,8 +72,15 @@ class Recognition {
       PLIMSOLL_ASSIGN_OR_RETURN(const bool replaced, replace(*scores, *uses));
       changed = changed || replaced;
     }
-    if (changed) computation_.remove_dead();
-    return changed;
+    if (!changed) return false;
+    std::vector<Instruction*> before, order;
+    for (const auto& instruction : computation_.instructions()) before.push_back(instruction.get());
+    for (Instruction* instruction : before) {
+      if (!made_.contains(instruction)) emit(instruction, order);
+    }
+    computation_.set_order(order);
+    computation_.remove_dead();
+    return true;
   }
 
  private:
@@ -85,10 +92,26 @@ class Recognition {
 
   std::int64_t place_of(const Instruction* value) const { return places_.at(value); }
 
-  // What was made right before an instruction counts as standing with it.
-  Instruction* place(const Instruction* before, Instruction* made) {
+  // What is made right before an instruction counts as standing with it; at the end it does.
+  Instruction* add_before(const Instruction* before, Opcode opcode, const ir::Shape& shape,
+                          std::vector<Instruction*> operands, std::string_view name = {},
+                          ir::Attributes attributes = {}) {
+    Instruction* const root = computation_.root();
+    Instruction* const made =
+        computation_.add(opcode, shape, std::move(operands), name, std::move(attributes));
+    computation_.set_root(root);
     places_.emplace(made, place_of(before));
+    made_.insert(made);
+    made_before_[before].push_back(made);
     return made;
+  }
+
+  void emit(Instruction* instruction, std::vector<Instruction*>& order) const {
+    const auto found = made_before_.find(instruction);
+    if (found != made_before_.end()) {
+      for (Instruction* made : found->second) emit(made, order);
+    }
+    order.push_back(instruction);
   }
 
   Result<bool> replace(const AttentionScores& scores, const AttentionUses& uses) {
@@ -118,9 +141,7 @@ class Recognition {
     if (second != nullptr) backward = backward_form(parts.form, uses);
     if (!fits(scores, uses, parts, backward)) return false;
     if (scores.mask != nullptr && scores.mask_is_negated) {
-      parts.operands.back() = place(
-          first,
-          computation_.insert_before(first, Opcode::not_, scores.mask->shape(), {scores.mask}));
+      parts.operands.back() = add_before(first, Opcode::not_, scores.mask->shape(), {scores.mask});
     }
     PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const forward,
                               insert(first, parts.form, parts.operands));
@@ -131,10 +152,9 @@ class Recognition {
     const auto element = [&](Instruction* at, Instruction* tuple, int index) {
       ir::Attributes attributes;
       attributes.tuple_index = index;
-      return place(
-          at, computation_.insert_before(at, Opcode::get_tuple_element,
-                                         tuple->shape().elements()[static_cast<std::size_t>(index)],
-                                         {tuple}, {}, std::move(attributes)));
+      return add_before(at, Opcode::get_tuple_element,
+                        tuple->shape().elements()[static_cast<std::size_t>(index)], {tuple}, {},
+                        std::move(attributes));
     };
     Instruction* const output = element(first, forward, 0);
     // The gradient of half the square of the output is the output.
@@ -237,11 +257,11 @@ class Recognition {
     for (const auto& [name, text] : before->attributes().extra) {
       if (name == "metadata") attributes.extra.emplace_back(name, text);
     }
-    Instruction* fusion = computation_.insert_before(
-        before, Opcode::fusion, body->root()->shape(), operands,
-        form.backward ? "attention_gradient" : "attention", std::move(attributes));
+    Instruction* fusion =
+        add_before(before, Opcode::fusion, body->root()->shape(), operands,
+                   form.backward ? "attention_gradient" : "attention", std::move(attributes));
     fusion->set_called_computations({body});
-    return place(before, fusion);
+    return fusion;
   }
 
   static void take_place(const AttentionExit& exit, Instruction* with) {
@@ -251,6 +271,8 @@ class Recognition {
 
   Computation& computation_;
   std::unordered_map<const Instruction*, std::int64_t> places_;
+  std::unordered_set<const Instruction*> made_;
+  std::unordered_map<const Instruction*, std::vector<Instruction*>> made_before_;
 };
 
 // An attention of which a backward loop has the gradient, from residuals that a forward loop stacks
