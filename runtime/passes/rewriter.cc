@@ -2,7 +2,6 @@
 #include "runtime/passes/rewriter.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "runtime/base/index.h"
@@ -45,9 +44,11 @@ Result<bool> Rewriter::sweep(const Rule& rule) {
   constexpr int kMaxChain = 16;
   bool changed = false;
   std::vector<Instruction*> before;
+  before.reserve(computation_.instructions().size());
   for (const auto& instruction : computation_.instructions()) before.push_back(instruction.get());
   order_.clear();
-  added_.clear();
+  order_.reserve(before.size());
+  added_ = {};
   std::vector<Instruction*> replaced;
   for (Instruction* original : before) {
     Instruction* at = original;
@@ -70,7 +71,7 @@ Result<bool> Rewriter::sweep(const Rule& rule) {
     }
     order_.push_back(original);
   }
-  computation_.set_order(order_);
+  if (added_.size() > 0) computation_.set_order(order_);
   // A rule moved their effects into what replaced them.
   for (Instruction* instruction : replaced) {
     if (instruction->has_side_effect()) computation_.remove(instruction);
@@ -118,7 +119,7 @@ Instruction* Rewriter::add_clone(const Instruction& original, std::vector<Instru
 
 Instruction* Rewriter::add_body(const Computation& callee,
                                 const std::vector<Instruction*>& arguments) {
-  std::unordered_map<const Instruction*, Instruction*> copies;
+  PointerMap<Instruction, Instruction*> copies(callee.instructions().size());
   for (const auto& instruction : callee.instructions()) {
     if (instruction->opcode() == Opcode::parameter) {
       const auto number = at(instruction->attributes().parameter_number);
@@ -126,6 +127,7 @@ Instruction* Rewriter::add_body(const Computation& callee,
       continue;
     }
     std::vector<Instruction*> operands;
+    operands.reserve(instruction->operands().size());
     for (const Instruction* operand : instruction->operands()) {
       operands.push_back(copies.at(operand));
     }

@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "runtime/base/pointer_set.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::passes {
@@ -43,7 +44,7 @@ class Rewriter {
   ir::Computation& computation_;
   ir::Instruction* current_ = nullptr;
   std::vector<ir::Instruction*> order_;
-  std::unordered_set<const ir::Instruction*> added_;
+  PointerSet<ir::Instruction> added_;
 };
 
 // The computations that run as programs of their own: the entry, and what it reaches through call,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
+#include <cstddef>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/hash.h"
@@ -65,10 +66,37 @@ bool share_reducers(ir::Module& module, const ComputationClasses& classes) {
   return changed;
 }
 
+// Instructions by the hash of what they are: one array with open addressing.
+class KnownInstructions {
+ public:
+  explicit KnownInstructions(std::size_t most) : slots_(std::bit_ceil(2 * most + 2)) {}
+
+  // The one with this hash that `is_equal`; `added` takes its place, and null is given, where there
+  // is none.
+  template <typename Equal>
+  Instruction* find_or_add(std::size_t hash, Instruction* added, const Equal& is_equal) {
+    std::size_t at = hash & (slots_.size() - 1);
+    for (; slots_[at].instruction != nullptr; at = (at + 1) & (slots_.size() - 1)) {
+      if (slots_[at].hash == hash && is_equal(*slots_[at].instruction)) {
+        return slots_[at].instruction;
+      }
+    }
+    slots_[at] = {hash, added};
+    return nullptr;
+  }
+
+ private:
+  struct Slot {
+    std::size_t hash = 0;
+    Instruction* instruction = nullptr;
+  };
+  std::vector<Slot> slots_;
+};
+
 }  // namespace
 
 Result<bool> merge_equal_instructions(Computation& computation, const ComputationClasses& classes) {
-  std::unordered_map<std::size_t, std::vector<Instruction*>> known;
+  KnownInstructions known(computation.instructions().size());
   Rewriter rewriter(computation);
   const auto rule = [&](Rewriter&, Instruction& at) -> Instruction* {
     if (!may_merge(at)) return nullptr;
@@ -76,14 +104,9 @@ Result<bool> merge_equal_instructions(Computation& computation, const Computatio
     for (const Instruction* operand : at.operands()) {
       hash = combine_hash(hash, reinterpret_cast<std::uintptr_t>(operand));
     }
-    std::vector<Instruction*>& bucket = known[hash];
-    for (Instruction* earlier : bucket) {
-      if (earlier->operands() == at.operands() && classes.same_operation(*earlier, at)) {
-        return earlier;
-      }
-    }
-    bucket.push_back(&at);
-    return nullptr;
+    return known.find_or_add(hash, &at, [&](const Instruction& earlier) {
+      return earlier.operands() == at.operands() && classes.same_operation(earlier, at);
+    });
   };
   return rewriter.sweep(rule);
 }

@@ -127,6 +127,7 @@ struct HashFields {
 ComputationClasses::ComputationClasses(const ir::Module& module) {
   // Callees first, whatever order the module has.
   for (const auto& start : module.computations()) {
+    if (start.get() == module.entry()) continue;
     std::vector<std::pair<Computation*, bool>> work = {{start.get(), false}};
     while (!work.empty()) {
       const auto [computation, callees_done] = work.back();
@@ -165,7 +166,7 @@ void ComputationClasses::classify(Computation* computation) {
 
 bool ComputationClasses::equal(const Computation& a, const Computation& b) const {
   if (a.instruction_count() != b.instruction_count()) return false;
-  std::unordered_map<const Instruction*, const Instruction*> twin;
+  PointerMap<Instruction, const Instruction*> twin(a.instructions().size());
   for (std::size_t i = 0; i < a.instructions().size(); ++i) {
     const Instruction& x = *a.instructions()[i];
     const Instruction& y = *b.instructions()[i];

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "runtime/base/index.h"
+#include "runtime/base/pointer_map.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::passes {
@@ -13,7 +14,8 @@ namespace plimsoll::passes {
 // up to names and metadata.
 class ComputationClasses {
  public:
-  // Linear in the module. The numbers hold until a computation changes.
+  // Linear in the module. The numbers hold until a computation changes. The entry, which nothing
+  // calls, has none.
   explicit ComputationClasses(const ir::Module& module);
 
   int operator[](const ir::Computation* computation) const { return classes_.at(computation); }
@@ -30,7 +32,7 @@ class ComputationClasses {
   void classify(ir::Computation* computation);
   bool equal(const ir::Computation& a, const ir::Computation& b) const;
 
-  std::unordered_map<const ir::Computation*, int> classes_;
+  PointerMap<ir::Computation, int> classes_;
   std::vector<ir::Computation*> representatives_;
   std::unordered_map<std::size_t, std::vector<int>> by_hash_;
 };
