@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/base/pointer_map.h"
+#include "runtime/base/pointer_set.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
@@ -57,7 +57,7 @@ std::optional<RowKernel> row_kernel_of(Instruction& instruction) {
     kernel.rows = rows;
   }
   kernel.elements = kernel.rows ? kernel.rows->rows * kernel.rows->minor
-                                : ir::leaves(instruction.shape())[0]->element_count();
+                                : ir::first_leaf(instruction.shape()).element_count();
   auto outputs = kernel_outputs(instruction);
   if (!outputs) return std::nullopt;
   kernel.outputs = std::move(*outputs);
@@ -74,7 +74,7 @@ std::optional<RowKernel> row_kernel_of(Instruction& instruction) {
 //
 // As in fuse_multi_output.cc a merge moves things, but here backwards: an earlier kernel, done,
 // moves to the next one's place, and all between that depends on it moves behind (`dependents`).
-// What it read must be kept for so long. keeps_peak() compares what is there at the merged kernel
+// What it read must be kept for so long. peak_of() compares what is there at the merged kernel
 // with what was there at the two, and refuses what is more: a pass must never raise the floor of a
 // program that has to run under a limit.
 class RowFusion {
@@ -99,7 +99,7 @@ class RowFusion {
     }
     if (!changed) return false;
     computation_.remove_dead();
-    std::unordered_set<const Instruction*> live;
+    Set live(computation_.instructions().size());
     for (const auto& instruction : computation_.instructions()) live.insert(instruction.get());
     std::vector<Instruction*> order;
     for (const Slot& slot : done_) {
@@ -114,7 +114,8 @@ class RowFusion {
     Instruction* instruction;
     std::optional<RowKernel> kernel;
   };
-  using Set = std::unordered_set<const Instruction*>;
+  using Set = PointerSet<Instruction>;
+  using Instructions = std::vector<Instruction*>;
 
   // Merges an earlier kernel, the nearest first, into the next one.
   bool merge_next() {
@@ -144,10 +145,12 @@ class RowFusion {
   }
 
   // What is done and depends on the kernel at `first`, other than its outputs; nothing where the
-  // next kernel needs that.
-  std::optional<Set> dependents(std::size_t first) const {
+  // next kernel needs that, or, if the two must stand together, where anything else runs between
+  // them.
+  std::optional<Instructions> dependents(std::size_t first, bool stand_together) const {
     const Instruction& kernel = *done_[first].instruction;
     Set after;
+    Instructions found;
     const auto needs_after = [&](const Instruction& instruction) {
       const auto is_after = [&](const Instruction* before) { return after.contains(before); };
       return std::any_of(instruction.operands().begin(), instruction.operands().end(), is_after) ||
@@ -155,7 +158,7 @@ class RowFusion {
                          instruction.control_predecessors().end(), is_after);
     };
     for (std::size_t k = first + 1; k < done_.size(); ++k) {
-      const Instruction& instruction = *done_[k].instruction;
+      Instruction& instruction = *done_[k].instruction;
       if (is_part_of(instruction, kernel)) continue;
       const auto is_part = [&](const Instruction* before) { return is_part_of(*before, kernel); };
       if (needs_after(instruction) ||
@@ -163,10 +166,14 @@ class RowFusion {
           std::any_of(instruction.control_predecessors().begin(),
                       instruction.control_predecessors().end(), is_part)) {
         after.insert(&instruction);
+        found.push_back(&instruction);
+      } else if (stand_together && instruction.opcode() != Opcode::get_tuple_element &&
+                 instruction.opcode() != Opcode::constant && !dead_.contains(&instruction)) {
+        return std::nullopt;
       }
     }
     if (needs_after(*ahead_.back().instruction)) return std::nullopt;
-    return after;
+    return found;
   }
 
   // What is done, or dead, reads nothing any more.
@@ -188,9 +195,8 @@ class RowFusion {
   // Something but the next kernel is still to read it.
   bool lives_on(const Instruction& value) const {
     if (value.opcode() == Opcode::parameter || value.is_root()) return true;
-    const auto over = reads_over_.find(&value);
-    const int to_come =
-        static_cast<int>(value.users().size()) - (over == reads_over_.end() ? 0 : over->second);
+    const int* const over = reads_over_.find(&value);
+    const int to_come = static_cast<int>(value.users().size()) - (over == nullptr ? 0 : *over);
     return to_come > (contains(ahead_.back().instruction->operands(), &value) ? 1 : 0);
   }
 
@@ -216,8 +222,8 @@ class RowFusion {
 
   // Bytes in memory while a kernel reads `inputs` and writes `outputs`; where an input is not
   // needed any more, an output of its size takes its place.
-  std::int64_t bytes_at(const Set& inputs, const std::vector<Instruction*>& outputs,
-                        const Set& needed) const {
+  static std::int64_t bytes_at(const Instructions& inputs, const Instructions& outputs,
+                               const Set& needed) {
     std::int64_t bytes = 0;
     std::vector<std::int64_t> free;
     for (const Instruction* input : inputs) {
@@ -235,54 +241,56 @@ class RowFusion {
     return bytes;
   }
 
-  // The merged kernel runs where the next one stands. It holds no more than one of the two does,
-  // and what waits for it until then is no more than what the first one leaves there.
-  bool keeps_peak(std::size_t first, const std::vector<Instruction*>& outputs,
-                  const Set& after) const {
+  // The merged kernel runs where the next one stands. It holds no more than one of the two does;
+  // what waits for it until then may be more than what the first one leaves there.
+  enum class Peak { higher, kept, kept_together };
+  Peak peak_of(std::size_t first, const Instructions& outputs) const {
     const Slot& a = done_[first];
     const Slot& b = ahead_.back();
     const auto& made = a.kernel->outputs;
-    Set inputs_of_a, inputs_of_b, merged, around_a, around_b, needed, needed_by_b;
-    for (const Instruction* input : a.instruction->operands()) inputs_of_a.insert(input);
-    for (const Instruction* input : b.instruction->operands()) inputs_of_b.insert(input);
-    Set since;
-    for (std::size_t k = first + 1; k < done_.size(); ++k) since.insert(done_[k].instruction);
-    merged = inputs_of_a;
-    around_a = inputs_of_a;
-    around_b = inputs_of_b;
-    for (const Instruction* input : inputs_of_b) {
-      if (contains(made, input)) continue;
-      merged.insert(input);
-      if (!since.contains(input)) around_a.insert(input);
+    const auto is_since = [&](const Instruction* value) {
+      return std::any_of(done_.begin() + static_cast<std::ptrdiff_t>(first) + 1, done_.end(),
+                         [&](const Slot& slot) { return slot.instruction == value; });
+    };
+    // Each once; of both kernels, those that both read stand with the first.
+    Set known;
+    Instructions merged, inputs_of_b;
+    for (Instruction* input : a.instruction->operands()) {
+      if (known.insert(input)) merged.push_back(input);
     }
-    for (const Instruction* value : made) {
-      if (!is_internal(*value)) {
-        around_b.insert(value);
-        needed.insert(value);
-      }
+    Set read_by_b;
+    Instructions around_a = merged;
+    for (Instruction* input : b.instruction->operands()) {
+      if (!read_by_b.insert(input)) continue;
+      inputs_of_b.push_back(input);
+      if (contains(made, input) || !known.insert(input)) continue;
+      merged.push_back(input);
+      if (!is_since(input)) around_a.push_back(input);
     }
+    Set needed, needed_by_b = read_by_b;
+    Instructions around_b = inputs_of_b;
+    const auto need = [&](Instruction* value) {
+      if (!needed.insert(value)) return;
+      if (needed_by_b.insert(value)) around_b.push_back(value);
+    };
     std::int64_t waits = 0, leaves = 0;
-    for (const Instruction* input : merged) {
+    for (Instruction* value : made) {
+      if (!is_internal(*value)) need(value);
+      leaves += value->shape().byte_size();
+    }
+    for (Instruction* input : merged) {
       if (lives_on(*input)) {
-        needed.insert(input);
-        around_b.insert(input);
-      } else if (!inputs_of_b.contains(input)) {
+        need(input);
+      } else if (!read_by_b.contains(input)) {
         waits += input->shape().byte_size();
       }
     }
-    needed_by_b = needed;
-    needed_by_b.insert(inputs_of_b.begin(), inputs_of_b.end());
-    for (const Instruction* value : made) leaves += value->shape().byte_size();
-    const bool apart = std::any_of(
-        done_.begin() + static_cast<std::ptrdiff_t>(first) + 1, done_.end(), [&](const Slot& slot) {
-          return slot.instruction->opcode() != Opcode::get_tuple_element &&
-                 slot.instruction->opcode() != Opcode::constant &&
-                 !after.contains(slot.instruction) && !dead_.contains(slot.instruction);
-        });
-    if (apart && waits > leaves) return false;
-    return bytes_at(merged, outputs, needed) <=
-           std::max(bytes_at(around_a, made, needed_by_b),
-                    bytes_at(around_b, b.kernel->outputs, needed));
+    if (bytes_at(merged, outputs, needed) >
+        std::max(bytes_at(around_a, made, needed_by_b),
+                 bytes_at(around_b, b.kernel->outputs, needed))) {
+      return Peak::higher;
+    }
+    return waits > leaves ? Peak::kept_together : Peak::kept;
   }
 
   bool merge(std::size_t first) {
@@ -300,8 +308,10 @@ class RowFusion {
       return false;
     }
     if (!saves_traffic(*a.kernel, *a.instruction)) return false;
-    const std::optional<Set> after = dependents(first);
-    if (!after || !keeps_peak(first, outputs, *after)) return false;
+    const Peak peak = peak_of(first, outputs);
+    if (peak == Peak::higher) return false;
+    const std::optional<Instructions> after = dependents(first, peak == Peak::kept_together);
+    if (!after) return false;
 
     FusedBody body(*computation_.module());
     body.add(*a.instruction);
@@ -329,11 +339,15 @@ class RowFusion {
 
   // The merged kernel is the next one: behind what does not depend on the first of the two, and
   // before what does.
-  void replace(std::size_t first, const Set& after, const std::vector<Instruction*>& outputs,
+  void replace(std::size_t first, const Instructions& after, const Instructions& outputs,
                FusedBody& body, const Rows& rows) {
     Instruction& a = *done_[first].instruction;
     Instruction& b = *ahead_.back().instruction;
-    for (const Instruction* instruction : after) count_reads(*instruction, -1);
+    Set is_after;
+    for (const Instruction* instruction : after) {
+      count_reads(*instruction, -1);
+      is_after.insert(instruction);
+    }
     auto [fusion, results] = add_merged_kernel(computation_, body, ir::FusionKind::input, outputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       reads_over_[results[i]] = std::exchange(reads_over_[outputs[i]], 0);
@@ -348,7 +362,7 @@ class RowFusion {
     std::vector<Slot> behind;
     std::size_t kept = first;
     for (std::size_t k = first; k < done_.size(); ++k) {
-      if (after.contains(done_[k].instruction)) {
+      if (is_after.contains(done_[k].instruction)) {
         behind.push_back(std::move(done_[k]));
       } else if (done_[k].instruction != &a) {
         done_[kept++] = std::move(done_[k]);
@@ -367,7 +381,7 @@ class RowFusion {
   std::vector<Slot> ahead_;  // in the old order, the next one last
   Set dead_;
   // Of those that read a value, how many are done or dead.
-  std::unordered_map<const Instruction*, int> reads_over_;
+  PointerMap<Instruction, int> reads_over_;
 };
 
 }  // namespace
