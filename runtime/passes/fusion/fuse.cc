@@ -3,11 +3,12 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/base/pointer_map.h"
+#include "runtime/base/pointer_set.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
@@ -45,7 +46,9 @@ class VerticalFusion {
         speeds_(speeds),
         narrow_(narrow),
         accumulations_(accumulations(computation)),
-        standing_(narrow ? standing_values(computation) : StandingValues()) {}
+        standing_(narrow ? standing_values(computation) : StandingValues()),
+        visited_(computation.instructions().size()),
+        groups_of_(computation.instructions().size()) {}
 
   bool run() {
     const auto& instructions = computation_.instructions();
@@ -65,7 +68,7 @@ class VerticalFusion {
   // A spread constant is visited right after the last of its users, wherever it stands: groups hold
   // a limited number of instructions, and one that is full would read it as an array.
   void visit(Instruction& instruction) {
-    if (!visited_.insert(&instruction).second) return;
+    if (!visited_.insert(&instruction)) return;
     if (is_fusible(instruction) && (instruction.is_root() || !instruction.users().empty())) {
       place(instruction);
     }
@@ -90,12 +93,12 @@ class VerticalFusion {
     bool outside = instruction.is_root();
     std::vector<int> groups;
     for (const Instruction* user : instruction.users()) {
-      const auto it = groups_of_.find(user);
-      if (it == groups_of_.end()) {
+      const std::vector<int>* const of_user = groups_of_.find(user);
+      if (of_user == nullptr) {
         outside = true;
         continue;
       }
-      for (int group : it->second) {
+      for (int group : *of_user) {
         if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
       }
     }
@@ -269,7 +272,7 @@ class VerticalFusion {
   }
 
   Instruction* add_fusion(const Group& group,
-                          const std::unordered_map<const Instruction*, Instruction*>& fusions) {
+                          const PointerMap<Instruction, Instruction*>& fusions) {
     FusedBody body(*computation_.module());
     for (auto it = group.members.rbegin(); it != group.members.rend(); ++it) body.add(**it);
     Instruction* result = body.value(group.root());
@@ -285,8 +288,8 @@ class VerticalFusion {
 
     std::vector<Instruction*> operands;
     for (Instruction* input : body.inputs()) {
-      const auto it = fusions.find(input);
-      operands.push_back(it == fusions.end() ? input : it->second);
+      Instruction* const* const fusion = fusions.find(input);
+      operands.push_back(fusion == nullptr ? input : *fusion);
     }
     ir::Attributes attributes;
     const bool reduces =
@@ -307,25 +310,25 @@ class VerticalFusion {
   }
 
   bool emit() {
-    std::unordered_map<const Instruction*, const Group*> group_with_root;
+    PointerMap<Instruction, const Group*> group_with_root;
     for (const Group& group : groups_) {
       if (is_worth_it(group)) group_with_root.emplace(group.root(), &group);
     }
-    if (group_with_root.empty()) return false;
+    if (group_with_root.size() == 0) return false;
     std::vector<Instruction*> before, order;
     for (const auto& instruction : computation_.instructions()) before.push_back(instruction.get());
-    std::unordered_map<const Instruction*, Instruction*> fusions;
+    PointerMap<Instruction, Instruction*> fusions(group_with_root.size());
     for (Instruction* instruction : before) {
       order.push_back(instruction);
-      const auto it = group_with_root.find(instruction);
-      if (it == group_with_root.end()) continue;
-      Instruction* fusion = add_fusion(*it->second, fusions);
+      const Group* const* const group = group_with_root.find(instruction);
+      if (group == nullptr) continue;
+      Instruction* fusion = add_fusion(**group, fusions);
       fusions.emplace(instruction, fusion);
       order.push_back(fusion);
     }
     for (Instruction* instruction : before) {
-      const auto it = fusions.find(instruction);
-      if (it != fusions.end()) instruction->replace_all_uses_with(it->second);
+      Instruction* const* const fusion = fusions.find(instruction);
+      if (fusion != nullptr) instruction->replace_all_uses_with(*fusion);
     }
     computation_.set_order(order);
     computation_.remove_dead();
@@ -338,10 +341,10 @@ class VerticalFusion {
   const std::unordered_set<const Instruction*> accumulations_;
   const StandingValues standing_;
   std::vector<Group> groups_;
-  std::unordered_set<const Instruction*> visited_;
+  PointerSet<Instruction> visited_;
   // Of the users of spread constants, how many have been visited, from the last one on.
-  std::unordered_map<const Instruction*, std::size_t> users_seen_;
-  std::unordered_map<const Instruction*, std::vector<int>> groups_of_;
+  PointerMap<Instruction, std::size_t> users_seen_;
+  PointerMap<Instruction, std::vector<int>> groups_of_;
 };
 
 bool fuse_programs(ir::Module& module, const KernelSpeeds& speeds, bool narrow) {

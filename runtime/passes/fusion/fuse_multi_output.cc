@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/base/pointer_set.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
@@ -97,7 +96,7 @@ class MultiOutputFusion {
     }
     if (!changed) return false;
     computation_.remove_dead();
-    std::unordered_set<const Instruction*> live;
+    Set live(computation_.instructions().size());
     for (const auto& instruction : computation_.instructions()) live.insert(instruction.get());
     std::erase_if(done_, [&](const Instruction* i) { return !live.contains(i); });
     computation_.set_order(done_);
@@ -109,7 +108,7 @@ class MultiOutputFusion {
     Instruction* instruction;
     std::optional<Kernel> kernel;
   };
-  using Set = std::unordered_set<const Instruction*>;
+  using Set = PointerSet<Instruction>;
 
   // The k-th instruction that is not done.
   Slot& ahead(std::size_t k) { return ahead_[ahead_.size() - 1 - k]; }
@@ -119,8 +118,9 @@ class MultiOutputFusion {
     if (!ahead(0).kernel) return false;
     // What depends on the kernel other than by reading it directly can't come before a merged
     // kernel, and must not feed it.
-    Set own = {ahead(0).instruction};
-    own.insert(ahead(0).kernel->outputs.begin(), ahead(0).kernel->outputs.end());
+    Set own;
+    own.insert(ahead(0).instruction);
+    for (const Instruction* output : ahead(0).kernel->outputs) own.insert(output);
     Set after;
     int kernels = 0, attempts = 0;
     const std::size_t end = std::min<std::size_t>(ahead_.size(), 8 * kOutputWindow);

@@ -13,8 +13,7 @@ FusedBody::~FusedBody() {
 }
 
 Instruction* FusedBody::value(Instruction* outer) {
-  const auto it = values_.find(outer);
-  if (it != values_.end()) return it->second;
+  if (Instruction** const known = values_.find(outer)) return *known;
   Instruction* parameter =
       computation_->add_parameter(static_cast<std::int64_t>(inputs_.size()), outer->shape(), "p");
   inputs_.push_back(outer);
@@ -25,13 +24,14 @@ Instruction* FusedBody::value(Instruction* outer) {
 void FusedBody::add(Instruction& outer) {
   if (outer.opcode() == Opcode::fusion) return add_body_of(outer);
   std::vector<Instruction*> operands;
+  operands.reserve(outer.operands().size());
   for (Instruction* operand : outer.operands()) operands.push_back(value(operand));
   values_.emplace(&outer, computation_->add_clone(outer, std::move(operands)));
 }
 
 void FusedBody::add_body_of(Instruction& fusion) {
   const ir::Computation& body = *fusion.to_apply();
-  std::unordered_map<const Instruction*, Instruction*> copies;
+  PointerMap<Instruction, Instruction*> copies(body.instructions().size());
   for (std::size_t i = 0; i < body.parameters().size(); ++i) {
     copies.emplace(body.parameters()[i], value(fusion.operand(static_cast<int>(i))));
   }
@@ -40,6 +40,7 @@ void FusedBody::add_body_of(Instruction& fusion) {
     if (instruction->opcode() == Opcode::parameter) continue;
     if (many && instruction.get() == body.root()) continue;
     std::vector<Instruction*> operands;
+    operands.reserve(instruction->operands().size());
     for (const Instruction* operand : instruction->operands()) {
       operands.push_back(copies.at(operand));
     }

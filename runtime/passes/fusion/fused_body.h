@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/pointer_map.h"
 #include "runtime/ir/module.h"
 
 namespace plimsoll::passes {
@@ -48,7 +48,7 @@ class FusedBody {
 
   ir::Computation* computation_;
   std::vector<ir::Instruction*> inputs_;
-  std::unordered_map<const ir::Instruction*, ir::Instruction*> values_;
+  PointerMap<ir::Instruction, ir::Instruction*> values_;
 };
 
 // "add_fusion" for a body whose (first) result is an add.

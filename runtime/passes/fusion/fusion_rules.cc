@@ -2,10 +2,9 @@
 #include "runtime/passes/fusion/fusion_rules.h"
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "runtime/base/index.h"
+#include "runtime/base/pointer_map.h"
 #include "runtime/passes/fusion/fusion_price.h"
 
 namespace plimsoll::passes {
@@ -19,7 +18,7 @@ using ir::Shape;
 namespace {
 
 std::int64_t element_count(const Instruction& instruction) {
-  return ir::leaves(instruction.shape())[0]->element_count();
+  return ir::first_leaf(instruction.shape()).element_count();
 }
 
 bool is_simple_reducer(const Computation& reducer) {
@@ -118,21 +117,30 @@ bool repeats_along_rows(const Instruction& broadcast) {
 // along the innermost dimension: 8 evaluations, once a row.
 //
 // The work is linear in the members' operands and uses; kMaxUses bounds the latter, as each use of
-// a member may become a use of each operand.
+// a member may become a use of each operand. Passes ask for every kernel that they think of, so
+// that values are kept by number, and their uses in one list.
 class Examiner {
  public:
   Examiner(std::span<Instruction* const> members, std::span<Instruction* const> roots,
            const KernelSpeeds& speeds)
-      : members_(members), roots_(roots), price_(speeds), uses_(members.size()) {
-    for (std::size_t i = 0; i < members.size(); ++i) index_.emplace(members[i], i);
+      : members_(members),
+        roots_(roots),
+        numbers_(2 * members.size()),
+        price_(speeds),
+        uses_of_(members.size()) {
+    for (std::size_t i = 0; i < members.size(); ++i) numbers_.emplace(members[i], i);
+    uses_of_.reserve(2 * members.size());
+    uses_.reserve(2 * members.size());
+    indexings_.reserve(members.size());
+    profile_.evaluations.reserve(members.size());
   }
 
   std::optional<FusionProfile> run() {
     if (!place_roots()) return std::nullopt;
     for (std::size_t i = 0; i < members_.size(); ++i) {
-      if (uses_[i].empty() || !visit(*members_[i], uses_[i])) return std::nullopt;
+      if (uses_of_[i].count == 0 || !visit(*members_[i], uses_of_[i])) return std::nullopt;
     }
-    profile_.input_count = static_cast<int>(inputs_.size());
+    profile_.input_count = static_cast<int>(uses_of_.size() - members_.size());
     profile_.seconds = price_.seconds();
     return std::move(profile_);
   }
@@ -147,7 +155,14 @@ class Examiner {
   struct Use {
     int indexing;
     double evaluations;
+    int next;  // of the same value; kNone behind the last
   };
+  // Of one value, in `uses_`.
+  struct Uses {
+    std::size_t count = 0;
+    int first = kNone, last = kNone;
+  };
+  static constexpr int kNone = -1;
   static constexpr int kResults = 0;  // the position where the kernel stands, or reduces to
   static constexpr int kReduced = 1;  // the position in the reduced array
   static constexpr std::size_t kMaxUses = 6;
@@ -171,9 +186,13 @@ class Examiner {
     profile_.loop_dims =
         profile_.is_reduction ? first.operand(0)->shape().dims() : first.shape().dims();
     for (const Instruction* root : roots_) {
-      const Shape& shape = *ir::leaves(root->shape())[0];
+      const Shape& shape = ir::first_leaf(root->shape());
       const std::int64_t count = shape.element_count();
-      for (const Shape* leaf : ir::leaves(root->shape())) price_.write(*leaf);
+      if (root->shape().is_tuple()) {
+        for (const Shape* leaf : ir::leaves(root->shape())) price_.write(*leaf);
+      } else {
+        price_.write(shape);
+      }
       if (profile_.is_reduction && shape.dims() == profile_.loop_dims) {
         use(*root, kReduced, static_cast<double>(count));
       } else if (profile_.is_reduction ? count == profile_.result_count
@@ -186,11 +205,12 @@ class Examiner {
     return true;
   }
 
-  bool visit(const Instruction& member, const std::vector<Use>& uses) {
-    if (uses.size() > kMaxUses) return false;
+  bool visit(const Instruction& member, const Uses uses) {
+    if (uses.count > kMaxUses) return false;
     double evaluations = 0;
     bool epilogue = false, transposed = false;
-    for (const Use& u : uses) {
+    for (int at_use = uses.first; at_use != kNone; at_use = uses_[at(at_use)].next) {
+      const Use& u = uses_[at(at_use)];
       evaluations += u.evaluations;
       epilogue = epilogue || indexings_[at(u.indexing)].epilogue;
       transposed = transposed || indexings_[at(u.indexing)].transposed;
@@ -207,19 +227,21 @@ class Examiner {
     if (transposed && is_elementwise(member.opcode()) && reads_many_arrays(member)) return false;
     if (member.opcode() == Opcode::dynamic_update_slice) return visit_update(member);
     // `use` may add indexings and uses of operands, never of this member.
-    for (const Use& u : uses) pass_on(member, u);
+    for (int at_use = uses.first; at_use != kNone; at_use = uses_[at(at_use)].next) {
+      pass_on(member, uses_[at(at_use)]);
+    }
     return true;
   }
 
   // A reduce has to be read at the results' positions only, as its sum is there when its row is
   // done; all reduces of the kernel go over one loop in the same way. The values to start from are
   // scalars that are computed once.
-  bool visit_reduce(const Instruction& reduce, const std::vector<Use>& uses) {
+  bool visit_reduce(const Instruction& reduce, const Uses& uses) {
     const auto sorted = [](std::vector<std::int64_t> values) {
       std::sort(values.begin(), values.end());
       return values;
     };
-    if (uses.size() != 1 || uses[0].indexing != kResults ||
+    if (uses.count != 1 || uses_[at(uses.first)].indexing != kResults ||
         !(reduce.operand(0)->shape().dims() == profile_.loop_dims) ||
         sorted(reduce.attributes().dimensions) != sorted(first_reduce_->attributes().dimensions)) {
       return false;
@@ -238,7 +260,7 @@ class Examiner {
   // An update in place is all that its kernel makes, and the array that it updates must come from
   // memory: a member's value would have to be written in full first.
   bool visit_update(const Instruction& update) {
-    if (roots_.size() != 1 || roots_[0] != &update || index_.contains(update.operand(0))) {
+    if (roots_.size() != 1 || roots_[0] != &update || is_member(*update.operand(0))) {
       return false;
     }
     for (int i = 0; i < update.operand_count(); ++i) {
@@ -248,7 +270,7 @@ class Examiner {
     return true;
   }
 
-  void pass_on(const Instruction& member, const Use& u) {
+  void pass_on(const Instruction& member, const Use u) {
     const double count = static_cast<double>(element_count(member));
     const Indexing mine = indexings_[at(u.indexing)];
     for (int i = 0; i < member.operand_count(); ++i) {
@@ -313,32 +335,39 @@ class Examiner {
     return static_cast<int>(indexings_.size()) - 1;
   }
 
+  bool is_member(const Instruction& value) const {
+    const std::size_t* const number = numbers_.find(&value);
+    return number != nullptr && *number < members_.size();
+  }
+
   void use(const Instruction& value, int indexing, double evaluations) {
-    const auto it = index_.find(&value);
-    if (it == index_.end()) {
+    std::size_t number = uses_of_.size();
+    if (const std::size_t* const known = numbers_.find(&value)) {
+      number = *known;
+    } else {
       // Constants come along.
       if (value.opcode() == Opcode::constant) return;
-      inputs_.insert(&value);
-      for (const int known : reads_[&value]) {
-        if (known == indexing) return;
-      }
-      reads_[&value].push_back(indexing);
-      price_.read(value.shape(), evaluations, indexings_[at(indexing)].transposed);
-      return;
+      numbers_.emplace(&value, number);
+      uses_of_.emplace_back();
     }
-    for (const Use& known : uses_[it->second]) {
-      if (known.indexing == indexing) return;
+    Uses& uses = uses_of_[number];
+    for (int known = uses.first; known != kNone; known = uses_[at(known)].next) {
+      if (uses_[at(known)].indexing == indexing) return;
     }
-    uses_[it->second].push_back({indexing, evaluations});
+    const int added = static_cast<int>(uses_.size());
+    (uses.count++ == 0 ? uses.first : uses_[at(uses.last)].next) = added;
+    uses.last = added;
+    uses_.push_back({indexing, evaluations, kNone});
+    if (number < members_.size()) return;
+    price_.read(value.shape(), evaluations, indexings_[at(indexing)].transposed);
   }
 
   std::span<Instruction* const> members_;
   std::span<Instruction* const> roots_;
-  std::unordered_map<const Instruction*, std::size_t> index_;
-  std::unordered_set<const Instruction*> inputs_;
-  std::unordered_map<const Instruction*, std::vector<int>> reads_;  // of inputs, by indexing
+  PointerMap<Instruction, std::size_t> numbers_;  // of the members in order, then of the inputs
   KernelPrice price_;
-  std::vector<std::vector<Use>> uses_;
+  std::vector<Uses> uses_of_;  // by number
+  std::vector<Use> uses_;
   std::vector<Indexing> indexings_;
   const Instruction* first_reduce_ = nullptr;
   FusionProfile profile_;

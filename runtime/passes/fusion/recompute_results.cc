@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "runtime/base/pointer_map.h"
+#include "runtime/base/pointer_set.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/cleanup/common_subexpressions.h"
 #include "runtime/passes/fusion/fused_body.h"
@@ -93,8 +93,8 @@ class ResultRecomputation {
       if (is_plain_fusion(*kernel)) leave_out_results(kernel);
     }
     computation_.remove_dead();
-    if (instead_.empty()) return false;
-    std::unordered_set<const Instruction*> live;
+    if (instead_.size() == 0) return false;
+    Live live(computation_.instructions().size());
     for (const auto& instruction : computation_.instructions()) live.insert(instruction.get());
     Instructions now;
     for (Instruction* instruction : order) place(instruction, live, now);
@@ -103,21 +103,24 @@ class ResultRecomputation {
   }
 
  private:
-  using Live = std::unordered_set<const Instruction*>;
+  using Live = PointerSet<Instruction>;
+
+  using Known = PointerMap<Instruction, Instruction*>;  // inner value -> outer value
 
   Instruction* newest(Instruction* instruction) const {
-    auto it = instead_.find(instruction);
-    for (; it != instead_.end(); it = instead_.find(instruction)) instruction = it->second.front();
+    while (const Instructions* const instead = instead_.find(instruction)) {
+      instruction = instead->front();
+    }
     return instruction;
   }
 
   void place(Instruction* instruction, const Live& live, Instructions& order) const {
-    const auto it = instead_.find(instruction);
-    if (it == instead_.end()) {
+    const Instructions* const instead = instead_.find(instruction);
+    if (instead == nullptr) {
       if (live.contains(instruction)) order.push_back(instruction);
       return;
     }
-    for (Instruction* each : it->second) place(each, live, order);
+    for (Instruction* each : *instead) place(each, live, order);
   }
 
   // Without what this pass has left behind, which goes at the end.
@@ -149,9 +152,9 @@ class ResultRecomputation {
     }
     double seconds = 0, seconds_then = 0;
     const auto count = [&](const Instruction& each) {
-      const auto profile = profile_of_kernel(*each.to_apply(), speeds_);
-      if (profile) seconds += profile->seconds;
-      return profile.has_value();
+      const std::optional<double> of_each = seconds_of(each);
+      if (of_each) seconds += *of_each;
+      return of_each.has_value();
     };
     std::vector<std::pair<Instruction*, Candidate>> readers;
     for (Instruction* reader : users) {
@@ -172,13 +175,21 @@ class ResultRecomputation {
     return true;
   }
 
+  std::optional<double> seconds_of(const Instruction& kernel) {
+    if (const std::optional<double>* const known = seconds_.find(&kernel)) return *known;
+    const auto profile = profile_of_kernel(*kernel.to_apply(), speeds_);
+    const std::optional<double> seconds = profile ? std::optional(profile->seconds) : std::nullopt;
+    seconds_.emplace(&kernel, seconds);
+    return seconds;
+  }
+
   // The reader with the k-th result computed in its body.
   std::optional<Candidate> without(const Instruction& kernel, const Instructions& results,
                                    std::size_t k, Instruction& reader) {
     if (!is_plain_fusion(reader)) return {};
     auto own_results = kernel_outputs(reader);
     if (!own_results) return {};
-    std::unordered_map<const Instruction*, Instruction*> known;  // inner value -> outer value
+    Known known;
     const auto offer = [&](const Instruction* inner, Instruction* outer) {
       if (contains(reader.operands(), outer)) known.emplace(inner, outer);
     };
@@ -208,11 +219,8 @@ class ResultRecomputation {
 
   // A copy of the expression in the computation itself, where nothing reads it in the end; null
   // where it needs what the reader does not read, or is long.
-  Instruction* repeat(Instruction* inner,
-                      std::unordered_map<const Instruction*, Instruction*>& known,
-                      std::size_t& length) {
-    const auto it = known.find(inner);
-    if (it != known.end()) return it->second;
+  Instruction* repeat(Instruction* inner, Known& known, std::size_t& length) {
+    if (Instruction* const* const outer = known.find(inner)) return *outer;
     if (!may_repeat(*inner) || ++length > kLongestExpression) {
       repeated_.clear();
       return nullptr;
@@ -250,8 +258,8 @@ class ResultRecomputation {
     auto [fusion, results] =
         add_merged_kernel(computation_, candidate.body, candidate.kind(), candidate.results);
     for (int i = 0; i < fusion->operand_count(); ++i) {
-      const auto now = results_now_.find(fusion->operand(i));
-      if (now != results_now_.end()) fusion->replace_operand(i, now->second);
+      Instruction* const* const now = results_now_.find(fusion->operand(i));
+      if (now != nullptr) fusion->replace_operand(i, *now);
     }
     for (std::size_t i = 0; i < results.size(); ++i) {
       results_now_[candidate.results[i]] = results[i];
@@ -267,9 +275,10 @@ class ResultRecomputation {
   const ComputationClasses& classes_;
   const KernelSpeeds& speeds_;
   Instructions repeated_;  // copies, operands first
-  std::unordered_set<const Instruction*> copies_;
-  std::unordered_map<const Instruction*, Instructions> instead_;  // a kernel's, with its results
-  std::unordered_map<const Instruction*, Instruction*> results_now_;  // of replaced kernels
+  PointerSet<Instruction> copies_;
+  PointerMap<Instruction, Instructions> instead_;           // a kernel's, with its results
+  PointerMap<Instruction, Instruction*> results_now_;       // of replaced kernels
+  PointerMap<Instruction, std::optional<double>> seconds_;  // of kernels; none: no kernel of ours
 };
 
 }  // namespace
