@@ -11,16 +11,14 @@ import argparse
 import json
 import math
 import os
-import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
+from sides import ask, plimsoll, serve, start
 
 
-# ----- a side: reads a command a line, answers a line
+# ----- a side
 
 
 def one_liners():
@@ -97,33 +95,7 @@ class Side:
         return {"seconds": statistics.median(seconds)}
 
 
-def serve():
-    sys.path.insert(0, str(HERE))
-    answers = sys.stdout
-    sys.stdout = sys.stderr
-    side = Side()
-    for line in sys.stdin:
-        command = json.loads(line)
-        try:
-            answer = getattr(side, command.pop("do"))(**command)
-        except Exception as error:  # the parent prints it
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(answer), file=answers, flush=True)
-
-
 # ----- the table
-
-
-def start(environment):
-    return subprocess.Popen([sys.executable, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True, env={**os.environ, **environment})
-
-
-def ask(side, **command):
-    side.stdin.write(json.dumps(command) + "\n")
-    side.stdin.flush()
-    line = side.stdout.readline()
-    return json.loads(line) if line else {"error": "the process has ended"}
 
 
 def measure(name, ours, xla, rounds):
@@ -182,19 +154,15 @@ def main():
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
-        return serve()
+        return serve(Side)
     if not options.build:
         parser.error("--build is missing")
-    sys.path.insert(0, str(HERE))
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     words = options.only.split(",") if options.only else [""]
     names = [name for name, _ in cases() if any(word in name for word in words)]
-    plugin = pathlib.Path(options.build).resolve() / "plugins/pjrt/libplimsoll_pjrt.so"
-    packages = HERE.parent.parent / "plugins/jax"
     with tempfile.TemporaryDirectory() as cache:
-        ours = start({"JAX_PLATFORMS": "plimsoll,cpu", "PLIMSOLL_PJRT_LIBRARY": str(plugin),
-                      "PYTHONPATH": f"{packages}:{os.environ.get('PYTHONPATH', '')}", "PLIMSOLL_JIT_CACHE_DIR": cache})
-        xla = start({"JAX_PLATFORMS": "cpu"})
+        ours = start(__file__, plimsoll(options.build, cache))
+        xla = start(__file__, {"JAX_PLATFORMS": "cpu"})
         rows = []
         for name in names:
             rows.append(measure(name, ours, xla, options.rounds))

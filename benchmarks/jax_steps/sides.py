@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that measure, one for a backend: each reads a command a line as JSON and answers a line."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def start(script, environment):
+    return subprocess.Popen([sys.executable, script, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True, env={**os.environ, **environment})
+
+
+def plimsoll(build, cache):
+    """What the environment of a process says that runs on Plimsoll, with a kernel cache of its own."""
+    plugin = pathlib.Path(build).resolve() / "plugins/pjrt/libplimsoll_pjrt.so"
+    packages = HERE.parent.parent / "plugins/jax"
+    return {"JAX_PLATFORMS": "plimsoll,cpu", "PLIMSOLL_PJRT_LIBRARY": str(plugin),
+            "PYTHONPATH": f"{packages}:{os.environ.get('PYTHONPATH', '')}", "PLIMSOLL_JIT_CACHE_DIR": str(cache)}
+
+
+def ask(side, **command):
+    side.stdin.write(json.dumps(command) + "\n")
+    side.stdin.flush()
+    line = side.stdout.readline()
+    return json.loads(line) if line else {"error": "the process has ended"}
+
+
+def serve(side_class):
+    answers = sys.stdout
+    sys.stdout = sys.stderr
+    side = side_class()
+    for line in sys.stdin:
+        command = json.loads(line)
+        try:
+            answer = getattr(side, command.pop("do"))(**command)
+        except Exception as error:  # the parent prints it
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
