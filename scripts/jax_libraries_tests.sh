@@ -13,12 +13,11 @@
 # JUnit file and a log per path and backend, and prints a table; a crash ends one worker, not the
 # run.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 if [ $# -lt 3 ]; then
   sed -n '4,15p' "$0" | cut -c3-
   exit 2
 fi
-plimsoll=$PWD
+plimsoll=$(realpath "$(dirname "$0")/..")
 source=$(realpath "$1")
 mkdir -p "$2/on_xla"
 output=$(realpath "$2")

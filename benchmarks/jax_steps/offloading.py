@@ -212,8 +212,8 @@ def show(measured):
     for program in measured:
         for i, row in enumerate(program["rows"]):
             print(f"| {program['name'] if i == 0 else ''} | {row['label']} | {mib(row['arguments'])} "
-                  f"| {mib(row['results'])} | {mib(row['shared'])} | {mib(row['temporaries'])} | {mib(total(row))} | {mib(row['measured'])} "
-                  f"| {row['time']:.2f} |")
+                  f"| {mib(row['results'])} | {mib(row['shared'])} | {mib(row['temporaries'])} | {mib(total(row))} "
+                  f"| {mib(row['measured'])} | {row['time']:.2f} |")
     print()
     for program in measured:
         print(f"{program['name']}: the same bits at all limits, {program['difference']:.1e} from XLA's; "
