@@ -60,6 +60,36 @@ ENTRY e {
   EXPECT_EQ(plan->arena_bytes, 448);
 }
 
+TEST(Planner, WhatAResultTakesThePlaceOfIsMadeThere) {
+  const auto module = parse(R"(
+HloModule m
+ENTRY e {
+  p = f32[100] parameter(0)
+  a = f32[100] negate(p)
+  b = f32[100] tanh(a)
+  c = f32[100] exponential(b)
+  d = f32[100] negate(c)
+  e = f32[100] cosine(c)
+  ROOT r = (f32[100], f32[100]) tuple(d, e)
+})");
+  const auto plan = checked_plan(*module);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  // c is read twice, and stays in the arena, as all that it takes the place of.
+  EXPECT_EQ(plan->arena_bytes, 448);
+  const auto chain = parse(R"(
+HloModule m
+ENTRY e {
+  p = f32[100] parameter(0)
+  a = f32[100] negate(p)
+  b = f32[100] tanh(a)
+  ROOT c = f32[100] exponential(b)
+})");
+  const auto in_place = checked_plan(*chain);
+  ASSERT_TRUE(in_place.ok()) << in_place.status().to_string();
+  EXPECT_EQ(in_place->arena_bytes, 0);
+  EXPECT_EQ(in_place->peak_bytes, 448 * 2);
+}
+
 TEST(Planner, CopiesResultsThatAreNotComputed) {
   const auto module = parse(R"(
 HloModule m
@@ -172,7 +202,7 @@ ENTRY e {
   const BufferId operand = plan->steps[StepId(1)].inputs[0];
   EXPECT_EQ(plan->steps[StepId(1)].kind, StepKind::collective_start);
   EXPECT_EQ(plan->buffers[operand].last_step, StepId(4));
-  EXPECT_EQ(plan->arena_bytes, 4 * 4096);  // x, s, d and y with z in its place
+  EXPECT_EQ(plan->arena_bytes, 3 * 4096);  // x, s and y with z in its place; d is where r goes
   // One step less is one too few.
   plan->buffers[operand].last_step = StepId(3);
   const Status proof = check_plan(*module, *plan);

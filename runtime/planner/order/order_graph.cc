@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/index.h"
+#include "runtime/planner/problem/result_leaves.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -37,6 +38,12 @@ OrderGraph::OrderGraph(const Graph& of) : graph(of) {
   }
   for (const ValueId v : of.results) {
     if (v >= 0) cost[v] = 0;
+  }
+  if (of.role != Role::body) {
+    const auto leaf = result_leaves(of);
+    for (const ValueId v : leaf.ids()) {
+      if (leaf[v] >= 0) cost[v] = 0;
+    }
   }
   workspace.resize(of.ops.size());
   for (const OpId op : of.ops.ids()) {

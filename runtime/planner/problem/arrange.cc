@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "runtime/planner/problem/problem_builder.h"
+#include "runtime/planner/problem/result_leaves.h"
 #include "runtime/planner/problem/timeline.h"
 
 namespace plimsoll::planner {
@@ -28,6 +29,14 @@ class Arranger {
     problem_.results.resize(graph_.results.size());
     claimed_.assign(graph_.values.size(), false);
     for (std::size_t k = 0; k < graph_.results.size(); ++k) place_result(static_cast<int>(k));
+    if (graph_.role != Role::body) {
+      const auto leaf = result_leaves(graph_);
+      for (const ValueId v : leaf.ids()) {
+        if (leaf[v] < 0) continue;
+        value(v).home = Home::output;
+        value(v).index = leaf[v];
+      }
+    }
     place_pending_copies();
     emit();
     for (const OpId op : problem_.ops.ids()) {
