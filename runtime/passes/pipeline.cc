@@ -62,6 +62,9 @@ const PassInfo kResiduals = {"residuals", "Recomputes in loops what other loops 
 const PassInfo kAttention = {
     "attention", "Attention in one kernel without its scores (rounds otherwise than as written)",
     whatever_the_speeds(recognize_attention)};
+const PassInfo kOwnStarts = {"own-starts",
+                             "Gives each loop spread constants of its own to start from",
+                             whatever_the_speeds(own_starts)};
 const PassInfo kFuseHorizontal = {"horizontal-fusion",
                                   "Launches small independent kernels together",
                                   whatever_the_speeds(fuse_horizontal), true};
@@ -82,10 +85,20 @@ Status clean_up(ir::Module& module) {
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
-  static const std::array kPasses = {
-      kInlineCalls,     kSimplify,         kCse,           kDce,          kSink,
-      kLayouts,         kResiduals,        kFuse,          kFuseNarrowly, kFuseRows,
-      kFuseMultiOutput, kRecomputeResults, kFuseHorizontal};
+  static const std::array kPasses = {kInlineCalls,
+                                     kSimplify,
+                                     kCse,
+                                     kDce,
+                                     kSink,
+                                     kLayouts,
+                                     kResiduals,
+                                     kFuse,
+                                     kFuseNarrowly,
+                                     kFuseRows,
+                                     kFuseMultiOutput,
+                                     kRecomputeResults,
+                                     kFuseHorizontal,
+                                     kOwnStarts};
   return kPasses;
 }
 
@@ -127,8 +140,10 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
     if (merges && options.fusion != Fusion::full) continue;
     PLIMSOLL_RETURN_IF_ERROR(run(*pass, module, options.speeds).status());
   }
-  if (!options.launches_cost || options.fusion != Fusion::full) return ok_status();
-  return run(kFuseHorizontal, module).status();
+  if (options.launches_cost && options.fusion == Fusion::full) {
+    PLIMSOLL_RETURN_IF_ERROR(run(kFuseHorizontal, module).status());
+  }
+  return run(kOwnStarts, module).status();
 }
 
 Status optimize(ir::Module& module, const OptimizeOptions& options) {

@@ -90,5 +90,53 @@ TEST(SinkInvariants, LeavesWhatIsDearOrReadAsAWhole) {
             "s32[] f32[8,8] f32[8,8]");
 }
 
+// Two loops add to what starts as the same zeros, and a third only reads them.
+TEST(OwnStarts, AreMadeForEachLoopThatChangesThem) {
+  const std::string state = "(s32[], f32[128,128])";
+  std::string text =
+      "HloModule m\nmore {\n s = " + state +
+      " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(3)\n"
+      " ROOT more = pred[] compare(i, n), direction=LT\n}\n";
+  for (const bool adds : {true, false}) {
+    text += std::string(adds ? "adds" : "reads") + " {\n s = " + state +
+            " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+            " x = f32[128,128] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+            " next = s32[] add(i, one)\n f = f32[] convert(next)\n"
+            " spread = f32[128,128] broadcast(f), dimensions={}\n"
+            " y = f32[128,128] add(x, spread)\n ROOT t = " +
+            state + " tuple(next, " + (adds ? "y" : "x") + ")\n}\n";
+  }
+  text +=
+      "ENTRY e {\n start = s32[] constant(0)\n zero = f32[] constant(0)\n"
+      " zeros = f32[128,128] broadcast(zero), dimensions={}\n";
+  for (const std::string name : {"a", "b", "c"}) {
+    text += " from" + name + " = " + state + " tuple(start, zeros)\n loop" + name + " = " + state +
+            " while(from" + name + "), condition=more, body=" + (name == "c" ? "reads" : "adds") +
+            "\n " + name + " = f32[128,128] get-tuple-element(loop" + name + "), index=1\n";
+  }
+  text += " ab = f32[128,128] add(a, b)\n ROOT r = f32[128,128] add(ab, c)\n}\n";
+  const auto before = parse(text), after = parse(text);
+  ASSERT_NE(before, nullptr);
+  const Result<bool> changed = own_starts(*after);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_TRUE(*changed);
+  EXPECT_TRUE(ir::verify(*after).ok()) << ir::to_text(*after);
+  const auto expected = ir::interpret(*before, {}), got = ir::interpret(*after, {});
+  ASSERT_TRUE(expected.ok() && got.ok());
+  EXPECT_EQ(cases::compare_bits(*expected, *got), "");
+  std::vector<const ir::Instruction*> starts;
+  for (const auto& instruction : after->entry()->instructions()) {
+    if (instruction->opcode() == ir::Opcode::while_) {
+      starts.push_back(instruction->operand(0)->operand(1));
+    }
+  }
+  ASSERT_EQ(starts.size(), 3U);
+  EXPECT_NE(starts[0], starts[1]);
+  EXPECT_NE(starts[1], starts[2]);
+  // A second time nothing is left to do.
+  const Result<bool> again = own_starts(*after);
+  EXPECT_TRUE(again.ok() && !*again) << ir::to_text(*after);
+}
+
 }  // namespace
 }  // namespace plimsoll::passes
