@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/base/pointer_map.h"
+#include "runtime/base/pointer_set.h"
 #include "runtime/ir/fusions/attention.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/attention/attention_gradient.h"
@@ -58,10 +58,13 @@ class Recognition {
 
   Result<bool> run() {
     std::vector<Instruction*> exponentials;
+    for (const auto& instruction : computation_.instructions()) {
+      if (instruction->opcode() == Opcode::exponential) exponentials.push_back(instruction.get());
+    }
+    if (exponentials.empty()) return false;
     std::int64_t place = 0;
     for (const auto& instruction : computation_.instructions()) {
       places_.emplace(instruction.get(), place++);
-      if (instruction->opcode() == Opcode::exponential) exponentials.push_back(instruction.get());
     }
     bool changed = false;
     for (Instruction* exponential : exponentials) {
@@ -107,9 +110,8 @@ class Recognition {
   }
 
   void emit(Instruction* instruction, std::vector<Instruction*>& order) const {
-    const auto found = made_before_.find(instruction);
-    if (found != made_before_.end()) {
-      for (Instruction* made : found->second) emit(made, order);
+    if (const std::vector<Instruction*>* const made_here = made_before_.find(instruction)) {
+      for (Instruction* made : *made_here) emit(made, order);
     }
     order.push_back(instruction);
   }
@@ -270,9 +272,9 @@ class Recognition {
   }
 
   Computation& computation_;
-  std::unordered_map<const Instruction*, std::int64_t> places_;
-  std::unordered_set<const Instruction*> made_;
-  std::unordered_map<const Instruction*, std::vector<Instruction*>> made_before_;
+  PointerMap<Instruction, std::int64_t> places_;
+  PointerSet<Instruction> made_;
+  PointerMap<Instruction, std::vector<Instruction*>> made_before_;
 };
 
 // An attention of which a backward loop has the gradient, from residuals that a forward loop stacks
