@@ -74,9 +74,9 @@ bool has_loops(const ir::Module& module);
 // What a loop is given and leaves as it is, and what is cheaper to compute in every round than to
 // keep and read (constants spread over arrays, masks of indices, broadcasts), is computed there.
 Result<bool> sink_invariants(ir::Module& module);
-// A spread constant that a loop starts from and changes, and that others read, too, is made for that
-// loop alone: it works in the place of what it starts from, which else would be a copy. What merges
-// equal instructions undoes it.
+// A spread constant that a loop starts from and changes, and that others read, too, is made for
+// that loop alone: it works in the place of what it starts from, which else would be a copy. What
+// merges equal instructions undoes it.
 Result<bool> own_starts(ir::Module& module);
 // Loops that stack a slice a round for a loop that reads a slice a round (scans and their
 // gradients) stack fewer bytes, from which the other loop computes the rest: all of their rounds
