@@ -173,9 +173,10 @@ Number tanh(Number z) {
   // Of an infinite angle there is no number but where sinh is infinite, too.
   const Real side = apply(Opcode::sign, z.re);
   const Real infinity = z.re.constant(std::numeric_limits<double>::infinity());
-  const Real far_side =
-      choose(compare(abs(z.re), ComparisonDirection::eq, infinity), side, side + far * 0);
-  return {choose(is_far, far_side, b * r * s / scale), choose(is_far, far, t / scale)};
+  const Truth is_infinite = compare(abs(z.re), ComparisonDirection::eq, infinity);
+  const Real far_side = choose(is_infinite, side, side + far * 0);
+  const Real far_rest = choose(is_infinite, choose(far == 0, far, far.constant(0)), far);
+  return {choose(is_far, far_side, b * r * s / scale), choose(is_far, far_rest, t / scale)};
 }
 
 Number sine(Number z) {
