@@ -88,6 +88,23 @@ ENTRY e {
   ASSERT_TRUE(in_place.ok()) << in_place.status().to_string();
   EXPECT_EQ(in_place->arena_bytes, 0);
   EXPECT_EQ(in_place->peak_bytes, 448 * 2);
+  // Of what is two results, one side is made in the place of one of them, the other in the arena.
+  const auto twice = parse(R"(
+HloModule m
+ENTRY e {
+  p = f32[100] parameter(0)
+  a = f32[100] negate(p)
+  b = f32[100] tanh(p)
+  c = f32[100] add(a, b)
+  t = (f32[100], f32[100]) tuple(c, c)
+  u = (f32[100], f32[100]) opt-barrier(t)
+  x = f32[100] get-tuple-element(u), index=0
+  y = f32[100] get-tuple-element(u), index=1
+  ROOT r = (f32[100], f32[100]) tuple(x, y)
+})");
+  const auto both = checked_plan(*twice);
+  ASSERT_TRUE(both.ok()) << both.status().to_string();
+  EXPECT_EQ(both->arena_bytes, 448);
 }
 
 TEST(Planner, CopiesResultsThatAreNotComputed) {

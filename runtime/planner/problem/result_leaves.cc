@@ -28,8 +28,10 @@ class ResultLeaves {
       claimed_[v] = 1;
       if (graph_.alias[k] < 0) leaf_[v] = static_cast<std::int32_t>(k);
     }
-    for (const ValueId v : graph_.results) {
-      if (v >= 0 && leaf_[v] >= 0) follow(v);
+    // Once each: a value may be several results.
+    for (std::size_t k = 0; k < graph_.results.size(); ++k) {
+      const ValueId v = graph_.results[k];
+      if (v >= 0 && leaf_[v] == static_cast<std::int32_t>(k)) follow(v);
     }
     return std::move(leaf_);
   }
