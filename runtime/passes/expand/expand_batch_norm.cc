@@ -6,6 +6,7 @@
 
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/expand/expansions.h"
+#include "runtime/passes/expand/numbers.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -86,11 +87,7 @@ class Normalization {
   Instruction* binary(Opcode opcode, Instruction* a, Instruction* b) {
     return to_.add(opcode, a->shape(), {a, b});
   }
-  Instruction* number(const Shape& shape, double value) {
-    ir::Literal literal(Shape(dtype_, {}));
-    literal.set(0, value);
-    return to_.add(Opcode::broadcast, shape, {to_.add_constant(std::move(literal))});
-  }
+  Instruction* number(const Shape& shape, double value) { return add_number(to_, shape, value); }
   Instruction* spread(Instruction* vector) {
     Attributes over;
     over.dimensions = {feature_};

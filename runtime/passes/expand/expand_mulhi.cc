@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/passes/expand/expansions.h"
+#include "runtime/passes/expand/numbers.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -79,10 +80,7 @@ class HighProduct {
     return to_.add(opcode, shape_, {a, b});
   }
   Instruction* number(const Shape& shape, std::int64_t value) {
-    ir::Literal literal(Shape(shape.dtype(), {}));
-    literal.set(0, static_cast<double>(value));
-    Instruction* const scalar = to_.add_constant(std::move(literal));
-    return shape.rank() == 0 ? scalar : to_.add(Opcode::broadcast, shape, {scalar});
+    return add_number(to_, shape, static_cast<double>(value));
   }
 
   Computation& to_;

@@ -10,6 +10,7 @@
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/ir/shapes/implied_conversion.h"
 #include "runtime/passes/expand/expansions.h"
+#include "runtime/passes/expand/numbers.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -47,11 +48,6 @@ bool are_within(const Numbers& dims, const Shape& shape) {
 
 std::int64_t place_of(const Numbers& all, std::int64_t one) {
   return std::find(all.begin(), all.end(), one) - all.begin();
-}
-
-Instruction* zeros(Computation& computation, const Shape& shape) {
-  return computation.add(Opcode::broadcast, shape,
-                         {computation.add_constant(ir::Literal(Shape(shape.dtype(), {})))});
 }
 
 // Groups follow one another along the ragged dim; what is in none is zero. The sizes are of all
@@ -196,10 +192,11 @@ Result<std::pair<Instruction*, Instruction*>> RaggedDot::bounds() const {
   Instruction* const counts = to.add(Opcode::compare, Shape(DType::pred, square.dims()),
                                      {iota(last + 1), iota(last)}, {}, std::move(less));
   Instruction* const all = to.add(Opcode::broadcast, square, {sizes}, {}, std::move(into));
-  Instruction* const counted = to.add(Opcode::select, square, {counts, all, zeros(to, square)});
+  Instruction* const counted =
+      to.add(Opcode::select, square, {counts, all, add_number(to, square, 0)});
   PLIMSOLL_ASSIGN_OR_RETURN(
       Instruction* const ends,
-      ir::build(to, Opcode::reduce, {counted, to.add_constant(ir::Literal(Shape(DType::s32, {})))},
+      ir::build(to, Opcode::reduce, {counted, add_number(to, Shape(DType::s32, {}), 0)},
                 std::move(over), {ir::scalar_computation(*to.module(), Opcode::add, DType::s32)}));
   Instruction* const starts = to.add(Opcode::subtract, ends->shape(), {ends, sizes});
   const auto groups_first = [&](Instruction* one) -> Result<Instruction*> {
@@ -266,7 +263,7 @@ Result<Computation*> RaggedDot::round_of_sums(const Shape& bound) const {
     const Shape& shape = sides[i]->shape();
     masked[i] = made->add(Opcode::select, shape,
                           {is_inside(*made, start, end, shape, dim_of(ragged_), leading), sides[i],
-                           zeros(*made, shape)});
+                           add_number(*made, shape, 0)});
   }
   PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const product,
                             plain_dot(*made, masked[0], masked[1], dims_));
@@ -320,7 +317,7 @@ Expansion RaggedDot::expand() {
   matrix.erase(matrix.begin());
   PLIMSOLL_ASSIGN_OR_RETURN(Computation* const round,
                             round_of_rows(bound_shape, Shape(rhs_.dtype(), ir::Dims(matrix))));
-  return looped({starts, ends, rhs, lhs, zeros(to, dot_.shape())}, 2, round,
+  return looped({starts, ends, rhs, lhs, add_number(to, dot_.shape(), 0)}, 2, round,
                 Shape::tuple({lhs_, dot_.shape()}));
 }
 

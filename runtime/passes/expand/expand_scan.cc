@@ -7,6 +7,7 @@
 #include "runtime/base/index.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/passes/expand/expansions.h"
+#include "runtime/passes/expand/numbers.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -15,15 +16,12 @@ using ir::Attributes;
 using ir::Computation;
 using ir::DType;
 using ir::Instruction;
-using ir::Literal;
 using ir::Opcode;
 using ir::Shape;
 using Instructions = std::vector<Instruction*>;
 
 Instruction* number(Computation& computation, std::int64_t value) {
-  Literal literal(Shape(DType::s32, {}));
-  literal.mutable_data<std::int32_t>()[0] = static_cast<std::int32_t>(value);
-  return computation.add_constant(std::move(literal));
+  return add_number(computation, Shape(DType::s32, {}), static_cast<double>(value));
 }
 
 // The state of the loop is a tuple: the round, the carries, the inputs, the outputs.
@@ -195,8 +193,7 @@ Expansion Scan::expand() {
                operands.begin() + static_cast<std::ptrdiff_t>(inputs_));
   for (std::size_t i = 0; i < outputs_; ++i) {
     const Shape shape = output_shape(i);
-    state.push_back(
-        to.add(Opcode::broadcast, shape, {to.add_constant(Literal(Shape(shape.dtype(), {})))}));
+    state.push_back(add_number(to, shape, 0));
   }
   Instruction* const first = to.add_tuple(std::move(state));
   Computation* const condition = this->condition(first->shape());

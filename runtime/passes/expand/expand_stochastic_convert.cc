@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/passes/expand/expansions.h"
+#include "runtime/passes/expand/numbers.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -50,12 +51,7 @@ class StochasticConvert {
     return to_.add(Opcode::compare, Shape(DType::pred, shape_.dims()), {a, b}, {},
                    std::move(attributes));
   }
-  Instruction* number(const Shape& shape, double value) {
-    ir::Literal literal(Shape(shape.dtype(), {}));
-    literal.set(0, value);
-    Instruction* const scalar = to_.add_constant(std::move(literal));
-    return shape.rank() == 0 ? scalar : to_.add(Opcode::broadcast, shape, {scalar});
-  }
+  Instruction* number(const Shape& shape, double value) { return add_number(to_, shape, value); }
 
   Computation& to_;
   const Shape shape_;
