@@ -7,15 +7,13 @@ Each side has a process of its own, with the same JAX, the same programs and two
 other. Ratios are ours over XLA's, so that below 1 we are better. A first call traces, lowers, compiles and runs, with
 an empty kernel cache. Bytes are what JAX's own `memory_analysis()` says on both sides: arguments, results and
 temporaries, without those that share a place."""
-import argparse
 import json
 import math
-import os
 import statistics
 import sys
 import tempfile
 
-from sides import ask, plimsoll, serve, start
+from sides import ask, chosen, options_of, plimsoll, start
 
 
 # ----- a side
@@ -147,24 +145,14 @@ def show(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", help="Plimsoll's build folder")
-    parser.add_argument("--only", help="programs with one of these words, comma-separated")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.serve:
-        return serve(Side)
-    if not options.build:
-        parser.error("--build is missing")
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    words = options.only.split(",") if options.only else [""]
-    names = [name for name, _ in cases() if any(word in name for word in words)]
+    options = options_of(__doc__, Side, rounds=5)
+    if options is None:
+        return
     with tempfile.TemporaryDirectory() as cache:
         ours = start(__file__, plimsoll(options.build, cache))
         xla = start(__file__, {"JAX_PLATFORMS": "cpu"})
         rows = []
-        for name in names:
+        for name in chosen(options, (name for name, _ in cases())):
             rows.append(measure(name, ours, xla, options.rounds))
             print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     show(rows)

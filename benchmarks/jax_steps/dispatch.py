@@ -7,15 +7,13 @@ Each side has a process of its own with the same JAX, and runs in turns with the
 so that most of a call is what it takes to get a program started. "waiting" is a call until its result is there, "ahead"
 a call out of a hundred that do not wait for each other. A round is the median of many calls; ratios are medians of
 rounds, ours over XLA's, so that below 1 we are better."""
-import argparse
 import json
 import math
-import os
 import statistics
 import sys
 import tempfile
 
-from sides import ask, plimsoll, serve, start
+from sides import ask, chosen, options_of, plimsoll, start
 
 
 def cases():
@@ -108,26 +106,16 @@ def show(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", help="Plimsoll's build folder")
-    parser.add_argument("--only", help="calls with one of these words, comma-separated")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.serve:
-        return serve(Side)
-    if not options.build:
-        parser.error("--build is missing")
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    words = options.only.split(",") if options.only else [""]
+    options = options_of(__doc__, Side, rounds=9)
+    if options is None:
+        return
     with tempfile.TemporaryDirectory() as cache:
         ours = start(__file__, plimsoll(options.build, cache))
         xla = start(__file__, {"JAX_PLATFORMS": "cpu"})
         rows = []
-        for name in cases():
-            if any(word in name for word in words):
-                rows.append(measure(name, ours, xla, options.rounds))
-                print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+        for name in chosen(options, cases()):
+            rows.append(measure(name, ours, xla, options.rounds))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
     show(rows)
 
 

@@ -12,17 +12,15 @@ not refused. Bytes are what JAX's own `memory_analysis()` says on both sides (ar
 what shares a place); "measured" is the process's peak by `memory_stats()` after its first run. Times are medians of
 rounds in which the processes take turns, over those without a limit. Fails where results differ in one bit between
 limits, differ from XLA's by more than rounding, or a byte less than the floor is accepted."""
-import argparse
 import hashlib
 import json
-import os
 import pathlib
 import re
 import statistics
 import sys
 import tempfile
 
-from sides import ask, plimsoll, serve, start
+from sides import ask, chosen, options_of, plimsoll, start
 
 SHARES = (0.9, 0.8, 0.7, 0.6, 0.5)
 MIB = 2**20
@@ -221,24 +219,14 @@ def show(measured):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--build", help="Plimsoll's build folder")
-    parser.add_argument("--only", help="programs with one of these words, comma-separated")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.serve:
-        return serve(Side)
-    if not options.build:
-        parser.error("--build is missing")
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    words = options.only.split(",") if options.only else [""]
+    options = options_of(__doc__, Side, rounds=5)
+    if options is None:
+        return
     measured = []
-    for name in PROGRAMS:
-        if any(word in name for word in words):
-            with tempfile.TemporaryDirectory() as folder:
-                measured.append(measure(name, options.build, pathlib.Path(folder), options.rounds))
-            print(json.dumps(measured[-1]), flush=True, file=sys.stderr)
+    for name in chosen(options, PROGRAMS):
+        with tempfile.TemporaryDirectory() as folder:
+            measured.append(measure(name, options.build, pathlib.Path(folder), options.rounds))
+        print(json.dumps(measured[-1]), flush=True, file=sys.stderr)
     show(measured)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that measure, one for a backend: each reads a command a line as JSON and answers a line."""
+import argparse
 import json
 import os
 import pathlib
@@ -27,6 +28,28 @@ def ask(side, **command):
     side.stdin.flush()
     line = side.stdout.readline()
     return json.loads(line) if line else {"error": "the process has ended"}
+
+
+def options_of(description, side_class, *, rounds):
+    """What the command line says; None in a process that is a side, which has served."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--build", help="Plimsoll's build folder")
+    parser.add_argument("--only", help="cases with one of these words, comma-separated")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(side_class)
+        return None
+    if not options.build:
+        parser.error("--build is missing")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    return options
+
+
+def chosen(options, names):
+    words = options.only.split(",") if options.only else [""]
+    return [name for name in names if any(word in name for word in words)]
 
 
 def serve(side_class):
