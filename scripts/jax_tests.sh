@@ -11,12 +11,11 @@
 # Writes a JUnit file and a log per file of tests, and prints a table; a crash ends one worker, not
 # the run.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 if [ $# -lt 2 ]; then
   sed -n '4,13p' "$0" | cut -c3-
   exit 2
 fi
-plimsoll=$PWD
+plimsoll=$(realpath "$(dirname "$0")/..")
 source=$(realpath "$1")
 mkdir -p "$2"
 output=$(realpath "$2")
