@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace plimsoll {
+
+// Where threads that compute one thing together meet, each as a participant with a number. Members
+// of a group come to their meetings in the same order; nobody waits for ever: whoever waits for
+// one that has left, that came for something else, or in a circle, is told so, and with it everyone
+// else. Thread-safe.
+class MeetingPlace {
+ public:
+  explicit MeetingPlace(std::int64_t participants);
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+
+  struct Meeting {
+    std::span<const std::int64_t> group;  // participants; the same for all of them
+    std::size_t self = 0;                 // position in it of the one who calls
+    std::string_view what;                // what for, in words; the same for all of them
+  };
+
+  // A non-owning reference to a callable `Status(std::span<const void* const> shown)`.
+  class Work {
+   public:
+    template <typename F>
+      requires(!std::is_same_v<std::remove_cvref_t<F>, Work>)
+    Work(F&& f)
+        : object_(const_cast<void*>(static_cast<const void*>(&f))),
+          call_([](void* object, std::span<const void* const> shown) -> Status {
+            return (*static_cast<std::remove_reference_t<F>*>(object))(shown);
+          }) {}
+    Status operator()(std::span<const void* const> shown) const { return call_(object_, shown); }
+
+   private:
+    void* object_;
+    Status (*call_)(void*, std::span<const void* const>);
+  };
+
+  // Waits for the whole group, does `work` on what its members show, in the group's order, and
+  // waits until all have done theirs: nobody looks at `shown` any more when it returns. An error of
+  // one member's work is everyone's.
+  Status meet(const Meeting& meeting, const void* shown, const Work& work);
+
+  // That the participant comes to no more meetings. With an error, those of all the others end,
+  // too; without, those that wait for this one.
+  void leave(std::int64_t participant, const Status& status);
+
+ private:
+  struct Round {
+    std::vector<std::int64_t> group;
+    std::vector<const void*> shown;
+    std::vector<std::string_view> what;
+    std::vector<bool> has_come;
+    std::size_t come = 0, done = 0;
+    std::uint64_t number = 0;
+    std::condition_variable changed;
+  };
+
+  Round& round_of(std::span<const std::int64_t> group);
+  void end_all(const Status& status);
+  void look_for_circle();
+  static Status missed(const Round& round, std::int64_t participant);
+
+  std::mutex mutex_;  // guards what follows
+  std::map<std::vector<std::int64_t>, std::unique_ptr<Round>> rounds_;
+  std::vector<bool> has_left_;
+  std::vector<const Round*> waits_in_;  // by participant; null: does something
+  std::int64_t active_;                 // participants that neither wait nor have left
+  Status ended_;
+};
+
+}  // namespace plimsoll
