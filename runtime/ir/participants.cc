@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/participants.h"
+
+#include <fmt/core.h>
+#include <numeric>
+
+#include "runtime/base/index.h"
+
+namespace plimsoll::ir {
+namespace {
+
+// What the numbers of a collective's groups are.
+enum class Numbered : std::uint8_t { replicas, replicas_with_partitions, partitions, participants };
+
+Numbered numbered_by(const Instruction& instruction) {
+  const CollectiveAttributes* const collective = instruction.attributes().collective.get();
+  if (collective == nullptr || collective->channel_id == 0) return Numbered::replicas;
+  switch (instruction.opcode()) {
+    case Opcode::all_reduce:
+    case Opcode::all_reduce_start:
+    case Opcode::all_gather:
+    case Opcode::all_gather_start:
+    case Opcode::reduce_scatter:
+      return collective->use_global_device_ids ? Numbered::participants
+                                               : Numbered::replicas_with_partitions;
+    default:
+      return Numbered::partitions;
+  }
+}
+
+Status wrong(const Instruction& instruction, const std::string& what) {
+  const Topology topology = topology_of(instruction);
+  return invalid_argument(fmt::format(
+      "{} '{}': {} ({} replicas x {} partitions; --replicas and --partitions change them)",
+      to_string(instruction.opcode()), instruction.name(), what, topology.replicas,
+      topology.partitions));
+}
+
+}  // namespace
+
+Topology topology_of(const Instruction& instruction) {
+  const Module& module = *instruction.parent()->module();
+  return {module.replica_count, module.num_partitions};
+}
+
+Result<Groups> collective_groups(const Instruction& instruction) {
+  const Topology topology = topology_of(instruction);
+  const Numbered numbered = numbered_by(instruction);
+  const std::int64_t count = numbered == Numbered::participants ? topology.participants()
+                             : numbered == Numbered::partitions ? topology.partitions
+                                                                : topology.replicas;
+  Groups written;
+  if (const auto& collective = instruction.attributes().collective) {
+    written = collective->replica_groups;
+  }
+  if (written.empty()) {
+    written.emplace_back(at(count));
+    std::iota(written[0].begin(), written[0].end(), 0);
+  }
+  Groups made;
+  std::vector<bool> is_member(at(topology.participants()), false);
+  for (const auto& group : written) {
+    const auto add = [&](auto&& participant_of) -> Status {
+      std::vector<std::int64_t>& members = made.emplace_back();
+      for (const std::int64_t number : group) {
+        if (number < 0 || number >= count) {
+          return wrong(instruction, fmt::format("there is no {} {}",
+                                                numbered == Numbered::partitions     ? "partition"
+                                                : numbered == Numbered::participants ? "participant"
+                                                                                     : "replica",
+                                                number));
+        }
+        participant_of(number, members);
+      }
+      for (const std::int64_t member : members) {
+        if (is_member[at(member)]) {
+          return wrong(instruction, fmt::format("participant {} is in two groups", member));
+        }
+        is_member[at(member)] = true;
+      }
+      return ok_status();
+    };
+    switch (numbered) {
+      case Numbered::participants:
+        PLIMSOLL_RETURN_IF_ERROR(
+            add([](std::int64_t id, std::vector<std::int64_t>& out) { out.push_back(id); }));
+        break;
+      case Numbered::replicas_with_partitions:
+        PLIMSOLL_RETURN_IF_ERROR(add([&](std::int64_t r, std::vector<std::int64_t>& out) {
+          for (std::int64_t p = 0; p < topology.partitions; ++p) {
+            out.push_back(r * topology.partitions + p);
+          }
+        }));
+        break;
+      case Numbered::replicas:
+        for (std::int64_t p = 0; p < topology.partitions; ++p) {
+          PLIMSOLL_RETURN_IF_ERROR(add([&](std::int64_t r, std::vector<std::int64_t>& out) {
+            out.push_back(r * topology.partitions + p);
+          }));
+        }
+        break;
+      case Numbered::partitions:
+        for (std::int64_t r = 0; r < topology.replicas; ++r) {
+          PLIMSOLL_RETURN_IF_ERROR(add([&](std::int64_t p, std::vector<std::int64_t>& out) {
+            out.push_back(r * topology.partitions + p);
+          }));
+        }
+        break;
+    }
+  }
+  for (std::size_t i = 0; i < is_member.size(); ++i) {
+    if (!is_member[i]) return wrong(instruction, fmt::format("participant {} is in no group", i));
+  }
+  return made;
+}
+
+Result<Pairs> permuted_participants(const Instruction& instruction) {
+  const Topology topology = topology_of(instruction);
+  const CollectiveAttributes* const collective = instruction.attributes().collective.get();
+  Pairs made;
+  if (collective == nullptr) return made;
+  const bool by_partition = collective->channel_id != 0;
+  const std::int64_t count = by_partition ? topology.partitions : topology.replicas;
+  const std::int64_t others = by_partition ? topology.replicas : topology.partitions;
+  for (const auto& [source, target] : collective->source_target_pairs) {
+    for (const std::int64_t number : {source, target}) {
+      if (number < 0 || number >= count) {
+        return wrong(instruction, fmt::format("there is no {} {}",
+                                              by_partition ? "partition" : "replica", number));
+      }
+    }
+    for (std::int64_t other = 0; other < others; ++other) {
+      const auto participant = [&](std::int64_t number) {
+        return by_partition ? other * topology.partitions + number
+                            : number * topology.partitions + other;
+      };
+      made.emplace_back(participant(source), participant(target));
+    }
+  }
+  return made;
+}
+
+}  // namespace plimsoll::ir

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/ir/module.h"
+
+// Who takes part in a module's collectives: each partition of each replica. Participant r *
+// partitions + p is partition p of replica r.
+namespace plimsoll::ir {
+
+struct Topology {
+  std::int64_t replicas = 1;
+  std::int64_t partitions = 1;
+  std::int64_t participants() const { return replicas * partitions; }
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+// The most participants that a program runs with.
+inline constexpr std::int64_t kMostParticipants = 4096;
+
+// That of the instruction's module.
+Topology topology_of(const Instruction& instruction);
+
+using Groups = std::vector<std::vector<std::int64_t>>;
+
+// The participants that a collective brings together, group by group, members in the order in which
+// the operation counts them. What replica_groups number depends on channel_id and
+// use_global_device_ids, as in XLA's CollectiveOpGroupMode:
+// - no channel: replicas, within each partition;
+// - a channel, and all-reduce, all-gather or reduce-scatter: replicas, each with all its
+//   partitions; with use_global_device_ids the participants themselves;
+// - a channel, and any other operation: partitions, within each replica.
+// Without groups all that could be numbered form one. INVALID_ARGUMENT for numbers that the
+// topology hasn't, and for participants that are in no group or in two.
+Result<Groups> collective_groups(const Instruction& instruction);
+
+// A collective-permute's pairs of a source and a target, by participants, in no order. Numbers are
+// those of replicas without a channel, of partitions with one.
+using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+Result<Pairs> permuted_participants(const Instruction& instruction);
+
+}  // namespace plimsoll::ir
