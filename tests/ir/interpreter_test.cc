@@ -367,7 +367,7 @@ TEST(Interpreter, NamesWhatItDoesNotSupport) {
   expect_failure(run_one("f32[2] custom-call(p0), custom_call_target=\"warp\"", {x}),
                  StatusCode::unimplemented, "'warp'");
   expect_failure(run_one("f32[2] all-reduce(p0), replica_groups={{0,1}}, to_apply=sum", {x}, kSum),
-                 StatusCode::unimplemented, "2 participants");
+                 StatusCode::invalid_argument, "there is no replica 1");
   expect_failure(run("HloModule m\nENTRY e { ROOT c = f32[2] constant({...}) }\n", {}),
                  StatusCode::failed_precondition, "left out");
 }

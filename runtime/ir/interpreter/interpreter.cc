@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 #include <stdexcept>
+#include <thread>
 
 #include "runtime/base/index.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
@@ -38,7 +39,7 @@ Result<Literal> dispatch(Context& context, const Instruction& instruction, Opera
     case OpClass::ternary:
       return elementwise(instruction, operands);
     case OpClass::creation:
-      return creation(instruction);
+      return creation(context, instruction);
     case OpClass::movement:
       return movement(instruction, operands);
     case OpClass::contraction:
@@ -153,7 +154,10 @@ Result<Literal> evaluate(Context& context, const Computation& computation, Opera
 
 }  // namespace interpreter
 
-Result<Literal> interpret(const Module& module, std::span<const Literal> arguments) {
+namespace {
+
+Result<Literal> interpret_as(const Module& module, std::span<const Literal> arguments,
+                             const interpreter::Participation& participation) {
   if (module.entry() == nullptr) {
     return invalid_argument("module '" + module.name() + "' has no entry computation");
   }
@@ -169,8 +173,40 @@ Result<Literal> interpret(const Module& module, std::span<const Literal> argumen
     pointers.push_back(&arguments[i]);
   }
   interpreter::Context context;
+  context.participation = participation;
   return interpreter::within_memory(
       [&] { return interpreter::evaluate(context, *module.entry(), pointers); });
+}
+
+}  // namespace
+
+Result<Literal> interpret(const Module& module, std::span<const Literal> arguments) {
+  return interpret_as(module, arguments, {});
+}
+
+Result<std::vector<Literal>> interpret_together(const Module& module,
+                                                std::span<const std::vector<Literal>> arguments) {
+  const std::int64_t participants = module.replica_count * module.num_partitions;
+  if (static_cast<std::int64_t>(arguments.size()) != participants) {
+    return invalid_argument(fmt::format("module '{}': arguments of {} participants, must be of {}",
+                                        module.name(), arguments.size(), participants));
+  }
+  MeetingPlace place(participants);
+  std::vector<Status> statuses(arguments.size());
+  std::vector<Literal> results(arguments.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto self = static_cast<std::int64_t>(i);
+      Result<Literal> result = interpret_as(module, arguments[i], {self, &place});
+      if (result.ok()) results[i] = std::move(result).value();
+      statuses[i] = result.status();
+      place.leave(self, statuses[i]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses) PLIMSOLL_RETURN_IF_ERROR(status);
+  return results;
 }
 
 Result<Literal> interpret(const Instruction& instruction, std::span<const Literal> operands) {

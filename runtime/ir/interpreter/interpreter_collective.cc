@@ -4,25 +4,10 @@
 
 #include "runtime/ir/interpreter/interpreter_elementwise.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
+#include "runtime/ir/participants.h"
 
 namespace plimsoll::ir::interpreter {
 namespace {
-
-// Only one participant exists here, so a group of one is all that can be evaluated.
-Status require_one_participant(const Instruction& instruction) {
-  const CollectiveAttributes* collective = instruction.attributes().collective.get();
-  const Module& module = *instruction.parent()->module();
-  std::int64_t participants = module.replica_count * module.num_partitions;
-  if (collective != nullptr && !collective->replica_groups.empty()) {
-    participants = 0;
-    for (const auto& group : collective->replica_groups) {
-      participants = std::max(participants, static_cast<std::int64_t>(group.size()));
-    }
-  }
-  if (participants <= 1) return ok_status();
-  return unsupported(instruction,
-                     fmt::format("a group of {} participants (one is supported)", participants));
-}
 
 // `operand` in the (possibly wider or narrower float) dtype of `shape`.
 Result<Literal> in_shape(const Instruction& instruction, const Literal& operand,
@@ -37,7 +22,7 @@ Result<Literal> in_shape(const Instruction& instruction, const Literal& operand,
     return result;
   }
   return unsupported(instruction, operand.shape().to_string() + " to " + shape.to_string() +
-                                      " needs more than one participant");
+                                      " with one participant");
 }
 
 // The operands as the one result that an identity over them has.
@@ -56,20 +41,25 @@ Result<Literal> identity(const Instruction& instruction, Operands operands, cons
   return Literal::tuple(std::move(elements));
 }
 
-Result<Literal> permuted(const Instruction& instruction, Operands operands, const Shape& shape) {
-  if (operands.size() != 1) return unsupported(instruction, "the form with output operands");
-  const CollectiveAttributes* collective = instruction.attributes().collective.get();
-  bool receives = false;
-  if (collective != nullptr) {
-    for (const auto& [source, target] : collective->source_target_pairs) {
-      if (source != 0 || target != 0) {
-        return unsupported(instruction, "more than one participant");
-      }
-      receives = true;
-    }
+// Without others, groups are checked and operands go through.
+Result<Literal> reduced_or_moved(Context& context, const Instruction& instruction,
+                                 Operands operands, const Shape& shape) {
+  if (topology_of(instruction).participants() > 1) {
+    return together(context, instruction, operands, shape);
   }
+  PLIMSOLL_RETURN_IF_ERROR(collective_groups(instruction).status());
+  return identity(instruction, operands, shape);
+}
+
+Result<Literal> permuted(Context& context, const Instruction& instruction, Operands operands,
+                         const Shape& shape) {
+  if (topology_of(instruction).participants() > 1) {
+    return together(context, instruction, operands, shape);
+  }
+  if (operands.size() != 1) return unsupported(instruction, "the form with output operands");
+  PLIMSOLL_ASSIGN_OR_RETURN(const Pairs pairs, permuted_participants(instruction));
   // Who is no target gets zeros.
-  if (!receives) return Literal(shape);
+  if (pairs.empty()) return Literal(shape);
   return in_shape(instruction, *operands[0], shape);
 }
 
@@ -96,7 +86,7 @@ Literal started(const Shape& shape, Operands operands, Literal result, std::size
 Result<Literal> start(Context& context, const Instruction& instruction, Operands operands) {
   const Shape& shape = instruction.shape();
   if (instruction.opcode() == Opcode::all_reduce_start) {
-    return identity(instruction, operands, shape);
+    return reduced_or_moved(context, instruction, operands, shape);
   }
   const std::size_t result_at = instruction.opcode() == Opcode::copy_start ? 0 : 1;
   if (!shape.is_tuple() || shape.elements().size() <= result_at) {
@@ -106,7 +96,9 @@ Result<Literal> start(Context& context, const Instruction& instruction, Operands
   Result<Literal> result = [&]() -> Result<Literal> {
     switch (instruction.opcode()) {
       case Opcode::collective_permute_start:
-        return permuted(instruction, operands, result_shape);
+        return permuted(context, instruction, operands, result_shape);
+      case Opcode::all_gather_start:
+        return reduced_or_moved(context, instruction, operands, result_shape);
       case Opcode::async_start:
         if (instruction.called_computations().size() != 1) {
           return unsupported(instruction, "no called computation");
@@ -133,8 +125,6 @@ Result<Literal> collective(Context& context, const Instruction& instruction, Ope
   switch (instruction.opcode()) {
     case Opcode::all_reduce_start:
     case Opcode::all_gather_start:
-      PLIMSOLL_RETURN_IF_ERROR(require_one_participant(instruction));
-      return start(context, instruction, operands);
     case Opcode::collective_permute_start:
     case Opcode::copy_start:
     case Opcode::async_start:
@@ -149,14 +139,13 @@ Result<Literal> collective(Context& context, const Instruction& instruction, Ope
     case Opcode::async_done:
       return done(instruction, *operands[0], 1);
     case Opcode::collective_permute:
-      return permuted(instruction, operands, instruction.shape());
+      return permuted(context, instruction, operands, instruction.shape());
     case Opcode::all_reduce:
     case Opcode::all_gather:
     case Opcode::reduce_scatter:
     case Opcode::all_to_all:
     case Opcode::collective_broadcast:
-      PLIMSOLL_RETURN_IF_ERROR(require_one_participant(instruction));
-      return identity(instruction, operands, instruction.shape());
+      return reduced_or_moved(context, instruction, operands, instruction.shape());
     default:
       return unsupported(instruction, "transfers to and from outside");
   }

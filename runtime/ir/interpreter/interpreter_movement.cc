@@ -7,6 +7,7 @@
 #include "runtime/ir/interpreter/interpreter_elementwise.h"
 #include "runtime/ir/interpreter/interpreter_numbers.h"
 #include "runtime/ir/interpreter/interpreter_parts.h"
+#include "runtime/ir/participants.h"
 
 namespace plimsoll::ir::interpreter {
 namespace {
@@ -216,7 +217,7 @@ std::int64_t integer_at(const Literal& literal, std::int64_t index) {
   });
 }
 
-Result<Literal> creation(const Instruction& instruction) {
+Result<Literal> creation(Context& context, const Instruction& instruction) {
   switch (instruction.opcode()) {
     case Opcode::constant: {
       const Literal& literal = *instruction.attributes().literal;
@@ -239,8 +240,15 @@ Result<Literal> creation(const Instruction& instruction) {
       }
       return result;
     }
-    default:  // partition-id, replica-id: the only participant is number 0
-      return Literal(instruction.shape());
+    default: {  // partition-id, replica-id
+      const Topology topology = topology_of(instruction);
+      const std::int64_t self = context.participation.participant;
+      const bool of_replica = instruction.opcode() == Opcode::replica_id;
+      Literal id(instruction.shape());
+      id.set(0, static_cast<double>(of_replica ? self / topology.partitions
+                                               : self % topology.partitions));
+      return id;
+    }
   }
 }
 

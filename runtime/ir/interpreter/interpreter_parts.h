@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/base/meeting_place.h"
 #include "runtime/ir/interpreter/interpreter.h"
 
 // The parts of the interpreter; only interpreter*.cc include this. Everything takes verified
@@ -24,8 +25,16 @@ struct Prepared {
   std::vector<std::size_t> last_use;
 };
 
+// Which of a program's participants evaluates, and where it meets the others.
+struct Participation {
+  std::int64_t participant = 0;
+  MeetingPlace* place = nullptr;
+};
+
 // The state of one call of `interpret`.
 struct Context {
+  Participation participation;
+
   // Draws made so far by `rng` and `rng-get-and-update-state`: draw n of a call always gives the
   // same numbers.
   std::uint64_t draws = 0;
@@ -37,7 +46,7 @@ Result<Literal> evaluate(Context& context, const Instruction& instruction, Opera
 
 // By op class, one file each.
 Result<Literal> elementwise(const Instruction& instruction, Operands operands);
-Result<Literal> creation(const Instruction& instruction);
+Result<Literal> creation(Context& context, const Instruction& instruction);
 Result<Literal> movement(const Instruction& instruction, Operands operands);
 Result<Literal> contraction(const Instruction& instruction, Operands operands);
 Result<Literal> reduction(Context& context, const Instruction& instruction, Operands operands);
@@ -45,6 +54,11 @@ Result<Literal> irregular(Context& context, const Instruction& instruction, Oper
 Result<Literal> random(Context& context, const Instruction& instruction, Operands operands);
 Result<Literal> control(Context& context, const Instruction& instruction, Operands operands);
 Result<Literal> collective(Context& context, const Instruction& instruction, Operands operands);
+
+// The result of a collective, or what the start half of one adds to its operands, of `shape`: the
+// operands of all participants go into it.
+Result<Literal> together(Context& context, const Instruction& instruction, Operands operands,
+                         const Shape& shape);
 
 // UNIMPLEMENTED `opcode 'name': what`.
 Status unsupported(const Instruction& instruction, std::string_view what);
