@@ -6,12 +6,12 @@
 
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/calls/custom_call.h"
+#include "kernels/cpu/collectives/collectives.h"
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/fourier/fft.h"
 #include "kernels/cpu/indexing/indexing.h"
 #include "kernels/cpu/indexing/sort.h"
 #include "kernels/cpu/linalg/linalg.h"
-#include "kernels/cpu/loopback_collectives.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/scalar/map.h"
 #include "kernels/cpu/window/window.h"
@@ -80,7 +80,7 @@ Maker maker_of(ir::Opcode opcode) {
     case ir::Opcode::async_start:
     case ir::Opcode::async_update:
     case ir::Opcode::async_done:
-      return make_single_participant;
+      return make_collective;
     default:
       return nullptr;
   }

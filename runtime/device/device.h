@@ -18,6 +18,7 @@ namespace plimsoll::device {
 
 using plimsoll::kBufferAlignment;
 
+class Communicator;
 class Kernel;
 class JointLaunch;
 struct KernelArguments;
@@ -58,6 +59,14 @@ class Stream {
   virtual Status wait(Event& event) = 0;
   // Blocks until all enqueued work is done; returns the first error since the last call.
   virtual Status synchronize() = 0;
+
+  // Whom collectives that are launched from now on are computed with; null, as it is at first:
+  // nobody. Must outlive that work.
+  void set_communicator(Communicator* communicator) { communicator_ = communicator; }
+  Communicator* communicator() const { return communicator_; }
+
+ private:
+  Communicator* communicator_ = nullptr;
 };
 
 // What plans and launches take into account of a device.

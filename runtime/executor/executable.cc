@@ -230,6 +230,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
                        is_sampled(impl_->runs.fetch_add(1, std::memory_order_relaxed));
   const Observation observation{profiling || sampled, impl_->joint_launches.load(),
                                 impl_->fail_launch.exchange(0), &options.stop};
+  stream.set_communicator(options.communicator);
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
   Run run(budget.device(), stream, constant_base, transfers, observation,
           impl_->resolution.measurements.size());

@@ -30,6 +30,8 @@ struct RunOptions {
   // Where its memory comes from; null: the budget, as far as there is room at the moment.
   memory::Admitted* admitted = nullptr;
   Stop stop;  // looked at before every step
+  // This run's end of what the program's participants share; null where it has but one.
+  device::Communicator* communicator = nullptr;
 };
 
 // A program with a plan. Immutable; any number of threads may run it at once, each run takes its

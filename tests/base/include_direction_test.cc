@@ -77,7 +77,7 @@ const std::vector<Room>& rooms() {
 
     folder("runtime/device", {"runtime/base"});
     folder("runtime/device/cpu", {"runtime/device"});
-    folder("collectives", {"runtime/device", "runtime/ir"});
+    folder("collectives", {"runtime/device/cpu", "runtime/ir"});
 
     folder("runtime/memory/tiers", {"runtime/device"});
     folder("runtime/memory/spill", {"runtime/memory/tiers"});
@@ -103,6 +103,7 @@ const std::vector<Room>& rooms() {
     folder("kernels/cpu/scalar", {"kernels/cpu"});
     folder("kernels/cpu/codecs", {"kernels/cpu"});
     folder("kernels/cpu/contraction", {"kernels/cpu"});
+    folder("kernels/cpu/collectives", {"kernels/cpu/scalar"});
     folder("kernels/cpu/attention", {"kernels/cpu", "runtime/ir/fusions"});
     folder("kernels/cpu/window", {"kernels/cpu/scalar"});
     folder("kernels/cpu/indexing", {"kernels/cpu/scalar"});
@@ -111,7 +112,7 @@ const std::vector<Room>& rooms() {
     folder("kernels/cpu/fourier", {"kernels/cpu/calls"});
     folder("kernels", {"kernels/cpu/window", "kernels/cpu/indexing", "kernels/cpu/codecs",
                        "kernels/cpu/linalg", "kernels/cpu/fourier", "kernels/cpu/contraction",
-                       "kernels/cpu/attention"});
+                       "kernels/cpu/collectives", "kernels/cpu/attention"});
 
     folder("runtime/backend", {"jit", "kernels"});
     folder("runtime/program", {"runtime/passes", "runtime/planner", "runtime/memory/budget"});

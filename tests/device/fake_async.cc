@@ -144,9 +144,11 @@ class FakeStream final : public Stream {
     PLIMSOLL_ASSIGN_OR_RETURN(auto outputs, mapped(arguments.outputs, kernel.name()));
     PLIMSOLL_ASSIGN_OR_RETURN(
         auto workspace, mapped(std::span<void* const>(&arguments.workspace, 1), kernel.name()));
-    enqueue(
-        [this, &kernel, inputs = std::move(inputs), outputs = std::move(outputs),
-         workspace = workspace[0]] { return kernel.launch(*cpu_, {inputs, outputs, workspace}); });
+    enqueue([this, &kernel, communicator = communicator(), inputs = std::move(inputs),
+             outputs = std::move(outputs), workspace = workspace[0]] {
+      cpu_->set_communicator(communicator);
+      return kernel.launch(*cpu_, {inputs, outputs, workspace});
+    });
     return ok_status();
   }
 

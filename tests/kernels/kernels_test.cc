@@ -271,18 +271,38 @@ ENTRY e {
   EXPECT_NEAR(sum / 1000, 1, 0.2);
 }
 
-TEST(Collective, MoreThanOneParticipantIsRefusedByName) {
-  const char* text = R"(HloModule m, replica_count=2
+std::string all_reduce_of(const std::string& groups) {
+  return R"(HloModule m, replica_count=2
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
 ENTRY e {
   x = f32[4] parameter(0)
-  ROOT total = f32[4] all-reduce(x), replica_groups={{0,1}}, to_apply=add
-})";
-  auto module = ir::parse_module(text);
+  ROOT total = f32[4] all-reduce(x), replica_groups=)" +
+         groups + ", to_apply=add\n}";
+}
+
+TEST(Collective, ParticipantsThatAreNotThereAreRefusedByName) {
+  auto module = ir::parse_module(all_reduce_of("{{0,1,2}}"));
   ASSERT_TRUE(module.ok()) << module.status().to_string();
   const Status status = make_kernel(*(*module)->entry()->root()).status();
-  EXPECT_EQ(status.code(), StatusCode::unimplemented);
-  EXPECT_NE(status.message().find("total"), std::string::npos);
+  EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+  EXPECT_NE(status.message().find("'total': there is no replica 2"), std::string::npos)
+      << status.message();
+}
+
+TEST(Collective, AStreamWithoutACommunicatorIsRefused) {
+  auto module = ir::parse_module(all_reduce_of("{{0,1}}"));
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const auto kernel = make_kernel(*(*module)->entry()->root());
+  ASSERT_TRUE(kernel.ok()) << kernel.status().to_string();
+  const auto stream = device::cpu_device()->create_stream();
+  ASSERT_TRUE(stream.ok());
+  float in[4] = {}, out[4] = {};
+  const void* const inputs[] = {in};
+  void* const outputs[] = {out};
+  const Status status = (*kernel)->launch(**stream, {inputs, outputs});
+  EXPECT_EQ(status.code(), StatusCode::failed_precondition);
+  EXPECT_NE(status.message().find("2 replicas x 1 partitions, and was run by 1"), std::string::npos)
+      << status.message();
 }
 
 TEST(Kernels, WhatHasNoScalarFormIsRefusedByName) {

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/loopback_collectives.h"
+#include "kernels/cpu/collectives/collectives.h"
 
 #include <fmt/core.h>
 #include <algorithm>
 #include <cstring>
 #include <string>
 
+#include "kernels/cpu/collectives/many_participants.h"
 #include "kernels/kernels.h"
 #include "runtime/base/index.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/ir/interpreter/interpreter_elementwise.h"
+#include "runtime/ir/participants.h"
 
 namespace plimsoll::kernels {
 namespace {
@@ -21,15 +24,29 @@ Status unsupported(const ir::Instruction& instruction, const std::string& what) 
                        ": " + what);
 }
 
-std::int64_t participants_of(const ir::Instruction& instruction) {
-  const ir::CollectiveAttributes* collective = instruction.attributes().collective.get();
-  if (collective == nullptr || collective->replica_groups.empty()) {
-    const ir::Module& module = *instruction.parent()->module();
-    return module.replica_count * module.num_partitions;
+// Whether anyone has to come from elsewhere. Of a module with one participant, groups and pairs are
+// checked, and nobody has.
+Result<bool> meets_others(const ir::Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::all_reduce:
+    case Opcode::all_gather:
+    case Opcode::reduce_scatter:
+    case Opcode::all_to_all:
+    case Opcode::collective_broadcast:
+    case Opcode::all_reduce_start:
+    case Opcode::all_gather_start: {
+      PLIMSOLL_ASSIGN_OR_RETURN(const ir::Groups groups, ir::collective_groups(instruction));
+      return std::any_of(groups.begin(), groups.end(),
+                         [](const auto& group) { return group.size() > 1; });
+    }
+    case Opcode::collective_permute:
+    case Opcode::collective_permute_start: {
+      PLIMSOLL_RETURN_IF_ERROR(ir::permuted_participants(instruction).status());
+      return ir::topology_of(instruction).participants() > 1;
+    }
+    default:
+      return false;
   }
-  std::size_t most = 0;
-  for (const auto& group : collective->replica_groups) most = std::max(most, group.size());
-  return static_cast<std::int64_t>(most);
 }
 
 // What each result leaf is: a copy of an input leaf, or zeros (-1).
@@ -83,8 +100,8 @@ Status append_copies(const ir::Instruction& instruction, const std::vector<const
     if (!to->is_array() || !from.is_array()) {
       copies.push_back({});
     } else if (from.dims() != to->dims()) {
-      return unsupported(instruction, from.to_string() + " to " + to->to_string() +
-                                          " needs more than one participant");
+      return unsupported(instruction,
+                         from.to_string() + " to " + to->to_string() + " with one participant");
     } else {
       copies.push_back({static_cast<int>(first), from.dtype(), to->dtype(), to->element_count()});
     }
@@ -94,19 +111,12 @@ Status append_copies(const ir::Instruction& instruction, const std::vector<const
 }
 
 // Whether the only participant receives anything; who is no target gets zeros.
-Result<bool> permute_receives(const ir::Instruction& instruction) {
-  bool receives = false;
-  if (const ir::CollectiveAttributes* collective = instruction.attributes().collective.get()) {
-    for (const auto& [source, target] : collective->source_target_pairs) {
-      if (source != 0 || target != 0) return unsupported(instruction, "more than one participant");
-      receives = true;
-    }
-  }
-  return receives;
+bool permute_receives(const ir::Instruction& instruction) {
+  const auto& collective = instruction.attributes().collective;
+  return collective != nullptr && !collective->source_target_pairs.empty();
 }
 
-// An async-start whose computation is one operation on its parameters in order: that operation's
-// kernel writes the result element, the operands are copied.
+// A start half: the operation's kernel writes the result element, the operands are copied.
 class AsyncStart final : public KernelBase {
  public:
   AsyncStart(std::shared_ptr<const device::Kernel> inner, CopyLeaves copies,
@@ -133,6 +143,22 @@ class AsyncStart final : public KernelBase {
   std::size_t result_leaf_, result_count_;
 };
 
+KernelResult make_start(const ir::Instruction& instruction, const std::vector<const ir::Shape*>& in,
+                        std::shared_ptr<const device::Kernel> inner) {
+  const auto& elements = instruction.shape().elements();
+  CopyLeaves copies;
+  PLIMSOLL_RETURN_IF_ERROR(append_copies(instruction, in, 0, elements[0], copies.copies));
+  const std::size_t result_leaf = copies.copies.size();
+  const std::size_t result_count = at(ir::leaf_count(elements[1]));
+  copies.copies.resize(result_leaf + result_count);
+  for (std::size_t i = 2; i < elements.size(); ++i) {
+    for (const ir::Shape* leaf : ir::leaves(elements[i])) copies.copies.push_back(zeros(*leaf));
+  }
+  return KernelResult(
+      std::make_shared<AsyncStart>(std::move(inner), std::move(copies), result_leaf, result_count));
+}
+
+// Of a computation that is one operation on its parameters in order.
 KernelResult make_async_start(const ir::Instruction& instruction,
                               const std::vector<const ir::Shape*>& in) {
   if (instruction.called_computations().size() != 1)
@@ -149,22 +175,12 @@ KernelResult make_async_start(const ir::Instruction& instruction,
                                         " (one operation with a kernel is supported)");
   }
   PLIMSOLL_ASSIGN_OR_RETURN(auto inner, make_kernel(root));
-  const auto& elements = instruction.shape().elements();
-  CopyLeaves copies;
-  PLIMSOLL_RETURN_IF_ERROR(append_copies(instruction, in, 0, elements[0], copies.copies));
-  const std::size_t result_leaf = copies.copies.size();
-  const std::size_t result_count = at(ir::leaf_count(elements[1]));
-  copies.copies.resize(result_leaf + result_count);
-  for (std::size_t i = 2; i < elements.size(); ++i) {
-    for (const ir::Shape* leaf : ir::leaves(elements[i])) copies.copies.push_back(zeros(*leaf));
-  }
-  return KernelResult(
-      std::make_shared<AsyncStart>(std::move(inner), std::move(copies), result_leaf, result_count));
+  return make_start(instruction, in, std::move(inner));
 }
 
 }  // namespace
 
-KernelResult make_single_participant(const ir::Instruction& instruction) {
+KernelResult make_collective(const ir::Instruction& instruction) {
   const Opcode opcode = instruction.opcode();
   std::vector<const ir::Shape*> in;
   for (const ir::Instruction* operand : instruction.operands()) {
@@ -172,33 +188,24 @@ KernelResult make_single_participant(const ir::Instruction& instruction) {
   }
   const ir::Shape& shape = instruction.shape();
   CopyLeaves result;
-  switch (opcode) {
-    case Opcode::all_reduce:
-    case Opcode::all_gather:
-    case Opcode::reduce_scatter:
-    case Opcode::all_to_all:
-    case Opcode::collective_broadcast:
-    case Opcode::all_reduce_start:
-    case Opcode::all_gather_start: {
-      const std::int64_t participants = participants_of(instruction);
-      if (participants > 1) {
-        return unsupported(instruction, fmt::format("a group of {} participants (one is supported)",
-                                                    participants));
-      }
-      break;
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool meets, meets_others(instruction));
+  if (meets) {
+    const bool starts =
+        opcode == Opcode::all_gather_start || opcode == Opcode::collective_permute_start;
+    if (starts && (!shape.is_tuple() || shape.elements().size() < 2)) {
+      return unsupported(instruction, "result " + shape.to_string());
     }
-    default:
-      break;
+    KernelResult kernel = make_many_participants(instruction, starts ? shape.elements()[1] : shape);
+    if (!starts || !kernel.ok()) return kernel;
+    return make_start(instruction, in, std::move(*kernel));
   }
   switch (opcode) {
-    case Opcode::collective_permute: {
-      PLIMSOLL_ASSIGN_OR_RETURN(const bool receives, permute_receives(instruction));
-      if (!receives) {
+    case Opcode::collective_permute:
+      if (!permute_receives(instruction)) {
         for (const ir::Shape* leaf : ir::leaves(shape)) result.copies.push_back(zeros(*leaf));
         break;
       }
       [[fallthrough]];
-    }
     case Opcode::all_reduce:
     case Opcode::all_gather:
     case Opcode::reduce_scatter:
@@ -217,10 +224,8 @@ KernelResult make_single_participant(const ir::Instruction& instruction) {
       if (!shape.is_tuple() || shape.elements().size() < 2)
         return unsupported(instruction, "result " + shape.to_string());
       if (opcode == Opcode::async_start) return make_async_start(instruction, in);
-      bool receives = true;
-      if (opcode == Opcode::collective_permute_start) {
-        PLIMSOLL_ASSIGN_OR_RETURN(receives, permute_receives(instruction));
-      }
+      const bool receives =
+          opcode != Opcode::collective_permute_start || permute_receives(instruction);
       for (std::size_t i = 0; i < shape.elements().size(); ++i) {
         const ir::Shape& element = shape.elements()[i];
         if (i > 1 || (i == 1 && !receives)) {
@@ -250,13 +255,18 @@ KernelResult make_single_participant(const ir::Instruction& instruction) {
 }
 
 KernelResult make_participant_id(const ir::Instruction& instruction) {
-  const auto bytes = static_cast<std::size_t>(instruction.shape().byte_size());
-  return KernelResult(
-      make_function_kernel(std::string(ir::to_string(instruction.opcode())),
-                           [bytes](device::Stream&, const device::KernelArguments& arguments) {
-                             std::memset(arguments.outputs[0], 0, bytes);
-                             return ok_status();
-                           }));
+  const ir::Topology topology = ir::topology_of(instruction);
+  const bool of_replica = instruction.opcode() == Opcode::replica_id;
+  return KernelResult(make_function_kernel(
+      std::string(ir::to_string(instruction.opcode())),
+      [topology, of_replica](device::Stream& stream, const device::KernelArguments& arguments) {
+        const device::Communicator* const communicator = stream.communicator();
+        const std::int64_t self = communicator == nullptr ? 0 : communicator->participant();
+        const auto id = static_cast<std::uint32_t>(of_replica ? self / topology.partitions
+                                                              : self % topology.partitions);
+        std::memcpy(arguments.outputs[0], &id, sizeof(id));
+        return ok_status();
+      }));
 }
 
 }  // namespace plimsoll::kernels

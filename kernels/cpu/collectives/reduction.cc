@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/collectives/reduction.h"
+
+#include <fmt/core.h>
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/cpu/scalar/combine.h"
+#include "kernels/cpu/scalar/scalar_program.h"
+#include "runtime/ir/dtype.h"
+#include "runtime/ir/interpreter/interpreter_elementwise.h"
+
+namespace plimsoll::kernels {
+namespace {
+
+template <Combiner kKind, typename T>
+class PlainReduction final : public device::Reduction {
+ public:
+  using Running = std::conditional_t<kIsHalf<T>, float, T>;
+
+  std::int64_t element_bytes() const override { return sizeof(T); }
+  std::int64_t running_bytes() const override { return sizeof(Running); }
+  void begin(void* running, const void* elements, std::int64_t count) const override {
+    Running* const to = static_cast<Running*>(running);
+    const T* const from = static_cast<const T*>(elements);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<Running>(from[i]);
+  }
+  void add(void* running, const void* elements, std::int64_t count) const override {
+    Running* const a = static_cast<Running*>(running);
+    const T* const b = static_cast<const T*>(elements);
+    for (std::int64_t i = 0; i < count; ++i) {
+      a[i] = combine<kKind>(a[i], static_cast<Running>(b[i]));
+    }
+  }
+  void end(void* elements, const void* running, std::int64_t count) const override {
+    T* const to = static_cast<T*>(elements);
+    const Running* const from = static_cast<const Running*>(running);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
+  }
+};
+
+// Any other computation, on running values of the dtype that it takes.
+class ProgramReduction final : public device::Reduction {
+ public:
+  ProgramReduction(ScalarProgram program, ir::DType dtype, ir::DType running)
+      : program_(std::move(program)), dtype_(dtype), running_(running) {}
+
+  std::int64_t element_bytes() const override { return dtype_bytes(dtype_); }
+  std::int64_t running_bytes() const override { return dtype_bytes(running_); }
+  void begin(void* running, const void* elements, std::int64_t count) const override {
+    ir::interpreter::convert_elements({dtype_, static_cast<const std::byte*>(elements)}, running_,
+                                      static_cast<std::byte*>(running), count);
+  }
+  void add(void* running, const void* elements, std::int64_t count) const override {
+    ScalarProgram::Evaluator evaluator(program_);
+    auto* to = static_cast<std::byte*>(running);
+    const auto* from = static_cast<const std::byte*>(elements);
+    for (std::int64_t done = 0; done < count; done += ScalarProgram::kLanes) {
+      const std::int64_t lanes = std::min(ScalarProgram::kLanes, count - done);
+      const auto span = static_cast<std::size_t>(lanes * running_bytes());
+      std::memcpy(evaluator.parameter(0), to, span);
+      begin(evaluator.parameter(1), from, lanes);
+      evaluator.run(lanes);
+      std::memcpy(to, evaluator.result(0), span);
+      to += span;
+      from += lanes * element_bytes();
+    }
+  }
+  void end(void* elements, const void* running, std::int64_t count) const override {
+    ir::interpreter::convert_elements({running_, static_cast<const std::byte*>(running)}, dtype_,
+                                      static_cast<std::byte*>(elements), count);
+  }
+
+ private:
+  ScalarProgram program_;
+  ir::DType dtype_, running_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const device::Reduction>> make_reduction(const ir::Computation& computation,
+                                                                ir::DType dtype) {
+  std::shared_ptr<const device::Reduction> made;
+  const Combiner combiner = recognize_combiner(computation);
+  if (combiner != Combiner::none) {
+    ir::visit_dtype(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      visit_combiner(combiner, [&]<Combiner kKind>() {
+        made = std::make_shared<PlainReduction<kKind, T>>();
+      });
+    });
+    return made;
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(ScalarProgram program, ScalarProgram::compile(computation, true));
+  const ir::DType running =
+      dtype == ir::DType::f16 || dtype == ir::DType::bf16 ? ir::DType::f32 : dtype;
+  if (program.parameters() != std::vector<ir::DType>(2, running) ||
+      program.results() != std::vector<ir::DType>(1, running)) {
+    return unimplemented(fmt::format("computation {}: not of two {} to one", computation.name(),
+                                     ir::to_string(dtype)));
+  }
+  made = std::make_shared<ProgramReduction>(std::move(program), dtype, running);
+  return made;
+}
+
+}  // namespace plimsoll::kernels

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "runtime/base/status.h"
+
+namespace plimsoll::device {
+
+// A reduction's computation on elements of one dtype, over running values that may be wider than
+// they are. Immutable and thread-safe.
+class Reduction {
+ public:
+  virtual ~Reduction() = default;
+  // Of an element, and of its running value.
+  virtual std::int64_t element_bytes() const = 0;
+  virtual std::int64_t running_bytes() const = 0;
+  virtual void begin(void* running, const void* elements, std::int64_t count) const = 0;
+  virtual void add(void* running, const void* elements, std::int64_t count) const = 0;
+  virtual void end(void* elements, const void* running, std::int64_t count) const = 0;
+};
+
+// Rows of an array: `count` of them, of `bytes` each, `stride` bytes from one to the next.
+struct Rows {
+  std::byte* data = nullptr;
+  std::int64_t count = 0, bytes = 0, stride = 0;
+};
+
+// One participant's end of what it shares with the others of its program: what kernels of
+// collectives call. All members of a group call the same operations in the same order with buffers
+// of the same sizes; where one does not come, or fails, the others get an error that names it. For
+// one thread at a time.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  // Its number, from 0 on, and how many there are.
+  virtual std::int64_t participant() const = 0;
+  virtual std::int64_t participants() const = 0;
+
+  struct Call {
+    std::string_view what;                // names the operation, and is the same for all members
+    std::span<const std::int64_t> group;  // participants
+    std::size_t self = 0;                 // position of this participant in the group
+  };
+
+  // Arrays of `rows` x members x `row` elements, row-major, from every member.
+  struct Reduce {
+    const void* in = nullptr;
+    void* out = nullptr;
+    std::int64_t rows = 1, row = 0;
+    const Reduction* reduction = nullptr;
+  };
+  // Every member gets all elements, reduced over the members in the group's order, one at a time:
+  // ((a + b) + c) + d. Here `row` is the whole array's size; `out` may be `in`.
+  virtual Status all_reduce(const Call& call, std::span<const Reduce> arrays) = 0;
+  // Member m gets what lies at m of the middle dimension, `rows` x `row` elements, reduced likewise.
+  virtual Status reduce_scatter(const Call& call, std::span<const Reduce> arrays) = 0;
+  // Each member sends `sends[array * members + m]` to member m, who receives it where its
+  // `receives[array * members + sender]` says: as many rows of as many bytes.
+  virtual Status exchange(const Call& call, std::span<const Rows> sends,
+                          std::span<const Rows> receives) = 0;
+};
+
+}  // namespace plimsoll::device

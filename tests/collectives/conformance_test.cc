@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every communicator has to do, run on each there is.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/local.h"
+#include "kernels/cpu/collectives/reduction.h"
+#include "runtime/base/index.h"
+#include "runtime/device/communicator.h"
+#include "runtime/ir/text/text.h"
+#include "tests/cases/random.h"
+
+namespace plimsoll::collectives {
+namespace {
+
+using device::Communicator;
+using device::Rows;
+using ir::DType;
+using Body = std::function<Status(Communicator&)>;
+using Group = std::vector<std::int64_t>;
+
+// A kind of communicator: runs a body for every participant at once.
+struct Kind {
+  std::string name;
+  std::vector<Status> (*run)(std::int64_t participants, const Body& body);
+};
+
+std::vector<Status> run_local(std::int64_t participants, const Body& body) {
+  LocalGroup group(participants);
+  std::vector<Status> statuses(at(participants));
+  std::vector<std::thread> threads;
+  for (std::int64_t i = 0; i < participants; ++i) {
+    threads.emplace_back([&, i] {
+      statuses[at(i)] = body(group.communicator(i));
+      group.leave(i, statuses[at(i)]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+class Conformance : public ::testing::TestWithParam<Kind> {
+ protected:
+  void run(std::int64_t participants, const Body& body) const {
+    const auto statuses = GetParam().run(participants, body);
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Conformance, ::testing::Values(Kind{"local", run_local}),
+                         [](const auto& info) { return info.param.name; });
+
+Communicator::Call call_of(const Communicator& communicator, const Group& group,
+                           std::string_view what = "test") {
+  const auto self = std::find(group.begin(), group.end(), communicator.participant());
+  return {what, group, static_cast<std::size_t>(self - group.begin())};
+}
+
+std::shared_ptr<const device::Reduction> reduction(const std::string& opcode, DType dtype) {
+  const std::string type(ir::to_string(dtype));
+  auto module = ir::parse_module("HloModule m\nENTRY e { a = " + type + "[] parameter(0) b = " +
+                                 type + "[] parameter(1) ROOT r = " + type + "[] " + opcode +
+                                 "(a, b) }");
+  EXPECT_TRUE(module.ok()) << module.status().to_string();
+  auto made = kernels::make_reduction(*(*module)->entry(), dtype);
+  EXPECT_TRUE(made.ok()) << made.status().to_string();
+  return made.ok() ? *made : nullptr;
+}
+
+// Elements of a participant, small integers, so that sums and products are exact in every dtype.
+std::vector<std::byte> elements_of(std::int64_t participant, DType dtype, std::int64_t count) {
+  ir::Literal literal(ir::Shape(dtype, {count}));
+  cases::Random random(static_cast<std::uint64_t>(participant) + 7);
+  for (std::int64_t i = 0; i < count; ++i) {
+    literal.set(i, dtype == DType::pred ? static_cast<double>(random.below(2))
+                                        : static_cast<double>(random.below(3)));
+  }
+  const auto bytes = literal.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<double> values_of(const std::vector<std::byte>& bytes, DType dtype) {
+  const auto count = static_cast<std::int64_t>(bytes.size()) / dtype_bytes(dtype);
+  const ir::Literal literal = ir::Literal::from_bytes(ir::Shape(dtype, {count}), bytes);
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(literal.at(i));
+  return values;
+}
+
+double combined(const std::string& opcode, double a, double b, DType dtype) {
+  if (opcode == "maximum") return std::max(a, b);
+  if (opcode == "minimum") return std::min(a, b);
+  if (opcode == "and") return a != 0 && b != 0 ? 1 : 0;
+  if (opcode == "or") return a != 0 || b != 0 ? 1 : 0;
+  if (dtype == DType::pred) return opcode == "add" ? (a + b > 0 ? 1 : 0) : a * b;
+  return opcode == "add" ? a + b : a * b;
+}
+
+TEST_P(Conformance, ReducesEveryDTypeAndSizeInPlaceAndOut) {
+  constexpr std::int64_t kParticipants = 3;
+  const Group all{2, 0, 1};
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::s32, DType::u8,
+                            DType::s64, DType::s8, DType::u16, DType::pred}) {
+    std::vector<std::string> opcodes{"add", "multiply", "maximum", "minimum"};
+    if (dtype == DType::pred) opcodes = {"and", "or"};
+    for (const std::string& opcode : opcodes) {
+      const auto reduces = reduction(opcode, dtype);
+      ASSERT_NE(reduces, nullptr);
+      for (const std::int64_t count : {0, 1, 2, 5, 4097}) {
+        std::vector<double> expected = values_of(elements_of(all[0], dtype, count), dtype);
+        for (const std::size_t m : {1, 2}) {
+          const auto next = values_of(elements_of(all[m], dtype, count), dtype);
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            expected[i] = combined(opcode, expected[i], next[i], dtype);
+          }
+        }
+        run(kParticipants, [&](Communicator& communicator) -> Status {
+          const bool in_place = communicator.participant() == 1;
+          std::vector<std::byte> in = elements_of(communicator.participant(), dtype, count);
+          std::vector<std::byte> other(in.size());
+          std::vector<std::byte>& out = in_place ? in : other;
+          const Communicator::Reduce array{in.data(), out.data(), 1, count, reduces.get()};
+          PLIMSOLL_RETURN_IF_ERROR(
+              communicator.all_reduce(call_of(communicator, all), std::span(&array, 1)));
+          EXPECT_EQ(values_of(out, dtype), expected)
+              << opcode << " of " << count << " " << ir::to_string(dtype);
+          return ok_status();
+        });
+      }
+    }
+  }
+}
+
+// Float sums depend on the order: it is the group's, whatever the participants' numbers and who
+// computes what.
+TEST_P(Conformance, SumsInTheGroupsOrder) {
+  constexpr std::int64_t kParticipants = 4;
+  constexpr std::int64_t kCount = 10007;
+  const Group all{3, 1, 0, 2};
+  const auto sums = reduction("add", DType::f32);
+  const auto elements = [&](std::int64_t participant) {
+    std::vector<float> made(kCount);
+    cases::Random random(static_cast<std::uint64_t>(participant) + 1);
+    for (float& x : made) x = static_cast<float>(random.unit() - 0.5) * 1e3f;
+    return made;
+  };
+  std::vector<float> expected = elements(all[0]);
+  for (std::size_t m = 1; m < all.size(); ++m) {
+    const std::vector<float> next = elements(all[m]);
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += next[i];
+  }
+  run(kParticipants, [&](Communicator& communicator) -> Status {
+    const std::vector<float> in = elements(communicator.participant());
+    std::vector<float> out(kCount);
+    const Communicator::Reduce array{in.data(), out.data(), 1, kCount, sums.get()};
+    PLIMSOLL_RETURN_IF_ERROR(
+        communicator.all_reduce(call_of(communicator, all), std::span(&array, 1)));
+    EXPECT_EQ(out, expected);
+    return ok_status();
+  });
+}
+
+// Sums of halves are rounded once.
+TEST_P(Conformance, HalvesAreSummedInSinglePrecision) {
+  const Group all{0, 1, 2};
+  const auto sums = reduction("add", DType::bf16);
+  run(3, [&](Communicator& communicator) -> Status {
+    // 256 + 1 + 1: each 1 alone would be lost.
+    const Bfloat16 in(communicator.participant() == 0 ? 256.0f : 1.0f);
+    Bfloat16 out(0.0f);
+    const Communicator::Reduce array{&in, &out, 1, 1, sums.get()};
+    PLIMSOLL_RETURN_IF_ERROR(
+        communicator.all_reduce(call_of(communicator, all), std::span(&array, 1)));
+    EXPECT_EQ(static_cast<float>(out), 258.0f);
+    return ok_status();
+  });
+}
+
+TEST_P(Conformance, SeveralArraysOfDifferentDTypesAtOnce) {
+  const Group all{0, 1};
+  const auto floats = reduction("add", DType::f32), integers = reduction("maximum", DType::s32);
+  run(2, [&](Communicator& communicator) -> Status {
+    const auto self = static_cast<float>(communicator.participant());
+    const std::vector<float> x{self, 1}, none;
+    const std::vector<std::int32_t> y{communicator.participant() == 0 ? 5 : -5};
+    std::vector<float> x_out(2), none_out;
+    std::vector<std::int32_t> y_out(1);
+    const std::vector<Communicator::Reduce> arrays{
+        {x.data(), x_out.data(), 1, 2, floats.get()},
+        {none.data(), none_out.data(), 1, 0, floats.get()},
+        {y.data(), y_out.data(), 1, 1, integers.get()}};
+    PLIMSOLL_RETURN_IF_ERROR(communicator.all_reduce(call_of(communicator, all), arrays));
+    EXPECT_EQ(x_out, (std::vector<float>{1, 2}));
+    EXPECT_EQ(y_out[0], 5);
+    return ok_status();
+  });
+}
+
+TEST_P(Conformance, ScattersWhatItReduces) {
+  constexpr std::int64_t kRows = 3, kRow = 5, kMembers = 4;
+  const Group all{1, 3, 2, 0};
+  const auto sums = reduction("add", DType::s32);
+  run(kMembers, [&](Communicator& communicator) -> Status {
+    std::vector<std::int32_t> in(kRows * kMembers * kRow), out(kRows * kRow);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      in[i] = static_cast<std::int32_t>(i * 10 + static_cast<std::size_t>(
+                                                     communicator.participant()));
+    }
+    const auto call = call_of(communicator, all);
+    const Communicator::Reduce array{in.data(), out.data(), kRows, kRow, sums.get()};
+    PLIMSOLL_RETURN_IF_ERROR(communicator.reduce_scatter(call, std::span(&array, 1)));
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      for (std::int64_t i = 0; i < kRow; ++i) {
+        const std::int64_t place = (row * kMembers + static_cast<std::int64_t>(call.self)) * kRow + i;
+        EXPECT_EQ(out[at(row * kRow + i)], place * 10 * kMembers + 0 + 1 + 2 + 3);
+      }
+    }
+    return ok_status();
+  });
+}
+
+// Everybody sends a different number of rows to each other, some none.
+TEST_P(Conformance, ExchangesRowsOfAnySize) {
+  const Group all{0, 1, 2};
+  const auto rows_between = [](std::int64_t from, std::int64_t to) { return (from + 2 * to) % 4; };
+  run(3, [&](Communicator& communicator) -> Status {
+    const auto self = communicator.participant();
+    std::vector<Rows> sends, receives;
+    std::vector<std::vector<std::int32_t>> out(3), in(3);
+    for (std::int64_t m = 0; m < 3; ++m) {
+      // Two of the three numbers of a row are sent.
+      for (std::int64_t i = 0; i < rows_between(self, m) * 3; ++i) {
+        out[at(m)].push_back(static_cast<std::int32_t>(self * 100 + m * 10 + i));
+      }
+      in[at(m)].assign(at(rows_between(m, self) * 2), -1);
+      sends.push_back({reinterpret_cast<std::byte*>(out[at(m)].data()), rows_between(self, m), 8,
+                       12});
+      receives.push_back({reinterpret_cast<std::byte*>(in[at(m)].data()), rows_between(m, self), 8,
+                          8});
+    }
+    PLIMSOLL_RETURN_IF_ERROR(
+        communicator.exchange(call_of(communicator, all), sends, receives));
+    for (std::int64_t m = 0; m < 3; ++m) {
+      for (std::int64_t i = 0; i < rows_between(m, self) * 2; ++i) {
+        EXPECT_EQ(in[at(m)][at(i)], m * 100 + self * 10 + i / 2 * 3 + i % 2);
+      }
+    }
+    return ok_status();
+  });
+}
+
+TEST_P(Conformance, GroupsOfOneUnevenOnesAndTwoAtOnce) {
+  const auto sums = reduction("add", DType::f32);
+  const std::vector<Group> groups{{4}, {0, 2, 3}, {5, 1}};
+  run(6, [&](Communicator& communicator) -> Status {
+    for (int round = 0; round < 20; ++round) {
+      for (const Group& group : groups) {
+        if (std::find(group.begin(), group.end(), communicator.participant()) == group.end()) {
+          continue;
+        }
+        const auto in = static_cast<float>(communicator.participant() + round);
+        float out = 0, expected = 0;
+        for (const std::int64_t m : group) expected += static_cast<float>(m + round);
+        const Communicator::Reduce array{&in, &out, 1, 1, sums.get()};
+        PLIMSOLL_RETURN_IF_ERROR(
+            communicator.all_reduce(call_of(communicator, group), std::span(&array, 1)));
+        EXPECT_EQ(out, expected);
+      }
+    }
+    return ok_status();
+  });
+}
+
+TEST_P(Conformance, AnotherOperationIsAnErrorOfAll) {
+  const Group all{0, 1};
+  const auto sums = reduction("add", DType::f32);
+  const auto statuses = GetParam().run(2, [&](Communicator& communicator) -> Status {
+    const float in = 1;
+    float out = 0;
+    const Communicator::Reduce array{&in, &out, 1, 1, sums.get()};
+    return communicator.all_reduce(
+        call_of(communicator, all, communicator.participant() == 0 ? "sum 'a'" : "sum 'b'"),
+        std::span(&array, 1));
+  });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::failed_precondition);
+    EXPECT_NE(status.message().find("sum 'a'"), std::string::npos) << status.to_string();
+    EXPECT_NE(status.message().find("sum 'b'"), std::string::npos) << status.to_string();
+  }
+}
+
+TEST_P(Conformance, OtherSizesAreAnErrorOfAll) {
+  const Group all{0, 1};
+  const auto statuses = GetParam().run(2, [&](Communicator& communicator) -> Status {
+    const std::int64_t mine = communicator.participant() == 0 ? 4 : 8;
+    std::vector<std::byte> out(16), in(16);
+    const std::vector<Rows> sends(2, Rows{out.data(), 1, mine, mine}),
+        receives(2, Rows{in.data(), 1, mine, mine});
+    return communicator.exchange(call_of(communicator, all, "swap 's'"), sends, receives);
+  });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code(), StatusCode::failed_precondition);
+    EXPECT_NE(status.message().find("swap 's'"), std::string::npos) << status.to_string();
+  }
+}
+
+TEST_P(Conformance, OneThatHasEndedIsNamed) {
+  const Group all{0, 1, 2};
+  const auto sums = reduction("add", DType::f32);
+  const auto statuses = GetParam().run(3, [&](Communicator& communicator) -> Status {
+    if (communicator.participant() == 1) return ok_status();
+    const float in = 1;
+    float out = 0;
+    const Communicator::Reduce array{&in, &out, 1, 1, sums.get()};
+    return communicator.all_reduce(call_of(communicator, all, "sum 'a'"), std::span(&array, 1));
+  });
+  for (const int i : {0, 2}) {
+    const Status& status = statuses[static_cast<std::size_t>(i)];
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(status.message().find("participant 1"), std::string::npos) << status.to_string();
+    EXPECT_NE(status.message().find("sum 'a'"), std::string::npos) << status.to_string();
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::collectives
