@@ -2,10 +2,13 @@
 #include "tools/inputs.h"
 
 #include <fmt/core.h>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "runtime/base/index.h"
@@ -15,6 +18,10 @@
 
 namespace plimsoll::tools {
 namespace {
+
+struct Drawing {
+  std::uint64_t seed = 0, participant = 0;
+};
 
 // Mantissa bits with the implicit one: as many random bits give evenly spaced, exact values.
 int float_precision(ir::DType dtype) {
@@ -28,11 +35,11 @@ int float_precision(ir::DType dtype) {
   }
 }
 
-void draw(ir::Literal& literal, std::uint64_t seed, std::uint64_t leaf) {
+void draw(ir::Literal& literal, const Drawing& drawing, std::uint64_t leaf) {
   const ir::Shape& shape = literal.shape();
   const std::int64_t count = shape.element_count() * (ir::is_complex(shape.dtype()) ? 2 : 1);
   std::vector<std::uint32_t> words(at(count));
-  philox::fill({seed, 0, leaf}, 4, 0, count, words.data());
+  philox::fill({drawing.seed, drawing.participant, leaf}, 4, 0, count, words.data());
   if (ir::is_narrow(shape.dtype())) {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::uint32_t word = words[at(i)];
@@ -61,12 +68,12 @@ void draw(ir::Literal& literal, std::uint64_t seed, std::uint64_t leaf) {
   });
 }
 
-void draw_leaves(ir::Literal& literal, std::uint64_t seed, std::uint64_t& leaf) {
+void draw_leaves(ir::Literal& literal, const Drawing& drawing, std::uint64_t& leaf) {
   if (literal.shape().is_tuple()) {
-    for (ir::Literal& element : literal.mutable_elements()) draw_leaves(element, seed, leaf);
+    for (ir::Literal& element : literal.mutable_elements()) draw_leaves(element, drawing, leaf);
     return;
   }
-  if (literal.shape().is_array()) draw(literal, seed, leaf);
+  if (literal.shape().is_array()) draw(literal, drawing, leaf);
   ++leaf;
 }
 
@@ -97,68 +104,129 @@ std::string parameter_names(const ir::Computation& entry) {
 
 }  // namespace
 
-Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
-                    std::uint64_t seed, std::vector<ir::Literal>& out) {
-  std::uint64_t leaf = 0;
-  for (const ir::Instruction* parameter : entry.parameters()) {
-    out.emplace_back(parameter->shape());
-    draw_leaves(out.back(), seed, leaf);
+namespace {
+
+// `NAME[@PARTICIPANT][#LEAF]=FILE`, taken apart.
+struct InputFlag {
+  std::string name, path;
+  std::size_t leaf = 0;
+  bool has_leaf = false;
+  std::optional<std::size_t> participant;
+};
+
+// The number behind `mark`, which is cut off with it; nothing where there is no mark.
+Status cut_number(std::string& name, char mark, std::optional<std::size_t>& number) {
+  const auto at = name.find(mark);
+  if (at == std::string::npos) return ok_status();
+  const char* const end = name.data() + name.size();
+  std::size_t value = 0;
+  if (at + 1 == name.size() || std::from_chars(name.data() + at + 1, end, value).ptr != end) {
+    return invalid_argument(fmt::format("expected a number behind '{}'", mark));
   }
-  std::map<std::pair<std::size_t, std::size_t>, std::string> given;  // by parameter and leaf
+  name.resize(at);
+  number = value;
+  return ok_status();
+}
+
+Result<InputFlag> read_flag(const std::string& argument) {
+  const auto equals = argument.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return invalid_argument("expected NAME=FILE.npy");
+  }
+  InputFlag flag;
+  flag.name = argument.substr(0, equals);
+  flag.path = argument.substr(equals + 1);
+  std::optional<std::size_t> leaf;
+  PLIMSOLL_RETURN_IF_ERROR(cut_number(flag.name, '#', leaf));
+  PLIMSOLL_RETURN_IF_ERROR(cut_number(flag.name, '@', flag.participant));
+  flag.has_leaf = leaf.has_value();
+  flag.leaf = leaf.value_or(0);
+  return flag;
+}
+
+Outcome read_into(const std::string& path, const std::string& name, ir::Literal& array) {
+  auto read = import::read_npy(path);
+  if (!read.ok()) {
+    const bool unreadable = read.status().code() == StatusCode::not_found ||
+                            read.status().code() == StatusCode::data_loss;
+    return unreadable ? Outcome::call_fault(read.status()) : Outcome::program_fault(read.status());
+  }
+  *read = read_as(array.shape(), std::move(*read));
+  if (!(read->shape() == array.shape())) {
+    return Outcome::program_fault(invalid_argument(path + ": holds " + read->shape().to_string() +
+                                                   ", parameter '" + name + "' is " +
+                                                   array.shape().to_string()));
+  }
+  array = std::move(*read);
+  return {};
+}
+
+}  // namespace
+
+Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
+                    std::uint64_t seed, std::size_t participants,
+                    std::vector<std::vector<ir::Literal>>& out) {
+  out.resize(participants);
+  for (std::size_t p = 0; p < participants; ++p) {
+    std::uint64_t leaf = 0;
+    for (const ir::Instruction* parameter : entry.parameters()) {
+      const bool is_replicated = parameter->attributes().find_extra("sharding") == "{replicated}";
+      out[p].emplace_back(parameter->shape());
+      draw_leaves(out[p].back(), {seed, is_replicated ? 0 : p}, leaf);
+    }
+  }
+  // By parameter, leaf and participant, for all of which the first stands.
+  constexpr std::size_t kAll = ~std::size_t{0};
+  std::map<std::tuple<std::size_t, std::size_t, std::size_t>, std::string> given;
+  std::vector<std::pair<const std::string*, InputFlag>> flags;
   for (const std::string& argument : files) {
+    auto flag = read_flag(argument);
+    PLIMSOLL_CALL_FAULT(flag.status().with_context("--input " + argument));
+    flags.emplace_back(&argument, std::move(*flag));
+  }
+  // What is for one participant comes in the place of what is for all.
+  std::stable_partition(flags.begin(), flags.end(),
+                        [](const auto& one) { return !one.second.participant; });
+  for (const auto& [argument, flag] : flags) {
     const auto call_fault = [&](const std::string& what) {
-      return Outcome::call_fault(invalid_argument("--input " + argument + ": " + what));
+      return Outcome::call_fault(invalid_argument("--input " + *argument + ": " + what));
     };
-    const auto equals = argument.find('=');
-    if (equals == std::string::npos || equals == 0) return call_fault("expected NAME=FILE.npy");
-    std::string name = argument.substr(0, equals);
-    const std::string path = argument.substr(equals + 1);
-    std::size_t wanted_leaf = 0;
-    const auto hash = name.find('#');
-    if (hash != std::string::npos) {
-      const char* const end = name.data() + name.size();
-      if (std::from_chars(name.data() + hash + 1, end, wanted_leaf).ptr != end ||
-          hash + 1 == name.size()) {
-        return call_fault("expected a number behind '#'");
-      }
-      name.resize(hash);
+    const auto& parameters = entry.parameters();
+    std::size_t parameter = parameters.size();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i]->name() == flag.name || std::to_string(i) == flag.name) parameter = i;
     }
-    ir::Literal* literal = nullptr;
-    std::size_t parameter = 0;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (entry.parameters()[i]->name() != name && std::to_string(i) != name) continue;
-      literal = &out[i];
-      parameter = i;
-    }
-    if (literal == nullptr) {
-      return call_fault("the program has no parameter '" + name +
+    if (parameter == parameters.size()) {
+      return call_fault("the program has no parameter '" + flag.name +
                         "' (it has: " + parameter_names(entry) + ")");
     }
-    std::vector<ir::Literal*> arrays;
-    collect(*literal, arrays);
-    if (hash == std::string::npos && literal->shape().is_tuple()) {
-      return call_fault("'" + name + "' is a tuple; name one of its arrays as '" + name + "#0'");
+    const ir::Shape& shape = parameters[parameter]->shape();
+    if (!flag.has_leaf && shape.is_tuple()) {
+      return call_fault("'" + flag.name + "' is a tuple; name one of its arrays as '" + flag.name +
+                        "#0'");
     }
-    if (wanted_leaf >= arrays.size()) return call_fault("there is no such array");
-    const auto [earlier, is_new] = given.emplace(std::pair(parameter, wanted_leaf), argument);
+    if (flag.leaf >= at(ir::leaf_count(shape))) return call_fault("there is no such array");
+    if (flag.participant && *flag.participant >= participants) {
+      return call_fault(
+          fmt::format("the program runs with {} participants, numbered from 0", participants));
+    }
+    const auto [earlier, is_new] =
+        given.emplace(std::tuple(parameter, flag.leaf, flag.participant.value_or(kAll)), *argument);
     if (!is_new) {
-      return call_fault("'" + name + "' is given by --input " + earlier->second +
+      return call_fault("'" + flag.name + "' is given by --input " + earlier->second +
                         " already; give every parameter once");
     }
-    auto read = import::read_npy(path);
-    if (!read.ok()) {
-      const bool unreadable = read.status().code() == StatusCode::not_found ||
-                              read.status().code() == StatusCode::data_loss;
-      return unreadable ? Outcome::call_fault(read.status())
-                        : Outcome::program_fault(read.status());
+    const std::size_t first = flag.participant.value_or(0);
+    const auto array_of = [&](std::size_t p) {
+      std::vector<ir::Literal*> arrays;
+      collect(out[p][parameter], arrays);
+      return arrays[flag.leaf];
+    };
+    Outcome outcome = read_into(flag.path, flag.name, *array_of(first));
+    if (!outcome.ok()) return outcome;
+    for (std::size_t p = first + 1; !flag.participant && p < participants; ++p) {
+      *array_of(p) = *array_of(first);
     }
-    *read = read_as(arrays[wanted_leaf]->shape(), std::move(*read));
-    if (!(read->shape() == arrays[wanted_leaf]->shape())) {
-      return Outcome::program_fault(invalid_argument(path + ": holds " + read->shape().to_string() +
-                                                     ", parameter '" + name + "' is " +
-                                                     arrays[wanted_leaf]->shape().to_string()));
-    }
-    *arrays[wanted_leaf] = std::move(*read);
   }
   return {};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <filesystem>
@@ -13,7 +14,9 @@
 #include "runtime/base/index.h"
 #include "runtime/base/sha256.h"
 #include "runtime/executor/host_run.h"
+#include "runtime/executor/run_together.h"
 #include "runtime/import/npy.h"
+#include "runtime/ir/participants.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/serve/current_executable.h"
 #include "tools/inputs.h"
@@ -30,17 +33,29 @@ struct RunFlags {
   std::uint64_t seed = 0;
   std::string output_dir;
   int repeat = 1;
+  std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
 };
 
+// What each participant runs with.
+struct Participant {
+  std::shared_ptr<memory::Budget> budget;
+  std::vector<const ir::Literal*> outputs;
+};
+
+// NAME.npy; of several participants NAME@K.npy.
 Outcome write_outputs(const std::string& folder, const std::vector<std::string>& names,
-                      const std::vector<const ir::Literal*>& values) {
+                      const std::vector<Participant>& participants) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return Outcome::call_fault(unavailable(folder + ": " + error.message()));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!values[i]->shape().is_array()) continue;
-    const auto path = std::filesystem::path(folder) / (names[i] + ".npy");
-    PLIMSOLL_CALL_FAULT(import::write_npy(path.string(), *values[i]));
+  for (std::size_t p = 0; p < participants.size(); ++p) {
+    const auto& values = participants[p].outputs;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (!values[i]->shape().is_array()) continue;
+      const std::string whose = participants.size() > 1 ? fmt::format("@{}", p) : "";
+      const auto path = std::filesystem::path(folder) / (names[i] + whose + ".npy");
+      PLIMSOLL_CALL_FAULT(import::write_npy(path.string(), *values[i]));
+    }
   }
   return {};
 }
@@ -64,9 +79,72 @@ std::unique_ptr<ir::Module> signature_of(const ir::Computation& entry) {
   module->set_entry(computation);
   for (std::size_t i = 0; i < entry.parameters().size(); ++i) {
     const ir::Instruction& parameter = *entry.parameters()[i];
-    computation->add_parameter(static_cast<std::int64_t>(i), parameter.shape(), parameter.name());
+    computation->add_parameter(static_cast<std::int64_t>(i), parameter.shape(), parameter.name())
+        ->attributes()
+        .extra = parameter.attributes().extra;
   }
   return module;
+}
+
+// Takes over what the flags say of replicas and partitions.
+Outcome set_topology(const RunFlags& flags, ir::Module& module) {
+  if (flags.replicas != 0) module.replica_count = flags.replicas;
+  if (flags.partitions != 0) module.num_partitions = flags.partitions;
+  const std::int64_t most = ir::kMostParticipants;
+  if (module.replica_count <= most && module.num_partitions <= most &&
+      module.replica_count * module.num_partitions <= most) {
+    return {};
+  }
+  return Outcome::program_fault(unimplemented(
+      fmt::format("{} replicas x {} partitions: at most {} participants run here; --replicas and "
+                  "--partitions change them",
+                  module.replica_count, module.num_partitions, most)));
+}
+
+// A budget with tiers of its own for each participant.
+Outcome make_budgets(const RunFlags& flags, const PlannedProgram& planned,
+                     std::vector<Participant>& participants) {
+  for (Participant& participant : participants) {
+    memory::Tiers tiers = planned.tiers();
+    if (&participant != &participants.front()) {
+      Outcome outcome = make_tiers(flags.plan, tiers);
+      if (!outcome.ok()) return outcome;
+    }
+    participant.budget = memory::Budget::create(planned.compiler().provider().device(),
+                                                planned.limit_bytes(), std::move(tiers));
+  }
+  return {};
+}
+
+Result<std::vector<ir::Literal>> run_once(const executor::Executable& executable,
+                                          const std::vector<Participant>& participants,
+                                          const std::vector<std::vector<ir::Literal>>& inputs) {
+  std::vector<std::shared_ptr<memory::Budget>> budgets;
+  for (const Participant& participant : participants) budgets.push_back(participant.budget);
+  if (budgets.size() > 1) return executor::run_together(executable, budgets, inputs);
+  PLIMSOLL_ASSIGN_OR_RETURN(ir::Literal result,
+                            executor::run_on_host(executable, *budgets[0], inputs[0]));
+  std::vector<ir::Literal> results;
+  results.push_back(std::move(result));
+  return results;
+}
+
+// The hashes of one participant's outputs, and lines that say them.
+Json outputs_json(const std::vector<std::string>& names,
+                  const std::vector<const ir::Literal*>& values, const std::string& whose,
+                  std::string& text) {
+  Json outputs = Json::array();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const ir::Shape& shape = values[i]->shape();
+    if (!shape.is_array()) continue;
+    const std::string hash = sha256(values[i]->bytes());
+    outputs.push_back({{"name", names[i]},
+                       {"shape", shape.dims().to_vector()},
+                       {"dtype", std::string(ir::to_string(shape.dtype()))},
+                       {"sha256", hash}});
+    text += hash + "  " + shape.to_string() + "  " + names[i] + whose + "\n";
+  }
+  return outputs;
 }
 
 // Without a limit, what the device can't hold in any way is refused before it runs out of memory.
@@ -81,10 +159,22 @@ Outcome check_device(const PlannedProgram& planned) {
       status.with_context(fmt::format("the device has {}", format_bytes(total))));
 }
 
+const memory::Budget& most_used(const std::vector<Participant>& participants) {
+  const auto peak = [](const Participant& one) { return one.budget->statistics().peak_bytes; };
+  return *std::max_element(
+              participants.begin(), participants.end(),
+              [&](const Participant& a, const Participant& b) { return peak(a) < peak(b); })
+              ->budget;
+}
+
 Outcome run(const RunFlags& flags, Output& output) {
   std::unique_ptr<ir::Module> module;
   Outcome outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
+  outcome = set_topology(flags, *module);
+  if (!outcome.ok()) return outcome;
+  const ir::Topology topology{module->replica_count, module->num_partitions};
+  std::vector<Participant> participants(at(topology.participants()));
   const std::vector<std::string> names = output_names(*module->entry());
   const ir::Shape result_shape = module->entry()->root()->shape();
   const std::unique_ptr<ir::Module> signature = signature_of(*module->entry());
@@ -95,44 +185,46 @@ Outcome run(const RunFlags& flags, Output& output) {
   outcome = check_device(planned);
   if (!outcome.ok()) return outcome;
   // No memory for inputs before it is known that the program fits.
-  std::vector<ir::Literal> inputs;
-  outcome = make_inputs(*signature->entry(), flags.inputs, flags.seed, inputs);
+  std::vector<std::vector<ir::Literal>> inputs;
+  outcome = make_inputs(*signature->entry(), flags.inputs, flags.seed, participants.size(), inputs);
   if (!outcome.ok()) return outcome;
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());
-  const std::shared_ptr<memory::Budget> budget = memory::Budget::create(
-      planned.compiler().provider().device(), planned.limit_bytes(), planned.tiers());
-  const auto current =
-      executor::CurrentExecutable::create(planned.fitting(), planned.options(), budget, *drift);
+  outcome = make_budgets(flags, planned, participants);
+  if (!outcome.ok()) return outcome;
+  const auto current = executor::CurrentExecutable::create(planned.fitting(), planned.options(),
+                                                           participants.front().budget, *drift);
   PLIMSOLL_PROGRAM_FAULT(current.status());
 
   std::vector<double> seconds;
-  ir::Literal result;
+  std::vector<ir::Literal> results;
   for (int i = 0; i < flags.repeat; ++i) {
     const auto executable = (*current)->next();
     const auto start = std::chrono::steady_clock::now();
-    auto run = executor::run_on_host(*executable, *budget, inputs);
+    auto run = run_once(*executable, participants, inputs);
     const auto end = std::chrono::steady_clock::now();
     PLIMSOLL_PROGRAM_FAULT(run.status());
-    result = std::move(*run);
+    results = std::move(*run);
     seconds.push_back(std::chrono::duration<double>(end - start).count());
   }
-  result = given_shape(std::move(result), result_shape);
-  const auto values = literal_leaves(result);
+  for (std::size_t p = 0; p < participants.size(); ++p) {
+    results[p] = given_shape(std::move(results[p]), result_shape);
+    participants[p].outputs = literal_leaves(results[p]);
+  }
   if (!flags.output_dir.empty()) {
-    outcome = write_outputs(flags.output_dir, names, values);
+    outcome = write_outputs(flags.output_dir, names, participants);
     if (!outcome.ok()) return outcome;
   }
 
   const auto executable = (*current)->get();
   const planner::Plan& plan = executable->plan();
-  const std::int64_t measured = budget->statistics().peak_bytes;
+  const memory::Statistics statistics = most_used(participants).statistics();
+  const std::int64_t measured = statistics.peak_bytes;
   output.json = plan_json(plan, std::nullopt, planned.unlimited());
   output.json["fusion"] = planned.fusion();
   output.json["residuals"] = planned.residuals();
   output.json["recomputed_percent"] = planned.recomputed_percent();
   output.json["measured_peak_bytes"] = measured;
-  const memory::Statistics statistics = budget->statistics();
   std::string uses_text;
   for (int i = 0; i < memory::kUseCount; ++i) {
     const std::string name(memory::to_string(static_cast<memory::Use>(i)));
@@ -142,7 +234,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   }
   const std::int64_t code_bytes = planned.compiler().code_bytes().now;
   output.json["code_bytes"] = code_bytes;
-  const memory::Tiers& tiers = budget->tiers();
+  const memory::Tiers& tiers = participants.front().budget->tiers();
   const auto tier_peak = [](const memory::Tier* tier) {
     return tier == nullptr ? 0 : tier->statistics().peak_bytes;
   };
@@ -163,18 +255,17 @@ Outcome run(const RunFlags& flags, Output& output) {
       launches.kernels);
   for (const double value : seconds) output.text += fmt::format(" {:.6f}", value);
   output.text += "\n";
-  Json outputs = Json::array();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const ir::Shape& shape = values[i]->shape();
-    if (!shape.is_array()) continue;
-    const std::string hash = sha256(values[i]->bytes());
-    outputs.push_back({{"name", names[i]},
-                       {"shape", shape.dims().to_vector()},
-                       {"dtype", std::string(ir::to_string(shape.dtype()))},
-                       {"sha256", hash}});
-    output.text += hash + "  " + shape.to_string() + "  " + names[i] + "\n";
+  for (std::size_t p = 0; p < participants.size(); ++p) {
+    const std::string whose = participants.size() > 1 ? fmt::format("@{}", p) : "";
+    Json outputs = outputs_json(names, participants[p].outputs, whose, output.text);
+    if (p == 0) output.json["outputs"] = outputs;
+    if (participants.size() == 1) break;
+    output.json["participants"].push_back(
+        {{"replica", static_cast<std::int64_t>(p) / topology.partitions},
+         {"partition", static_cast<std::int64_t>(p) % topology.partitions},
+         {"measured_peak_bytes", participants[p].budget->statistics().peak_bytes},
+         {"outputs", std::move(outputs)}});
   }
-  output.json["outputs"] = std::move(outputs);
   return {};
 }
 
@@ -189,7 +280,8 @@ void add_run(Commands& commands) {
   command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command
       ->add_option("--input", flags->inputs,
-                   "NAME=FILE.npy for a parameter; NAME#LEAF=... for one array of a tuple")
+                   "NAME=FILE.npy for a parameter; NAME@K=... for participant K alone; "
+                   "NAME#LEAF=... for one array of a tuple")
       ->allow_extra_args(false);
   // The library's own conversion wraps -1 and saturates what does not fit.
   command->add_option("--seed", flags->seed, "Of the inputs that are not given")
@@ -201,6 +293,11 @@ void add_run(Commands& commands) {
                                                    : "'" + text + "' is no number below 2^64";
       });
   command->add_option("--output-dir", flags->output_dir, "Folder that gets NAME.npy per result");
+  command->add_option("--replicas", flags->replicas, "Of the program, run at once [as it says]")
+      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
+  command
+      ->add_option("--partitions", flags->partitions, "Of each replica, run at once [as it says]")
+      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
   command->add_option("--repeat", flags->repeat, "Number of runs")->check(CLI::Range(1, 1 << 30));
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return run(*flags, output); };

@@ -496,6 +496,102 @@ TEST(Run, ReadsInputsAndWritesOutputs) {
   EXPECT_EQ(*z, ir::Literal::array<float>({4}, sum));
 }
 
+constexpr std::string_view kAllReduce = R"(HloModule m
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY e {
+  x = f32[4] parameter(0)
+  w = f32[4] parameter(1), sharding={replicated}
+  s = f32[4] all-reduce(x), replica_groups={}, to_apply=sum
+  p = u32[] partition-id()
+  ROOT t = (f32[4], f32[4], u32[]) tuple(s, w, p)
+}
+)";
+
+TEST(Run, RunsAllParticipantsOnInputsOfTheirOwn) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAllReduce);
+  const float all[] = {1, 2, 3, 4}, two[] = {10, 20, 30, 40};
+  ASSERT_TRUE(import::write_npy(folder.path("all.npy"), ir::Literal::array<float>({4}, all)).ok());
+  ASSERT_TRUE(import::write_npy(folder.path("two.npy"), ir::Literal::array<float>({4}, two)).ok());
+  // Participants 0 and 2 are the replicas of partition 0, 1 and 3 of partition 1.
+  const std::string arguments =
+      "run " + file + " --replicas 2 --partitions 2 --input x@2=" + folder.path("two.npy") +
+      " --input x=" + folder.path("all.npy");
+  const Call call =
+      plimsoll(arguments + " --json --memory-limit 100%peak --output-dir " + folder.path("out"));
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  const json found = call.json()["participants"];
+  ASSERT_EQ(found.size(), 4u);
+  for (std::size_t p = 0; p < 4; ++p) {
+    EXPECT_EQ(found[p]["replica"], p / 2);
+    EXPECT_EQ(found[p]["partition"], p % 2);
+    EXPECT_LE(found[p]["measured_peak_bytes"], call.json()["limit_bytes"]);
+    const float sums[2][4] = {{11, 22, 33, 44}, {2, 4, 6, 8}};
+    const std::string whose = "@" + std::to_string(p) + ".npy";
+    const auto sum = import::read_npy(folder.path("out/s" + whose));
+    ASSERT_TRUE(sum.ok()) << sum.status().message();
+    EXPECT_EQ(*sum, ir::Literal::array<float>({4}, sums[p % 2])) << p;
+    const auto partition = import::read_npy(folder.path("out/p" + whose));
+    ASSERT_TRUE(partition.ok());
+    EXPECT_EQ(partition->at(0), static_cast<double>(p % 2));
+  }
+  EXPECT_EQ(found[0]["outputs"], call.json()["outputs"]);
+}
+
+TEST(Run, DrawsForEachParticipantButWhatIsReplicated) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAllReduce);
+  const json drawn = plimsoll("run " + file + " --partitions 2 --json").json()["participants"];
+  EXPECT_NE(drawn[0]["outputs"][0], drawn[1]["outputs"][0]);
+  EXPECT_EQ(drawn[0]["outputs"][1], drawn[1]["outputs"][1]);
+}
+
+TEST(Run, SaysWhatParticipantsLack) {
+  const Folder folder;
+  const std::string groups = folder.write(
+      "g.hlo",
+      "HloModule m\nsum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }"
+      "\nENTRY e { x = f32[4] parameter(0) ROOT s = f32[4] all-reduce(x), "
+      "replica_groups={{0,1}}, to_apply=sum }\n");
+  const Call refused = plimsoll("run " + groups);
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.error.find("there is no replica 1"), std::string::npos) << refused.error;
+  EXPECT_NE(refused.error.find("--replicas"), std::string::npos) << refused.error;
+  EXPECT_EQ(plimsoll("run " + groups + " --replicas 2").exit_code, 0);
+  const Call beyond = plimsoll("run " + groups + " --replicas 2 --input x@2=x.npy");
+  EXPECT_EQ(beyond.exit_code, 2);
+  EXPECT_NE(beyond.error.find("2 participants"), std::string::npos) << beyond.error;
+  // A loop that goes round once for participant 0 and twice for the other.
+  const std::string apart = folder.write("a.hlo", R"(HloModule m, replica_count=2
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+more {
+  s = (u32[], f32[]) parameter(0)
+  i = u32[] get-tuple-element(s), index=0
+  r = u32[] replica-id()
+  ROOT c = pred[] compare(i, r), direction=LE
+}
+body {
+  s = (u32[], f32[]) parameter(0)
+  i = u32[] get-tuple-element(s), index=0
+  x = f32[] get-tuple-element(s), index=1
+  one = u32[] constant(1)
+  next = u32[] add(i, one)
+  total = f32[] all-reduce(x), replica_groups={}, to_apply=sum
+  ROOT t = (u32[], f32[]) tuple(next, total)
+}
+ENTRY e {
+  x = f32[] parameter(0)
+  zero = u32[] constant(0)
+  s = (u32[], f32[]) tuple(zero, x)
+  ROOT w = (u32[], f32[]) while(s), condition=more, body=body
+}
+)");
+  const Call ended = plimsoll("run " + apart);
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_NE(ended.error.find("participant 0 has ended without coming there"), std::string::npos)
+      << ended.error;
+}
+
 TEST(Run, RefusesWhatCanNeverFitBeforeItDrawsInputs) {
   const Folder folder;
   const std::string file = folder.write("large.hlo",
