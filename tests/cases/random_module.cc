@@ -209,6 +209,9 @@ class TrainingStep {
   }
 
   void update(Value parameter, Value gradient) {
+    if (b_.options.replicas * b_.options.partitions > 1 && b_.random.chance(0.7)) {
+      gradient = summed_over_all(b_.graph, b_.random, gradient);
+    }
     const Value step = b_.graph.scaled(gradient, 0.01);
     updates_.emplace_back(parameter.at, b_.graph.binary(Opcode::subtract, parameter, step, 4).at);
   }
@@ -222,7 +225,13 @@ class TrainingStep {
 
 void take_steps(Builder& b, int until, const std::vector<Step>& plain,
                 const std::vector<Step>& dtype, const std::vector<Step>& control) {
+  const bool together = b.options.replicas * b.options.partitions > 1;
+  const std::vector<Step> collective = together ? collective_steps() : std::vector<Step>{};
   while (b.graph.computation().instruction_count() < until) {
+    if (together && b.random.chance(0.2)) {
+      collective[b.random.below(collective.size())](b);
+      continue;
+    }
     const double choice = b.random.unit();
     const std::vector<Step>& from = !control.empty() && choice < 0.12 ? control
                                     : !dtype.empty() && choice < 0.3  ? dtype
@@ -283,6 +292,8 @@ std::unique_ptr<ir::Module> random_module(std::uint64_t seed, const RandomModule
   auto module = std::make_unique<ir::Module>("random_" + std::to_string(seed));
   ir::Computation* entry = module->add_computation("main");
   module->set_entry(entry);
+  module->replica_count = options.replicas;
+  module->num_partitions = options.partitions;
   Builder b(*entry, random, options);
   const std::vector<Step> plain = plain_steps();
   const std::vector<Step> dtype = options.mixed_dtypes ? dtype_steps() : std::vector<Step>{};

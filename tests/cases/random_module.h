@@ -19,6 +19,7 @@ struct RandomModuleOptions {
   // Layers of the training step also keep values that have a smaller exact form: masks, what is
   // only compared later, and what came from bf16.
   bool gates = false;
+  std::int64_t replicas = 1, partitions = 1;  // of more than one participant, with collectives
   bool whole_words = false;  // rows of 32 elements or a multiple, for bits that fill words
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "tests/cases/random_graph.h"
@@ -38,5 +40,18 @@ std::vector<Step> plain_steps();
 std::vector<Step> dtype_steps();
 // Calls, loops, branches.
 std::vector<Step> control_steps();
+// Collectives among the module's participants, in loops and callees, too.
+std::vector<Step> collective_steps();
+
+// A while in `outer` over a counter from 0 to `count` and the state that `body_of_state` turns into
+// the next; returns the loop, whose element k + 1 is the state's k.
+using Body = std::function<std::vector<ir::Instruction*>(Graph&, ir::Instruction* counter,
+                                                         const std::vector<ir::Instruction*>&)>;
+ir::Instruction* counted_loop(Graph& outer, std::int64_t count,
+                              const std::vector<ir::Instruction*>& initial,
+                              const Body& body_of_state);
+
+// The sum of x over some of the participants, such as a gradient's.
+Value summed_over_all(Graph& graph, Random& random, Value x);
 
 }  // namespace plimsoll::cases

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <functional>
 
 #include "tests/cases/random_steps.h"
 
@@ -61,43 +60,6 @@ void called(Builder& b) {
     const Value again = b.graph.tamed(b.graph.fitted(b.any(), x.dims()));
     b.push({b.graph.op(Opcode::call, {again.at, x.at}, {}, {callee}), 4, false});
   }
-}
-
-using Body = std::function<std::vector<Instruction*>(Graph&, Instruction* counter,
-                                                     const std::vector<Instruction*>&)>;
-
-// A while in `outer` over a counter from 0 to `count` and the state that `body` turns into the
-// next; returns the loop, whose element k + 1 is the state's k.
-Instruction* counted_loop(Graph& outer, std::int64_t count,
-                          const std::vector<Instruction*>& initial, const Body& body_of_state) {
-  std::vector<Shape> shapes{Shape(DType::s32, {})};
-  std::vector<Instruction*> start{outer.scalar(std::int32_t{0})};
-  for (Instruction* value : initial) {
-    shapes.push_back(value->shape());
-    start.push_back(value);
-  }
-  const Shape state = Shape::tuple(shapes);
-  Computation* condition = outer.module().add_computation("condition");
-  {
-    Instruction* argument = condition->add_parameter(0, state);
-    Graph inner(*condition);
-    inner.compare(condition->add_get_tuple_element(argument, 0),
-                  inner.scalar(static_cast<std::int32_t>(count)), ir::ComparisonDirection::lt);
-  }
-  Computation* body = outer.module().add_computation("body");
-  {
-    Instruction* argument = body->add_parameter(0, state);
-    Instruction* counter = body->add_get_tuple_element(argument, 0);
-    std::vector<Instruction*> values;
-    for (std::size_t k = 0; k < initial.size(); ++k) {
-      values.push_back(body->add_get_tuple_element(argument, static_cast<std::int64_t>(k) + 1));
-    }
-    Graph inner(*body);
-    std::vector<Instruction*> next = body_of_state(inner, counter, values);
-    next.insert(next.begin(), inner.op(Opcode::add, {counter, inner.scalar(std::int32_t{1})}));
-    body->add_tuple(next);
-  }
-  return outer.op(Opcode::while_, {outer.computation().add_tuple(start)}, {}, {condition, body});
 }
 
 // One of two bodies by whether the loop's counter is even.
@@ -220,6 +182,38 @@ void branched(Builder& b) {
 }
 
 }  // namespace
+
+Instruction* counted_loop(Graph& outer, std::int64_t count,
+                          const std::vector<Instruction*>& initial, const Body& body_of_state) {
+  std::vector<Shape> shapes{Shape(DType::s32, {})};
+  std::vector<Instruction*> start{outer.scalar(std::int32_t{0})};
+  for (Instruction* value : initial) {
+    shapes.push_back(value->shape());
+    start.push_back(value);
+  }
+  const Shape state = Shape::tuple(shapes);
+  Computation* condition = outer.module().add_computation("condition");
+  {
+    Instruction* argument = condition->add_parameter(0, state);
+    Graph inner(*condition);
+    inner.compare(condition->add_get_tuple_element(argument, 0),
+                  inner.scalar(static_cast<std::int32_t>(count)), ir::ComparisonDirection::lt);
+  }
+  Computation* body = outer.module().add_computation("body");
+  {
+    Instruction* argument = body->add_parameter(0, state);
+    Instruction* counter = body->add_get_tuple_element(argument, 0);
+    std::vector<Instruction*> values;
+    for (std::size_t k = 0; k < initial.size(); ++k) {
+      values.push_back(body->add_get_tuple_element(argument, static_cast<std::int64_t>(k) + 1));
+    }
+    Graph inner(*body);
+    std::vector<Instruction*> next = body_of_state(inner, counter, values);
+    next.insert(next.begin(), inner.op(Opcode::add, {counter, inner.scalar(std::int32_t{1})}));
+    body->add_tuple(next);
+  }
+  return outer.op(Opcode::while_, {outer.computation().add_tuple(start)}, {}, {condition, body});
+}
 
 std::vector<Step> control_steps() { return {called, looped, branched, stacked}; }
 

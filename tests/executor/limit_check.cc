@@ -12,6 +12,7 @@
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/resolved_plan.h"
+#include "runtime/executor/run_together.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/check/check.h"
 #include "runtime/program/machine.h"
@@ -25,8 +26,8 @@ using executor::Program;
 
 struct LimitedRun {
   std::string error;
-  ir::Literal result;
-  std::int64_t peak_bytes = 0, measured_bytes = 0;
+  std::vector<ir::Literal> result;  // of each participant
+  std::int64_t peak_bytes = 0;
   planner::StepCounts counts;
   double predicted_seconds = 0;
   executor::ProgramForm form;
@@ -93,14 +94,28 @@ std::string check_tier(const memory::Tier* tier, std::int64_t planned, const cha
          std::to_string(s.used_bytes) + " are used still";
 }
 
-LimitedRun run_at(const std::shared_ptr<const Program>& program,
-                  std::span<const ir::Literal> arguments, std::int64_t limit,
-                  const LimitOptions& check) {
+// By participant.
+using Arguments = std::span<const std::vector<ir::Literal>>;
+
+Result<std::vector<ir::Literal>> run_all(const Executable& executable,
+                                         std::span<const std::shared_ptr<memory::Budget>> budgets,
+                                         Arguments arguments) {
+  if (budgets.size() > 1) return executor::run_together(executable, budgets, arguments);
+  PLIMSOLL_ASSIGN_OR_RETURN(ir::Literal result,
+                            executor::run_on_host(executable, *budgets[0], arguments[0]));
+  return std::vector<ir::Literal>(1, std::move(result));
+}
+
+LimitedRun run_at(const std::shared_ptr<const Program>& program, Arguments arguments,
+                  std::int64_t limit, const LimitOptions& check) {
   LimitedRun run;
-  const auto tiers = make_tiers(check, run.error);
-  if (!run.error.empty()) return run;
-  const auto budget = memory::Budget::create(device::default_device(), limit, *tiers);
-  const auto executable = executor::make_executable(program, policy_of(check), {}, *budget);
+  std::vector<std::shared_ptr<memory::Budget>> budgets;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto tiers = make_tiers(check, run.error);
+    if (!run.error.empty()) return run;
+    budgets.push_back(memory::Budget::create(device::default_device(), limit, *tiers));
+  }
+  const auto executable = executor::make_executable(program, policy_of(check), {}, *budgets[0]);
   if (!executable.ok()) {
     run.error = executable.status().to_string();
     return run;
@@ -111,7 +126,7 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
     run.error = "check_plan: " + proof.to_string();
     return run;
   }
-  auto result = executor::run_on_host(**executable, *budget, arguments);
+  auto result = run_all(**executable, budgets, arguments);
   if (!result.ok()) {
     run.error = result.status().to_string();
     return run;
@@ -120,35 +135,37 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program,
   run.error = check_launches(**executable, run.joint_launches);
   if (!run.error.empty()) return run;
   (*executable)->enable_joint_launches(false);
-  const auto apart = executor::run_on_host(**executable, *budget, arguments);
+  const auto apart = run_all(**executable, budgets, arguments);
   if (!apart.ok() || !(*apart == run.result)) {
     run.error = "other bits with kernels one by one";
     return run;
   }
   run.peak_bytes = plan.peak_bytes;
-  run.measured_bytes = budget->statistics().peak_bytes;
   run.counts = plan.counts;
   for (const planner::Step& step : plan.steps) run.slices = run.slices || !step.sliced.empty();
   run.predicted_seconds = plan.predicted_seconds;
   run.form = (*executable)->program().form();
-  if (run.measured_bytes > limit) run.error = "measured peak is over the limit";
   // The plan counts every constant of the module; the run holds those that are used.
   const std::int64_t constants = plan.by_cause.constants;
-  if (run.measured_bytes > run.peak_bytes || run.measured_bytes < run.peak_bytes - constants) {
-    run.error = "measured peak " + std::to_string(run.measured_bytes) + " is not the plan's " +
-                std::to_string(run.peak_bytes);
+  for (const auto& budget : budgets) {
+    const std::int64_t measured = budget->statistics().peak_bytes;
+    if (measured > limit) run.error = "measured peak is over the limit";
+    if (measured > run.peak_bytes || measured < run.peak_bytes - constants) {
+      run.error = "measured peak " + std::to_string(measured) + " is not the plan's " +
+                  std::to_string(run.peak_bytes);
+    }
+    const memory::Tiers& tiers = budget->tiers();
+    if (run.error.empty())
+      run.error = check_tier(tiers.host.get(), plan.tier_bytes.host, "host memory");
+    if (run.error.empty()) run.error = check_tier(tiers.disk.get(), plan.tier_bytes.disk, "disk");
   }
-  if (run.error.empty())
-    run.error = check_tier(tiers->host.get(), plan.tier_bytes.host, "host memory");
-  if (run.error.empty()) run.error = check_tier(tiers->disk.get(), plan.tier_bytes.disk, "disk");
   return run;
 }
 
 // The floor over all forms of the program does, with the same bits, and one byte less does not. The
 // module as it is written needs no less.
 std::string check_least_floor(const ir::Module& module, device::KernelProvider& provider,
-                              const std::shared_ptr<const Program>& program,
-                              std::span<const ir::Literal> arguments,
+                              const std::shared_ptr<const Program>& program, Arguments arguments,
                               planner::PlanOptions floor_options, const LimitedRun& unlimited,
                               const LimitOptions& options) {
   const auto full = program->floor(floor_options);
@@ -192,6 +209,14 @@ std::string check_least_floor(const ir::Module& module, device::KernelProvider& 
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
                          device::KernelProvider& provider, std::uint64_t seed, int limits,
                          const LimitOptions& options, LimitCheck* report) {
+  const std::vector<ir::Literal> only(arguments.begin(), arguments.end());
+  return check_limits_together(module, std::span(&only, 1), provider, seed, limits, options,
+                               report);
+}
+
+std::string check_limits_together(const ir::Module& module, Arguments arguments,
+                                  device::KernelProvider& provider, std::uint64_t seed, int limits,
+                                  const LimitOptions& options, LimitCheck* report) {
   auto program = Program::create(module.clone(), provider, options.optimize);
   if (!program.ok()) return "compile: " + program.status().to_string();
   const LimitedRun unlimited = run_at(*program, arguments, planner::kUnlimited, options);
@@ -259,8 +284,9 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
   return {};
 }
 
-ir::Literal run_unlimited(const ir::Module& module, std::span<const ir::Literal> arguments,
-                          device::KernelProvider& provider, bool optimize, std::string& error) {
+std::vector<ir::Literal> run_unlimited_together(const ir::Module& module, Arguments arguments,
+                                                device::KernelProvider& provider, bool optimize,
+                                                std::string& error) {
   auto program = Program::create(module.clone(), provider, optimize);
   if (!program.ok()) {
     error = program.status().to_string();
@@ -269,6 +295,14 @@ ir::Literal run_unlimited(const ir::Module& module, std::span<const ir::Literal>
   LimitedRun run = run_at(*program, arguments, planner::kUnlimited, {});
   error = run.error;
   return std::move(run.result);
+}
+
+ir::Literal run_unlimited(const ir::Module& module, std::span<const ir::Literal> arguments,
+                          device::KernelProvider& provider, bool optimize, std::string& error) {
+  const std::vector<ir::Literal> only(arguments.begin(), arguments.end());
+  std::vector<ir::Literal> results =
+      run_unlimited_together(module, std::span(&only, 1), provider, optimize, error);
+  return results.empty() ? ir::Literal() : std::move(results[0]);
 }
 
 }  // namespace plimsoll::testing

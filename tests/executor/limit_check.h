@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/device/kernel_provider.h"
 #include "runtime/ir/literal.h"
@@ -41,10 +42,21 @@ struct LimitOptions {
 std::string check_limits(const ir::Module& module, std::span<const ir::Literal> arguments,
                          device::KernelProvider& provider, std::uint64_t seed, int limits,
                          const LimitOptions& options = {}, LimitCheck* report = nullptr);
+// The same of a module with several participants, with the arguments of each; every one of them
+// keeps within the limit.
+std::string check_limits_together(const ir::Module& module,
+                                  std::span<const std::vector<ir::Literal>> arguments,
+                                  device::KernelProvider& provider, std::uint64_t seed, int limits,
+                                  const LimitOptions& options = {}, LimitCheck* report = nullptr);
 
 // The result of `module` with its passes on or off, unlimited. The error's text in `error` on
 // failure.
 ir::Literal run_unlimited(const ir::Module& module, std::span<const ir::Literal> arguments,
                           device::KernelProvider& provider, bool optimize, std::string& error);
+// Of every participant.
+std::vector<ir::Literal> run_unlimited_together(const ir::Module& module,
+                                                std::span<const std::vector<ir::Literal>> arguments,
+                                                device::KernelProvider& provider, bool optimize,
+                                                std::string& error);
 
 }  // namespace plimsoll::testing

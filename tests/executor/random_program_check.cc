@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/executor/random_program_check.h"
 
+#include <vector>
+
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
@@ -17,9 +19,19 @@ namespace {
 constexpr double kTolerance = 2e-3;
 constexpr double kSmallestScale = 1e-3;
 
+// Programs of several participants: 1, 2 or 4 replicas times 1, 2 or 4 partitions.
+bool has_participants(std::uint64_t seed) { return seed % 16 == 9 || seed % 16 == 4; }
+
 // Every other program is a plain training step, where a limit bites most.
 cases::RandomModuleOptions options_of(std::uint64_t seed) {
   cases::RandomModuleOptions options;
+  if (has_participants(seed)) {
+    constexpr std::int64_t kCounts[] = {1, 2, 4};
+    options.replicas = kCounts[seed / 16 % 3];
+    options.partitions = kCounts[seed / 48 % 3];
+    options.largest_bytes = 64 << 10;
+    return options;
+  }
   if (seed % 2 == 1) {
     options.instructions = 100;
     options.control_flow = false;
@@ -71,26 +83,36 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
   if (module == nullptr) return "the text of the program is not valid";
   // Large scores turn the last bits of the operands into others of the result.
   const cases::InputRange small{-0.4, 0.4};
-  const auto arguments =
-      cases::random_arguments(*module, seed + 1,
-                              has_attention(seed) ? std::vector<cases::InputRange>(6, small)
-                                                  : std::vector<cases::InputRange>());
+  std::vector<std::vector<ir::Literal>> arguments;
+  for (std::int64_t i = 0; i < module->replica_count * module->num_partitions; ++i) {
+    arguments.push_back(
+        cases::random_arguments(*module, seed + 1 + (static_cast<std::uint64_t>(i) << 40),
+                                has_attention(seed) ? std::vector<cases::InputRange>(6, small)
+                                                    : std::vector<cases::InputRange>()));
+  }
   totals.instructions += module->instruction_count();
-  const auto expected = ir::interpret(*module, arguments);
+  const auto expected = ir::interpret_together(*module, arguments);
   if (!expected.ok()) return "interpreter: " + expected.status().to_string();
   std::string error;
-  const ir::Literal result = run_unlimited(*module, arguments, provider, /*optimize=*/true, error);
+  const auto results =
+      run_unlimited_together(*module, arguments, provider, /*optimize=*/true, error);
   if (!error.empty()) return error;
-  error = cases::compare_close(*expected, result, kTolerance, kSmallestScale);
-  if (!error.empty()) return "against the interpreter: " + error;
-  const ir::Literal unfused =
-      run_unlimited(*module, arguments, provider, /*optimize=*/false, error);
+  const auto unfused =
+      run_unlimited_together(*module, arguments, provider, /*optimize=*/false, error);
   if (!error.empty()) return "as written: " + error;
-  error = has_attention(seed) ? cases::compare_close(result, unfused, kTolerance, kSmallestScale)
-                              : cases::compare_bits(result, unfused);
-  if (!error.empty()) return "fused and unfused: " + error;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    error = cases::compare_close((*expected)[i], results[i], kTolerance, kSmallestScale);
+    if (!error.empty()) {
+      return "participant " + std::to_string(i) + " against the interpreter: " + error;
+    }
+    error = has_attention(seed)
+                ? cases::compare_close(results[i], unfused[i], kTolerance, kSmallestScale)
+                : cases::compare_bits(results[i], unfused[i]);
+    if (!error.empty()) return "participant " + std::to_string(i) + " fused and unfused: " + error;
+  }
   LimitCheck report;
-  error = check_limits(*module, arguments, provider, seed, limits, limits_of(seed), &report);
+  error =
+      check_limits_together(*module, arguments, provider, seed, limits, limits_of(seed), &report);
   if (!error.empty()) return error;
   totals.limits += report.limits;
   totals.recomputing_plans += report.recomputing_plans;

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "runtime/ir/participants.h"
+#include "tests/cases/random_steps.h"
+
+namespace plimsoll::cases {
+namespace {
+
+using ir::Attributes;
+using ir::Computation;
+using ir::Dims;
+using ir::DType;
+using ir::Instruction;
+using ir::Opcode;
+using ir::Shape;
+
+std::vector<std::int64_t> shuffled(Random& random, std::int64_t count) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  for (std::size_t i = numbers.size(); i > 1; --i) {
+    std::swap(numbers[i - 1], numbers[random.below(i)]);
+  }
+  return numbers;
+}
+
+// Random groups of equal sizes, and how many participants each has.
+struct Grouping {
+  std::shared_ptr<ir::CollectiveAttributes> attributes =
+      std::make_shared<ir::CollectiveAttributes>();
+  std::int64_t size = 1;
+};
+
+std::int64_t next_channel(const ir::Module& module) {
+  std::int64_t highest = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      const auto& collective = instruction->attributes().collective;
+      if (collective != nullptr) highest = std::max(highest, collective->channel_id);
+    }
+  }
+  return highest + 1;
+}
+
+// `may_cross`: of an operation whose groups may bring replicas and partitions together.
+Grouping grouping(const ir::Module& module, Random& random, bool may_cross) {
+  const std::int64_t replicas = module.replica_count, partitions = module.num_partitions;
+  Grouping made;
+  std::int64_t count = replicas;
+  if (random.chance(0.5)) {
+    made.attributes->channel_id = next_channel(module);
+    made.attributes->use_global_device_ids = may_cross && random.chance(0.5);
+    if (!may_cross) count = partitions;
+    if (made.attributes->use_global_device_ids) count = replicas * partitions;
+  }
+  const bool with_partitions = may_cross && made.attributes->channel_id != 0 &&
+                               !made.attributes->use_global_device_ids;
+  made.size = count;
+  if (made.attributes->use_global_device_ids || random.chance(0.7)) {
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t size = 1; size <= count; ++size) {
+      if (count % size == 0) sizes.push_back(size);
+    }
+    made.size = sizes[random.below(sizes.size())];
+    const std::vector<std::int64_t> numbers = shuffled(random, count);
+    for (std::int64_t first = 0; first < count; first += made.size) {
+      made.attributes->replica_groups.emplace_back(numbers.begin() + first,
+                                                   numbers.begin() + first + made.size);
+    }
+  }
+  if (with_partitions) made.size *= partitions;
+  return made;
+}
+
+Computation* reducer_of(ir::Module& module, Opcode opcode) {
+  Computation* computation = module.add_computation("reducer");
+  const Shape scalar(DType::f32, {});
+  Instruction* a = computation->add_parameter(0, scalar);
+  Instruction* b = computation->add_parameter(1, scalar);
+  Graph graph(*computation);
+  computation->set_root(graph.op(opcode, {a, b}));
+  return computation;
+}
+
+double reduced_bound(Opcode opcode, double bound, std::int64_t members) {
+  return opcode == Opcode::add ? bound * static_cast<double>(members) : bound;
+}
+
+// The sum, maximum or minimum of x over a group, at times as a start and a done half.
+Value all_reduced(Graph& graph, Random& random, Value x, Opcode opcode) {
+  const Grouping groups = grouping(graph.module(), random, true);
+  Attributes attributes;
+  attributes.collective = groups.attributes;
+  Computation* reducer = reducer_of(graph.module(), opcode);
+  Instruction* made = nullptr;
+  if (random.chance(0.3)) {
+    Instruction* start =
+        graph.given(Opcode::all_reduce_start, x.at->shape(), {x.at}, attributes, {reducer});
+    made = graph.given(Opcode::all_reduce_done, x.at->shape(), {start});
+  } else {
+    made = graph.op(Opcode::all_reduce, {x.at}, attributes, {reducer});
+  }
+  const bool exact = x.exact && opcode != Opcode::add;
+  return {made, reduced_bound(opcode, x.bound, groups.size), exact};
+}
+
+Opcode any_reducer(Random& random) {
+  const Opcode opcodes[] = {Opcode::add, Opcode::add, Opcode::maximum, Opcode::minimum};
+  return opcodes[random.below(4)];
+}
+
+void reduces(Builder& b) { b.push(all_reduced(b.graph, b.random, b.any(), any_reducer(b.random))); }
+
+void reduces_several(Builder& b) {
+  const Value x = b.any(), y = b.any();
+  const Grouping groups = grouping(b.graph.module(), b.random, true);
+  const Opcode opcode = any_reducer(b.random);
+  Attributes attributes;
+  attributes.collective = groups.attributes;
+  Instruction* both = b.graph.op(Opcode::all_reduce, {x.at, y.at}, attributes,
+                                 {reducer_of(b.graph.module(), opcode)});
+  for (const auto& [of, element] : {std::pair(x, 0), std::pair(y, 1)}) {
+    b.push({b.graph.computation().add_get_tuple_element(both, element),
+            reduced_bound(opcode, of.bound, groups.size), of.exact && opcode != Opcode::add});
+  }
+}
+
+void gathers(Builder& b) {
+  const Value x = b.any_matrix();
+  const Grouping groups = grouping(b.graph.module(), b.random, true);
+  const auto dimension = static_cast<int>(b.random.between(0, 1));
+  Dims dims = x.dims();
+  dims[dimension] *= groups.size;
+  Attributes attributes;
+  attributes.collective = groups.attributes;
+  attributes.dimensions = {dimension};
+  const Shape large(DType::f32, dims);
+  Instruction* made = nullptr;
+  if (b.random.chance(0.3)) {
+    Instruction* start = b.graph.given(Opcode::all_gather_start,
+                                       Shape::tuple({x.at->shape(), large}), {x.at}, attributes);
+    made = b.graph.given(Opcode::all_gather_done, large, {start});
+  } else {
+    made = b.graph.given(Opcode::all_gather, large, {x.at}, attributes);
+  }
+  b.push({made, x.bound, x.exact});
+}
+
+void scatters(Builder& b) {
+  const Grouping groups = grouping(b.graph.module(), b.random, true);
+  Dims piece = b.any_shape();
+  const auto dimension = static_cast<int>(b.random.between(0, 1));
+  Dims dims = piece;
+  dims[dimension] *= groups.size;
+  const Value x = b.graph.fitted(b.any(), dims);
+  const Opcode opcode = any_reducer(b.random);
+  Attributes attributes;
+  attributes.collective = groups.attributes;
+  attributes.dimensions = {dimension};
+  b.push({b.graph.given(Opcode::reduce_scatter, Shape(DType::f32, piece), {x.at}, attributes,
+                        {reducer_of(b.graph.module(), opcode)}),
+          reduced_bound(opcode, x.bound, groups.size), x.exact && opcode != Opcode::add});
+}
+
+void trades(Builder& b) {
+  const Grouping groups = grouping(b.graph.module(), b.random, false);
+  Attributes attributes;
+  attributes.collective = groups.attributes;
+  if (b.random.chance(0.3)) {
+    const Dims dims = b.any_shape();
+    std::vector<Instruction*> operands;
+    std::vector<Shape> shapes;
+    double bound = 0;
+    bool exact = true;
+    for (std::int64_t i = 0; i < groups.size; ++i) {
+      const Value x = b.graph.fitted(b.any(), dims);
+      operands.push_back(x.at);
+      shapes.push_back(x.at->shape());
+      bound = std::max(bound, x.bound);
+      exact = exact && x.exact;
+    }
+    if (groups.size == 1) return;
+    Instruction* all =
+        b.graph.given(Opcode::all_to_all, Shape::tuple(shapes), operands, attributes);
+    const auto element = static_cast<std::int64_t>(b.random.below(operands.size()));
+    return b.push({b.graph.computation().add_get_tuple_element(all, element), bound, exact});
+  }
+  const auto dimension = static_cast<int>(b.random.between(0, 1));
+  Dims dims = b.any_shape();
+  dims[dimension] *= groups.size;
+  const Value x = b.graph.fitted(b.any(), dims);
+  attributes.dimensions = {dimension};
+  b.push({b.graph.given(Opcode::all_to_all, x.at->shape(), {x.at}, attributes), x.bound, x.exact});
+}
+
+// Some send to others, some receive from nobody.
+void permutes(Builder& b) {
+  const Value x = b.any();
+  auto collective = std::make_shared<ir::CollectiveAttributes>();
+  std::int64_t count = b.graph.module().replica_count;
+  if (b.random.chance(0.5)) {
+    collective->channel_id = next_channel(b.graph.module());
+    count = b.graph.module().num_partitions;
+  }
+  const auto sources = shuffled(b.random, count), targets = shuffled(b.random, count);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (b.random.chance(0.8)) collective->source_target_pairs.emplace_back(sources[i], targets[i]);
+  }
+  Attributes attributes;
+  attributes.collective = std::move(collective);
+  Instruction* made = nullptr;
+  if (b.random.chance(0.3)) {
+    Instruction* start =
+        b.graph.given(Opcode::collective_permute_start,
+                      Shape::tuple({x.at->shape(), x.at->shape()}), {x.at}, attributes);
+    made = b.graph.given(Opcode::collective_permute_done, x.at->shape(), {start});
+  } else {
+    made = b.graph.op(Opcode::collective_permute, {x.at}, attributes);
+  }
+  b.push({made, x.bound, x.exact});
+}
+
+void broadcasts(Builder& b) {
+  const Value x = b.any();
+  Attributes attributes;
+  attributes.collective = grouping(b.graph.module(), b.random, false).attributes;
+  b.push({b.graph.op(Opcode::collective_broadcast, {x.at}, attributes), x.bound, x.exact});
+}
+
+void numbers(Builder& b) {
+  const bool replica = b.random.chance(0.5);
+  Instruction* id = b.graph.given(replica ? Opcode::replica_id : Opcode::partition_id,
+                                  Shape(DType::u32, {}), {});
+  const Value number{b.graph.convert(id, DType::f32), 16, true};
+  const Value x = b.any();
+  const Value spread{b.graph.spread(b.graph.scaled(number, 0.1).at, x.dims()), 2, true};
+  b.push(b.graph.binary(Opcode::add, x, spread, x.bound + 2));
+}
+
+// A sum over a group in each round of a loop.
+void loops(Builder& b) {
+  const Value x = b.graph.tamed(b.any_matrix());
+  Instruction* loop =
+      counted_loop(b.graph, b.random.between(2, 4), {x.at},
+                   [&](Graph& body, Instruction*, const std::vector<Instruction*>& state) {
+                     const Value sum =
+                         all_reduced(body, b.random, {state[0], 2, false}, Opcode::add);
+                     return std::vector<Instruction*>{body.tamed(sum).at};
+                   });
+  b.push({b.graph.computation().add_get_tuple_element(loop, 1), 2, false});
+}
+
+void calls(Builder& b) {
+  const Value x = b.graph.tamed(b.any());
+  Computation* callee = b.graph.module().add_computation("together");
+  const Value argument{callee->add_parameter(0, x.at->shape()), 2, x.exact};
+  Graph inner(*callee);
+  const Value made =
+      inner.tamed(all_reduced(inner, b.random, inner.unary(Opcode::sine, argument, 1),
+                              any_reducer(b.random)));
+  callee->set_root(made.at);
+  b.push({b.graph.op(Opcode::call, {x.at}, {}, {callee}), 2, false});
+}
+
+}  // namespace
+
+Value summed_over_all(Graph& graph, Random& random, Value x) {
+  return all_reduced(graph, random, x, Opcode::add);
+}
+
+std::vector<Step> collective_steps() {
+  return {reduces,  reduces,    reduces_several, gathers, scatters, trades,
+          permutes, broadcasts, numbers,         loops,   calls};
+}
+
+}  // namespace plimsoll::cases
