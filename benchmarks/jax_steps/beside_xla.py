@@ -26,6 +26,9 @@ def one_liners():
     def normal(*shape):
         return jax.random.normal(jax.random.key(0), shape)
 
+    def places(count, extent):
+        return jax.random.randint(jax.random.key(1), (count,), 0, extent)
+
     return [
         ("add", lambda: (lambda x, y: x + y, (normal(1024, 1024), normal(1024, 1024)), ())),
         ("chain", lambda: (lambda x: jnp.tanh(x * 2 + 1) * jax.nn.sigmoid(x), (normal(1024, 1024),), ())),
@@ -40,6 +43,20 @@ def one_liners():
         ("sort", lambda: (lambda x: jnp.sort(x), (normal(256, 1024),), ())),
         ("cumulative sum", lambda: (lambda x: jnp.cumsum(x, 1), (normal(256, 1024),), ())),
         ("take rows", lambda: (lambda x, i: x[i], (normal(8192, 64), jnp.arange(4096) * 7 % 8192), ())),
+        ("take elements", lambda: (lambda x, i: x[i], (normal(100000), places(100000, 100000)), ())),
+        ("scatter, counts", lambda: (lambda i: jnp.bincount(i, length=1000), (places(1000000, 1000),), ())),
+        ("scatter, segment sums", lambda: (lambda x, i: jax.ops.segment_sum(x, i, 100000),
+                                           (normal(100000), places(100000, 100000)), ())),
+        ("scatter, elements set", lambda: (lambda x, i, y: x.at[i].set(y),
+                                           (normal(100000), places(100000, 100000), normal(100000)), ())),
+        ("scatter, maxima", lambda: (lambda x, i, y: x.at[i].max(y),
+                                     (normal(100000), places(100000, 100000), normal(100000)), ())),
+        ("scatter, elements of a matrix", lambda: (lambda x, i, j, y: x.at[i, j].add(y), (
+            normal(1000, 1000), places(100000, 1000), places(100000, 1000)[::-1], normal(100000)), ())),
+        ("scatter, rows of 4", lambda: (lambda x, i, y: x.at[i].add(y),
+                                        (normal(100000, 4), places(100000, 100000), normal(100000, 4)), ())),
+        ("scatter, rows of 256", lambda: (lambda x, i, y: x.at[i].add(y),
+                                          (normal(10000, 256), places(8192, 10000), normal(8192, 256)), ())),
         ("random normal", lambda: (lambda k: jax.random.normal(k, (512, 1024)), (jax.random.key(1),), ())),
         ("solve", lambda: (lambda a, b: jnp.linalg.solve(a, b),
                            (normal(128, 128) + 20 * jnp.eye(128), normal(128, 16)), ())),
