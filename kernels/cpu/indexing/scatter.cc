@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 
 #include "kernels/cpu/indexing/indexing.h"
 #include "kernels/cpu/indexing/start_indices.h"
@@ -17,7 +19,31 @@ bool contains(const std::vector<std::int64_t>& values, std::int64_t value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
-constexpr std::int64_t kMaxTasks = 16;
+constexpr std::int64_t kMaxTasks = 16, kCacheBytes = 1 << 22;
+constexpr int kMaxReaders = 4;
+
+// combine for loops that do not vectorize: of floats the greater or smaller one without a branch on
+// which. Numbers that are equal have the same bits, but for zeros, whose signs are joined.
+template <Combiner kKind, typename T>
+T combine_one(T a, T b) {
+  if constexpr (kKind == Combiner::maximum || kKind == Combiner::minimum) {
+    if constexpr (kIsHalf<T>) {
+      return T(combine_one<kKind>(static_cast<float>(a), static_cast<float>(b)));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+      if (a == a && b == b) [[likely]] {
+        if constexpr (kKind == Combiner::maximum) {
+          return std::bit_cast<T>(std::bit_cast<Bits>(a > b ? a : b) &
+                                  std::bit_cast<Bits>(b > a ? b : a));
+        } else {
+          return std::bit_cast<T>(std::bit_cast<Bits>(a < b ? a : b) |
+                                  std::bit_cast<Bits>(b < a ? b : a));
+        }
+      }
+    }
+  }
+  return combine<kKind>(a, b);
+}
 
 // Windows go in batch order, in runs that are contiguous on both sides where they can be. That is
 // the updates' own order for each element when the window dims are the minor ones, or when windows
@@ -28,49 +54,45 @@ class Scatter final : public KernelBase {
   // Additions of floats must come in the order of the updates, for every element of the operand,
   // whatever the number of workers. Tasks therefore share out the operand and not the updates:
   // every task reads all indices and does the windows that start in its share. That needs windows
-  // which do not reach into another's share (disjoint), and windows large enough to be worth
-  // reading all indices again.
+  // which do not reach into another's share (disjoint).
   Scatter(const ir::Instruction& instruction, std::optional<ScalarProgram> program)
       : KernelBase("scatter", device::KernelOrigin::own),
-        starts_(indices_of(instruction).shape(), dims_of(instruction).index_vector_dim,
-                dims_of(instruction).scatter_dims_to_operand_dims,
-                dims_of(instruction).input_batching_dims,
-                dims_of(instruction).scatter_indices_batching_dims),
         combiner_(recognize_combiner(*instruction.to_apply())),
         program_(std::move(program)) {
-    const ir::ScatterDimensions& d = dims_of(instruction);
-    const std::size_t count = static_cast<std::size_t>(instruction.operand_count()) / 2;
-    for (std::size_t i = 0; i < count; ++i)
-      dtypes_.push_back(instruction.operand(static_cast<int>(i))->shape().dtype());
+    const ir::ScatterDimensions& d = *instruction.attributes().scatter;
+    const int count = instruction.operand_count() / 2;
+    for (int i = 0; i < count; ++i) dtypes_.push_back(instruction.operand(i)->shape().dtype());
     if (count != 1) combiner_ = Combiner::none;
     const ir::Dims& dims = instruction.operand(0)->shape().dims();
-    const ir::Dims& updates = instruction.operand(static_cast<int>(count) + 1)->shape().dims();
+    const ir::Dims& updates = instruction.operand(count + 1)->shape().dims();
     operand_count_ = instruction.operand(0)->shape().element_count();
-    update_count_ = instruction.operand(static_cast<int>(count) + 1)->shape().element_count();
-    operand_strides_ = ir::row_major_strides(dims);
+    update_count_ = instruction.operand(count + 1)->shape().element_count();
+    const ir::Dims operand_strides = ir::row_major_strides(dims);
     const ir::Dims update_strides = ir::row_major_strides(updates);
+    std::vector<std::int64_t> last_start, batch_strides;
     std::vector<WindowAxis> axes;
     std::size_t next = 0;
-    bool disjoint = true;
     for (int i = 0; i < dims.size(); ++i) {
       std::int64_t extent = 1;
       if (!contains(d.inserted_window_dims, i) && !contains(d.input_batching_dims, i)) {
         const int at = static_cast<int>(d.update_window_dims[next++]);
         extent = updates[at];
-        axes.push_back({extent, operand_strides_[i], update_strides[at]});
+        axes.push_back({extent, operand_strides[i], update_strides[at]});
       }
-      last_start_.push_back(dims[i] - extent);
-      if (contains(d.scatter_dims_to_operand_dims, i) && extent != 1) disjoint = false;
+      last_start.push_back(dims[i] - extent);
+      if (contains(d.scatter_dims_to_operand_dims, i) && extent != 1) disjoint_ = false;
     }
     std::int64_t last_batch_dim = -1;
     for (int i = 0; i < updates.size(); ++i) {
       if (contains(d.update_window_dims, i)) continue;
-      batch_strides_.push_back(update_strides[i]);
+      batch_strides.push_back(update_strides[i]);
       last_batch_dim = i;
     }
+    starts_.emplace(instruction.operand(0)->shape(), instruction.operand(count)->shape(), d,
+                    last_start, batch_strides);
     const bool window_minor =
         d.update_window_dims.empty() || d.update_window_dims.front() > last_batch_dim;
-    if (disjoint || window_minor) {
+    if (disjoint_ || window_minor) {
       axes_ = merge_axes(std::move(axes));
       if (!axes_.empty() && axes_.back().operand_stride == 1 && axes_.back().other_stride == 1) {
         run_ = axes_.back().size;
@@ -82,12 +104,8 @@ class Scatter final : public KernelBase {
       update_window_dims_ = d.update_window_dims;
       window_axes_ = std::move(axes);
     }
-    for (const WindowAxis& axis : axes_) runs_ *= axis.size;
-    // Every task reads all indices, so windows must be worth it.
-    if (disjoint && !in_update_order_) {
-      const std::int64_t by_window = std::clamp<std::int64_t>(run_ * runs_ / 16, 1, kMaxTasks);
-      tasks_ = std::clamp<std::int64_t>(update_count_ / 16384, 1, by_window);
-    }
+    window_count_ = run_;
+    for (const WindowAxis& axis : axes_) window_count_ *= axis.size;
   }
 
   Status launch(device::Stream&, const device::KernelArguments& arguments) const override {
@@ -103,92 +121,97 @@ class Scatter final : public KernelBase {
           });
     }
     if (update_count_ == 0 || operand_count_ == 0) return ok_status();
-    const void* indices = arguments.inputs[count];
     if (in_update_order_) {
-      one_by_one(indices, arguments);
+      one_by_one(arguments);
       return ok_status();
     }
-    device::parallel_for(tasks_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t task = begin; task < end; ++task) run_task(task, indices, arguments);
+    const std::int64_t tasks = task_count();
+    device::parallel_for(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
+      run_share(operand_count_ * begin / tasks, operand_count_ * end / tasks, arguments);
     });
     return ok_status();
   }
 
  private:
-  static const ir::ScatterDimensions& dims_of(const ir::Instruction& instruction) {
-    return *instruction.attributes().scatter;
-  }
-  static const ir::Instruction& indices_of(const ir::Instruction& instruction) {
-    return *instruction.operand(instruction.operand_count() / 2);
-  }
-
-  // Where the window of batch position `batch` starts, in both arrays; false when it does not lie
-  // wholly inside the operand.
-  bool locate(const void* indices, std::int64_t batch, ir::Dims& start, std::int64_t& to,
-              std::int64_t& from) const {
-    starts_.read(indices, batch, start);
-    to = from = 0;
-    for (int i = 0; i < start.size(); ++i) {
-      if (start[i] < 0 || start[i] > last_start_[at(i)]) return false;
-      to += start[i] * operand_strides_[i];
-    }
-    const auto& sizes = starts_.batch_dims();
-    for (std::size_t d = sizes.size(); d-- > 0;) {
-      from += batch % sizes[d] * batch_strides_[d];
-      batch /= sizes[d];
-    }
-    return true;
+  // Every task reads all indices again. That is next to nothing beside large windows; small ones
+  // must be many and not find the operand in a cache, and get no more tasks than workers.
+  std::int64_t task_count() const {
+    if (!disjoint_) return 1;
+    std::int64_t most = std::min(window_count_ / 16, kMaxTasks);
+    if (operand_count_ * dtype_bytes(dtypes_[0]) > kCacheBytes || combiner_ == Combiner::none)
+      most = std::max<std::int64_t>(most, std::min(device::thread_count(), kMaxReaders));
+    return std::clamp<std::int64_t>(update_count_ / 16384, 1, std::max<std::int64_t>(most, 1));
   }
 
-  ir::Dims zero_start() const {
-    return ir::Dims(
-        std::vector<std::int64_t>(static_cast<std::size_t>(operand_strides_.size()), 0));
-  }
-
-  void run_task(std::int64_t task, const void* indices,
-                const device::KernelArguments& arguments) const {
-    // A task owns the windows whose start lies in its share of the operand. All windows that
-    // touch an element have the same start, so shares touch disjoint elements.
-    const std::int64_t low = operand_count_ * task / tasks_;
-    const std::int64_t high = operand_count_ * (task + 1) / tasks_;
+  // The windows that start in [low, high) of the operand. All windows that touch an element have
+  // the same start, so shares touch disjoint elements.
+  void run_share(std::int64_t low, std::int64_t high,
+                 const device::KernelArguments& arguments) const {
+    StartIndices::Reader reader(*starts_, arguments.inputs[dtypes_.size()], low, high);
     if (combiner_ == Combiner::none) {
       ScalarProgram::Evaluator evaluator(*program_);
-      walk(indices, low, high, [&](std::int64_t to, std::int64_t from) {
-        evaluate_run(evaluator, arguments, to, from, run_);
+      walk(reader, [&](std::int64_t to, std::int64_t from, const WindowStarts& starts) {
+        for (std::int64_t i = 0; i < starts.count; ++i)
+          evaluate_run(evaluator, arguments, to + starts.to[i], from + starts.from[i], run_);
       });
       return;
     }
     ir::visit_dtype(dtypes_[0], [&](auto zero) {
       using T = decltype(zero);
-      T* out = static_cast<T*>(arguments.outputs[0]);
-      const T* updates = static_cast<const T*>(arguments.inputs[2]);
+      T* const out = static_cast<T*>(arguments.outputs[0]);
+      const T* const updates = static_cast<const T*>(arguments.inputs[2]);
       visit_combiner(combiner_, [&]<Combiner kKind>() {
-        walk(indices, low, high, [&](std::int64_t to, std::int64_t from) {
-          T* const a = out + to;
-          const T* const b = updates + from;
-          for (std::int64_t i = 0; i < run_; ++i) a[i] = combine<kKind>(a[i], b[i]);
+        walk(reader, [&](std::int64_t to, std::int64_t from, const WindowStarts& starts) {
+          combine_runs<kKind>(out + to, updates + from, starts, run_);
         });
       });
     });
   }
 
+  template <Combiner kKind, typename T>
+  static void combine_runs(T* out, const T* updates, WindowStarts starts, std::int64_t length) {
+    if (length == 1) {
+      for (std::int64_t i = 0; i < starts.count; ++i)
+        out[starts.to[i]] = combine_one<kKind>(out[starts.to[i]], updates[starts.from[i]]);
+      return;
+    }
+    for (std::int64_t i = 0; i < starts.count; ++i) {
+      T* const a = out + starts.to[i];
+      const T* const b = updates + starts.from[i];
+      for (std::int64_t k = 0; k < length; ++k) a[k] = combine<kKind>(a[k], b[k]);
+    }
+  }
+
+  // Calls `on_runs` with where a run starts in its window, on both sides, and the starts of
+  // windows. Windows that overlap are done one after the other; of disjoint ones the same run of
+  // many comes before the next run.
   template <typename F>
-  void walk(const void* indices, std::int64_t low, std::int64_t high, F&& on_run) const {
-    ir::Dims start = zero_start();
-    for (std::int64_t batch = 0; batch < starts_.batch_count(); ++batch) {
-      std::int64_t to, from;
-      if (!locate(indices, batch, start, to, from)) continue;
-      if (tasks_ > 1 && (to < low || to >= high)) continue;
-      for (std::int64_t run = 0; run < runs_; ++run) {
-        std::int64_t to_run = to, from_run = from, rest = run;
-        for (std::size_t a = axes_.size(); a-- > 0;) {
-          const std::int64_t at = rest % axes_[a].size;
-          rest /= axes_[a].size;
-          to_run += at * axes_[a].operand_stride;
-          from_run += at * axes_[a].other_stride;
-        }
-        on_run(to_run, from_run);
+  void walk(StartIndices::Reader& reader, F&& on_runs) const {
+    while (!reader.at_end()) {
+      const WindowStarts starts = reader.next();
+      const std::int64_t together = disjoint_ ? starts.count : 1;
+      for (std::int64_t i = 0; i < starts.count; i += together)
+        walk_window({starts.to + i, starts.from + i, together}, on_runs);
+    }
+  }
+
+  template <typename F>
+  void walk_window(const WindowStarts& starts, F&& on_runs) const {
+    std::int64_t position[ir::kMaxRank] = {};
+    std::int64_t to = 0, from = 0;
+    for (;;) {
+      on_runs(to, from, starts);
+      std::size_t a = axes_.size();
+      for (; a > 0; --a) {
+        const WindowAxis& axis = axes_[a - 1];
+        const bool wraps = ++position[a - 1] == axis.size;
+        const std::int64_t steps = wraps ? 1 - axis.size : 1;
+        to += steps * axis.operand_stride;
+        from += steps * axis.other_stride;
+        if (!wraps) break;
+        position[a - 1] = 0;
       }
+      if (a == 0) return;
     }
   }
 
@@ -215,9 +238,9 @@ class Scatter final : public KernelBase {
     }
   }
 
-  void one_by_one(const void* indices, const device::KernelArguments& arguments) const {
+  void one_by_one(const device::KernelArguments& arguments) const {
     ScalarProgram::Evaluator evaluator(*program_);
-    ir::Dims start = zero_start();
+    StartIndices::Reader reader(*starts_, arguments.inputs[dtypes_.size()], 0, operand_count_);
     const ir::Dims strides = ir::row_major_strides(update_dims_);
     for (std::int64_t at = 0; at < update_count_; ++at) {
       std::int64_t batch = 0, offset = 0;
@@ -230,22 +253,21 @@ class Scatter final : public KernelBase {
           batch = batch * update_dims_[d] + position;
         }
       }
-      std::int64_t to, from;
-      if (locate(indices, batch, start, to, from))
-        evaluate_run(evaluator, arguments, to + offset, at, 1);
+      reader.seek(batch);
+      const WindowStarts starts = reader.next(1);
+      if (starts.count > 0) evaluate_run(evaluator, arguments, *starts.to + offset, at, 1);
     }
   }
 
-  StartIndices starts_;
+  std::optional<StartIndices> starts_;
   Combiner combiner_;
   std::optional<ScalarProgram> program_;
   std::vector<ir::DType> dtypes_;
   std::int64_t operand_count_ = 0, update_count_ = 0;
-  ir::Dims operand_strides_;
-  std::vector<std::int64_t> last_start_, batch_strides_;
+  // Of a window: the axes around its runs, the length of a run, and all elements.
   std::vector<WindowAxis> axes_;
-  std::int64_t run_ = 1, runs_ = 1, tasks_ = 1;
-  bool in_update_order_ = false;
+  std::int64_t run_ = 1, window_count_ = 1;
+  bool disjoint_ = true, in_update_order_ = false;
   ir::Dims update_dims_;
   std::vector<std::int64_t> update_window_dims_;
   std::vector<WindowAxis> window_axes_;
