@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/sharding.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+
+#include "runtime/base/index.h"
+
+namespace plimsoll::ir {
+namespace {
+
+// Reads a sharding's text from the front.
+class Text {
+ public:
+  explicit Text(std::string_view text) : rest_(text) {}
+
+  bool take(std::string_view word) {
+    skip_spaces();
+    if (!rest_.starts_with(word)) return false;
+    rest_.remove_prefix(word.size());
+    return true;
+  }
+  bool at_end() {
+    skip_spaces();
+    return rest_.empty();
+  }
+  std::optional<std::int64_t> number() {
+    skip_spaces();
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error != std::errc()) return std::nullopt;
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    return value;
+  }
+  // Numbers with commas between, as far as they go.
+  std::vector<std::int64_t> numbers() {
+    std::vector<std::int64_t> list;
+    do {
+      const auto one = number();
+      if (!one) break;
+      list.push_back(*one);
+    } while (take(","));
+    return list;
+  }
+  // Up to the brace that closes what is open, without it; nothing where none does.
+  std::optional<std::string_view> braced() {
+    int depth = 1;
+    for (std::size_t i = 0; i < rest_.size(); ++i) {
+      if (rest_[i] == '{') ++depth;
+      if (rest_[i] == '}' && --depth == 0) {
+        const std::string_view inside = rest_.substr(0, i);
+        rest_.remove_prefix(i + 1);
+        return inside;
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  void skip_spaces() {
+    while (!rest_.empty() && rest_.front() == ' ') rest_.remove_prefix(1);
+  }
+  std::string_view rest_;
+};
+
+Status no_sharding(std::string_view text) {
+  return invalid_argument(fmt::format("'{}' is no sharding of this array", text));
+}
+
+// `[2,1,2]<=[4]T(1,0)` or `[2,1,2]0,1,2,3`.
+Result<Sharding> parse_tiles(Text& text, std::string_view whole, int rank,
+                             std::int64_t partitions) {
+  if (!text.take("[")) return no_sharding(whole);
+  Sharding made;
+  made.tiles = text.numbers();
+  if (!text.take("]")) return no_sharding(whole);
+  std::int64_t count = 1;
+  for (const std::int64_t size : made.tiles) {
+    if (size < 1 || count > partitions) return no_sharding(whole);
+    count *= size;
+  }
+  if (text.take("<=")) {
+    std::vector<std::int64_t> order;
+    if (!text.take("[")) return no_sharding(whole);
+    const std::vector<std::int64_t> sizes = text.numbers();
+    if (!text.take("]")) return no_sharding(whole);
+    if (text.take("T")) {
+      if (!text.take("(")) return no_sharding(whole);
+      order = text.numbers();
+      if (!text.take(")")) return no_sharding(whole);
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(made.holders, iota_participants(sizes, order));
+  } else {
+    made.holders = text.numbers();
+  }
+  if (text.take("last_tile_dims=")) {
+    if (!text.take("{") || !text.braced()) return no_sharding(whole);
+  } else {
+    (void)text.take("last_tile_dim_replicate");
+  }
+  std::vector<std::int64_t> sorted = made.holders;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::int64_t> all(at(partitions));
+  std::iota(all.begin(), all.end(), 0);
+  if (static_cast<std::int64_t>(made.tiles.size()) < rank || count != partitions || sorted != all) {
+    return no_sharding(whole);
+  }
+  for (std::size_t i = at(rank); i < made.tiles.size(); ++i) made.copies *= made.tiles[i];
+  made.tiles.resize(at(rank));
+  if (made.copies == partitions) return Sharding();
+  return made;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Sharding::tile_of_partition(std::int64_t partitions) const {
+  std::vector<std::int64_t> tiles_of(at(partitions), 0);
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    tiles_of[at(holders[i])] = static_cast<std::int64_t>(i) / copies;
+  }
+  return tiles_of;
+}
+
+Result<Sharding> parse_sharding(std::string_view text, int rank, std::int64_t partitions) {
+  Text from(text);
+  if (!from.take("{")) return no_sharding(text);
+  const auto inside = from.braced();
+  if (!inside || !from.at_end()) return no_sharding(text);
+  Text of(*inside);
+  Sharding made;
+  if (of.take("devices=")) {
+    PLIMSOLL_ASSIGN_OR_RETURN(made, parse_tiles(of, text, rank, partitions));
+  } else if (of.take("maximal")) {
+    if (!of.take("device=") || !of.number()) return no_sharding(text);
+  } else if (!of.take("replicated") && !of.take("manual") && !of.take("unknown")) {
+    return no_sharding(text);
+  }
+  if (of.take("metadata=")) {
+    if (!of.take("{") || !of.braced()) return no_sharding(text);
+  }
+  if (!of.at_end()) return no_sharding(text);
+  return made;
+}
+
+Result<std::vector<Sharding>> parse_shardings(std::string_view text, std::span<const int> ranks,
+                                              std::int64_t partitions) {
+  std::vector<Sharding> made;
+  Text from(text);
+  if (!from.take("{")) return no_sharding(text);
+  if (!from.take("{")) {
+    for (const int rank : ranks) {
+      PLIMSOLL_ASSIGN_OR_RETURN(Sharding one, parse_sharding(text, rank, partitions));
+      made.push_back(std::move(one));
+    }
+    return made;
+  }
+  do {
+    const auto inside = from.braced();
+    if (!inside || made.size() == ranks.size()) return no_sharding(text);
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        Sharding one,
+        parse_sharding(fmt::format("{{{}}}", *inside), ranks[made.size()], partitions));
+    made.push_back(std::move(one));
+  } while (from.take(",") && from.take("{"));
+  if (!from.take("}") || made.size() != ranks.size()) return no_sharding(text);
+  return made;
+}
+
+// The participants that differ in the parts alone hold the tiles, in the parts' order; each group of
+// them is a copy.
+Result<Sharding> mesh_sharding(std::span<const std::int64_t> sizes,
+                               std::span<const std::vector<MeshAxisPart>> dimensions,
+                               std::span<const std::int64_t> participants) {
+  std::vector<MeshAxisPart> parts;
+  Sharding made;
+  for (const auto& dimension : dimensions) {
+    std::int64_t tiles = 1;
+    for (const MeshAxisPart& part : dimension) {
+      if (part.axis < 0 || part.axis >= static_cast<std::int64_t>(sizes.size())) {
+        return invalid_argument("a sharding by an axis that the mesh has not");
+      }
+      tiles *= part.size == 0 ? sizes[at(part.axis)] : part.size;
+      parts.push_back(part);
+    }
+    made.tiles.push_back(tiles);
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const ReplicaGroups groups, mesh_groups(sizes, parts, participants));
+  if (groups.empty() || groups[0].size() <= 1) return Sharding();
+  made.copies = static_cast<std::int64_t>(groups.size());
+  for (std::size_t tile = 0; tile < groups[0].size(); ++tile) {
+    for (const auto& group : groups) made.holders.push_back(group[tile]);
+  }
+  return made;
+}
+
+std::string to_string(const Sharding& sharding) {
+  if (sharding.is_replicated()) return "{replicated}";
+  std::vector<std::int64_t> tiles = sharding.tiles;
+  if (sharding.copies > 1) tiles.push_back(sharding.copies);
+  return fmt::format("{{devices=[{}]{}{}}}", fmt::join(tiles, ","),
+                     fmt::join(sharding.holders, ","),
+                     sharding.copies > 1 ? " last_tile_dim_replicate" : "");
+}
+
+Result<Shape> tile_shape(const Shape& whole, const Sharding& sharding) {
+  if (sharding.is_replicated()) return whole;
+  if (!whole.is_array() || at(whole.rank()) != sharding.tiles.size()) {
+    return invalid_argument(fmt::format("{} has no tiles by {}", whole.to_string(),
+                                        to_string(sharding)));
+  }
+  Dims dims = whole.dims();
+  for (int i = 0; i < whole.rank(); ++i) {
+    const std::int64_t tiles = sharding.tiles[at(i)];
+    if (dims[i] % tiles != 0) {
+      return invalid_argument(fmt::format(
+          "{} in tiles of {}: dimension {} is no multiple of {} (pad it)", whole.to_string(),
+          to_string(sharding), i, tiles));
+    }
+    dims[i] /= tiles;
+  }
+  return Shape(whole.dtype(), dims);
+}
+
+}  // namespace plimsoll::ir

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/ir/replica_groups.h"
+#include "runtime/ir/shape.h"
+
+namespace plimsoll::ir {
+
+// Which partition has which part of an array: it is cut into tiles[0] x tiles[1] x ... equal tiles,
+// and every tile is there in as many copies. Without tiles every partition has all of it.
+struct Sharding {
+  std::vector<std::int64_t> tiles;    // per dimension; empty: replicated
+  std::vector<std::int64_t> holders;  // partitions, by tile (row-major), then by copy
+  std::int64_t copies = 1;
+
+  bool is_replicated() const { return tiles.empty(); }
+  // The tile that each of `partitions` partitions has.
+  std::vector<std::int64_t> tile_of_partition(std::int64_t partitions) const;
+  friend bool operator==(const Sharding&, const Sharding&) = default;
+};
+
+// What `sharding=` says of an array of `rank` dimensions among `partitions` partitions, in the form
+// of HLO text: `{replicated}`, `{maximal device=0}` (taken as replicated: everybody computes it),
+// `{devices=[2,1,2]<=[4] last_tile_dim_replicate}`, with a list of devices instead of the iota, and
+// with `last_tile_dims={...}`, of which each counts as copies. `{manual}` and `{unknown}` are
+// replicated. INVALID_ARGUMENT for a text that is none of these, or that does not fit.
+Result<Sharding> parse_sharding(std::string_view text, int rank, std::int64_t partitions);
+// The same for a tuple of such arrays: `{{...}, {...}}`, or one for all.
+Result<std::vector<Sharding>> parse_shardings(std::string_view text, std::span<const int> ranks,
+                                              std::int64_t partitions);
+
+// Each dimension cut along some axes of a mesh (replica_groups.h), the first varying slowest.
+Result<Sharding> mesh_sharding(std::span<const std::int64_t> sizes,
+                               std::span<const std::vector<MeshAxisPart>> dimensions,
+                               std::span<const std::int64_t> participants = {});
+
+// In the form of HLO text.
+std::string to_string(const Sharding& sharding);
+
+// What one partition has of an array. INVALID_ARGUMENT where tiles would not be equal.
+Result<Shape> tile_shape(const Shape& whole, const Sharding& sharding);
+
+}  // namespace plimsoll::ir
