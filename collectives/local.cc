@@ -51,26 +51,27 @@ void reduce_run(std::span<const void* const> in, std::int64_t first, std::int64_
                 const device::Reduction& reduction, std::span<void* const> out, std::int64_t to) {
   const std::int64_t bytes = reduction.element_bytes();
   const std::int64_t block = kBlockBytes / reduction.running_bytes();
-  device::parallel_for(
-      (count + block - 1) / block, kGrainBytes / kBlockBytes,
-      [&](std::int64_t begin, std::int64_t end) {
-        alignas(64) std::byte running[kBlockBytes];
-        for (std::int64_t done = begin * block; done < std::min(end * block, count);
-             done += block) {
-          const std::int64_t size = std::min(block, count - done);
-          const auto member = [&](std::size_t m) {
-            return static_cast<const std::byte*>(in[m]) + (first + done) * bytes;
-          };
-          reduction.begin(running, member(0), size);
-          for (std::size_t m = 1; m < in.size(); ++m) reduction.add(running, member(m), size);
-          std::byte* const result = static_cast<std::byte*>(out[0]) + (to + done) * bytes;
-          reduction.end(result, running, size);
-          for (std::size_t i = 1; i < out.size(); ++i) {
-            std::memcpy(static_cast<std::byte*>(out[i]) + (to + done) * bytes, result,
-                        static_cast<std::size_t>(size * bytes));
-          }
-        }
-      });
+  device::parallel_for((count + block - 1) / block, kGrainBytes / kBlockBytes,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         alignas(64) std::byte running[kBlockBytes];
+                         for (std::int64_t done = begin * block;
+                              done < std::min(end * block, count); done += block) {
+                           const std::int64_t size = std::min(block, count - done);
+                           const auto member = [&](std::size_t m) {
+                             return static_cast<const std::byte*>(in[m]) + (first + done) * bytes;
+                           };
+                           reduction.begin(running, member(0), size);
+                           for (std::size_t m = 1; m < in.size(); ++m)
+                             reduction.add(running, member(m), size);
+                           std::byte* const result =
+                               static_cast<std::byte*>(out[0]) + (to + done) * bytes;
+                           reduction.end(result, running, size);
+                           for (std::size_t i = 1; i < out.size(); ++i) {
+                             std::memcpy(static_cast<std::byte*>(out[i]) + (to + done) * bytes,
+                                         result, static_cast<std::size_t>(size * bytes));
+                           }
+                         }
+                       });
 }
 
 }  // namespace
@@ -133,8 +134,7 @@ class LocalGroup::Member final : public Communicator {
       const std::size_t members = shown.size();
       for (std::size_t i = 0; i < receives.size(); ++i) {
         const std::size_t sender = i % members;
-        const Rows& from = static_cast<const Pieces*>(
-                               shown[sender])->sends[i - sender + call.self];
+        const Rows& from = static_cast<const Pieces*>(shown[sender])->sends[i - sender + call.self];
         const Rows& to = receives[i];
         if (from.count != to.count || (from.count != 0 && from.bytes != to.bytes)) {
           return failed_precondition(fmt::format(

@@ -18,6 +18,7 @@
 #include "runtime/import/npy.h"
 #include "runtime/ir/participants.h"
 #include "runtime/memory/budget/budget.h"
+#include "runtime/passes/passes.h"
 #include "runtime/serve/current_executable.h"
 #include "tools/inputs.h"
 #include "tools/plan/planned_program.h"
@@ -173,6 +174,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   if (!outcome.ok()) return outcome;
   outcome = set_topology(flags, *module);
   if (!outcome.ok()) return outcome;
+  PLIMSOLL_PROGRAM_FAULT(passes::partition(*module));
   const ir::Topology topology{module->replica_count, module->num_partitions};
   std::vector<Participant> participants(at(topology.participants()));
   const std::vector<std::string> names = output_names(*module->entry());

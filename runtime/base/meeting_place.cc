@@ -62,8 +62,8 @@ void MeetingPlace::look_for_circle() {
     waiting += fmt::format("{}participant {} at {}", named > 1 ? ", " : "", i, round->what[self]);
   }
   if (named == 0) return;
-  end_all(failed_precondition(
-      "participants wait for each other at different collectives: " + waiting));
+  end_all(
+      failed_precondition("participants wait for each other at different collectives: " + waiting));
 }
 
 Status MeetingPlace::meet(const Meeting& meeting, const void* shown, const Work& work) {
@@ -79,9 +79,9 @@ Status MeetingPlace::meet(const Meeting& meeting, const void* shown, const Work&
   if (++round.come == members) {
     for (std::size_t i = 1; i < members && ended_.ok(); ++i) {
       if (round.what[i] == round.what[0]) continue;
-      end_all(failed_precondition(
-          fmt::format("participant {} comes to {}, participant {} to {}", round.group[0],
-                      round.what[0], round.group[i], round.what[i])));
+      end_all(failed_precondition(fmt::format("participant {} comes to {}, participant {} to {}",
+                                              round.group[0], round.what[0], round.group[i],
+                                              round.what[i])));
     }
     if (!ended_.ok()) {
       round.come = 0;  // nobody starts

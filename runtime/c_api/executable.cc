@@ -5,6 +5,7 @@
 #include "runtime/base/file.h"
 #include "runtime/c_api/executable.h"
 #include "runtime/import/program_bytes.h"
+#include "runtime/passes/passes.h"
 #include "runtime/planner/residency.h"
 #include "runtime/program/machine.h"
 
@@ -102,6 +103,7 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
   trace::Context& context = *unwrap(handle);
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto module, import::read_program(text, source_name == nullptr ? "program" : source_name));
+  PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module));
   auto served = std::make_shared<executor::ServedProgram>();
   served->policy = context.options().planning;
   const ir::Computation& entry = *module->entry();

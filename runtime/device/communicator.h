@@ -56,7 +56,8 @@ class Communicator {
   // Every member gets all elements, reduced over the members in the group's order, one at a time:
   // ((a + b) + c) + d. Here `row` is the whole array's size; `out` may be `in`.
   virtual Status all_reduce(const Call& call, std::span<const Reduce> arrays) = 0;
-  // Member m gets what lies at m of the middle dimension, `rows` x `row` elements, reduced likewise.
+  // Member m gets what lies at m of the middle dimension, `rows` x `row` elements, reduced
+  // likewise.
   virtual Status reduce_scatter(const Call& call, std::span<const Reduce> arrays) = 0;
   // Each member sends `sends[array * members + m]` to member m, who receives it where its
   // `receives[array * members + sender]` says: as many rows of as many bytes.

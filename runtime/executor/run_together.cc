@@ -20,8 +20,8 @@ Result<std::vector<ir::Literal>> run_together(
     return invalid_argument(fmt::format(
         "running '{}': arguments of {} participants and {} budgets given, the module has {} "
         "replicas x {} partitions",
-        executable.plan().computation->name(), arguments.size(), budgets.size(),
-        topology.replicas, topology.partitions));
+        executable.plan().computation->name(), arguments.size(), budgets.size(), topology.replicas,
+        topology.partitions));
   }
   collectives::LocalGroup group(topology.participants());
   std::vector<ir::Literal> results(participants);

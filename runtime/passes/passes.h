@@ -20,6 +20,17 @@ namespace plimsoll::passes {
 // schedule_sums, which round otherwise. None looks at a memory limit, so that bits do not depend on
 // one.
 
+// A header entry of modules whose arrays are whole, whatever partition has which part of them.
+inline constexpr std::string_view kWholeShapes = "whole_shapes";
+// The program of one partition, of a module with several whose arrays are whole: one that has such
+// an entry, or custom calls that enter or leave manual regions (those of JAX's shard_map).
+// Parameters and results become the tiles that their `sharding` says, and are gathered or cut where
+// the program has them whole; a region gets its partition's tiles, which are not gathered and cut
+// again on the way from a parameter, to a result or to the next region. Everything else is computed
+// whole by every partition. INVALID_ARGUMENT for shardings that can't be read or leave unequal
+// tiles.
+Status partition(ir::Module& module);
+
 // What there are no kernels of, and runs whether or not other passes do:
 //
 // Operations that are others in disguise by those: `topk`, `cholesky`, scalar `bitcast` to another
@@ -114,6 +125,10 @@ Result<bool> schedule_sums(ir::Module& module);
 // a bias that has a gradient, anything else that reads the scores. Softmax over blocks rounds
 // otherwise than as written; it looks at no limit, and the bits are the same at all of them.
 Result<bool> recognize_attention(ir::Module& module);
+
+// Of a module with several participants: what waits for others does so in the order in which it
+// stands, whatever else a plan reorders, so that participants with plans of their own meet.
+Result<bool> order_collectives(ir::Module& module);
 
 struct PassInfo {
   std::string_view name;         // as in `plimsoll opt --passes`

@@ -164,6 +164,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
                                                        const planner::Roofline& machine) {
   Source source;
   std::uint64_t text_hash = 0;
+  PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module));
   PLIMSOLL_RETURN_IF_ERROR(passes::expand(*module));
   PLIMSOLL_ASSIGN_OR_RETURN(module, passes::expand_complex(std::move(module)));
   PLIMSOLL_ASSIGN_OR_RETURN(module, passes::expand_narrow(std::move(module)));
@@ -229,6 +230,7 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
                                                   const planner::Roofline& machine) {
   auto program = std::make_shared<Program>();
   program->options_ = options;
+  PLIMSOLL_RETURN_IF_ERROR(passes::order_collectives(*module).status());
   PLIMSOLL_ASSIGN_OR_RETURN(program->kernels_, make_kernels(*module, provider));
   std::unordered_map<const ir::Instruction*, KernelCostModel::Facts> facts;
   for (const auto& [instruction, kernel] : program->kernels_) {

@@ -38,8 +38,8 @@ TEST(MeetingPlace, EveryoneSeesWhatAllShowInTheGroupsOrder) {
   const Group group{3, 0, 4, 1, 2};
   std::vector<std::int64_t> sums(kParticipants, 0);
   const auto statuses = run(place, kParticipants, [&](std::int64_t self) {
-    const auto position = static_cast<std::size_t>(
-        std::find(group.begin(), group.end(), self) - group.begin());
+    const auto position =
+        static_cast<std::size_t>(std::find(group.begin(), group.end(), self) - group.begin());
     for (std::int64_t round = 0; round < 200; ++round) {
       const std::int64_t shown = self * 1000 + round;
       PLIMSOLL_RETURN_IF_ERROR(
@@ -104,14 +104,13 @@ TEST(MeetingPlace, AFailureOfTheWorkIsEveryonesAfterAllHaveDoneTheirs) {
   const Group all{0, 1, 2};
   std::atomic<int> done = 0;
   const auto statuses = run(place, 3, [&](std::int64_t self) -> Status {
-    const Status status =
-        place.meet({all, static_cast<std::size_t>(self), "sum"}, nullptr,
-                   [&](std::span<const void* const>) -> Status {
-                     if (self == 0) return data_loss("0 can't");
-                     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-                     ++done;
-                     return ok_status();
-                   });
+    const Status status = place.meet({all, static_cast<std::size_t>(self), "sum"}, nullptr,
+                                     [&](std::span<const void* const>) -> Status {
+                                       if (self == 0) return data_loss("0 can't");
+                                       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                                       ++done;
+                                       return ok_status();
+                                     });
     EXPECT_EQ(done.load(), 2);
     return status;
   });

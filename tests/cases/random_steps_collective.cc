@@ -55,8 +55,8 @@ Grouping grouping(const ir::Module& module, Random& random, bool may_cross) {
     if (!may_cross) count = partitions;
     if (made.attributes->use_global_device_ids) count = replicas * partitions;
   }
-  const bool with_partitions = may_cross && made.attributes->channel_id != 0 &&
-                               !made.attributes->use_global_device_ids;
+  const bool with_partitions =
+      may_cross && made.attributes->channel_id != 0 && !made.attributes->use_global_device_ids;
   made.size = count;
   if (made.attributes->use_global_device_ids || random.chance(0.7)) {
     std::vector<std::int64_t> sizes;
@@ -231,8 +231,8 @@ void broadcasts(Builder& b) {
 
 void numbers(Builder& b) {
   const bool replica = b.random.chance(0.5);
-  Instruction* id = b.graph.given(replica ? Opcode::replica_id : Opcode::partition_id,
-                                  Shape(DType::u32, {}), {});
+  Instruction* id =
+      b.graph.given(replica ? Opcode::replica_id : Opcode::partition_id, Shape(DType::u32, {}), {});
   const Value number{b.graph.convert(id, DType::f32), 16, true};
   const Value x = b.any();
   const Value spread{b.graph.spread(b.graph.scaled(number, 0.1).at, x.dims()), 2, true};
@@ -242,13 +242,12 @@ void numbers(Builder& b) {
 // A sum over a group in each round of a loop.
 void loops(Builder& b) {
   const Value x = b.graph.tamed(b.any_matrix());
-  Instruction* loop =
-      counted_loop(b.graph, b.random.between(2, 4), {x.at},
-                   [&](Graph& body, Instruction*, const std::vector<Instruction*>& state) {
-                     const Value sum =
-                         all_reduced(body, b.random, {state[0], 2, false}, Opcode::add);
-                     return std::vector<Instruction*>{body.tamed(sum).at};
-                   });
+  Instruction* loop = counted_loop(
+      b.graph, b.random.between(2, 4), {x.at},
+      [&](Graph& body, Instruction*, const std::vector<Instruction*>& state) {
+        const Value sum = all_reduced(body, b.random, {state[0], 2, false}, Opcode::add);
+        return std::vector<Instruction*>{body.tamed(sum).at};
+      });
   b.push({b.graph.computation().add_get_tuple_element(loop, 1), 2, false});
 }
 
@@ -257,9 +256,8 @@ void calls(Builder& b) {
   Computation* callee = b.graph.module().add_computation("together");
   const Value argument{callee->add_parameter(0, x.at->shape()), 2, x.exact};
   Graph inner(*callee);
-  const Value made =
-      inner.tamed(all_reduced(inner, b.random, inner.unary(Opcode::sine, argument, 1),
-                              any_reducer(b.random)));
+  const Value made = inner.tamed(
+      all_reduced(inner, b.random, inner.unary(Opcode::sine, argument, 1), any_reducer(b.random)));
   callee->set_root(made.at);
   b.push({b.graph.op(Opcode::call, {x.at}, {}, {callee}), 2, false});
 }

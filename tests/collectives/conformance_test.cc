@@ -64,9 +64,9 @@ Communicator::Call call_of(const Communicator& communicator, const Group& group,
 
 std::shared_ptr<const device::Reduction> reduction(const std::string& opcode, DType dtype) {
   const std::string type(ir::to_string(dtype));
-  auto module = ir::parse_module("HloModule m\nENTRY e { a = " + type + "[] parameter(0) b = " +
-                                 type + "[] parameter(1) ROOT r = " + type + "[] " + opcode +
-                                 "(a, b) }");
+  auto module =
+      ir::parse_module("HloModule m\nENTRY e { a = " + type + "[] parameter(0) b = " + type +
+                       "[] parameter(1) ROOT r = " + type + "[] " + opcode + "(a, b) }");
   EXPECT_TRUE(module.ok()) << module.status().to_string();
   auto made = kernels::make_reduction(*(*module)->entry(), dtype);
   EXPECT_TRUE(made.ok()) << made.status().to_string();
@@ -209,15 +209,16 @@ TEST_P(Conformance, ScattersWhatItReduces) {
   run(kMembers, [&](Communicator& communicator) -> Status {
     std::vector<std::int32_t> in(kRows * kMembers * kRow), out(kRows * kRow);
     for (std::size_t i = 0; i < in.size(); ++i) {
-      in[i] = static_cast<std::int32_t>(i * 10 + static_cast<std::size_t>(
-                                                     communicator.participant()));
+      in[i] =
+          static_cast<std::int32_t>(i * 10 + static_cast<std::size_t>(communicator.participant()));
     }
     const auto call = call_of(communicator, all);
     const Communicator::Reduce array{in.data(), out.data(), kRows, kRow, sums.get()};
     PLIMSOLL_RETURN_IF_ERROR(communicator.reduce_scatter(call, std::span(&array, 1)));
     for (std::int64_t row = 0; row < kRows; ++row) {
       for (std::int64_t i = 0; i < kRow; ++i) {
-        const std::int64_t place = (row * kMembers + static_cast<std::int64_t>(call.self)) * kRow + i;
+        const std::int64_t place =
+            (row * kMembers + static_cast<std::int64_t>(call.self)) * kRow + i;
         EXPECT_EQ(out[at(row * kRow + i)], place * 10 * kMembers + 0 + 1 + 2 + 3);
       }
     }
@@ -239,13 +240,12 @@ TEST_P(Conformance, ExchangesRowsOfAnySize) {
         out[at(m)].push_back(static_cast<std::int32_t>(self * 100 + m * 10 + i));
       }
       in[at(m)].assign(at(rows_between(m, self) * 2), -1);
-      sends.push_back({reinterpret_cast<std::byte*>(out[at(m)].data()), rows_between(self, m), 8,
-                       12});
-      receives.push_back({reinterpret_cast<std::byte*>(in[at(m)].data()), rows_between(m, self), 8,
-                          8});
+      sends.push_back(
+          {reinterpret_cast<std::byte*>(out[at(m)].data()), rows_between(self, m), 8, 12});
+      receives.push_back(
+          {reinterpret_cast<std::byte*>(in[at(m)].data()), rows_between(m, self), 8, 8});
     }
-    PLIMSOLL_RETURN_IF_ERROR(
-        communicator.exchange(call_of(communicator, all), sends, receives));
+    PLIMSOLL_RETURN_IF_ERROR(communicator.exchange(call_of(communicator, all), sends, receives));
     for (std::int64_t m = 0; m < 3; ++m) {
       for (std::int64_t i = 0; i < rows_between(m, self) * 2; ++i) {
         EXPECT_EQ(in[at(m)][at(i)], m * 100 + self * 10 + i / 2 * 3 + i % 2);

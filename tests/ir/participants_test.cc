@@ -54,8 +54,8 @@ TEST(Participants, GlobalIdsAreTheParticipants) {
 }
 
 TEST(Participants, OtherOperationsWithAChannelNumberPartitions) {
-  const auto groups = groups_of(
-      "f32[6] all-to-all(x), channel_id=1, dimensions={0}, replica_groups={{2,0},{1}}");
+  const auto groups =
+      groups_of("f32[6] all-to-all(x), channel_id=1, dimensions={0}, replica_groups={{2,0},{1}}");
   ASSERT_TRUE(groups.ok()) << groups.status().to_string();
   EXPECT_EQ(*groups, (Groups{{2, 0}, {5, 3}, {1}, {4}}));
 }

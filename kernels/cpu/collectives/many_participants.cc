@@ -18,13 +18,13 @@ using device::Rows;
 using ir::Opcode;
 
 Status unsupported(const ir::Instruction& instruction, const std::string& what) {
-  return unimplemented(fmt::format("{} {}: {}", ir::to_string(instruction.opcode()),
-                                   instruction.name(), what));
+  return unimplemented(
+      fmt::format("{} {}: {}", ir::to_string(instruction.opcode()), instruction.name(), what));
 }
 
 Status wrong(const ir::Instruction& instruction, const std::string& what) {
-  return invalid_argument(fmt::format("{} {}: {}", ir::to_string(instruction.opcode()),
-                                      instruction.name(), what));
+  return invalid_argument(
+      fmt::format("{} {}: {}", ir::to_string(instruction.opcode()), instruction.name(), what));
 }
 
 // An array that is cut along one dimension, a piece for each member: `rows` x members x `bytes`.
@@ -101,8 +101,7 @@ class Trades final : public KernelBase {
       std::byte* const in = bytes_at(arguments.inputs[i]);
       for (std::size_t m = 0; m < call.group.size(); ++m) {
         sends.push_back(gathers_ ? cuts_[i].whole(in) : cuts_[i].piece(in, m, call.group.size()));
-        receives.push_back(
-            cuts_[i].piece(bytes_at(arguments.outputs[i]), m, call.group.size()));
+        receives.push_back(cuts_[i].piece(bytes_at(arguments.outputs[i]), m, call.group.size()));
       }
     }
     return stream.communicator()->exchange(call, sends, receives);
@@ -263,8 +262,8 @@ KernelResult make_trades(const ir::Instruction& instruction,
       ir::Dims dims = piece.dims();
       const auto members = static_cast<std::int64_t>(groups[0].size());
       if (dims[static_cast<int>(split)] % members != 0) {
-        return wrong(instruction, fmt::format("{} in a group of {} participants",
-                                              piece.to_string(), members));
+        return wrong(instruction,
+                     fmt::format("{} in a group of {} participants", piece.to_string(), members));
       }
       dims[static_cast<int>(split)] /= members;
       piece = ir::Shape(piece.dtype(), dims);
@@ -278,14 +277,13 @@ KernelResult make_trades(const ir::Instruction& instruction,
                                                std::move(cuts), gathers));
 }
 
-KernelResult make_swaps(const ir::Instruction& instruction,
-                        const std::vector<const ir::Shape*>& in,
+KernelResult make_swaps(const ir::Instruction& instruction, const std::vector<const ir::Shape*>& in,
                         const std::vector<const ir::Shape*>& out, ir::Groups groups) {
   PLIMSOLL_RETURN_IF_ERROR(check_results(instruction, in, out));
   for (const auto& group : groups) {
     if (group.size() == in.size()) continue;
-    return wrong(instruction, fmt::format("{} operands in a group of {} participants", in.size(),
-                                          group.size()));
+    return wrong(instruction,
+                 fmt::format("{} operands in a group of {} participants", in.size(), group.size()));
   }
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (*in[i] == *in[0] && *out[i] == *in[0]) continue;
@@ -296,8 +294,7 @@ KernelResult make_swaps(const ir::Instruction& instruction,
                                               in[0]->byte_size()));
 }
 
-KernelResult make_sends(const ir::Instruction& instruction,
-                        const std::vector<const ir::Shape*>& in,
+KernelResult make_sends(const ir::Instruction& instruction, const std::vector<const ir::Shape*>& in,
                         const std::vector<const ir::Shape*>& out, ir::Groups groups,
                         Sends::Ways ways) {
   PLIMSOLL_RETURN_IF_ERROR(check_results(instruction, in, out));

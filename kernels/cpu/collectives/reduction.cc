@@ -86,9 +86,8 @@ Result<std::shared_ptr<const device::Reduction>> make_reduction(const ir::Comput
   if (combiner != Combiner::none) {
     ir::visit_dtype(dtype, [&](auto zero) {
       using T = decltype(zero);
-      visit_combiner(combiner, [&]<Combiner kKind>() {
-        made = std::make_shared<PlainReduction<kKind, T>>();
-      });
+      visit_combiner(
+          combiner, [&]<Combiner kKind>() { made = std::make_shared<PlainReduction<kKind, T>>(); });
     });
     return made;
   }

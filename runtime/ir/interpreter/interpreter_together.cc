@@ -38,9 +38,8 @@ template <typename F>
 Result<Literal> reduced(Context& context, const Instruction& instruction, const Values& values,
                         const Shape& shape, F&& at) {
   const Computation& computation = *instruction.to_apply();
-  PLIMSOLL_ASSIGN_OR_RETURN(
-      ScalarFunction function,
-      ScalarFunction::make(context, computation, widening_for(computation)));
+  PLIMSOLL_ASSIGN_OR_RETURN(ScalarFunction function,
+                            ScalarFunction::make(context, computation, widening_for(computation)));
   const DType first = function.parameters()[0], second = function.parameters()[1];
   const DType returned = function.results()[0], dtype = shape.dtype();
   Literal result(shape);
@@ -67,8 +66,8 @@ Result<Literal> reduced(Context& context, const Instruction& instruction, const 
   return result;
 }
 
-Result<Literal> evaluate_one(Context& context, const Instruction& instruction,
-                             const Values& values, std::size_t self, const Shape& shape) {
+Result<Literal> evaluate_one(Context& context, const Instruction& instruction, const Values& values,
+                             std::size_t self, const Shape& shape) {
   const auto members = static_cast<std::int64_t>(values.size());
   const auto position = static_cast<std::int64_t>(self);
   const auto& dimensions = instruction.attributes().dimensions;
@@ -134,8 +133,8 @@ Result<Literal> together(Context& context, const Instruction& instruction, Opera
       return std::find(one.begin(), one.end(), participant) != one.end();
     });
   }
-  const auto self = static_cast<std::size_t>(
-      std::find(group.begin(), group.end(), participant) - group.begin());
+  const auto self =
+      static_cast<std::size_t>(std::find(group.begin(), group.end(), participant) - group.begin());
   const std::size_t results = shape.is_tuple() ? shape.elements().size() : 1;
   const bool swaps =
       instruction.opcode() == Opcode::all_to_all && instruction.attributes().dimensions.empty();
@@ -166,8 +165,7 @@ Result<Literal> together(Context& context, const Instruction& instruction, Opera
   };
   const std::string what =
       fmt::format("{} '{}'", to_string(instruction.opcode()), instruction.name());
-  PLIMSOLL_RETURN_IF_ERROR(
-      context.participation.place->meet({group, self, what}, &operands, work));
+  PLIMSOLL_RETURN_IF_ERROR(context.participation.place->meet({group, self, what}, &operands, work));
   return shape.is_tuple() ? Literal::tuple(std::move(made)) : std::move(made[0]);
 }
 

@@ -53,7 +53,8 @@ Result<Instruction*> expand_identity(Instruction& call) {
   }
   return unimplemented("'" + call.name() + "': the custom call '" + target + "' makes " +
                        result.to_string() + " of " + given +
-                       ", which takes several devices (one is supported)");
+                       ", which takes several partitions (the program has " +
+                       std::to_string(call.parent()->module()->num_partitions) + ")");
 }
 
 }  // namespace plimsoll::passes

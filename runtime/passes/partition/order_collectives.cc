@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ir/dataflow/run_again.h"
+#include "runtime/passes/passes.h"
+#include "runtime/passes/rewriter.h"
+
+namespace plimsoll::passes {
+
+using ir::Instruction;
+using ir::Opcode;
+
+namespace {
+
+// A done half does nothing: its start has met the others.
+bool meets(const Instruction& instruction) {
+  switch (instruction.opcode()) {
+    case Opcode::all_reduce_done:
+    case Opcode::all_gather_done:
+    case Opcode::collective_permute_done:
+    case Opcode::copy_start:
+    case Opcode::copy_done:
+    case Opcode::async_update:
+    case Opcode::async_done:
+      return false;
+    default:
+      return ir::communicates(instruction);
+  }
+}
+
+}  // namespace
+
+Result<bool> order_collectives(ir::Module& module) {
+  if (module.replica_count * module.num_partitions <= 1) return false;
+  bool changed = false;
+  for (ir::Computation* const computation : programs_of(module)) {
+    Instruction* last = nullptr;
+    for (const auto& instruction : computation->instructions()) {
+      if (!meets(*instruction)) continue;
+      if (last != nullptr) {
+        instruction->add_control_predecessor(last);
+        changed = true;
+      }
+      last = instruction.get();
+    }
+  }
+  return changed;
+}
+
+}  // namespace plimsoll::passes

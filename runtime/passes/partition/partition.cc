@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/index.h"
+#include "runtime/ir/sharding.h"
+#include "runtime/passes/partition/mesh_text.h"
+#include "runtime/passes/partition/tiles.h"
+#include "runtime/passes/passes.h"
+
+namespace plimsoll::passes {
+namespace {
+
+using ir::Computation;
+using ir::Instruction;
+using ir::Opcode;
+using ir::Shape;
+using ir::Sharding;
+
+constexpr std::string_view kSharding = "sharding";
+
+bool calls(const Instruction& instruction, std::string_view target) {
+  return instruction.opcode() == Opcode::custom_call &&
+         instruction.attributes().custom_call_target == target;
+}
+
+bool enters(const Instruction& instruction) {
+  return calls(instruction, "SPMDFullToShardShape") ||
+         calls(instruction, "xla.sdy.GlobalToLocalShape");
+}
+bool leaves(const Instruction& instruction) {
+  return calls(instruction, "SPMDShardToFullShape") ||
+         calls(instruction, "xla.sdy.LocalToGlobalShape");
+}
+
+bool has_regions(const ir::Module& module) {
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (enters(*instruction) || leaves(*instruction)) return true;
+    }
+  }
+  return false;
+}
+
+int rank_of(const Shape& shape) { return shape.is_array() ? shape.rank() : 0; }
+
+class Partitioner {
+ public:
+  explicit Partitioner(ir::Module& module) : module_(module) {}
+
+  Status run() {
+    for (Instruction* const parameter : module_.entry()->parameters()) {
+      PLIMSOLL_RETURN_IF_ERROR(cut_parameter(*parameter));
+    }
+    std::vector<Instruction*> regions;
+    for (const auto& computation : module_.computations()) {
+      for (const auto& instruction : computation->instructions()) {
+        if (enters(*instruction) || leaves(*instruction)) regions.push_back(instruction.get());
+      }
+    }
+    for (Instruction* const call : regions) {
+      Computation& computation = *call->parent();
+      Instruction* const root = computation.root();
+      PLIMSOLL_RETURN_IF_ERROR(replace(*call).with_context("'" + call->name() + "'"));
+      if (root != call) computation.set_root(root);
+      computation.remove(call);
+    }
+    PLIMSOLL_RETURN_IF_ERROR(cut_results());
+    for (const auto& computation : module_.computations()) {
+      PLIMSOLL_RETURN_IF_ERROR(computation->sort_topologically());
+      (void)computation->remove_dead();
+    }
+    return ok_status();
+  }
+
+ private:
+  // What a partition has of an array that is whole here, where it need not be taken from that.
+  struct Tile {
+    Sharding sharding;
+    Instruction* at = nullptr;
+  };
+
+  Result<Sharding> sharding_of(const Instruction& instruction) const {
+    const std::string_view text = instruction.attributes().find_extra(kSharding);
+    if (text.empty()) return Sharding();
+    return ir::parse_sharding(text, rank_of(instruction.shape()), module_.num_partitions);
+  }
+
+  Result<Instruction*> whole_of(Instruction* tile, const Shape& shape, const Sharding& sharding) {
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, add_whole(tile, shape, sharding));
+    if (whole != tile) tiles_[whole] = {sharding, tile};
+    return whole;
+  }
+
+  Result<Instruction*> tile_of(Instruction* whole, const Sharding& sharding) {
+    while (calls(*whole, "Sharding")) whole = whole->operand(0);
+    const auto known = tiles_.find(whole);
+    if (known != tiles_.end() && known->second.sharding == sharding) return known->second.at;
+    return add_tile(whole, sharding);
+  }
+
+  Status cut_parameter(Instruction& parameter) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const Sharding sharding, sharding_of(parameter));
+    if (sharding.is_replicated()) return ok_status();
+    Computation& computation = *parameter.parent();
+    Instruction* const root = computation.root();
+    const Shape shape = parameter.shape();
+    PLIMSOLL_ASSIGN_OR_RETURN(Shape tile, ir::tile_shape(shape, sharding));
+    const std::vector<Instruction*> users = parameter.users();
+    parameter.set_shape(std::move(tile));
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, whole_of(&parameter, shape, sharding));
+    computation.set_root(root == &parameter ? whole : root);
+    for (Instruction* const user : users) {
+      for (int i = 0; i < user->operand_count(); ++i) {
+        if (user->operand(i) == &parameter) user->replace_operand(i, whole);
+      }
+    }
+    return ok_status();
+  }
+
+  // The region's shardings: of a `Sharding` in front of what enters, of the call itself where it
+  // leaves; or of all values in Shardy's words.
+  Result<std::vector<Sharding>> shardings_of(const Instruction& call) const {
+    if (call.attributes().custom_call_target.starts_with("xla.sdy.")) {
+      return read_mesh_shardings(call,
+                                 enters(call) ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
+    }
+    PLIMSOLL_ASSIGN_OR_RETURN(Sharding one, sharding_of(enters(call) ? *call.operand(0) : call));
+    return std::vector<Sharding>(1, std::move(one));
+  }
+
+  Status replace(Instruction& call) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<Sharding> shardings, shardings_of(call));
+    const bool is_tuple = call.shape().is_tuple();
+    const std::size_t count = is_tuple ? call.shape().elements().size() : 1;
+    if (count != call.operands().size() || shardings.size() != count) {
+      return invalid_argument("has another number of operands, results and shardings");
+    }
+    std::vector<Instruction*> made;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Shape& shape = is_tuple ? call.shape().elements()[i] : call.shape();
+      Instruction* one = call.operand(static_cast<int>(i));
+      if (enters(call)) {
+        PLIMSOLL_ASSIGN_OR_RETURN(one, tile_of(one, shardings[i]));
+      } else {
+        while (calls(*one, "Sharding")) one = one->operand(0);
+        PLIMSOLL_ASSIGN_OR_RETURN(one, whole_of(one, shape, shardings[i]));
+      }
+      if (!(one->shape() == shape)) {
+        return invalid_argument("makes " + shape.to_string() + " of what is " +
+                                one->shape().to_string() + " by its sharding (" +
+                                std::to_string(module_.num_partitions) +
+                                " partitions; --partitions changes them)");
+      }
+      made.push_back(one);
+    }
+    if (!is_tuple) {
+      call.replace_all_uses_with(made[0]);
+      return ok_status();
+    }
+    // Elements that are taken one by one are known by their tiles.
+    for (Instruction* const user : std::vector(call.users())) {
+      if (user->opcode() != Opcode::get_tuple_element) continue;
+      user->replace_all_uses_with(made[at(user->attributes().tuple_index)]);
+    }
+    call.replace_all_uses_with(call.parent()->add_tuple(made));
+    return ok_status();
+  }
+
+  Status cut_results() {
+    Computation& entry = *module_.entry();
+    Instruction* const root = entry.root();
+    const std::string_view text = root->attributes().find_extra(kSharding);
+    if (!text.empty() && !calls(*root, "Sharding")) {
+      const bool is_tuple = root->shape().is_tuple();
+      std::vector<int> ranks;
+      for (const Shape* leaf : ir::leaves(root->shape())) ranks.push_back(rank_of(*leaf));
+      PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<Sharding> shardings,
+                                ir::parse_shardings(text, ranks, module_.num_partitions));
+      if (!is_tuple) {
+        PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tile_of(root, shardings[0]));
+        entry.set_root(tile);
+      } else if (shardings.size() == root->shape().elements().size()) {
+        std::vector<Instruction*> elements;
+        for (std::size_t i = 0; i < shardings.size(); ++i) {
+          Instruction* const whole =
+              root->opcode() == Opcode::tuple
+                  ? root->operand(static_cast<int>(i))
+                  : entry.add_get_tuple_element(root, static_cast<std::int64_t>(i));
+          PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tile_of(whole, shardings[i]));
+          elements.push_back(tile);
+        }
+        entry.set_root(entry.add_tuple(std::move(elements)));
+      }
+    }
+    // The header's layouts are of whole arrays, and an alias of arrays that are now of different
+    // sizes is none.
+    std::erase_if(module_.extra, [](const auto& one) {
+      return one.first == "entry_computation_layout" || one.first == kWholeShapes;
+    });
+    std::erase_if(module_.input_output_alias, [&](const ir::InputOutputAlias& alias) {
+      const Shape& parameter = entry.parameters()[at(alias.parameter_number)]->shape();
+      const Shape& result = entry.root()->shape();
+      if (!alias.parameter_index.empty() || alias.output_index.size() > 1) return false;
+      const Shape& output =
+          alias.output_index.empty() ? result : result.elements()[at(alias.output_index[0])];
+      if (output == parameter) return false;
+      module_.buffer_donor.push_back({alias.parameter_number, {}});
+      return true;
+    });
+    return ok_status();
+  }
+
+  ir::Module& module_;
+  std::unordered_map<const Instruction*, Tile> tiles_;
+};
+
+}  // namespace
+
+Status partition(ir::Module& module) {
+  const bool is_marked =
+      std::any_of(module.extra.begin(), module.extra.end(),
+                  [](const auto& one) { return one.first == kWholeShapes; });
+  if (module.num_partitions <= 1 || !(is_marked || has_regions(module))) return ok_status();
+  return Partitioner(module).run();
+}
+
+}  // namespace plimsoll::passes

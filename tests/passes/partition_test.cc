@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "runtime/ir/text/text.h"
+#include "runtime/passes/partition/tiles.h"
+#include "runtime/passes/passes.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/random.h"
+
+namespace plimsoll::passes {
+namespace {
+
+using ir::Literal;
+using ir::Opcode;
+
+std::unique_ptr<ir::Module> read_module(const std::string& text) {
+  auto module = ir::parse_module(text);
+  EXPECT_TRUE(module.ok()) << module.status().to_string();
+  return module.ok() ? std::move(*module) : nullptr;
+}
+
+int number_of(const ir::Module& module, Opcode opcode) {
+  int found = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (instruction->opcode() == opcode) ++found;
+    }
+  }
+  return found;
+}
+
+// The part of `whole` that a partition has.
+Literal tile_of(const Literal& whole, const ir::Sharding& sharding, std::int64_t partition,
+                std::int64_t partitions) {
+  const auto shape = ir::tile_shape(whole.shape(), sharding);
+  EXPECT_TRUE(shape.ok());
+  Literal tile(*shape);
+  std::int64_t place = sharding.is_replicated()
+                           ? 0
+                           : sharding.tile_of_partition(partitions)[at(partition)];
+  std::vector<std::int64_t> start(at(shape->rank()));
+  for (int d = shape->rank() - 1; d >= 0 && !sharding.is_replicated(); --d) {
+    start[at(d)] = place % sharding.tiles[at(d)] * shape->dim(d);
+    place /= sharding.tiles[at(d)];
+  }
+  for (std::int64_t i = 0; i < shape->element_count(); ++i) {
+    std::int64_t rest = i, from = 0, stride = 1;
+    for (int d = shape->rank() - 1; d >= 0; --d) {
+      from += (start[at(d)] + rest % shape->dim(d)) * stride;
+      stride *= whole.shape().dim(d);
+      rest /= shape->dim(d);
+    }
+    tile.set(i, whole.at(from));
+  }
+  return tile;
+}
+
+constexpr std::string_view kSums =
+    "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n";
+
+// x by rows of a mesh of 2 x 2, w whole; the region multiplies its rows and adds up over the mesh's
+// second axis, along which everybody has the same.
+const std::string kRegion = std::string("HloModule m, num_partitions=4\n") + std::string(kSums) + R"(
+body {
+  x = f32[2,3] parameter(0)
+  w = f32[3,2] parameter(1)
+  y = f32[2,2] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT s = f32[2,2] all-reduce(y), channel_id=1, use_global_device_ids=true, replica_groups={{0,1},{2,3}}, to_apply=sum
+}
+ENTRY e {
+  x = f32[4,3] parameter(0), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  w = f32[3,2] parameter(1), sharding={replicated}
+  sx = f32[4,3] custom-call(x), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  tx = f32[2,3] custom-call(sx), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  sw = f32[3,2] custom-call(w), custom_call_target="Sharding", sharding={replicated}
+  tw = f32[3,2] custom-call(sw), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  ty = f32[2,2] call(tx, tw), to_apply=body
+  my = f32[2,2] custom-call(ty), custom_call_target="Sharding", sharding={manual}
+  y = f32[4,2] custom-call(my), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  ROOT r = f32[4,2] negate(y)
+}
+)";
+
+const std::string kRegionBySdy = std::string(
+    "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = "
+    "#sdy.mesh<[\"a\"=2, \"b\"=2]>}}\n") + std::string(kSums) + R"(
+body {
+  x = f32[2,3] parameter(0)
+  w = f32[3,2] parameter(1)
+  y = f32[2,2] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT s = f32[2,2] all-reduce(y), channel_id=1, use_global_device_ids=true, replica_groups={{0,1},{2,3}}, to_apply=sum
+}
+ENTRY e {
+  x = f32[4,3] parameter(0)
+  w = f32[3,2] parameter(1)
+  both = (f32[2,3], f32[3,2]) custom-call(x, w), custom_call_target="xla.sdy.GlobalToLocalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\"a\", ?}, {}]>, <@mesh, [{?}, {?}], replicated={\"b\"}>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"a\"}>"}
+  tx = f32[2,3] get-tuple-element(both), index=0
+  tw = f32[3,2] get-tuple-element(both), index=1
+  ty = f32[2,2] call(tx, tw), to_apply=body
+  y = f32[4,2] custom-call(ty), custom_call_target="xla.sdy.LocalToGlobalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\"a\", ?}, {}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"a\"}>"}
+  ROOT r = f32[4,2] negate(y)
+}
+)";
+
+const std::string kWhole = R"(HloModule m
+ENTRY e {
+  x = f32[4,3] parameter(0)
+  w = f32[3,2] parameter(1)
+  y = f32[4,2] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  two = f32[4,2] add(y, y)
+  ROOT r = f32[4,2] negate(two)
+}
+)";
+
+TEST(Partition, ManualRegionsMeanWhatTheySay) {
+  const auto whole = read_module(kWhole);
+  const auto arguments = cases::random_arguments(*whole, 1);
+  const auto expected = ir::interpret(*whole, arguments);
+  ASSERT_TRUE(expected.ok());
+  for (const auto& [text, is_cut] : {std::pair(kRegion, true), std::pair(kRegionBySdy, false)}) {
+    const auto module = read_module(text);
+    const Status status = partition(*module);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+    EXPECT_EQ(number_of(*module, Opcode::custom_call), 0);
+    std::vector<std::vector<Literal>> all(4, arguments);
+    const auto rows = ir::parse_sharding("{devices=[2,1,2]<=[4] last_tile_dim_replicate}", 2, 4);
+    for (std::int64_t p = 0; is_cut && p < 4; ++p) {
+      all[at(p)][0] = tile_of(arguments[0], *rows, p, 4);
+    }
+    ASSERT_TRUE(expand(*module).ok());
+    const auto results = ir::interpret_together(*module, all);
+    ASSERT_TRUE(results.ok()) << results.status().to_string() << ir::to_text(*module);
+    for (const Literal& result : *results) {
+      EXPECT_EQ(cases::compare_close(*expected, result, 1e-6), "");
+    }
+  }
+}
+
+// What a parameter has as tiles goes into a region as it is, and from one region to the next.
+TEST(Partition, TilesAreNotGatheredForNothing) {
+  std::string text = kRegion;
+  const auto root = text.find("  ROOT r = f32[4,2] negate(y)");
+  text.replace(root, std::string::npos, R"(
+  again = f32[4,2] custom-call(y), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  tile = f32[2,2] custom-call(again), custom_call_target="SPMDFullToShardShape", sharding={manual}
+  n = f32[2,2] negate(tile)
+  r = f32[4,2] custom-call(n), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}
+  ROOT t = (f32[4,2]) tuple(r), sharding={{devices=[2,1,2]<=[4] last_tile_dim_replicate}}
+}
+)");
+  const auto module = read_module(text);
+  ASSERT_TRUE(partition(*module).ok());
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+  EXPECT_EQ(number_of(*module, Opcode::dynamic_slice), 0);
+  EXPECT_EQ(module->entry()->root()->shape().elements()[0], ir::Shape(ir::DType::f32, {2, 2}));
+}
+
+// Arrays of any rank, cut by any axes of any mesh: a tile of the whole, and the whole of the tiles.
+TEST(Partition, WholesAndTilesAgree) {
+  cases::Random random(3);
+  for (int round = 0; round < 60; ++round) {
+    const std::int64_t sizes[] = {random.between(1, 3), random.between(1, 2), random.between(1, 2)};
+    const std::int64_t partitions = sizes[0] * sizes[1] * sizes[2];
+    const int rank = static_cast<int>(random.between(1, 3));
+    std::vector<std::vector<ir::MeshAxisPart>> axes(at(rank));
+    for (std::int64_t axis = 0; axis < 3; ++axis) {
+      if (random.chance(0.7)) axes[random.below(axes.size())].push_back({axis, 1, 0});
+    }
+    const auto sharding = ir::mesh_sharding(sizes, axes);
+    ASSERT_TRUE(sharding.ok()) << sharding.status().to_string();
+    ir::Dims dims;
+    for (int d = 0; d < rank; ++d) {
+      const std::int64_t tiles = sharding->is_replicated() ? 1 : sharding->tiles[at(d)];
+      dims.push_back(tiles * random.between(1, 3));
+    }
+    const ir::Shape shape(ir::DType::f32, dims);
+    Literal whole(shape);
+    for (std::int64_t i = 0; i < shape.element_count(); ++i) whole.set(i, static_cast<double>(i));
+
+    ir::Module module("m");
+    module.num_partitions = partitions;
+    ir::Computation* const entry = module.add_computation("e");
+    module.set_entry(entry);
+    ir::Instruction* const parameter = entry->add_parameter(0, shape);
+    const auto tile = add_tile(parameter, *sharding);
+    ASSERT_TRUE(tile.ok()) << tile.status().to_string();
+    const auto again = add_whole(*tile, shape, *sharding);
+    ASSERT_TRUE(again.ok()) << again.status().to_string();
+    entry->add_tuple({*tile, *again});
+    ASSERT_TRUE(ir::verify(module).ok()) << ir::to_text(module);
+    const std::vector<std::vector<Literal>> arguments(at(partitions),
+                                                      std::vector<Literal>(1, whole));
+    const auto results = ir::interpret_together(module, arguments);
+    ASSERT_TRUE(results.ok()) << results.status().to_string() << ir::to_text(module);
+    for (std::int64_t p = 0; p < partitions; ++p) {
+      const auto& both = (*results)[at(p)].elements();
+      EXPECT_EQ(both[0], tile_of(whole, *sharding, p, partitions)) << ir::to_string(*sharding);
+      EXPECT_EQ(both[1], whole) << ir::to_string(*sharding);
+    }
+  }
+}
+
+TEST(Partition, SaysWhichPartitionsAreMissing) {
+  std::string text = kRegion;
+  text.replace(text.find("num_partitions=4"), 16, "num_partitions=8");
+  const Status status = partition(*read_module(text));
+  EXPECT_EQ(status.code(), StatusCode::invalid_argument);
+  EXPECT_NE(status.message().find("devices=[2,1,2]"), std::string::npos) << status.to_string();
+}
+
+TEST(OrderCollectives, EveryMeetingWaitsForTheOneBefore) {
+  const auto module = read_module(std::string("HloModule m, replica_count=2\n") + std::string(kSums) + R"(
+ENTRY e {
+  x = f32[4] parameter(0)
+  a = f32[4] all-reduce(x), replica_groups={}, to_apply=sum
+  n = f32[4] negate(x)
+  start = f32[4] all-reduce-start(n), replica_groups={}, to_apply=sum
+  done = f32[4] all-reduce-done(start)
+  p = f32[4] collective-permute(x), source_target_pairs={{0,1}}
+  ROOT t = (f32[4], f32[4], f32[4]) tuple(a, done, p)
+}
+)");
+  const auto changed = order_collectives(*module);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_TRUE(*changed);
+  const ir::Computation& entry = *module->entry();
+  EXPECT_EQ(entry.find("start")->control_predecessors(),
+            std::vector<ir::Instruction*>{entry.find("a")});
+  EXPECT_EQ(entry.find("p")->control_predecessors(),
+            std::vector<ir::Instruction*>{entry.find("start")});
+  EXPECT_TRUE(entry.find("done")->control_predecessors().empty());
+}
+
+}  // namespace
+}  // namespace plimsoll::passes
