@@ -188,6 +188,7 @@ Result<Sharding> mesh_sharding(std::span<const std::int64_t> sizes,
     }
     made.tiles.push_back(tiles);
   }
+  if (parts.empty()) return Sharding();
   PLIMSOLL_ASSIGN_OR_RETURN(const ReplicaGroups groups, mesh_groups(sizes, parts, participants));
   if (groups.empty() || groups[0].size() <= 1) return Sharding();
   made.copies = static_cast<std::int64_t>(groups.size());
@@ -223,6 +224,17 @@ Result<Shape> tile_shape(const Shape& whole, const Sharding& sharding) {
     dims[i] /= tiles;
   }
   return Shape(whole.dtype(), dims);
+}
+
+Result<Shape> whole_shape(const Shape& tile, const Sharding& sharding) {
+  if (sharding.is_replicated()) return tile;
+  if (!tile.is_array() || at(tile.rank()) != sharding.tiles.size()) {
+    return invalid_argument(
+        fmt::format("{} is no tile by {}", tile.to_string(), to_string(sharding)));
+  }
+  Dims dims = tile.dims();
+  for (int i = 0; i < tile.rank(); ++i) dims[i] *= sharding.tiles[at(i)];
+  return Shape(tile.dtype(), dims);
 }
 
 }  // namespace plimsoll::ir

@@ -47,4 +47,7 @@ std::string to_string(const Sharding& sharding);
 // What one partition has of an array. INVALID_ARGUMENT where tiles would not be equal.
 Result<Shape> tile_shape(const Shape& whole, const Sharding& sharding);
 
+// The array of which a partition has `tile`. INVALID_ARGUMENT for a sharding of another rank.
+Result<Shape> whole_shape(const Shape& tile, const Sharding& sharding);
+
 }  // namespace plimsoll::ir

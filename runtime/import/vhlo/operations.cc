@@ -2,6 +2,7 @@
 #include "runtime/import/vhlo/operations.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <unordered_map>
 
@@ -89,6 +90,8 @@ class Reader {
  private:
   Result<std::unique_ptr<Operation>> read_operation(Cursor& cursor, Numbering& numbering);
   Status read_properties(std::string_view bytes, Operation& out);
+  Status read_named(std::string_view bytes, std::initializer_list<std::string_view> names,
+                    Operation& out);
   Status read_options(std::size_t index, Operation& out);
   Status read_module_name(std::string_view bytes, Operation& out);
   Status read_regions(Cursor& cursor, Numbering& numbering, Operation& out);
@@ -138,6 +141,10 @@ Result<std::unique_ptr<Block>> Reader::read_block(Cursor& cursor, Numbering& num
 
 Status Reader::read_properties(std::string_view bytes, Operation& out) {
   if (out.name == "builtin.module") return read_module_name(bytes, out);
+  if (out.name == "sdy.mesh") return read_named(bytes, {"mesh", "sym_name"}, out);
+  if (out.name == "sdy.manual_computation") {
+    return read_named(bytes, {"in_shardings", "manual_axes", "out_shardings"}, out);
+  }
   if (!out.name.starts_with("vhlo.")) return ok_status();
   const OperationForm* const form = find_form(out.name.substr(5));
   if (form == nullptr) {
@@ -161,10 +168,23 @@ Status Reader::read_properties(std::string_view bytes, Operation& out) {
                                              : ok_status();
 }
 
-// What a call has beside its properties: the options of the function. Of all other operations
-// nothing that stands there means anything here.
+Status Reader::read_named(std::string_view bytes, std::initializer_list<std::string_view> names,
+                          Operation& out) {
+  Cursor cursor(bytes);
+  for (const std::string_view name : names) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const attribute,
+                              values_.attribute(static_cast<std::size_t>(cursor.varint())));
+    out.attributes.emplace_back(name, attribute);
+  }
+  return cursor.is_bad() ? broken("the properties of " + std::string(out.name)) : ok_status();
+}
+
+// What a call has beside its properties: the options of the function. A module has its replicas and
+// partitions there. Of all other operations nothing that stands there means anything here.
 Status Reader::read_options(std::size_t index, Operation& out) {
-  if (!out.name.starts_with("vhlo.custom_call")) return ok_status();
+  if (!out.name.starts_with("vhlo.custom_call") && out.name != "builtin.module") {
+    return ok_status();
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const beside, values_.attribute(index));
   for (const auto& [key, value] : beside->entries) {
     if (key->kind == Attribute::Kind::text) out.attributes.emplace_back(key->text, value);

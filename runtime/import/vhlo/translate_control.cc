@@ -257,6 +257,47 @@ Result<Translator::Instructions> Translator::conditional(const Operation& operat
   return several(operation, scope, "conditional", std::move(list), {}, std::move(branches));
 }
 
+// An all-to-all that splits one dimension and joins another: along the one, cut into pieces and what
+// is in them, and then the pieces go before the other. Example of two pieces: f32[4,3] split along
+// dim 0 and joined along dim 1 is f32[2,2,3], its dims in the order 1, 0, 2, and f32[2,6] of that.
+Result<Translator::Instructions> Translator::moved_pieces(const Operation& operation,
+                                                          const Instructions& values,
+                                                          Attributes attributes, std::int64_t from,
+                                                          std::int64_t to, std::int64_t pieces) {
+  Instructions made;
+  attributes.dimensions = {from};
+  for (Instruction* const value : values) {
+    const std::int64_t rank = value->shape().is_array() ? value->shape().rank() : 0;
+    if (from < 0 || from >= rank || to < 0 || to >= rank || pieces < 1 ||
+        value->shape().dim(static_cast<int>(from)) % pieces != 0) {
+      return wrong(operation, "splits what can't be split so");
+    }
+    const ir::DType dtype = value->shape().dtype();
+    std::vector<std::int64_t> cut, order, joined;
+    for (std::int64_t d = 0; d < rank; ++d) {
+      const std::int64_t size = value->shape().dim(static_cast<int>(d));
+      if (d == from) cut.push_back(pieces);
+      cut.push_back(d == from ? size / pieces : size);
+      joined.push_back(d == from ? size / pieces : d == to ? size * pieces : size);
+      if (d == to) order.push_back(from);
+      order.push_back(d < from ? d : d + 1);
+    }
+    ir::Computation& computation = *value->parent();
+    Instruction* const apart =
+        computation.add(ir::Opcode::reshape, ir::Shape(dtype, cut), {value});
+    Instruction* const moved =
+        computation.add(ir::Opcode::all_to_all, apart->shape(), {apart}, {}, attributes);
+    std::vector<std::int64_t> dims;
+    for (const std::int64_t d : order) dims.push_back(cut[at(d)]);
+    Attributes transposes;
+    transposes.dimensions = order;
+    Instruction* const turned = computation.add(ir::Opcode::transpose, ir::Shape(dtype, dims),
+                                                {moved}, {}, std::move(transposes));
+    made.push_back(computation.add(ir::Opcode::reshape, ir::Shape(dtype, joined), {turned}));
+  }
+  return made;
+}
+
 Result<Translator::Instructions> Translator::collective(const Operation& operation, Scope& scope) {
   PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
   Attributes attributes;
@@ -266,6 +307,12 @@ Result<Translator::Instructions> Translator::collective(const Operation& operati
     if (operation.find(dim) == nullptr) continue;
     PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t number, number_of(operation, dim));
     attributes.dimensions = {number};
+  }
+  if (name == "all_to_all") {
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t from, number_of(operation, "split_dimension"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t to, number_of(operation, "concat_dimension"));
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t pieces, number_of(operation, "split_count"));
+    if (from != to) return moved_pieces(operation, list, std::move(attributes), from, to, pieces);
   }
   Computations called;
   if (!operation.regions.empty()) {

@@ -20,13 +20,6 @@ using ir::Shape;
 // Calls within calls.
 constexpr int kMostCallNesting = 256;
 
-const Attribute* entry_of(const Attribute& dictionary, std::string_view name) {
-  for (const auto& [key, value] : dictionary.entries) {
-    if (key->kind == Attribute::Kind::text && key->text == name) return value;
-  }
-  return nullptr;
-}
-
 // Constants that regions make anew rather than have them passed: scalars and small lists, which
 // passes look at.
 constexpr std::int64_t kMostCopiedElements = 16;
@@ -50,6 +43,13 @@ void collect_captures(const Block& block, std::unordered_set<const Value*>& know
 }
 
 }  // namespace
+
+const Attribute* entry_of(const Attribute& dictionary, std::string_view name) {
+  for (const auto& [key, value] : dictionary.entries) {
+    if (key->kind == Attribute::Kind::text && key->text == name) return value;
+  }
+  return nullptr;
+}
 
 Status wrong(const Operation& operation, std::string_view what) {
   return invalid_argument("StableHLO: '" + std::string(operation.name) + "' " + std::string(what));
@@ -135,13 +135,18 @@ Result<std::unique_ptr<ir::Module>> Translator::translate() {
   const Operation& operation = *functions_[function_index_.at(entry)].operation;
   PLIMSOLL_RETURN_IF_ERROR(
       read_arguments(operation, *module_, computation->root()->shape().is_tuple()));
+  PLIMSOLL_RETURN_IF_ERROR(read_participants(*module, operation));
   (void)module_->remove_unreachable();
   return std::move(module_);
 }
 
 Status Translator::find_functions(const Block& module) {
   for (const auto& operation : module.operations) {
-    if (!operation->name.starts_with("vhlo.")) continue;  // meshes
+    if (operation->name == "sdy.mesh") {
+      PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view name, text_of(*operation, "sym_name"));
+      meshes_[name] = operation->find("mesh");
+    }
+    if (!operation->name.starts_with("vhlo.")) continue;
     if (base_name(operation->name) != "func") {
       return wrong(*operation, "stands outside of functions");
     }
@@ -218,7 +223,9 @@ Translator::Instructions Translator::unpack(Computation& computation, Instructio
 
 Result<Translator::Instructions> Translator::translate_block(const Block& block, Scope& scope) {
   for (const auto& operation : block.operations) {
-    if (base_name(operation->name) == "return") return operands(*operation, scope);
+    if (base_name(operation->name) == "return" || operation->name == "sdy.return") {
+      return operands(*operation, scope);
+    }
     PLIMSOLL_ASSIGN_OR_RETURN(const Instructions results, translate_operation(*operation, scope));
     if (results.size() != operation->results.size()) {
       return wrong(*operation, "has another number of results than it must have");
@@ -232,10 +239,11 @@ Result<Translator::Instructions> Translator::translate_block(const Block& block,
 
 Result<Translator::Instructions> Translator::translate_operation(const Operation& operation,
                                                                  Scope& scope) {
+  if (operation.name == "sdy.manual_computation") return manual_computation(operation, scope);
   if (operation.name.starts_with("sdy.") ||
       operation.name == "builtin.unrealized_conversion_cast") {
-    // How to lay values out over devices: nothing to be done on one. And casts between
-    // dialects' names of the same type.
+    // How to lay values out over devices, which changes no value. And casts between dialects' names
+    // of the same type.
     if (operation.operands.size() == operation.results.size() && operation.regions.empty()) {
       return operands(operation, scope);
     }
@@ -279,7 +287,8 @@ Result<Translator::Instructions> Translator::operands(const Operation& operation
   return list;
 }
 
-Result<Computation*> Translator::region(const Operation& operation, std::size_t i) {
+Result<Computation*> Translator::region(const Operation& operation, std::size_t i,
+                                        std::span<const Shape> shapes) {
   if (i >= operation.regions.size() || operation.regions[i] == nullptr) {
     return wrong(operation, "lacks a region");
   }
@@ -287,8 +296,8 @@ Result<Computation*> Translator::region(const Operation& operation, std::size_t 
   scope.computation = module_->add_computation("region");
   const Block& block = *operation.regions[i];
   for (const auto& argument : block.arguments) {
-    scope.values[argument.get()] =
-        scope.computation->add_parameter(argument->index, argument->type->shape);
+    const Shape& shape = shapes.empty() ? argument->type->shape : shapes[at(argument->index)];
+    scope.values[argument.get()] = scope.computation->add_parameter(argument->index, shape);
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const Instructions results, translate_block(block, scope));
   scope.computation->set_root(pack(*scope.computation, results));

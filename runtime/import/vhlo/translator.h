@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/import/vhlo/operations.h"
 #include "runtime/ir/module.h"
+#include "runtime/ir/sharding.h"
 
 namespace plimsoll::vhlo {
 
@@ -48,6 +50,8 @@ class Translator {
 
   Status find_functions(const Block& module);
   Status read_arguments(const Operation& function, ir::Module& module, bool has_tuple);
+  // How many replicas and partitions run the module, and how they hold what comes and goes.
+  Status read_participants(const Operation& module, const Operation& function);
   Result<ir::Computation*> function(std::string_view name);
   // Gives the values that the block returns.
   Result<Instructions> translate_block(const Block& block, Scope& scope);
@@ -64,8 +68,10 @@ class Translator {
   Result<Instructions> operands(const Operation& operation, Scope& scope);
 
   // Regions.
-  // Each argument a parameter; what it uses from outside can only be constants.
-  Result<ir::Computation*> region(const Operation& operation, std::size_t i);
+  // Each argument a parameter; what it uses from outside can only be constants. `shapes`: the
+  // arguments', where their types do not say them.
+  Result<ir::Computation*> region(const Operation& operation, std::size_t i,
+                                  std::span<const ir::Shape> shapes = {});
   // What a region uses of values from outside, but for what use() makes anew, each once.
   static std::vector<const Value*> captures(const Operation& operation);
   // A computation of one parameter, which holds `arguments` and `captured` in this order; its
@@ -122,12 +128,21 @@ class Translator {
   Result<Instructions> while_loop(const Operation& operation, Scope& scope);
   Result<Instructions> conditional(const Operation& operation, Scope& scope);
   Result<Instructions> collective(const Operation& operation, Scope& scope);
+  static Result<Instructions> moved_pieces(const Operation& operation, const Instructions& values,
+                                           ir::Attributes attributes, std::int64_t from,
+                                           std::int64_t to, std::int64_t pieces);
   Result<Instructions> partition(const Operation& operation, Scope& scope);
+  // A region of Shardy that every partition runs on its tiles: a call between custom calls that
+  // enter and leave it.
+  Result<Instructions> manual_computation(const Operation& operation, Scope& scope);
+  // What `sharding` says by its mesh, of which only `axes` count; null: all.
+  Result<ir::Sharding> sharding_of(const Attribute& sharding, const Attribute* axes) const;
 
   const Block& top_;
   std::unique_ptr<ir::Module> module_;
   std::vector<Function> functions_;
   std::unordered_map<std::string_view, std::size_t> function_index_;
+  std::unordered_map<std::string_view, const Attribute*> meshes_;
   int depth_ = 0;
 };
 
@@ -136,6 +151,9 @@ Status wrong(const Operation& operation, std::string_view what = "is malformed")
 
 // The base of an operation's name: `vhlo.dot_general_v2` -> `dot_general`.
 std::string_view base_name(std::string_view name);
+
+// Null where the dictionary has no such entry.
+const Attribute* entry_of(const Attribute& dictionary, std::string_view name);
 
 // Attributes by name; INVALID_ARGUMENT where there is none of that kind.
 Result<std::int64_t> number_of(const Operation& operation, std::string_view name);

@@ -142,23 +142,114 @@ Status Values::read(const Container::Entry& entry, Attribute& out) {
   out.kind = Attribute::Kind::unknown;
   if (!entry.is_encoded) return ok_status();
   if (dialect == "builtin") return read_builtin(cursor, out);
-  if (dialect != "vhlo") return ok_status();
-  PLIMSOLL_RETURN_IF_ERROR(read_vhlo(cursor, out));
+  if (dialect != "vhlo" && dialect != "sdy") return ok_status();
+  PLIMSOLL_RETURN_IF_ERROR(dialect == "vhlo" ? read_vhlo(cursor, out) : read_shardy(cursor, out));
   return cursor.is_bad() ? broken("an attribute") : ok_status();
+}
+
+Status Values::read_text(Cursor& cursor, Attribute& out) {
+  const std::size_t index = cursor.index(container_.strings.size());
+  if (cursor.is_bad()) return broken("a string");
+  out.text = container_.strings[index];
+  return ok_status();
+}
+
+Status Values::read_elements(Cursor& cursor, std::vector<const Attribute*>& out) {
+  const std::size_t count = cursor.count();
+  for (std::size_t i = 0; i < count && !cursor.is_bad(); ++i) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const element, attribute_of(cursor));
+    out.push_back(element);
+  }
+  return ok_status();
+}
+
+// Shardy's attributes by their numbers, which never change (Shardy, bytecode.td): names are texts,
+// sizes numbers, and what holds others has them as elements. A sharding has its mesh, or the mesh's
+// name, as the first element and its dimensions behind that; which axes hold copies, whether a
+// dimension is closed and its priority mean nothing here.
+Status Values::read_shardy(Cursor& cursor, Attribute& out) {
+  enum : std::uint64_t {
+    kManualAxes = 0,
+    kMeshAxis = 1,
+    kMesh = 2,
+    kSubAxis = 3,
+    kAxisRef = 4,
+    kDimension = 5,
+    kTensor = 6,
+    kPerValue = 7,
+    kTensorUnreduced = 15,
+    kPerValueUnreduced = 16,
+    kTensorUnreducedBy = 17,
+  };
+  const std::uint64_t code = cursor.varint();
+  out.kind = Attribute::Kind::shardy;
+  switch (code) {
+    case kManualAxes:
+    case kPerValue:
+    case kPerValueUnreduced:
+    case kDimension:
+      return read_elements(cursor, out.elements);
+    case kMeshAxis:
+      PLIMSOLL_RETURN_IF_ERROR(read_text(cursor, out));
+      out.number = cursor.signed_varint();
+      return ok_status();
+    case kMesh: {
+      PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, out.elements));
+      const std::size_t count = cursor.count();
+      for (std::size_t i = 0; i < count && !cursor.is_bad(); ++i) {
+        out.numbers.push_back(cursor.signed_varint());
+      }
+      return ok_status();
+    }
+    case kSubAxis:
+      out.numbers = {cursor.signed_varint(), cursor.signed_varint()};
+      return ok_status();
+    case kAxisRef: {
+      PLIMSOLL_RETURN_IF_ERROR(read_text(cursor, out));
+      // With the lowest bit set there is a part of the axis.
+      const std::uint64_t coded = cursor.varint();
+      if ((coded & 1U) == 0) return ok_status();
+      PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const part,
+                                attribute(static_cast<std::size_t>(coded >> 1U)));
+      out.elements.push_back(part);
+      return ok_status();
+    }
+    case kTensor:
+    case kTensorUnreduced:
+    case kTensorUnreducedBy: {
+      PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const mesh, attribute_of(cursor));
+      out.elements.push_back(mesh);
+      return read_elements(cursor, out.elements);
+    }
+    default:
+      out.kind = Attribute::Kind::unknown;
+      return ok_status();
+  }
 }
 
 // Of MLIR's own attributes those that the module around VHLO's functions has, and what operations
 // have beside their properties.
 Status Values::read_builtin(Cursor& cursor, Attribute& out) {
-  constexpr std::uint64_t kBuiltinDictionary = 1, kBuiltinString = 2;
+  constexpr std::uint64_t kBuiltinDictionary = 1, kBuiltinString = 2, kBuiltinSymbol = 4,
+                          kBuiltinInteger = 8;
   const std::uint64_t code = cursor.varint();
   if (code == kBuiltinDictionary) return read_dictionary(cursor, out);
+  if (code == kBuiltinSymbol) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const name, attribute_of(cursor));
+    out.kind = Attribute::Kind::text;
+    out.text = name->text;
+    return ok_status();
+  }
+  if (code == kBuiltinInteger) {
+    // Its type, and a number of more than a byte, as counts are.
+    (void)cursor.varint();
+    out.kind = Attribute::Kind::number;
+    out.number = cursor.signed_varint();
+    return ok_status();
+  }
   if (code != kBuiltinString) return ok_status();
   out.kind = Attribute::Kind::text;
-  const std::size_t index = cursor.index(container_.strings.size());
-  if (cursor.is_bad()) return broken("a string");
-  out.text = container_.strings[index];
-  return ok_status();
+  return read_text(cursor, out);
 }
 
 Status Values::read_dictionary(Cursor& cursor, Attribute& out) {

@@ -45,6 +45,7 @@ struct Attribute {
     type,        // type
     alias,       // numbers: what results share with operands
     location,    //
+    shardy,      // how arrays lie on a mesh: text, numbers, elements (read_shardy)
     unknown,     // of a dialect that is passed over
   };
   Kind kind = Kind::none;
@@ -52,12 +53,13 @@ struct Attribute {
   double real = 0;
   std::string_view text;  // or a tensor's bytes
   const Type* type = nullptr;
+  std::vector<std::int64_t> numbers;
   std::vector<const Attribute*> elements;
   std::vector<std::pair<const Attribute*, const Attribute*>> entries;
 };
 
 // The attributes and types of a file, read when they are first asked for. Attributes of dialects
-// other than VHLO and MLIR's own are passed over.
+// other than VHLO, Shardy and MLIR's own are passed over.
 class Values {
  public:
   // `container` outlives it.
@@ -76,6 +78,9 @@ class Values {
   Status read(const Container::Entry& entry, Type& out);
   Status read_vhlo(Cursor& cursor, Attribute& out);
   Status read_builtin(Cursor& cursor, Attribute& out);
+  Status read_shardy(Cursor& cursor, Attribute& out);
+  Status read_elements(Cursor& cursor, std::vector<const Attribute*>& out);
+  Status read_text(Cursor& cursor, Attribute& out);
   Status read_dictionary(Cursor& cursor, Attribute& out);
   Status read_vhlo(Cursor& cursor, Type& out);
   Status read_array(Cursor& cursor, bool has_encoding, Type& out);
