@@ -405,6 +405,10 @@ struct Executable_Name_Args : Header {
   const char* name;       // out
   std::size_t name_size;  // out
 };
+struct Executable_OptimizedProgram_Args : Header {
+  Executable* executable;
+  Program* program;  // its code is filled where it is not NULL, its code_size and format always
+};
 struct Executable_Count_Args : Header {
   Executable* executable;
   std::size_t count;  // out

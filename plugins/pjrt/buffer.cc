@@ -8,8 +8,8 @@
 #include "plugins/pjrt/element_type.h"
 #include "plugins/pjrt/event.h"
 
-plimsoll::pjrt::abi::Buffer::Buffer(Client* owner, plm_buffer* made)
-    : client(owner), handle(made), minor_to_major(plm_buffer_rank(made)) {
+plimsoll::pjrt::abi::Buffer::Buffer(Device* owner, plm_buffer* made)
+    : device(owner), handle(made), minor_to_major(plm_buffer_rank(made)) {
   const std::size_t rank = minor_to_major.size();
   for (std::size_t i = 0; i < rank; ++i) {
     minor_to_major[i] = static_cast<std::int64_t>(rank - 1 - i);
@@ -119,18 +119,17 @@ Error* start_transfer(const Buffer& buffer, void* destination, std::size_t offse
   return nullptr;
 }
 
-// One more handle on the same bytes, for what would be a copy to the place where they are.
-Error* copy_here(const Buffer& buffer, Buffer** out) {
+Error* copy_to(Device& device, const Buffer& buffer, Buffer** out) {
   const std::size_t bytes = plm_buffer_byte_size(buffer.handle.get());
   std::vector<std::byte> data(bytes);
   PLIMSOLL_PJRT_RETURN_IF_ERROR(
       from_status(plm_buffer_read(buffer.handle.get(), data.data(), bytes)));
   plm_buffer* made = nullptr;
   PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
-      plm_buffer_from_host(buffer.client->context.get(), plm_buffer_dtype(buffer.handle.get()),
+      plm_buffer_from_host(device.context.get(), plm_buffer_dtype(buffer.handle.get()),
                            plm_buffer_dims(buffer.handle.get()),
                            plm_buffer_rank(buffer.handle.get()), data.data(), nullptr, &made)));
-  *out = new Buffer(buffer.client, made);
+  *out = new Buffer(&device, made);
   return nullptr;
 }
 
@@ -148,8 +147,8 @@ bool is_dense(const Client_BufferFromHostBuffer_Args& args, std::size_t element_
 
 Error* Client_BufferFromHostBuffer(Client_BufferFromHostBuffer_Args* args) {
   return guarded([&]() -> Error* {
-    Client& client = *args->client;
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(check_place(client, args->device, args->memory));
+    Device* device = nullptr;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(find_device(*args->client, args->device, args->memory, device));
     PLIMSOLL_PJRT_RETURN_IF_ERROR(check_layout(args->device_layout, args->num_dims));
     plm_dtype dtype = PLM_F32;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(find_dtype(args->type, dtype));
@@ -166,10 +165,10 @@ Error* Client_BufferFromHostBuffer(Client_BufferFromHostBuffer_Args* args) {
       lent->moment = make_moment();
       const auto moment = lent->moment;
       PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
-          plm_buffer_borrow(client.context.get(), dtype, args->dims, args->num_dims,
+          plm_buffer_borrow(device->context.get(), dtype, args->dims, args->num_dims,
                             const_cast<void*>(args->data), Lent::end, lent.get(), &made)));
       (void)lent.release();
-      args->buffer = new Buffer(&client, made);
+      args->buffer = new Buffer(device, made);
       args->done_with_host_buffer = make_event(moment);
       return nullptr;
     }
@@ -183,8 +182,8 @@ Error* Client_BufferFromHostBuffer(Client_BufferFromHostBuffer_Args* args) {
       strides = dense.data();
     }
     PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_buffer_from_host(
-        client.context.get(), dtype, args->dims, args->num_dims, args->data, strides, &made)));
-    args->buffer = new Buffer(&client, made);
+        device->context.get(), dtype, args->dims, args->num_dims, args->data, strides, &made)));
+    args->buffer = new Buffer(device, made);
     args->done_with_host_buffer = make_ended_event(nullptr);
     return nullptr;
   });
@@ -192,9 +191,10 @@ Error* Client_BufferFromHostBuffer(Client_BufferFromHostBuffer_Args* args) {
 
 Error* Client_CreateViewOfDeviceBuffer(Client_CreateViewOfDeviceBuffer_Args* args) {
   return guarded([&]() -> Error* {
-    Client& client = *args->client;
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(check_place(
-        client, args->device, PLIMSOLL_PJRT_KNOWS(args, memory) ? args->memory : nullptr));
+    Device* device = nullptr;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        find_device(*args->client, args->device,
+                    PLIMSOLL_PJRT_KNOWS(args, memory) ? args->memory : nullptr, device));
     PLIMSOLL_PJRT_RETURN_IF_ERROR(check_layout(args->layout, args->num_dims));
     plm_dtype dtype = PLM_F32;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(find_dtype(args->element_type, dtype));
@@ -204,10 +204,10 @@ Error* Client_CreateViewOfDeviceBuffer(Client_CreateViewOfDeviceBuffer_Args* arg
     lent->user = args->on_delete_callback_user;
     plm_buffer* made = nullptr;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(
-        from_status(plm_buffer_borrow(client.context.get(), dtype, args->dims, args->num_dims,
+        from_status(plm_buffer_borrow(device->context.get(), dtype, args->dims, args->num_dims,
                                       args->device_buffer_ptr, Lent::end, lent.get(), &made)));
     (void)lent.release();
-    args->buffer = new Buffer(&client, made);
+    args->buffer = new Buffer(device, made);
     return nullptr;
   });
 }
@@ -215,8 +215,8 @@ Error* Client_CreateViewOfDeviceBuffer(Client_CreateViewOfDeviceBuffer_Args* arg
 // Zeros: nobody sees what was there before.
 Error* Client_CreateUninitializedBuffer(Client_CreateUninitializedBuffer_Args* args) {
   return guarded([&]() -> Error* {
-    Client& client = *args->client;
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(check_place(client, args->device, args->memory));
+    Device* device = nullptr;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(find_device(*args->client, args->device, args->memory, device));
     PLIMSOLL_PJRT_RETURN_IF_ERROR(check_layout(args->layout, args->num_dims));
     plm_dtype dtype = PLM_F32;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(find_dtype(args->element_type, dtype));
@@ -224,8 +224,8 @@ Error* Client_CreateUninitializedBuffer(Client_CreateUninitializedBuffer_Args* a
     const std::vector<std::int64_t> strides(args->num_dims, 0);
     plm_buffer* made = nullptr;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_buffer_from_host(
-        client.context.get(), dtype, args->dims, args->num_dims, zero, strides.data(), &made)));
-    args->buffer = new Buffer(&client, made);
+        device->context.get(), dtype, args->dims, args->num_dims, zero, strides.data(), &made)));
+    args->buffer = new Buffer(device, made);
     return nullptr;
   });
 }
@@ -273,12 +273,12 @@ Error* Buffer_OnDeviceSizeInBytes(Buffer_OnDeviceSizeInBytes_Args* args) {
 }
 
 Error* Buffer_Device(Buffer_Device_Args* args) {
-  args->device = &args->buffer->client->device;
+  args->device = args->buffer->device;
   return nullptr;
 }
 
 Error* Buffer_Memory(Buffer_Memory_Args* args) {
-  args->memory = &args->buffer->client->memory;
+  args->memory = &args->buffer->device->memory;
   return nullptr;
 }
 
@@ -294,15 +294,19 @@ Error* Buffer_IsDeleted(Buffer_IsDeleted_Args* args) {
 
 Error* Buffer_CopyToDevice(Buffer_CopyToDevice_Args* args) {
   return guarded([&]() -> Error* {
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(check_place(*args->buffer->client, args->device, nullptr));
-    return copy_here(*args->buffer, &args->copy);
+    Device* device = nullptr;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        find_device(*args->buffer->device->client, args->device, nullptr, device));
+    return copy_to(*device, *args->buffer, &args->copy);
   });
 }
 
 Error* Buffer_CopyToMemory(Buffer_CopyToMemory_Args* args) {
   return guarded([&]() -> Error* {
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(check_place(*args->buffer->client, nullptr, args->memory));
-    return copy_here(*args->buffer, &args->copy);
+    Device* device = nullptr;
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(
+        find_device(*args->buffer->device->client, nullptr, args->memory, device));
+    return copy_to(*device, *args->buffer, &args->copy);
   });
 }
 
@@ -341,7 +345,7 @@ Error* Buffer_CopyRawToHost(Buffer_CopyRawToHost_Args* args) {
 }
 
 Error* Buffer_IsOnCpu(Buffer_IsOnCpu_Args* args) {
-  args->is_on_cpu = args->buffer->client->is_host_memory;
+  args->is_on_cpu = args->buffer->device->client->is_host_memory;
   return nullptr;
 }
 

@@ -9,7 +9,7 @@
 
 #include "plugins/pjrt/client.h"
 
-// An array in the client's memory.
+// An array in a device's memory.
 struct plimsoll::pjrt::abi::Buffer {
   struct Release {
     void operator()(plm_buffer* buffer) const { plm_buffer_release(buffer); }
@@ -18,9 +18,9 @@ struct plimsoll::pjrt::abi::Buffer {
     void operator()(plm_hold* hold) const { plm_hold_release(hold); }
   };
 
-  Buffer(Client* owner, plm_buffer* made);
+  Buffer(Device* owner, plm_buffer* made);
 
-  Client* const client;
+  Device* const device;
   const std::unique_ptr<plm_buffer, Release> handle;
   // From the minor dim on; what layouts refer to.
   std::vector<std::int64_t> minor_to_major;

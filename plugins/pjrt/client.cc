@@ -53,13 +53,13 @@ plimsoll::pjrt::abi::Memory::~Memory() {
 
 namespace plimsoll::pjrt {
 
-Error* check_place(const Client& client, const Device* device, const Memory* memory) {
-  if (memory != nullptr && memory != &client.memory) {
-    return invalid_argument("the memory is not one of this client");
+Error* find_device(const Client& client, Device* device, const Memory* memory, Device*& out) {
+  if (memory != nullptr) device = memory->device;
+  if (device == nullptr) device = client.devices.front();
+  if (device->client != &client) {
+    return invalid_argument("the device or memory is not one of this client");
   }
-  if (memory == nullptr && device != nullptr && device != &client.device) {
-    return invalid_argument("the device is not one of this client");
-  }
+  out = device;
   return nullptr;
 }
 
@@ -69,20 +69,29 @@ Error* Client_Create(Client_Create_Args* args) {
     PLIMSOLL_PJRT_RETURN_IF_ERROR(
         read_client_options(args->create_options, args->num_options, options));
     auto client = std::make_unique<Client>();
-    plm_context* context = nullptr;
-    const plm_context_options given = options.context_options();
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_create(&given, &context)));
-    client->context.reset(context);
-    client->is_host_memory = plm_context_is_host_memory(context) != 0;
+    client->topology.client = client.get();
     client->platform_version = version_text();
-    client->device.client = client->memory.client = client->topology.client = client.get();
-    client->device.description.kind = plm_context_device(context);
-    client->device.description.text =
-        "PlimsollDevice(id=0, " + client->device.description.kind + ")";
-    client->memory.table = &kMemoryTable;
-    client->devices[0] = &client->device;
-    client->memories[0] = &client->memory;
-    client->topology.descriptions[0] = &client->device.description;
+    const plm_context_options given = options.context_options();
+    for (std::int64_t id = 0; id < options.num_devices; ++id) {
+      auto device = std::make_unique<Device>();
+      plm_context* context = nullptr;
+      PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(plm_context_create(&given, &context)));
+      device->context.reset(context);
+      device->client = client.get();
+      device->description.id = static_cast<int>(id);
+      device->description.kind = plm_context_device(context);
+      device->description.text =
+          "PlimsollDevice(id=" + std::to_string(id) + ", " + device->description.kind + ")";
+      device->memory.table = &kMemoryTable;
+      device->memory.device = device.get();
+      device->memory.text = "PlimsollMemory(id=" + std::to_string(id) + ", device)";
+      device->memories[0] = &device->memory;
+      client->is_host_memory = plm_context_is_host_memory(context) != 0;
+      client->topology.descriptions.push_back(&device->description);
+      client->devices.push_back(device.get());
+      client->memories.push_back(&device->memory);
+      client->owned.push_back(std::move(device));
+    }
     args->client = client.release();
     return nullptr;
   });
@@ -113,8 +122,8 @@ Error* Client_TopologyDescription(Client_TopologyDescription_Args* args) {
 }
 
 Error* Client_Devices(Client_Devices_Args* args) {
-  args->devices = args->client->devices;
-  args->num_devices = 1;
+  args->devices = args->client->devices.data();
+  args->num_devices = args->client->devices.size();
   return nullptr;
 }
 
@@ -124,10 +133,12 @@ Error* Client_AddressableDevices(Client_AddressableDevices_Args* args) {
 
 Error* Client_LookupDevice(Client_LookupDevice_Args* args) {
   return guarded([&]() -> Error* {
-    if (args->id != 0) {
-      return invalid_argument("there is no device " + std::to_string(args->id) + " (there is 0)");
+    const auto& devices = args->client->devices;
+    if (args->id < 0 || static_cast<std::size_t>(args->id) >= devices.size()) {
+      return invalid_argument("there is no device " + std::to_string(args->id) + " (there are " +
+                              std::to_string(devices.size()) + ")");
     }
-    args->device = &args->client->device;
+    args->device = devices[static_cast<std::size_t>(args->id)];
     return nullptr;
   });
 }
@@ -137,22 +148,25 @@ Error* Client_LookupAddressableDevice(Client_LookupAddressableDevice_Args* args)
 }
 
 Error* Client_AddressableMemories(Client_AddressableMemories_Args* args) {
-  args->memories = args->client->memories;
-  args->num_memories = 1;
+  args->memories = args->client->memories.data();
+  args->num_memories = args->client->memories.size();
   return nullptr;
 }
 
 Error* Client_DefaultDeviceAssignment(Client_DefaultDeviceAssignment_Args* args) {
   return guarded([&]() -> Error* {
-    if (args->num_replicas != 1 || args->num_partitions != 1) {
+    const auto count = static_cast<std::size_t>(args->num_replicas) *
+                       static_cast<std::size_t>(args->num_partitions);
+    if (args->num_replicas < 1 || args->num_partitions < 1 ||
+        count > args->client->devices.size()) {
       return invalid_argument(std::to_string(args->num_replicas) + " replicas and " +
-                              std::to_string(args->num_partitions) +
-                              " partitions, there is one device");
+                              std::to_string(args->num_partitions) + " partitions, there are " +
+                              std::to_string(args->client->devices.size()) + " devices");
     }
-    if (args->default_assignment_size < 1) {
+    if (args->default_assignment_size < count) {
       return invalid_argument("there is no room for the device assignment");
     }
-    args->default_assignment[0] = 0;
+    for (std::size_t i = 0; i < count; ++i) args->default_assignment[i] = static_cast<int>(i);
     return nullptr;
   });
 }
@@ -160,7 +174,7 @@ Error* Client_DefaultDeviceAssignment(Client_DefaultDeviceAssignment_Args* args)
 // Devices.
 
 Error* DeviceDescription_Id(DeviceDescription_Id_Args* args) {
-  args->id = 0;
+  args->id = args->description->id;
   return nullptr;
 }
 
@@ -198,18 +212,18 @@ Error* Device_IsAddressable(Device_IsAddressable_Args* args) {
 }
 
 Error* Device_LocalHardwareId(Device_LocalHardwareId_Args* args) {
-  args->local_hardware_id = 0;
+  args->local_hardware_id = args->device->description.id;
   return nullptr;
 }
 
 Error* Device_AddressableMemories(Device_AddressableMemories_Args* args) {
-  args->memories = args->device->client->memories;
+  args->memories = args->device->memories;
   args->num_memories = 1;
   return nullptr;
 }
 
 Error* Device_DefaultMemory(Device_DefaultMemory_Args* args) {
-  args->memory = &args->device->client->memory;
+  args->memory = &args->device->memory;
   return nullptr;
 }
 
@@ -218,7 +232,7 @@ Error* Device_MemoryStats(Device_MemoryStats_Args* args) {
     plm_memory_statistics now = {};
     now.struct_size = sizeof now;
     PLIMSOLL_PJRT_RETURN_IF_ERROR(
-        from_status(plm_context_memory(args->device->client->context.get(), &now)));
+        from_status(plm_context_memory(args->device->context.get(), &now)));
     args->bytes_in_use = now.used_bytes;
     args->peak_bytes_in_use = {now.peak_bytes, true};
     args->num_allocs = {now.allocations, true};
@@ -235,7 +249,7 @@ Error* Device_MemoryStats(Device_MemoryStats_Args* args) {
 }
 
 Error* Device_ClearMemoryStats(Device_ClearMemoryStats_Args* args) {
-  plm_context_reset_peak(args->device->client->context.get());
+  plm_context_reset_peak(args->device->context.get());
   return nullptr;
 }
 
@@ -251,7 +265,7 @@ Error* Device_GetAttributes(Device_GetAttributes_Args* args) {
 // The memory.
 
 Error* Memory_Id(Memory_Id_Args* args) {
-  args->id = 0;
+  args->id = args->memory->device->description.id;
   return nullptr;
 }
 
@@ -265,15 +279,15 @@ Error* Memory_Kind_Id(Memory_Kind_Id_Args* args) {
 }
 
 Error* Memory_DebugString(Memory_DebugString_Args* args) {
-  return give_text(args->text, args->text_size, "PlimsollMemory(id=0, device)");
+  return give_text(args->text, args->text_size, args->memory->text);
 }
 
 Error* Memory_ToString(Memory_ToString_Args* args) {
-  return give_text(args->text, args->text_size, "PlimsollMemory(id=0, device)");
+  return give_text(args->text, args->text_size, args->memory->text);
 }
 
 Error* Memory_AddressableByDevices(Memory_AddressableByDevices_Args* args) {
-  args->devices = args->memory->client->devices;
+  args->devices = &args->memory->device;
   args->num_devices = 1;
   return nullptr;
 }
@@ -293,8 +307,8 @@ Error* TopologyDescription_PlatformVersion(TopologyDescription_PlatformVersion_A
 
 Error* TopologyDescription_GetDeviceDescriptions(
     TopologyDescription_GetDeviceDescriptions_Args* args) {
-  args->descriptions = args->topology->descriptions;
-  args->num_descriptions = 1;
+  args->descriptions = args->topology->descriptions.data();
+  args->num_descriptions = args->topology->descriptions.size();
   return nullptr;
 }
 
@@ -308,7 +322,8 @@ Error* TopologyDescription_Attributes(TopologyDescription_Attributes_Args* args)
 Error* TopologyDescription_Fingerprint(TopologyDescription_Fingerprint_Args* args) {
   return guarded([&]() -> Error* {
     const Client& client = *args->topology->client;
-    args->fingerprint = fingerprint(client.platform_version + client.device.description.kind);
+    args->fingerprint =
+        fingerprint(client.platform_version + client.devices.front()->description.kind);
     return nullptr;
   });
 }

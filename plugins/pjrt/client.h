@@ -11,16 +11,18 @@
 
 #include "plugins/pjrt/error.h"
 
-// One client: a context with its limit, as one device with one memory. All of it lives as long as
-// the client does.
+// One client: devices that are contexts of their own, each with its limit and one memory. All of it
+// lives as long as the client does.
 
 struct plimsoll::pjrt::abi::DeviceDescription {
+  int id = 0;
   std::string kind, text;
 };
 
 struct plimsoll::pjrt::abi::Memory {
   const MemoryTable* table;  // first: frameworks read it
-  Client* client = nullptr;
+  Device* device = nullptr;
+  std::string text;
   std::mutex mutex;  // guards user_data
   struct UserData {
     void* data = nullptr;
@@ -32,26 +34,27 @@ struct plimsoll::pjrt::abi::Memory {
 };
 
 struct plimsoll::pjrt::abi::Device {
+  struct DestroyContext {
+    void operator()(plm_context* context) const { plm_context_destroy(context); }
+  };
   Client* client = nullptr;
   DeviceDescription description;
+  std::unique_ptr<plm_context, DestroyContext> context;
+  Memory memory;
+  Memory* memories[1] = {};
 };
 
 struct plimsoll::pjrt::abi::TopologyDescription {
   Client* client = nullptr;
-  DeviceDescription* descriptions[1] = {};
+  std::vector<DeviceDescription*> descriptions;
 };
 
 struct plimsoll::pjrt::abi::Client {
-  struct DestroyContext {
-    void operator()(plm_context* context) const { plm_context_destroy(context); }
-  };
-  std::unique_ptr<plm_context, DestroyContext> context;
   bool is_host_memory = true;
-  Device device;
-  Memory memory;
+  std::vector<std::unique_ptr<Device>> owned;
   TopologyDescription topology;
-  Device* devices[1] = {};
-  Memory* memories[1] = {};
+  std::vector<Device*> devices;
+  std::vector<Memory*> memories;
   std::string platform_version;
 };
 
@@ -62,7 +65,9 @@ using abi::Client;
 inline constexpr char kPlatformName[] = "plimsoll";
 inline constexpr char kMemoryKind[] = "device";
 
-// INVALID_ARGUMENT unless `memory` (or, without one, `device`) is NULL or the client's.
-Error* check_place(const Client& client, const abi::Device* device, const abi::Memory* memory);
+// The device of `memory`, or without one `device`; the first where both are NULL. INVALID_ARGUMENT
+// for those of another client.
+Error* find_device(const Client& client, abi::Device* device, const abi::Memory* memory,
+                   abi::Device*& out);
 
 }  // namespace plimsoll::pjrt

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pjrt/client_options.h"
 
+#include <charconv>
 #include <string_view>
 
 namespace plimsoll::pjrt {
@@ -30,9 +31,21 @@ Error* read_text(const NamedValue& value, std::string_view name, std::string& ou
   return nullptr;
 }
 
-bool is_one(const NamedValue& value) {
-  if (value.type == kInt64) return value.int64_value == 1;
-  return value.type == kString && std::string_view(value.string_value, value.value_size) == "1";
+// Virtual devices: each has threads of its own.
+constexpr std::int64_t kMostDevices = 64;
+
+Error* read_count(const NamedValue& value, std::string_view name, std::int64_t& out) {
+  std::int64_t count = value.type == kInt64 ? value.int64_value : 0;
+  if (value.type == kString) {
+    const char* const end = value.string_value + value.value_size;
+    if (std::from_chars(value.string_value, end, count).ptr != end) count = 0;
+  }
+  if (count < 1 || count > kMostDevices) {
+    return invalid_argument(std::string(name) + " must be a number from 1 to " +
+                            std::to_string(kMostDevices));
+  }
+  out = count;
+  return nullptr;
 }
 
 const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
@@ -76,8 +89,8 @@ Error* read_client_options(const NamedValue* values, std::size_t count, ClientOp
                                         ? read_size(values[i], name, out.*one.size)
                                         : read_text(values[i], name, out.*one.text));
     }
-    if (name == "num_devices" && !is_one(values[i])) {
-      return unimplemented("num_devices: this plugin has one device");
+    if (name == "num_devices") {
+      PLIMSOLL_PJRT_RETURN_IF_ERROR(read_count(values[i], name, out.num_devices));
     }
   }
   return nullptr;

@@ -10,11 +10,13 @@
 
 namespace plimsoll::pjrt {
 
-// What a client is made with: the fields of plm_context_options by name, each optional. Sizes are
+// What a client is made with: the fields of plm_context_options by name, and how many devices it
+// has, each optional. Sizes are
 // numbers or texts (`512MiB`).
 struct ClientOptions {
   std::int64_t memory_limit_bytes = 0, host_limit_bytes = 0, spill_limit_bytes = 0,
                min_size_bytes = 0;
+  std::int64_t num_devices = 1;  // each with a context of these options
   std::string planner, planning, remedies, spill_dir;
 
   // Points into this object.

@@ -8,6 +8,7 @@
 #include "plugins/pjrt/element_type.h"
 #include "plugins/pjrt/executable.h"
 #include "plugins/pjrt/fingerprint.h"
+#include "plugins/pjrt/signature.h"
 
 namespace plimsoll::pjrt {
 namespace {
@@ -20,40 +21,75 @@ std::string hex(std::uint64_t value) {
   return text;
 }
 
-Error* create(const Client& client, std::string_view program, const CompileOptions& options,
-              std::int64_t limit_bytes, plm_executable** out) {
+Error* create(std::string_view program, const CompileOptions& options, std::int64_t limit_bytes,
+              CompiledProgram& out) {
   plm_executable_options given = {};
   given.struct_size = sizeof given;
   given.memory_limit_bytes = limit_bytes;
   given.planner = options.planner.empty() ? nullptr : options.planner.c_str();
   given.default_placement = PLM_PLACEMENT_PROGRAM;
-  return from_status(plm_executable_create(client.context.get(), program.data(), program.size(),
-                                           "program", &given, out));
+  given.replicas = options.replicas;
+  given.partitions = options.partitions;
+  std::vector<plm_context*> contexts;
+  for (const Device* const device : out.devices) contexts.push_back(device->context.get());
+  std::vector<plm_executable*> made(contexts.size());
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(
+      from_status(plm_executable_create_together(contexts.data(), contexts.size(), program.data(),
+                                                 program.size(), "program", &given, made.data())));
+  out.executables.clear();
+  for (plm_executable* const one : made) out.executables.emplace_back(one);
+  return nullptr;
 }
 
 // A share of the unlimited peak needs that first.
-Error* create_within(const Client& client, std::string_view program, const CompileOptions& options,
+Error* create_within(std::string_view program, const CompileOptions& options,
                      CompiledProgram& out) {
   constexpr char kOption[] = "plimsoll_memory_limit";
   std::int64_t limit = 0, peak = 0;
   const std::string& text = options.memory_limit;
-  plm_executable* made = nullptr;
   if (text.find("peak") != std::string::npos) {
-    PLIMSOLL_PJRT_RETURN_IF_ERROR(create(client, program, options, 0, &made));
-    out.executable.reset(made);
-    peak = plm_executable_peak(made);
+    PLIMSOLL_PJRT_RETURN_IF_ERROR(create(program, options, 0, out));
+    peak = plm_executable_peak(out.executables.front().get());
   }
   if (!text.empty()) {
     PLIMSOLL_PJRT_RETURN_IF_ERROR(
         from_status(plm_parse_memory_limit(text.c_str(), kOption, peak, &limit)));
   }
-  PLIMSOLL_PJRT_RETURN_IF_ERROR(create(client, program, options, limit, &made));
-  out.executable.reset(made);
+  return create(program, options, limit, out);
+}
+
+// Each participant on a device of its own.
+Error* assign_devices(const Client& client, const CompileOptions& options, CompiledProgram& out) {
+  const auto count = static_cast<std::size_t>(client.devices.size());
+  const auto most = static_cast<std::int64_t>(count);
+  if (options.replicas < 1 || options.partitions < 1 || options.replicas > most ||
+      options.partitions > most || options.replicas * options.partitions > most) {
+    return invalid_argument("a program for " + std::to_string(options.replicas) + " replicas and " +
+                            std::to_string(options.partitions) + " partitions, there are " +
+                            std::to_string(count) +
+                            " devices (the client's option num_devices makes more)");
+  }
+  out.replicas = options.replicas;
+  out.partitions = options.partitions;
+  std::vector<bool> is_taken(count, false);
+  for (std::int64_t i = 0; i < options.replicas * options.partitions; ++i) {
+    const std::int64_t id =
+        options.devices.empty() ? i : options.devices[static_cast<std::size_t>(i)];
+    if (id < 0 || id >= most || is_taken[static_cast<std::size_t>(id)]) {
+      return invalid_argument("device " + std::to_string(id) +
+                              " is assigned twice or is not there (there are " +
+                              std::to_string(count) + ")");
+    }
+    is_taken[static_cast<std::size_t>(id)] = true;
+    out.devices.push_back(client.devices[static_cast<std::size_t>(id)]);
+    out.logical_ids.push_back(
+        {static_cast<int>(i / options.partitions), static_cast<int>(i % options.partitions)});
+  }
   return nullptr;
 }
 
 Error* describe(CompiledProgram& program) {
-  plm_executable* const executable = program.executable.get();
+  plm_executable* const executable = program.executables.front().get();
   program.name = plm_executable_name(executable);
   plm_value_info info = {};
   info.struct_size = sizeof info;
@@ -112,16 +148,14 @@ Error* compile(Client& client, std::string_view program, std::string_view option
                std::shared_ptr<const CompiledProgram>& out) {
   CompileOptions read;
   PLIMSOLL_PJRT_RETURN_IF_ERROR(read_compile_options(options, read));
-  if (read.replicas > 1 || read.partitions > 1) {
-    return unimplemented("a program for " + std::to_string(read.replicas) + " replicas and " +
-                         std::to_string(read.partitions) + " partitions (there is one device)");
-  }
   auto made = std::make_shared<CompiledProgram>();
   made->client = &client;
-  PLIMSOLL_PJRT_RETURN_IF_ERROR(create_within(client, program, read, *made));
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(assign_devices(client, read, *made));
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(create_within(program, read, *made));
   PLIMSOLL_PJRT_RETURN_IF_ERROR(describe(*made));
   made->program = program;
   made->compile_options = options;
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(write_signature(*made, made->signature));
   made->fingerprint =
       hex(pjrt::fingerprint(program, pjrt::fingerprint(read.memory_limit + "/" + read.planner)));
   out = std::move(made);

@@ -118,19 +118,71 @@ Error* read_entry(std::string_view bytes, CompileOptions& out) {
   return nullptr;
 }
 
+// A list of integers, in one field each or packed into one.
+Error* read_integers(const Field& field, std::vector<std::int64_t>& out) {
+  if (!field.has_length) {
+    out.push_back(static_cast<std::int64_t>(field.value));
+    return nullptr;
+  }
+  std::uint64_t value = 0;
+  int shift = 0;
+  for (const char one : field.bytes) {
+    const auto byte = static_cast<unsigned char>(one);
+    if (shift > 63) return bad();
+    value |= static_cast<std::uint64_t>(byte & 127U) << shift;
+    shift += 7;
+    if (byte >= 128) continue;
+    out.push_back(static_cast<std::int64_t>(value));
+    value = 0;
+    shift = 0;
+  }
+  return shift == 0 ? nullptr : bad();
+}
+
+// DeviceAssignmentProto: by partition the devices of its replicas.
+Error* read_assignment(std::string_view bytes, std::vector<std::vector<std::int64_t>>& out) {
+  return for_each(bytes, [&](const Field& field) -> Error* {
+    if (field.number != 3) return nullptr;
+    auto& replicas = out.emplace_back();
+    return for_each(field.bytes, [&](const Field& inner) -> Error* {
+      return inner.number == 1 ? read_integers(inner, replicas) : nullptr;
+    });
+  });
+}
+
+// The assignment in the order of participants.
+Error* order_devices(const std::vector<std::vector<std::int64_t>>& by_partition,
+                     CompileOptions& out) {
+  if (by_partition.empty()) return nullptr;
+  bool fits = static_cast<std::int64_t>(by_partition.size()) == out.partitions;
+  for (const auto& replicas : by_partition) {
+    fits = fits && static_cast<std::int64_t>(replicas.size()) == out.replicas;
+  }
+  if (!fits) {
+    return invalid_argument("a device assignment that is not of " + std::to_string(out.replicas) +
+                            " replicas and " + std::to_string(out.partitions) + " partitions");
+  }
+  for (std::size_t r = 0; r < static_cast<std::size_t>(out.replicas); ++r) {
+    for (const auto& replicas : by_partition) out.devices.push_back(replicas[r]);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Error* read_compile_options(std::string_view bytes, CompileOptions& out) {
-  return for_each(bytes, [&](const Field& field) -> Error* {
+  std::vector<std::vector<std::int64_t>> assignment;
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(for_each(bytes, [&](const Field& field) -> Error* {
     if (field.number == 7) return read_entry(field.bytes, out);
     if (field.number != 3) return nullptr;
     // ExecutableBuildOptionsProto
     return for_each(field.bytes, [&](const Field& build) -> Error* {
       if (build.number == 4) out.replicas = static_cast<std::int64_t>(build.value);
       if (build.number == 5) out.partitions = static_cast<std::int64_t>(build.value);
-      return nullptr;
+      return build.number == 9 ? read_assignment(build.bytes, assignment) : nullptr;
     });
-  });
+  }));
+  return order_devices(assignment, out);
 }
 
 }  // namespace plimsoll::pjrt

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugins/pjrt/error.h"
 
@@ -13,6 +14,8 @@ namespace plimsoll::pjrt {
 // compile_options.proto).
 struct CompileOptions {
   std::int64_t replicas = 1, partitions = 1;
+  // Of partition p of replica r at r * partitions + p; empty: the first ones.
+  std::vector<std::int64_t> devices;
   std::string memory_limit;  // as people write it; empty: the client's
   std::string planner;       // empty: the client's
 };

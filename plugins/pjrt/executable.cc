@@ -2,6 +2,7 @@
 #include "plugins/pjrt/executable.h"
 
 #include <algorithm>
+#include <string>
 
 #include "plugins/pjrt/api.h"
 
@@ -10,8 +11,34 @@ namespace {
 
 using namespace abi;
 
-// A DeviceAssignmentProto: one replica, one computation, on device 0.
-constexpr std::string_view kDeviceAssignment("\x08\x01\x10\x01\x1a\x03\x0a\x01\x00", 9);
+void add_varint(std::string& bytes, std::uint64_t value) {
+  for (; value >= 128; value >>= 7) bytes.push_back(static_cast<char>((value & 127) | 128));
+  bytes.push_back(static_cast<char>(value));
+}
+
+// A DeviceAssignmentProto (compile_options.cc).
+std::string device_assignment(const CompiledProgram& program) {
+  std::string bytes;
+  add_varint(bytes, 1 << 3);
+  add_varint(bytes, static_cast<std::uint64_t>(program.replicas));
+  add_varint(bytes, 2 << 3);
+  add_varint(bytes, static_cast<std::uint64_t>(program.partitions));
+  const auto partitions = static_cast<std::size_t>(program.partitions);
+  for (std::size_t p = 0; p < partitions; ++p) {
+    std::string ids;
+    for (std::size_t i = p; i < program.devices.size(); i += partitions) {
+      add_varint(ids, static_cast<std::uint64_t>(program.devices[i]->description.id));
+    }
+    std::string replicas;
+    add_varint(replicas, 1 << 3 | 2);
+    add_varint(replicas, ids.size());
+    replicas += ids;
+    add_varint(bytes, 3 << 3 | 2);
+    add_varint(bytes, replicas.size());
+    bytes += replicas;
+  }
+  return bytes;
+}
 
 Error* give_memory_kinds(Executable_MemoryKinds_Args* args, std::size_t count) {
   args->count = count;
@@ -43,17 +70,33 @@ Error* Executable_Name(Executable_Name_Args* args) {
 }
 
 Error* Executable_NumReplicas(Executable_NumReplicas_Args* args) {
-  args->count = 1;
+  args->count = static_cast<std::size_t>(args->executable->program->replicas);
   return nullptr;
 }
 
 Error* Executable_NumPartitions(Executable_NumPartitions_Args* args) {
-  args->count = 1;
+  args->count = static_cast<std::size_t>(args->executable->program->partitions);
   return nullptr;
 }
 
 Error* Executable_NumOutputs(Executable_NumOutputs_Args* args) {
   args->count = args->executable->program->types.size();
+  return nullptr;
+}
+
+// Its signature: what is inside are kernels, which no framework has words for.
+Error* Executable_OptimizedProgram(Executable_OptimizedProgram_Args* args) {
+  constexpr std::string_view kFormat = "mlir";
+  const std::string& text = args->executable->program->signature;
+  args->program->format = kFormat.data();
+  args->program->format_size = kFormat.size();
+  if (args->program->code != nullptr) {
+    if (args->program->code_size < text.size()) {
+      return invalid_argument("there is no room for the program");
+    }
+    std::copy(text.begin(), text.end(), args->program->code);
+  }
+  args->program->code_size = text.size();
   return nullptr;
 }
 
@@ -100,7 +143,7 @@ Error* Executable_Fingerprint(Executable_Fingerprint_Args* args) {
 // temporary.
 Error* Executable_GetCompiledMemoryStats(Executable_GetCompiledMemoryStats_Args* args) {
   const CompiledProgram& program = *args->executable->program;
-  const std::int64_t peak = plm_executable_peak(program.executable.get());
+  const std::int64_t peak = plm_executable_peak(program.executables.front().get());
   const std::int64_t outputs = program.result_bytes;
   args->generated_code_size_in_bytes = 0;
   args->argument_size_in_bytes = program.parameter_bytes;
@@ -137,22 +180,21 @@ Error* LoadedExecutable_GetExecutable(LoadedExecutable_GetExecutable_Args* args)
 }
 
 Error* LoadedExecutable_AddressableDevices(LoadedExecutable_AddressableDevices_Args* args) {
-  args->devices = args->executable->program->client->devices;
-  args->num_devices = 1;
+  args->devices = args->executable->program->devices.data();
+  args->num_devices = args->executable->program->devices.size();
   return nullptr;
 }
 
 Error* LoadedExecutable_AddressableDeviceLogicalIds(
     LoadedExecutable_AddressableDeviceLogicalIds_Args* args) {
-  static LogicalDeviceIds ids[1] = {{0, 0}};
-  args->ids = ids;
-  args->num_ids = 1;
+  args->ids = const_cast<LogicalDeviceIds*>(args->executable->program->logical_ids.data());
+  args->num_ids = args->executable->program->logical_ids.size();
   return nullptr;
 }
 
 Error* LoadedExecutable_GetDeviceAssignment(LoadedExecutable_GetDeviceAssignment_Args* args) {
   return guarded([&]() -> Error* {
-    give_bytes(args, kDeviceAssignment);
+    give_bytes(args, device_assignment(*args->executable->program));
     return nullptr;
   });
 }

@@ -18,9 +18,14 @@ struct CompiledProgram {
     void operator()(plm_executable* executable) const { plm_executable_destroy(executable); }
   };
   abi::Client* client = nullptr;
-  std::unique_ptr<plm_executable, Destroy> executable;
+  std::int64_t replicas = 1, partitions = 1;
+  // By participant: partition p of replica r at r * partitions + p.
+  std::vector<abi::Device*> devices;
+  std::vector<abi::LogicalDeviceIds> logical_ids;
+  std::vector<std::unique_ptr<plm_executable, Destroy>> executables;
   std::string name, fingerprint;
   std::string program, compile_options;  // what it was made from
+  std::string signature;                 // signature.h
   std::size_t parameter_count = 0;
   // Of the results; dims of all of them, one after the other.
   std::vector<abi::ElementType> types;

@@ -36,9 +36,10 @@ Error* check(const LoadedExecutable_Execute_Args& args) {
   if (args.executable->is_deleted) {
     return make_error(kFailedPrecondition, "the executable was deleted");
   }
-  if (args.num_devices != 1) {
+  const std::size_t devices = args.executable->program->devices.size();
+  if (args.num_devices != devices) {
     return invalid_argument("arguments for " + std::to_string(args.num_devices) +
-                            " devices, there is one");
+                            " devices, the program is for " + std::to_string(devices));
   }
   const std::size_t count = args.executable->program->parameter_count;
   if (args.num_args != count) {
@@ -55,9 +56,19 @@ Error* check(const LoadedExecutable_Execute_Args& args) {
 Error* execute(LoadedExecutable_Execute_Args& args) {
   PLIMSOLL_PJRT_RETURN_IF_ERROR(check(args));
   const CompiledProgram& program = *args.executable->program;
-  std::vector<plm_buffer*> parameters(args.num_args);
-  for (std::size_t i = 0; i < args.num_args; ++i) {
-    parameters[i] = args.argument_lists[0][i]->handle.get();
+  const std::size_t devices = program.devices.size(), count = program.types.size();
+  std::vector<std::vector<plm_buffer*>> given(devices), made(devices);
+  std::vector<plm_buffer* const*> parameters;
+  std::vector<plm_buffer**> results;
+  std::vector<const plm_executable*> executables;
+  for (std::size_t d = 0; d < devices; ++d) {
+    for (std::size_t i = 0; i < args.num_args; ++i) {
+      given[d].push_back(args.argument_lists[d][i]->handle.get());
+    }
+    made[d].resize(count);
+    parameters.push_back(given[d].data());
+    results.push_back(made[d].data());
+    executables.push_back(program.executables[d].get());
   }
   std::vector<unsigned char> kept;
   PLIMSOLL_PJRT_RETURN_IF_ERROR(read_kept(args.options, args.num_args, kept));
@@ -73,16 +84,19 @@ Error* execute(LoadedExecutable_Execute_Args& args) {
     options.done = end_moment;
     options.done_user = user.get();
   }
-  const std::size_t count = program.types.size();
-  std::vector<plm_buffer*> results(count);
-  PLIMSOLL_PJRT_RETURN_IF_ERROR(
-      from_status(plm_executable_run_buffers(program.executable.get(), parameters.data(),
-                                             parameters.size(), results.data(), count, &options)));
+  PLIMSOLL_PJRT_RETURN_IF_ERROR(from_status(
+      devices == 1
+          ? plm_executable_run_buffers(executables[0], parameters[0], args.num_args, results[0],
+                                       count, &options)
+          : plm_executable_run_buffers_together(executables.data(), devices, parameters.data(),
+                                                args.num_args, results.data(), count, &options)));
   (void)user.release();
-  for (std::size_t i = 0; i < count; ++i) {
-    args.output_lists[0][i] = new Buffer(program.client, results[i]);
+  for (std::size_t d = 0; d < devices; ++d) {
+    for (std::size_t i = 0; i < count; ++i) {
+      args.output_lists[d][i] = new Buffer(program.devices[d], made[d][i]);
+    }
+    if (ended != nullptr) args.device_complete_events[d] = make_event(ended);
   }
-  if (ended != nullptr) args.device_complete_events[0] = make_event(std::move(ended));
   return nullptr;
 }
 

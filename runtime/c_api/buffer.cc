@@ -38,13 +38,8 @@ Result<ContentRef> content_of(const plm_buffer* buffer, const char* what) {
   return content;
 }
 
-Status run_buffers(const plm_executable* executable, plm_buffer* const* parameters,
-                   size_t parameter_count, plm_buffer** results, size_t result_count,
-                   const plm_buffer_run_options* given) {
-  PLIMSOLL_RETURN_IF_ERROR(require(executable != nullptr, "run: the executable is NULL"));
-  PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(
-      *executable, parameter_count, result_count,
-      (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0)));
+Result<executor::BufferRunOptions> read_run(const plm_buffer_run_options* given,
+                                            size_t parameter_count) {
   PLIMSOLL_ASSIGN_OR_RETURN(plm_buffer_run_options options, c_api::read_options(given));
   options.run.struct_size = sizeof options.run;
   executor::BufferRunOptions run;
@@ -64,17 +59,73 @@ Status run_buffers(const plm_executable* executable, plm_buffer* const* paramete
   }
   if (options.keep != nullptr) run.keep = {options.keep, parameter_count};
   run.done = told(options.done, options.done_user);
+  return run;
+}
+
+std::vector<Buffer*> buffers_of(plm_buffer* const* parameters, size_t count) {
   std::vector<Buffer*> buffers;
-  buffers.reserve(parameter_count);
-  for (size_t i = 0; i < parameter_count; ++i) {
+  buffers.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
     buffers.push_back(parameters[i] == nullptr ? nullptr : parameters[i]->buffer.get());
   }
+  return buffers;
+}
+
+void give(std::vector<std::shared_ptr<Buffer>> made, plm_buffer** results) {
+  std::vector<std::unique_ptr<plm_buffer>> handles;
+  for (auto& buffer : made) handles.push_back(std::make_unique<plm_buffer>(std::move(buffer)));
+  for (size_t i = 0; i < handles.size(); ++i) results[i] = handles[i].release();
+}
+
+Status check_lists(const plm_executable* executable, plm_buffer* const* parameters,
+                   size_t parameter_count, plm_buffer** results, size_t result_count) {
+  PLIMSOLL_RETURN_IF_ERROR(require(executable != nullptr, "run: the executable is NULL"));
+  return c_api::check_counts(
+      *executable, parameter_count, result_count,
+      (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0));
+}
+
+Status run_buffers(const plm_executable* executable, plm_buffer* const* parameters,
+                   size_t parameter_count, plm_buffer** results, size_t result_count,
+                   const plm_buffer_run_options* given) {
+  PLIMSOLL_RETURN_IF_ERROR(
+      check_lists(executable, parameters, parameter_count, results, result_count));
+  PLIMSOLL_RETURN_IF_ERROR(c_api::require_alone(*executable));
+  PLIMSOLL_ASSIGN_OR_RETURN(executor::BufferRunOptions run, read_run(given, parameter_count));
+  const std::vector<Buffer*> buffers = buffers_of(parameters, parameter_count);
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto ran, executor::run_on_buffers(executable->served, executable->context->dispatcher(),
                                          buffers, std::move(run)));
-  std::vector<std::unique_ptr<plm_buffer>> made;
-  for (auto& buffer : ran) made.push_back(std::make_unique<plm_buffer>(std::move(buffer)));
-  for (size_t i = 0; i < result_count; ++i) results[i] = made[i].release();
+  give(std::move(ran), results);
+  return ok_status();
+}
+
+Status run_together(std::span<const plm_executable* const> executables,
+                    plm_buffer* const* const* parameters, size_t parameter_count,
+                    plm_buffer** const* results, size_t result_count,
+                    const plm_buffer_run_options* given) {
+  for (size_t p = 0; p < executables.size(); ++p) {
+    PLIMSOLL_RETURN_IF_ERROR(
+        check_lists(executables[p], parameters[p], parameter_count, results[p], result_count));
+    if (executables[p]->participant == p && executables[p]->participants == executables.size()) {
+      continue;
+    }
+    return invalid_argument("run: executable " + std::to_string(p) + " of " +
+                            std::to_string(executables.size()) + " is participant " +
+                            std::to_string(executables[p]->participant) + " of " +
+                            std::to_string(executables[p]->participants));
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(executor::BufferRunOptions run, read_run(given, parameter_count));
+  std::vector<std::vector<Buffer*>> buffers;
+  for (size_t p = 0; p < executables.size(); ++p) {
+    buffers.push_back(buffers_of(parameters[p], parameter_count));
+  }
+  std::vector<executor::BufferRunPart> parts;
+  for (size_t p = 0; p < executables.size(); ++p) {
+    parts.push_back({executables[p]->served, &executables[p]->context->dispatcher(), buffers[p]});
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(auto ran, executor::run_on_buffers_together(parts, std::move(run)));
+  for (size_t p = 0; p < executables.size(); ++p) give(std::move(ran[p]), results[p]);
   return ok_status();
 }
 
@@ -195,6 +246,20 @@ plm_status* plm_buffer_hold(plm_buffer* buffer, void** data, plm_hold** out) {
 }
 
 void plm_hold_release(plm_hold* hold) { delete hold; }
+
+plm_status* plm_executable_run_buffers_together(const plm_executable* const* executables,
+                                                size_t count, plm_buffer* const* const* parameters,
+                                                size_t parameter_count, plm_buffer** const* results,
+                                                size_t result_count,
+                                                const plm_buffer_run_options* options) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(
+        require(executables != nullptr && count > 0 && parameters != nullptr && results != nullptr,
+                "run: a list is NULL"));
+    return run_together({executables, count}, parameters, parameter_count, results, result_count,
+                        options);
+  });
+}
 
 plm_status* plm_executable_run_buffers(const plm_executable* executable,
                                        plm_buffer* const* parameters, size_t parameter_count,

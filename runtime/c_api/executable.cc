@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "runtime/base/file.h"
 #include "runtime/c_api/executable.h"
 #include "runtime/import/program_bytes.h"
+#include "runtime/ir/participants.h"
+#include "runtime/ir/sharding.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/residency.h"
 #include "runtime/program/machine.h"
@@ -57,8 +61,22 @@ void add_leaves(const ir::Shape& shape, const std::string& name, std::vector<Lea
   const auto leaves = ir::leaves(shape);
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     out.push_back({leaves[i]->is_token() ? ir::Shape(ir::DType::pred, {0}) : *leaves[i],
-                   leaves.size() == 1 ? name : name + "." + std::to_string(i)});
+                   leaves.size() == 1 ? name : name + "." + std::to_string(i),
+                   {}});
   }
+}
+
+// What the instruction's `sharding` says of each of its arrays.
+Status add_shardings(const ir::Instruction& instruction, std::span<Leaf> leaves) {
+  const std::string_view text = instruction.attributes().find_extra("sharding");
+  const std::int64_t partitions = instruction.parent()->module()->num_partitions;
+  if (text.empty() || partitions == 1) return ok_status();
+  std::vector<int> ranks;
+  for (const Leaf& leaf : leaves) ranks.push_back(leaf.shape.rank());
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<ir::Sharding> shardings,
+                            ir::parse_shardings(text, ranks, partitions));
+  for (std::size_t i = 0; i < leaves.size(); ++i) leaves[i].sharding = ir::to_string(shardings[i]);
+  return ok_status();
 }
 
 // How each parameter is passed. `by_program`: as the program's aliases and donors have it.
@@ -93,39 +111,57 @@ Result<std::vector<ParameterResidency>> placements(const plm_executable_options&
   return made;
 }
 
-Status create(plm_context* handle, std::string_view text, const char* source_name,
-              const plm_executable_options* given, plm_executable** out) {
-  PLIMSOLL_ASSIGN_OR_RETURN(const plm_executable_options options, c_api::read_options(given));
+// The program that the text says, of so many participants as the options ask for.
+Result<std::unique_ptr<ir::Module>> read(std::string_view text, const char* source_name,
+                                         const plm_executable_options& options) {
   if (options.memory_limit_bytes < 0) {
     return invalid_argument("executable: memory_limit_bytes " +
                             std::to_string(options.memory_limit_bytes) + " (must not be negative)");
   }
-  trace::Context& context = *unwrap(handle);
+  for (const std::int64_t number : {options.replicas, options.partitions}) {
+    if (number >= 0 && number <= ir::kMostParticipants) continue;
+    return invalid_argument("executable: " + std::to_string(number) +
+                            " replicas or partitions (at most " +
+                            std::to_string(ir::kMostParticipants) + ")");
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(
       auto module, import::read_program(text, source_name == nullptr ? "program" : source_name));
+  if (options.replicas != 0) module->replica_count = options.replicas;
+  if (options.partitions != 0) module->num_partitions = options.partitions;
   PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module));
+  return module;
+}
+
+// What is served of a module in one context, but for its program and plans.
+Result<std::shared_ptr<executor::ServedProgram>> describe_in(
+    trace::Context& context, const ir::Module& module, const plm_executable_options& options) {
   auto served = std::make_shared<executor::ServedProgram>();
   served->policy = context.options().planning;
-  const ir::Computation& entry = *module->entry();
+  const ir::Computation& entry = *module.entry();
   for (const ir::Instruction* parameter : entry.parameters()) {
+    const std::size_t first = served->parameters.size();
     add_leaves(parameter->shape(), parameter->name(), served->parameters);
+    PLIMSOLL_RETURN_IF_ERROR(
+        add_shardings(*parameter, std::span(served->parameters).subspan(first)));
   }
   add_leaves(entry.root()->shape(), entry.root()->name(), served->results);
+  PLIMSOLL_RETURN_IF_ERROR(add_shardings(*entry.root(), served->results));
   PLIMSOLL_ASSIGN_OR_RETURN(
       served->question.parameters,
-      placements(options, planner::default_residency(*module), served->parameters.size()));
+      placements(options, planner::default_residency(module), served->parameters.size()));
   if (options.planner != nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(served->policy.policy,
                               planner::parse_policy(options.planner, "planner"));
   }
-  served->name = module->name();
+  served->name = module.name();
   served->budget = context.budget();
   served->question.limit_bytes =
       options.memory_limit_bytes > 0 ? options.memory_limit_bytes : planner::kUnlimited;
-  executor::ProgramOptions program_options = context.options().compilation.program;
-  program_options.optimize = options.disable_optimization == 0;
-  PLIMSOLL_ASSIGN_OR_RETURN(served->program,
-                            context.compiler()->compile(std::move(module), program_options));
+  return served;
+}
+
+Result<std::unique_ptr<plm_executable>> open(trace::Context& context,
+                                             std::shared_ptr<executor::ServedProgram> served) {
   PLIMSOLL_ASSIGN_OR_RETURN(served->plans, executor::SharedPlans::create(
                                                served->program, served->policy, served->question,
                                                served->budget, context.options().replan_drift));
@@ -136,8 +172,48 @@ Status create(plm_context* handle, std::string_view text, const char* source_nam
   made->served = std::move(served);
   made->context = &context;
   context.retain();
-  *out = made.release();
+  return made;
+}
+
+Status create_together(std::span<plm_context* const> contexts, std::string_view text,
+                       const char* source_name, const plm_executable_options* given,
+                       plm_executable** out) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const plm_executable_options options, c_api::read_options(given));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto module, read(text, source_name, options));
+  const std::int64_t participants = module->replica_count * module->num_partitions;
+  if (participants != static_cast<std::int64_t>(contexts.size())) {
+    return failed_precondition(
+        "executable: the program is one of " + std::to_string(module->replica_count) +
+        " replicas x " + std::to_string(module->num_partitions) + " partitions, for " +
+        std::to_string(contexts.size()) +
+        " contexts (plm_executable_create_together takes a context for each participant; "
+        "`replicas` and `partitions` of the options change how many there are)");
+  }
+  std::vector<std::shared_ptr<executor::ServedProgram>> all;
+  for (plm_context* const handle : contexts) {
+    PLIMSOLL_ASSIGN_OR_RETURN(auto served, describe_in(*unwrap(handle), *module, options));
+    all.push_back(std::move(served));
+  }
+  trace::Context& first = *unwrap(contexts[0]);
+  executor::ProgramOptions program_options = first.options().compilation.program;
+  program_options.optimize = options.disable_optimization == 0;
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto program,
+                            first.compiler()->compile(std::move(module), program_options));
+  std::vector<std::unique_ptr<plm_executable>> made;
+  for (std::size_t i = 0; i < contexts.size(); ++i) {
+    all[i]->program = program;
+    PLIMSOLL_ASSIGN_OR_RETURN(auto one, open(*unwrap(contexts[i]), std::move(all[i])));
+    one->participant = i;
+    one->participants = contexts.size();
+    made.push_back(std::move(one));
+  }
+  for (std::size_t i = 0; i < made.size(); ++i) out[i] = made[i].release();
   return ok_status();
+}
+
+Status create(plm_context* context, std::string_view text, const char* source_name,
+              const plm_executable_options* given, plm_executable** out) {
+  return create_together(std::span(&context, 1), text, source_name, given, out);
 }
 
 Status describe(const plm_executable* executable, std::vector<Leaf> executor::ServedProgram::* list,
@@ -160,6 +236,7 @@ Status describe(const plm_executable* executable, std::vector<Leaf> executor::Se
   for (int i = 0; i < leaf.shape.rank(); ++i) info.dims[i] = leaf.shape.dim(i);
   info.byte_size = static_cast<size_t>(leaf.shape.byte_size());
   info.name = leaf.name.c_str();
+  info.sharding = leaf.sharding.c_str();
   return c_api::write_struct(info, out);
 }
 
@@ -174,6 +251,20 @@ plm_status* plm_executable_create(plm_context* context, const char* text, size_t
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(context != nullptr && out != nullptr && text != nullptr,
                                             "executable: a pointer is NULL"));
     return create(context, {text, text_size}, source_name, options, out);
+  });
+}
+
+plm_status* plm_executable_create_together(plm_context* const* contexts, size_t count,
+                                           const char* text, size_t text_size,
+                                           const char* source_name,
+                                           const plm_executable_options* options,
+                                           plm_executable** out) {
+  return guarded([&]() -> Status {
+    const bool is_complete = contexts != nullptr && count > 0 && out != nullptr &&
+                             text != nullptr &&
+                             std::find(contexts, contexts + count, nullptr) == contexts + count;
+    PLIMSOLL_RETURN_IF_ERROR(c_api::require(is_complete, "executable: a pointer is NULL"));
+    return create_together({contexts, count}, {text, text_size}, source_name, options, out);
   });
 }
 

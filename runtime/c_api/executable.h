@@ -27,6 +27,8 @@ Status check_tensor(const plm_executable& owner, std::size_t i, const trace::Ten
 // Of the arrays that a caller gives, and whether a list is NULL.
 Status check_counts(const plm_executable& owner, size_t parameter_count, size_t result_count,
                     bool lists_missing);
+// Whether it is the whole program, and not one participant's part.
+Status require_alone(const plm_executable& owner);
 // What the C struct says.
 Result<executor::RunControl> read_control(const plm_run_options* given);
 // Evaluates; on return the node is a leaf whose bytes are there, and pinned.
@@ -37,6 +39,7 @@ Status evaluate_and_pin(trace::Context& context, trace::Node* node, bool on_devi
 struct plm_executable {
   plimsoll::trace::Context* context = nullptr;                      // retained
   std::shared_ptr<const plimsoll::executor::ServedProgram> served;  // with its runs
+  std::size_t participant = 0, participants = 1;  // of plm_executable_create_together
   std::vector<plimsoll::c_api::Bound> bound;
   std::string summary;
   mutable std::mutex floor_mutex;

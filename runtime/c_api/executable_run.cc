@@ -37,6 +37,14 @@ Result<executor::RunControl> read_control(const plm_run_options* given) {
   return control;
 }
 
+Status require_alone(const plm_executable& owner) {
+  if (owner.participants == 1) return ok_status();
+  return failed_precondition("run: this executable is participant " +
+                             std::to_string(owner.participant) + " of " +
+                             std::to_string(owner.participants) +
+                             " (plm_executable_run_buffers_together runs all of them)");
+}
+
 Status check_counts(const plm_executable& owner, size_t parameter_count, size_t result_count,
                     bool lists_missing) {
   const executor::ServedProgram& served = *owner.served;
@@ -88,6 +96,7 @@ plm_status* plm_executable_run_with(const plm_executable* executable, const void
                                     size_t result_count, const plm_run_options* options) {
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
+    PLIMSOLL_RETURN_IF_ERROR(c_api::require_alone(*executable));
     PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(*executable, parameter_count, result_count,
                                                  (parameters == nullptr && parameter_count > 0) ||
                                                      (results == nullptr && result_count > 0)));
@@ -121,6 +130,7 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
                                             const plm_run_options* options) {
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
+    PLIMSOLL_RETURN_IF_ERROR(c_api::require_alone(*executable));
     PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(*executable, parameter_count, result_count,
                                                  (parameters == nullptr && parameter_count > 0) ||
                                                      (results == nullptr && result_count > 0)));

@@ -136,7 +136,9 @@ Result<Sharding> parse_sharding(std::string_view text, int rank, std::int64_t pa
     PLIMSOLL_ASSIGN_OR_RETURN(made, parse_tiles(of, text, rank, partitions));
   } else if (of.take("maximal")) {
     if (!of.take("device=") || !of.number()) return no_sharding(text);
-  } else if (!of.take("replicated") && !of.take("manual") && !of.take("unknown")) {
+  } else if (of.take("unknown")) {
+    made.is_unknown = true;
+  } else if (!of.take("replicated") && !of.take("manual")) {
     return no_sharding(text);
   }
   if (of.take("metadata=")) {
@@ -161,17 +163,16 @@ Result<std::vector<Sharding>> parse_shardings(std::string_view text, std::span<c
   do {
     const auto inside = from.braced();
     if (!inside || made.size() == ranks.size()) return no_sharding(text);
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        Sharding one,
-        parse_sharding(fmt::format("{{{}}}", *inside), ranks[made.size()], partitions));
+    PLIMSOLL_ASSIGN_OR_RETURN(Sharding one, parse_sharding(fmt::format("{{{}}}", *inside),
+                                                           ranks[made.size()], partitions));
     made.push_back(std::move(one));
   } while (from.take(",") && from.take("{"));
   if (!from.take("}") || made.size() != ranks.size()) return no_sharding(text);
   return made;
 }
 
-// The participants that differ in the parts alone hold the tiles, in the parts' order; each group of
-// them is a copy.
+// The participants that differ in the parts alone hold the tiles, in the parts' order; each group
+// of them is a copy.
 Result<Sharding> mesh_sharding(std::span<const std::int64_t> sizes,
                                std::span<const std::vector<MeshAxisPart>> dimensions,
                                std::span<const std::int64_t> participants) {
@@ -210,16 +211,16 @@ std::string to_string(const Sharding& sharding) {
 Result<Shape> tile_shape(const Shape& whole, const Sharding& sharding) {
   if (sharding.is_replicated()) return whole;
   if (!whole.is_array() || at(whole.rank()) != sharding.tiles.size()) {
-    return invalid_argument(fmt::format("{} has no tiles by {}", whole.to_string(),
-                                        to_string(sharding)));
+    return invalid_argument(
+        fmt::format("{} has no tiles by {}", whole.to_string(), to_string(sharding)));
   }
   Dims dims = whole.dims();
   for (int i = 0; i < whole.rank(); ++i) {
     const std::int64_t tiles = sharding.tiles[at(i)];
     if (dims[i] % tiles != 0) {
-      return invalid_argument(fmt::format(
-          "{} in tiles of {}: dimension {} is no multiple of {} (pad it)", whole.to_string(),
-          to_string(sharding), i, tiles));
+      return invalid_argument(
+          fmt::format("{} in tiles of {}: dimension {} is no multiple of {} (pad it)",
+                      whole.to_string(), to_string(sharding), i, tiles));
     }
     dims[i] /= tiles;
   }

@@ -19,6 +19,7 @@ struct Sharding {
   std::vector<std::int64_t> tiles;    // per dimension; empty: replicated
   std::vector<std::int64_t> holders;  // partitions, by tile (row-major), then by copy
   std::int64_t copies = 1;
+  bool is_unknown = false;  // `{unknown}`: replicated, but whoever makes the array may choose
 
   bool is_replicated() const { return tiles.empty(); }
   // The tile that each of `partitions` partitions has.
@@ -29,7 +30,7 @@ struct Sharding {
 // What `sharding=` says of an array of `rank` dimensions among `partitions` partitions, in the form
 // of HLO text: `{replicated}`, `{maximal device=0}` (taken as replicated: everybody computes it),
 // `{devices=[2,1,2]<=[4] last_tile_dim_replicate}`, with a list of devices instead of the iota, and
-// with `last_tile_dims={...}`, of which each counts as copies. `{manual}` and `{unknown}` are
+// with `last_tile_dims={...}`, of which each counts as copies. `{manual}` is
 // replicated. INVALID_ARGUMENT for a text that is none of these, or that does not fit.
 Result<Sharding> parse_sharding(std::string_view text, int rank, std::int64_t partitions);
 // The same for a tuple of such arrays: `{{...}, {...}}`, or one for all.

@@ -26,8 +26,10 @@ inline constexpr std::string_view kWholeShapes = "whole_shapes";
 // an entry, or custom calls that enter or leave manual regions (those of JAX's shard_map).
 // Parameters and results become the tiles that their `sharding` says, and are gathered or cut where
 // the program has them whole; a region gets its partition's tiles, which are not gathered and cut
-// again on the way from a parameter, to a result or to the next region. Everything else is computed
-// whole by every partition. INVALID_ARGUMENT for shardings that can't be read or leave unequal
+// again on the way from a parameter, to a result or to the next region; what leaves a region for a
+// result whose sharding is not said stays tiles, where the module has that entry. `sharding` of the
+// parameters and the root say how all of them are held. Everything else is computed whole by every
+// partition. INVALID_ARGUMENT for shardings that can't be read or leave unequal
 // tiles.
 Status partition(ir::Module& module);
 

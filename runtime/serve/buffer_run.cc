@@ -2,11 +2,15 @@
 #include "runtime/serve/buffer_run.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <new>
 #include <numeric>
 #include <string>
 #include <utility>
+
+#include "collectives/local.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -64,6 +68,36 @@ Status check_donations(const ServedProgram& served, std::span<Buffer* const> par
   return ok_status();
 }
 
+// What the parts of a run together share.
+struct Meeting {
+  explicit Meeting(std::size_t parts) : group(static_cast<std::int64_t>(parts)), running(parts) {}
+
+  // Of the last part, tells the user.
+  void end(const Status& status) {
+    bool is_last = false;
+    {
+      const std::lock_guard lock(mutex);
+      if (first.ok()) first = status;
+      is_last = --running == 0;
+    }
+    if (!is_last) return;
+    if (done != nullptr) done(first);
+    ended.notify_all();
+  }
+  Status wait() {
+    std::unique_lock lock(mutex);
+    ended.wait(lock, [&] { return running == 0; });
+    return first;
+  }
+
+  collectives::LocalGroup group;
+  std::function<void(const Status&)> done;
+  std::mutex mutex;  // guards what follows
+  std::condition_variable ended;
+  std::size_t running;
+  Status first;
+};
+
 // All that one run needs, wherever it runs.
 struct Task {
   std::shared_ptr<const ServedProgram> served;
@@ -72,6 +106,8 @@ struct Task {
   std::vector<ContentMaker> results;
   std::vector<bool> gives;  // per parameter: the content is the run's
   std::function<void(const Status&)> done;
+  std::shared_ptr<Meeting> meeting;  // null: of one participant
+  std::int64_t participant = 0;
 
   Status run();
   Status add(ProgramRun& run, std::size_t i);
@@ -119,8 +155,54 @@ Status Task::finish() noexcept {
   for (ContentMaker& result : results) {
     if (!status.ok() && result.is_pending()) result.fail(status);
   }
+  if (meeting != nullptr) {
+    meeting->group.leave(participant,
+                         status.with_context("participant " + std::to_string(participant)));
+    meeting->end(status);
+  }
   if (done != nullptr) done(status);
   return status;
+}
+
+// Checks everything, takes the parameters' contents, deletes nothing.
+Result<std::shared_ptr<Task>> prepare(const std::shared_ptr<const ServedProgram>& served,
+                                      std::span<Buffer* const> parameters,
+                                      std::span<const unsigned char> keep) {
+  const std::size_t count = served->parameters.size();
+  if (parameters.size() != count) {
+    return invalid_argument("run: " + std::to_string(parameters.size()) + " parameters, must be " +
+                            std::to_string(count));
+  }
+  if (!keep.empty() && keep.size() != count) {
+    return invalid_argument("run: " + std::to_string(keep.size()) + " flags of what is kept for " +
+                            std::to_string(count) + " parameters");
+  }
+  auto task = std::make_shared<Task>();
+  task->served = served;
+  for (std::size_t i = 0; i < count; ++i) {
+    PLIMSOLL_RETURN_IF_ERROR(check_parameter(*served, i, parameters[i]));
+    task->gives.push_back(served->residency(i) == ParameterResidency::donated &&
+                          (keep.empty() || keep[i] == 0));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(check_donations(*served, parameters, task->gives));
+  for (std::size_t i = 0; i < count; ++i) {
+    task->parameters.push_back(parameters[i]->content());
+    if (!task->parameters[i]) return deleted(*served, i);
+  }
+  return task;
+}
+
+// Deletes what is donated; the results, pending.
+std::vector<std::shared_ptr<Buffer>> open(Task& task, std::span<Buffer* const> parameters) {
+  std::vector<std::shared_ptr<Buffer>> results;
+  for (const ServedProgram::Leaf& leaf : task.served->results) {
+    ContentMaker& maker = task.results.emplace_back();
+    results.push_back(std::make_shared<Buffer>(leaf.shape, task.served->budget, maker.use()));
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (task.gives[i]) parameters[i]->remove();
+  }
+  return results;
 }
 
 bool runs_here(RunMode mode, const Task& task, const buffers::Dispatcher& dispatcher) {
@@ -137,43 +219,57 @@ bool runs_here(RunMode mode, const Task& task, const buffers::Dispatcher& dispat
 Result<std::vector<std::shared_ptr<Buffer>>> run_on_buffers(
     const std::shared_ptr<const ServedProgram>& served, buffers::Dispatcher& dispatcher,
     std::span<Buffer* const> parameters, BufferRunOptions options) {
-  const std::size_t count = served->parameters.size();
-  if (parameters.size() != count) {
-    return invalid_argument("run: " + std::to_string(parameters.size()) + " parameters, must be " +
-                            std::to_string(count));
-  }
-  if (!options.keep.empty() && options.keep.size() != count) {
-    return invalid_argument("run: " + std::to_string(options.keep.size()) +
-                            " flags of what is kept for " + std::to_string(count) + " parameters");
-  }
-  auto task = std::make_shared<Task>();
-  task->served = served;
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::shared_ptr<Task> task,
+                            prepare(served, parameters, options.keep));
   task->control = std::move(options.control);
   task->done = std::move(options.done);
-  for (std::size_t i = 0; i < count; ++i) {
-    PLIMSOLL_RETURN_IF_ERROR(check_parameter(*served, i, parameters[i]));
-    task->gives.push_back(served->residency(i) == ParameterResidency::donated &&
-                          (options.keep.empty() || options.keep[i] == 0));
-  }
-  PLIMSOLL_RETURN_IF_ERROR(check_donations(*served, parameters, task->gives));
-  for (std::size_t i = 0; i < count; ++i) {
-    task->parameters.push_back(parameters[i]->content());
-    if (!task->parameters[i]) return deleted(*served, i);
-  }
-  std::vector<std::shared_ptr<Buffer>> results;
-  for (const ServedProgram::Leaf& leaf : served->results) {
-    ContentMaker& maker = task->results.emplace_back();
-    results.push_back(std::make_shared<Buffer>(leaf.shape, served->budget, maker.use()));
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (task->gives[i]) parameters[i]->remove();
-  }
+  std::vector<std::shared_ptr<Buffer>> results = open(*task, parameters);
   if (!runs_here(options.mode, *task, dispatcher)) {
     dispatcher.submit([task] { (void)task->finish(); });
     return results;
   }
   const Status ran = task->finish();
   if (options.mode == RunMode::synchronous && !ran.ok()) return ran;
+  return results;
+}
+
+Result<std::vector<std::vector<std::shared_ptr<Buffer>>>> run_on_buffers_together(
+    std::span<const BufferRunPart> parts, BufferRunOptions options) {
+  std::vector<std::shared_ptr<Task>> tasks;
+  auto meeting = std::make_shared<Meeting>(parts.size());
+  meeting->done = std::move(options.done);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const BufferRunPart& part = parts[p];
+    for (std::size_t other = 0; other < p; ++other) {
+      if (parts[other].dispatcher != part.dispatcher &&
+          parts[other].served->program == part.served->program) {
+        continue;
+      }
+      return invalid_argument("run: participants " + std::to_string(other) + " and " +
+                              std::to_string(p) +
+                              " must be of one program, in contexts of their own");
+    }
+    auto task = prepare(part.served, part.parameters, options.keep);
+    if (!task.ok()) return task.status().with_context("participant " + std::to_string(p));
+    (*task)->control = options.control;
+    (*task)->meeting = meeting;
+    (*task)->participant = static_cast<std::int64_t>(p);
+    (*task)->control.communicator = &meeting->group.communicator((*task)->participant);
+    tasks.push_back(std::move(*task));
+  }
+  std::vector<std::vector<std::shared_ptr<Buffer>>> results;
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    results.push_back(open(*tasks[p], parts[p].parameters));
+  }
+  {
+    static std::mutex order;
+    const std::lock_guard lock(order);
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      parts[p].dispatcher->submit([task = tasks[p]] { (void)task->finish(); });
+    }
+  }
+  if (options.mode != RunMode::synchronous) return results;
+  PLIMSOLL_RETURN_IF_ERROR(meeting->wait());
   return results;
 }
 

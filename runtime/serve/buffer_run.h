@@ -47,4 +47,19 @@ Result<std::vector<std::shared_ptr<buffers::Buffer>>> run_on_buffers(
     const std::shared_ptr<const ServedProgram>& served, buffers::Dispatcher& dispatcher,
     std::span<buffers::Buffer* const> parameters, BufferRunOptions options);
 
+// One participant's part of a run: of the same program, with a budget and a dispatcher of its own.
+struct BufferRunPart {
+  std::shared_ptr<const ServedProgram> served;
+  buffers::Dispatcher* dispatcher = nullptr;
+  std::span<buffers::Buffer* const> parameters;
+};
+
+// run_on_buffers for all participants of a program, in their order, each on its dispatcher, where
+// runs together begin in one order everywhere, so that they never wait for each other crosswise.
+// `keep` holds for every part. Results by participant. Where one fails, all do. `done` is called
+// once, when the last has ended, with the first error. INVALID_ARGUMENT also for parts that are not
+// all the participants of one program, or that share a dispatcher; nothing has been deleted then.
+Result<std::vector<std::vector<std::shared_ptr<buffers::Buffer>>>> run_on_buffers_together(
+    std::span<const BufferRunPart> parts, BufferRunOptions options);
+
 }  // namespace plimsoll::executor

@@ -78,8 +78,9 @@ Status ProgramRun::launch() {
     pointers.push_back(block.data());
     results_.push_back(std::move(block));
   }
-  PLIMSOLL_RETURN_IF_ERROR(entry_.executable->run(
-      *stream_, *served_.budget, {parameters_, pointers}, {&entry_.admitted, control_.stop}));
+  PLIMSOLL_RETURN_IF_ERROR(
+      entry_.executable->run(*stream_, *served_.budget, {parameters_, pointers},
+                             {&entry_.admitted, control_.stop, control_.communicator}));
   for (std::size_t i = 0; i < served_.results.size(); ++i) {
     const int parameter = entry_.executable->output_parameter(static_cast<int>(i));
     if (parameter >= 0) results_[i] = std::move(donated_[at(parameter)]);

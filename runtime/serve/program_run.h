@@ -14,10 +14,11 @@
 
 namespace plimsoll::executor {
 
-// When a run is to stop, and whether it may wait for room.
+// When a run is to stop, whether it may wait for room, and whom it computes with.
 struct RunControl {
   Stop stop;
   bool may_wait = true;
+  device::Communicator* communicator = nullptr;  // RunOptions::communicator
 };
 
 // One run of a served program: its parameters, one after the other and in order; launch(), which

@@ -20,6 +20,7 @@ struct ServedProgram {
   struct Leaf {
     ir::Shape shape;
     std::string name;
+    std::string sharding;  // how partitions hold the whole array, in HLO's words; empty: not said
   };
   std::string name;  // of the module
   std::vector<Leaf> parameters, results;

@@ -19,17 +19,17 @@ TEST(Sharding, ReadsWhatHloTextSays) {
     int rank;
     Sharding expected;
   };
-  for (const Case& one : std::vector<Case>{
-           {"{replicated}", 2, {}},
-           {"{maximal device=3}", 2, {}},
-           {"{manual}", 1, {}},
-           {"{devices=[2,2]<=[4]}", 2, sharding({2, 2}, {0, 1, 2, 3})},
-           {"{devices=[2,2]0,2,1,3}", 2, sharding({2, 2}, {0, 2, 1, 3})},
-           {"{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", 2,
-            sharding({1, 2}, {0, 2, 1, 3}, 2)},
-           {"{devices=[2,1,2]<=[4] last_tile_dims={manual} metadata={op_name=\"x\"}}", 2,
-            sharding({2, 1}, {0, 1, 2, 3}, 2)},
-           {"{devices=[1,1,4]<=[4] last_tile_dim_replicate}", 2, {}}}) {
+  for (const Case& one :
+       std::vector<Case>{{"{replicated}", 2, {}},
+                         {"{maximal device=3}", 2, {}},
+                         {"{manual}", 1, {}},
+                         {"{devices=[2,2]<=[4]}", 2, sharding({2, 2}, {0, 1, 2, 3})},
+                         {"{devices=[2,2]0,2,1,3}", 2, sharding({2, 2}, {0, 2, 1, 3})},
+                         {"{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}", 2,
+                          sharding({1, 2}, {0, 2, 1, 3}, 2)},
+                         {"{devices=[2,1,2]<=[4] last_tile_dims={manual} metadata={op_name=\"x\"}}",
+                          2, sharding({2, 1}, {0, 1, 2, 3}, 2)},
+                         {"{devices=[1,1,4]<=[4] last_tile_dim_replicate}", 2, {}}}) {
     const auto read = parse_sharding(one.text, one.rank, 4);
     ASSERT_TRUE(read.ok()) << one.text << ": " << read.status().to_string();
     EXPECT_EQ(*read, one.expected) << one.text;
@@ -40,10 +40,10 @@ TEST(Sharding, ReadsWhatHloTextSays) {
 }
 
 TEST(Sharding, RefusesWhatDoesNotFit) {
-  for (const char* text : {"", "{", "{devices=[2,2]<=[8]}", "{devices=[2,2]0,1,2}",
-                           "{devices=[2,2]0,1,2,2}", "{devices=[4]<=[4]}", "{devices=[0,4]<=[4]}",
-                           "{devices=[2,2]<=[4]} x", "{devices=[2,2]<=[2,2]T(1,1)}", "{other}",
-                           "{devices=[99999999999,99999999999]<=[4]}"}) {
+  for (const char* text :
+       {"", "{", "{devices=[2,2]<=[8]}", "{devices=[2,2]0,1,2}", "{devices=[2,2]0,1,2,2}",
+        "{devices=[4]<=[4]}", "{devices=[0,4]<=[4]}", "{devices=[2,2]<=[4]} x",
+        "{devices=[2,2]<=[2,2]T(1,1)}", "{other}", "{devices=[99999999999,99999999999]<=[4]}"}) {
     EXPECT_EQ(parse_sharding(text, 2, 4).status().code(), StatusCode::invalid_argument) << text;
   }
 }

@@ -42,9 +42,8 @@ Literal tile_of(const Literal& whole, const ir::Sharding& sharding, std::int64_t
   const auto shape = ir::tile_shape(whole.shape(), sharding);
   EXPECT_TRUE(shape.ok());
   Literal tile(*shape);
-  std::int64_t place = sharding.is_replicated()
-                           ? 0
-                           : sharding.tile_of_partition(partitions)[at(partition)];
+  std::int64_t place =
+      sharding.is_replicated() ? 0 : sharding.tile_of_partition(partitions)[at(partition)];
   std::vector<std::int64_t> start(at(shape->rank()));
   for (int d = shape->rank() - 1; d >= 0 && !sharding.is_replicated(); --d) {
     start[at(d)] = place % sharding.tiles[at(d)] * shape->dim(d);
@@ -67,7 +66,8 @@ constexpr std::string_view kSums =
 
 // x by rows of a mesh of 2 x 2, w whole; the region multiplies its rows and adds up over the mesh's
 // second axis, along which everybody has the same.
-const std::string kRegion = std::string("HloModule m, num_partitions=4\n") + std::string(kSums) + R"(
+const std::string kRegion =
+    std::string("HloModule m, num_partitions=4\n") + std::string(kSums) + R"(
 body {
   x = f32[2,3] parameter(0)
   w = f32[3,2] parameter(1)
@@ -88,9 +88,11 @@ ENTRY e {
 }
 )";
 
-const std::string kRegionBySdy = std::string(
-    "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = "
-    "#sdy.mesh<[\"a\"=2, \"b\"=2]>}}\n") + std::string(kSums) + R"(
+const std::string kRegionBySdy =
+    std::string(
+        "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = "
+        "#sdy.mesh<[\"a\"=2, \"b\"=2]>}}\n") +
+    std::string(kSums) + R"(
 body {
   x = f32[2,3] parameter(0)
   w = f32[3,2] parameter(1)
@@ -217,7 +219,8 @@ TEST(Partition, SaysWhichPartitionsAreMissing) {
 }
 
 TEST(OrderCollectives, EveryMeetingWaitsForTheOneBefore) {
-  const auto module = read_module(std::string("HloModule m, replica_count=2\n") + std::string(kSums) + R"(
+  const auto module =
+      read_module(std::string("HloModule m, replica_count=2\n") + std::string(kSums) + R"(
 ENTRY e {
   x = f32[4] parameter(0)
   a = f32[4] all-reduce(x), replica_groups={}, to_apply=sum

@@ -257,9 +257,10 @@ Result<Translator::Instructions> Translator::conditional(const Operation& operat
   return several(operation, scope, "conditional", std::move(list), {}, std::move(branches));
 }
 
-// An all-to-all that splits one dimension and joins another: along the one, cut into pieces and what
-// is in them, and then the pieces go before the other. Example of two pieces: f32[4,3] split along
-// dim 0 and joined along dim 1 is f32[2,2,3], its dims in the order 1, 0, 2, and f32[2,6] of that.
+// An all-to-all that splits one dimension and joins another: along the one, cut into pieces and
+// what is in them, and then the pieces go before the other. Example of two pieces: f32[4,3] split
+// along dim 0 and joined along dim 1 is f32[2,2,3], its dims in the order 1, 0, 2, and f32[2,6] of
+// that.
 Result<Translator::Instructions> Translator::moved_pieces(const Operation& operation,
                                                           const Instructions& values,
                                                           Attributes attributes, std::int64_t from,
@@ -283,8 +284,7 @@ Result<Translator::Instructions> Translator::moved_pieces(const Operation& opera
       order.push_back(d < from ? d : d + 1);
     }
     ir::Computation& computation = *value->parent();
-    Instruction* const apart =
-        computation.add(ir::Opcode::reshape, ir::Shape(dtype, cut), {value});
+    Instruction* const apart = computation.add(ir::Opcode::reshape, ir::Shape(dtype, cut), {value});
     Instruction* const moved =
         computation.add(ir::Opcode::all_to_all, apart->shape(), {apart}, {}, attributes);
     std::vector<std::int64_t> dims;

@@ -40,7 +40,9 @@ std::int64_t count_of(const Operation& module, std::string_view name) {
 }  // namespace
 
 Result<Sharding> Translator::sharding_of(const Attribute& sharding, const Attribute* axes) const {
-  const auto unreadable = [] { return invalid_argument("StableHLO: a sharding that is malformed"); };
+  const auto unreadable = [] {
+    return invalid_argument("StableHLO: a sharding that is malformed");
+  };
   if (sharding.kind != Attribute::Kind::shardy || sharding.elements.empty()) return unreadable();
   const Attribute* mesh = sharding.elements[0];
   if (mesh->kind == Attribute::Kind::text) {
@@ -60,8 +62,7 @@ Result<Sharding> Translator::sharding_of(const Attribute& sharding, const Attrib
       const auto is_it = [&](const Attribute* other) { return other->text == axis->text; };
       const auto found = std::find_if(mesh->elements.begin(), mesh->elements.end(), is_it);
       if (found == mesh->elements.end()) return unreadable();
-      if (axes != nullptr &&
-          std::none_of(axes->elements.begin(), axes->elements.end(), is_it)) {
+      if (axes != nullptr && std::none_of(axes->elements.begin(), axes->elements.end(), is_it)) {
         continue;
       }
       MeshAxisPart part;
@@ -108,8 +109,8 @@ Result<Translator::Instructions> Translator::manual_computation(const Operation&
   for (std::size_t i = 0; i < results.size(); ++i) {
     PLIMSOLL_ASSIGN_OR_RETURN(const Sharding sharding, sharding_of(*leaving->elements[i], axes));
     PLIMSOLL_ASSIGN_OR_RETURN(ir::Shape whole, ir::whole_shape(results[i]->shape(), sharding));
-    results[i] = add_mark(results[i], std::move(whole), "SPMDShardToFullShape",
-                          ir::to_string(sharding));
+    results[i] =
+        add_mark(results[i], std::move(whole), "SPMDShardToFullShape", ir::to_string(sharding));
   }
   return results;
 }
@@ -130,8 +131,8 @@ Status Translator::read_participants(const Operation& module, const Operation& f
   };
   ir::Computation& entry = *module_->entry();
   const Attribute* const arguments = function.find("arg_attrs");
-  for (std::size_t i = 0; arguments != nullptr && i < arguments->elements.size() &&
-                          i < entry.parameters().size();
+  for (std::size_t i = 0;
+       arguments != nullptr && i < arguments->elements.size() && i < entry.parameters().size();
        ++i) {
     PLIMSOLL_ASSIGN_OR_RETURN(std::string text, text_of_value(*arguments->elements[i]));
     if (text.empty()) continue;
@@ -142,7 +143,7 @@ Status Translator::read_participants(const Operation& module, const Operation& f
   std::string all;
   for (const Attribute* const one : results->elements) {
     PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, text_of_value(*one));
-    all += (all.empty() ? "" : ",") + (text.empty() ? "{replicated}" : text);
+    all += (all.empty() ? "" : ",") + (text.empty() ? "{unknown}" : text);
   }
   if (entry.root()->opcode() == Opcode::parameter) {
     entry.add(Opcode::copy, entry.root()->shape(), {entry.root()});

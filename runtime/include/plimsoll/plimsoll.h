@@ -604,6 +604,7 @@ typedef struct plm_executable_options {
   size_t placement_count;
   int disable_optimization;         // nonzero: run the module as written
   plm_placement default_placement;  // 0: PLM_PLACEMENT_HOST
+  int64_t replicas, partitions;     // that run the program together; 0: as it says
 } plm_executable_options;
 
 // Functions of one's own, which programs call by name (HLO's custom-call, `custom_call_target`).
@@ -651,6 +652,16 @@ PLM_EXPORT plm_status* plm_executable_create(plm_context* context, const char* t
 PLM_EXPORT plm_status* plm_executable_load(plm_context* context, const char* path,
                                            const plm_executable_options* options,
                                            plm_executable** out);
+// A program of several participants: an executable for each, in a context of its own, whose limit
+// is that participant's. Participant i is partition i % partitions of replica i / partitions; `out`
+// receives `count` executables, for as many contexts, which must be all participants. Compiled
+// once. Of programs whose arrays are whole (as JAX exports them), parameters and results are what
+// one partition has of them.
+PLM_EXPORT plm_status* plm_executable_create_together(plm_context* const* contexts, size_t count,
+                                                      const char* text, size_t text_size,
+                                                      const char* source_name,
+                                                      const plm_executable_options* options,
+                                                      plm_executable** out);
 // Waits for no one: call it when no thread runs it, on the thread that uses the context when
 // parameters are bound. Accepts NULL.
 PLM_EXPORT void plm_executable_destroy(plm_executable* executable);
@@ -667,6 +678,8 @@ typedef struct plm_value_info {
   const char* name;           // lives as long as the executable
   int64_t aliased_parameter;  // of a result: the parameter whose donated memory it is returned in,
                               // by the plan that was made first; -1: none
+  const char* sharding;       // how the partitions of a program hold the array of which this is a
+                              // part, as HLO text says it ("{devices=[2,1]0,1}"); "": not said
 } plm_value_info;
 
 // Questions of NULL answer 0 or "".
@@ -769,6 +782,15 @@ PLM_EXPORT plm_status* plm_executable_run_buffers(const plm_executable* executab
                                                   size_t parameter_count, plm_buffer** results,
                                                   size_t result_count,
                                                   const plm_buffer_run_options* options);
+
+// The same for all executables of plm_executable_create_together, in their order: `parameters[i]`
+// and `results[i]` are participant i's. Asynchronous runs go in one order in all contexts;
+// AUTOMATIC is as ASYNCHRONOUS. `keep` and the deadline hold for all. Where one participant fails,
+// all of them do, with its error; `done` is called once, after the last.
+PLM_EXPORT plm_status* plm_executable_run_buffers_together(
+    const plm_executable* const* executables, size_t count, plm_buffer* const* const* parameters,
+    size_t parameter_count, plm_buffer** const* results, size_t result_count,
+    const plm_buffer_run_options* options);
 
 PLM_EXPORT plm_status* plm_cancellation_create(plm_cancellation** out);
 // Runs that use it, now or later, end with CANCELLED, unless they are done. May be called often.

@@ -2,8 +2,8 @@
 #include "runtime/passes/partition/mesh_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cctype>
+#include <charconv>
 #include <map>
 #include <optional>
 #include <set>

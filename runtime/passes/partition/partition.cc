@@ -51,7 +51,7 @@ int rank_of(const Shape& shape) { return shape.is_array() ? shape.rank() : 0; }
 
 class Partitioner {
  public:
-  explicit Partitioner(ir::Module& module) : module_(module) {}
+  Partitioner(ir::Module& module, bool is_marked) : module_(module), is_marked_(is_marked) {}
 
   Status run() {
     for (Instruction* const parameter : module_.entry()->parameters()) {
@@ -172,32 +172,56 @@ class Partitioner {
     return ok_status();
   }
 
+  // The sharding of a result that says none: that of the tiles by which it is known.
+  Sharding own_sharding(Instruction* whole) const {
+    while (calls(*whole, "Sharding")) whole = whole->operand(0);
+    const auto known = tiles_.find(whole);
+    return known == tiles_.end() ? Sharding() : known->second.sharding;
+  }
+
+  // By `sharding` of the root; without it results stay whole, or, of a program whose arrays are
+  // whole everywhere, what is there as tiles stays so.
   Status cut_results() {
     Computation& entry = *module_.entry();
     Instruction* const root = entry.root();
-    const std::string_view text = root->attributes().find_extra(kSharding);
-    if (!text.empty() && !calls(*root, "Sharding")) {
-      const bool is_tuple = root->shape().is_tuple();
-      std::vector<int> ranks;
-      for (const Shape* leaf : ir::leaves(root->shape())) ranks.push_back(rank_of(*leaf));
-      PLIMSOLL_ASSIGN_OR_RETURN(const std::vector<Sharding> shardings,
-                                ir::parse_shardings(text, ranks, module_.num_partitions));
-      if (!is_tuple) {
-        PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tile_of(root, shardings[0]));
-        entry.set_root(tile);
-      } else if (shardings.size() == root->shape().elements().size()) {
-        std::vector<Instruction*> elements;
-        for (std::size_t i = 0; i < shardings.size(); ++i) {
-          Instruction* const whole =
-              root->opcode() == Opcode::tuple
-                  ? root->operand(static_cast<int>(i))
-                  : entry.add_get_tuple_element(root, static_cast<std::int64_t>(i));
-          PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tile_of(whole, shardings[i]));
-          elements.push_back(tile);
-        }
-        entry.set_root(entry.add_tuple(std::move(elements)));
-      }
+    const bool is_tuple = root->shape().is_tuple();
+    std::vector<Instruction*> wholes;
+    std::vector<int> ranks;
+    for (std::size_t i = 0; i < (is_tuple ? root->shape().elements().size() : 1); ++i) {
+      Instruction* const whole =
+          !is_tuple ? root
+          : root->opcode() == Opcode::tuple
+              ? root->operand(static_cast<int>(i))
+              : entry.add_get_tuple_element(root, static_cast<std::int64_t>(i));
+      wholes.push_back(whole);
+      ranks.push_back(rank_of(whole->shape()));
     }
+    Sharding unsaid;
+    unsaid.is_unknown = true;
+    std::vector<Sharding> shardings(wholes.size(), unsaid);
+    const std::string_view text = root->attributes().find_extra(kSharding);
+    if (!text.empty() && !calls(*root, "Sharding") && root->opcode() != Opcode::parameter) {
+      PLIMSOLL_ASSIGN_OR_RETURN(shardings,
+                                ir::parse_shardings(text, ranks, module_.num_partitions));
+    }
+    for (std::size_t i = 0; i < wholes.size(); ++i) {
+      if (!shardings[i].is_unknown) continue;
+      shardings[i] = is_marked_ ? own_sharding(wholes[i]) : Sharding();
+    }
+    std::vector<Instruction*> tiles;
+    std::string all;
+    for (std::size_t i = 0; i < wholes.size(); ++i) {
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tile_of(wholes[i], shardings[i]));
+      tiles.push_back(tile);
+      all += (all.empty() ? "" : ",") + ir::to_string(shardings[i]);
+    }
+    if (!is_tuple && tiles[0]->opcode() == Opcode::parameter) {
+      tiles[0] = entry.add(Opcode::copy, tiles[0]->shape(), {tiles[0]});
+    }
+    Instruction* const made = is_tuple ? entry.add_tuple(std::move(tiles)) : tiles[0];
+    std::erase_if(made->attributes().extra, [](const auto& one) { return one.first == kSharding; });
+    made->attributes().extra.emplace_back(kSharding, is_tuple ? "{" + all + "}" : all);
+    entry.set_root(made);
     // The header's layouts are of whole arrays, and an alias of arrays that are now of different
     // sizes is none.
     std::erase_if(module_.extra, [](const auto& one) {
@@ -217,17 +241,17 @@ class Partitioner {
   }
 
   ir::Module& module_;
+  const bool is_marked_;
   std::unordered_map<const Instruction*, Tile> tiles_;
 };
 
 }  // namespace
 
 Status partition(ir::Module& module) {
-  const bool is_marked =
-      std::any_of(module.extra.begin(), module.extra.end(),
-                  [](const auto& one) { return one.first == kWholeShapes; });
+  const bool is_marked = std::any_of(module.extra.begin(), module.extra.end(),
+                                     [](const auto& one) { return one.first == kWholeShapes; });
   if (module.num_partitions <= 1 || !(is_marked || has_regions(module))) return ok_status();
-  return Partitioner(module).run();
+  return Partitioner(module, is_marked).run();
 }
 
 }  // namespace plimsoll::passes

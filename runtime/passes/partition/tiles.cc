@@ -70,8 +70,7 @@ Result<Instruction*> add_tile(Instruction* whole, const Sharding& sharding) {
     }
     std::vector<std::int32_t> starts;
     for (const std::int64_t one : tiles) {
-      starts.push_back(
-          static_cast<std::int32_t>(place_along(sharding, one, at(d)) * tile.dim(d)));
+      starts.push_back(static_cast<std::int32_t>(place_along(sharding, one, at(d)) * tile.dim(d)));
     }
     operands.push_back(add_look_up(computation, partition, std::move(starts)));
   }
@@ -86,8 +85,8 @@ Result<Instruction*> add_whole(Instruction* tile, const Shape& shape, const Shar
   PLIMSOLL_ASSIGN_OR_RETURN(const Shape expected, ir::tile_shape(shape, sharding));
   if (!(tile->shape() == expected)) {
     return invalid_argument("'" + tile->name() + "' is " + tile->shape().to_string() +
-                            ", a tile of " + shape.to_string() + " by " +
-                            ir::to_string(sharding) + " is " + expected.to_string());
+                            ", a tile of " + shape.to_string() + " by " + ir::to_string(sharding) +
+                            " is " + expected.to_string());
   }
   ir::Computation& computation = *tile->parent();
   const ir::Module& module = *computation.module();

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of several participants, each in a context of its own.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "tests/c_api/shared_budget.h"
+
+namespace plimsoll::testing {
+namespace {
+
+struct FreeBuffer {
+  void operator()(plm_buffer* buffer) const { plm_buffer_release(buffer); }
+};
+using BufferHandle = std::unique_ptr<plm_buffer, FreeBuffer>;
+
+// A step of data-parallel training: the gradients are added up over all, and the weights, which
+// everybody has, are changed in place.
+std::string make_step() {
+  std::string text = R"(HloModule step, replica_count=3, input_output_alias={ {0}: (0, {}, may-alias) }
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY main {
+  w = f32[64,64] parameter(0)
+  h0 = f32[64,64] parameter(1)
+)";
+  const auto line = [&](const std::string& name, const std::string& value) {
+    text += "  " + name + " = f32[64,64] " + value + "\n";
+  };
+  constexpr int kLayers = 6;
+  for (int i = 0; i < kLayers; ++i) {
+    const std::string n = std::to_string(i), next = std::to_string(i + 1);
+    line("y" + n, "dot(h" + n + ", w), lhs_contracting_dims={1}, rhs_contracting_dims={0}");
+    line("h" + next, "tanh(y" + n + ")");
+  }
+  std::string gradient = "h6", sum;
+  for (int i = kLayers - 1; i >= 0; --i) {
+    const std::string n = std::to_string(i);
+    line("g" + n,
+         "dot(h" + n + ", " + gradient + "), lhs_contracting_dims={0}, rhs_contracting_dims={0}");
+    line("s" + n, sum.empty() ? "copy(g" + n + ")" : "add(" + sum + ", g" + n + ")");
+    line("d" + n,
+         "dot(" + gradient + ", w), lhs_contracting_dims={1}, rhs_contracting_dims={1}");
+    gradient = "d" + n;
+    sum = "s" + n;
+  }
+  return text + R"(  sum = f32[64,64] all-reduce(s0), replica_groups={}, to_apply=add
+  rate = f32[] constant(0.001)
+  rates = f32[64,64] broadcast(rate), dimensions={}
+  change = f32[64,64] multiply(sum, rates)
+  n = f32[64,64] subtract(w, change)
+  id = u32[] replica-id()
+  ROOT r = (f32[64,64], u32[]) tuple(n, id)
+}
+)";
+}
+const std::string kStep = make_step();
+constexpr std::int64_t kDims[2] = {64, 64};
+constexpr std::size_t kReplicas = 3, kCount = 64 * 64;
+
+struct Group {
+  std::vector<ContextHandle> contexts;
+  std::vector<ExecutableHandle> executables;
+};
+
+class Together : public ::testing::Test {
+ protected:
+  static std::vector<ContextHandle> make_contexts(std::size_t count, std::int64_t limit) {
+    std::vector<ContextHandle> made;
+    for (std::size_t i = 0; i < count; ++i) {
+      plm_context_options options = {};
+      options.struct_size = sizeof options;
+      options.memory_limit_bytes = limit;
+      plm_context* context = nullptr;
+      EXPECT_EQ(take(plm_context_create(&options, &context)).code, PLM_OK);
+      made.emplace_back(context);
+    }
+    return made;
+  }
+  static Group make_group(std::int64_t limit, Outcome& outcome, const std::string& text = kStep,
+                          std::size_t count = kReplicas, std::int64_t partitions = 0) {
+    Group group;
+    group.contexts = make_contexts(count, limit);
+    std::vector<plm_context*> contexts;
+    for (const ContextHandle& context : group.contexts) contexts.push_back(context.get());
+    plm_executable_options options = {};
+    options.struct_size = sizeof options;
+    options.default_placement = PLM_PLACEMENT_PROGRAM;
+    options.partitions = partitions;
+    std::vector<plm_executable*> made(count);
+    outcome = take(plm_executable_create_together(contexts.data(), count, text.data(), text.size(),
+                                                  "p", &options, made.data()));
+    if (outcome.code == PLM_OK) {
+      for (plm_executable* const one : made) group.executables.emplace_back(one);
+    }
+    return group;
+  }
+  static Group make_group(std::int64_t limit = PLM_NO_LIMIT) {
+    Outcome outcome;
+    Group group = make_group(limit, outcome);
+    EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
+    return group;
+  }
+  static BufferHandle filled(const ContextHandle& context, float first) {
+    std::vector<float> data(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      data[i] = first * static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 300;
+    }
+    plm_buffer* made = nullptr;
+    EXPECT_EQ(take(plm_buffer_from_host(context.get(), PLM_F32, kDims, 2, data.data(), nullptr,
+                                        &made))
+                  .code,
+              PLM_OK);
+    return BufferHandle(made);
+  }
+  template <typename T>
+  static std::vector<T> values(plm_buffer* buffer, Outcome* outcome = nullptr) {
+    std::vector<T> out(plm_buffer_byte_size(buffer) / sizeof(T));
+    const Outcome read = take(plm_buffer_read(buffer, out.data(), plm_buffer_byte_size(buffer)));
+    if (outcome == nullptr) {
+      EXPECT_EQ(read.code, PLM_OK) << read.message;
+    } else {
+      *outcome = read;
+    }
+    return out;
+  }
+  // Results by participant, two each; none where the call is refused.
+  static std::vector<std::vector<BufferHandle>> run(
+      const Group& group, const std::vector<BufferHandle>& weights,
+      const std::vector<BufferHandle>& inputs, Outcome& outcome,
+      plm_buffer_run_options options = {}) {
+    options.struct_size = sizeof options;
+    const std::size_t count = group.executables.size();
+    std::vector<const plm_executable*> executables;
+    std::vector<std::vector<plm_buffer*>> given, got(count, std::vector<plm_buffer*>(2));
+    std::vector<plm_buffer* const*> parameters;
+    std::vector<plm_buffer**> results;
+    for (std::size_t p = 0; p < count; ++p) {
+      executables.push_back(group.executables[p].get());
+      given.push_back({weights[p].get(), inputs[p].get()});
+    }
+    for (std::size_t p = 0; p < count; ++p) {
+      parameters.push_back(given[p].data());
+      results.push_back(got[p].data());
+    }
+    outcome = take(plm_executable_run_buffers_together(
+        executables.data(), count, parameters.data(), 2, results.data(), 2, &options));
+    std::vector<std::vector<BufferHandle>> made;
+    for (std::size_t p = 0; outcome.code == PLM_OK && p < count; ++p) {
+      made.emplace_back();
+      for (plm_buffer* const one : got[p]) made.back().emplace_back(one);
+    }
+    return made;
+  }
+  // The weights after some steps, of every participant.
+  static std::vector<std::vector<float>> train(const Group& group, int steps, plm_run_mode mode) {
+    std::vector<BufferHandle> weights, inputs;
+    for (std::size_t p = 0; p < kReplicas; ++p) {
+      weights.push_back(filled(group.contexts[p], 1));
+      inputs.push_back(filled(group.contexts[p], static_cast<float>(p) + 2));
+    }
+    plm_buffer_run_options options = {};
+    options.mode = mode;
+    for (int step = 0; step < steps; ++step) {
+      Outcome outcome;
+      auto results = run(group, weights, inputs, outcome, options);
+      EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
+      for (std::size_t p = 0; p < results.size(); ++p) weights[p] = std::move(results[p][0]);
+    }
+    std::vector<std::vector<float>> made;
+    for (const BufferHandle& one : weights) made.push_back(values<float>(one.get()));
+    return made;
+  }
+};
+
+TEST_F(Together, EveryoneHasTheSameWeightsAtEveryLimit) {
+  const Group free = make_group();
+  const auto expected = train(free, 5, PLM_RUN_SYNCHRONOUS);
+  EXPECT_EQ(expected[1], expected[0]);
+  EXPECT_EQ(expected[2], expected[0]);
+  const std::int64_t peak = plm_executable_peak(free.executables[0].get());
+  std::int64_t floor = 0;
+  ASSERT_EQ(take(plm_executable_floor(free.executables[0].get(), &floor)).code, PLM_OK);
+  ASSERT_LT(floor, peak);
+  for (const std::int64_t limit : {floor, (floor + peak) / 2, peak}) {
+    for (const plm_run_mode mode : {PLM_RUN_SYNCHRONOUS, PLM_RUN_ASYNCHRONOUS}) {
+      const Group group = make_group(limit);
+      ASSERT_EQ(group.executables.size(), kReplicas);
+      EXPECT_EQ(train(group, 5, mode), expected) << limit;
+      for (const ContextHandle& context : group.contexts) {
+        EXPECT_LE(memory_of(context.get()).peak_bytes, limit);
+      }
+    }
+  }
+  Outcome below;
+  (void)make_group(floor - 1, below);
+  EXPECT_EQ(below.code, PLM_RESOURCE_EXHAUSTED);
+}
+
+TEST_F(Together, ParticipantsKnowTheirNumbers) {
+  const Group group = make_group();
+  std::vector<BufferHandle> weights, inputs;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    weights.push_back(filled(group.contexts[p], 1));
+    inputs.push_back(filled(group.contexts[p], 1));
+  }
+  Outcome outcome;
+  const auto results = run(group, weights, inputs, outcome);
+  ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+  for (std::uint32_t p = 0; p < kReplicas; ++p) {
+    EXPECT_EQ(values<std::uint32_t>(results[p][1].get()), std::vector<std::uint32_t>{p});
+  }
+}
+
+// Runs of several threads begin in one order in all contexts.
+TEST_F(Together, ThreadsDoNotWaitForEachOtherCrosswise) {
+  const Group group = make_group();
+  const auto expected = train(group, 3, PLM_RUN_SYNCHRONOUS);
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const auto mode = t % 2 == 0 ? PLM_RUN_SYNCHRONOUS : PLM_RUN_AUTOMATIC;
+      for (int i = 0; i < 5; ++i) right += train(group, 3, mode) == expected ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right.load(), 20);
+}
+
+TEST_F(Together, DoneIsToldOnce) {
+  const Group group = make_group();
+  std::atomic<int> calls = 0;
+  {
+    std::vector<BufferHandle> weights, inputs;
+    for (std::size_t p = 0; p < kReplicas; ++p) {
+      weights.push_back(filled(group.contexts[p], 1));
+      inputs.push_back(filled(group.contexts[p], 1));
+    }
+    plm_buffer_run_options options = {};
+    options.mode = PLM_RUN_ASYNCHRONOUS;
+    options.done = [](void* user, const plm_status* status) {
+      EXPECT_EQ(status, nullptr);
+      ++*static_cast<std::atomic<int>*>(user);
+    };
+    options.done_user = &calls;
+    Outcome outcome;
+    const auto results = run(group, weights, inputs, outcome, options);
+    ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+    for (const auto& one : results) (void)values<float>(one[0].get());
+  }
+  while (calls.load() == 0) std::this_thread::yield();
+  EXPECT_EQ(calls.load(), 1);
+}
+
+// One whose memory is taken by somebody else fails, and with it those that wait for it.
+TEST_F(Together, AFailureIsEveryones) {
+  const Group free = make_group();
+  const std::int64_t limit = plm_executable_peak(free.executables[0].get());
+  const Group group = make_group(limit);
+  std::vector<BufferHandle> weights, inputs;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    weights.push_back(filled(group.contexts[p], 1));
+    inputs.push_back(filled(group.contexts[p], 1));
+  }
+  std::vector<BufferHandle> taken;
+  while (memory_of(group.contexts[1].get()).used_bytes + 16384 <= limit) {
+    taken.push_back(filled(group.contexts[1], 0));
+  }
+  plm_buffer_run_options options = {};
+  options.run.dont_wait = 1;
+  Outcome outcome;
+  (void)run(group, weights, inputs, outcome, options);
+  EXPECT_EQ(outcome.code, PLM_RESOURCE_EXHAUSTED) << outcome.message;
+  EXPECT_NE(outcome.message.find("participant 1"), std::string::npos) << outcome.message;
+  // What was donated is gone; the contexts go on.
+  taken.clear();
+  weights.clear();
+  for (std::size_t p = 0; p < kReplicas; ++p) weights.push_back(filled(group.contexts[p], 1));
+  (void)run(group, weights, inputs, outcome, options);
+  EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
+}
+
+TEST_F(Together, WrongCallsAreRefusedAndDeleteNothing) {
+  const Group group = make_group();
+  Outcome outcome;
+  const Group few = make_group(PLM_NO_LIMIT, outcome, kStep, 2);
+  EXPECT_EQ(outcome.code, PLM_FAILED_PRECONDITION);
+  EXPECT_NE(outcome.message.find("3 replicas x 1 partitions, for 2 contexts"), std::string::npos)
+      << outcome.message;
+  plm_executable* alone = nullptr;
+  outcome = take(plm_executable_create(group.contexts[0].get(), kStep.data(), kStep.size(), "p",
+                                       nullptr, &alone));
+  EXPECT_EQ(outcome.code, PLM_FAILED_PRECONDITION);
+  EXPECT_NE(outcome.message.find("plm_executable_create_together"), std::string::npos);
+
+  std::vector<BufferHandle> weights, inputs;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    weights.push_back(filled(group.contexts[p], 1));
+    inputs.push_back(filled(group.contexts[p], 1));
+  }
+  plm_buffer* parameters[2] = {weights[0].get(), inputs[0].get()};
+  plm_buffer* results[2] = {};
+  outcome = take(plm_executable_run_buffers(group.executables[0].get(), parameters, 2, results, 2,
+                                            nullptr));
+  EXPECT_EQ(outcome.code, PLM_FAILED_PRECONDITION) << outcome.message;
+  // A buffer of another participant.
+  std::swap(inputs[1], inputs[2]);
+  (void)run(group, weights, inputs, outcome);
+  EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT) << outcome.message;
+  EXPECT_NE(outcome.message.find("participant 1"), std::string::npos) << outcome.message;
+  std::swap(inputs[1], inputs[2]);
+  // Executables in another order.
+  const plm_executable* order[] = {group.executables[1].get(), group.executables[0].get(),
+                                   group.executables[2].get()};
+  std::vector<std::vector<plm_buffer*>> given, got(kReplicas, std::vector<plm_buffer*>(2));
+  std::vector<plm_buffer* const*> all;
+  std::vector<plm_buffer**> out;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    given.push_back({weights[p].get(), inputs[p].get()});
+  }
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    all.push_back(given[p].data());
+    out.push_back(got[p].data());
+  }
+  outcome = take(plm_executable_run_buffers_together(order, kReplicas, all.data(), 2, out.data(), 2,
+                                                     nullptr));
+  EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT) << outcome.message;
+  EXPECT_NE(outcome.message.find("is participant 1 of 3"), std::string::npos) << outcome.message;
+  EXPECT_NE(take(plm_executable_run_buffers_together(nullptr, kReplicas, all.data(), 2, out.data(),
+                                                     2, nullptr))
+                .code,
+            PLM_OK);
+  // Nothing was deleted by any of these.
+  (void)run(group, weights, inputs, outcome);
+  EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
+}
+
+}  // namespace
+}  // namespace plimsoll::testing
