@@ -156,9 +156,10 @@ Status Task::finish() noexcept {
     if (!status.ok() && result.is_pending()) result.fail(status);
   }
   if (meeting != nullptr) {
-    meeting->group.leave(participant,
-                         status.with_context("participant " + std::to_string(participant)));
-    meeting->end(status);
+    // The first to fail says why, before the others hear of it.
+    const Status whose = status.with_context("participant " + std::to_string(participant));
+    meeting->end(whose);
+    meeting->group.leave(participant, whose);
   }
   if (done != nullptr) done(status);
   return status;
