@@ -59,7 +59,8 @@ Error* write_signature(const CompiledProgram& program, std::string& out) {
     add(results, type_of(info));
     add(result_shardings, sharding_of(info));
   }
-  if (count != 1) result_shardings = "{" + result_shardings + "}";
+  if (count == 0) result_shardings = "{replicated}";
+  if (count > 1) result_shardings = "{" + result_shardings + "}";
   std::string attributes = "mhlo.num_replicas = " + std::to_string(program.replicas) +
                            " : i32, mhlo.num_partitions = " + std::to_string(program.partitions) +
                            " : i32";

@@ -19,7 +19,8 @@ using BufferHandle = std::unique_ptr<plm_buffer, FreeBuffer>;
 // A step of data-parallel training: the gradients are added up over all, and the weights, which
 // everybody has, are changed in place.
 std::string make_step() {
-  std::string text = R"(HloModule step, replica_count=3, input_output_alias={ {0}: (0, {}, may-alias) }
+  std::string text =
+      R"(HloModule step, replica_count=3, input_output_alias={ {0}: (0, {}, may-alias) }
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
 ENTRY main {
   w = f32[64,64] parameter(0)
@@ -40,8 +41,7 @@ ENTRY main {
     line("g" + n,
          "dot(h" + n + ", " + gradient + "), lhs_contracting_dims={0}, rhs_contracting_dims={0}");
     line("s" + n, sum.empty() ? "copy(g" + n + ")" : "add(" + sum + ", g" + n + ")");
-    line("d" + n,
-         "dot(" + gradient + ", w), lhs_contracting_dims={1}, rhs_contracting_dims={1}");
+    line("d" + n, "dot(" + gradient + ", w), lhs_contracting_dims={1}, rhs_contracting_dims={1}");
     gradient = "d" + n;
     sum = "s" + n;
   }
@@ -108,10 +108,10 @@ class Together : public ::testing::Test {
       data[i] = first * static_cast<float>(static_cast<int>(i * 37 % 101) - 50) / 300;
     }
     plm_buffer* made = nullptr;
-    EXPECT_EQ(take(plm_buffer_from_host(context.get(), PLM_F32, kDims, 2, data.data(), nullptr,
-                                        &made))
-                  .code,
-              PLM_OK);
+    EXPECT_EQ(
+        take(plm_buffer_from_host(context.get(), PLM_F32, kDims, 2, data.data(), nullptr, &made))
+            .code,
+        PLM_OK);
     return BufferHandle(made);
   }
   template <typename T>
@@ -126,10 +126,11 @@ class Together : public ::testing::Test {
     return out;
   }
   // Results by participant, two each; none where the call is refused.
-  static std::vector<std::vector<BufferHandle>> run(
-      const Group& group, const std::vector<BufferHandle>& weights,
-      const std::vector<BufferHandle>& inputs, Outcome& outcome,
-      plm_buffer_run_options options = {}) {
+  static std::vector<std::vector<BufferHandle>> run(const Group& group,
+                                                    const std::vector<BufferHandle>& weights,
+                                                    const std::vector<BufferHandle>& inputs,
+                                                    Outcome& outcome,
+                                                    plm_buffer_run_options options = {}) {
     options.struct_size = sizeof options;
     const std::size_t count = group.executables.size();
     std::vector<const plm_executable*> executables;
@@ -144,8 +145,8 @@ class Together : public ::testing::Test {
       parameters.push_back(given[p].data());
       results.push_back(got[p].data());
     }
-    outcome = take(plm_executable_run_buffers_together(
-        executables.data(), count, parameters.data(), 2, results.data(), 2, &options));
+    outcome = take(plm_executable_run_buffers_together(executables.data(), count, parameters.data(),
+                                                       2, results.data(), 2, &options));
     std::vector<std::vector<BufferHandle>> made;
     for (std::size_t p = 0; outcome.code == PLM_OK && p < count; ++p) {
       made.emplace_back();
@@ -302,8 +303,8 @@ TEST_F(Together, WrongCallsAreRefusedAndDeleteNothing) {
   }
   plm_buffer* parameters[2] = {weights[0].get(), inputs[0].get()};
   plm_buffer* results[2] = {};
-  outcome = take(plm_executable_run_buffers(group.executables[0].get(), parameters, 2, results, 2,
-                                            nullptr));
+  outcome = take(
+      plm_executable_run_buffers(group.executables[0].get(), parameters, 2, results, 2, nullptr));
   EXPECT_EQ(outcome.code, PLM_FAILED_PRECONDITION) << outcome.message;
   // A buffer of another participant.
   std::swap(inputs[1], inputs[2]);
@@ -324,8 +325,8 @@ TEST_F(Together, WrongCallsAreRefusedAndDeleteNothing) {
     all.push_back(given[p].data());
     out.push_back(got[p].data());
   }
-  outcome = take(plm_executable_run_buffers_together(order, kReplicas, all.data(), 2, out.data(), 2,
-                                                     nullptr));
+  outcome = take(
+      plm_executable_run_buffers_together(order, kReplicas, all.data(), 2, out.data(), 2, nullptr));
   EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT) << outcome.message;
   EXPECT_NE(outcome.message.find("is participant 1 of 3"), std::string::npos) << outcome.message;
   EXPECT_NE(take(plm_executable_run_buffers_together(nullptr, kReplicas, all.data(), 2, out.data(),

@@ -142,6 +142,7 @@ Result<std::unique_ptr<Block>> Reader::read_block(Cursor& cursor, Numbering& num
 Status Reader::read_properties(std::string_view bytes, Operation& out) {
   if (out.name == "builtin.module") return read_module_name(bytes, out);
   if (out.name == "sdy.mesh") return read_named(bytes, {"mesh", "sym_name"}, out);
+  if (out.name == "sdy.sharding_constraint") return read_named(bytes, {"sharding"}, out);
   if (out.name == "sdy.manual_computation") {
     return read_named(bytes, {"in_shardings", "manual_axes", "out_shardings"}, out);
   }

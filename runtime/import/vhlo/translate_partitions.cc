@@ -44,6 +44,10 @@ Result<Sharding> Translator::sharding_of(const Attribute& sharding, const Attrib
     return invalid_argument("StableHLO: a sharding that is malformed");
   };
   if (sharding.kind != Attribute::Kind::shardy || sharding.elements.empty()) return unreadable();
+  if (sharding.number != 0) {
+    return unimplemented(
+        "StableHLO: a sharding whose partitions hold sums that are still to be made (`unreduced`)");
+  }
   const Attribute* mesh = sharding.elements[0];
   if (mesh->kind == Attribute::Kind::text) {
     const auto found = meshes_.find(mesh->text);
@@ -113,6 +117,20 @@ Result<Translator::Instructions> Translator::manual_computation(const Operation&
         add_mark(results[i], std::move(whole), "SPMDShardToFullShape", ir::to_string(sharding));
   }
   return results;
+}
+
+// Where a dimension is left open, nothing is said.
+Result<Translator::Instructions> Translator::constrained(const Operation& operation, Scope& scope) {
+  PLIMSOLL_ASSIGN_OR_RETURN(const Instructions values, operands(operation, scope));
+  const Attribute* const sharding = operation.find("sharding");
+  if (values.size() != 1 || sharding == nullptr) return wrong(operation);
+  const bool is_open =
+      std::any_of(sharding->elements.begin(), sharding->elements.end(), [](const Attribute* one) {
+        return one->kind == Attribute::Kind::shardy && one->number != 0;
+      });
+  if (is_open || sharding->number != 0 || !values[0]->shape().is_array()) return values;
+  PLIMSOLL_ASSIGN_OR_RETURN(const Sharding read, sharding_of(*sharding, nullptr));
+  return Instructions{add_mark(values[0], values[0]->shape(), "Sharding", ir::to_string(read))};
 }
 
 Status Translator::read_participants(const Operation& module, const Operation& function) {

@@ -240,6 +240,7 @@ Result<Translator::Instructions> Translator::translate_block(const Block& block,
 Result<Translator::Instructions> Translator::translate_operation(const Operation& operation,
                                                                  Scope& scope) {
   if (operation.name == "sdy.manual_computation") return manual_computation(operation, scope);
+  if (operation.name == "sdy.sharding_constraint") return constrained(operation, scope);
   if (operation.name.starts_with("sdy.") ||
       operation.name == "builtin.unrealized_conversion_cast") {
     // How to lay values out over devices, which changes no value. And casts between dialects' names

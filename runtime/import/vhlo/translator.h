@@ -135,6 +135,8 @@ class Translator {
   // A region of Shardy that every partition runs on its tiles: a call between custom calls that
   // enter and leave it.
   Result<Instructions> manual_computation(const Operation& operation, Scope& scope);
+  // A value whose sharding is said, which counts where it is a result.
+  Result<Instructions> constrained(const Operation& operation, Scope& scope);
   // What `sharding` says by its mesh, of which only `axes` count; null: all.
   Result<ir::Sharding> sharding_of(const Attribute& sharding, const Attribute* axes) const;
 

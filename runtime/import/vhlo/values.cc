@@ -165,8 +165,9 @@ Status Values::read_elements(Cursor& cursor, std::vector<const Attribute*>& out)
 
 // Shardy's attributes by their numbers, which never change (Shardy, bytecode.td): names are texts,
 // sizes numbers, and what holds others has them as elements. A sharding has its mesh, or the mesh's
-// name, as the first element and its dimensions behind that; which axes hold copies, whether a
-// dimension is closed and its priority mean nothing here.
+// name, as the first element and its dimensions behind that, and the number 1 where partitions hold
+// sums that are still to be made; a dimension the number 1 where it is left open. Which axes hold
+// copies, and priorities, mean nothing here.
 Status Values::read_shardy(Cursor& cursor, Attribute& out) {
   enum : std::uint64_t {
     kManualAxes = 0,
@@ -187,8 +188,11 @@ Status Values::read_shardy(Cursor& cursor, Attribute& out) {
     case kManualAxes:
     case kPerValue:
     case kPerValueUnreduced:
-    case kDimension:
       return read_elements(cursor, out.elements);
+    case kDimension:
+      PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, out.elements));
+      out.number = cursor.byte() == 0 ? 1 : 0;
+      return ok_status();
     case kMeshAxis:
       PLIMSOLL_RETURN_IF_ERROR(read_text(cursor, out));
       out.number = cursor.signed_varint();
@@ -217,6 +221,7 @@ Status Values::read_shardy(Cursor& cursor, Attribute& out) {
     case kTensor:
     case kTensorUnreduced:
     case kTensorUnreducedBy: {
+      out.number = code == kTensor ? 0 : 1;
       PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const mesh, attribute_of(cursor));
       out.elements.push_back(mesh);
       return read_elements(cursor, out.elements);

@@ -45,7 +45,7 @@ struct Attribute {
     type,        // type
     alias,       // numbers: what results share with operands
     location,    //
-    shardy,      // how arrays lie on a mesh: text, numbers, elements (read_shardy)
+    shardy,      // how arrays lie on a mesh: text, number, numbers, elements (read_shardy)
     unknown,     // of a dialect that is passed over
   };
   Kind kind = Kind::none;

@@ -172,9 +172,10 @@ class Partitioner {
     return ok_status();
   }
 
-  // The sharding of a result that says none: that of the tiles by which it is known.
-  Sharding own_sharding(Instruction* whole) const {
-    while (calls(*whole, "Sharding")) whole = whole->operand(0);
+  // The sharding of a result that says none: what the program says where it makes it, or that of
+  // the tiles by which it is known.
+  Result<Sharding> own_sharding(Instruction* whole) const {
+    if (calls(*whole, "Sharding")) return sharding_of(*whole);
     const auto known = tiles_.find(whole);
     return known == tiles_.end() ? Sharding() : known->second.sharding;
   }
@@ -206,7 +207,9 @@ class Partitioner {
     }
     for (std::size_t i = 0; i < wholes.size(); ++i) {
       if (!shardings[i].is_unknown) continue;
-      shardings[i] = is_marked_ ? own_sharding(wholes[i]) : Sharding();
+      shardings[i] = Sharding();
+      if (!is_marked_) continue;
+      PLIMSOLL_ASSIGN_OR_RETURN(shardings[i], own_sharding(wholes[i]));
     }
     std::vector<Instruction*> tiles;
     std::string all;

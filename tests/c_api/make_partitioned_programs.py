@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the programs of partitioned_programs_test.cc, which run on four partitions:
+FOLDER/NAME.mlirbc as jax.export gives it, and NAME.results, the results' bytes as JAX computes them
+on four devices of its CPU backend: of each partition in turn, one result after the other.
+
+    python3 make_partitioned_programs.py FOLDER
+
+Needs jax (written with 0.10.2). Arguments are not stored: both sides fill what each partition has of
+them by the same rule (`fill` here, `fill` in the test)."""
+
+import os
+import sys
+from functools import partial
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export, lax
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+jax.config.update("jax_traceback_in_locations_limit", 0)
+jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
+
+MESH = jax.make_mesh((2, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
+PROGRAMS = {}
+
+
+def program(shapes, specs, results):
+    """Adds the function under its name, with the shapes and specs of its arguments and the specs of
+    its results."""
+
+    def add(function):
+        PROGRAMS[function.__name__] = (function, shapes, specs, results)
+        return function
+
+    return add
+
+
+def shard_map(**options):
+    return partial(jax.shard_map, mesh=MESH, **options)
+
+
+def fill(shape, partition, number):
+    """Multiples of 1/64 below 1, other ones for each argument and partition."""
+    i = np.arange(int(np.prod(shape)))
+    return (((i * 37 + number * 11 + partition * 29) % 127 - 63) / 64).astype(np.float32).reshape(shape)
+
+
+@program([(8, 6), (6, 4)], [P("a", "b"), P("b", None)], [P("a", None)])
+@shard_map(in_specs=(P("a", "b"), P("b", None)), out_specs=P("a", None))
+def product_by_both_axes(x, w):
+    return lax.psum(x @ w, "b")
+
+
+@program([(8, 3)], [P(("a", "b"), None)], [P(("a", "b"), None)])
+@shard_map(in_specs=P(("a", "b")), out_specs=P(("a", "b")))
+def ring(x):
+    return x + lax.ppermute(x, ("a", "b"), [(i, (i + 1) % 4) for i in range(4)])
+
+
+@program([(8, 4)], [P("a", "b")], [P("a", "b")])
+@shard_map(in_specs=P("a", "b"), out_specs=P("a", "b"), check_vma=False)
+def pieces_moved(x):
+    return lax.all_to_all(x, "b", 0, 1, tiled=True).reshape(4, 2) * lax.axis_index("a")
+
+
+@program([(16, 3)], [P(("b", "a"), None)], [P(("b", "a"), None)])
+@shard_map(in_specs=P(("b", "a")), out_specs=P(("b", "a")))
+def gathered_and_scattered(x):
+    return lax.psum_scatter(lax.all_gather(x, "a", tiled=True) ** 2, "a", tiled=True)
+
+
+@program([(4, 6), (6,)], [P("a", None), P()], [P("a", None), P(None)])
+@shard_map(in_specs=(P("a"), P()), out_specs=(P("a"), P()), axis_names={"a"})
+def only_one_axis_by_hand(x, w):
+    return jnp.tanh(x) * w.sum(), lax.pmax(w, "a")
+
+
+@program([(4, 4)], [P("a", None)], [P("a", None)])
+@shard_map(in_specs=P("a"), out_specs=P("a"), check_vma=False)
+def loop_of_sums(x):
+    return lax.fori_loop(0, 4, lambda i, c: jnp.tanh(c + 0.1 * lax.psum(c, "a")), x)
+
+
+@program([(6, 8), (8, 8), (8, 6)], [P(None, None), P(None, None), P("a", None)], [P(None, None), P(None, None)])
+def data_parallel_step(w, u, x):
+    def loss(parameters, x):
+        h = jnp.tanh(x @ parameters[0])
+        return ((jnp.tanh(h @ parameters[1]) - 0.25) ** 2).mean()
+
+    gradients = jax.grad(loss)((w, u), x)
+    return w - 0.1 * gradients[0], u - 0.1 * gradients[1]
+
+
+@program([(8, 8), (8, 4)], [P("a", "b"), P("b", None)], [P("a", "b"), P()])
+def no_region(x, w):
+    y = jnp.sin(x @ w)
+    return x * jnp.sum(y), jnp.max(y)
+
+
+@program([(8, 4), (4, 4)], [P(("a", "b"), None), P()], [P(None, None)])
+def gradient_of_a_region(x, w):
+    @shard_map(in_specs=(P(("a", "b")), P()), out_specs=P())
+    def loss(x, w):
+        return lax.pmean(jnp.sum(jnp.tanh(x @ w) ** 2), ("a", "b"))
+
+    return jax.grad(loss, argnums=1)(x, w)
+
+
+@program([(8, 4)], [P("a", None)], [P("b", None), P()])
+def whole_and_by_hand(x):
+    y = shard_map(in_specs=P("a", "b"), out_specs=P("a", "b"))(lambda t: t * (1 + lax.axis_index("b")))(x * 2)
+    z = jnp.cumsum(y, axis=0)
+    return z, shard_map(in_specs=P("b"), out_specs=P())(lambda t: lax.psum(t.sum(), "b"))(z)
+
+
+def main(folder):
+    devices = jax.devices()
+    for name, (function, shapes, specs, results) in PROGRAMS.items():
+        given = [NamedSharding(MESH, spec) for spec in specs]
+        made = tuple(NamedSharding(MESH, spec) for spec in results)
+        jitted = jax.jit(function, in_shardings=tuple(given), out_shardings=made if len(made) > 1 else made[0])
+        arguments = []
+        for number, (shape, sharding) in enumerate(zip(shapes, given)):
+            # What is the same for several partitions is filled as for the first of them.
+            indices = sharding.devices_indices_map(shape)
+            first = {}
+            tiles = []
+            for partition, device in enumerate(devices):
+                key = str(indices[device])
+                first.setdefault(key, partition)
+                tile = fill(sharding.shard_shape(shape), first[key], number)
+                tiles.append(jax.device_put(tile, device))
+            arguments.append(jax.make_array_from_single_device_arrays(shape, sharding, tiles))
+        exported = export.export(jitted)(*arguments)
+        with open(f"{folder}/{name}.mlirbc", "wb") as file:
+            file.write(exported.mlir_module_serialized)
+        outputs = jax.tree.leaves(jitted(*arguments))
+        with open(f"{folder}/{name}.results", "wb") as file:
+            for device in devices:
+                for output in outputs:
+                    shard = [s for s in output.addressable_shards if s.device == device]
+                    file.write(np.asarray(shard[0].data).tobytes())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
