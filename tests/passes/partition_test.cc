@@ -13,6 +13,7 @@
 #include "runtime/passes/passes.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random.h"
+#include "tests/cases/random_module.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -208,6 +209,74 @@ TEST(Partition, WholesAndTilesAgree) {
       EXPECT_EQ(both[1], whole) << ir::to_string(*sharding);
     }
   }
+}
+
+// Random programs whose parameters are cut at random: the same values, up to the order of sums.
+TEST(Partition, RandomProgramsComputeTheSameOnTiles) {
+  std::int64_t sums = 0, gathers = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    cases::RandomModuleOptions options;
+    options.instructions = 50;
+    options.largest_bytes = 4 << 10;
+    options.smallest_bytes = 256;
+    options.donations = false;
+    const auto whole = cases::random_module(seed, options);
+    const auto arguments = cases::random_arguments(*whole, seed + 1);
+    const auto expected = ir::interpret(*whole, arguments);
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+
+    cases::Random random(seed + 100);
+    const auto module = whole->clone();
+    const std::int64_t sizes[] = {2, random.between(1, 2)};
+    const std::int64_t partitions = module->num_partitions = sizes[0] * sizes[1];
+    module->extra.emplace_back(kWholeShapes, "true");
+    std::vector<ir::Sharding> shardings;
+    for (ir::Instruction* const parameter : module->entry()->parameters()) {
+      const ir::Dims& dims = parameter->shape().dims();
+      std::vector<std::vector<ir::MeshAxisPart>> axes(at(dims.size()));
+      for (std::int64_t axis = 0; axis < 2 && dims.size() > 0; ++axis) {
+        const std::size_t d = random.below(axes.size());
+        const bool fits = axes[d].empty() && dims[static_cast<int>(d)] % sizes[axis] == 0;
+        if (fits && random.chance(0.8)) axes[d].push_back({axis, 1, 0});
+      }
+      auto sharding = ir::mesh_sharding(sizes, axes);
+      ASSERT_TRUE(sharding.ok());
+      parameter->attributes().extra.emplace_back("sharding", ir::to_string(*sharding));
+      shardings.push_back(std::move(*sharding));
+    }
+    const Status status = partition(*module);
+    ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.to_string();
+    ASSERT_TRUE(ir::verify(*module).ok())
+        << "seed " << seed << ": " << ir::verify(*module).to_string() << ir::to_text(*module);
+    std::vector<std::vector<Literal>> tiles(at(partitions));
+    for (std::int64_t p = 0; p < partitions; ++p) {
+      for (std::size_t i = 0; i < arguments.size(); ++i) {
+        tiles[at(p)].push_back(tile_of(arguments[i], shardings[i], p, partitions));
+      }
+    }
+    const auto results = ir::interpret_together(*module, tiles);
+    ASSERT_TRUE(results.ok()) << "seed " << seed << ": " << results.status().to_string();
+    const ir::Instruction& root = *module->entry()->root();
+    std::vector<int> ranks;
+    for (const ir::Shape* leaf : ir::leaves(whole->entry()->root()->shape())) {
+      ranks.push_back(leaf->rank());
+    }
+    const auto held =
+        ir::parse_shardings(root.attributes().find_extra("sharding"), ranks, partitions);
+    ASSERT_TRUE(held.ok()) << held.status().to_string();
+    for (std::int64_t p = 0; p < partitions; ++p) {
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        EXPECT_EQ(cases::compare_close(tile_of(expected->elements()[i], (*held)[i], p, partitions),
+                                       (*results)[at(p)].elements()[i], 2e-3, 1e-3),
+                  "")
+            << "seed " << seed << " partition " << p << " result " << i;
+      }
+    }
+    sums += number_of(*module, Opcode::all_reduce);
+    gathers += number_of(*module, Opcode::all_gather);
+  }
+  EXPECT_GT(sums, 60);
+  EXPECT_GT(gathers, 0);
 }
 
 TEST(Partition, SaysWhichPartitionsAreMissing) {

@@ -3,13 +3,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "runtime/base/index.h"
 #include "runtime/ir/sharding.h"
 #include "runtime/passes/partition/mesh_text.h"
+#include "runtime/passes/partition/propagate.h"
 #include "runtime/passes/partition/tiles.h"
 #include "runtime/passes/passes.h"
 
@@ -54,6 +54,8 @@ class Partitioner {
   Partitioner(ir::Module& module, bool is_marked) : module_(module), is_marked_(is_marked) {}
 
   Status run() {
+    // Only the entry's arrays are known by tiles.
+    if (is_marked_) PLIMSOLL_RETURN_IF_ERROR(inline_calls(module_).status());
     for (Instruction* const parameter : module_.entry()->parameters()) {
       PLIMSOLL_RETURN_IF_ERROR(cut_parameter(*parameter));
     }
@@ -70,6 +72,7 @@ class Partitioner {
       if (root != call) computation.set_root(root);
       computation.remove(call);
     }
+    if (is_marked_) PLIMSOLL_RETURN_IF_ERROR(propagate_tiles(*module_.entry(), tiles_));
     PLIMSOLL_RETURN_IF_ERROR(cut_results());
     for (const auto& computation : module_.computations()) {
       PLIMSOLL_RETURN_IF_ERROR(computation->sort_topologically());
@@ -79,29 +82,10 @@ class Partitioner {
   }
 
  private:
-  // What a partition has of an array that is whole here, where it need not be taken from that.
-  struct Tile {
-    Sharding sharding;
-    Instruction* at = nullptr;
-  };
-
   Result<Sharding> sharding_of(const Instruction& instruction) const {
     const std::string_view text = instruction.attributes().find_extra(kSharding);
     if (text.empty()) return Sharding();
     return ir::parse_sharding(text, rank_of(instruction.shape()), module_.num_partitions);
-  }
-
-  Result<Instruction*> whole_of(Instruction* tile, const Shape& shape, const Sharding& sharding) {
-    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, add_whole(tile, shape, sharding));
-    if (whole != tile) tiles_[whole] = {sharding, tile};
-    return whole;
-  }
-
-  Result<Instruction*> tile_of(Instruction* whole, const Sharding& sharding) {
-    while (calls(*whole, "Sharding")) whole = whole->operand(0);
-    const auto known = tiles_.find(whole);
-    if (known != tiles_.end() && known->second.sharding == sharding) return known->second.at;
-    return add_tile(whole, sharding);
   }
 
   Status cut_parameter(Instruction& parameter) {
@@ -113,7 +97,7 @@ class Partitioner {
     PLIMSOLL_ASSIGN_OR_RETURN(Shape tile, ir::tile_shape(shape, sharding));
     const std::vector<Instruction*> users = parameter.users();
     parameter.set_shape(std::move(tile));
-    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, whole_of(&parameter, shape, sharding));
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, tiles_.add_whole_of(&parameter, shape, sharding));
     computation.set_root(root == &parameter ? whole : root);
     for (Instruction* const user : users) {
       for (int i = 0; i < user->operand_count(); ++i) {
@@ -146,10 +130,10 @@ class Partitioner {
       const Shape& shape = is_tuple ? call.shape().elements()[i] : call.shape();
       Instruction* one = call.operand(static_cast<int>(i));
       if (enters(call)) {
-        PLIMSOLL_ASSIGN_OR_RETURN(one, tile_of(one, shardings[i]));
+        PLIMSOLL_ASSIGN_OR_RETURN(one, tiles_.tile_of(one, shardings[i]));
       } else {
-        while (calls(*one, "Sharding")) one = one->operand(0);
-        PLIMSOLL_ASSIGN_OR_RETURN(one, whole_of(one, shape, shardings[i]));
+        while (is_sharding_mark(*one)) one = one->operand(0);
+        PLIMSOLL_ASSIGN_OR_RETURN(one, tiles_.add_whole_of(one, shape, shardings[i]));
       }
       if (!(one->shape() == shape)) {
         return invalid_argument("makes " + shape.to_string() + " of what is " +
@@ -175,9 +159,9 @@ class Partitioner {
   // The sharding of a result that says none: what the program says where it makes it, or that of
   // the tiles by which it is known.
   Result<Sharding> own_sharding(Instruction* whole) const {
-    if (calls(*whole, "Sharding")) return sharding_of(*whole);
-    const auto known = tiles_.find(whole);
-    return known == tiles_.end() ? Sharding() : known->second.sharding;
+    if (is_sharding_mark(*whole)) return sharding_of(*whole);
+    const KnownTiles::Tile* const known = tiles_.find(whole);
+    return known == nullptr ? Sharding() : known->sharding;
   }
 
   // By `sharding` of the root; without it results stay whole, or, of a program whose arrays are
@@ -201,7 +185,7 @@ class Partitioner {
     unsaid.is_unknown = true;
     std::vector<Sharding> shardings(wholes.size(), unsaid);
     const std::string_view text = root->attributes().find_extra(kSharding);
-    if (!text.empty() && !calls(*root, "Sharding") && root->opcode() != Opcode::parameter) {
+    if (!text.empty() && !is_sharding_mark(*root) && root->opcode() != Opcode::parameter) {
       PLIMSOLL_ASSIGN_OR_RETURN(shardings,
                                 ir::parse_shardings(text, ranks, module_.num_partitions));
     }
@@ -214,7 +198,7 @@ class Partitioner {
     std::vector<Instruction*> tiles;
     std::string all;
     for (std::size_t i = 0; i < wholes.size(); ++i) {
-      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tile_of(wholes[i], shardings[i]));
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const tile, tiles_.tile_of(wholes[i], shardings[i]));
       tiles.push_back(tile);
       all += (all.empty() ? "" : ",") + ir::to_string(shardings[i]);
     }
@@ -245,7 +229,7 @@ class Partitioner {
 
   ir::Module& module_;
   const bool is_marked_;
-  std::unordered_map<const Instruction*, Tile> tiles_;
+  KnownTiles tiles_;
 };
 
 }  // namespace

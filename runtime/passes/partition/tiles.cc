@@ -129,4 +129,34 @@ Result<Instruction*> add_whole(Instruction* tile, const Shape& shape, const Shar
   return made;
 }
 
+bool are_same_tiles(const Sharding& a, const Sharding& b, std::int64_t partitions) {
+  return a.tiles == b.tiles && a.tile_of_partition(partitions) == b.tile_of_partition(partitions);
+}
+
+bool is_sharding_mark(const Instruction& instruction) {
+  return instruction.opcode() == Opcode::custom_call &&
+         instruction.attributes().custom_call_target == "Sharding";
+}
+
+const KnownTiles::Tile* KnownTiles::find(const Instruction* whole) const {
+  while (is_sharding_mark(*whole)) whole = whole->operand(0);
+  const auto found = tiles_.find(whole);
+  return found == tiles_.end() ? nullptr : &found->second;
+}
+
+Result<Instruction*> KnownTiles::tile_of(Instruction* whole, const Sharding& sharding) const {
+  const std::int64_t partitions = whole->parent()->module()->num_partitions;
+  const Tile* const known = find(whole);
+  if (known != nullptr && are_same_tiles(known->sharding, sharding, partitions)) return known->at;
+  while (is_sharding_mark(*whole)) whole = whole->operand(0);
+  return add_tile(whole, sharding);
+}
+
+Result<Instruction*> KnownTiles::add_whole_of(Instruction* tile, const Shape& shape,
+                                              const Sharding& sharding) {
+  PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, add_whole(tile, shape, sharding));
+  if (whole != tile) tiles_[whole] = {sharding, tile};
+  return whole;
+}
+
 }  // namespace plimsoll::passes

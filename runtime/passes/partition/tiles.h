@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <unordered_map>
+
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
 #include "runtime/ir/sharding.h"
@@ -15,6 +17,32 @@ Result<ir::Instruction*> add_tile(ir::Instruction* whole, const ir::Sharding& sh
 // each dimension that is cut, among those that differ in their place along that dimension alone.
 Result<ir::Instruction*> add_whole(ir::Instruction* tile, const ir::Shape& shape,
                                    const ir::Sharding& sharding);
+
+// Whether every partition has the same tile by both, whoever else has it.
+bool are_same_tiles(const ir::Sharding& a, const ir::Sharding& b, std::int64_t partitions);
+
+// The tiles that are known of arrays that a program has whole.
+class KnownTiles {
+ public:
+  struct Tile {
+    ir::Sharding sharding;
+    ir::Instruction* at = nullptr;
+  };
+  // Null where the array is known by no tiles. What only says a sharding is looked through.
+  const Tile* find(const ir::Instruction* whole) const;
+  // The partition's tile of an array: what is known, or what is taken from the whole.
+  Result<ir::Instruction*> tile_of(ir::Instruction* whole, const ir::Sharding& sharding) const;
+  // Appends the whole array of `shape` that is gathered from `tile`, and knows it by that; the tile
+  // itself where there is nothing to gather.
+  Result<ir::Instruction*> add_whole_of(ir::Instruction* tile, const ir::Shape& shape,
+                                        const ir::Sharding& sharding);
+
+ private:
+  std::unordered_map<const ir::Instruction*, Tile> tiles_;
+};
+
+// Whether the custom call only says how its operand is held.
+bool is_sharding_mark(const ir::Instruction& instruction);
 
 // A number for a channel that no instruction of the module has.
 std::int64_t unused_channel(const ir::Module& module);

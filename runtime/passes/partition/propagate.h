@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "runtime/base/status.h"
+#include "runtime/ir/module.h"
+#include "runtime/passes/partition/tiles.h"
+
+namespace plimsoll::passes {
+
+// Computes on tiles what can be: an instruction of which an operand is known by tiles, and whose
+// dimensions go along with that operand's, becomes one on the partition's tiles, and its result is
+// known by tiles again. Where it adds up (or reduces otherwise) over a dimension that is cut, an
+// all-reduce among those that differ in their place along it follows. What other operands lack is
+// taken from the whole arrays; where that would have to be gathered first, nothing changes.
+Status propagate_tiles(ir::Computation& computation, KnownTiles& tiles);
+
+}  // namespace plimsoll::passes
