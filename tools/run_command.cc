@@ -174,7 +174,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   if (!outcome.ok()) return outcome;
   outcome = set_topology(flags, *module);
   if (!outcome.ok()) return outcome;
-  PLIMSOLL_PROGRAM_FAULT(passes::partition(*module));
+  PLIMSOLL_PROGRAM_FAULT(passes::partition(*module).status());
   const ir::Topology topology{module->replica_count, module->num_partitions};
   std::vector<Participant> participants(at(topology.participants()));
   const std::vector<std::string> names = output_names(*module->entry());

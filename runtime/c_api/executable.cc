@@ -128,7 +128,7 @@ Result<std::unique_ptr<ir::Module>> read(std::string_view text, const char* sour
       auto module, import::read_program(text, source_name == nullptr ? "program" : source_name));
   if (options.replicas != 0) module->replica_count = options.replicas;
   if (options.partitions != 0) module->num_partitions = options.partitions;
-  PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module));
+  PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module).status());
   return module;
 }
 

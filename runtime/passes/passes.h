@@ -31,7 +31,7 @@ inline constexpr std::string_view kWholeShapes = "whole_shapes";
 // parameters and the root say how all of them are held. Everything else is computed whole by every
 // partition. INVALID_ARGUMENT for shardings that can't be read or leave unequal
 // tiles.
-Status partition(ir::Module& module);
+Result<bool> partition(ir::Module& module);
 
 // What there are no kernels of, and runs whether or not other passes do:
 //

@@ -25,6 +25,8 @@ auto whatever_the_speeds(Result<bool> (*pass)(ir::Module&)) {
   return [pass](ir::Module& module, const KernelSpeeds&) { return pass(module); };
 }
 
+const PassInfo kPartition = {"partition", "Programs of whole arrays as those of one partition",
+                             whatever_the_speeds(partition)};
 const PassInfo kInlineCalls = {"inline", "Inlines calls, and fusions that came with the text",
                                whatever_the_speeds(inline_calls)};
 const PassInfo kSimplify = {"simplify", "Algebraic identities that keep every bit",
@@ -85,20 +87,10 @@ Status clean_up(ir::Module& module) {
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
-  static const std::array kPasses = {kInlineCalls,
-                                     kSimplify,
-                                     kCse,
-                                     kDce,
-                                     kSink,
-                                     kLayouts,
-                                     kResiduals,
-                                     kFuse,
-                                     kFuseNarrowly,
-                                     kFuseRows,
-                                     kFuseMultiOutput,
-                                     kRecomputeResults,
-                                     kFuseHorizontal,
-                                     kOwnStarts};
+  static const std::array kPasses = {
+      kPartition,        kInlineCalls,    kSimplify, kCse,          kDce,      kSink,
+      kLayouts,          kResiduals,      kFuse,     kFuseNarrowly, kFuseRows, kFuseMultiOutput,
+      kRecomputeResults, kFuseHorizontal, kOwnStarts};
   return kPasses;
 }
 

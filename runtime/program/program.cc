@@ -164,7 +164,7 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
                                                        const planner::Roofline& machine) {
   Source source;
   std::uint64_t text_hash = 0;
-  PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module));
+  PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module).status());
   PLIMSOLL_RETURN_IF_ERROR(passes::expand(*module));
   PLIMSOLL_ASSIGN_OR_RETURN(module, passes::expand_complex(std::move(module)));
   PLIMSOLL_ASSIGN_OR_RETURN(module, passes::expand_narrow(std::move(module)));

@@ -21,8 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kPartitions = 4;
 
 const fs::path& folder() {
-  static const fs::path path =
-      fs::path(PLIMSOLL_SOURCE_DIR) / "tests/c_api/partitioned_programs";
+  static const fs::path path = fs::path(PLIMSOLL_SOURCE_DIR) / "tests/c_api/partitioned_programs";
   return path;
 }
 
@@ -64,8 +63,8 @@ std::size_t first_with_tile(const std::string& sharding, std::size_t partition) 
   if (sharding.find("last_tile_dim_replicate") != std::string::npos) {
     copies = std::stoul(sharding.substr(sharding.rfind(',', open) + 1));
   }
-  const auto at = static_cast<std::size_t>(
-      std::find(holders.begin(), holders.end(), partition) - holders.begin());
+  const auto at = static_cast<std::size_t>(std::find(holders.begin(), holders.end(), partition) -
+                                           holders.begin());
   const auto begin = holders.begin() + static_cast<std::ptrdiff_t>(at / copies * copies);
   return *std::min_element(begin, begin + static_cast<std::ptrdiff_t>(copies));
 }
@@ -96,9 +95,8 @@ Ran run(const std::string& name, std::int64_t limit) {
   options.struct_size = sizeof options;
   options.default_placement = PLM_PLACEMENT_PROGRAM;
   plm_executable* executables[kPartitions] = {};
-  made.outcome = take(plm_executable_create_together(handles.data(), kPartitions, text.data(),
-                                                     text.size(), name.c_str(), &options,
-                                                     executables));
+  made.outcome = take(plm_executable_create_together(
+      handles.data(), kPartitions, text.data(), text.size(), name.c_str(), &options, executables));
   if (made.outcome.code != PLM_OK) return made;
   std::vector<ExecutableHandle> owned(executables, executables + kPartitions);
   made.peak = plm_executable_peak(executables[0]);
@@ -128,9 +126,9 @@ Ran run(const std::string& name, std::int64_t limit) {
     given_lists.push_back(given[p].data());
     got_lists.push_back(got[p].data());
   }
-  made.outcome = take(plm_executable_run_buffers_together(executables, kPartitions,
-                                                          given_lists.data(), parameters,
-                                                          got_lists.data(), results, nullptr));
+  made.outcome =
+      take(plm_executable_run_buffers_together(executables, kPartitions, given_lists.data(),
+                                               parameters, got_lists.data(), results, nullptr));
   for (std::size_t p = 0; p < kPartitions; ++p) {
     made.used = std::max(made.used, memory_of(handles[p]).peak_bytes);
     for (plm_buffer* const one : given[p]) plm_buffer_release(one);
@@ -156,7 +154,8 @@ TEST_P(PartitionedProgram, ComputesWhatJaxDoesAtEveryLimit) {
     std::memcpy(&have, unlimited.results.data() + i * sizeof have, sizeof have);
     ASSERT_LE(std::abs(want - have), 2e-5f * std::max(1.0f, std::abs(want))) << "element " << i;
   }
-  for (const std::int64_t limit : {unlimited.floor, (unlimited.floor + unlimited.peak) / 2, unlimited.peak}) {
+  for (const std::int64_t limit :
+       {unlimited.floor, (unlimited.floor + unlimited.peak) / 2, unlimited.peak}) {
     const Ran limited = run(GetParam(), limit);
     ASSERT_EQ(limited.outcome.code, PLM_OK) << limited.outcome.message;
     EXPECT_EQ(limited.results, unlimited.results) << "at " << limit;

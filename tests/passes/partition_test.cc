@@ -129,7 +129,7 @@ TEST(Partition, ManualRegionsMeanWhatTheySay) {
   ASSERT_TRUE(expected.ok());
   for (const auto& [text, is_cut] : {std::pair(kRegion, true), std::pair(kRegionBySdy, false)}) {
     const auto module = read_module(text);
-    const Status status = partition(*module);
+    const Status status = partition(*module).status();
     ASSERT_TRUE(status.ok()) << status.to_string();
     ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
     EXPECT_EQ(number_of(*module, Opcode::custom_call), 0);
@@ -244,7 +244,7 @@ TEST(Partition, RandomProgramsComputeTheSameOnTiles) {
       parameter->attributes().extra.emplace_back("sharding", ir::to_string(*sharding));
       shardings.push_back(std::move(*sharding));
     }
-    const Status status = partition(*module);
+    const Status status = partition(*module).status();
     ASSERT_TRUE(status.ok()) << "seed " << seed << ": " << status.to_string();
     ASSERT_TRUE(ir::verify(*module).ok())
         << "seed " << seed << ": " << ir::verify(*module).to_string() << ir::to_text(*module);
@@ -282,7 +282,7 @@ TEST(Partition, RandomProgramsComputeTheSameOnTiles) {
 TEST(Partition, SaysWhichPartitionsAreMissing) {
   std::string text = kRegion;
   text.replace(text.find("num_partitions=4"), 16, "num_partitions=8");
-  const Status status = partition(*read_module(text));
+  const Status status = partition(*read_module(text)).status();
   EXPECT_EQ(status.code(), StatusCode::invalid_argument);
   EXPECT_NE(status.message().find("devices=[2,1,2]"), std::string::npos) << status.to_string();
 }

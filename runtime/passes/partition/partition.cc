@@ -97,7 +97,8 @@ class Partitioner {
     PLIMSOLL_ASSIGN_OR_RETURN(Shape tile, ir::tile_shape(shape, sharding));
     const std::vector<Instruction*> users = parameter.users();
     parameter.set_shape(std::move(tile));
-    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, tiles_.add_whole_of(&parameter, shape, sharding));
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole,
+                              tiles_.add_whole_of(&parameter, shape, sharding));
     computation.set_root(root == &parameter ? whole : root);
     for (Instruction* const user : users) {
       for (int i = 0; i < user->operand_count(); ++i) {
@@ -234,11 +235,12 @@ class Partitioner {
 
 }  // namespace
 
-Status partition(ir::Module& module) {
+Result<bool> partition(ir::Module& module) {
   const bool is_marked = std::any_of(module.extra.begin(), module.extra.end(),
                                      [](const auto& one) { return one.first == kWholeShapes; });
-  if (module.num_partitions <= 1 || !(is_marked || has_regions(module))) return ok_status();
-  return Partitioner(module, is_marked).run();
+  if (module.num_partitions <= 1 || !(is_marked || has_regions(module))) return false;
+  PLIMSOLL_RETURN_IF_ERROR(Partitioner(module, is_marked).run());
+  return true;
 }
 
 }  // namespace plimsoll::passes

@@ -62,8 +62,8 @@ Sharding carried(const Sharding& from, const Along& along, std::int64_t partitio
 
 // What an instruction does to the dimensions of its operands, seen from one of them.
 struct Rule {
-  std::vector<Along> operands;   // by operand: the dimensions of the seen one; empty: taken whole
-  Along result;                  // by dimension of the result
+  std::vector<Along> operands;  // by operand: the dimensions of the seen one; empty: taken whole
+  Along result;                 // by dimension of the result
   ir::Computation* reducer = nullptr;  // of dimensions that the result has not; null: a sum
 };
 
@@ -201,15 +201,22 @@ std::optional<Rule> convolution_rule(const Instruction& at, const Sharding& seen
   return rule;
 }
 
-// Rows that are looked up by indices that are cut.
-std::optional<Rule> gather_rule(const Instruction& at, const Sharding& seen) {
-  const ir::GatherDimensions& d = *at.attributes().gather;
-  if (!d.operand_batching_dims.empty()) return std::nullopt;
-  const int rank = at.operand(1)->shape().rank();
+// Rows that are looked up by indices that are cut; of dimensions that the array and the indices
+// have together, the array's along with them.
+std::optional<Rule> gather_rule(const Instruction& gather, const Sharding& seen) {
+  const ir::GatherDimensions& d = *gather.attributes().gather;
+  const int rank = gather.operand(1)->shape().rank();
+  if (d.index_vector_dim < rank && is_cut(seen, static_cast<int>(d.index_vector_dim))) {
+    return std::nullopt;
+  }
   Rule rule;
-  rule.operands = {{}, same_dimensions(rank)};
+  rule.operands = {Along(at(gather.operand(0)->shape().rank()), -1), same_dimensions(rank)};
+  for (std::size_t i = 0; i < d.operand_batching_dims.size(); ++i) {
+    rule.operands[0][at(d.operand_batching_dims[i])] =
+        static_cast<int>(d.start_indices_batching_dims[i]);
+  }
   int next = 0;
-  for (int i = 0; i < at.shape().rank(); ++i) {
+  for (int i = 0; i < gather.shape().rank(); ++i) {
     if (holds(d.offset_dims, i)) {
       rule.result.push_back(-1);
       continue;
@@ -217,33 +224,37 @@ std::optional<Rule> gather_rule(const Instruction& at, const Sharding& seen) {
     if (next == d.index_vector_dim) ++next;
     rule.result.push_back(next++);
   }
-  if (d.index_vector_dim < rank && is_cut(seen, static_cast<int>(d.index_vector_dim))) {
-    return std::nullopt;
-  }
   return rule;
 }
 
-// Updates that are cut, added to zeros: every partition's, and then those of all.
-std::optional<Rule> scatter_rule(const Instruction& at, int operand, const Sharding& seen) {
-  const ir::ScatterDimensions& d = *at.attributes().scatter;
-  if (at.operand_count() != 3 || operand != 2 || !d.input_batching_dims.empty() ||
-      !ir::is_binary_computation(*at.to_apply(), Opcode::add) || !is_zero(*at.operand(0))) {
+// Updates that are cut, added to zeros: every partition's, and then those of all that share a
+// place.
+std::optional<Rule> scatter_rule(const Instruction& scatter, int operand, const Sharding& seen) {
+  const ir::ScatterDimensions& d = *scatter.attributes().scatter;
+  if (scatter.operand_count() != 3 || operand != 2 ||
+      !ir::is_binary_computation(*scatter.to_apply(), Opcode::add) ||
+      !is_zero(*scatter.operand(0))) {
     return std::nullopt;
   }
   Rule rule;
-  rule.operands = {{}, Along(static_cast<std::size_t>(at.operand(1)->shape().rank()), -1),
-                   same_dimensions(at.operand(2)->shape().rank())};
+  const int rank = scatter.shape().rank();
+  Along indices(at(scatter.operand(1)->shape().rank()), -1);
   int next = 0;
-  for (int i = 0; i < at.operand(2)->shape().rank(); ++i) {
+  for (int i = 0; i < scatter.operand(2)->shape().rank(); ++i) {
     if (holds(d.update_window_dims, i)) {
       if (is_cut(seen, i)) return std::nullopt;
       continue;
     }
     if (next == d.index_vector_dim) ++next;
-    rule.operands[1][static_cast<std::size_t>(next++)] = i;
+    indices[at(next++)] = i;
   }
-  rule.result.assign(static_cast<std::size_t>(at.shape().rank()), -1);
-  rule.reducer = at.to_apply();
+  rule.result.assign(at(rank), -1);
+  for (std::size_t i = 0; i < d.input_batching_dims.size(); ++i) {
+    rule.result[at(d.input_batching_dims[i])] = indices[at(d.scatter_indices_batching_dims[i])];
+  }
+  rule.operands = {rule.result, std::move(indices),
+                   same_dimensions(scatter.operand(2)->shape().rank())};
+  rule.reducer = scatter.to_apply();
   return rule;
 }
 
@@ -257,9 +268,7 @@ std::optional<Rule> movement_rule(const Instruction& at, const Sharding& seen) {
     return true;
   };
   const Attributes& attributes = at.attributes();
-  const auto keeps_size = [&](int d) {
-    return at.operand(0)->shape().dim(d) == at.shape().dim(d);
-  };
+  const auto keeps_size = [&](int d) { return at.operand(0)->shape().dim(d) == at.shape().dim(d); };
   switch (at.opcode()) {
     case Opcode::slice:
       if (!untouched([&](int d) {
@@ -360,6 +369,12 @@ class Propagation {
     Instruction* root = computation_.root();
     for (Instruction* const at : instructions) {
       if (at->users().empty() && at != root) continue;
+      if (at->opcode() == Opcode::get_tuple_element && at->operand(0)->opcode() == Opcode::tuple &&
+          at != root) {
+        at->replace_all_uses_with(
+            at->operand(0)->operand(static_cast<int>(at->attributes().tuple_index)));
+        continue;
+      }
       PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, computed_on_tiles(*at));
       computation_.set_root(root);
       if (whole == nullptr) continue;
