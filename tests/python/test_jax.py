@@ -71,6 +71,24 @@ def test_below_the_floor_jax_says_what_would_do(step_plan):
     assert str(step_plan.floor_bytes) in done.stderr
 
 
+@pytest.mark.parametrize("platforms", ["plimsoll,cpu", "plimsoll", "cpu", ""])
+def test_plans_before_jax_has_started_a_backend(platforms):
+    program = (
+        "import jax, plimsoll, jax.numpy as jnp\n"
+        "plan = plimsoll.plan(jnp.linalg.cholesky, jax.ShapeDtypeStruct((4, 4), jnp.float32))\n"
+        "print(plan.floor_bytes)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "JAX_PLATFORMS": platforms},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 128
+
+
 def test_plan_has_floor_peak_and_frontier(step_plan):
     plan = step_plan
     assert plan.limit_bytes is None

@@ -76,9 +76,13 @@ def initialize() -> None:
 
 
 def prepare_lowering() -> None:
-    """Tells JAX what it must know to lower programs for the platform: that it takes donated
-    arguments, its linear algebra, and how it calls Python. Enough to export programs for it; may be
-    called again."""
+    """Tells JAX what it must know to lower programs for the platform: that there is one, that it
+    takes donated arguments, its linear algebra, and how it calls Python. Enough to export programs
+    for it, before JAX has started a backend and whichever it starts; may be called again."""
+    if not xla_bridge.is_known_platform(PLATFORM):
+        xla_bridge._discover_and_register_pjrt_plugins()  # which calls `initialize`
+        if not xla_bridge.is_known_platform(PLATFORM):
+            initialize()  # once more, for the error, which JAX only logs
     if PLATFORM not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append(PLATFORM)
     register_cpu_lowerings()
