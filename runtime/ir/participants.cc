@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/replica_groups.h"
 
 namespace plimsoll::ir {
 namespace {
@@ -36,6 +37,16 @@ Status wrong(const Instruction& instruction, const std::string& what) {
       topology.partitions));
 }
 
+// Numbers from text or a file, which may be anything.
+Status check_topology(const Instruction& instruction) {
+  const Topology topology = topology_of(instruction);
+  if (topology.replicas >= 1 && topology.partitions >= 1 && topology.replicas <= kMaxParticipants &&
+      topology.partitions <= kMaxParticipants && topology.participants() <= kMaxParticipants) {
+    return ok_status();
+  }
+  return wrong(instruction, fmt::format("at most {} participants", kMaxParticipants));
+}
+
 }  // namespace
 
 Topology topology_of(const Instruction& instruction) {
@@ -44,6 +55,7 @@ Topology topology_of(const Instruction& instruction) {
 }
 
 Result<Groups> collective_groups(const Instruction& instruction) {
+  PLIMSOLL_RETURN_IF_ERROR(check_topology(instruction));
   const Topology topology = topology_of(instruction);
   const Numbered numbered = numbered_by(instruction);
   const std::int64_t count = numbered == Numbered::participants ? topology.participants()
@@ -115,6 +127,7 @@ Result<Groups> collective_groups(const Instruction& instruction) {
 }
 
 Result<Pairs> permuted_participants(const Instruction& instruction) {
+  PLIMSOLL_RETURN_IF_ERROR(check_topology(instruction));
   const Topology topology = topology_of(instruction);
   const CollectiveAttributes* const collective = instruction.attributes().collective.get();
   Pairs made;

@@ -35,7 +35,8 @@ using Groups = std::vector<std::vector<std::int64_t>>;
 //   partitions; with use_global_device_ids the participants themselves;
 // - a channel, and any other operation: partitions, within each replica.
 // Without groups all that could be numbered form one. INVALID_ARGUMENT for numbers that the
-// topology hasn't, and for participants that are in no group or in two.
+// topology hasn't, for participants that are in no group or in two, and for a topology of more than
+// kMaxParticipants.
 Result<Groups> collective_groups(const Instruction& instruction);
 
 // A collective-permute's pairs of a source and a target, by participants, in no order. Numbers are

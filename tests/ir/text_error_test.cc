@@ -99,6 +99,49 @@ TEST(HloTextError, BoundsDepthAndSize) {
   EXPECT_FALSE(parse_module("x = f32[4] parameter(1000000000)").ok());
 }
 
+// What kernels and the interpreter index by.
+TEST(HloTextError, CollectivesAreCheckedAgainstTheirAttributes) {
+  const auto error_of = [](const std::string& operation) {
+    const auto module = parse_module(
+        "HloModule m, replica_count=4\n"
+        "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+        "one { a = f32[] parameter(0) ROOT s = f32[] negate(a) }\n"
+        "rows { a = f32[2] parameter(0) b = f32[2] parameter(1) z = f32[] constant(0) "
+        "ROOT s = f32[] reduce(a, z), dimensions={0}, to_apply=sum }\n"
+        "ENTRY e {\n  x = f32[4,8] parameter(0)\n  y = f32[4] parameter(1)\n  ROOT r = " +
+        operation + "\n}\n");
+    return module.ok() ? "" : module.status().message();
+  };
+  const auto expect_error = [&](const std::string& operation, const std::string& what) {
+    EXPECT_NE(error_of(operation).find(what), std::string::npos)
+        << operation << error_of(operation);
+  };
+  const std::string scalars = "must take two scalars and return one";
+  for (const std::string name : {"one", "rows"}) {
+    expect_error("f32[4,8] all-reduce(x), to_apply=" + name, scalars);
+    expect_error("f32[4,8] all-reduce-start(x), to_apply=" + name, scalars);
+    expect_error("f32[4,2] reduce-scatter(x), dimensions={1}, to_apply=" + name, scalars);
+  }
+  expect_error("f32[4,8] all-reduce-start(x)", "one to_apply=");
+  expect_error("f32[4,2] reduce-scatter(x), dimensions={1}", "one to_apply=");
+  expect_error("f32[4,2] reduce-scatter(x), to_apply=sum", "needs one dimension");
+  expect_error("f32[4,2] reduce-scatter(x), dimensions={2}, to_apply=sum", "out of range");
+  expect_error("f32[16,8] all-gather(x), dimensions={-1}", "out of range");
+  expect_error("(f32[4,8], f32[16,8]) all-gather-start(x)", "needs one dimension");
+  expect_error("(f32[4,8], f32[16,8]) all-gather-start(x), dimensions={3}", "out of range");
+  expect_error("(f32[4,8], f32[16,9]) all-gather-start(x), dimensions={0}", "do not fit");
+  expect_error("(f32[4,9], f32[16,8]) all-gather-start(x), dimensions={0}", "must be (operands");
+  expect_error("f32[16,8] all-gather-start(x), dimensions={0}", "must be (operands");
+  expect_error("f32[4,8] all-to-all(x), dimensions={2}", "out of range");
+  expect_error("(f32[4,8], f32[4]) all-to-all(x, y), dimensions={1}", "out of range");
+  expect_error("(f32[4,8], f32[8,8]) collective-permute-start(x), source_target_pairs={{0,1}}",
+               "result is f32[8,8], not f32[4,8]");
+  expect_error("((f32[4,8]), f32[4], u32[]) async-start(x), calls=one", "must be f32[4,8]");
+  expect_error("f32[4,8] all-reduce(x), replica_groups={{},{0,1,2,3}}, to_apply=sum",
+               "a group without members");
+  EXPECT_EQ(error_of("(f32[4,8], f32[16,8]) all-gather-start(x), dimensions={0}"), "");
+}
+
 constexpr std::string_view kSeed = R"(HloModule seed, input_output_alias={ {0}: (0, {}, may-alias) }
 sum (a: f32[], b: f32[]) -> f32[] {
   a = f32[] parameter(0)

@@ -299,7 +299,12 @@ KernelResult make_sends(const ir::Instruction& instruction, const std::vector<co
                         Sends::Ways ways) {
   PLIMSOLL_RETURN_IF_ERROR(check_results(instruction, in, out));
   std::vector<std::int64_t> bytes;
-  for (const ir::Shape* shape : in) bytes.push_back(shape->byte_size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (!(*in[i] == *out[i])) {
+      return unsupported(instruction, in[i]->to_string() + " to " + out[i]->to_string());
+    }
+    bytes.push_back(in[i]->byte_size());
+  }
   return KernelResult(std::make_shared<Sends>(std::string(ir::to_string(instruction.opcode())),
                                               Members(instruction, std::move(groups)),
                                               std::move(bytes), std::move(ways)));
@@ -315,14 +320,17 @@ KernelResult make_many_participants(const ir::Instruction& instruction, const ir
   const std::vector<const ir::Shape*> out = ir::leaves(result);
   const auto participants = ir::topology_of(instruction).participants();
   Sends::Ways ways;
-  ways.targets.resize(at(participants));
-  ways.source.assign(at(participants), -1);
+  const auto nobody_sends = [&] {
+    ways.targets.resize(at(participants));
+    ways.source.assign(at(participants), -1);
+  };
   const Opcode opcode = without_start(instruction.opcode());
   if (opcode == Opcode::collective_permute) {
     if (in.size() != out.size()) {
       return unsupported(instruction, "the form that writes into an operand");
     }
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Pairs pairs, ir::permuted_participants(instruction));
+    nobody_sends();
     for (const auto& [source, target] : pairs) {
       ways.targets[at(source)].push_back(target);
       ways.source[at(target)] = source;
@@ -345,6 +353,7 @@ KernelResult make_many_participants(const ir::Instruction& instruction, const ir
                  ? make_swaps(instruction, in, out, std::move(groups))
                  : make_trades(instruction, in, out, std::move(groups), false);
     case Opcode::collective_broadcast:
+      nobody_sends();
       for (const auto& group : groups) {
         ways.targets[at(group[0])] = group;
         for (const std::int64_t member : group) ways.source[at(member)] = group[0];

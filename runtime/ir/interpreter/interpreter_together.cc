@@ -108,6 +108,26 @@ Result<Literal> evaluate_one(Context& context, const Instruction& instruction, c
   }
 }
 
+// Whether a group of so many can cut `operand` up as the operation does.
+Status check_pieces(const Instruction& instruction, const Shape& operand, const Shape& result,
+                    std::size_t members) {
+  const Opcode opcode = instruction.opcode();
+  const auto& dimensions = instruction.attributes().dimensions;
+  const bool gathers = opcode == Opcode::all_gather || opcode == Opcode::all_gather_start;
+  const bool scatters = opcode == Opcode::reduce_scatter;
+  const bool trades = opcode == Opcode::all_to_all && !dimensions.empty();
+  if (!gathers && !scatters && !trades) return ok_status();
+  const auto count = static_cast<std::int64_t>(members);
+  const std::int64_t in = operand.dim(static_cast<int>(dimensions[0])),
+                     out = result.dim(static_cast<int>(dimensions[0]));
+  if (gathers ? out == in * count : scatters ? in == out * count : in % count == 0) {
+    return ok_status();
+  }
+  return invalid_argument(fmt::format("{} {}: {} and {} in a group of {} participants",
+                                      to_string(opcode), instruction.name(), operand.to_string(),
+                                      result.to_string(), members));
+}
+
 }  // namespace
 
 Result<Literal> together(Context& context, const Instruction& instruction, Operands operands,
@@ -141,6 +161,11 @@ Result<Literal> together(Context& context, const Instruction& instruction, Opera
   if (results != operands.size() || (swaps && results != group.size())) {
     return unsupported(instruction, fmt::format("{} operands, {} results, {} participants",
                                                 operands.size(), results, group.size()));
+  }
+  for (std::size_t i = 0; i < results; ++i) {
+    PLIMSOLL_RETURN_IF_ERROR(check_pieces(instruction, operands[i]->shape(),
+                                          shape.is_tuple() ? shape.elements()[i] : shape,
+                                          group.size()));
   }
   std::vector<Literal> made;
   const auto work = [&](std::span<const void* const> shown) -> Status {

@@ -33,9 +33,20 @@ Status check_scaled(const Request& request, const Shape& small, const Shape& lar
   return ok_status();
 }
 
-Result<Shape> scaled(const Request& request) {
-  PLIMSOLL_RETURN_IF_ERROR(request.require_given());
-  const Shape& given = *request.given;
+// One computation of two scalars that returns one.
+Status require_reducer(const Request& request) {
+  PLIMSOLL_RETURN_IF_ERROR(request.require_called(1));
+  const Computation& reducer = *request.called[0];
+  const auto& parameters = reducer.parameters();
+  if (parameters.size() == 2 && parameters[0]->shape().is_scalar() &&
+      parameters[1]->shape().is_scalar() && reducer.root()->shape().is_scalar()) {
+    return ok_status();
+  }
+  return request.error("'" + reducer.name() + "' must take two scalars and return one");
+}
+
+// `given`: the result, or of a start half the element that is.
+Status check_all_scaled(const Request& request, const Shape& given) {
   const bool single = request.operand_count() == 1 && !given.is_tuple();
   if (!single && (!given.is_tuple() || given.elements().size() != at(request.operand_count()))) {
     return request.error(
@@ -43,20 +54,85 @@ Result<Shape> scaled(const Request& request) {
   }
   for (int i = 0; i < request.operand_count(); ++i) {
     const Shape& result = single ? given : given.elements()[at(i)];
-    const bool gathers = request.opcode == Opcode::all_gather;
-    PLIMSOLL_RETURN_IF_ERROR(gathers ? check_scaled(request, request.operand(i), result)
-                                     : check_scaled(request, result, request.operand(i)));
+    PLIMSOLL_RETURN_IF_ERROR(request.opcode == Opcode::reduce_scatter
+                                 ? check_scaled(request, result, request.operand(i))
+                                 : check_scaled(request, request.operand(i), result));
   }
-  return given;
+  return ok_status();
+}
+
+Result<Shape> scaled(const Request& request) {
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given());
+  if (request.opcode == Opcode::reduce_scatter) PLIMSOLL_RETURN_IF_ERROR(require_reducer(request));
+  PLIMSOLL_RETURN_IF_ERROR(check_all_scaled(request, *request.given));
+  return *request.given;
+}
+
+// Whether `shape` is that of the operands: of a single one by itself or as a tuple.
+bool holds_operands(const Request& request, const Shape& shape) {
+  if (request.operand_count() == 1 && shape == request.operand(0)) return true;
+  if (!shape.is_tuple() || shape.elements().size() != at(request.operand_count())) return false;
+  for (int i = 0; i < request.operand_count(); ++i) {
+    if (!(shape.elements()[at(i)] == request.operand(i))) return false;
+  }
+  return true;
+}
+
+// The result of a start half: (operands, result, contexts...).
+Status require_started(const Request& request) {
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given());
+  const Shape& given = *request.given;
+  if (given.is_tuple() && given.elements().size() >= 2 &&
+      holds_operands(request, given.elements()[0])) {
+    return ok_status();
+  }
+  return request.error("result " + given.to_string() + ", must be (operands, result, ...)");
+}
+
+Result<Shape> all_gather_start(const Request& request) {
+  PLIMSOLL_RETURN_IF_ERROR(require_started(request));
+  PLIMSOLL_RETURN_IF_ERROR(check_all_scaled(request, request.given->elements()[1]));
+  return *request.given;
+}
+
+// Operands after the first say where the in-place form writes, which starts with its own tuple.
+Result<Shape> collective_permute_start(const Request& request) {
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given());
+  if (request.operand_count() > 1) return *request.given;
+  PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
+  PLIMSOLL_RETURN_IF_ERROR(require_started(request));
+  const Shape& result = request.given->elements()[1];
+  if (holds_operands(request, result)) return *request.given;
+  return request.error("result is " + result.to_string() + ", not " +
+                       request.operand(0).to_string());
+}
+
+Result<Shape> async_start(const Request& request) {
+  PLIMSOLL_RETURN_IF_ERROR(request.require_called(1));
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given());
+  const Shape& given = *request.given;
+  if (!given.is_tuple() || given.elements().size() < 2) {
+    return request.error("result " + given.to_string() + ", must be (operands, result, ...)");
+  }
+  std::vector<Shape> operands;
+  for (const Shape* operand : request.operands) operands.push_back(*operand);
+  PLIMSOLL_RETURN_IF_ERROR(
+      check_signature(request, *request.called[0], operands, &given.elements()[1]));
+  if (given.elements()[0] == Shape::tuple(std::move(operands)) ||
+      holds_operands(request, given.elements()[0])) {
+    return given;
+  }
+  return request.error("result " + given.to_string() + ", must be (operands, result, ...)");
 }
 
 // all-to-all moves one split of each operand to each participant; with `dimensions`, the splits are
 // parts of a single operand.
 Result<Shape> all_to_all(const Request& request) {
   PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
-  if (!request.attributes.dimensions.empty()) {
-    PLIMSOLL_RETURN_IF_ERROR(check_dimensions(request, request.attributes.dimensions,
-                                              request.operand(0).rank(), "dimensions"));
+  const auto& dimensions = request.attributes.dimensions;
+  if (dimensions.size() > 1) return request.error("needs one dimension, or none");
+  for (const Shape* operand : request.operands) {
+    PLIMSOLL_RETURN_IF_ERROR(check_dimensions(request, dimensions, operand->rank(), "dimensions"));
   }
   if (request.given != nullptr && request.given->is_tuple() && request.operand_count() == 1) {
     return Shape::tuple({request.operand(0)});
@@ -65,12 +141,8 @@ Result<Shape> all_to_all(const Request& request) {
 }
 
 Result<Shape> all_reduce(const Request& request) {
-  PLIMSOLL_RETURN_IF_ERROR(request.require_called(1));
+  PLIMSOLL_RETURN_IF_ERROR(require_reducer(request));
   PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
-  const Computation& reducer = *request.called[0];
-  if (reducer.parameters().size() != 2 || !reducer.root()->shape().is_scalar()) {
-    return request.error("'" + reducer.name() + "' must take two scalars and return one");
-  }
   return with_given_precision(request, as_tuple_unless_one(request));
 }
 
@@ -86,20 +158,27 @@ Result<Shape> done(const Request& request, std::size_t element) {
 Result<Shape> collective(const Request& request) {
   switch (request.opcode) {
     case Opcode::all_reduce:
+    case Opcode::all_reduce_start:
       return all_reduce(request);
     case Opcode::all_gather:
     case Opcode::reduce_scatter:
       return scaled(request);
+    case Opcode::all_gather_start:
+      return all_gather_start(request);
     case Opcode::all_to_all:
       return all_to_all(request);
+    case Opcode::collective_permute_start:
+      return collective_permute_start(request);
+    case Opcode::async_start:
+      return async_start(request);
     case Opcode::collective_permute:
+      if (request.operand_count() == 1) PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
       // Operands after the first say where the in-place form writes.
       return request.operand_count() == 1
                  ? request.operand(0)
                  : Result<Shape>(request.given != nullptr ? *request.given : request.operand(0));
     case Opcode::collective_broadcast:
-      return as_tuple_unless_one(request);
-    case Opcode::all_reduce_start:
+      PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
       return as_tuple_unless_one(request);
     case Opcode::all_reduce_done:
       return request.operand(0);

@@ -85,6 +85,7 @@ Status check_collective(const Instruction& instruction) {
   if (collective == nullptr) return ok_status();
   std::vector<std::int64_t> members;
   for (const auto& group : collective->replica_groups) {
+    if (group.empty()) return invalid_argument("replica_groups have a group without members");
     members.insert(members.end(), group.begin(), group.end());
   }
   std::sort(members.begin(), members.end());

@@ -151,11 +151,11 @@ Result<std::vector<Computation*>> Builder::called(const InstructionSyntax& instr
     case Opcode::sort:
     case Opcode::scatter:
     case Opcode::reduce_scatter:
+    case Opcode::all_reduce_start:
     case Opcode::scan:
       if (callees.size() != 1) return fail("one to_apply=");
       break;
     case Opcode::all_reduce:
-    case Opcode::all_reduce_start:
       // The oldest texts (cross-replica-sum) leave the addition out.
       if (callees.empty() && !operands.empty() && operands[0]->shape().is_array()) {
         needs_sort_ = true;
