@@ -146,8 +146,8 @@ TEST(CollectiveMutants, AreRefusedOrRunAsInterpreted) {
         arguments.push_back(cases::random_arguments(**module, p + 1));
       }
       std::string error;
-      const auto results =
-          testing::run_unlimited_together(**module, arguments, provider(), /*optimize=*/true, error);
+      const auto results = testing::run_unlimited_together(**module, arguments, provider(),
+                                                           /*optimize=*/true, error);
       const auto expected = ir::interpret_together(**module, arguments);
       EXPECT_NE(expected.status().code(), StatusCode::internal) << changed;
       EXPECT_EQ(error.find("INTERNAL"), std::string::npos) << changed << '\n' << error;

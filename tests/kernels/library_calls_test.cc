@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -151,6 +152,78 @@ TEST(LinearAlgebra, GivesTheSameBitsAtEveryNumberOfThreads) {
     EXPECT_EQ(*alone, *shared) << call.target;
     EXPECT_TRUE(all_finite(*alone)) << call.target;
   }
+}
+
+Result<ir::Literal> triangular_solve(char side, char uplo, char trans, char diag,
+                                     const ir::Literal& a, const ir::Literal& b) {
+  const auto option = [](std::string_view name, char letter) {
+    return std::string(name) + " = " + std::to_string(static_cast<int>(letter)) + " : ui8";
+  };
+  const std::string shape = b.shape().to_string();
+  const auto module = ir::parse_module(
+      text_of({shape, a.shape().to_string() + " " + shape,
+               b.shape().dtype() == ir::DType::f64 ? "lapack_dtrsm_ffi" : "lapack_strsm_ffi",
+               "{" + option("side", side) + ", " + option("uplo", uplo) + ", " +
+                   option("trans_x", trans) + ", " + option("diag", diag) + "}"}));
+  if (!module.ok()) return module.status();
+  const ir::Literal operands[] = {a, b};
+  return run_instruction(*(*module)->entry()->root(), operands);
+}
+
+TEST(LinearAlgebra, SolvesTrianglesOfEverySideAndForm) {
+  for (const std::int64_t order : {1, 3, 4, 11}) {
+    for (const std::int64_t count : {1, 5, 8, 19}) {
+      for (int form = 0; form < 16; ++form) {
+        const bool is_left = form % 2 == 0, is_lower = form / 2 % 2 == 0,
+                   is_transposed = form / 4 % 2 == 1, is_unit = form / 8 % 2 == 1;
+        ir::Literal a = random_floats(ir::Shape(ir::DType::f64, {order, order}), 1);
+        for (std::int64_t i = 0; i < order; ++i) a.set(i * order + i, 3 + a.at(i * order + i));
+        const std::int64_t m = is_left ? order : count, n = is_left ? count : order;
+        const ir::Literal b = random_floats(ir::Shape(ir::DType::f64, {m, n}), 2);
+        const auto x = triangular_solve(is_left ? 'L' : 'R', is_lower ? 'L' : 'U',
+                                        is_transposed ? 'T' : 'N', is_unit ? 'U' : 'N', a, b);
+        ASSERT_TRUE(x.ok()) << x.status().to_string();
+        // op(a)[i, j]
+        const auto of_a = [&](std::int64_t i, std::int64_t j) -> double {
+          if (is_transposed) std::swap(i, j);
+          if (i == j && is_unit) return 1;
+          return (is_lower ? i >= j : i <= j) ? a.at(i * order + j) : 0;
+        };
+        for (std::int64_t i = 0; i < m; ++i) {
+          for (std::int64_t j = 0; j < n; ++j) {
+            double product = 0;
+            for (std::int64_t k = 0; k < order; ++k) {
+              product += is_left ? of_a(i, k) * x->at(k * n + j) : x->at(i * n + k) * of_a(k, j);
+            }
+            EXPECT_NEAR(product, b.at(i * n + j), 1e-9)
+                << form << ' ' << order << ' ' << count << " at " << i << ", " << j;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(LinearAlgebra, TrianglesKeepWhatIsNoNumber) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto expect_nan = [](const Result<ir::Literal>& x, std::initializer_list<bool> which) {
+    ASSERT_TRUE(x.ok()) << x.status().to_string();
+    std::int64_t i = 0;
+    for (const bool is_nan : which) {
+      EXPECT_EQ(std::isnan(x->at(i)), is_nan) << i;
+      ++i;
+    }
+  };
+  const float all[] = {nan, nan, nan, nan}, corner[] = {1, 0, nan, 1}, none[] = {0, 0, 0, 0},
+              last[] = {0, 1}, one[] = {1, 0, 0, 1};
+  const auto matrix = [](const float(&x)[4]) { return ir::Literal::array<float>({2, 2}, x); };
+  expect_nan(triangular_solve('L', 'L', 'N', 'N', matrix(all), matrix(none)), {1, 1, 1, 1});
+  expect_nan(
+      triangular_solve('L', 'L', 'N', 'N', matrix(corner), ir::Literal::array<float>({2, 1}, last)),
+      {0, 1});
+  // As the inverse of zeros.
+  expect_nan(triangular_solve('L', 'U', 'N', 'N', matrix(none), matrix(one)), {1, 1, 1, 0});
+  expect_nan(triangular_solve('R', 'L', 'N', 'U', matrix(corner), matrix(none)), {1, 0, 1, 0});
 }
 
 TEST(LinearAlgebra, TakesMatricesWithoutElements) {

@@ -4,10 +4,10 @@
 #include <complex>
 #include <cstddef>
 
-// The functions of LAPACK (and trsm of BLAS) that kernels here call, as gfortran compiles them, one
-// overload for each of the four element types under the name without its letter. Matrices are
-// column-major. What every argument means stands in the LAPACK Users' Guide (Anderson et al.,
-// SIAM, 1999); `lwork` = -1 asks for the best size of `work`, which comes in work[0].
+// The functions of LAPACK that kernels here call, as gfortran compiles them, one overload for each
+// of the four element types under the name without its letter. Matrices are column-major. What
+// every argument means stands in the LAPACK Users' Guide (Anderson et al., SIAM, 1999); `lwork` =
+// -1 asks for the best size of `work`, which comes in work[0].
 //
 // The library's xerbla ends the process: callers check every size and word before.
 
@@ -20,9 +20,6 @@
 extern "C" {
 // clang-format off
 #define PLIMSOLL_DECLARE(p, T, R)                                                                \
-  void p##trsm_(const char*, const char*, const char*, const char*, const int*, const int*,      \
-                const T*, const T*, const int*, T*, const int*, std::size_t, std::size_t,        \
-                std::size_t, std::size_t);                                                       \
   void p##getrf_(const int*, const int*, T*, const int*, int*, int*);                            \
   void p##geqrf_(const int*, const int*, T*, const int*, T*, T*, const int*, int*);              \
   void p##potrf_(const char*, const int*, T*, const int*, int*, std::size_t);                    \
@@ -99,36 +96,31 @@ template <typename T>
 inline constexpr bool kIsComplex = !std::is_same_v<T, Real<T>>;
 
 // What a real function takes and its complex form does not, or the other way round, is null there.
-#define PLIMSOLL_COMMON(p, T, R)                                                                   \
-  inline void trsm(char side, char uplo, char trans, char diag, int m, int n, const T* a, int lda, \
-                   T* b, int ldb) {                                                                \
-    const T one(1);                                                                                \
-    p##trsm_(&side, &uplo, &trans, &diag, &m, &n, &one, a, &lda, b, &ldb, 1, 1, 1, 1);             \
-  }                                                                                                \
-  inline int getrf(int m, int n, T* a, int* ipiv) {                                                \
-    int info = 0;                                                                                  \
-    p##getrf_(&m, &n, a, &m, ipiv, &info);                                                         \
-    return info;                                                                                   \
-  }                                                                                                \
-  inline int geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {                               \
-    int info = 0;                                                                                  \
-    p##geqrf_(&m, &n, a, &m, tau, work, &lwork, &info);                                            \
-    return info;                                                                                   \
-  }                                                                                                \
-  inline int potrf(char uplo, int n, T* a) {                                                       \
-    int info = 0;                                                                                  \
-    p##potrf_(&uplo, &n, a, &n, &info, 1);                                                         \
-    return info;                                                                                   \
-  }                                                                                                \
-  inline int gehrd(int n, int low, int high, T* a, T* tau, T* work, int lwork) {                   \
-    int info = 0;                                                                                  \
-    p##gehrd_(&n, &low, &high, a, &n, tau, work, &lwork, &info);                                   \
-    return info;                                                                                   \
-  }                                                                                                \
-  inline int gtsv(int n, int columns, T* lower, T* diagonal, T* upper, T* b) {                     \
-    int info = 0;                                                                                  \
-    p##gtsv_(&n, &columns, lower, diagonal, upper, b, &n, &info);                                  \
-    return info;                                                                                   \
+#define PLIMSOLL_COMMON(p, T, R)                                                 \
+  inline int getrf(int m, int n, T* a, int* ipiv) {                              \
+    int info = 0;                                                                \
+    p##getrf_(&m, &n, a, &m, ipiv, &info);                                       \
+    return info;                                                                 \
+  }                                                                              \
+  inline int geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {             \
+    int info = 0;                                                                \
+    p##geqrf_(&m, &n, a, &m, tau, work, &lwork, &info);                          \
+    return info;                                                                 \
+  }                                                                              \
+  inline int potrf(char uplo, int n, T* a) {                                     \
+    int info = 0;                                                                \
+    p##potrf_(&uplo, &n, a, &n, &info, 1);                                       \
+    return info;                                                                 \
+  }                                                                              \
+  inline int gehrd(int n, int low, int high, T* a, T* tau, T* work, int lwork) { \
+    int info = 0;                                                                \
+    p##gehrd_(&n, &low, &high, a, &n, tau, work, &lwork, &info);                 \
+    return info;                                                                 \
+  }                                                                              \
+  inline int gtsv(int n, int columns, T* lower, T* diagonal, T* upper, T* b) {   \
+    int info = 0;                                                                \
+    p##gtsv_(&n, &columns, lower, diagonal, upper, b, &n, &info);                \
+    return info;                                                                 \
   }
 PLIMSOLL_LAPACK_TYPES(PLIMSOLL_COMMON)
 #undef PLIMSOLL_COMMON
