@@ -43,19 +43,26 @@ Status refuse(const Instruction& instruction, std::string_view why) {
                        std::string(ir::to_string(instruction.opcode())) + " " + std::string(why));
 }
 
-bool is_scalar_computation(const ir::Computation& computation) {
-  for (const auto& instruction : computation.instructions()) {
-    const Opcode opcode = instruction->opcode();
-    if (opcode == Opcode::tuple) {
-      if (instruction.get() != computation.root()) return false;
+Status check_scalar_computation(const Instruction& instruction) {
+  const ir::Computation& computation = *instruction.to_apply();
+  for (const auto& inner : computation.instructions()) {
+    const Opcode opcode = inner->opcode();
+    if (opcode == Opcode::tuple && inner.get() == computation.root()) continue;
+    if (inner->shape().is_scalar() &&
+        (opcode == Opcode::parameter || opcode == Opcode::constant || ir::is_elementwise(opcode))) {
       continue;
     }
-    if (!instruction->shape().is_scalar()) return false;
-    if (opcode != Opcode::parameter && opcode != Opcode::constant && !ir::is_elementwise(opcode)) {
-      return false;
-    }
+    return refuse(
+        instruction,
+        fmt::format("applies '{}', in which {} '{}' is no operation on scalars (loops and "
+                    "arrays have to be outside of it)",
+                    computation.name(), ir::to_string(opcode), inner->name()));
   }
-  return computation.instruction_count() <= kMaxInstructions && computation.root() != nullptr;
+  if (computation.instruction_count() <= kMaxInstructions && computation.root() != nullptr) {
+    return ok_status();
+  }
+  return refuse(instruction, fmt::format("applies '{}', which has more than {} instructions",
+                                         computation.name(), kMaxInstructions));
 }
 
 KernelNode KernelGraph::node_of(const Instruction& instruction) const {
@@ -173,9 +180,7 @@ Status KernelGraph::collect() {
       const Instruction& top = *stack.back().instruction;
       if (stack.back().next == 0) {
         if (top.opcode() == Opcode::reduce) {
-          if (!is_scalar_computation(*top.to_apply())) {
-            return refuse(top, "applies a computation that is not made of scalar operations");
-          }
+          PLIMSOLL_RETURN_IF_ERROR(check_scalar_computation(top));
           for (const Instruction* operand : top.operands()) {
             if (!operand->shape().is_array()) return refuse(top, "has a tuple operand");
           }

@@ -71,8 +71,8 @@ class KernelGraph {
 // UNIMPLEMENTED: what of `instruction` the compiler does not take, and why.
 Status refuse(const ir::Instruction& instruction, std::string_view why);
 
-// True for a computation on scalars that can be inlined into a reduction.
-bool is_scalar_computation(const ir::Computation& computation);
+// Whether what a reduction applies is a computation on scalars that can be inlined into it.
+Status check_scalar_computation(const ir::Instruction& instruction);
 
 // `x` lies in `allowed`.
 struct Condition {

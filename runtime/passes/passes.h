@@ -36,8 +36,9 @@ Result<bool> partition(ir::Module& module);
 // What there are no kernels of, and runs whether or not other passes do:
 //
 // Operations that are others in disguise by those: `topk`, `cholesky`, scalar `bitcast` to another
-// type, custom calls that are the identity on one device. UNIMPLEMENTED, with the instruction's
-// name, where such a custom call means several devices.
+// type, custom calls that are the identity on one device; calls and conditionals in computations
+// that are applied to elements. UNIMPLEMENTED, with the instruction's name, where such a custom
+// call means several devices.
 Status expand(ir::Module& module);
 // The module with every complex value as two real ones, or itself where it has none. Parameters and
 // results keep their numbers, bytes and aliases: c64[2,3] is f32[2,3,2]. UNIMPLEMENTED, with the

@@ -45,6 +45,40 @@ TEST(Expand, RefusesCustomCallsThatMeanSeveralDevices) {
       "devices (one is supported)");
 }
 
+TEST(Expand, TakesCallsAndConditionalsInReducersAsWhatTheyCompute) {
+  const auto reducer_of = [](const std::string& computations, const std::string& root) {
+    auto module = parse("HloModule m\n" + computations +
+                        "r { a = f32[] parameter(0)\n b = f32[] parameter(1)\n" + root +
+                        " }\nENTRY e { x = f32[16] parameter(0)\n z = f32[] constant(0)\n" +
+                        "ROOT s = f32[] reduce(x, z), dimensions={0}, to_apply=r }");
+    EXPECT_TRUE(expand(*module).ok());
+    const Status valid = ir::verify(*module);
+    EXPECT_TRUE(valid.ok()) << valid.message();
+    return expression(*module->entry()->root()->to_apply()->root());
+  };
+  const std::string functions =
+      "where { p = pred[] parameter(0)\n x = f32[] parameter(1)\n y = f32[] parameter(2)\n"
+      "ROOT s = f32[] select(p, x, y) }\n"
+      "larger { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+      "p = pred[] compare(x, y), direction=GT\n ROOT c = f32[] call(p, x, y), to_apply=where }\n"
+      "pair { x = f32[] parameter(0)\n n = f32[] negate(x)\n ROOT t = (f32[], f32[]) tuple(x, n) "
+      "}\n"
+      "swapped { x = f32[] parameter(0)\n ROOT t = (f32[], f32[]) tuple(x, x) }\n";
+  EXPECT_EQ(reducer_of(functions, "ROOT c = f32[] call(a, b), to_apply=larger"),
+            "select(compare(p0, p1), p0, p1)");
+  EXPECT_EQ(reducer_of(functions,
+                       "p = pred[] compare(a, b), direction=GT\n"
+                       "c = (f32[], f32[]) conditional(p, a, b), true_computation=pair, "
+                       "false_computation=swapped\n ROOT g = f32[] get-tuple-element(c), index=1"),
+            "select(compare(p0, p1), negate(p0), p1)");
+  EXPECT_EQ(reducer_of("id { x = f32[] parameter(0)\n ROOT n = f32[] copy(x) }\n"
+                       "no { x = f32[] parameter(0)\n ROOT n = f32[] negate(x) }\n",
+                       "i = s32[] convert(a)\n ROOT c = f32[] conditional(i, a, b, b), "
+                       "branch_computations={id, no, id}"),
+            "select(compare(convert(p0), 0), copy(p0), select(compare(convert(p0), 1), negate(p1), "
+            "copy(p1)))");
+}
+
 TEST(Expand, TakesScalarBitcastsToAnotherTypeAsBitcastConvert) {
   auto module = parse(
       "HloModule m\nless { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"

@@ -46,6 +46,7 @@ const Row* row_of(Opcode opcode) {
 }  // namespace
 
 Status expand(ir::Module& module) {
+  PLIMSOLL_RETURN_IF_ERROR(expand_applied(module));
   std::vector<std::pair<ir::Instruction*, const Row*>> found;
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {

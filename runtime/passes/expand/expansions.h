@@ -23,10 +23,15 @@ Expansion expand_bitcast(ir::Instruction& instruction);
 Expansion expand_identity(ir::Instruction& instruction);
 // LAPACK's potrf; where a matrix is not positive definite, NaNs.
 Expansion expand_cholesky(ir::Instruction& instruction);
-// BLAS's trsm.
+// A call of the kernel that has the name of BLAS's trsm.
 Expansion expand_triangular_solve(ir::Instruction& instruction);
 // A call of our own function by its name.
 Expansion expand_fft(ir::Instruction& instruction);
+
+// In the computations that reductions, sorts, scatters, maps and collectives apply to elements:
+// calls as what they call, conditionals as all of their branches and selects of them, so that
+// kernels meet scalar operations only. Loops stay, and are refused where a kernel is made.
+Status expand_applied(ir::Module& module);
 
 // Means, variances and what follows from them, feature by feature; one function for all three.
 Expansion expand_batch_norm(ir::Instruction& instruction);
