@@ -208,3 +208,43 @@ def test_programs_call_python():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["round 0", "round 1", "round 2"]
+
+
+def test_jax_keeps_programs_in_its_compilation_cache(tmp_path):
+    program = """
+import jax, jax.numpy as jnp, jax.monitoring
+events = []
+jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
+f = jax.jit(lambda x: jnp.tanh(x) @ x.T)
+x = jnp.ones((8, 8))
+events.clear()
+result = f(x)
+cpu = jax.devices("cpu")[0]
+jax.block_until_ready(jax.jit(lambda x: x * 3)(jax.device_put(1.0, cpu)))
+hits = sum(event.endswith("cache_hits") for event in events)
+print(float(result.sum()), hits)
+"""
+    environment = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        total, hits = done.stdout.split()
+        return float(total), int(hits)
+
+    first, hits = run()
+    assert hits == 0
+    kept = [path.name for path in tmp_path.iterdir() if path.name.endswith("-cache")]
+    assert any("lambda" in name for name in kept), kept
+    # Both platforms' programs are found.
+    assert run() == (first, 2)

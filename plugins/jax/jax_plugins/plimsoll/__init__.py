@@ -7,6 +7,7 @@ import pathlib
 
 import jax  # with all of its primitives and their lowerings
 import jax._src.xla_bridge as xla_bridge
+from jax._src import compilation_cache
 from jax._src.interpreters import mlir
 from jax._src.lax import ann
 
@@ -73,6 +74,24 @@ def initialize() -> None:
     """Called by JAX. Registers the platform."""
     xla_bridge.register_plugin(PLATFORM, priority=500, library_path=library_path())
     prepare_lowering()
+    use_compilation_cache()
+
+
+def use_compilation_cache() -> None:
+    """Has JAX keep compiled programs for the platform in its persistent cache, which it does for
+    platforms that it knows by name. May be called again. Does nothing where this version of JAX is
+    another."""
+    original = getattr(compilation_cache, "is_cache_used", None)
+    is_enabled = getattr(compilation_cache, "_is_cache_enabled", None)
+    if original is None or is_enabled is None or hasattr(original, "plimsoll"):
+        return
+
+    def is_cache_used(backend):
+        # The original's first answer stands for all platforms: it is asked about others only.
+        return is_enabled() if backend.platform == PLATFORM else original(backend)
+
+    is_cache_used.plimsoll = True
+    compilation_cache.is_cache_used = is_cache_used
 
 
 def prepare_lowering() -> None:
