@@ -55,6 +55,9 @@ Result<std::int64_t> size_of(const std::optional<Quantity>& quantity, std::strin
   for (const Unit& unit : kUnits) {
     if (quantity->rest != unit.text) continue;
     const double bytes = quantity->number * unit.bytes;
+    if (unit.bytes == 1 && bytes != std::floor(bytes)) {
+      return bad(text, what, "a whole number of bytes (or has no unit, such as MiB)");
+    }
     if (bytes < 1 || bytes > kMostBytes) {
       return bad(text, what, "between 1 byte and 1048576 TiB");
     }
@@ -78,11 +81,17 @@ std::int64_t MemoryLimit::resolve(std::int64_t device_bytes,
   return bytes;
 }
 
-Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view what) {
+Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view what,
+                                       Shares shares) {
   const auto quantity = split(text);
   MemoryLimit limit;
   if (quantity && (quantity->rest == "%" || quantity->rest == "%peak")) {
     const bool of_peak = quantity->rest == "%peak";
+    if (of_peak && shares == Shares::of_device) {
+      return invalid_argument(std::string(what) + ": '" + std::string(text) +
+                              "' is a share of a program's peak, which is not known here (give a "
+                              "size or a share of the device's memory)");
+    }
     limit.kind =
         of_peak ? MemoryLimit::Kind::percent_of_peak : MemoryLimit::Kind::percent_of_device;
     limit.percent = quantity->number;
@@ -90,7 +99,11 @@ Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view w
     if (limit.percent > 0 && limit.percent <= most) return limit;
     return bad(text, what, fmt::format("above 0 % and at most {} %", most));
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(limit.bytes, size_of(quantity, text, what, kMemoryLimitGrammar));
+  const std::string_view grammar = shares == Shares::of_device
+                                       ? "a size such as 512MiB, 2GiB, 1.5GB or 1048576, or a "
+                                         "share of the device's memory such as 80%"
+                                       : kMemoryLimitGrammar;
+  PLIMSOLL_ASSIGN_OR_RETURN(limit.bytes, size_of(quantity, text, what, grammar));
   return limit;
 }
 

@@ -28,13 +28,16 @@ struct MemoryLimit {
 // The grammar in one line, for error messages and help.
 inline constexpr std::string_view kMemoryLimitGrammar =
     "a size such as 512MiB, 2GiB, 1.5GB or 1048576, a share of the device's memory such as 80%, or "
-    "a "
-    "share of the unlimited peak such as 50%peak";
+    "a share of the unlimited peak such as 50%peak";
+
+// Which shares are taken: of a peak only where there is a program.
+enum class Shares : std::uint8_t { of_device_or_peak, of_device };
 
 // `what` names where the text comes from (a variable, a flag) in the INVALID_ARGUMENT of bad text.
-// Sizes must be positive, percentages above 0 and at most 100 of the device, at most 1000 of a
-// peak.
-Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view what);
+// Sizes must be positive, and whole numbers where they have no unit; percentages above 0 and at
+// most 100 of the device, at most 1000 of a peak.
+Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view what,
+                                       Shares shares = Shares::of_device_or_peak);
 // Sizes only.
 Result<std::int64_t> parse_byte_size(std::string_view text, std::string_view what);
 

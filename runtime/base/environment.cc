@@ -83,7 +83,9 @@ Status check_text(const VariableInfo& info, std::string_view text) {
   if (text.empty()) return ok_status();
   switch (info.kind) {
     case VariableKind::memory_limit:
-      return parse_memory_limit(text, info.name).status();
+      // Commands take shares of a peak from it, too; contexts, which can't, say so themselves.
+      if (parse_memory_limit(text, info.name).ok()) return ok_status();
+      return parse_memory_limit(text, info.name, Shares::of_device).status();
     case VariableKind::count:
       return parse_count(info, text).status();
     case VariableKind::choice:

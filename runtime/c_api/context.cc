@@ -23,12 +23,8 @@ Result<std::int64_t> limit_from_environment() {
   const std::string text = variable_text(Variable::memory_limit).text;
   if (text.empty()) return planner::kUnlimited;
   const std::string name(variable_info(Variable::memory_limit).name);
-  PLIMSOLL_ASSIGN_OR_RETURN(const MemoryLimit limit, parse_memory_limit(text, name));
-  if (limit.kind == MemoryLimit::Kind::percent_of_peak) {
-    return invalid_argument(name + ": '" + text +
-                            "' is a share of a program's peak, which a context does not have "
-                            "(give a size or a share of the device's memory)");
-  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const MemoryLimit limit,
+                            parse_memory_limit(text, name, Shares::of_device));
   return limit.resolve(device::default_device()->total_bytes(), 0);
 }
 
@@ -155,11 +151,8 @@ plm_status* plm_parse_memory_limit(const char* text, const char* what, int64_t u
   return guarded([&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(text != nullptr && what != nullptr && bytes != nullptr,
                                             "memory limit: a pointer is NULL"));
-    PLIMSOLL_ASSIGN_OR_RETURN(const MemoryLimit limit, parse_memory_limit(text, what));
-    if (limit.kind == MemoryLimit::Kind::percent_of_peak && unlimited_peak_bytes <= 0) {
-      return invalid_argument(std::string(what) + ": '" + text +
-                              "' is a share of a peak that is not known here (give a size)");
-    }
+    const Shares shares = unlimited_peak_bytes > 0 ? Shares::of_device_or_peak : Shares::of_device;
+    PLIMSOLL_ASSIGN_OR_RETURN(const MemoryLimit limit, parse_memory_limit(text, what, shares));
     *bytes = limit.resolve(device::default_device()->total_bytes(), unlimited_peak_bytes);
     return ok_status();
   });

@@ -52,6 +52,32 @@ TEST(ByteSize, SharesResolveAgainstDeviceAndPeak) {
   EXPECT_EQ(peak->resolve(1000, 77), 38);
 }
 
+TEST(ByteSize, RefusesPartsOfAByte) {
+  for (const char* text : {"1.5", "0.5 B", "1e-1", "3.25b"}) {
+    EXPECT_FALSE(parse_byte_size(text, "--limit").ok()) << text;
+    EXPECT_FALSE(parse_memory_limit(text, "--limit").ok()) << text;
+  }
+  EXPECT_EQ(parse_memory_limit("1.5", "--limit").status().message(),
+            "--limit: '1.5' is not a whole number of bytes (or has no unit, such as MiB)");
+  EXPECT_EQ(parse_byte_size("2.0", "--limit").value(), 2);
+  EXPECT_EQ(parse_byte_size("1.5KiB", "--limit").value(), 1536);
+}
+
+TEST(ByteSize, OffersSharesOfAPeakOnlyWhereTheyAreTaken) {
+  const auto message = [](const char* text, Shares shares) {
+    return parse_memory_limit(text, "--limit", shares).status().message();
+  };
+  EXPECT_NE(message("banana", Shares::of_device_or_peak).find("50%peak"), std::string::npos);
+  EXPECT_EQ(message("banana", Shares::of_device).find("peak"), std::string::npos);
+  EXPECT_NE(message("50%peak", Shares::of_device).find("is a share of a program's peak"),
+            std::string::npos);
+  ::setenv("PLIMSOLL_MEMORY_LIMIT", "banana", 1);
+  EXPECT_EQ(check_environment().message().find("peak"), std::string::npos);
+  ::setenv("PLIMSOLL_MEMORY_LIMIT", "50%peak", 1);
+  EXPECT_TRUE(check_environment().ok());
+  ::unsetenv("PLIMSOLL_MEMORY_LIMIT");
+}
+
 TEST(ByteSize, FormatsForPeople) {
   EXPECT_EQ(format_bytes(17), "17 B");
   EXPECT_EQ(format_bytes(12'288), "12.0 KiB");
