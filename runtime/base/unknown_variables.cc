@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/unknown_variables.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_set>
+
+#include "runtime/base/environment.h"
+#include "runtime/base/log.h"
+
+namespace plimsoll {
+namespace {
+
+constexpr std::string_view kPrefix = "PLIMSOLL_";
+// Read outside of the library: by the Python packages, and by tests.
+constexpr std::string_view kOfOthers[] = {"PLIMSOLL_PJRT_LIBRARY", "PLIMSOLL_RENEW",
+                                          "PLIMSOLL_FUZZ_MUTANTS", "PLIMSOLL_JIT_TEST_DUMP"};
+
+// Levenshtein's, row by row.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t other = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({other, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string_view nearest_name(std::string_view name, std::span<const std::string_view> names) {
+  std::string_view nearest;
+  std::size_t least = name.size() / 3 + 1;
+  for (const std::string_view one : names) {
+    const std::size_t far = distance(name, one);
+    if (far < least) {
+      least = far;
+      nearest = one;
+    }
+  }
+  return nearest;
+}
+
+std::vector<std::string> unknown_variables(std::span<const char* const> entries) {
+  std::vector<std::string_view> known;
+  for (const VariableInfo& info : all_variables()) known.push_back(info.name);
+  std::vector<std::string> lines;
+  for (const std::string_view entry : entries) {
+    const std::string_view name = entry.substr(0, entry.find('='));
+    const auto is_it = [&](std::string_view one) { return one == name; };
+    if (!name.starts_with(kPrefix) || std::any_of(known.begin(), known.end(), is_it) ||
+        std::any_of(std::begin(kOfOthers), std::end(kOfOthers), is_it)) {
+      continue;
+    }
+    // What all of them begin with says nothing.
+    std::vector<std::string_view> ends;
+    for (const std::string_view one : known) ends.push_back(one.substr(kPrefix.size()));
+    const std::string_view nearest = nearest_name(name.substr(kPrefix.size()), ends);
+    lines.push_back("environment: nothing reads " + std::string(name) +
+                    (nearest.empty() ? " (`plimsoll info` lists what there is)"
+                                     : " (" + std::string(kPrefix) + std::string(nearest) +
+                                           " may be meant)"));
+  }
+  return lines;
+}
+
+void warn_of_unknown_variables() {
+  static std::mutex mutex;
+  static auto* const warned = new std::unordered_set<std::string>;
+  std::vector<const char*> entries;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    entries.push_back(*entry);
+  }
+  const std::lock_guard lock(mutex);
+  for (const std::string& line : unknown_variables(entries)) {
+    if (warned->insert(line).second) log_line(LogLevel::warning, line);
+  }
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/base/unknown_variables.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "runtime/base/log.h"
+
+namespace plimsoll {
+namespace {
+
+TEST(UnknownVariables, AreNamedWithWhatMayBeMeant) {
+  const char* const entries[] = {"HOME=/", "PLIMSOLL_MEMROY_LIMIT=1MiB", "PLIMSOLL_MEMORY_LIMIT=1MiB",
+                                 "PLIMSOLL_PJRT_LIBRARY=x", "PLIMSOLL_PLANING=full",
+                                 "PLIMSOLL_COLOR=blue"};
+  EXPECT_EQ(unknown_variables(entries),
+            (std::vector<std::string>{
+                "environment: nothing reads PLIMSOLL_MEMROY_LIMIT (PLIMSOLL_MEMORY_LIMIT may be meant)",
+                "environment: nothing reads PLIMSOLL_PLANING (PLIMSOLL_PLANNING may be meant)",
+                "environment: nothing reads PLIMSOLL_COLOR (`plimsoll info` lists what there is)"}));
+}
+
+TEST(UnknownVariables, AreWarnedOfOnce) {
+  static int lines;
+  lines = 0;
+  ::setenv("PLIMSOLL_LOG_LEVLE", "off", 1);
+  set_log_sink([](LogLevel level, std::string_view line) {
+    if (level == LogLevel::warning && line.find("PLIMSOLL_LOG_LEVLE") != line.npos) ++lines;
+  });
+  warn_of_unknown_variables();
+  warn_of_unknown_variables();
+  set_log_sink(nullptr);
+  ::unsetenv("PLIMSOLL_LOG_LEVLE");
+  EXPECT_EQ(lines, 1);
+}
+
+}  // namespace
+}  // namespace plimsoll
