@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plugins/pjrt/client_options.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <string_view>
 
 namespace plimsoll::pjrt {
@@ -48,6 +50,16 @@ Error* read_count(const NamedValue& value, std::string_view name, std::int64_t& 
   return nullptr;
 }
 
+// What frameworks pass by themselves, whichever plugin it is.
+bool is_of_frameworks(std::string_view name) {
+  constexpr std::string_view kNames[] = {"node_id",           "num_nodes",
+                                         "partition_index",   "num_devices",
+                                         "ml_framework_name", "ml_framework_version",
+                                         "platform_name",     "visible_devices",
+                                         "enable_mock_nccl",  "mock_gpu_topology"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
 }  // namespace
@@ -83,11 +95,19 @@ Error* read_client_options(const NamedValue* values, std::size_t count, ClientOp
   };
   for (std::size_t i = 0; i < count; ++i) {
     const std::string_view name(values[i].name, values[i].name_size);
+    bool is_known = is_of_frameworks(name);
     for (const auto& one : known) {
       if (one.name != name) continue;
+      is_known = true;
       PLIMSOLL_PJRT_RETURN_IF_ERROR(one.size != nullptr
                                         ? read_size(values[i], name, out.*one.size)
                                         : read_text(values[i], name, out.*one.text));
+    }
+    if (!is_known) {
+      std::string names = "num_devices";
+      for (const auto& one : known) names += ", " + std::string(one.name);
+      return invalid_argument("no such client option: '" + std::string(name) + "' (there are " +
+                              names + ")");
     }
     if (name == "num_devices") {
       PLIMSOLL_PJRT_RETURN_IF_ERROR(read_count(values[i], name, out.num_devices));

@@ -23,8 +23,8 @@ struct ClientOptions {
   plm_context_options context_options() const;
 };
 
-// Names that are not ours are left alone: frameworks pass some of their own. INVALID_ARGUMENT for
-// a value that one of ours can't have.
+// INVALID_ARGUMENT for a value that one of ours can't have, and for a name that is neither ours nor
+// one that frameworks are known to pass, which is left alone.
 Error* read_client_options(const abi::NamedValue* values, std::size_t count, ClientOptions& out);
 
 }  // namespace plimsoll::pjrt

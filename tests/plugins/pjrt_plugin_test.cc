@@ -206,6 +206,23 @@ TEST(PjrtApi, SaysItsSizeAndVersion) {
   EXPECT_NE(failure.message.find("PJRT_Client_DmaMap"), std::string::npos) << failure.message;
 }
 
+TEST_F(PjrtPlugin, RefusesClientOptionsThatNobodyKnows) {
+  auto create = make<Client_Create_Args>();
+  NamedValue option = {};
+  option.struct_size = sizeof option;
+  option.name = "memory_limti";
+  option.name_size = std::strlen(option.name);
+  option.type = kString;
+  option.string_value = "1MiB";
+  option.value_size = 4;
+  create.create_options = &option;
+  create.num_options = 1;
+  const Failure refused = take(call(api().Client_Create, create));
+  EXPECT_EQ(refused.code, kInvalidArgument);
+  EXPECT_NE(refused.message.find("'memory_limti'"), std::string::npos) << refused.message;
+  EXPECT_NE(refused.message.find("memory_limit, host_limit"), std::string::npos) << refused.message;
+}
+
 TEST_F(PjrtPlugin, RunsAProgramAndTakesDonatedBuffers) {
   LoadedExecutable* step = nullptr;
   const Failure compiled = compile(kStep, "hlo", "", &step);
