@@ -248,3 +248,36 @@ print(float(result.sum()), hits)
     assert any("lambda" in name for name in kept), kept
     # Both platforms' programs are found.
     assert run() == (first, 2)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_failed_effect_raises_from_one_wait(ordered):
+    program = f"""
+import jax
+
+def fail(x):
+    raise ValueError("no")
+
+seen = []
+f = jax.jit(lambda x: (jax.debug.callback(fail, x, ordered={ordered}), x + 1)[1])
+g = jax.jit(lambda x: (jax.debug.callback(seen.append, x, ordered={ordered}), x + 2)[1])
+f(1.0)
+try:
+    jax.effects_barrier()
+except jax.errors.JaxRuntimeError as error:
+    assert "ValueError: no" in str(error)
+else:
+    raise AssertionError("nothing was raised")
+jax.effects_barrier()
+assert g(1.0) == 3
+jax.effects_barrier()
+print(len(seen))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1\n"

@@ -18,7 +18,7 @@ import jax
 import jax.ffi
 import jax._src.callback as jax_callback
 import numpy as np
-from jax._src import core
+from jax._src import core, dispatch
 
 TARGET = "plimsoll_python_callback"
 _INTERNAL, _NOT_FOUND = 13, 5  # plm_status_code
@@ -160,9 +160,33 @@ def _register(library_path):
         _registered.append(function)
 
 
+def _raise_once():
+    """Has a failed effect raise from one wait for effects, where JAX keeps its token and raises from
+    every later one. May be called again. Does nothing where this version of JAX is another."""
+    tokens = getattr(dispatch, "RuntimeTokenSet", None)
+    original = getattr(tokens, "block_until_ready", None)
+    if original is None or hasattr(original, "plimsoll") or not hasattr(tokens, "clear"):
+        return
+
+    def block_until_ready(self):
+        try:
+            original(self)
+        except Exception:
+            for kept in (self.current_tokens, self.output_runtime_tokens):
+                for token in list(kept.values()):
+                    with contextlib.suppress(Exception):
+                        token.block_until_ready()
+            self.clear()
+            raise
+
+    block_until_ready.plimsoll = True
+    tokens.block_until_ready = block_until_ready
+
+
 def install(platform, library_path):
     """Has JAX emit calls of Python functions for `platform` as calls that the library at
     `library_path()` knows. May be called again. Does nothing where this version of JAX is another."""
+    _raise_once()
     original = getattr(jax_callback, "emit_python_callback", None)
     if original is None or hasattr(original, "plimsoll"):
         return
