@@ -45,18 +45,23 @@ Status refuse(const Instruction& instruction, std::string_view why) {
 
 Status check_scalar_computation(const Instruction& instruction) {
   const ir::Computation& computation = *instruction.to_apply();
+  const Instruction* culprit = nullptr;
   for (const auto& inner : computation.instructions()) {
     const Opcode opcode = inner->opcode();
     if (opcode == Opcode::tuple && inner.get() == computation.root()) continue;
-    if (inner->shape().is_scalar() &&
-        (opcode == Opcode::parameter || opcode == Opcode::constant || ir::is_elementwise(opcode))) {
+    if (inner->shape().is_scalar() && (opcode == Opcode::parameter || opcode == Opcode::constant ||
+                                       ir::is_elementwise(opcode))) {
       continue;
     }
-    return refuse(
-        instruction,
-        fmt::format("applies '{}', in which {} '{}' is no operation on scalars (loops and "
-                    "arrays have to be outside of it)",
-                    computation.name(), ir::to_string(opcode), inner->name()));
+    // What a loop takes comes before it.
+    if (culprit == nullptr || culprit->opcode() == Opcode::tuple) culprit = inner.get();
+  }
+  if (culprit != nullptr) {
+    return refuse(instruction,
+                  fmt::format("applies '{}', in which {} '{}' is no operation on scalars (loops and "
+                              "arrays have to be outside of it)",
+                              computation.name(), ir::to_string(culprit->opcode()),
+                              culprit->name()));
   }
   if (computation.instruction_count() <= kMaxInstructions && computation.root() != nullptr) {
     return ok_status();

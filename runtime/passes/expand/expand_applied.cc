@@ -99,9 +99,9 @@ Instruction* all_branches(Rewriter& rewrite, Instruction& conditional) {
     number.set(0, static_cast<double>(i));
     Attributes equal;
     equal.comparison_direction = ir::ComparisonDirection::eq;
-    Instruction* const is_this = rewrite.add(Opcode::compare, Shape(ir::DType::pred, {}),
-                                             {which, rewrite.add_constant(std::move(number))},
-                                             std::move(equal));
+    Instruction* const is_this =
+        rewrite.add(Opcode::compare, Shape(ir::DType::pred, {}),
+                    {which, rewrite.add_constant(std::move(number))}, std::move(equal));
     result = selected(rewrite, is_this, results[i], result);
   }
   return result;
