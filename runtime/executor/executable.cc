@@ -208,7 +208,7 @@ int Executable::output_parameter(int leaf) const { return impl_->output_paramete
 // succeeded.
 Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arguments& arguments,
                        const RunOptions& options) const {
-  const std::string& name = plan_->computation->name();
+  const std::string& name = plan_->computation->module()->name();
   const auto allocate = [&](std::int64_t bytes, memory::Tag tag, const std::string& what,
                             const memory::ArenaParts& parts, memory::ContentKey key) {
     return options.admitted == nullptr

@@ -213,8 +213,8 @@ Result<SharedPlans::Entry> SharedPlans::admit(std::int64_t bound_bytes, const St
   Entry entry;
   PLIMSOLL_ASSIGN_OR_RETURN(
       entry.admitted,
-      budget_->admission().admit(run, "running " + executables_.program()->module().entry()->name(),
-                                 stop, may_wait));
+      budget_->admission().admit(run, "running " + executables_.program()->module().name(), stop,
+                                 may_wait));
   entry.executable = run.take();
   const std::lock_guard lock(mutex_);
   for (const Slot& slot : slots_) {

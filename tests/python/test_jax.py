@@ -281,3 +281,29 @@ print(len(seen))
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1\n"
+
+
+def test_what_ran_out_of_memory_is_named_and_raised_from_the_results():
+    program = """
+import jax, jax.numpy as jnp
+
+def double(x):
+    return x + x
+
+f = jax.jit(double)
+x = jnp.ones((1024, 1024))
+kept = [f(x) for _ in range(8)]
+try:
+    jax.block_until_ready(kept)
+except jax.errors.JaxRuntimeError as error:
+    print(str(error).split(":")[:2])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PLIMSOLL_MEMORY_LIMIT": "20MiB"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['RESOURCE_EXHAUSTED', ' running jit_double']\n"
