@@ -11,11 +11,25 @@ library are `plimsoll.Error`.
 """
 
 from ._library import include_path, library_path, version
-from .buffer import Buffer
-from .context import Context, default_context
 from .errors import Error
-from .executable import Executable, ValueInfo
-from .planning import FrontierPoint, Plan, plan
+
+try:
+    from .buffer import Buffer
+    from .context import Context, default_context
+    from .executable import Executable, ValueInfo
+    from .planning import FrontierPoint, Plan, plan
+except ModuleNotFoundError as error:
+    # The command `plimsoll` does without.
+    if error.name != "numpy":
+        raise
+
+    def __getattr__(name):
+        if name in __all__:
+            raise ModuleNotFoundError(
+                f"plimsoll.{name}: NumPy is not installed (pip install numpy)", name="numpy"
+            )
+        raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
+
 
 __version__ = version()
 

@@ -4,6 +4,7 @@
 import ctypes
 import json
 import os
+import pathlib
 from ctypes import c_int64, c_void_p
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class Executable:
 
     program: HLO text (str); a portable StableHLO artifact (bytes), which is what `jax.export` gives
     as `mlir_module_serialized` and by `serialize()`; that `Exported` itself; or a path of a file of
-    one of these (`pathlib.Path`). memory_limit: of one run, arguments and results included, in bytes
+    one of these (`pathlib.Path` or str). memory_limit: of one run, arguments and results included, in bytes
     or as a text, in which "50%peak" is a share of the program's own peak without a limit; None: the
     context's as it is when a run starts. planner: as of `Context`. as_written: without optimization.
 
@@ -164,13 +165,20 @@ class Executable:
         )
 
 
+def _is_path(text: str) -> bool:
+    """Whether it can't be a program, or is the name of a file that is there."""
+    if not any(mark in text for mark in "={\n"):
+        return True
+    return "\n" not in text and os.path.isfile(text)
+
+
 def program_bytes(program) -> bytes:
     """What the library is given of any form that `Executable` takes."""
     if isinstance(program, os.PathLike):
         with open(program, "rb") as file:
             return file.read()
     if isinstance(program, str):
-        return program.encode()
+        return program_bytes(pathlib.Path(program)) if _is_path(program) else program.encode()
     if isinstance(program, (bytes, bytearray, memoryview)):
         return bytes(program)
     exported = getattr(program, "mlir_module_serialized", None)

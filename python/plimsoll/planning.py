@@ -80,18 +80,31 @@ class Plan:
                 call += ["--memory-limit", str(self._memory_limit)]
             done = subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if done.returncode != 0:
-            raise _error_of(done)
+            raise _error_of(done, file.name)
         return done.stdout
 
 
-def _error_of(done) -> Error:
+# The command's flags as this module calls them.
+_PARAMETERS = {"--memory-limit": "memory_limit", "--explain": "explain", "--report": "write_report"}
+
+
+def _error_of(done, path) -> Error:
+    def in_python(message):
+        for flag, parameter in _PARAMETERS.items():
+            message = message.replace(flag, parameter)
+        return message.replace(path, "program")
+
     try:
         error = json.loads(done.stdout)["error"]
     except (ValueError, KeyError):
-        return Error("UNKNOWN", done.stderr.strip())
+        # plimsoll: CODE: message
+        _, code, message = [*done.stderr.strip().split(": ", 2), "", ""][:3]
+        if code.isupper():
+            return Error(code, in_python(message))
+        return Error("UNKNOWN", in_python(done.stderr.strip()))
     return Error(
         error["code"],
-        error["message"],
+        in_python(error["message"]),
         error.get("limit_bytes", 0),
         error.get("floor_bytes", 0),
         error.get("culprit", ""),
@@ -102,7 +115,8 @@ def plan(f, *args, memory_limit=None, **kwargs) -> Plan:
     """The plan of `f(*args, **kwargs)` under a limit, without running it.
 
     f: a JAX function, jitted or not (then it is jitted whole); arguments are arrays or
-    `jax.ShapeDtypeStruct`s. Or, without arguments, any program that `Executable` takes.
+    `jax.ShapeDtypeStruct`s. Or, without arguments, any program that `Executable` takes, or a path as
+    a text.
     memory_limit: bytes, or a text: "512MiB", "50%peak" of the unlimited peak; None:
     PLIMSOLL_MEMORY_LIMIT, else none.
 
@@ -112,6 +126,14 @@ def plan(f, *args, memory_limit=None, **kwargs) -> Plan:
     """
     if not callable(f):
         return Plan(program_bytes(f), memory_limit)
-    from .jax_programs import export
-
+    try:
+        from .jax_programs import export
+    except ModuleNotFoundError as error:
+        if error.name not in ("jax", "jaxlib"):
+            raise
+        raise ModuleNotFoundError(
+            "plan of a Python function: JAX is not installed (pip install 'plimsoll[jax]'; HLO text "
+            "and files need none)",
+            name=error.name,
+        ) from error
     return Plan(program_bytes(export(f, *args, **kwargs)), memory_limit)

@@ -150,3 +150,29 @@ def test_threads_share_an_executable_under_one_limit():
         thread.join()
     assert not different
     assert context.memory()["peak_bytes"] <= context.limit_bytes
+
+
+def test_a_text_may_be_the_path_of_a_program(tmp_path):
+    path = tmp_path / "double.hlo"
+    path.write_text("HloModule m\nENTRY main { x = f32[4] parameter(0)\n ROOT y = f32[4] add(x, x) }")
+    assert plimsoll.plan(str(path)).floor_bytes == plimsoll.plan(path).floor_bytes
+    (y,) = plimsoll.Context().load(str(path))(np.ones(4, np.float32))
+    assert np.asarray(y).tolist() == [2.0] * 4
+    with pytest.raises(FileNotFoundError):
+        plimsoll.plan(str(tmp_path / "other.hlo"))
+
+
+def test_errors_of_plans_name_what_python_calls_it():
+    text = "HloModule m\nENTRY main { x = f32[4] parameter(0)\n ROOT y = f32[4] add(x, x) }"
+    with pytest.raises(plimsoll.Error) as error:
+        plimsoll.plan(text, memory_limit="banana")
+    assert error.value.message.startswith("memory_limit: 'banana'")
+    with pytest.raises(plimsoll.Error) as error:
+        plimsoll.plan(text.replace("add", "ad"))
+    assert error.value.message.startswith("program:3:")
+    with pytest.raises(plimsoll.Error) as error:
+        plimsoll.plan(text).explain("nothing")
+    assert "--" not in error.value.message
+    with pytest.raises(plimsoll.Error) as error:
+        plimsoll.plan(text).write_report("/nowhere/page.html")
+    assert error.value.code == "UNAVAILABLE"

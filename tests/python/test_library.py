@@ -44,6 +44,33 @@ print(numpy.asarray(y).tolist())
     assert run_python(code).strip() == "[0.0, 2.0, 4.0]"
 
 
+def test_without_numpy_the_command_runs_and_the_rest_says_what_is_missing():
+    code = """
+import sys
+sys.modules["numpy"] = None
+import plimsoll, plimsoll.command
+print(plimsoll.library_path() != "")
+try:
+    plimsoll.Context()
+except ModuleNotFoundError as error:
+    print("pip install numpy" in str(error))
+"""
+    assert run_python(code).split() == ["True", "True"]
+
+
+def test_plan_of_a_function_without_jax_says_what_to_install():
+    code = """
+import sys
+sys.modules["jax"] = None
+import plimsoll
+try:
+    plimsoll.plan(lambda x: x, 1.0)
+except ModuleNotFoundError as error:
+    print("pip install 'plimsoll[jax]'" in str(error))
+"""
+    assert run_python(code).strip() == "True"
+
+
 def test_exports_its_own_symbols_alone():
     if shutil.which("nm") is None:
         pytest.skip("no program nm to list symbols with")
