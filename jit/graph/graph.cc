@@ -49,19 +49,19 @@ Status check_scalar_computation(const Instruction& instruction) {
   for (const auto& inner : computation.instructions()) {
     const Opcode opcode = inner->opcode();
     if (opcode == Opcode::tuple && inner.get() == computation.root()) continue;
-    if (inner->shape().is_scalar() && (opcode == Opcode::parameter || opcode == Opcode::constant ||
-                                       ir::is_elementwise(opcode))) {
+    if (inner->shape().is_scalar() &&
+        (opcode == Opcode::parameter || opcode == Opcode::constant || ir::is_elementwise(opcode))) {
       continue;
     }
     // What a loop takes comes before it.
     if (culprit == nullptr || culprit->opcode() == Opcode::tuple) culprit = inner.get();
   }
   if (culprit != nullptr) {
-    return refuse(instruction,
-                  fmt::format("applies '{}', in which {} '{}' is no operation on scalars (loops and "
-                              "arrays have to be outside of it)",
-                              computation.name(), ir::to_string(culprit->opcode()),
-                              culprit->name()));
+    return refuse(
+        instruction,
+        fmt::format("applies '{}', in which {} '{}' is no operation on scalars (loops and "
+                    "arrays have to be outside of it)",
+                    computation.name(), ir::to_string(culprit->opcode()), culprit->name()));
   }
   if (computation.instruction_count() <= kMaxInstructions && computation.root() != nullptr) {
     return ok_status();

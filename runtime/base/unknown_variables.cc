@@ -65,9 +65,9 @@ std::vector<std::string> unknown_variables(std::span<const char* const> entries)
     for (const std::string_view one : known) ends.push_back(one.substr(kPrefix.size()));
     const std::string_view nearest = nearest_name(name.substr(kPrefix.size()), ends);
     lines.push_back("environment: nothing reads " + std::string(name) +
-                    (nearest.empty() ? " (`plimsoll info` lists what there is)"
-                                     : " (" + std::string(kPrefix) + std::string(nearest) +
-                                           " may be meant)"));
+                    (nearest.empty()
+                         ? " (`plimsoll info` lists what there is)"
+                         : " (" + std::string(kPrefix) + std::string(nearest) + " may be meant)"));
   }
   return lines;
 }

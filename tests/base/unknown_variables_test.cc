@@ -11,14 +11,18 @@ namespace plimsoll {
 namespace {
 
 TEST(UnknownVariables, AreNamedWithWhatMayBeMeant) {
-  const char* const entries[] = {"HOME=/", "PLIMSOLL_MEMROY_LIMIT=1MiB", "PLIMSOLL_MEMORY_LIMIT=1MiB",
-                                 "PLIMSOLL_PJRT_LIBRARY=x", "PLIMSOLL_PLANING=full",
+  const char* const entries[] = {"HOME=/",
+                                 "PLIMSOLL_MEMROY_LIMIT=1MiB",
+                                 "PLIMSOLL_MEMORY_LIMIT=1MiB",
+                                 "PLIMSOLL_PJRT_LIBRARY=x",
+                                 "PLIMSOLL_PLANING=full",
                                  "PLIMSOLL_COLOR=blue"};
-  EXPECT_EQ(unknown_variables(entries),
-            (std::vector<std::string>{
-                "environment: nothing reads PLIMSOLL_MEMROY_LIMIT (PLIMSOLL_MEMORY_LIMIT may be meant)",
-                "environment: nothing reads PLIMSOLL_PLANING (PLIMSOLL_PLANNING may be meant)",
-                "environment: nothing reads PLIMSOLL_COLOR (`plimsoll info` lists what there is)"}));
+  EXPECT_EQ(
+      unknown_variables(entries),
+      (std::vector<std::string>{
+          "environment: nothing reads PLIMSOLL_MEMROY_LIMIT (PLIMSOLL_MEMORY_LIMIT may be meant)",
+          "environment: nothing reads PLIMSOLL_PLANING (PLIMSOLL_PLANNING may be meant)",
+          "environment: nothing reads PLIMSOLL_COLOR (`plimsoll info` lists what there is)"}));
 }
 
 TEST(UnknownVariables, AreWarnedOfOnce) {
