@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/gloo.h"
 #include "collectives/local.h"
+#include "collectives/store.h"
 #include "kernels/cpu/collectives/reduction.h"
 #include "runtime/base/index.h"
 #include "runtime/device/communicator.h"
@@ -45,6 +47,32 @@ std::vector<Status> run_local(std::int64_t participants, const Body& body) {
   return statuses;
 }
 
+// Each participant with connections of its own, as if it were a process.
+std::vector<Status> run_gloo(std::int64_t participants, const Body& body) {
+  std::vector<Status> statuses(at(participants));
+  const auto server = StoreServer::create("127.0.0.1", 0);
+  if (!server.ok()) return std::vector<Status>(at(participants), server.status());
+  const auto run_one = [&](std::int64_t i) -> Status {
+    Membership membership;
+    membership.rank = i;
+    membership.world_size = participants;
+    membership.timeout = std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto store,
+                              connect_store("127.0.0.1", (*server)->port(), deadline));
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto communicator, connect_gloo(membership, *store));
+    const Status status = body(*communicator);
+    communicator->leave(status);
+    return status;
+  };
+  std::vector<std::thread> threads;
+  for (std::int64_t i = 0; i < participants; ++i) {
+    threads.emplace_back([&, i] { statuses[at(i)] = run_one(i); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
 class Conformance : public ::testing::TestWithParam<Kind> {
  protected:
   void run(std::int64_t participants, const Body& body) const {
@@ -53,7 +81,8 @@ class Conformance : public ::testing::TestWithParam<Kind> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(All, Conformance, ::testing::Values(Kind{"local", run_local}),
+INSTANTIATE_TEST_SUITE_P(All, Conformance,
+                         ::testing::Values(Kind{"local", run_local}, Kind{"gloo", run_gloo}),
                          [](const auto& info) { return info.param.name; });
 
 Communicator::Call call_of(const Communicator& communicator, const Group& group,
@@ -109,18 +138,17 @@ TEST_P(Conformance, ReducesEveryDTypeAndSizeInPlaceAndOut) {
                             DType::s64, DType::s8, DType::u16, DType::pred}) {
     std::vector<std::string> opcodes{"add", "multiply", "maximum", "minimum"};
     if (dtype == DType::pred) opcodes = {"and", "or"};
-    for (const std::string& opcode : opcodes) {
-      const auto reduces = reduction(opcode, dtype);
-      ASSERT_NE(reduces, nullptr);
-      for (const std::int64_t count : {0, 1, 2, 5, 4097}) {
-        std::vector<double> expected = values_of(elements_of(all[0], dtype, count), dtype);
-        for (const std::size_t m : {1, 2}) {
-          const auto next = values_of(elements_of(all[m], dtype, count), dtype);
-          for (std::size_t i = 0; i < expected.size(); ++i) {
-            expected[i] = combined(opcode, expected[i], next[i], dtype);
+    run(kParticipants, [&](Communicator& communicator) -> Status {
+      for (const std::string& opcode : opcodes) {
+        const auto reduces = reduction(opcode, dtype);
+        for (const std::int64_t count : {0, 1, 2, 5, 4097, 20'000}) {
+          std::vector<double> expected = values_of(elements_of(all[0], dtype, count), dtype);
+          for (const std::size_t m : {1, 2}) {
+            const auto next = values_of(elements_of(all[m], dtype, count), dtype);
+            for (std::size_t i = 0; i < expected.size(); ++i) {
+              expected[i] = combined(opcode, expected[i], next[i], dtype);
+            }
           }
-        }
-        run(kParticipants, [&](Communicator& communicator) -> Status {
           const bool in_place = communicator.participant() == 1;
           std::vector<std::byte> in = elements_of(communicator.participant(), dtype, count);
           std::vector<std::byte> other(in.size());
@@ -130,10 +158,10 @@ TEST_P(Conformance, ReducesEveryDTypeAndSizeInPlaceAndOut) {
               communicator.all_reduce(call_of(communicator, all), std::span(&array, 1)));
           EXPECT_EQ(values_of(out, dtype), expected)
               << opcode << " of " << count << " " << ir::to_string(dtype);
-          return ok_status();
-        });
+        }
       }
-    }
+      return ok_status();
+    });
   }
 }
 
@@ -200,6 +228,113 @@ TEST_P(Conformance, SeveralArraysOfDifferentDTypesAtOnce) {
     EXPECT_EQ(y_out[0], 5);
     return ok_status();
   });
+}
+
+// Many small arrays and large ones, of sizes that no share and no message divides: as many bits as
+// one by one.
+TEST_P(Conformance, ManyArraysOfMixedSizesInTheGroupsOrder) {
+  const Group all{2, 0, 1};
+  const auto floats = reduction("add", DType::f32), halves = reduction("add", DType::bf16),
+             bytes = reduction("add", DType::u8);
+  const std::vector<std::int64_t> counts{3, 1'000'003, 0, 17, 64, 5'000, 300'007, 1, 70'000, 11};
+  const auto array_of = [&](std::int64_t participant, std::size_t i) {
+    std::vector<float> made(at(counts[i]));
+    cases::Random random(static_cast<std::uint64_t>(participant) * 100 + i + 1);
+    for (float& x : made) x = static_cast<float>(random.unit() - 0.5) * 1e3f;
+    return made;
+  };
+  run(3, [&](Communicator& communicator) -> Status {
+    std::vector<std::vector<float>> in, expected;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      in.push_back(array_of(communicator.participant(), i));
+      expected.push_back(array_of(all[0], i));
+      for (const std::size_t m : {1, 2}) {
+        const auto next = array_of(all[m], i);
+        for (std::size_t j = 0; j < next.size(); ++j) expected.back()[j] += next[j];
+      }
+    }
+    std::vector<std::uint8_t> small(3, 1), small_out(3);
+    std::vector<Bfloat16> half(100'001, Bfloat16(0.5f)), half_out(half.size(), Bfloat16(0.0f));
+    for (int round = 0; round < 2; ++round) {
+      std::vector<std::vector<float>> out = in;
+      std::vector<Communicator::Reduce> arrays{{small.data(), small_out.data(), 1, 3, bytes.get()}};
+      for (std::size_t i = 0; i < counts.size(); ++i) {
+        // Every second one in place.
+        arrays.push_back(
+            {i % 2 == 0 ? in[i].data() : out[i].data(), out[i].data(), 1, counts[i], floats.get()});
+      }
+      arrays.push_back({half.data(), half_out.data(), 1, std::ssize(half), halves.get()});
+      PLIMSOLL_RETURN_IF_ERROR(communicator.all_reduce(call_of(communicator, all), arrays));
+      EXPECT_EQ(out, expected);
+      EXPECT_EQ(small_out, (std::vector<std::uint8_t>(3, 3)));
+      for (const Bfloat16& x : half_out) EXPECT_EQ(static_cast<float>(x), 1.5f);
+    }
+    return ok_status();
+  });
+}
+
+// Rows with gaps between them, of more bytes than one message takes.
+TEST_P(Conformance, LargeRowsWithGapsAndLargeScatters) {
+  constexpr std::int64_t kRows = 301, kRow = 1001, kMembers = 3;
+  const Group all{1, 2, 0};
+  const auto sums = reduction("add", DType::s32);
+  run(kMembers, [&](Communicator& communicator) -> Status {
+    const auto self = communicator.participant();
+    const auto call = call_of(communicator, all);
+    const auto value = [&](std::int64_t participant, std::int64_t place) {
+      return static_cast<std::int32_t>(place * 10 + participant);
+    };
+    std::vector<std::int32_t> in(kRows * kMembers * kRow), out(kRows * kRow), swapped(in.size());
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = value(self, static_cast<std::int64_t>(i));
+    const Communicator::Reduce array{in.data(), out.data(), kRows, kRow, sums.get()};
+    PLIMSOLL_RETURN_IF_ERROR(communicator.reduce_scatter(call, std::span(&array, 1)));
+    std::vector<Rows> sends, receives;
+    const auto piece = [&](std::vector<std::int32_t>& memory, std::size_t m) {
+      return Rows{reinterpret_cast<std::byte*>(memory.data() + static_cast<std::int64_t>(m) * kRow),
+                  kRows, kRow * 4, kMembers * kRow * 4};
+    };
+    for (std::size_t m = 0; m < all.size(); ++m) {
+      sends.push_back(piece(in, m));
+      receives.push_back(piece(swapped, m));
+    }
+    PLIMSOLL_RETURN_IF_ERROR(communicator.exchange(call, sends, receives));
+    std::int64_t wrong = 0;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      for (std::int64_t i = 0; i < kRow; ++i) {
+        const auto mine = (row * kMembers + static_cast<std::int64_t>(call.self)) * kRow + i;
+        wrong += out[at(row * kRow + i)] != 3 * mine * 10 + 0 + 1 + 2;
+        for (std::int64_t m = 0; m < kMembers; ++m) {
+          wrong += swapped[at((row * kMembers + m) * kRow + i)] != value(all[at(m)], mine);
+        }
+      }
+    }
+    EXPECT_EQ(wrong, 0);
+    return ok_status();
+  });
+}
+
+// What has failed elsewhere is everybody's error, and stays it.
+TEST_P(Conformance, AFailureElsewhereEndsAllWaits) {
+  const Group all{0, 1, 2}, pair{0, 2};
+  const auto sums = reduction("add", DType::f32);
+  const auto statuses = GetParam().run(3, [&](Communicator& communicator) -> Status {
+    const float in = 1;
+    float out = 0;
+    const Communicator::Reduce array{&in, &out, 1, 1, sums.get()};
+    PLIMSOLL_RETURN_IF_ERROR(
+        communicator.all_reduce(call_of(communicator, all), std::span(&array, 1)));
+    if (communicator.participant() == 1) return data_loss("participant 1: the disk is gone");
+    Status status;
+    for (int i = 0; i < 1000 && status.ok(); ++i) {
+      status = communicator.all_reduce(call_of(communicator, all), std::span(&array, 1));
+    }
+    const Status again = communicator.all_reduce(call_of(communicator, pair), std::span(&array, 1));
+    EXPECT_EQ(again.to_string(), status.to_string());
+    return status;
+  });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.to_string(), "DATA_LOSS: participant 1: the disk is gone");
+  }
 }
 
 TEST_P(Conformance, ScattersWhatItReduces) {

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "collectives/store.h"
+#include "runtime/base/status.h"
+
+namespace plimsoll::collectives {
+
+// Which of several processes this one is, and how it finds the others.
+struct Membership {
+  std::int64_t rank = 0, world_size = 1;
+  std::string host;            // where participant 0 serves the rendezvous, if not in a folder
+  int port = 0;                // there
+  std::string folder;          // that all share; empty: by host and port
+  std::string interface_name;  // of the network; empty: that of the way to the rendezvous
+  std::chrono::duration<double> timeout = std::chrono::seconds(300);
+
+  // The rendezvous as PLIMSOLL_RENDEZVOUS has it.
+  std::string where() const;
+};
+
+// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as launchers set them, and the PLIMSOLL_ variables
+// of collectives. INVALID_ARGUMENT names the one that is missing or not understood.
+Result<Membership> membership_from_environment();
+
+// The members' way to leave each other messages, and the server of it where this is participant 0.
+struct MeetingStore {
+  std::unique_ptr<StoreServer> server;
+  std::unique_ptr<Store> store;
+};
+Result<MeetingStore> open_meeting_store(const Membership& membership, Deadline deadline);
+
+}  // namespace plimsoll::collectives

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/peers.h"
+#include "runtime/base/status.h"
+#include "runtime/device/communicator.h"
+
+namespace plimsoll::collectives {
+
+// A participant that shares no memory with the others: everything is sent. Every member of a group
+// reduces an equal share of the elements, in the group's order, with the same bits as the others
+// would, and sends the result to them.
+//
+// Before data, members tell each other what they have come for: where they differ, all get an error
+// that says so and no data is sent. After an error the communicator is broken: it has told the
+// others, and gives the same error to every call.
+//
+// Owns host memory for messages that are packed or not yet reduced: at most about 4 MiB for each
+// other member of the largest group, 64 KiB chunks at least, less where nothing is packed.
+class ProcessCommunicator final : public device::Communicator {
+ public:
+  ProcessCommunicator(std::unique_ptr<Peers> peers, std::int64_t participant,
+                      std::int64_t participants, std::chrono::duration<double> timeout);
+  // Leaves well if it has not left.
+  ~ProcessCommunicator() override;
+
+  std::int64_t participant() const override { return participant_; }
+  std::int64_t participants() const override { return participants_; }
+  Status all_reduce(const Call& call, std::span<const Reduce> arrays) override;
+  Status reduce_scatter(const Call& call, std::span<const Reduce> arrays) override;
+  Status exchange(const Call& call, std::span<const device::Rows> sends,
+                  std::span<const device::Rows> receives) override;
+
+  // That nobody calls any more. With an error, the others' calls fail with it; without, those that
+  // wait for this participant. Waits for the others to have got what they were sent, some seconds
+  // at most.
+  void leave(const Status& status);
+
+  // What messages to and from one other member are packed in: two of each kind, by turns.
+  struct Scratch {
+    std::array<std::vector<std::byte>, 2> operands_out, operands_in, results_out, results_in;
+  };
+
+ private:
+  struct Mailbox;
+  struct Lane;
+  class Outgoing;
+  class Incoming;
+
+  struct Traffic;
+
+  Status run(const Call& call, std::vector<Lane>& lanes, std::uint64_t hash,
+             const std::function<Status(Traffic&)>& work);
+  Status meet(const Call& call, std::vector<Lane>& lanes, std::uint64_t hash);
+  Status check(const Call& call, const Lane& lane, std::uint64_t hash) const;
+  Status reduce(const Call& call, std::vector<Lane>& lanes, std::span<const Reduce> arrays,
+                std::span<const device::Rows> own, std::span<const device::Rows> out, bool for_all,
+                Traffic& traffic);
+  Status waited(Waited how, std::int64_t peer, const Call& call) const;
+  std::int64_t chunk_bytes(std::size_t members) const;
+
+  const std::unique_ptr<Peers> peers_;
+  const std::int64_t participant_, participants_;
+  const std::chrono::duration<double> timeout_;
+  std::vector<std::unique_ptr<Mailbox>> mailboxes_;  // by participant; none for this one
+  std::vector<Scratch> scratch_;                     // by participant
+  bool has_left_ = false;
+  Status broken_;
+};
+
+}  // namespace plimsoll::collectives
