@@ -25,6 +25,9 @@ class Outcome {
   // The call (a flag, a variable, a path) is at fault: exit code 2.
   static Outcome call_fault(Status status) { return Outcome(std::move(status), 2); }
 
+  // What was run has failed by itself, with a code of its own.
+  static Outcome with_code(Status status, int code) { return Outcome(std::move(status), code); }
+
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
   int exit_code() const { return ok() ? 0 : exit_code_; }
@@ -69,6 +72,7 @@ void add_bench(Commands& commands);
 void add_pack(Commands& commands);
 void add_cache(Commands& commands);
 void add_replay(Commands& commands);
+void add_launch(Commands& commands);
 
 }  // namespace plimsoll::tools
 

@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/base/environment.h"
 #include "tools/command.h"
@@ -51,6 +52,22 @@ Status check_values(int argc, char** argv) {
   return ok_status();
 }
 
+// The arguments without the `--` between the flags of `launch` and the command that it runs, which
+// CLI11 would take for the end of all commands' flags.
+std::vector<char*> without_mark(int argc, char** argv) {
+  std::vector<char*> arguments(argv, argv + argc);
+  if (argc < 3 || std::strcmp(argv[1], "launch") != 0) return arguments;
+  for (std::size_t i = 2; i < arguments.size() && arguments[i][0] == '-'; ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument == "--") {
+      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    if (argument == "-n" || argument == "--processes") ++i;
+  }
+  return arguments;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Runs tensor programs under a hard memory limit.", "plimsoll");
   app.set_version_flag("--version", PLIMSOLL_VERSION);
@@ -60,6 +77,7 @@ int run(int argc, char** argv) {
   add_info(commands);
   add_plan(commands);
   add_run(commands);
+  add_launch(commands);
   add_opt(commands);
   add_bench(commands);
   add_pack(commands);
@@ -71,7 +89,8 @@ int run(int argc, char** argv) {
   const Status values = check_values(argc, argv);
   if (!values.ok()) return fail(values, 2, wants_json);
   try {
-    app.parse(argc, argv);
+    const std::vector<char*> arguments = without_mark(argc, argv);
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
     std::string message = error.what();

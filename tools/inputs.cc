@@ -164,15 +164,15 @@ Outcome read_into(const std::string& path, const std::string& name, ir::Literal&
 }  // namespace
 
 Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
-                    std::uint64_t seed, std::size_t participants,
+                    std::uint64_t seed, const ParticipantRange& participants,
                     std::vector<std::vector<ir::Literal>>& out) {
-  out.resize(participants);
-  for (std::size_t p = 0; p < participants; ++p) {
+  out.resize(participants.count);
+  for (std::size_t p = 0; p < participants.count; ++p) {
     std::uint64_t leaf = 0;
     for (const ir::Instruction* parameter : entry.parameters()) {
       const bool is_replicated = parameter->attributes().find_extra("sharding") == "{replicated}";
       out[p].emplace_back(parameter->shape());
-      draw_leaves(out[p].back(), {seed, is_replicated ? 0 : p}, leaf);
+      draw_leaves(out[p].back(), {seed, is_replicated ? 0 : participants.first + p}, leaf);
     }
   }
   // By parameter, leaf and participant, for all of which the first stands.
@@ -206,9 +206,9 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
                         "#0'");
     }
     if (flag.leaf >= at(ir::leaf_count(shape))) return call_fault("there is no such array");
-    if (flag.participant && *flag.participant >= participants) {
-      return call_fault(
-          fmt::format("the program runs with {} participants, numbered from 0", participants));
+    if (flag.participant && *flag.participant >= participants.total) {
+      return call_fault(fmt::format("the program runs with {} participants, numbered from 0",
+                                    participants.total));
     }
     const auto [earlier, is_new] =
         given.emplace(std::tuple(parameter, flag.leaf, flag.participant.value_or(kAll)), *argument);
@@ -216,7 +216,12 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
       return call_fault("'" + flag.name + "' is given by --input " + earlier->second +
                         " already; give every parameter once");
     }
-    const std::size_t first = flag.participant.value_or(0);
+    // What is for a participant that runs elsewhere is none of this process's.
+    if (flag.participant && (*flag.participant < participants.first ||
+                             *flag.participant - participants.first >= participants.count)) {
+      continue;
+    }
+    const std::size_t first = flag.participant ? *flag.participant - participants.first : 0;
     const auto array_of = [&](std::size_t p) {
       std::vector<ir::Literal*> arrays;
       collect(out[p][parameter], arrays);
@@ -224,7 +229,7 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
     };
     Outcome outcome = read_into(flag.path, flag.name, *array_of(first));
     if (!outcome.ok()) return outcome;
-    for (std::size_t p = first + 1; !flag.participant && p < participants; ++p) {
+    for (std::size_t p = first + 1; !flag.participant && p < participants.count; ++p) {
       *array_of(p) = *array_of(first);
     }
   }

@@ -11,13 +11,18 @@
 
 namespace plimsoll::tools {
 
-// One literal per parameter of the entry, for each of so many participants. `files` are
+// Those of a program's participants that arguments are made for.
+struct ParticipantRange {
+  std::size_t first = 0, count = 1, total = 1;
+};
+
+// One literal per parameter of the entry, for each of these participants. `files` are
 // `NAME=x.npy`; NAME is a parameter's name or number, with `@K` behind it for participant K alone
 // and `#LEAF` behind that for one array of a tuple; none is given twice. The rest is drawn from
 // `seed` and the participant's number, each array on its own: floats in [-1, 1), integers from 0 to
 // 7, random bits for pred; what is replicated by its `sharding` is the same for all.
 Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
-                    std::uint64_t seed, std::size_t participants,
+                    std::uint64_t seed, const ParticipantRange& participants,
                     std::vector<std::vector<ir::Literal>>& out);
 
 // One name per result leaf: that of the instruction that the root tuple holds there, else the

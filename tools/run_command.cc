@@ -22,6 +22,7 @@
 #include "runtime/serve/current_executable.h"
 #include "tools/inputs.h"
 #include "tools/plan/planned_program.h"
+#include "tools/processes.h"
 #include "tools/program_file.h"
 
 namespace plimsoll::tools {
@@ -35,10 +36,13 @@ struct RunFlags {
   std::string output_dir;
   int repeat = 1;
   std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
+  std::string communicator;                   // empty: as PLIMSOLL_COMMUNICATOR says
 };
 
 // What each participant runs with.
 struct Participant {
+  std::size_t number = 0;
+  std::string suffix;  // of names; empty where it is the only one
   std::shared_ptr<memory::Budget> budget;
   std::vector<const ir::Literal*> outputs;
 };
@@ -53,8 +57,8 @@ Outcome write_outputs(const std::string& folder, const std::vector<std::string>&
     const auto& values = participants[p].outputs;
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!values[i]->shape().is_array()) continue;
-      const std::string whose = participants.size() > 1 ? fmt::format("@{}", p) : "";
-      const auto path = std::filesystem::path(folder) / (names[i] + whose + ".npy");
+      const auto path =
+          std::filesystem::path(folder) / (names[i] + participants[p].suffix + ".npy");
       PLIMSOLL_CALL_FAULT(import::write_npy(path.string(), *values[i]));
     }
   }
@@ -119,12 +123,15 @@ Outcome make_budgets(const RunFlags& flags, const PlannedProgram& planned,
 
 Result<std::vector<ir::Literal>> run_once(const executor::Executable& executable,
                                           const std::vector<Participant>& participants,
-                                          const std::vector<std::vector<ir::Literal>>& inputs) {
+                                          const std::vector<std::vector<ir::Literal>>& inputs,
+                                          device::Communicator* communicator) {
   std::vector<std::shared_ptr<memory::Budget>> budgets;
   for (const Participant& participant : participants) budgets.push_back(participant.budget);
   if (budgets.size() > 1) return executor::run_together(executable, budgets, inputs);
+  executor::RunOptions options;
+  options.communicator = communicator;
   PLIMSOLL_ASSIGN_OR_RETURN(ir::Literal result,
-                            executor::run_on_host(executable, *budgets[0], inputs[0]));
+                            executor::run_on_host(executable, *budgets[0], inputs[0], options));
   std::vector<ir::Literal> results;
   results.push_back(std::move(result));
   return results;
@@ -168,27 +175,27 @@ const memory::Budget& most_used(const std::vector<Participant>& participants) {
               ->budget;
 }
 
-Outcome run(const RunFlags& flags, Output& output) {
-  std::unique_ptr<ir::Module> module;
-  Outcome outcome = read_program(flags.file, module);
-  if (!outcome.ok()) return outcome;
-  outcome = set_topology(flags, *module);
-  if (!outcome.ok()) return outcome;
-  PLIMSOLL_PROGRAM_FAULT(passes::partition(*module).status());
+Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> module,
+                         const Processes& processes, Output& output) {
   const ir::Topology topology{module->replica_count, module->num_partitions};
-  std::vector<Participant> participants(at(topology.participants()));
+  std::vector<Participant> participants(processes.count);
+  for (std::size_t p = 0; p < participants.size(); ++p) {
+    participants[p].number = processes.first + p;
+    if (processes.total > 1) participants[p].suffix = fmt::format("@{}", participants[p].number);
+  }
   const std::vector<std::string> names = output_names(*module->entry());
   const ir::Shape result_shape = module->entry()->root()->shape();
   const std::unique_ptr<ir::Module> signature = signature_of(*module->entry());
 
   PlannedProgram planned;
-  outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
+  Outcome outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
   if (!outcome.ok()) return outcome;
   outcome = check_device(planned);
   if (!outcome.ok()) return outcome;
   // No memory for inputs before it is known that the program fits.
   std::vector<std::vector<ir::Literal>> inputs;
-  outcome = make_inputs(*signature->entry(), flags.inputs, flags.seed, participants.size(), inputs);
+  outcome = make_inputs(*signature->entry(), flags.inputs, flags.seed,
+                        {processes.first, processes.count, processes.total}, inputs);
   if (!outcome.ok()) return outcome;
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());
@@ -203,7 +210,7 @@ Outcome run(const RunFlags& flags, Output& output) {
   for (int i = 0; i < flags.repeat; ++i) {
     const auto executable = (*current)->next();
     const auto start = std::chrono::steady_clock::now();
-    auto run = run_once(*executable, participants, inputs);
+    auto run = run_once(*executable, participants, inputs, processes.communicator.get());
     const auto end = std::chrono::steady_clock::now();
     PLIMSOLL_PROGRAM_FAULT(run.status());
     results = std::move(*run);
@@ -257,18 +264,32 @@ Outcome run(const RunFlags& flags, Output& output) {
       launches.kernels);
   for (const double value : seconds) output.text += fmt::format(" {:.6f}", value);
   output.text += "\n";
-  for (std::size_t p = 0; p < participants.size(); ++p) {
-    const std::string whose = participants.size() > 1 ? fmt::format("@{}", p) : "";
-    Json outputs = outputs_json(names, participants[p].outputs, whose, output.text);
-    if (p == 0) output.json["outputs"] = outputs;
-    if (participants.size() == 1) break;
+  for (const Participant& one : participants) {
+    Json outputs = outputs_json(names, one.outputs, one.suffix, output.text);
+    if (&one == &participants.front()) output.json["outputs"] = outputs;
+    if (processes.total == 1) break;
     output.json["participants"].push_back(
-        {{"replica", static_cast<std::int64_t>(p) / topology.partitions},
-         {"partition", static_cast<std::int64_t>(p) % topology.partitions},
-         {"measured_peak_bytes", participants[p].budget->statistics().peak_bytes},
+        {{"participant", one.number},
+         {"replica", static_cast<std::int64_t>(one.number) / topology.partitions},
+         {"partition", static_cast<std::int64_t>(one.number) % topology.partitions},
+         {"measured_peak_bytes", one.budget->statistics().peak_bytes},
          {"outputs", std::move(outputs)}});
   }
   return {};
+}
+
+Outcome run(const RunFlags& flags, Output& output) {
+  std::unique_ptr<ir::Module> module;
+  Outcome outcome = read_program(flags.file, module);
+  if (!outcome.ok()) return outcome;
+  outcome = set_topology(flags, *module);
+  if (!outcome.ok()) return outcome;
+  PLIMSOLL_PROGRAM_FAULT(passes::partition(*module).status());
+  Processes processes;
+  outcome = join_processes(flags.communicator, *module, processes);
+  if (outcome.ok()) outcome = run_participants(flags, std::move(module), processes, output);
+  processes.leave(outcome.status());
+  return outcome;
 }
 
 }  // namespace
@@ -300,6 +321,12 @@ void add_run(Commands& commands) {
   command
       ->add_option("--partitions", flags->partitions, "Of each replica, run at once [as it says]")
       ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
+  command
+      ->add_option(
+          "--communicator", flags->communicator,
+          "local: all participants run here; gloo: number RANK of WORLD_SIZE processes does "
+          "[PLIMSOLL_COMMUNICATOR]")
+      ->check(CLI::IsMember({"local", "gloo"}));
   command->add_option("--repeat", flags->repeat, "Number of runs")->check(CLI::Range(1, 1 << 30));
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return run(*flags, output); };
