@@ -37,6 +37,8 @@ using std::chrono::steady_clock;
 constexpr milliseconds kForever = std::chrono::hours(24 * 365);
 // How long one that leaves waits until the others have read what it sent.
 constexpr milliseconds kLongestGoodbye(10'000), kLongestBadGoodbye(2'000);
+// How long one that is asked whom it waits for has to answer.
+constexpr milliseconds kLongestAnswer(1'000);
 
 // Gloo writes to sockets that the other end may have closed, which must not end the process: keeps
 // SIGPIPE from this thread, and from threads begun meanwhile.
@@ -66,16 +68,18 @@ class WithoutSigpipe {
   bool was_pending_ = false;
 };
 
-// What a participant says at last: how it ends, or that it has read that another one has ended.
-struct LastWord {
-  enum Kind : std::uint32_t { none, ended, failed, understood };
-  std::uint32_t kind = none, code = 0, bytes = 0, unused = 0;
+// What participants say to each other beside their messages: how they end, that they have read how
+// another one ends, and, asked by one whose time is up, whom they wait for themselves.
+struct Word {
+  enum Kind : std::uint32_t { none, ended, failed, understood, asks, answers };
+  std::uint32_t kind = none, code = 0, bytes = 0;
+  std::int32_t waits_for = -1;
   std::array<char, 1008> text{};
 };
 
-LastWord last_word(const Status& status) {
-  LastWord word;
-  word.kind = status.ok() ? LastWord::ended : LastWord::failed;
+Word last_word(const Status& status) {
+  Word word;
+  word.kind = status.ok() ? Word::ended : Word::failed;
   word.code = static_cast<std::uint32_t>(status.code());
   word.bytes = static_cast<std::uint32_t>(std::min(status.message().size(), word.text.size()));
   std::memcpy(word.text.data(), status.message().data(), word.bytes);
@@ -133,9 +137,8 @@ class GlooPeers final : public Peers {
     {
       const std::lock_guard lock(mutex_);
       if (has_failed()) return Waited::ended;
-      if (message.failed) {
-        // Found out by itself; `gone` below.
-      } else {
+      waits_for_ = message.peer;
+      if (!message.failed) {
         waiting_ = &message;
         deadline_ = steady_clock::now() + timeout_;
         was_late_ = false;
@@ -152,8 +155,14 @@ class GlooPeers final : public Peers {
     }
     std::unique_lock lock(mutex_);
     waiting_ = nullptr;
-    if (is_done) return Waited::done;
-    if (!is_gone) return has_failed() ? Waited::ended : Waited::late;
+    if (is_done) {
+      waits_for_ = -1;
+      return Waited::done;
+    }
+    if (!is_gone) {
+      if (!has_failed()) find_cause(message.peer, lock);
+      return has_failed() ? Waited::ended : Waited::late;
+    }
     // What it said before comes to its thread in any case.
     changed_.wait_for(lock, kLongestBadGoodbye,
                       [&] { return ends_[at(message.peer)].is_heard || has_failed(); });
@@ -165,16 +174,18 @@ class GlooPeers final : public Peers {
     return failure_;
   }
 
+  std::int64_t late() override { return late_; }
+
   bool has_ended_well(std::int64_t peer) override {
     const std::lock_guard lock(mutex_);
-    return ends_[at(peer)].said == LastWord::ended;
+    return ends_[at(peer)].said == Word::ended;
   }
 
   void leave(const Status& status) override {
     if (mesh_ == nullptr) return;
     const WithoutSigpipe guard;
     const auto longest = status.ok() ? std::min(timeout_, kLongestGoodbye) : kLongestBadGoodbye;
-    const LastWord word = last_word(status);
+    const Word word = last_word(status);
     for (std::size_t peer = 0; peer < ends_.size(); ++peer) {
       if (static_cast<int>(peer) != mesh_->rank) say(static_cast<int>(peer), word);
     }
@@ -196,7 +207,7 @@ class GlooPeers final : public Peers {
     }
     for (End& end : ends_) {
       end.buffer.reset();
-      end.saying.reset();
+      end.said_to.clear();
     }
     mesh_.reset();
   }
@@ -208,14 +219,21 @@ class GlooPeers final : public Peers {
     std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
   };
 
-  // Another participant's last word, and ours to it.
+  struct Said {
+    Word word;
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+  };
+  // What another participant says, and what is said to it.
   struct End {
-    std::unique_ptr<gloo::transport::UnboundBuffer> buffer, saying;
-    LastWord word, own_word;
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+    Word word;
     std::thread thread;
-    bool has_been_told = false;  // under mutex_, as what follows
-    bool is_heard = false;       // it has said its last word, or can't any more
-    std::uint32_t said = LastWord::none;
+    std::vector<std::unique_ptr<Said>> said_to;  // under mutex_, as what follows
+    bool has_last_word = false;                  // ours
+    bool is_heard = false;                       // it has said its last word, or can't any more
+    std::uint32_t said = Word::none;
+    bool has_answered = false;
+    std::int64_t waits_for = -1;  // its answer
   };
 
   static std::uint64_t slot_of(Slot slot) { return static_cast<std::uint64_t>(slot); }
@@ -240,53 +258,94 @@ class GlooPeers final : public Peers {
     return message;
   }
 
-  // One word to each: nobody listens for a second one.
-  void say(int peer, const LastWord& word) {
+  // Nobody listens after a last word.
+  void say(int peer, const Word& word) {
+    auto said = std::make_unique<Said>();
+    said->word = word;
+    const std::lock_guard lock(mutex_);
     End& end = ends_[at(peer)];
-    {
-      const std::lock_guard lock(mutex_);
-      if (end.has_been_told) return;
-      end.has_been_told = true;
-    }
-    end.own_word = word;
+    if (end.has_last_word) return;
+    end.has_last_word = word.kind < Word::asks;
     try {
-      auto buffer = mesh_->createUnboundBuffer(&end.own_word, sizeof end.own_word);
-      buffer->send(peer, slot_of(Slot::last_word), 0, sizeof end.own_word);
-      end.saying = std::move(buffer);
+      said->buffer = mesh_->createUnboundBuffer(&said->word, sizeof said->word);
+      said->buffer->send(peer, slot_of(Slot::words), 0, sizeof said->word);
+      end.said_to.push_back(std::move(said));
     } catch (const std::exception&) {
       // It has gone.
     }
   }
 
-  // The thread of another participant: waits for its last word, or the end of its connection.
+  // The thread of another participant: hears what it says, until its last word or the end of its
+  // connection.
   void listen_to(int peer) {
     End& end = ends_[at(peer)];
-    bool has_come = false;
-    try {
-      end.buffer->recv(peer, slot_of(Slot::last_word), 0, sizeof end.word);
-      has_come = end.buffer->waitRecv(nullptr, kForever);
-      if (!has_come) return;  // this participant leaves
-    } catch (const std::exception&) {
-    }
-    if (has_come && end.word.kind != LastWord::understood) {
-      LastWord answer;
-      answer.kind = LastWord::understood;
-      say(peer, answer);
-    }
-    const std::lock_guard lock(mutex_);
-    end.is_heard = true;
-    end.said = has_come ? end.word.kind : LastWord::none;
-    if (!has_failed() && !is_leaving_) {
+    for (;;) {
+      bool has_come = false;
+      try {
+        end.buffer->recv(peer, slot_of(Slot::words), 0, sizeof end.word);
+        has_come = end.buffer->waitRecv(nullptr, kForever);
+        if (!has_come) return;  // this participant leaves
+      } catch (const std::exception&) {
+      }
+      const Word word = has_come ? end.word : Word();
+      if (word.kind == Word::asks || word.kind == Word::ended || word.kind == Word::failed) {
+        Word answer;
+        answer.kind = word.kind == Word::asks ? Word::answers : Word::understood;
+        {
+          const std::lock_guard lock(mutex_);
+          answer.waits_for = static_cast<std::int32_t>(waits_for_);
+        }
+        say(peer, answer);
+      }
+      const std::lock_guard lock(mutex_);
+      changed_.notify_all();
+      if (word.kind == Word::asks) continue;
+      if (word.kind == Word::answers) {
+        end.has_answered = true;
+        end.waits_for = word.waits_for;
+        continue;
+      }
+      end.is_heard = true;
+      end.said = word.kind;
+      if (has_failed() || is_leaving_) return;
       if (!has_come) {
         failure_.lost = peer;
-      } else if (end.word.kind == LastWord::failed) {
-        const std::size_t bytes = std::min<std::size_t>(end.word.bytes, end.word.text.size());
-        failure_.told = Status(static_cast<StatusCode>(end.word.code),
-                               std::string(end.word.text.data(), bytes));
+      } else if (word.kind == Word::failed) {
+        const std::size_t bytes = std::min<std::size_t>(word.bytes, word.text.size());
+        failure_.told =
+            Status(static_cast<StatusCode>(word.code), std::string(word.text.data(), bytes));
       }
       if (has_failed()) stop_waiting();
+      return;
     }
-    changed_.notify_all();
+  }
+
+  // Whom those that are waited for wait for: the first that does not answer, or that waits for
+  // nobody, is late. `peer` itself where they wait in a circle.
+  void find_cause(std::int64_t peer, std::unique_lock<std::mutex>& lock) {
+    late_ = peer;
+    std::vector<bool> asked(ends_.size());
+    for (std::int64_t one = peer; one != mesh_->rank && !asked[at(one)];) {
+      asked[at(one)] = true;
+      End& end = ends_[at(one)];
+      end.has_answered = false;
+      lock.unlock();
+      Word question;
+      question.kind = Word::asks;
+      {
+        const WithoutSigpipe guard;
+        say(static_cast<int>(one), question);
+      }
+      lock.lock();
+      changed_.wait_for(lock, kLongestAnswer,
+                        [&] { return end.has_answered || end.is_heard || has_failed(); });
+      if (has_failed()) return;
+      if (!end.has_answered || end.waits_for < 0) {
+        late_ = one;
+        return;
+      }
+      one = std::min<std::int64_t>(end.waits_for, mesh_->size - 1);
+    }
   }
 
   // Under mutex_, so that what is waited for is still there.
@@ -322,6 +381,8 @@ class GlooPeers final : public Peers {
   std::thread timer_;
   Message* waiting_ = nullptr;
   steady_clock::time_point deadline_;
+  std::int64_t waits_for_ = -1;  // whom this participant waits for, or has given up
+  std::int64_t late_ = -1;
   bool was_late_ = false, is_leaving_ = false;
   Failure failure_;
 };

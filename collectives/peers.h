@@ -12,7 +12,7 @@
 namespace plimsoll::collectives {
 
 // Streams of messages between two participants: those of one stream arrive in order.
-enum class Slot : std::uint64_t { call = 1, last_word, operands, results };
+enum class Slot : std::uint64_t { call = 1, words, operands, results };
 
 // What ended a wait.
 enum class Waited {
@@ -48,6 +48,9 @@ class Peers {
     std::int64_t lost = -1;
   };
   virtual Failure failure() = 0;
+  // After a late wait: who it is that does not go on, which may be another one that the awaited one
+  // waits for itself.
+  virtual std::int64_t late() = 0;
   // Whether a participant that has gone said that its part was done.
   virtual bool has_ended_well(std::int64_t peer) = 0;
   // Tells all others how this participant ends, in bounded time. Transfers under way go on

@@ -323,6 +323,11 @@ std::int64_t ProcessCommunicator::chunk_bytes(std::size_t members) const {
   return std::clamp(kMostScratch / 8 / others, kSmallestChunk, kLargestChunk) / 64 * 64;
 }
 
+std::string ProcessCommunicator::cause(std::int64_t peer) const {
+  const std::int64_t late = peers_->late();
+  return late == peer ? "" : fmt::format(": it waits for participant {}", late);
+}
+
 Status ProcessCommunicator::waited(Waited how, std::int64_t peer, const Call& call) const {
   const std::string here = fmt::format("participant {} waits at {}, but", participant_, call.what);
   switch (how) {
@@ -330,9 +335,9 @@ Status ProcessCommunicator::waited(Waited how, std::int64_t peer, const Call& ca
       return ok_status();
     case Waited::late:
       return Status(StatusCode::deadline_exceeded,
-                    fmt::format("{} nothing comes from participant {} for {} s "
+                    fmt::format("{} participant {} did not go on for {} s{} "
                                 "(PLIMSOLL_COLLECTIVE_TIMEOUT sets the time)",
-                                here, peer, timeout_.count()));
+                                here, peer, timeout_.count(), cause(peer)));
     case Waited::gone:
     case Waited::ended:
       break;
@@ -411,9 +416,9 @@ Status ProcessCommunicator::meet(const Call& call, std::vector<Lane>& lanes, std
       return Status(
           StatusCode::deadline_exceeded,
           fmt::format("participant {} waits at {}, but participant{} {} did not come for "
-                      "{} s (PLIMSOLL_COLLECTIVE_TIMEOUT sets the time)",
+                      "{} s{} (PLIMSOLL_COLLECTIVE_TIMEOUT sets the time)",
                       participant_, call.what, missing.find(',') == std::string::npos ? "" : "s",
-                      missing, timeout_.count()));
+                      missing, timeout_.count(), cause(lanes[i].peer)));
     }
     PLIMSOLL_RETURN_IF_ERROR(waited(how, lanes[i].peer, call));
     PLIMSOLL_RETURN_IF_ERROR(check(call, lanes[i], hash));

@@ -66,6 +66,8 @@ class ProcessCommunicator final : public device::Communicator {
   Status reduce(const Call& call, std::vector<Lane>& lanes, std::span<const Reduce> arrays,
                 std::span<const device::Rows> own, std::span<const device::Rows> out, bool for_all,
                 Traffic& traffic);
+  // Words for who is late, where that is not the one that was waited for.
+  std::string cause(std::int64_t peer) const;
   Status waited(Waited how, std::int64_t peer, const Call& call) const;
   std::int64_t chunk_bytes(std::size_t members) const;
 

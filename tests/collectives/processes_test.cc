@@ -142,11 +142,12 @@ TEST_F(Processes, OneThatIsKilledIsNamedByAllOthers) {
   }
 }
 
+// Those that wait for one that waits for it name it as well.
 TEST_F(Processes, OneThatHangsIsNamedWithinTheTimeOut) {
-  start({3, {"sum 'a'", "100000", kForEver}}, "3");
+  start({4, {"sum 'a'", "1000000", kForEver}}, "3");
   expect_all_run();
   processes_[1].signal(SIGSTOP);
-  for (const std::size_t rank : {0, 2}) {
+  for (const std::size_t rank : {0, 2, 3}) {
     expect_error(rank, {"DEADLINE_EXCEEDED", "participant 1", "sum 'a'", "for 3 s",
                         "PLIMSOLL_COLLECTIVE_TIMEOUT"});
   }
