@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// collectives: sums over participants. In processes: over Gloo's connections beside Gloo's own
+// all-reduce in the same processes, and many arrays in one call beside one by one. In threads:
+// beside copies of as many bytes as must be read and written. Prints one JSON object: medians in
+// seconds, and ratios of them.
+#include <gloo/allreduce.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "benchmarks/command_line/command_line.h"
+#include "collectives/gloo.h"
+#include "collectives/local.h"
+#include "kernels/cpu/collectives/reduction.h"
+#include "runtime/ir/text/text.h"
+
+namespace {
+
+using namespace plimsoll;
+using device::Communicator;
+using Json = nlohmann::ordered_json;
+using Group = std::vector<std::int64_t>;
+
+struct Sizes {
+  std::int64_t megabytes = 64;
+  int rounds = 9, gradients = 200;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double seconds_of(const auto& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::shared_ptr<const device::Reduction> float_sum() {
+  const auto module = ir::parse_module(
+      "HloModule m\nENTRY e { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, "
+      "b) }");
+  return *kernels::make_reduction(*(*module)->entry(), ir::DType::f32);
+}
+
+void need(const Status& status) {
+  if (status.ok()) return;
+  std::cerr << status.to_string() << "\n";
+  std::_Exit(1);
+}
+
+// As a network's gradients: mostly small ones, a few that hold most of the bytes.
+std::vector<std::int64_t> gradient_sizes(int count) {
+  std::vector<std::int64_t> sizes;
+  for (int i = 0; i < count; ++i) {
+    sizes.push_back(i % 10 == 0 ? 147'456 : i % 3 == 0 ? 4'608 : 64 + 8 * (i % 50));
+  }
+  return sizes;
+}
+
+void sum_by_gloo(const std::shared_ptr<gloo::Context>& context, float* in, float* out,
+                 std::size_t count) {
+  gloo::AllreduceOptions options(context);
+  options.setInput(in, count);
+  options.setOutput(out, count);
+  options.setReduceFunction(
+      static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
+  gloo::allreduce(options);
+}
+
+// One of the processes; the first one prints.
+void run_process(int rank, int ranks, const Sizes& sizes, const std::string& folder) {
+  collectives::Membership membership;
+  membership.rank = rank;
+  membership.world_size = ranks;
+  membership.folder = folder + "/ours";
+  membership.interface_name = "lo";
+  auto connected = collectives::connect_gloo(membership);
+  need(connected.status());
+  Communicator& ours = **connected;
+  gloo::transport::tcp::attr attributes("127.0.0.1");
+  auto device = gloo::transport::tcp::CreateDevice(attributes);
+  auto theirs = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
+  gloo::rendezvous::FileStore store(folder + "/gloo");
+  theirs->connectFullMesh(store, device);
+
+  Group all(static_cast<std::size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  const Communicator::Call call{"sum", all, static_cast<std::size_t>(rank)};
+  const auto sums = float_sum();
+  const auto together = [&] {
+    const std::vector<device::Rows> nothing(all.size());
+    need(ours.exchange(call, nothing, nothing));
+  };
+  const auto count = (sizes.megabytes << 20) / 4;
+  std::vector<float> in(static_cast<std::size_t>(count), 1.0F), out(in.size());
+  const Communicator::Reduce array{in.data(), out.data(), 1, count, sums.get()};
+  std::vector<double> our_seconds, their_seconds, one_by_one, by_gloo, at_once;
+  for (int i = 0; i <= sizes.rounds; ++i) {
+    together();
+    const double mine = seconds_of([&] { need(ours.all_reduce(call, std::span(&array, 1))); });
+    if (out.back() != static_cast<float>(ranks)) need(internal_error("a wrong sum"));
+    together();
+    const double other = seconds_of([&] {
+      gloo::AllreduceOptions options(theirs);
+      options.setInput(in.data(), in.size());
+      options.setOutput(out.data(), out.size());
+      options.setReduceFunction(
+          static_cast<void (*)(void*, const void*, const void*, size_t)>(&gloo::sum<float>));
+      gloo::allreduce(options);
+    });
+    if (i == 0) continue;  // memory that is new
+    our_seconds.push_back(mine);
+    their_seconds.push_back(other);
+  }
+  std::vector<Communicator::Reduce> gradients;
+  std::int64_t place = 0;
+  for (const std::int64_t size : gradient_sizes(sizes.gradients)) {
+    if (place + size > count) break;
+    gradients.push_back({in.data() + place, out.data() + place, 1, size, sums.get()});
+    place += size;
+  }
+  for (int i = 0; i <= sizes.rounds; ++i) {
+    together();
+    const double apart = seconds_of([&] {
+      for (const Communicator::Reduce& gradient : gradients) {
+        need(ours.all_reduce(call, std::span(&gradient, 1)));
+      }
+    });
+    together();
+    const double other = seconds_of([&] {
+      for (const Communicator::Reduce& gradient : gradients) {
+        const auto begin = static_cast<const float*>(gradient.in) - in.data();
+        sum_by_gloo(theirs, in.data() + begin, out.data() + begin,
+                    static_cast<std::size_t>(gradient.row));
+      }
+    });
+    together();
+    const double joint = seconds_of([&] { need(ours.all_reduce(call, gradients)); });
+    if (i == 0) continue;
+    one_by_one.push_back(apart);
+    by_gloo.push_back(other);
+    at_once.push_back(joint);
+  }
+  (*connected)->leave(ok_status());
+  if (rank != 0) return;
+  const Json json = {{"processes", ranks},
+                     {"megabytes", sizes.megabytes},
+                     {"seconds", median(our_seconds)},
+                     {"gloo_seconds", median(their_seconds)},
+                     {"ratio_to_gloo", median(our_seconds) / median(their_seconds)},
+                     {"gradients", gradients.size()},
+                     {"gradient_bytes", place * 4},
+                     {"one_by_one_seconds", median(one_by_one)},
+                     {"gloo_one_by_one_seconds", median(by_gloo)},
+                     {"ratio_to_gloo_one_by_one", median(one_by_one) / median(by_gloo)},
+                     {"at_once_seconds", median(at_once)},
+                     {"ratio_at_once", median(at_once) / median(one_by_one)}};
+  std::cout << json.dump() << std::endl;
+}
+
+// In processes of this program's own, before it has any threads.
+Json measure_processes(int ranks, const Sizes& sizes) {
+  std::string folder = (std::filesystem::temp_directory_path() / "plimsoll-sums-XXXXXX").string();
+  int pipe[2];
+  if (mkdtemp(folder.data()) == nullptr || ::pipe(pipe) != 0) return nullptr;
+  std::filesystem::create_directory(folder + "/gloo");
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::dup2(pipe[1], 1);
+      run_process(rank, ranks, sizes, folder);
+      std::_Exit(0);
+    }
+    children.push_back(child);
+  }
+  ::close(pipe[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(pipe[0], buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(pipe[0]);
+  bool is_good = true;
+  for (const pid_t child : children) {
+    int status = 0;
+    is_good &= ::waitpid(child, &status, 0) == child && status == 0;
+  }
+  std::filesystem::remove_all(folder);
+  return is_good ? Json::parse(text, nullptr, false) : Json();
+}
+
+// Every participant's array is read once, and the sum written to every participant: as much as if
+// each copied its own.
+Json measure_threads(int members, const Sizes& sizes) {
+  const auto count = (sizes.megabytes << 20) / 4;
+  collectives::LocalGroup group(members);
+  Group all(static_cast<std::size_t>(members));
+  std::iota(all.begin(), all.end(), 0);
+  const auto sums = float_sum();
+  std::barrier together(members);
+  std::vector<double> summing, copying;
+  std::vector<std::thread> threads;
+  for (int self = 0; self < members; ++self) {
+    threads.emplace_back([&, self] {
+      std::vector<float> in(static_cast<std::size_t>(count), 1.0F), out(in.size());
+      const Communicator::Call call{"sum", all, static_cast<std::size_t>(self)};
+      const Communicator::Reduce array{in.data(), out.data(), 1, count, sums.get()};
+      for (int i = 0; i <= sizes.rounds; ++i) {
+        together.arrive_and_wait();
+        const double sum = seconds_of([&] {
+          need(group.communicator(self).all_reduce(call, std::span(&array, 1)));
+          together.arrive_and_wait();
+        });
+        together.arrive_and_wait();
+        const double copy = seconds_of([&] {
+          std::memcpy(out.data(), in.data(), in.size() * sizeof(float));
+          together.arrive_and_wait();
+        });
+        if (self != 0 || i == 0) continue;
+        summing.push_back(sum);
+        copying.push_back(copy);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return {{"threads", members},
+          {"megabytes", sizes.megabytes},
+          {"seconds", median(summing)},
+          {"copy_seconds", median(copying)},
+          {"ratio_to_copy", median(summing) / median(copying)}};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Sizes sizes;
+  std::vector<int> members{2, 4};
+  plimsoll::benchmarks::CommandLine line("Sums over participants.", "collectives");
+  line.add("--megabytes", sizes.megabytes, "Of the large array", {.least = 1, .most = 4096});
+  line.add("--rounds", sizes.rounds, "Of each measurement", {.least = 1, .most = 1000});
+  line.add("--gradients", sizes.gradients, "Arrays of mixed sizes", {.least = 1, .most = 10'000});
+  line.add("--members", members, "Numbers of participants", {.least = 1, .most = 64});
+  if (const auto status = line.read(argc, argv)) return *status;
+  Json processes = Json::array(), threads = Json::array();
+  for (const int count : members) {
+    processes.push_back(measure_processes(count, sizes));
+    if (!processes.back().is_object()) return 1;
+  }
+  for (const int count : members) threads.push_back(measure_threads(count, sizes));
+  std::cout << Json{{"processes", processes}, {"threads", threads}}.dump(2) << "\n";
+  return 0;
+}
