@@ -122,6 +122,16 @@ void count_launches(const ir::Module& module, Json& report) {
   report["kernels"] = kernels;
 }
 
+Json json_of(const std::vector<passes::Remark>& remarks) {
+  Json list = Json::array();
+  for (const passes::Remark& remark : remarks) {
+    list.push_back({{"instruction", remark.instruction},
+                    {"changed", remark.changed},
+                    {"reason", remark.reason}});
+  }
+  return list;
+}
+
 std::vector<Pass> make_passes(const RematFlags& flags) {
   std::vector<Pass> list;
   list.push_back({"none", "nothing: a round trip through the reader and the printer",
@@ -140,8 +150,18 @@ std::vector<Pass> make_passes(const RematFlags& flags) {
     for (const passes::PassInfo& info : infos) {
       list.push_back({std::string(info.name), std::string(info.description),
                       [&info](auto& module, bool& changed, Json& report) -> Outcome {
-                        const auto result = info.run(*module, {});
+                        std::vector<passes::Remark> remarks;
+                        passes::OptimizeOptions options;
+                        if (info.explain != nullptr) {
+                          const auto given = executor::program_options_from_environment();
+                          PLIMSOLL_CALL_FAULT(given.status());
+                          options.collective_bucket_bytes = given->collective_bucket_bytes;
+                        }
+                        const auto result = info.explain != nullptr
+                                                ? info.explain(*module, options, remarks)
+                                                : info.run(*module, {});
                         PLIMSOLL_PROGRAM_FAULT(result.status());
+                        if (info.explain != nullptr) report["candidates"] = json_of(remarks);
                         changed = *result;
                         if (info.launches_together) count_launches(*module, report);
                         return {};

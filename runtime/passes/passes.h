@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -16,9 +17,9 @@
 namespace plimsoll::passes {
 
 // Every pass takes a verified module to a verified module with the same meaning, and returns
-// whether it changed anything: bit for bit, but for recognize_attention, assign_layouts and
-// schedule_sums, which round otherwise. None looks at a memory limit, so that bits do not depend on
-// one.
+// whether it changed anything: bit for bit, but for recognize_attention, assign_layouts,
+// schedule_sums, promote_all_reduces, reassociate_all_reduces and hoist_all_reduces, which round
+// otherwise. None looks at a memory limit, so that bits do not depend on one.
 
 // A header entry of modules whose arrays are whole, whatever partition has which part of them.
 inline constexpr std::string_view kWholeShapes = "whole_shapes";
@@ -133,11 +134,61 @@ Result<bool> recognize_attention(ir::Module& module);
 // stands, whatever else a plan reorders, so that participants with plans of their own meet.
 Result<bool> order_collectives(ir::Module& module);
 
+// What a pass made of a place that it looked at.
+struct Remark {
+  std::string instruction;
+  bool changed = false;
+  std::string reason;  // why not, or what it became
+};
+
+struct PromotionOptions {
+  // Sums may be of a narrower dtype than the program wrote.
+  bool narrower_sums = false;
+  // Instructions that share a channel_id and have sharding={maximal device=N} are one collective of
+  // as many partitions, each of which runs those of its number: the meaning of a module that holds
+  // the programs of several partitions. Nothing here runs such a module.
+  bool several_programs = false;
+};
+// A sum over partitions, then linear operations, then a sum over replicas becomes the operations on
+// what was not summed yet and one sum over all, where that is proved to be the same number
+// (collectives/linear_form.h). Sums of floats round otherwise than as written. Two collectives
+// become one, whatever their bytes.
+Result<bool> promote_all_reduces(ir::Module& module, const PromotionOptions& options = {},
+                                 std::vector<Remark>* remarks = nullptr);
+// Collectives of groups of one participant, and of values that all members know to be the same, are
+// what each participant computes for itself, where that has the same bits.
+Result<bool> simplify_collectives(ir::Module& module);
+// The sum of sums over the same groups becomes the sum of the sum. Sums of floats round otherwise
+// than as written.
+Result<bool> reassociate_all_reduces(ir::Module& module);
+// A reduction over a group of which each member reads the part of its own number becomes a
+// reduce-scatter.
+Result<bool> create_reduce_scatters(ir::Module& module);
+// What a loop accumulates of sums over a group is accumulated first and summed once, after the
+// loop. Sums of floats round otherwise than as written.
+Result<bool> hoist_all_reduces(ir::Module& module);
+
+// As the buckets of PyTorch's DistributedDataParallel.
+inline constexpr std::int64_t kCollectiveBucketBytes = std::int64_t{25} << 20;
+struct CombinerOptions {
+  std::int64_t bucket_bytes = kCollectiveBucketBytes;  // of operands; above it nothing is added
+  std::int64_t bucket_count = 256;                     // of operands
+};
+// Collectives of the same kind, reduction, dtype and groups that do not wait for each other become
+// one of several operands. All wait for the last of them then, and their operands are kept until
+// then, so that what is made for the least memory is left without it.
+Result<bool> combine_collectives(ir::Module& module, const CombinerOptions& options = {},
+                                 std::vector<Remark>* remarks = nullptr);
+
+struct OptimizeOptions;
 struct PassInfo {
   std::string_view name;         // as in `plimsoll opt --passes`
   std::string_view description;  // one line
   std::function<Result<bool>(ir::Module&, const KernelSpeeds&)> run;
   bool launches_together = false;  // makes horizontal fusions
+  // The same by these options, with a remark for every place it looked at; null: it makes none.
+  std::function<Result<bool>(ir::Module&, const OptimizeOptions&, std::vector<Remark>&)> explain =
+      nullptr;
 };
 // Every pass that keeps the bits, by its command-line name.
 std::span<const PassInfo> all_passes();
@@ -166,6 +217,7 @@ struct OptimizeOptions {
   bool fused_attention = true;   // false: recognize_attention is left out
   // The device takes so long to launch that fuse_horizontal belongs to full fusion, too.
   bool launches_cost = false;
+  std::int64_t collective_bucket_bytes = kCollectiveBucketBytes;  // combine_collectives
   KernelSpeeds speeds = {};
 };
 // What a program is made of in every form but as_written: inlined, simplified, attention in one

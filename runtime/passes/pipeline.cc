@@ -70,6 +70,30 @@ const PassInfo kOwnStarts = {"own-starts",
 const PassInfo kFuseHorizontal = {"horizontal-fusion",
                                   "Launches small independent kernels together",
                                   whatever_the_speeds(fuse_horizontal), true};
+const PassInfo kPromoteAllReduces = {
+    "all-reduce-promotion",
+    "Sums over partitions and then over replicas once, over all (rounds otherwise than as written)",
+    [](ir::Module& module, const KernelSpeeds&) { return promote_all_reduces(module); }, false,
+    [](ir::Module& module, const OptimizeOptions&, std::vector<Remark>& remarks) {
+      return promote_all_reduces(module, {.several_programs = true}, &remarks);
+    }};
+const PassInfo kPromoteToNarrowerSums = {
+    "narrow-all-reduce-promotion",
+    "The same where the one sum is of a narrower dtype than the program wrote, too",
+    [](ir::Module& module, const KernelSpeeds&) {
+      return promote_all_reduces(module, {.narrower_sums = true});
+    },
+    false,
+    [](ir::Module& module, const OptimizeOptions&, std::vector<Remark>& remarks) {
+      return promote_all_reduces(module, {.narrower_sums = true, .several_programs = true},
+                                 &remarks);
+    }};
+
+// Collectives of one participant are left as they are: the header may not say yet how many there
+// will be.
+bool has_participants(const ir::Module& module) {
+  return module.replica_count * module.num_partitions > 1;
+}
 
 Status clean_up(ir::Module& module) {
   constexpr int kMaxRounds = 4;
@@ -96,7 +120,7 @@ std::span<const PassInfo> all_passes() {
 
 std::span<const PassInfo> rounding_passes() {
   static const std::array kPasses = {
-      kAttention,
+      kAttention, kPromoteAllReduces, kPromoteToNarrowerSums,
       PassInfo{"sum-scheduling",
                "Adds large addends up as they are made (rounds otherwise than as written)",
                whatever_the_speeds(schedule_sums)}};
@@ -109,9 +133,14 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   PLIMSOLL_ASSIGN_OR_RETURN(const bool sunk, run(kSink, module));
   if (sunk) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   bool rounds_otherwise = false;
-  if (options.fused_attention) {
-    PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kAttention, module));
+  if (has_participants(module)) {
+    PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kPromoteAllReduces, module));
     if (rounds_otherwise) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+  }
+  if (options.fused_attention) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool fused, run(kAttention, module));
+    if (fused) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+    rounds_otherwise = rounds_otherwise || fused;
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));

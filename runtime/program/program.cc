@@ -145,6 +145,7 @@ passes::OptimizeOptions optimize_options(device::KernelProvider& provider,
           form.recomputed_percent,
           options.fused_attention,
           properties.has_launch_costs,
+          options.collective_bucket_bytes,
           properties.kernel_speeds};
 }
 

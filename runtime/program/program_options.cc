@@ -13,6 +13,9 @@ Result<ProgramOptions> program_options_from_environment() {
   options.fused_attention = attention == "fused";
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string launches, choice_variable(Variable::launches));
   options.joint_launches = launches == "joint";
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      options.collective_bucket_bytes,
+      size_variable(Variable::collective_bucket, options.collective_bucket_bytes));
   return options;
 }
 

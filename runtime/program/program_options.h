@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "runtime/base/status.h"
 
 namespace plimsoll::executor {
@@ -13,9 +15,11 @@ struct ProgramOptions {
   bool fused_attention = true;  // where it does (passes::OptimizeOptions)
   // Small kernels that do not depend on each other run in one launch.
   bool joint_launches = true;
+  std::int64_t collective_bucket_bytes = std::int64_t{25} << 20;  // passes::kCollectiveBucketBytes
 };
 
-// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES).
+// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES,
+// PLIMSOLL_COLLECTIVE_BUCKET).
 Result<ProgramOptions> program_options_from_environment();
 
 // Does PLIMSOLL_CALIBRATION let programs be planned by this machine's measured speeds?

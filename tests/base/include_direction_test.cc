@@ -53,6 +53,7 @@ const std::vector<Room>& rooms() {
     folder("runtime/passes/layout", {"runtime/passes/simplify"});
     folder("runtime/passes/fusion", {"runtime/passes/cleanup", "runtime/passes/simplify"});
     folder("runtime/passes/loops", {"runtime/passes/cleanup", "runtime/ir/dataflow"});
+    folder("runtime/passes/collectives", {"runtime/passes/cleanup", "runtime/passes/simplify"});
     folder("runtime/passes/attention",
            {"runtime/passes/layout", "runtime/passes/loops", "runtime/ir/fusions"});
 

@@ -56,11 +56,14 @@ Result<Literal> permuted(Context& context, const Instruction& instruction, Opera
   if (topology_of(instruction).participants() > 1) {
     return together(context, instruction, operands, shape);
   }
-  if (operands.size() != 1) return unsupported(instruction, "the form with output operands");
+  const bool several = shape.is_tuple() && shape.elements().size() == operands.size();
+  if (operands.size() != 1 && !several) {
+    return unsupported(instruction, "the form with output operands");
+  }
   PLIMSOLL_ASSIGN_OR_RETURN(const Pairs pairs, permuted_participants(instruction));
   // Who is no target gets zeros.
   if (pairs.empty()) return Literal(shape);
-  return in_shape(instruction, *operands[0], shape);
+  return identity(instruction, operands, shape);
 }
 
 // What a start half returns: the operand(s), then the result, then contexts of no content.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "runtime/ir/module.h"
+#include "runtime/ir/participants.h"
+
+// Groups of participants, as collectives are told them.
+namespace plimsoll::passes {
+
+// The channel_id of a collective; 0: none.
+std::int64_t channel_of(const ir::Instruction& instruction);
+// One that no collective of the module has.
+std::int64_t free_channel(const ir::Module& module);
+
+// All members of a group have a replica in common, or a partition.
+bool within_replicas(const ir::Groups& groups, const ir::Topology& topology);
+bool within_partitions(const ir::Groups& groups, const ir::Topology& topology);
+
+// The most members that a group has.
+std::int64_t largest_group(const ir::Groups& groups);
+
+// Whom a sum over `outer` of sums over `inner` sums up, where every participant is counted once;
+// nothing where one is counted twice or the groups that come of it overlap.
+std::optional<ir::Groups> joined_groups(const ir::Groups& outer, const ir::Groups& inner);
+
+// The attributes of an all-reduce, all-gather or reduce-scatter over these groups, by replicas
+// where they are of replicas with all their partitions, else by participants.
+std::shared_ptr<const ir::CollectiveAttributes> attributes_for(const ir::Groups& groups,
+                                                               const ir::Topology& topology,
+                                                               std::int64_t channel);
+
+}  // namespace plimsoll::passes
