@@ -141,8 +141,9 @@ std::vector<Pass> make_passes(const RematFlags& flags) {
                     const auto options = executor::program_options_from_environment();
                     PLIMSOLL_CALL_FAULT(options.status());
                     const std::string before = ir::to_text(*module);
-                    PLIMSOLL_PROGRAM_FAULT(
-                        passes::optimize(*module, {.fused_attention = options->fused_attention}));
+                    PLIMSOLL_PROGRAM_FAULT(passes::optimize(
+                        *module, {.fused_attention = options->fused_attention,
+                                  .collective_bucket_bytes = options->collective_bucket_bytes}));
                     changed = ir::to_text(*module) != before;
                     return {};
                   }});

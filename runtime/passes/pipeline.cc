@@ -89,6 +89,23 @@ const PassInfo kPromoteToNarrowerSums = {
                                  &remarks);
     }};
 
+const PassInfo kSimplifyCollectives = {
+    "simplify-collectives", "What participants know without meeting, each computes for itself",
+    whatever_the_speeds(simplify_collectives)};
+const PassInfo kCreateReduceScatters = {"reduce-scatter-creation",
+                                        "Reductions of which each member reads its own part",
+                                        whatever_the_speeds(create_reduce_scatters)};
+Result<bool> combine(ir::Module& module, const OptimizeOptions& options,
+                     std::vector<Remark>* remarks) {
+  return combine_collectives(module, {.bucket_bytes = options.collective_bucket_bytes}, remarks);
+}
+const PassInfo kCombineCollectives = {
+    "collective-combiner", "Collectives of a kind that do not wait for each other become one",
+    [](ir::Module& module, const KernelSpeeds&) { return combine(module, {}, nullptr); }, false,
+    [](ir::Module& module, const OptimizeOptions& options, std::vector<Remark>& remarks) {
+      return combine(module, options, &remarks);
+    }};
+
 // Collectives of one participant are left as they are: the header may not say yet how many there
 // will be.
 bool has_participants(const ir::Module& module) {
@@ -111,16 +128,31 @@ Status clean_up(ir::Module& module) {
 }  // namespace
 
 std::span<const PassInfo> all_passes() {
-  static const std::array kPasses = {
-      kPartition,        kInlineCalls,    kSimplify, kCse,          kDce,      kSink,
-      kLayouts,          kResiduals,      kFuse,     kFuseNarrowly, kFuseRows, kFuseMultiOutput,
-      kRecomputeResults, kFuseHorizontal, kOwnStarts};
+  static const std::array kPasses = {kPartition,
+                                     kInlineCalls,
+                                     kSimplify,
+                                     kCse,
+                                     kDce,
+                                     kSink,
+                                     kSimplifyCollectives,
+                                     kCreateReduceScatters,
+                                     kCombineCollectives,
+                                     kLayouts,
+                                     kResiduals,
+                                     kFuse,
+                                     kFuseNarrowly,
+                                     kFuseRows,
+                                     kFuseMultiOutput,
+                                     kRecomputeResults,
+                                     kFuseHorizontal,
+                                     kOwnStarts};
   return kPasses;
 }
 
 std::span<const PassInfo> rounding_passes() {
   static const std::array kPasses = {
       kAttention, kPromoteAllReduces, kPromoteToNarrowerSums,
+
       PassInfo{"sum-scheduling",
                "Adds large addends up as they are made (rounds otherwise than as written)",
                whatever_the_speeds(schedule_sums)}};
@@ -134,8 +166,10 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   if (sunk) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   bool rounds_otherwise = false;
   if (has_participants(module)) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool simpler, run(kSimplifyCollectives, module));
     PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kPromoteAllReduces, module));
-    if (rounds_otherwise) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool scattered, run(kCreateReduceScatters, module));
+    if (simpler || rounds_otherwise || scattered) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   }
   if (options.fused_attention) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool fused, run(kAttention, module));
@@ -153,6 +187,11 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
       recompute_residuals(module, options.residuals, options.speeds, options.recomputed_percent));
   if (fewer) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   if (options.fusion == Fusion::none || options.fusion == Fusion::as_written) return ok_status();
+  // A combined collective keeps all of its operands until the last is there: not for forms that are
+  // to need little.
+  if (options.fusion == Fusion::full && has_participants(module)) {
+    PLIMSOLL_RETURN_IF_ERROR(combine(module, options, nullptr).status());
+  }
   const PassInfo* const vertical = options.fusion == Fusion::narrow ? &kFuseNarrowly : &kFuse;
   for (const PassInfo* pass : {vertical, &kFuseRows, &kFuseMultiOutput, &kCompareBounded,
                                &kRecomputeResults, &kCse, &kDce}) {

@@ -6,6 +6,7 @@
 #include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
+#include "runtime/program/plan_within.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
 #include "tests/cases/random_scan.h"
@@ -70,6 +71,23 @@ bool sums_otherwise(const ir::Module& module) {
   return prepared.ok() && *prepared;
 }
 
+// Collectives that are combined keep more at a time, but only in forms that need not be chosen.
+std::string check_combined(const ir::Module& module, device::KernelProvider& provider) {
+  std::int64_t floors[2] = {0, 0};
+  for (const bool combined : {false, true}) {
+    executor::ProgramOptions options;
+    if (!combined) options.collective_bucket_bytes = 0;
+    const auto program = executor::Program::create(module.clone(), provider, options);
+    if (!program.ok()) return "combined: " + program.status().to_string();
+    const auto floor = executor::least_floor(**program, {});
+    if (!floor.ok()) return "combined: " + floor.status().to_string();
+    floors[combined ? 1 : 0] = floor->bytes;
+  }
+  if (floors[1] <= floors[0]) return {};
+  return "combining collectives raises the floor from " + std::to_string(floors[0]) + " to " +
+         std::to_string(floors[1]);
+}
+
 }  // namespace
 
 std::unique_ptr<ir::Module> random_program(std::uint64_t seed) {
@@ -117,6 +135,10 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
                 ? cases::compare_close(results[i], unfused[i], kTolerance, kSmallestScale)
                 : cases::compare_bits(results[i], unfused[i]);
     if (!error.empty()) return "participant " + std::to_string(i) + " fused and unfused: " + error;
+  }
+  if (arguments.size() > 1) {
+    error = check_combined(*module, provider);
+    if (!error.empty()) return error;
   }
   LimitCheck report;
   error =

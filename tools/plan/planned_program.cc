@@ -46,8 +46,9 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   } else {
     out.not_compiled_ = program.status().message();
     if (!flags.as_written) {
-      PLIMSOLL_PROGRAM_FAULT(
-          passes::optimize(*copy, {.fused_attention = program_options.fused_attention}));
+      PLIMSOLL_PROGRAM_FAULT(passes::optimize(
+          *copy, {.fused_attention = program_options.fused_attention,
+                  .collective_bucket_bytes = program_options.collective_bucket_bytes}));
     }
     out.fallback_ = std::move(copy);
     out.fallback_cost_ = std::make_unique<planner::RooflineCostModel>(out.compiler_->machine());

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/shapes/builder.h"
 
 namespace plimsoll::passes {
 
@@ -45,6 +46,15 @@ bool within_replicas(const Groups& groups, const Topology& topology) {
 
 bool within_partitions(const Groups& groups, const Topology& topology) {
   return agree(groups, [&](std::int64_t member) { return member % topology.partitions; });
+}
+
+bool is_sum_for(const ir::Instruction& value, const ir::Instruction& reader) {
+  return value.opcode() == ir::Opcode::all_reduce && value.operand_count() == 1 &&
+         !value.is_root() && value.users().size() == 1 && value.users()[0] == &reader &&
+         value.operand(0)->shape() == value.shape() && value.shape().dtype() != ir::DType::pred &&
+         ir::is_binary_computation(*value.to_apply(), ir::Opcode::add) &&
+         value.to_apply()->root()->shape().dtype() == value.shape().dtype() &&
+         value.control_predecessors().empty() && value.control_successors().empty();
 }
 
 std::int64_t largest_group(const Groups& groups) {

@@ -19,6 +19,9 @@ std::int64_t free_channel(const ir::Module& module);
 bool within_replicas(const ir::Groups& groups, const ir::Topology& topology);
 bool within_partitions(const ir::Groups& groups, const ir::Topology& topology);
 
+// A sum of one array over participants that nothing but `reader` reads.
+bool is_sum_for(const ir::Instruction& value, const ir::Instruction& reader);
+
 // The most members that a group has.
 std::int64_t largest_group(const ir::Groups& groups);
 

@@ -17,7 +17,7 @@ using ir::Opcode;
 
 namespace {
 
-constexpr int kDeepest = 2000;  // a proof recurses
+constexpr int kDeepestProof = 2000;  // a proof recurses
 
 // What an operation computes, without who does, where it came from, and how it is called.
 Attributes meaning_of(const Instruction& instruction) {
@@ -105,7 +105,7 @@ bool SameValues::same(Part a, Part b) {
   b = made_of(std::move(b));
   if (a == b) return true;
   if (!assumed_.emplace(a, b).second) return true;
-  if (depth_ == kDeepest) return false;
+  if (depth_ == kDeepestProof) return false;
   ++depth_;
   const bool found = !differ(a, b);
   --depth_;

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/ir/interpreter/interpreter.h"
+#include "runtime/ir/shapes/verifier.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/random_module.h"
+#include "tests/passes/expression.h"
+
+namespace plimsoll::passes {
+namespace {
+
+constexpr const char* kReducers =
+    "sum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}\n"
+    "plus {\n c = f32[] parameter(0)\n d = f32[] parameter(1)\n ROOT e = f32[] add(c, d)\n}\n"
+    "most {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] maximum(a, b)\n}\n"
+    "least {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] minimum(a, b)\n}\n";
+
+std::string program(const std::string& lines, int replicas = 2, int partitions = 2) {
+  return fmt::format("HloModule m, replica_count={}, num_partitions={}\n{}ENTRY e {{\n{}\n}}\n",
+                     replicas, partitions, kReducers, lines);
+}
+
+std::vector<std::vector<ir::Literal>> arguments_of(const ir::Module& module) {
+  std::vector<std::vector<ir::Literal>> arguments;
+  for (std::int64_t i = 0; i < module.replica_count * module.num_partitions; ++i) {
+    arguments.push_back(cases::random_arguments(module, 3 + static_cast<std::uint64_t>(i)));
+    for (std::size_t j = 0; j < arguments.back().size(); ++j) {
+      const auto& attributes = module.entry()->parameters()[j]->attributes();
+      if (!attributes.find_extra("sharding").empty()) {
+        arguments.back()[j] =
+            arguments[static_cast<std::size_t>(i / module.num_partitions * module.num_partitions)]
+                     [j];
+      }
+    }
+  }
+  return arguments;
+}
+
+// What differs between what all participants compute, before and after.
+std::string difference(const ir::Module& before, const ir::Module& after) {
+  const Status valid = ir::verify(after);
+  if (!valid.ok()) return valid.message();
+  const auto arguments = arguments_of(before);
+  const auto expected = ir::interpret_together(before, arguments);
+  const auto got = ir::interpret_together(after, arguments);
+  if (!expected.ok()) return "before: " + expected.status().message();
+  if (!got.ok()) return got.status().message();
+  for (std::size_t i = 0; i < expected->size(); ++i) {
+    const std::string found = cases::compare_bits((*expected)[i], (*got)[i]);
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+// The module after `pass`, with the same results.
+template <typename Pass>
+std::unique_ptr<ir::Module> changed_by(Pass pass, const std::string& text) {
+  const auto before = parse(text);
+  auto after = parse(text);
+  const Result<bool> changed = pass(*after);
+  EXPECT_TRUE(changed.ok()) << changed.status().message();
+  EXPECT_EQ(difference(*before, *after), "") << ir::to_text(*after);
+  return after;
+}
+
+// How many operands the collectives of the entry have, in the order in which they run.
+std::vector<int> buckets(const ir::Module& module) {
+  std::vector<int> found;
+  for (const auto& instruction : module.entry()->instructions()) {
+    if (ir::op_info(instruction->opcode()).op_class == ir::OpClass::collective) {
+      found.push_back(instruction->operand_count());
+    }
+  }
+  return found;
+}
+
+auto combining(std::int64_t bytes, std::vector<Remark>* remarks = nullptr,
+               std::int64_t count = 256) {
+  return [=](ir::Module& module) { return combine_collectives(module, {bytes, count}, remarks); };
+}
+
+// All-reduces of so many KiB, each of a parameter.
+std::string reductions(const std::vector<int>& kibibytes, const std::string& reducer = "sum") {
+  std::string lines, results, types;
+  for (std::size_t i = 0; i < kibibytes.size(); ++i) {
+    const std::string type = fmt::format("f32[{}]", 256 * kibibytes[i]);
+    lines += fmt::format(" x{} = {} parameter({})\n r{} = {} all-reduce(x{}), to_apply={}\n", i,
+                         type, i, i, type, i, reducer);
+    results += fmt::format("{}r{}", i > 0 ? ", " : "", i);
+    types += (i > 0 ? ", " : "") + type;
+  }
+  return program(fmt::format("{} ROOT t = ({}) tuple({})", lines, types, results));
+}
+
+using Counts = std::vector<int>;
+
+TEST(Combiner, WhatFitsIntoABucketIsOne) {
+  EXPECT_EQ(buckets(*changed_by(combining(1 << 20), reductions({1, 2, 10, 7, 6}))), (Counts{5}));
+  EXPECT_EQ(buckets(*changed_by(combining(12 * 1024 - 1), reductions({8, 4}))), (Counts{1, 1}));
+  EXPECT_EQ(buckets(*changed_by(combining(12 * 1024), reductions({8, 4}))), (Counts{2}));
+  EXPECT_EQ(buckets(*changed_by(combining(0), reductions({8, 4}))), (Counts{1, 1}));
+  EXPECT_EQ(buckets(*changed_by(combining(1 << 20, nullptr, 2), reductions({1, 1, 1, 1, 1}))),
+            (Counts{2, 2, 1}));
+}
+
+TEST(Combiner, ChainsStay) {
+  const std::string chain = program(
+      " x = f32[4] parameter(0)\n a = f32[4] all-reduce(x), to_apply=sum\n"
+      " b = f32[4] all-reduce(a), to_apply=sum\n ROOT c = f32[4] all-reduce(b), to_apply=sum");
+  std::vector<Remark> remarks;
+  EXPECT_EQ(buckets(*changed_by(combining(1 << 20, &remarks), chain)), (Counts{1, 1, 1}));
+  ASSERT_EQ(remarks.size(), 2u);
+  EXPECT_EQ(remarks[0].reason, "'c' waits for it");
+}
+
+TEST(Combiner, GoesOnPastWhatWaits) {
+  const auto module = changed_by(
+      combining(1 << 20),
+      program(" x = f32[4] parameter(0)\n y = f32[8] parameter(1)\n"
+              " a = f32[4] all-reduce(x), to_apply=sum\n b = f32[4] negate(a)\n"
+              " c = f32[4] all-reduce(b), to_apply=sum\n d = f32[8] all-reduce(y), to_apply=plus\n"
+              " ROOT t = (f32[4], f32[8]) tuple(c, d)"));
+  EXPECT_EQ(buckets(*module), (Counts{2, 1}));
+}
+
+// Of a reducer each; `sum` and `plus` are the same.
+TEST(Combiner, OnlyOfOneKind) {
+  std::string lines, results, types;
+  int number = 0;
+  const auto add = [&](const std::string& type, const std::string& operation) {
+    lines += fmt::format(" r{} = {} {}\n", number, type, operation);
+    results += fmt::format("{}r{}", number > 0 ? ", " : "", number);
+    types += (number > 0 ? ", " : "") + type;
+    ++number;
+  };
+  lines = " x = f32[4] parameter(0)\n y = f64[4] convert(x)\n";
+  lines.insert(0, "");
+  for (const char* reducer : {"sum", "plus", "most", "least", "sum", "most"}) {
+    add("f32[4]", fmt::format("all-reduce(x), to_apply={}", reducer));
+  }
+  add("f32[4]", "all-reduce(x), channel_id=1, to_apply=sum");
+  add("f32[4]", "all-reduce(x), channel_id=2, to_apply=sum");
+  add("f32[4]", "all-reduce(x), replica_groups={{0},{1}}, to_apply=sum");
+  add("f32[8]", "all-gather(x), dimensions={0}");
+  add("f32[8]", "all-gather(x), dimensions={0}");
+  add("f32[2]", "reduce-scatter(x), dimensions={0}, to_apply=sum");
+  add("f32[2]", "reduce-scatter(x), dimensions={0}, to_apply=sum");
+  add("f32[4]", "collective-permute(x), source_target_pairs={{0,1}}");
+  add("f32[4]", "collective-permute(x), source_target_pairs={{0,1}}");
+  add("f32[4]", "collective-permute(x), source_target_pairs={{1,0}}");
+  const auto module =
+      changed_by(combining(1 << 20),
+                 program(fmt::format("{} ROOT t = ({}) tuple({})", lines, types, results)));
+  // Sums, maxima, the minimum; with channels; of groups; then the other kinds.
+  std::map<std::string, Counts> found;
+  for (const auto& instruction : module->entry()->instructions()) {
+    if (ir::op_info(instruction->opcode()).op_class != ir::OpClass::collective) continue;
+    found[std::string(to_string(instruction->opcode()))].push_back(instruction->operand_count());
+  }
+  for (auto& [kind, counts] : found) std::sort(counts.begin(), counts.end());
+  EXPECT_EQ(found["all-reduce"], (Counts{1, 1, 2, 2, 3}));
+  EXPECT_EQ(found["all-gather"], (Counts{2}));
+  EXPECT_EQ(found["reduce-scatter"], (Counts{2}));
+  EXPECT_EQ(found["collective-permute"], (Counts{1, 2}));
+}
+
+TEST(Combiner, KeepsMetadataAndPartsOfTuples) {
+  const auto module = changed_by(
+      combining(1 << 20),
+      program(" x = f32[4] parameter(0)\n y = f32[8] parameter(1)\n z = f32[2] parameter(2)\n"
+              " a = (f32[4], f32[8]) all-reduce(x, y), to_apply=sum, "
+              "metadata={op_name=\"first\"}\n a0 = f32[4] get-tuple-element(a), index=0\n"
+              " a1 = f32[8] get-tuple-element(a), index=1\n"
+              " b = f32[2] all-reduce(z), to_apply=sum, metadata={op_name=\"second\"}\n"
+              " ROOT t = (f32[4], f32[8], f32[2]) tuple(a0, a1, b)"));
+  EXPECT_EQ(buckets(*module), (Counts{3}));
+  const std::string text = ir::to_text(*module);
+  EXPECT_NE(text.find("first"), std::string::npos);
+  EXPECT_NE(text.find("second"), std::string::npos);
+}
+
+TEST(Combiner, TheRootMayBeAMember) {
+  const auto module =
+      changed_by(combining(1 << 20),
+                 program(" x = f32[4] parameter(0)\n a = f32[4] all-reduce(x), to_apply=most\n"
+                         " b = f32[4] all-reduce(x), to_apply=sum\n c = f32[4] add(a, b)\n"
+                         " y = f32[4] negate(x)\n ROOT d = f32[4] all-reduce(y), to_apply=sum"));
+  EXPECT_EQ(buckets(*module).size(), 1u);
+}
+
+// Backward of layers of `width`: each makes the gradient of the one before, and of its weights.
+std::string backward(int layers, int width) {
+  const std::string type = fmt::format("f32[{},{}]", width, width);
+  std::string lines = fmt::format(" g0 = {} parameter(0)\n x = {} parameter(1)\n", type, type);
+  std::string results, types;
+  for (int i = 0; i < layers; ++i) {
+    lines += fmt::format(
+        " w{0} = {1} parameter({2})\n d{0} = {1} dot(x, g{0}), lhs_contracting_dims={{0}}, "
+        "rhs_contracting_dims={{0}}\n r{0} = {1} all-reduce(d{0}), to_apply=sum\n"
+        "{3}",
+        i, type, i + 2,
+        i + 1 == layers ? ""
+                        : fmt::format(" g{0} = {1} dot(g{2}, w{2}), lhs_contracting_dims={{1}}, "
+                                      "rhs_contracting_dims={{1}}\n",
+                                      i + 1, type, i));
+    results += fmt::format("{}r{}", i > 0 ? ", " : "", i);
+    types += (i > 0 ? ", " : "") + type;
+  }
+  return program(fmt::format("{} ROOT t = ({}) tuple({})", lines, types, results));
+}
+
+// What is left when the last gradient is there is little, whatever a bucket holds.
+TEST(Combiner, GradientsLeaveAsTheyAreMade) {
+  const auto counts = [](int layers, std::int64_t bytes) {
+    const auto module = parse(backward(layers, 512));
+    EXPECT_TRUE(combine_collectives(*module, {.bucket_bytes = bytes}).ok());
+    return buckets(*module);
+  };
+  EXPECT_EQ(counts(13, 4 << 20), (Counts{4, 4, 4, 1}));
+  EXPECT_EQ(counts(12, 4 << 20), (Counts{4, 4, 3, 1}));
+  EXPECT_EQ(counts(12, kCollectiveBucketBytes), (Counts{10, 1, 1}));
+  // Small ones are all there before a meeting would be over.
+  const auto small = parse(backward(12, 8));
+  ASSERT_TRUE(combine_collectives(*small).ok());
+  EXPECT_EQ(buckets(*small), (Counts{12}));
+}
+
+TEST(Combiner, RandomPrograms) {
+  constexpr std::int64_t kCounts[] = {1, 2, 4};
+  int combined = 0;
+  for (std::uint64_t seed = 0; seed < 90; ++seed) {
+    cases::RandomModuleOptions options;
+    options.smallest_bytes = 64;
+    options.largest_bytes = 2 << 10;
+    options.replicas = kCounts[seed % 3];
+    options.partitions = kCounts[seed / 3 % 3];
+    const auto before = cases::random_module(seed, options);
+    const auto after = before->clone();
+    const Result<bool> changed = combine_collectives(*after);
+    ASSERT_TRUE(changed.ok());
+    combined += *changed ? 1 : 0;
+    ASSERT_EQ(difference(*before, *after), "") << seed << "\n" << ir::to_text(*after);
+    for (const auto& pass : {simplify_collectives, create_reduce_scatters}) {
+      const auto simpler = before->clone();
+      ASSERT_TRUE(pass(*simpler).ok());
+      ASSERT_EQ(difference(*before, *simpler), "") << seed << "\n" << ir::to_text(*simpler);
+    }
+  }
+  EXPECT_GT(combined, 10);
+}
+
+std::string simplified(const std::string& lines, int replicas = 2, int partitions = 2) {
+  return expression(
+      *changed_by(simplify_collectives, program(lines, replicas, partitions))->entry()->root());
+}
+
+TEST(SimplifyCollectives, GroupsOfOne) {
+  const std::string x = " x = f32[4] parameter(0)\n";
+  const std::string alone = "replica_groups={{0},{1}}";
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] all-reduce(x), " + alone + ", to_apply=sum"), "p0");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] all-gather(x), dimensions={0}, " + alone), "p0");
+  EXPECT_EQ(
+      simplified(x + " ROOT r = f32[4] reduce-scatter(x), dimensions={0}, to_apply=sum, " + alone),
+      "p0");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] all-to-all(x), dimensions={0}, " + alone), "p0");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] collective-broadcast(x), " + alone), "p0");
+  EXPECT_EQ(simplified(x + " r = (f32[4], f32[4]) all-reduce(x, x), to_apply=sum, " + alone +
+                       "\n ROOT t = f32[4] get-tuple-element(r), index=1"),
+            "tuple(p0, p0)#1");
+  // With a channel they are of partitions.
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] all-reduce(x), channel_id=1, to_apply=sum, " + alone),
+            "all-reduce(p0)");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] collective-permute(x), "
+                           "source_target_pairs={{0,0},{1,1}}"),
+            "p0");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] collective-permute(x), source_target_pairs={}"),
+            "broadcast(0)");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] collective-permute(x), source_target_pairs={{0,0}}"),
+            "collective-permute(p0)");
+}
+
+TEST(SimplifyCollectives, WhatAllHave) {
+  const std::string x = " x = f32[4] parameter(0), sharding={replicated}\n";
+  const std::string partitions = "channel_id=1, replica_groups={{0},{1}}";
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] all-reduce(x), to_apply=sum, " + partitions),
+            "multiply(p0, broadcast(2))");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] all-reduce(x), to_apply=most, " + partitions), "p0");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[8] all-gather(x), dimensions={0}, " + partitions),
+            "reshape(broadcast(p0))");
+  // Over replicas, too, it is not.
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] all-reduce(x), to_apply=sum, channel_id=1"),
+            "all-reduce(p0)");
+  EXPECT_EQ(simplified(x + " ROOT r = f32[4] all-reduce(x), to_apply=sum"), "all-reduce(p0)");
+  const std::string spread = " c = f32[] constant(0.1)\n x = f32[4] broadcast(c), dimensions={}\n";
+  EXPECT_EQ(simplified(spread + " ROOT r = f32[4] all-reduce(x), to_apply=sum, channel_id=1"),
+            "multiply(broadcast(0.1), broadcast(4))");
+  // Added eight times in f32, it is rounded on the way.
+  EXPECT_EQ(simplified(spread + " ROOT r = f32[4] all-reduce(x), to_apply=sum, channel_id=1", 4, 2),
+            "all-reduce(broadcast(0.1))");
+}
+
+// Every significand of 24 bits would take long; sums of 2, 3 and 4 of some, in every binade's ends.
+TEST(SimplifyCollectives, SumsOfEqualFloatsAreProducts) {
+  std::uint32_t bits = 1;
+  for (int i = 0; i < 2000000; ++i) {
+    bits = bits * 1664525u + 1013904223u;
+    const std::uint32_t of_x = i % 2 == 0 ? bits : (bits & 0xff80000fu);
+    float x = 0;
+    std::memcpy(&x, &of_x, sizeof(x));
+    if (x != x) continue;
+    const float two = x + x, three = two + x, four = three + x;
+    ASSERT_EQ(two, x * 2) << i;
+    ASSERT_EQ(three, x * 3) << i;
+    ASSERT_EQ(four, x * 4) << i;
+  }
+}
+
+std::string scattered(
+    const std::string& offset, const std::string& groups,
+    const std::string& slice = "dynamic-slice(r, o, z), dynamic_slice_sizes={2,3}",
+    const std::string& type = "f32[2,3]", int replicas = 2, int partitions = 2) {
+  return expression(*changed_by(create_reduce_scatters,
+                                program(" x = f32[4,3] parameter(0)\n z = u32[] constant(0)\n" +
+                                            offset + " r = f32[4,3] all-reduce(x), to_apply=sum" +
+                                            groups + "\n ROOT s = " + type + " " + slice,
+                                        replicas, partitions))
+                         ->entry()
+                         ->root());
+}
+
+TEST(ReduceScatterCreation, OfOwnPieces) {
+  const std::string by_replica =
+      " i = u32[] replica-id()\n c = u32[] constant(2)\n o = u32[] multiply(i, c)\n";
+  const std::string by_partition =
+      " i = u32[] partition-id()\n c = u32[] constant(2)\n o = u32[] multiply(i, c)\n";
+  const std::string partitions = ", channel_id=1, replica_groups={{0},{1}}";
+  EXPECT_EQ(scattered(by_replica, ""), "reduce-scatter(p0)");
+  EXPECT_EQ(scattered(by_partition, partitions), "reduce-scatter(p0)");
+  EXPECT_EQ(scattered(by_partition, "").substr(0, 14), "dynamic-slice(");
+  EXPECT_EQ(scattered(by_replica, partitions).substr(0, 14), "dynamic-slice(");
+  // The group names the second replica first.
+  EXPECT_EQ(scattered(by_replica, ", replica_groups={{1,0}}").substr(0, 14), "dynamic-slice(");
+  EXPECT_EQ(scattered(" t = u32[2] constant({2,0})\n i = u32[] replica-id()\n"
+                      " p = u32[1] dynamic-slice(t, i), dynamic_slice_sizes={1}\n"
+                      " o = u32[] reshape(p)\n",
+                      ", replica_groups={{1,0}}"),
+            "reduce-scatter(p0)");
+  EXPECT_EQ(scattered(" o = u32[] parameter(1)\n", "").substr(0, 14), "dynamic-slice(");
+}
+
+}  // namespace
+}  // namespace plimsoll::passes
