@@ -106,6 +106,15 @@ const PassInfo kCombineCollectives = {
       return combine(module, options, &remarks);
     }};
 
+const PassInfo kReassociateAllReduces = {
+    "all-reduce-reassociation",
+    "The sum of sums over participants is the sum of the sum (rounds otherwise than as written)",
+    whatever_the_speeds(reassociate_all_reduces)};
+const PassInfo kHoistAllReduces = {
+    "all-reduce-hoisting",
+    "Sums over participants once what a loop accumulates (rounds otherwise than as written)",
+    whatever_the_speeds(hoist_all_reduces)};
+
 // Collectives of one participant are left as they are: the header may not say yet how many there
 // will be.
 bool has_participants(const ir::Module& module) {
@@ -151,8 +160,11 @@ std::span<const PassInfo> all_passes() {
 
 std::span<const PassInfo> rounding_passes() {
   static const std::array kPasses = {
-      kAttention, kPromoteAllReduces, kPromoteToNarrowerSums,
-
+      kAttention,
+      kPromoteAllReduces,
+      kPromoteToNarrowerSums,
+      kReassociateAllReduces,
+      kHoistAllReduces,
       PassInfo{"sum-scheduling",
                "Adds large addends up as they are made (rounds otherwise than as written)",
                whatever_the_speeds(schedule_sums)}};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -321,6 +322,92 @@ TEST(SimplifyCollectives, SumsOfEqualFloatsAreProducts) {
     ASSERT_EQ(three, x * 3) << i;
     ASSERT_EQ(four, x * 4) << i;
   }
+}
+
+// Whole numbers, which sums of floats hold in any order.
+template <typename Pass>
+std::string exact_after(Pass pass, const std::string& text) {
+  const auto before = parse(text), after = parse(text);
+  const Result<bool> changed = pass(*after);
+  EXPECT_TRUE(changed.ok()) << changed.status().message();
+  EXPECT_TRUE(ir::verify(*after).ok()) << ir::verify(*after).message() << ir::to_text(*after);
+  auto arguments = arguments_of(*before);
+  for (auto& of_one : arguments) {
+    for (ir::Literal& literal : of_one) {
+      for (std::int64_t i = 0; i < literal.shape().element_count(); ++i) {
+        literal.set(i, std::round(8 * literal.at(i)));
+      }
+    }
+  }
+  const auto expected = ir::interpret_together(*before, arguments);
+  const auto got = ir::interpret_together(*after, arguments);
+  EXPECT_TRUE(expected.ok() && got.ok());
+  if (!expected.ok() || !got.ok()) return "";
+  for (std::size_t i = 0; i < expected->size(); ++i) {
+    EXPECT_EQ(cases::compare_close((*expected)[i], (*got)[i], 0), "");
+  }
+  return expression(*after->entry()->root());
+}
+
+TEST(ReassociateAllReduces, SumsOfSums) {
+  const auto of = [](const std::string& second, const std::string& last) {
+    return exact_after(reassociate_all_reduces,
+                       program(" x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n"
+                               " a = f32[4] all-reduce(x), to_apply=sum\n b = f32[4] " +
+                               second + "\n" + last));
+  };
+  const std::string sum = "all-reduce(y), to_apply=plus";
+  EXPECT_EQ(of(sum, " ROOT c = f32[4] add(a, b)"), "all-reduce(add(p0, p1))");
+  EXPECT_EQ(of(sum,
+               " c = f32[4] subtract(a, b)\n d = f32[4] all-reduce(c), to_apply=sum\n"
+               " ROOT e = f32[4] negate(d)"),
+            "negate(all-reduce(all-reduce(subtract(p0, p1))))");
+  EXPECT_EQ(of(sum,
+               " d = f32[4] all-reduce(y), to_apply=sum\n c = f32[4] add(a, b)\n"
+               " ROOT e = f32[4] add(d, c)"),
+            "all-reduce(add(p1, add(p0, p1)))");
+  const std::string apart = "add(all-reduce(p0), all-reduce(p1))";
+  EXPECT_EQ(of("all-reduce(y), to_apply=most", " ROOT c = f32[4] add(a, b)"), apart);
+  EXPECT_EQ(of("all-reduce(y), channel_id=1, to_apply=sum", " ROOT c = f32[4] add(a, b)"), apart);
+  EXPECT_EQ(of(sum, " c = f32[4] add(a, b)\n ROOT e = f32[4] add(c, b)"),
+            "add(" + apart + ", all-reduce(p1))");
+}
+
+// A loop of three rounds that starts from `start` and, in each, makes `u` of `v` and its sum.
+std::string accumulating(const std::string& start, const std::string& update,
+                         const std::string& reader = "") {
+  return fmt::format(
+      "HloModule m, replica_count=2, num_partitions=2\n{}more {{\n"
+      " s = (s32[], f32[4], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " n = s32[] constant(3)\n ROOT more = pred[] compare(i, n), direction=LT\n}}\nbody {{\n"
+      " s = (s32[], f32[4], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " v = f32[4] get-tuple-element(s), index=1\n x = f32[4] get-tuple-element(s), index=2\n"
+      " one = s32[] constant(1)\n next = s32[] add(i, one)\n f = f32[] convert(next)\n"
+      " b = f32[4] broadcast(f), dimensions={{}}\n g = f32[4] multiply(x, b)\n"
+      " r = f32[4] all-reduce(g), to_apply=sum\n u = f32[4] {}\n{}"
+      " ROOT t = (s32[], f32[4], f32[4]) tuple(next, u, x)\n}}\nENTRY e {{\n"
+      " x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n zero = s32[] constant(0)\n"
+      " none = f32[] constant(0)\n zeros = f32[4] broadcast(none), dimensions={{}}\n"
+      " start = (s32[], f32[4], f32[4]) tuple(zero, {}, x)\n"
+      " loop = (s32[], f32[4], f32[4]) while(start), condition=more, body=body\n"
+      " ROOT w = f32[4] get-tuple-element(loop), index=1\n}}\n",
+      kReducers, update, reader, start);
+}
+
+TEST(HoistAllReduces, WhatALoopAccumulates) {
+  EXPECT_EQ(exact_after(hoist_all_reduces, accumulating("zeros", "add(v, r)")),
+            "all-reduce(while(tuple(0, broadcast(0), p0))#1)");
+  EXPECT_EQ(exact_after(hoist_all_reduces, accumulating("y", "add(r, v)")),
+            "add(p1, all-reduce(while(tuple(0, broadcast(0), p0))#1))");
+  EXPECT_EQ(exact_after(hoist_all_reduces, accumulating("y", "subtract(v, r)")),
+            "add(p1, all-reduce(while(tuple(0, broadcast(0), p0))#1))");
+  const std::string stays = "while(tuple(0, p1, p0))#1";
+  EXPECT_EQ(exact_after(hoist_all_reduces, accumulating("y", "subtract(r, v)")), stays);
+  EXPECT_EQ(exact_after(hoist_all_reduces, accumulating("y", "multiply(v, r)")), stays);
+  EXPECT_EQ(
+      exact_after(hoist_all_reduces, accumulating("y", "add(v, r)", " k = f32[4] negate(v)\n"))
+          .substr(0, 5),
+      "while");
 }
 
 std::string scattered(
