@@ -7,6 +7,7 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/base/log.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
+#include "runtime/ir/participants.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/baselines/greedy.h"
@@ -24,6 +25,7 @@ struct OptFlags {
   std::vector<std::string> passes;  // as given: lists of names
   PlanFlags plan;
   int block_size = 1;
+  std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
   bool list = false;
 };
 
@@ -241,6 +243,8 @@ Outcome opt(const OptFlags& flags, Output& output) {
   std::unique_ptr<ir::Module> module;
   outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
+  if (flags.replicas != 0) module->replica_count = flags.replicas;
+  if (flags.partitions != 0) module->num_partitions = flags.partitions;
   Json reports = Json::array();
   Json changed_by_name = Json::object();
   for (const Pass* pass : chosen) {
@@ -273,6 +277,10 @@ void add_opt(Commands& commands) {
       ->add_option("--block-size", flags->block_size,
                    "remat-greedy: most instructions recomputed as one")
       ->check(CLI::Range(1, 1 << 30));
+  command->add_option("--replicas", flags->replicas, "Of the program [as it says]")
+      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
+  command->add_option("--partitions", flags->partitions, "Of each replica [as it says]")
+      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
   command->add_flag("--list", flags->list, "Name the passes");
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return opt(*flags, output); };

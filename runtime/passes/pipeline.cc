@@ -118,7 +118,7 @@ const PassInfo kHoistAllReduces = {
 // Collectives of one participant are left as they are: the header may not say yet how many there
 // will be.
 bool has_participants(const ir::Module& module) {
-  return module.replica_count * module.num_partitions > 1;
+  return module.replica_count > 1 || module.num_partitions > 1;
 }
 
 Status clean_up(ir::Module& module) {

@@ -340,6 +340,19 @@ TEST(Promotion, OnlyWhereThereIsSomethingToGain) {
             "'r', which reads it: it is no sum");
 }
 
+// Nobody runs so many, and nobody counts them.
+TEST(Promotion, MoreParticipantsThanRun) {
+  std::string text = between("[4]", " y = f32[4] negate(ar)\n", "f32[4]");
+  text.replace(text.find("num_partitions=2"), 16, "num_partitions=1073741824");
+  const auto module = parse(text);
+  for (const auto& pass :
+       {simplify_collectives, create_reduce_scatters, hoist_all_reduces, reassociate_all_reduces}) {
+    EXPECT_FALSE(pass(*module).value());
+  }
+  EXPECT_FALSE(promote_all_reduces(*module).value());
+  EXPECT_FALSE(combine_collectives(*module).value());
+}
+
 TEST(Promotion, AsynchronousPairsAreLeftAlone) {
   const Outcome made = promoted(
       program(" x = f32[4] parameter(0)\n s = f32[4] all-reduce-start(x), " + std::string(kInner) +

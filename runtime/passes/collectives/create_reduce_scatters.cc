@@ -3,6 +3,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/ir/participants.h"
+#include "runtime/passes/collectives/participant_groups.h"
 #include "runtime/passes/collectives/participant_number.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -73,6 +74,7 @@ Instruction* scatter_reduction(Rewriter& rewriter, Instruction& at) {
 }  // namespace
 
 Result<bool> create_reduce_scatters(ir::Module& module) {
+  if (!are_countable(module)) return false;
   const auto fixed = kernel_bodies(module);
   bool changed = false;
   for (ir::Computation* computation : programs_of(module)) {

@@ -13,6 +13,12 @@ namespace plimsoll::passes {
 using ir::Groups;
 using ir::Topology;
 
+bool are_countable(const ir::Module& module) {
+  const std::int64_t replicas = module.replica_count, partitions = module.num_partitions;
+  return replicas > 0 && partitions > 0 && replicas <= ir::kMostParticipants &&
+         partitions <= ir::kMostParticipants && replicas * partitions <= ir::kMostParticipants;
+}
+
 std::int64_t channel_of(const ir::Instruction& instruction) {
   const auto& collective = instruction.attributes().collective;
   return collective == nullptr ? 0 : collective->channel_id;

@@ -10,6 +10,9 @@
 // Groups of participants, as collectives are told them.
 namespace plimsoll::passes {
 
+// Whether there are as few participants as programs run with: what follows has a number for each.
+bool are_countable(const ir::Module& module);
+
 // The channel_id of a collective; 0: none.
 std::int64_t channel_of(const ir::Instruction& instruction);
 // One that no collective of the module has.

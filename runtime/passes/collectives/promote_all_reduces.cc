@@ -537,6 +537,7 @@ void Promotion::report(std::vector<Remark>& promoted, std::vector<Remark>& refus
 
 Result<bool> promote_all_reduces(Module& module, const PromotionOptions& options,
                                  std::vector<Remark>* remarks) {
+  if (!are_countable(module)) return false;
   bool changed = false;
   std::vector<Remark> promoted, refused;
   std::set<std::string> candidates;

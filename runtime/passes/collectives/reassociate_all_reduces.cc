@@ -32,6 +32,7 @@ Instruction* sum_of_sums(Rewriter& rewriter, Instruction& at) {
 }  // namespace
 
 Result<bool> reassociate_all_reduces(ir::Module& module) {
+  if (!are_countable(module)) return false;
   const auto fixed = kernel_bodies(module);
   bool changed = false;
   for (ir::Computation* computation : programs_of(module)) {

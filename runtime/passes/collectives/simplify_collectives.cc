@@ -150,6 +150,7 @@ class CollectiveSimplifier {
 }  // namespace
 
 Result<bool> simplify_collectives(ir::Module& module) {
+  if (!are_countable(module)) return false;
   const CollectiveSimplifier simplifier(module);
   const auto fixed = kernel_bodies(module);
   bool changed = false;
