@@ -186,7 +186,7 @@ Outcome list_passes(const std::vector<Pass>& passes, Output& output) {
   Json list = Json::array();
   for (const Pass& pass : passes) {
     list.push_back({{"name", pass.name}, {"description", pass.description}});
-    output.text += fmt::format("{:<22} {}\n", pass.name, pass.description);
+    output.text += fmt::format("{:<28} {}\n", pass.name, pass.description);
   }
   output.json["passes"] = std::move(list);
   return {};

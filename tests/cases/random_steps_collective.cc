@@ -127,6 +127,23 @@ void reduces_several(Builder& b) {
   }
 }
 
+// Over partitions, then, of a multiple, over replicas.
+void reduces_twice(Builder& b) {
+  const Value x = b.any();
+  ir::Module& module = b.graph.module();
+  auto inner = std::make_shared<ir::CollectiveAttributes>();
+  inner->channel_id = next_channel(module);
+  for (std::int64_t r = 0; r < module.replica_count; ++r) inner->replica_groups.push_back({r});
+  Attributes attributes;
+  attributes.collective = std::move(inner);
+  Computation* reducer = reducer_of(module, Opcode::add);
+  const Value sum{b.graph.op(Opcode::all_reduce, {x.at}, attributes, {reducer}),
+                  reduced_bound(Opcode::add, x.bound, module.num_partitions), false};
+  const Value part = b.graph.scaled(sum, 0.25);
+  b.push({b.graph.op(Opcode::all_reduce, {part.at}, {}, {reducer}),
+          reduced_bound(Opcode::add, part.bound, module.replica_count), false});
+}
+
 void gathers(Builder& b) {
   const Value x = b.any_matrix();
   const Grouping groups = grouping(b.graph.module(), b.random, true);
@@ -270,7 +287,7 @@ Value summed_over_all(Graph& graph, Random& random, Value x) {
 
 std::vector<Step> collective_steps() {
   return {reduces,  reduces,    reduces_several, gathers, scatters, trades,
-          permutes, broadcasts, numbers,         loops,   calls};
+          permutes, broadcasts, numbers,         loops,   calls,    reduces_twice};
 }
 
 }  // namespace plimsoll::cases

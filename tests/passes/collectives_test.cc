@@ -143,7 +143,6 @@ TEST(Combiner, OnlyOfOneKind) {
     ++number;
   };
   lines = " x = f32[4] parameter(0)\n y = f64[4] convert(x)\n";
-  lines.insert(0, "");
   for (const char* reducer : {"sum", "plus", "most", "least", "sum", "most"}) {
     add("f32[4]", fmt::format("all-reduce(x), to_apply={}", reducer));
   }
@@ -152,6 +151,7 @@ TEST(Combiner, OnlyOfOneKind) {
   add("f32[4]", "all-reduce(x), replica_groups={{0},{1}}, to_apply=sum");
   add("f32[8]", "all-gather(x), dimensions={0}");
   add("f32[8]", "all-gather(x), dimensions={0}");
+  add("f64[8]", "all-gather(y), dimensions={0}");
   add("f32[2]", "reduce-scatter(x), dimensions={0}, to_apply=sum");
   add("f32[2]", "reduce-scatter(x), dimensions={0}, to_apply=sum");
   add("f32[4]", "collective-permute(x), source_target_pairs={{0,1}}");
@@ -168,7 +168,7 @@ TEST(Combiner, OnlyOfOneKind) {
   }
   for (auto& [kind, counts] : found) std::sort(counts.begin(), counts.end());
   EXPECT_EQ(found["all-reduce"], (Counts{1, 1, 2, 2, 3}));
-  EXPECT_EQ(found["all-gather"], (Counts{2}));
+  EXPECT_EQ(found["all-gather"], (Counts{1, 2}));
   EXPECT_EQ(found["reduce-scatter"], (Counts{2}));
   EXPECT_EQ(found["collective-permute"], (Counts{1, 2}));
 }

@@ -678,6 +678,33 @@ TEST(Opt, RoundTripsWithoutPasses) {
   EXPECT_NE(once.out.find("add(%x, %y)"), std::string::npos);
 }
 
+TEST(Opt, SaysWhatBecameOfCollectives) {
+  const Folder folder;
+  const std::string file = folder.write(
+      "p.hlo",
+      "HloModule m\nsum {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+      " ROOT s = f32[] add(a, b)\n}\nENTRY e {\n x = f32[2048] parameter(0)\n"
+      " y = f32[1024] parameter(1)\n"
+      " a = f32[2048] all-reduce(x), channel_id=1, replica_groups={{0},{1}}, to_apply=sum\n"
+      " b = f32[1024] all-reduce(y), channel_id=2, replica_groups={{0},{1}}, to_apply=sum\n"
+      " c = f32[2048] all-reduce(a), replica_groups={{0,1}}, to_apply=sum\n"
+      " d = f32[1024] tanh(b)\n e = f32[1024] all-reduce(d), replica_groups={{0,1}}, "
+      "to_apply=sum\n ROOT t = (f32[2048], f32[1024]) tuple(c, e)\n}\n");
+  const auto candidates = [&](const std::string& flags, const std::string& environment = "") {
+    return plimsoll("opt " + file + " --json --passes " + flags, environment)
+        .json()["passes"][0]["candidates"];
+  };
+  const json promoted = candidates("all-reduce-promotion --replicas 2 --partitions 2");
+  ASSERT_EQ(promoted.size(), 2u);
+  EXPECT_EQ(promoted[0]["instruction"], "a");
+  EXPECT_EQ(promoted[0]["changed"], true);
+  EXPECT_EQ(promoted[1]["changed"], false);
+  EXPECT_EQ(promoted[1]["reason"], "tanh 'd' is not linear");
+  const std::string both = "collective-combiner --replicas 2 --partitions 2";
+  EXPECT_EQ(candidates(both, "PLIMSOLL_COLLECTIVE_BUCKET=12288")[0]["changed"], true);
+  EXPECT_EQ(candidates(both, "PLIMSOLL_COLLECTIVE_BUCKET=12287")[0]["changed"], false);
+}
+
 TEST(Opt, ListsAndChecksPasses) {
   const json list = plimsoll("opt --list --json").json();
   std::string names;
