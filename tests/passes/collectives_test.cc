@@ -234,6 +234,29 @@ TEST(Combiner, GradientsLeaveAsTheyAreMade) {
   EXPECT_EQ(buckets(*small), (Counts{12}));
 }
 
+// Two kinds whose members wait for each other's: either may be combined, not both.
+TEST(Combiner, NoCircles) {
+  const auto module = changed_by(
+      combining(1 << 20),
+      program(" x = f32[4] parameter(0)\n y = f32[4] parameter(1)\n"
+              " a = f32[4] all-reduce(x), to_apply=sum\n m = f32[4] all-reduce(y), to_apply=most\n"
+              " n = f32[4] all-reduce(a), to_apply=most\n b = f32[4] all-reduce(m), to_apply=sum\n"
+              " ROOT t = (f32[4], f32[4]) tuple(n, b)"));
+  Counts counts = buckets(*module);
+  std::sort(counts.begin(), counts.end());
+  EXPECT_EQ(counts, (Counts{1, 1, 2}));
+}
+
+TEST(Combiner, OneParticipant) {
+  const auto module = changed_by(
+      combining(1 << 20), program(" x = f32[4] parameter(0)\n y = f32[2] parameter(1)\n"
+                                  " a = f32[4] collective-permute(x), source_target_pairs={{0,0}}\n"
+                                  " b = f32[2] collective-permute(y), source_target_pairs={{0,0}}\n"
+                                  " ROOT t = (f32[4], f32[2]) tuple(a, b)",
+                                  1, 1));
+  EXPECT_EQ(buckets(*module), (Counts{2}));
+}
+
 TEST(Combiner, RandomPrograms) {
   constexpr std::int64_t kCounts[] = {1, 2, 4};
   int combined = 0;

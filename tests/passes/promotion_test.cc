@@ -305,6 +305,22 @@ TEST(Promotion, OneMayBeReadBySeveralSums) {
   EXPECT_EQ(read.remarks.at(0).reason, "tuple 't' is not linear");
 }
 
+TEST(Promotion, AllOfAChannelOrNone) {
+  const auto text = [](const std::string& second) {
+    return program(" x = f32[4] parameter(0)\n ar = f32[4] all-reduce(x), " + std::string(kInner) +
+                   "\n br = f32[4] all-reduce(x), " + kInner +
+                   "\n y = f32[4] negate(ar)\n"
+                   " z = f32[4] " +
+                   second + "(br)\n a = f32[4] all-reduce(y), " + kOuter +
+                   "\n b = f32[4] all-reduce(z), " + kOuter +
+                   "\n ROOT t = (f32[4], f32[4]) tuple(a, b)");
+  };
+  EXPECT_EQ(promoted(text("negate")).all_reduces, 2);
+  const Outcome none = promoted(text("tanh"));
+  EXPECT_EQ(none.all_reduces, 4);
+  EXPECT_EQ(none.remarks.at(0).reason, "'br', of the same channel, stays: tanh 'z' is not linear");
+}
+
 TEST(Promotion, SumsOfSeveralOperands) {
   const Outcome made = promoted(program(
       " x = f32[4] parameter(0)\n v = f32[2] parameter(1)\n"

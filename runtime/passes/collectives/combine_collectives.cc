@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <queue>
 #include <string>
-#include <unordered_map>
+#include <tuple>
 
 #include "runtime/base/index.h"
 #include "runtime/base/pointer_map.h"
-#include "runtime/base/pointer_set.h"
 #include "runtime/ir/hint.h"
 #include "runtime/passes/cleanup/structure.h"
 #include "runtime/passes/collectives/participant_groups.h"
@@ -126,7 +127,8 @@ struct Candidate {
   std::string key;
   std::int64_t bytes = 0;
   int operands = 0;
-  std::size_t ready = 0;  // when its last operand is: a place in the schedule
+  std::size_t ready = 0;  // when its last operand is: a place in the schedule as it was
+  bool taken = false;     // into a bucket
 };
 
 class Combiner {
@@ -136,47 +138,53 @@ class Combiner {
       : computation_(computation), classes_(classes), options_(options), remarks_(remarks) {}
 
   bool run() {
-    // A bucket changes what waits for what, so that all is found anew.
-    bool changed = false;
     find_candidates();
     if (candidates_.size() < 2) return false;
     find_waits();
-    while (true) {
-      const std::vector<Candidate*> bucket = next_bucket();
-      if (bucket.empty()) return changed;
+    bool changed = false;
+    for (std::size_t first = 0; first < candidates_.size(); ++first) {
+      const std::vector<Candidate*> bucket = bucket_from(first);
+      if (bucket.size() < 2) continue;
       combine(bucket);
       changed = true;
-      find_candidates();
-      find_waits();
     }
+    if (!changed) return false;
+    reorder();
+    computation_.remove_dead();
+    return true;
   }
 
  private:
   using Bits = std::vector<std::uint64_t>;
 
   void find_candidates() {
-    candidates_.clear();
-    traffic_before_.clear();
-    std::unordered_map<const Instruction*, std::size_t> place;
     double traffic = 0;
+    place_ = PointerMap<Instruction, std::size_t>(computation_.instructions().size());
     for (const auto& instruction : computation_.instructions()) {
-      place.emplace(instruction.get(), place.size());
+      place_.emplace(instruction.get(), place_.size());
       traffic += traffic_of(*instruction);
       traffic_before_.push_back(traffic);
-      if (candidates_.size() == kMostCandidates || made_.contains(instruction.get()) ||
-          !combines(*instruction)) {
-        continue;
-      }
+      if (candidates_.size() == kMostCandidates || !combines(*instruction)) continue;
       Candidate candidate{instruction.get(), key_of(*instruction, classes_),
-                          operand_bytes(*instruction), instruction->operand_count(), 0};
+                          operand_bytes(*instruction), instruction->operand_count()};
       for (const Instruction* operand : instruction->operands()) {
-        candidate.ready = std::max(candidate.ready, place.at(operand));
+        candidate.ready = std::max(candidate.ready, place_.at(operand));
       }
       candidates_.push_back(std::move(candidate));
     }
-    // As they become ready; of what waits for another, the other comes first.
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.ready < b.ready; });
+  }
+
+  static void add(Bits& bits, const Bits& others) {
+    for (std::size_t i = 0; i < bits.size(); ++i) bits[i] |= others[i];
+  }
+  static void add(Bits& bits, std::size_t one) { bits[one / 64] |= std::uint64_t{1} << (one % 64); }
+  static bool meet(const Bits& a, const Bits& b) {
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      if ((a[i] & b[i]) != 0) return true;
+    }
+    return false;
   }
 
   // Which candidates each instruction waits for.
@@ -188,11 +196,8 @@ class Combiner {
     for (const auto& instruction : computation_.instructions()) {
       Bits bits(words);
       const auto take = [&](const Instruction* before) {
-        const Bits& of_before = waits_.at(before);
-        for (std::size_t i = 0; i < words; ++i) bits[i] |= of_before[i];
-        if (const std::size_t* const own = number.find(before)) {
-          bits[*own / 64] |= std::uint64_t{1} << (*own % 64);
-        }
+        add(bits, waits_.at(before));
+        if (const std::size_t* const own = number.find(before)) add(bits, *own);
       };
       for (const Instruction* operand : instruction->operands()) take(operand);
       for (const Instruction* before : instruction->control_predecessors()) take(before);
@@ -209,49 +214,69 @@ class Combiner {
     return wait <= kTrafficPerMeeting || kTrafficPerByte * static_cast<double>(bytes) <= left;
   }
 
-  // The next two or more, in the order in which they are ready; empty: there are none.
-  std::vector<Candidate*> next_bucket() {
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      Candidate& first = candidates_[i];
-      std::vector<Candidate*> bucket = {&first};
-      Bits members(candidates_.size() / 64 + 1);
-      members[i / 64] |= std::uint64_t{1} << (i % 64);
-      std::int64_t bytes = first.bytes;
-      std::int64_t count = first.operands;
-      std::string why;
-      for (std::size_t j = i + 1; j < candidates_.size(); ++j) {
-        Candidate& next = candidates_[j];
-        if (next.key != first.key) continue;
-        const Bits& waits = waits_.at(next.at);
-        bool depends = false;
-        for (std::size_t k = 0; k < members.size(); ++k) depends |= (waits[k] & members[k]) != 0;
-        if (depends) {
-          why = fmt::format("'{}' waits for it", next.at->name());
-          continue;
-        }
-        if (bytes + next.bytes > options_.bucket_bytes ||
-            count + next.operands > options_.bucket_count) {
-          why =
-              fmt::format("with '{}' it would have {} bytes", next.at->name(), bytes + next.bytes);
-          break;
-        }
-        if (!may_wait(first, next, bytes + next.bytes)) {
-          why = fmt::format("'{}' is ready much later", next.at->name());
-          break;
-        }
-        bucket.push_back(&next);
-        members[j / 64] |= std::uint64_t{1} << (j % 64);
-        bytes += next.bytes;
-        count += next.operands;
+  // What goes with a candidate, itself first, in the order in which they are ready.
+  std::vector<Candidate*> bucket_from(std::size_t number) {
+    Candidate& first = candidates_[number];
+    if (first.taken) return {};
+    std::vector<Candidate*> bucket = {&first};
+    Bits members(candidates_.size() / 64 + 1), waits = waits_.at(first.at);
+    add(members, number);
+    std::int64_t bytes = first.bytes, count = first.operands;
+    std::string why;
+    for (std::size_t i = number + 1; i < candidates_.size(); ++i) {
+      Candidate& next = candidates_[i];
+      if (next.taken || next.key != first.key) continue;
+      // What was combined before may have made an earlier one wait for it.
+      const Bits& of_next = waits_.at(next.at);
+      if (meet(of_next, members) || (waits[i / 64] >> (i % 64) & 1) != 0) {
+        why = fmt::format("'{}' waits for it", next.at->name());
+        continue;
       }
-      if (bucket.size() > 1) return bucket;
-      if (remarks_ != nullptr && !why.empty() && refused_.insert(first.at)) {
-        remarks_->push_back({first.at->name(), false, why});
+      if (bytes + next.bytes > options_.bucket_bytes ||
+          count + next.operands > options_.bucket_count) {
+        why = fmt::format("with '{}' it would have {} operands of {} bytes", next.at->name(),
+                          count + next.operands, bytes + next.bytes);
+        break;
       }
+      if (!may_wait(first, next, bytes + next.bytes)) {
+        why = fmt::format("'{}' is ready much later", next.at->name());
+        break;
+      }
+      bucket.push_back(&next);
+      add(members, i);
+      add(waits, of_next);
+      bytes += next.bytes;
+      count += next.operands;
     }
-    return {};
+    if (bucket.size() > 1) {
+      put_together(bucket, members, waits);
+    } else if (remarks_ != nullptr && !why.empty()) {
+      remarks_->push_back({first.at->name(), false, why});
+    }
+    return bucket;
   }
 
+  // Whoever waits for a member waits for all, and for what they wait for.
+  void put_together(const std::vector<Candidate*>& bucket, const Bits& members, Bits waits) {
+    add(waits, members);
+    std::size_t ready = 0;
+    for (Candidate* member : bucket) {
+      member->taken = true;
+      ready = std::max(ready, member->ready);
+    }
+    for (const auto& instruction : computation_.instructions()) {
+      Bits& own = waits_.at(instruction.get());
+      if (meet(own, members)) add(own, waits);
+    }
+    for (Candidate& candidate : candidates_) {
+      if (!candidate.taken && meet(waits_.at(candidate.at), members)) {
+        candidate.ready = std::max(candidate.ready, ready);
+      }
+    }
+  }
+
+  // Appends the combined collective and its parts, which take the place of the members; the order
+  // is made in the end.
   void combine(const std::vector<Candidate*>& bucket) {
     const Instruction& first = *bucket[0]->at;
     std::vector<Instruction*> operands;
@@ -263,26 +288,28 @@ class Combiner {
       for (const Shape* shape : ir::leaves(member->at->shape())) shapes.push_back(*shape);
       ready = std::max(ready, member->ready);
     }
-    Instruction* const last = computation_.instructions()[ready].get();
-    std::vector<Instruction*> order;
-    for (const auto& instruction : computation_.instructions()) order.push_back(instruction.get());
-    Instruction* const root = computation_.root();
-    Instruction* const together =
-        computation_.add(first.opcode(), Shape::tuple(std::move(shapes)), std::move(operands),
-                         first.name(), first.attributes());
-    computation_.set_root(root);
+    const auto append = [&](auto&& make) {
+      Instruction* const root = computation_.root();
+      Instruction* const made = make();
+      computation_.set_root(root);
+      place_[made] = ready;
+      // Nobody asks what it waits for: what reads it counts as waiting for its members.
+      waits_[made] = Bits(candidates_.size() / 64 + 1);
+      return made;
+    };
+    Instruction* const together = append([&] {
+      return computation_.add(first.opcode(), Shape::tuple(std::move(shapes)), std::move(operands),
+                              first.name(), first.attributes());
+    });
     together->set_called_computations(first.called_computations());
-    std::vector<Instruction*> placed = {together};
     std::int64_t index = 0;
     for (const Candidate* member : bucket) {
       const auto part = [&] {
-        Instruction* const root_before = computation_.root();
-        Instruction* const made = computation_.add_get_tuple_element(together, index++);
-        computation_.set_root(root_before);
+        Instruction* const made =
+            append([&] { return computation_.add_get_tuple_element(together, index++); });
         for (const auto& [name, text] : member->at->attributes().extra) {
           if (name == "metadata") made->attributes().extra.emplace_back(name, text);
         }
-        placed.push_back(made);
         return made;
       };
       if (remarks_ != nullptr) {
@@ -300,47 +327,42 @@ class Combiner {
         user->replace_all_uses_with(parts[at(user->attributes().tuple_index)]);
       }
     }
-    place_after(*last, order, placed);
-    made_.insert(together);
-    computation_.remove_dead();
   }
 
-  // Puts `placed` behind `last`, and what stood before and now waits for them, behind them: nothing
-  // else is computed earlier or later than it was.
-  void place_after(const Instruction& last, const std::vector<Instruction*>& before,
-                   const std::vector<Instruction*>& placed) {
-    PointerSet<Instruction> done;
-    std::vector<Instruction*> order, waiting;
-    const auto is_ready = [&](const Instruction& instruction) {
-      const auto all = [&](const std::vector<Instruction*>& needed) {
-        return std::all_of(needed.begin(), needed.end(),
-                           [&](const Instruction* one) { return done.contains(one); });
-      };
-      return all(instruction.operands()) && all(instruction.control_predecessors());
+  // As it was, with each combined collective behind its last operand, and what waits for it behind
+  // it: nothing else is computed earlier or later than it was.
+  void reorder() {
+    using Entry = std::tuple<std::size_t, std::size_t, Instruction*>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    PointerMap<Instruction, std::size_t> missing(place_.size()), number(place_.size());
+    const auto make_ready = [&](Instruction* instruction) {
+      ready.emplace(place_.at(instruction), number.at(instruction), instruction);
     };
-    const auto emit = [&](Instruction* instruction) {
-      done.insert(instruction);
-      order.push_back(instruction);
-    };
-    for (Instruction* instruction : before) {
-      if (is_ready(*instruction)) {
-        emit(instruction);
-      } else {
-        waiting.push_back(instruction);
-      }
-      if (instruction != &last) continue;
-      for (Instruction* one : placed) emit(one);
-      std::vector<Instruction*> still;
-      for (Instruction* one : waiting) {
-        if (is_ready(*one)) {
-          emit(one);
-        } else {
-          still.push_back(one);
-        }
-      }
-      waiting = std::move(still);
+    for (const auto& instruction : computation_.instructions()) {
+      number.emplace(instruction.get(), number.size());
+      missing.emplace(instruction.get(),
+                      instruction->operands().size() + instruction->control_predecessors().size());
     }
-    order.insert(order.end(), waiting.begin(), waiting.end());
+    for (const auto& instruction : computation_.instructions()) {
+      if (missing.at(instruction.get()) == 0) make_ready(instruction.get());
+    }
+    std::vector<Instruction*> order;
+    order.reserve(number.size());
+    const auto provide = [&](Instruction* to, std::size_t count) {
+      std::size_t& left = missing.at(to);
+      left -= count;
+      if (left == 0) make_ready(to);
+    };
+    while (!ready.empty()) {
+      Instruction* const next = std::get<2>(ready.top());
+      ready.pop();
+      order.push_back(next);
+      for (Instruction* user : next->users()) {
+        const auto& operands = user->operands();
+        provide(user, static_cast<std::size_t>(std::count(operands.begin(), operands.end(), next)));
+      }
+      for (Instruction* after : next->control_successors()) provide(after, 1);
+    }
     computation_.set_order(order);
   }
 
@@ -349,9 +371,9 @@ class Combiner {
   const CombinerOptions& options_;
   std::vector<Remark>* remarks_;
   std::vector<Candidate> candidates_;
-  std::vector<double> traffic_before_;  // up to and with each instruction
+  std::vector<double> traffic_before_;          // up to and with each instruction
+  PointerMap<Instruction, std::size_t> place_;  // in the schedule as it was
   PointerMap<Instruction, Bits> waits_;
-  PointerSet<Instruction> made_, refused_;
 };
 
 }  // namespace
