@@ -221,7 +221,8 @@ struct OptimizeOptions {
   KernelSpeeds speeds = {};
 };
 // What a program is made of in every form but as_written: inlined, simplified, attention in one
-// kernel, with layouts that suit its convolutions. Whether anything rounds otherwise after it.
+// kernel, with layouts that suit its convolutions. Whether the module as written can't stand in for
+// it: anything rounds otherwise, or participants meet at other collectives.
 Result<bool> prepare(ir::Module& module, const OptimizeOptions& options);
 // Of a prepared module: what its loops recompute, and its kernels.
 Status choose_kernels(ir::Module& module, const OptimizeOptions& options);

@@ -176,21 +176,22 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   PLIMSOLL_ASSIGN_OR_RETURN(const bool sunk, run(kSink, module));
   if (sunk) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  bool rounds_otherwise = false;
+  bool is_other = false;
   if (has_participants(module)) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool simpler, run(kSimplifyCollectives, module));
-    PLIMSOLL_ASSIGN_OR_RETURN(rounds_otherwise, run(kPromoteAllReduces, module));
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool promoted, run(kPromoteAllReduces, module));
     PLIMSOLL_ASSIGN_OR_RETURN(const bool scattered, run(kCreateReduceScatters, module));
-    if (simpler || rounds_otherwise || scattered) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+    is_other = simpler || promoted || scattered;
+    if (is_other) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   }
   if (options.fused_attention) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool fused, run(kAttention, module));
     if (fused) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-    rounds_otherwise = rounds_otherwise || fused;
+    is_other = is_other || fused;
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  return rounds_otherwise || relaid;
+  return is_other || relaid;
 }
 
 Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {

@@ -173,8 +173,8 @@ Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Modul
     const passes::OptimizeOptions passes = optimize_options(provider, options, {});
     const bool is_short = module->instruction_count() <= kMostInstructionsAsWritten;
     std::unique_ptr<ir::Module> as_written = is_short ? module->clone() : nullptr;
-    PLIMSOLL_ASSIGN_OR_RETURN(const bool rounds_otherwise, passes::prepare(*module, passes));
-    if (rounds_otherwise) as_written.reset();
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool is_other, passes::prepare(*module, passes));
+    if (is_other) as_written.reset();
     const bool has_loops = passes::has_loops(*module);
     source = {std::move(module), std::move(as_written), &provider, machine, has_loops};
     // A clone, as the other forms are made of: equal forms have equal texts, names included.

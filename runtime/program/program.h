@@ -98,7 +98,7 @@ class Program : public std::enable_shared_from_this<Program> {
   // What other forms are made of; no modules where there are none.
   struct Source {
     std::unique_ptr<ir::Module> prepared;    // passes::prepare
-    std::unique_ptr<ir::Module> as_written;  // null also where prepared rounds otherwise
+    std::unique_ptr<ir::Module> as_written;  // null also where prepared is another (prepare)
     device::KernelProvider* provider = nullptr;
     planner::Roofline machine;
     bool has_loops = false;

@@ -15,6 +15,8 @@ struct ProgramOptions {
   bool fused_attention = true;  // where it does (passes::OptimizeOptions)
   // Small kernels that do not depend on each other run in one launch.
   bool joint_launches = true;
+  // Only the most merged form has combined collectives. Participants that may run different forms,
+  // since each has plans of its own, would not meet: 0 for those.
   std::int64_t collective_bucket_bytes = std::int64_t{25} << 20;  // passes::kCollectiveBucketBytes
 };
 

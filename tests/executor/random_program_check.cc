@@ -67,8 +67,13 @@ bool has_attention(std::uint64_t seed) { return seed % 32 == 3; }
 // Sums over participants may be others than as written.
 bool sums_otherwise(const ir::Module& module) {
   if (module.replica_count * module.num_partitions == 1) return false;
-  const auto prepared = passes::prepare(*module.clone(), {});
-  return prepared.ok() && *prepared;
+  const auto other = module.clone();
+  if (!passes::inline_calls(*other).ok() || !passes::simplify(*other).ok() ||
+      !passes::eliminate_dead_code(*other).ok()) {
+    return false;
+  }
+  const auto promoted = passes::promote_all_reduces(*other);
+  return promoted.ok() && *promoted;
 }
 
 // Collectives that are combined keep more at a time, but only in forms that need not be chosen.
