@@ -49,6 +49,8 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
   const bool is_in_text = flags.explain && module->entry()->find(*flags.explain) != nullptr;
   const std::string title = "Plan of " + module->name();
   PlannedProgram planned;
+  outcome = set_topology(flags.plan, *module);
+  if (!outcome.ok()) return outcome;
   outcome = PlannedProgram::create(std::move(module), flags.plan, false, planned);
   if (!outcome.ok()) return outcome;
   if (!planned.not_compiled().empty()) {
@@ -92,6 +94,7 @@ void add_plan(Commands& commands) {
       ->required();
   add_plan_flags(command, flags->plan);
   add_tier_flags(command, flags->plan);
+  add_topology_flags(command, flags->plan);
   add_recorded_plan_flags(command, flags->recorded);
   command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command->add_flag("--frontier", flags->frontier,

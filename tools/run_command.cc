@@ -18,7 +18,6 @@
 #include "runtime/import/npy.h"
 #include "runtime/ir/participants.h"
 #include "runtime/memory/budget/budget.h"
-#include "runtime/passes/passes.h"
 #include "runtime/serve/current_executable.h"
 #include "tools/inputs.h"
 #include "tools/plan/planned_program.h"
@@ -35,7 +34,6 @@ struct RunFlags {
   std::uint64_t seed = 0;
   std::string output_dir;
   int repeat = 1;
-  std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
   std::string communicator;                   // empty: as PLIMSOLL_COMMUNICATOR says
 };
 
@@ -89,21 +87,6 @@ std::unique_ptr<ir::Module> signature_of(const ir::Computation& entry) {
         .extra = parameter.attributes().extra;
   }
   return module;
-}
-
-// Takes over what the flags say of replicas and partitions.
-Outcome set_topology(const RunFlags& flags, ir::Module& module) {
-  if (flags.replicas != 0) module.replica_count = flags.replicas;
-  if (flags.partitions != 0) module.num_partitions = flags.partitions;
-  const std::int64_t most = ir::kMostParticipants;
-  if (module.replica_count <= most && module.num_partitions <= most &&
-      module.replica_count * module.num_partitions <= most) {
-    return {};
-  }
-  return Outcome::program_fault(unimplemented(
-      fmt::format("{} replicas x {} partitions: at most {} participants run here; --replicas and "
-                  "--partitions change them",
-                  module.replica_count, module.num_partitions, most)));
 }
 
 // A budget with tiers of its own for each participant.
@@ -278,15 +261,16 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
   return {};
 }
 
-Outcome run(const RunFlags& flags, Output& output) {
+Outcome run(const RunFlags& given, Output& output) {
   std::unique_ptr<ir::Module> module;
-  Outcome outcome = read_program(flags.file, module);
+  Outcome outcome = read_program(given.file, module);
   if (!outcome.ok()) return outcome;
-  outcome = set_topology(flags, *module);
+  outcome = set_topology(given.plan, *module);
   if (!outcome.ok()) return outcome;
-  PLIMSOLL_PROGRAM_FAULT(passes::partition(*module).status());
   Processes processes;
-  outcome = join_processes(flags.communicator, *module, processes);
+  outcome = join_processes(given.communicator, *module, processes);
+  RunFlags flags = given;
+  flags.plan.plans_alone = processes.communicator != nullptr;
   if (outcome.ok()) outcome = run_participants(flags, std::move(module), processes, output);
   processes.leave(outcome.status());
   return outcome;
@@ -300,6 +284,7 @@ void add_run(Commands& commands) {
   command->add_option("FILE", flags->file, "HLO text (-: standard input)")->required();
   add_plan_flags(command, flags->plan);
   add_tier_flags(command, flags->plan);
+  add_topology_flags(command, flags->plan);
   command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command
       ->add_option("--input", flags->inputs,
@@ -316,11 +301,6 @@ void add_run(Commands& commands) {
                                                    : "'" + text + "' is no number below 2^64";
       });
   command->add_option("--output-dir", flags->output_dir, "Folder that gets NAME.npy per result");
-  command->add_option("--replicas", flags->replicas, "Of the program, run at once [as it says]")
-      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
-  command
-      ->add_option("--partitions", flags->partitions, "Of each replica, run at once [as it says]")
-      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
   command
       ->add_option(
           "--communicator", flags->communicator,

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan/plan_flags.h"
 
+#include <fmt/core.h>
+
 #include "runtime/base/byte_size.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/unknown_variables.h"
 #include "runtime/device/devices.h"
+#include "runtime/ir/participants.h"
+#include "runtime/passes/passes.h"
 #include "runtime/planner/options.h"
 
 namespace plimsoll::tools {
@@ -23,6 +27,28 @@ void add_plan_flags(CLI::App* command, PlanFlags& flags) {
                       "Time to look for better plans in (0: a fixed amount of work)");
   command->add_option("--without", flags.without,
                       "Techniques of the planner to leave out, to see what they are worth");
+}
+
+void add_topology_flags(CLI::App* command, PlanFlags& flags) {
+  command->add_option("--replicas", flags.replicas, "Of the program [as it says]")
+      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
+  command->add_option("--partitions", flags.partitions, "Of each replica [as it says]")
+      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
+}
+
+Outcome set_topology(const PlanFlags& flags, ir::Module& module) {
+  if (flags.replicas != 0) module.replica_count = flags.replicas;
+  if (flags.partitions != 0) module.num_partitions = flags.partitions;
+  const std::int64_t most = ir::kMostParticipants;
+  if (module.replica_count > most || module.num_partitions > most ||
+      module.replica_count * module.num_partitions > most) {
+    return Outcome::program_fault(unimplemented(fmt::format(
+        "{} replicas x {} partitions: at most {} participants run here; --replicas and "
+        "--partitions change them",
+        module.replica_count, module.num_partitions, most)));
+  }
+  PLIMSOLL_PROGRAM_FAULT(passes::partition(module).status());
+  return {};
 }
 
 void add_tier_flags(CLI::App* command, PlanFlags& flags) {

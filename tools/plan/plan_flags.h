@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/base/status.h"
+#include "runtime/ir/module.h"
 #include "runtime/memory/tiers.h"
 #include "runtime/planner/planner.h"
 #include "tools/command.h"
@@ -20,10 +21,17 @@ struct PlanFlags {
   std::optional<std::string> without;
   std::optional<std::string> host_limit, spill_dir, spill_limit, link_speed;
   bool as_written = false;  // skip the optimizing passes
+  std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
+  bool plans_alone = false;  // other participants make plans of their own
 };
 void add_plan_flags(CLI::App* command, PlanFlags& flags);
 // Those that need a place to move values to: `plan` and `run`.
 void add_tier_flags(CLI::App* command, PlanFlags& flags);
+
+// How many participants a program has: `plan` and `run`.
+void add_topology_flags(CLI::App* command, PlanFlags& flags);
+// Takes over what they say, and makes a program of whole arrays that of one partition.
+Outcome set_topology(const PlanFlags& flags, ir::Module& module);
 
 // The policy that the flags, else the environment ask for.
 Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out);

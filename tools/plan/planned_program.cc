@@ -38,6 +38,7 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   auto copy = must_compile ? nullptr : module->clone();
   executor::ProgramOptions program_options = compilation->program;
   program_options.optimize = !flags.as_written;
+  if (flags.plans_alone) program_options.collective_bucket_bytes = 0;
   auto program = out.compiler_->compile(std::move(module), program_options);
   if (program.ok()) {
     out.fitting_.program = out.fused_ = std::move(*program);
