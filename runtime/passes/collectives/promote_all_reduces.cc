@@ -40,8 +40,9 @@ struct SummedOver {
 // An all-reduce with a channel, which may be left out before a later one.
 struct Term {
   Instruction* all_reduce = nullptr;
-  int sum = -1;         // which SummedOver
-  std::string refusal;  // not empty: it stays
+  std::string name = {};  // once it may be gone
+  int sum = -1;           // which SummedOver
+  std::string refusal;    // not empty: it stays
 };
 
 // Why a sum can't be told from its all-reduce; empty where it can.
@@ -180,7 +181,7 @@ void Promotion::find_terms() {
   for (Computation* computation : computations_) {
     for (const auto& instruction : computation->instructions()) {
       if (instruction->opcode() != Opcode::all_reduce || channel_of(*instruction) == 0) continue;
-      auto term = std::make_unique<Term>(Term{instruction.get(), -1, ""});
+      auto term = std::make_unique<Term>(Term{instruction.get(), instruction->name(), -1, ""});
       term->refusal = refusal_of_term(*instruction);
       if (term->refusal.empty()) {
         const SummedOver* const program = program_sum_.find(instruction.get());
@@ -529,7 +530,7 @@ void Promotion::report(std::vector<Remark>& promoted, std::vector<Remark>& refus
   promoted.insert(promoted.end(), promoted_.begin(), promoted_.end());
   refused = async_;
   for (const auto& term : terms_) {
-    if (!term->refusal.empty()) refused.push_back({term->all_reduce->name(), false, term->refusal});
+    if (!term->refusal.empty()) refused.push_back({term->name, false, term->refusal});
   }
 }
 
