@@ -7,7 +7,6 @@
 #include "runtime/base/byte_size.h"
 #include "runtime/base/log.h"
 #include "runtime/ir/fusions/horizontal_fusion.h"
-#include "runtime/ir/participants.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/planner/baselines/greedy.h"
@@ -25,7 +24,6 @@ struct OptFlags {
   std::vector<std::string> passes;  // as given: lists of names
   PlanFlags plan;
   int block_size = 1;
-  std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
   bool list = false;
 };
 
@@ -243,8 +241,8 @@ Outcome opt(const OptFlags& flags, Output& output) {
   std::unique_ptr<ir::Module> module;
   outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
-  if (flags.replicas != 0) module->replica_count = flags.replicas;
-  if (flags.partitions != 0) module->num_partitions = flags.partitions;
+  if (flags.plan.replicas != 0) module->replica_count = flags.plan.replicas;
+  if (flags.plan.partitions != 0) module->num_partitions = flags.plan.partitions;
   Json reports = Json::array();
   Json changed_by_name = Json::object();
   for (const Pass* pass : chosen) {
@@ -277,10 +275,7 @@ void add_opt(Commands& commands) {
       ->add_option("--block-size", flags->block_size,
                    "remat-greedy: most instructions recomputed as one")
       ->check(CLI::Range(1, 1 << 30));
-  command->add_option("--replicas", flags->replicas, "Of the program [as it says]")
-      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
-  command->add_option("--partitions", flags->partitions, "Of each replica [as it says]")
-      ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
+  add_topology_flags(command, flags->plan);
   command->add_flag("--list", flags->list, "Name the passes");
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return opt(*flags, output); };

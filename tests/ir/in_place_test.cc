@@ -76,6 +76,25 @@ TEST(InPlace, UpdateTakesWhatItUpdatesOnly) {
   EXPECT_FALSE(may_reuse_operand(*fusion, 1, 0));
 }
 
+TEST(InPlace, AllReduceTakesTheOperandOfTheSameNumber) {
+  Module module("m");
+  Computation* const entry = module.add_computation("entry");
+  Computation* const sum = scalar_computation(module, Opcode::add, DType::f32);
+  Instruction* const a = entry->add_parameter(0, kArray);
+  Instruction* const b = entry->add_parameter(1, kArray);
+  const auto reduced = [&](std::vector<Instruction*> operands) {
+    auto made = build(*entry, Opcode::all_reduce, std::move(operands), {}, {sum});
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return *made;
+  };
+  const Instruction* const both = reduced({a, b});
+  EXPECT_TRUE(may_reuse_operand(*both, 0, 0));
+  EXPECT_TRUE(may_reuse_operand(*both, 1, 1));
+  EXPECT_FALSE(may_reuse_operand(*both, 0, 1));
+  EXPECT_TRUE(may_reuse_operand(*reduced({a}), 0, 0));
+  EXPECT_FALSE(may_reuse_operand(*reduced({a, a}), 0, 0));
+}
+
 TEST(InPlace, FusionTakesWhatItReadsWhereItWrites) {
   Fused f;
   f.fused->add(Opcode::add, kArray,

@@ -163,6 +163,10 @@ bool may_reuse_operand(const Instruction& instruction, int operand_leaf, int out
              fusion_may_reuse(instruction, from.operand, *from.shape, output_leaf);
     case Opcode::dynamic_update_slice:
       return from.operand == 0 && occurrences(instruction, operand) == 1;
+    case Opcode::all_reduce:
+      // Each element of every member's array is read, and then written, by one of them alone.
+      return from.operand == output_leaf && from.shape->dtype() == to.dtype() &&
+             occurrences(instruction, operand) == 1;
     case Opcode::scatter:
       return from.operand == output_leaf && from.operand < instruction.operand_count() / 2 &&
              occurrences(instruction, operand) == 1;
