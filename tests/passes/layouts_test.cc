@@ -9,15 +9,10 @@
 #include "runtime/passes/passes.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_convolutions.h"
+#include "tests/passes/expression.h"
 
 namespace plimsoll::passes {
 namespace {
-
-std::unique_ptr<ir::Module> parse(const std::string& text) {
-  auto module = ir::parse_module(text);
-  EXPECT_TRUE(module.ok()) << module.status().to_string();
-  return std::move(module).value();
-}
 
 std::string entry_after_layouts(const std::string& text) {
   const auto module = parse(text);

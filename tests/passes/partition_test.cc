@@ -14,18 +14,13 @@
 #include "tests/cases/compare.h"
 #include "tests/cases/random.h"
 #include "tests/cases/random_module.h"
+#include "tests/passes/expression.h"
 
 namespace plimsoll::passes {
 namespace {
 
 using ir::Literal;
 using ir::Opcode;
-
-std::unique_ptr<ir::Module> read_module(const std::string& text) {
-  auto module = ir::parse_module(text);
-  EXPECT_TRUE(module.ok()) << module.status().to_string();
-  return module.ok() ? std::move(*module) : nullptr;
-}
 
 int number_of(const ir::Module& module, Opcode opcode) {
   int found = 0;
@@ -123,12 +118,12 @@ ENTRY e {
 )";
 
 TEST(Partition, ManualRegionsMeanWhatTheySay) {
-  const auto whole = read_module(kWhole);
+  const auto whole = parse(kWhole);
   const auto arguments = cases::random_arguments(*whole, 1);
   const auto expected = ir::interpret(*whole, arguments);
   ASSERT_TRUE(expected.ok());
   for (const auto& [text, is_cut] : {std::pair(kRegion, true), std::pair(kRegionBySdy, false)}) {
-    const auto module = read_module(text);
+    const auto module = parse(text);
     const Status status = partition(*module).status();
     ASSERT_TRUE(status.ok()) << status.to_string();
     ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
@@ -159,7 +154,7 @@ TEST(Partition, TilesAreNotGatheredForNothing) {
   ROOT t = (f32[4,2]) tuple(r), sharding={{devices=[2,1,2]<=[4] last_tile_dim_replicate}}
 }
 )");
-  const auto module = read_module(text);
+  const auto module = parse(text);
   ASSERT_TRUE(partition(*module).ok());
   EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
   EXPECT_EQ(number_of(*module, Opcode::dynamic_slice), 0);
@@ -282,14 +277,14 @@ TEST(Partition, RandomProgramsComputeTheSameOnTiles) {
 TEST(Partition, SaysWhichPartitionsAreMissing) {
   std::string text = kRegion;
   text.replace(text.find("num_partitions=4"), 16, "num_partitions=8");
-  const Status status = partition(*read_module(text)).status();
+  const Status status = partition(*parse(text)).status();
   EXPECT_EQ(status.code(), StatusCode::invalid_argument);
   EXPECT_NE(status.message().find("devices=[2,1,2]"), std::string::npos) << status.to_string();
 }
 
 TEST(OrderCollectives, EveryMeetingWaitsForTheOneBefore) {
   const auto module =
-      read_module(std::string("HloModule m, replica_count=2\n") + std::string(kSums) + R"(
+      parse(std::string("HloModule m, replica_count=2\n") + std::string(kSums) + R"(
 ENTRY e {
   x = f32[4] parameter(0)
   a = f32[4] all-reduce(x), replica_groups={}, to_apply=sum
