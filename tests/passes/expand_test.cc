@@ -33,7 +33,7 @@ TEST(Expand, TakesCustomCallsThatAreTheIdentityOnOneDevice) {
             "custom-call(p0)");
 }
 
-TEST(Expand, RefusesCustomCallsThatMeanSeveralDevices) {
+TEST(Expand, RefusesCustomCallsThatMeanSeveralPartitions) {
   auto module = parse(
       "HloModule m\nENTRY e { x = f32[8] parameter(0)\n"
       "ROOT s = f32[4] custom-call(x), custom_call_target=\"SPMDFullToShardShape\" }");
@@ -42,7 +42,7 @@ TEST(Expand, RefusesCustomCallsThatMeanSeveralDevices) {
   EXPECT_EQ(
       status.message(),
       "'s': the custom call 'SPMDFullToShardShape' makes f32[4] of f32[8], which takes several "
-      "devices (one is supported)");
+      "partitions (the program has 1)");
 }
 
 TEST(Expand, TakesCallsAndConditionalsInReducersAsWhatTheyCompute) {
