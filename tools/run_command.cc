@@ -34,7 +34,7 @@ struct RunFlags {
   std::uint64_t seed = 0;
   std::string output_dir;
   int repeat = 1;
-  std::string communicator;                   // empty: as PLIMSOLL_COMMUNICATOR says
+  std::string communicator;  // empty: as PLIMSOLL_COMMUNICATOR says
 };
 
 // What each participant runs with.

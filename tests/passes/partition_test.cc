@@ -283,8 +283,7 @@ TEST(Partition, SaysWhichPartitionsAreMissing) {
 }
 
 TEST(OrderCollectives, EveryMeetingWaitsForTheOneBefore) {
-  const auto module =
-      parse(std::string("HloModule m, replica_count=2\n") + std::string(kSums) + R"(
+  const auto module = parse(std::string("HloModule m, replica_count=2\n") + std::string(kSums) + R"(
 ENTRY e {
   x = f32[4] parameter(0)
   a = f32[4] all-reduce(x), replica_groups={}, to_apply=sum

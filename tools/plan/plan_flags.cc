@@ -42,10 +42,10 @@ Outcome set_topology(const PlanFlags& flags, ir::Module& module) {
   const std::int64_t most = ir::kMostParticipants;
   if (module.replica_count > most || module.num_partitions > most ||
       module.replica_count * module.num_partitions > most) {
-    return Outcome::program_fault(unimplemented(fmt::format(
-        "{} replicas x {} partitions: at most {} participants run here; --replicas and "
-        "--partitions change them",
-        module.replica_count, module.num_partitions, most)));
+    return Outcome::program_fault(unimplemented(
+        fmt::format("{} replicas x {} partitions: at most {} participants run here; --replicas and "
+                    "--partitions change them",
+                    module.replica_count, module.num_partitions, most)));
   }
   PLIMSOLL_PROGRAM_FAULT(passes::partition(module).status());
   return {};

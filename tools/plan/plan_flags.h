@@ -20,9 +20,9 @@ struct PlanFlags {
   std::optional<std::string> memory_limit, planner, remedies, min_size, planning, planning_seconds;
   std::optional<std::string> without;
   std::optional<std::string> host_limit, spill_dir, spill_limit, link_speed;
-  bool as_written = false;  // skip the optimizing passes
+  bool as_written = false;                    // skip the optimizing passes
   std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
-  bool plans_alone = false;  // other participants make plans of their own
+  bool plans_alone = false;                   // other participants make plans of their own
 };
 void add_plan_flags(CLI::App* command, PlanFlags& flags);
 // Those that need a place to move values to: `plan` and `run`.
