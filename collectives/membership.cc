@@ -35,6 +35,15 @@ Result<std::int64_t> launchers_number(const char* name, std::int64_t least, std:
   return value;
 }
 
+// Given, or of a launcher.
+Result<std::int64_t> number_of(const char* name, std::optional<std::int64_t> given,
+                               std::int64_t least, std::int64_t most) {
+  if (!given) return launchers_number(name, least, most);
+  if (*given >= least && *given <= most) return *given;
+  return not_understood(name, std::to_string(*given),
+                        fmt::format("a number from {} to {}", least, most));
+}
+
 Status read_rendezvous(std::string_view text, Membership& membership) {
   constexpr std::string_view kFile = "file://", kTcp = "tcp://";
   const auto wrong = [&] {
@@ -67,19 +76,23 @@ std::string Membership::where() const {
   return folder.empty() ? fmt::format("tcp://{}:{}", host, port) : "file://" + folder;
 }
 
-Result<Membership> membership_from_environment() {
+Result<Membership> read_membership(const GivenMembership& given) {
   Membership membership;
   PLIMSOLL_ASSIGN_OR_RETURN(membership.world_size,
-                            launchers_number("WORLD_SIZE", 1, kMostProcesses));
+                            number_of("WORLD_SIZE", given.world_size, 1, kMostProcesses));
   PLIMSOLL_ASSIGN_OR_RETURN(membership.rank,
-                            launchers_number("RANK", 0, membership.world_size - 1));
-  PLIMSOLL_ASSIGN_OR_RETURN(const double seconds, number_variable(Variable::collective_timeout));
-  if (seconds <= 0) {
+                            number_of("RANK", given.rank, 0, membership.world_size - 1));
+  double seconds = given.timeout_seconds;
+  if (seconds == 0) {
+    PLIMSOLL_ASSIGN_OR_RETURN(seconds, number_variable(Variable::collective_timeout));
+  }
+  if (!(seconds > 0)) {
     return not_understood("PLIMSOLL_COLLECTIVE_TIMEOUT", "0", "seconds above zero");
   }
   membership.timeout = std::chrono::duration<double>(std::fmin(seconds, 1e6));
   membership.interface_name = variable_text(Variable::collective_interface).text;
-  const std::string where = variable_text(Variable::rendezvous).text;
+  const std::string where =
+      given.rendezvous.empty() ? variable_text(Variable::rendezvous).text : given.rendezvous;
   if (!where.empty()) {
     PLIMSOLL_RETURN_IF_ERROR(read_rendezvous(where, membership));
     return membership;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "collectives/store.h"
@@ -24,9 +25,17 @@ struct Membership {
   std::string where() const;
 };
 
+// What a caller says of it, before the environment.
+struct GivenMembership {
+  std::optional<std::int64_t> rank, world_size;
+  std::string rendezvous;      // as PLIMSOLL_RENDEZVOUS has it; empty: not said
+  double timeout_seconds = 0;  // 0: not said
+};
+
 // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as launchers set them, and the PLIMSOLL_ variables
-// of collectives. INVALID_ARGUMENT names the one that is missing or not understood.
-Result<Membership> membership_from_environment();
+// of collectives, where nothing else is given. INVALID_ARGUMENT names what is missing or not
+// understood.
+Result<Membership> read_membership(const GivenMembership& given = {});
 
 // The members' way to leave each other messages, and the server of it where this is participant 0.
 struct MeetingStore {

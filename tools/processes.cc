@@ -44,7 +44,7 @@ Outcome join_processes(const std::string& communicator, const ir::Module& module
     kind = *chosen;
   }
   if (kind != "gloo") return {};
-  const auto membership = collectives::membership_from_environment();
+  const auto membership = collectives::read_membership();
   PLIMSOLL_CALL_FAULT(membership.status().with_context("communicator gloo"));
   if (membership->world_size != participants) {
     return Outcome::call_fault(invalid_argument(fmt::format(

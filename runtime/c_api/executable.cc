@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/base/file.h"
+#include "runtime/c_api/communicator.h"
 #include "runtime/c_api/executable.h"
 #include "runtime/import/program_bytes.h"
 #include "runtime/ir/participants.h"
@@ -181,13 +182,24 @@ Status create_together(std::span<plm_context* const> contexts, std::string_view 
   PLIMSOLL_ASSIGN_OR_RETURN(const plm_executable_options options, c_api::read_options(given));
   PLIMSOLL_ASSIGN_OR_RETURN(auto module, read(text, source_name, options));
   const std::int64_t participants = module->replica_count * module->num_partitions;
-  if (participants != static_cast<std::int64_t>(contexts.size())) {
+  const plm_communicator* const others = options.communicator;
+  if (others != nullptr) {
+    if (contexts.size() != 1 || plm_communicator_size(others) != participants) {
+      return invalid_argument(
+          "executable: the program is one of " + std::to_string(module->replica_count) +
+          " replicas x " + std::to_string(module->num_partitions) + " partitions, " +
+          std::to_string(plm_communicator_size(others)) +
+          " processes are connected, and each runs one in one context (`replicas` and "
+          "`partitions` of the options change how many there are)");
+    }
+  } else if (participants != static_cast<std::int64_t>(contexts.size())) {
     return failed_precondition(
         "executable: the program is one of " + std::to_string(module->replica_count) +
         " replicas x " + std::to_string(module->num_partitions) + " partitions, for " +
         std::to_string(contexts.size()) +
-        " contexts (plm_executable_create_together takes a context for each participant; "
-        "`replicas` and `partitions` of the options change how many there are)");
+        " contexts (plm_executable_create_together takes a context for each participant, a "
+        "communicator a process; `replicas` and `partitions` of the options change how many there "
+        "are)");
   }
   std::vector<std::shared_ptr<executor::ServedProgram>> all;
   for (plm_context* const handle : contexts) {
@@ -198,12 +210,13 @@ Status create_together(std::span<plm_context* const> contexts, std::string_view 
   executor::ProgramOptions program_options = first.options().compilation.program;
   program_options.optimize = options.disable_optimization == 0;
   // Each participant has plans of its own.
-  if (contexts.size() > 1) program_options.collective_bucket_bytes = 0;
+  if (participants > 1) program_options.collective_bucket_bytes = 0;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto program,
                             first.compiler()->compile(std::move(module), program_options));
   std::vector<std::unique_ptr<plm_executable>> made;
   for (std::size_t i = 0; i < contexts.size(); ++i) {
     all[i]->program = program;
+    if (others != nullptr) all[i]->peers = others->peers;
     PLIMSOLL_ASSIGN_OR_RETURN(auto one, open(*unwrap(contexts[i]), std::move(all[i])));
     one->participant = i;
     one->participants = contexts.size();

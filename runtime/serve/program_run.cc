@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/serve/program_run.h"
 
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -78,9 +79,15 @@ Status ProgramRun::launch() {
     pointers.push_back(block.data());
     results_.push_back(std::move(block));
   }
+  executor::RunOptions options{&entry_.admitted, control_.stop, control_.communicator};
+  std::unique_lock<std::mutex> turn;
+  if (served_.peers != nullptr) {
+    turn = std::unique_lock(served_.peers->in_turn);
+    options.communicator = served_.peers->communicator.get();
+  }
   PLIMSOLL_RETURN_IF_ERROR(
-      entry_.executable->run(*stream_, *served_.budget, {parameters_, pointers},
-                             {&entry_.admitted, control_.stop, control_.communicator}));
+      entry_.executable->run(*stream_, *served_.budget, {parameters_, pointers}, options));
+  if (turn.owns_lock()) turn.unlock();
   for (std::size_t i = 0; i < served_.results.size(); ++i) {
     const int parameter = entry_.executable->output_parameter(static_cast<int>(i));
     if (parameter >= 0) results_[i] = std::move(donated_[at(parameter)]);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "runtime/device/communicator.h"
 #include "runtime/ir/shape.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
@@ -29,6 +31,13 @@ struct ServedProgram {
   planner::Question question;
   std::shared_ptr<memory::Budget> budget;
   std::shared_ptr<SharedPlans> plans;
+  // Of a program with several participants of which this process runs one: its way to the others,
+  // for one run at a time.
+  struct Peers {
+    std::shared_ptr<device::Communicator> communicator;
+    std::mutex in_turn;
+  };
+  std::shared_ptr<Peers> peers;
 
   // How parameter `i` is passed; the same in all plans.
   planner::ParameterResidency residency(std::size_t i) const { return question.parameters[i]; }

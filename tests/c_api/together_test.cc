@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs of several participants, each in a context of its own.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -336,6 +337,76 @@ TEST_F(Together, WrongCallsAreRefusedAndDeleteNothing) {
   // Nothing was deleted by any of these.
   (void)run(group, weights, inputs, outcome);
   EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
+}
+
+// Every participant with a communicator of its own, as processes have them: the bits are the same.
+TEST_F(Together, ConnectedParticipantsComputeWhatOneProcessDoes) {
+  const auto expected = train(make_group(), 4, PLM_RUN_SYNCHRONOUS);
+  const std::string folder = ::testing::TempDir() + "/together_" + std::to_string(getpid());
+  const std::string rendezvous = "file://" + folder;
+  std::vector<std::vector<float>> got(kReplicas);
+  std::vector<std::thread> threads;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    threads.emplace_back([&, p] {
+      plm_communicator_options options = {};
+      options.struct_size = sizeof options;
+      options.rank = static_cast<std::int64_t>(p);
+      options.world_size = kReplicas;
+      options.rendezvous = rendezvous.c_str();
+      options.timeout_seconds = 60;
+      plm_communicator* communicator = nullptr;
+      const Outcome connected = take(plm_communicator_connect(&options, &communicator));
+      ASSERT_EQ(connected.code, PLM_OK) << connected.message;
+      EXPECT_EQ(plm_communicator_rank(communicator), static_cast<std::int64_t>(p));
+      EXPECT_EQ(plm_communicator_size(communicator), static_cast<std::int64_t>(kReplicas));
+      {
+        const auto contexts = make_contexts(1, PLM_NO_LIMIT);
+        plm_executable_options of_step = {};
+        of_step.struct_size = sizeof of_step;
+        of_step.default_placement = PLM_PLACEMENT_PROGRAM;
+        of_step.communicator = communicator;
+        plm_executable* made = nullptr;
+        const Outcome created = take(plm_executable_create(contexts[0].get(), kStep.data(),
+                                                           kStep.size(), "p", &of_step, &made));
+        ASSERT_EQ(created.code, PLM_OK) << created.message;
+        const ExecutableHandle step(made);
+        BufferHandle weights = filled(contexts[0], 1);
+        const BufferHandle input = filled(contexts[0], static_cast<float>(p) + 2);
+        for (int i = 0; i < 4; ++i) {
+          plm_buffer* parameters[2] = {weights.get(), input.get()};
+          plm_buffer* results[2] = {};
+          const Outcome ran =
+              take(plm_executable_run_buffers(step.get(), parameters, 2, results, 2, nullptr));
+          ASSERT_EQ(ran.code, PLM_OK) << ran.message;
+          weights.reset(results[0]);
+          const BufferHandle number(results[1]);
+          EXPECT_EQ(values<std::uint32_t>(number.get())[0], p);
+        }
+        got[p] = values<float>(weights.get());
+      }
+      plm_communicator_destroy(communicator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(got, expected);
+}
+
+TEST_F(Together, ACommunicatorThatDoesNotFitIsRefused) {
+  plm_communicator_options options = {};
+  options.struct_size = sizeof options;
+  options.world_size = 2;
+  options.rank = 2;
+  options.rendezvous = "file:///nowhere";
+  plm_communicator* made = nullptr;
+  Outcome outcome = take(plm_communicator_connect(&options, &made));
+  EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
+  EXPECT_NE(outcome.message.find("RANK: '2'"), std::string::npos) << outcome.message;
+  options.rank = 0;
+  options.rendezvous = "nowhere";
+  outcome = take(plm_communicator_connect(&options, &made));
+  EXPECT_EQ(outcome.code, PLM_INVALID_ARGUMENT);
+  EXPECT_NE(outcome.message.find("tcp://HOST:PORT"), std::string::npos) << outcome.message;
+  EXPECT_EQ(plm_communicator_size(nullptr), 1);
 }
 
 }  // namespace

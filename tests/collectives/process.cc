@@ -19,7 +19,7 @@ int run(const std::string& what, std::int64_t numbers, std::int64_t rounds) {
       "HloModule m\nENTRY e { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, "
       "b) }");
   const auto sums = kernels::make_reduction(*(*module)->entry(), ir::DType::f32);
-  const auto membership = membership_from_environment();
+  const auto membership = read_membership();
   if (!membership.ok()) {
     std::printf("%s\n", membership.status().to_string().c_str());
     return 2;

@@ -162,19 +162,19 @@ TEST(Membership, ReadsWhatLaunchersSet) {
                                {"MASTER_ADDR", "node1"},
                                {"MASTER_PORT", "29500"},
                                {"PLIMSOLL_COLLECTIVE_TIMEOUT", "1.5"}});
-  auto membership = membership_from_environment();
+  auto membership = read_membership();
   ASSERT_TRUE(membership.ok()) << membership.status().to_string();
   EXPECT_EQ(membership->rank, 2);
   EXPECT_EQ(membership->world_size, 4);
   EXPECT_EQ(membership->where(), "tcp://node1:29500");
   EXPECT_EQ(membership->timeout.count(), 1.5);
   const Variables there(Settings{{"PLIMSOLL_RENDEZVOUS", "tcp://[::1]:77"}});
-  membership = membership_from_environment();
+  membership = read_membership();
   ASSERT_TRUE(membership.ok());
   EXPECT_EQ(membership->host, "::1");
   EXPECT_EQ(membership->port, 77);
   const Variables folder(Settings{{"PLIMSOLL_RENDEZVOUS", "file:///shared/run"}});
-  membership = membership_from_environment();
+  membership = read_membership();
   ASSERT_TRUE(membership.ok());
   EXPECT_EQ(membership->folder, "/shared/run");
 }
@@ -196,7 +196,7 @@ TEST(Membership, NamesTheVariableThatIsWrong) {
   for (const auto& [variable, text] : bad) {
     const Variables set(good);
     const Variables wrong(Settings{{variable, text}});
-    const auto membership = membership_from_environment();
+    const auto membership = read_membership();
     EXPECT_EQ(membership.status().code(), StatusCode::invalid_argument) << variable;
     EXPECT_NE(membership.status().message().find(variable), std::string::npos)
         << membership.status().to_string();

@@ -56,6 +56,8 @@ typedef struct plm_buffer plm_buffer;
 typedef struct plm_executable plm_executable;
 // Asks runs of executables to end early. Any thread.
 typedef struct plm_cancellation plm_cancellation;
+// This process's way to the other participants of programs, which are processes, too. Any thread.
+typedef struct plm_communicator plm_communicator;
 
 #define PLM_VERSION_MAJOR 0
 #define PLM_VERSION_MINOR 1
@@ -605,7 +607,32 @@ typedef struct plm_executable_options {
   int disable_optimization;         // nonzero: run the module as written
   plm_placement default_placement;  // 0: PLM_PLACEMENT_HOST
   int64_t replicas, partitions;     // that run the program together; 0: as it says
+  // Of a program whose participants are processes: this process runs participant
+  // plm_communicator_rank. Kept by the executable; runs of all that share it go one at a time, and
+  // must be the same, in the same order, in every process. NULL: this process runs all.
+  plm_communicator* communicator;
 } plm_executable_options;
+
+typedef struct plm_communicator_options {
+  size_t struct_size;
+  int64_t rank;            // this process, from 0 on; below zero: RANK
+  int64_t world_size;      // processes; 0: WORLD_SIZE
+  const char* rendezvous;  // tcp://HOST:PORT, where rank 0 listens, or file:///FOLDER that all
+                           // share; NULL: PLIMSOLL_RENDEZVOUS, else MASTER_ADDR and MASTER_PORT
+  double timeout_seconds;  // of connecting and of every wait; 0: PLIMSOLL_COLLECTIVE_TIMEOUT
+} plm_communicator_options;
+
+// Connects to all other processes, through Gloo over TCP, and waits for them. NULL options: all by
+// the environment, as launchers set it. INVALID_ARGUMENT names what is missing; DEADLINE_EXCEEDED
+// who has not come.
+PLM_EXPORT plm_status* plm_communicator_connect(const plm_communicator_options* options,
+                                                plm_communicator** out);
+// 0 and 1 of NULL.
+PLM_EXPORT int64_t plm_communicator_rank(const plm_communicator* communicator);
+PLM_EXPORT int64_t plm_communicator_size(const plm_communicator* communicator);
+// Leaves: those that wait for this process get an error. Executables that use it must be destroyed
+// before. Accepts NULL.
+PLM_EXPORT void plm_communicator_destroy(plm_communicator* communicator);
 
 // Functions of one's own, which programs call by name (HLO's custom-call, `custom_call_target`).
 typedef struct plm_call_array {
