@@ -17,8 +17,7 @@ plm_status* plm_communicator_connect(const plm_communicator_options* given,
     PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "communicator: the output pointer is NULL"));
     collectives::GivenMembership wanted;
     if (given != nullptr) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const plm_communicator_options options,
-                                c_api::read_options(given));
+      PLIMSOLL_ASSIGN_OR_RETURN(const plm_communicator_options options, c_api::read_options(given));
       if (options.rank >= 0) wanted.rank = options.rank;
       if (options.world_size != 0) wanted.world_size = options.world_size;
       if (options.rendezvous != nullptr) wanted.rendezvous = options.rendezvous;

@@ -129,6 +129,15 @@ Result<std::unique_ptr<ir::Module>> read(std::string_view text, const char* sour
       auto module, import::read_program(text, source_name == nullptr ? "program" : source_name));
   if (options.replicas != 0) module->replica_count = options.replicas;
   if (options.partitions != 0) module->num_partitions = options.partitions;
+  const std::size_t parameters = module->entry()->parameters().size();
+  if (options.shardings != nullptr && options.sharding_count != parameters) {
+    return invalid_argument("executable: " + std::to_string(options.sharding_count) +
+                            " shardings for " + std::to_string(parameters) + " parameters");
+  }
+  for (std::size_t i = 0; options.shardings != nullptr && i < parameters; ++i) {
+    if (options.shardings[i] == nullptr) continue;
+    PLIMSOLL_RETURN_IF_ERROR(passes::hold_parameter(*module, i, options.shardings[i]));
+  }
   PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module).status());
   return module;
 }

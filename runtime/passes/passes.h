@@ -33,6 +33,10 @@ inline constexpr std::string_view kWholeShapes = "whole_shapes";
 // partition. INVALID_ARGUMENT for shardings that can't be read or leave unequal
 // tiles.
 Result<bool> partition(ir::Module& module);
+// Makes the module one whose arrays are whole, of which parameter `number` is held as `sharding`
+// says, in the form of HLO text. INVALID_ARGUMENT where there is no such parameter, or it can't be
+// held so among the module's partitions.
+Status hold_parameter(ir::Module& module, std::size_t number, std::string_view sharding);
 
 // What there are no kernels of, and runs whether or not other passes do:
 //

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -544,6 +545,55 @@ TEST(Run, DrawsForEachParticipantButWhatIsReplicated) {
   const json drawn = plimsoll("run " + file + " --partitions 2 --json").json()["participants"];
   EXPECT_NE(drawn[0]["outputs"][0], drawn[1]["outputs"][0]);
   EXPECT_EQ(drawn[0]["outputs"][1], drawn[1]["outputs"][1]);
+}
+
+// A program for one device, with its batch cut: what every partition has of the results is what the
+// program computes of the whole batch.
+TEST(Run, CutsAParameterOfAWholeProgram) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", R"(HloModule m
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY e {
+  x = f32[4,2] parameter(0)
+  w = f32[2,2] parameter(1)
+  y = f32[4,2] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  zero = f32[] constant(0)
+  total = f32[] reduce(y, zero), dimensions={0,1}, to_apply=sum
+  ROOT t = (f32[4,2], f32[]) tuple(y, total)
+}
+)");
+  const float rows[2][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}}, w[] = {1, 0, 0, 2};
+  std::string inputs;
+  for (int p = 0; p < 2; ++p) {
+    const std::string name = "x" + std::to_string(p) + ".npy";
+    ASSERT_TRUE(
+        import::write_npy(folder.path(name), ir::Literal::array<float>({2, 2}, rows[p])).ok());
+    inputs += " --input x@" + std::to_string(p) + "=" + folder.path(name);
+  }
+  ASSERT_TRUE(import::write_npy(folder.path("w.npy"), ir::Literal::array<float>({2, 2}, w)).ok());
+  const std::string arguments = "run " + file + inputs + " --input w=" + folder.path("w.npy") +
+                                " --partitions 2 --sharding 'x={devices=[2,1]<=[2]}'";
+  const Call call = plimsoll(arguments + " --output-dir " + folder.path("out"));
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  const float products[2][4] = {{1, 4, 3, 8}, {5, 12, 7, 16}};
+  for (int p = 0; p < 2; ++p) {
+    const std::string whose = "@" + std::to_string(p) + ".npy";
+    // Outputs are named by what the root holds, which is the partition's tile.
+    const json outputs = plimsoll(arguments + " --json").json()["participants"][p]["outputs"];
+    const auto y =
+        import::read_npy(folder.path("out/" + outputs[0]["name"].get<std::string>() + whose));
+    ASSERT_TRUE(y.ok()) << y.status().message();
+    EXPECT_EQ(*y, ir::Literal::array<float>({2, 2}, products[p]));
+    const auto total =
+        import::read_npy(folder.path("out/" + outputs[1]["name"].get<std::string>() + whose));
+    ASSERT_TRUE(total.ok());
+    EXPECT_EQ(total->at(0), 56);
+  }
+  for (const char* wrong :
+       {"'z={replicated}'", "x", "'x={devices=[3,1]<=[3]}'", "'x={devices=[1,2]<=[2]} y'"}) {
+    EXPECT_EQ(plimsoll("run " + file + " --partitions 2 --sharding " + wrong).exit_code, 2)
+        << wrong;
+  }
 }
 
 TEST(Run, SaysWhatParticipantsLack) {

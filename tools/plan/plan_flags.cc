@@ -34,7 +34,31 @@ void add_topology_flags(CLI::App* command, PlanFlags& flags) {
       ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
   command->add_option("--partitions", flags.partitions, "Of each replica [as it says]")
       ->check(CLI::Range(std::int64_t{1}, ir::kMostParticipants));
+  command
+      ->add_option("--sharding", flags.shardings,
+                   "NAME={devices=[4,1]<=[4]}: how partitions hold a parameter of a program whose "
+                   "arrays are whole")
+      ->allow_extra_args(false);
 }
+
+namespace {
+
+// `NAME={devices=...}` of a parameter by its name or number.
+Outcome hold_parameter(const std::string& flag, ir::Module& module) {
+  const auto equals = flag.find('=');
+  const std::string name = flag.substr(0, equals);
+  const auto& parameters = module.entry()->parameters();
+  for (std::size_t i = 0; i < parameters.size() && equals != std::string::npos; ++i) {
+    if (parameters[i]->name() != name && std::to_string(i) != name) continue;
+    PLIMSOLL_CALL_FAULT(passes::hold_parameter(module, i, flag.substr(equals + 1))
+                            .with_context("--sharding " + flag));
+    return {};
+  }
+  return Outcome::call_fault(invalid_argument(
+      "--sharding " + flag + ": expected NAME={devices=...} with the name of a parameter"));
+}
+
+}  // namespace
 
 Outcome set_topology(const PlanFlags& flags, ir::Module& module) {
   if (flags.replicas != 0) module.replica_count = flags.replicas;
@@ -46,6 +70,10 @@ Outcome set_topology(const PlanFlags& flags, ir::Module& module) {
         fmt::format("{} replicas x {} partitions: at most {} participants run here; --replicas and "
                     "--partitions change them",
                     module.replica_count, module.num_partitions, most)));
+  }
+  for (const std::string& flag : flags.shardings) {
+    Outcome outcome = hold_parameter(flag, module);
+    if (!outcome.ok()) return outcome;
   }
   PLIMSOLL_PROGRAM_FAULT(passes::partition(module).status());
   return {};

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
@@ -22,6 +23,7 @@ struct PlanFlags {
   std::optional<std::string> host_limit, spill_dir, spill_limit, link_speed;
   bool as_written = false;                    // skip the optimizing passes
   std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
+  std::vector<std::string> shardings;         // NAME={devices=...}
   bool plans_alone = false;                   // other participants make plans of their own
 };
 void add_plan_flags(CLI::App* command, PlanFlags& flags);

@@ -611,6 +611,11 @@ typedef struct plm_executable_options {
   // plm_communicator_rank. Kept by the executable; runs of all that share it go one at a time, and
   // must be the same, in the same order, in every process. NULL: this process runs all.
   plm_communicator* communicator;
+  // How partitions hold each parameter, as HLO text says it ("{devices=[4,1]<=[4]}": rows in four
+  // tiles), of a program whose arrays are whole: each partition gets its tile and computes what
+  // goes along with it. NULL entries: as the program says, or everybody has all of it. NULL: none.
+  const char* const* shardings;
+  size_t sharding_count;  // as many as parameters
 } plm_executable_options;
 
 typedef struct plm_communicator_options {

@@ -235,6 +235,29 @@ class Partitioner {
 
 }  // namespace
 
+Status hold_parameter(ir::Module& module, std::size_t number, std::string_view sharding) {
+  const auto& parameters = module.entry()->parameters();
+  if (number >= parameters.size()) {
+    return invalid_argument("a sharding of parameter " + std::to_string(number) +
+                            ", the program has " + std::to_string(parameters.size()));
+  }
+  Instruction& parameter = *parameters[number];
+  const std::string name = "parameter '" + parameter.name() + "'";
+  PLIMSOLL_ASSIGN_OR_RETURN(const Sharding read, [&]() -> Result<Sharding> {
+    auto one = ir::parse_sharding(sharding, rank_of(parameter.shape()), module.num_partitions);
+    if (one.ok()) return one;
+    return one.status().with_context(name);
+  }());
+  PLIMSOLL_RETURN_IF_ERROR(ir::tile_shape(parameter.shape(), read).status().with_context(name));
+  auto& extra = parameter.attributes().extra;
+  std::erase_if(extra, [](const auto& one) { return one.first == kSharding; });
+  extra.emplace_back(kSharding, ir::to_string(read));
+  const bool is_marked = std::any_of(module.extra.begin(), module.extra.end(),
+                                     [](const auto& one) { return one.first == kWholeShapes; });
+  if (!is_marked) module.extra.emplace_back(kWholeShapes, "true");
+  return ok_status();
+}
+
 Result<bool> partition(ir::Module& module) {
   const bool is_marked = std::any_of(module.extra.begin(), module.extra.end(),
                                      [](const auto& one) { return one.first == kWholeShapes; });
