@@ -161,6 +161,26 @@ TEST(Partition, TilesAreNotGatheredForNothing) {
   EXPECT_EQ(module->entry()->root()->shape().elements()[0], ir::Shape(ir::DType::f32, {2, 2}));
 }
 
+// Of one result as of several: where its operands are tiles and it's computed on them, it is made
+// whole or cut as the program says of it, not as it is there.
+TEST(Partition, ResultsAreCutAsTheProgramSays) {
+  for (const auto& [said, result] :
+       {std::pair("{replicated}", ir::Shape(ir::DType::f32, {4, 6})),
+        std::pair("{devices=[1,2]<=[2]}", ir::Shape(ir::DType::f32, {4, 3})),
+        std::pair("{devices=[2,1]<=[2]}", ir::Shape(ir::DType::f32, {2, 6}))}) {
+    const auto module = parse(std::string(R"(
+HloModule m, num_partitions=2, whole_shapes=true
+ENTRY e {
+  x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+  ROOT s = f32[4,6] add(x, x), sharding=)") +
+                              said + "\n}\n");
+    const Status status = partition(*module).status();
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+    EXPECT_EQ(module->entry()->root()->shape(), result) << ir::to_text(*module);
+  }
+}
+
 // Arrays of any rank, cut by any axes of any mesh: a tile of the whole, and the whole of the tiles.
 TEST(Partition, WholesAndTilesAgree) {
   cases::Random random(3);

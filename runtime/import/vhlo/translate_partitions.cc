@@ -163,7 +163,10 @@ Status Translator::read_participants(const Operation& module, const Operation& f
     PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, text_of_value(*one));
     all += (all.empty() ? "" : ",") + (text.empty() ? "{unknown}" : text);
   }
-  if (entry.root()->opcode() == Opcode::parameter) {
+  // A parameter's sharding is that of the argument, a mark's its own.
+  const bool has_own =
+      entry.root()->opcode() == Opcode::parameter || entry.root()->opcode() == Opcode::custom_call;
+  if (has_own && entry.root()->shape().is_array()) {
     entry.add(Opcode::copy, entry.root()->shape(), {entry.root()});
   }
   if (entry.root()->shape().is_tuple()) all = "{" + all + "}";

@@ -54,6 +54,7 @@ class Partitioner {
   Partitioner(ir::Module& module, bool is_marked) : module_(module), is_marked_(is_marked) {}
 
   Status run() {
+    read_results();
     // Only the entry's arrays are known by tiles.
     if (is_marked_) PLIMSOLL_RETURN_IF_ERROR(inline_calls(module_).status());
     for (Instruction* const parameter : module_.entry()->parameters()) {
@@ -82,6 +83,14 @@ class Partitioner {
   }
 
  private:
+  // What the root says of the results: before it is cut itself, which makes another one the root. A
+  // parameter's is that of the argument, a mark's its own.
+  void read_results() {
+    const Instruction& root = *module_.entry()->root();
+    if (is_sharding_mark(root) || root.opcode() == Opcode::parameter) return;
+    said_of_results_ = root.attributes().find_extra(kSharding);
+  }
+
   Result<Sharding> sharding_of(const Instruction& instruction) const {
     const std::string_view text = instruction.attributes().find_extra(kSharding);
     if (text.empty()) return Sharding();
@@ -165,7 +174,7 @@ class Partitioner {
     return known == nullptr ? Sharding() : known->sharding;
   }
 
-  // By `sharding` of the root; without it results stay whole, or, of a program whose arrays are
+  // By what the root says; without it results stay whole, or, of a program whose arrays are
   // whole everywhere, what is there as tiles stays so.
   Status cut_results() {
     Computation& entry = *module_.entry();
@@ -185,10 +194,9 @@ class Partitioner {
     Sharding unsaid;
     unsaid.is_unknown = true;
     std::vector<Sharding> shardings(wholes.size(), unsaid);
-    const std::string_view text = root->attributes().find_extra(kSharding);
-    if (!text.empty() && !is_sharding_mark(*root) && root->opcode() != Opcode::parameter) {
-      PLIMSOLL_ASSIGN_OR_RETURN(shardings,
-                                ir::parse_shardings(text, ranks, module_.num_partitions));
+    if (!said_of_results_.empty()) {
+      PLIMSOLL_ASSIGN_OR_RETURN(
+          shardings, ir::parse_shardings(said_of_results_, ranks, module_.num_partitions));
     }
     for (std::size_t i = 0; i < wholes.size(); ++i) {
       if (!shardings[i].is_unknown) continue;
@@ -230,6 +238,7 @@ class Partitioner {
 
   ir::Module& module_;
   const bool is_marked_;
+  std::string said_of_results_;
   KnownTiles tiles_;
 };
 
