@@ -32,7 +32,7 @@ PROGRAMS = {}
 
 def program(shapes, specs, results):
     """Adds the function under its name, with the shapes and specs of its arguments and the specs of
-    its results."""
+    its results (None: what the function makes them)."""
 
     def add(function):
         PROGRAMS[function.__name__] = (function, shapes, specs, results)
@@ -119,12 +119,30 @@ def whole_and_by_hand(x):
     return z, shard_map(in_specs=P("b"), out_specs=P())(lambda t: lax.psum(t.sum(), "b"))(z)
 
 
+@program([(8, 6), (8, 6)], [P("a", None), P(None, "b")], [P(None, None)])
+def one_result_whole(x, y):
+    return x + y
+
+
+@program([(8, 6)], [P("a", None)], None)
+def last_a_constraint(x):
+    return lax.with_sharding_constraint(jnp.cumsum(x, axis=0), NamedSharding(MESH, P("a", "b")))
+
+
+@program([(8, 6)], [P("a", None)], [P(None, "b")])
+def cut_otherwise_than_constrained(x):
+    return lax.with_sharding_constraint(jnp.tanh(x), NamedSharding(MESH, P("a", "b")))
+
+
 def main(folder):
     devices = jax.devices()
     for name, (function, shapes, specs, results) in PROGRAMS.items():
         given = [NamedSharding(MESH, spec) for spec in specs]
-        made = tuple(NamedSharding(MESH, spec) for spec in results)
-        jitted = jax.jit(function, in_shardings=tuple(given), out_shardings=made if len(made) > 1 else made[0])
+        options = {"in_shardings": tuple(given)}
+        if results is not None:
+            made = tuple(NamedSharding(MESH, spec) for spec in results)
+            options["out_shardings"] = made if len(made) > 1 else made[0]
+        jitted = jax.jit(function, **options)
         arguments = []
         for number, (shape, sharding) in enumerate(zip(shapes, given)):
             # What is the same for several partitions is filled as for the first of them.

@@ -159,10 +159,13 @@ Status Translator::read_participants(const Operation& module, const Operation& f
   const Attribute* const results = function.find("res_attrs");
   if (results == nullptr || results->elements.empty()) return ok_status();
   std::string all;
+  bool is_said = false;
   for (const Attribute* const one : results->elements) {
     PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, text_of_value(*one));
+    is_said = is_said || !text.empty();
     all += (all.empty() ? "" : ",") + (text.empty() ? "{unknown}" : text);
   }
+  if (!is_said) return ok_status();
   // A parameter's sharding is that of the argument, a mark's its own.
   const bool has_own =
       entry.root()->opcode() == Opcode::parameter || entry.root()->opcode() == Opcode::custom_call;
