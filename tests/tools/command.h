@@ -30,6 +30,11 @@ class Folder {
 // Runs `plimsoll ARGUMENTS` through the shell, with `environment` (NAME=value ...) before it.
 Call plimsoll(const std::string& arguments, const std::string& environment = "");
 
+// x + y of f32[4].
+inline constexpr std::string_view kAdd =
+    "HloModule add\nENTRY main {\n  x = f32[4] parameter(0)\n  y = f32[4] parameter(1)\n"
+    "  ROOT z = f32[4] add(x, y)\n}\n";
+
 // Layers of dot and tanh and their gradients: a peak well above the floor.
 std::string chain_program();
 
