@@ -102,10 +102,6 @@ std::string parameter_names(const ir::Computation& entry) {
   return names.empty() ? "none" : names;
 }
 
-}  // namespace
-
-namespace {
-
 // `NAME[@PARTICIPANT][#LEAF]=FILE`, taken apart.
 struct InputFlag {
   std::string name, path;

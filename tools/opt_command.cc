@@ -241,8 +241,8 @@ Outcome opt(const OptFlags& flags, Output& output) {
   std::unique_ptr<ir::Module> module;
   outcome = read_program(flags.file, module);
   if (!outcome.ok()) return outcome;
-  if (flags.plan.replicas != 0) module->replica_count = flags.plan.replicas;
-  if (flags.plan.partitions != 0) module->num_partitions = flags.plan.partitions;
+  outcome = set_topology(flags.plan, *module);
+  if (!outcome.ok()) return outcome;
   Json reports = Json::array();
   Json changed_by_name = Json::object();
   for (const Pass* pass : chosen) {

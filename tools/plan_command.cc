@@ -49,7 +49,7 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
   const bool is_in_text = flags.explain && module->entry()->find(*flags.explain) != nullptr;
   const std::string title = "Plan of " + module->name();
   PlannedProgram planned;
-  outcome = set_topology(flags.plan, *module);
+  outcome = partition_by(flags.plan, *module);
   if (!outcome.ok()) return outcome;
   outcome = PlannedProgram::create(std::move(module), flags.plan, false, planned);
   if (!outcome.ok()) return outcome;

@@ -265,7 +265,7 @@ Outcome run(const RunFlags& given, Output& output) {
   std::unique_ptr<ir::Module> module;
   Outcome outcome = read_program(given.file, module);
   if (!outcome.ok()) return outcome;
-  outcome = set_topology(given.plan, *module);
+  outcome = partition_by(given.plan, *module);
   if (!outcome.ok()) return outcome;
   Processes processes;
   outcome = join_processes(given.communicator, *module, processes);

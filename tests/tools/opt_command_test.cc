@@ -72,6 +72,16 @@ TEST(Opt, SaysWhatBecameOfCollectives) {
   EXPECT_EQ(candidates(both, "PLIMSOLL_COLLECTIVE_BUCKET=12287")[0]["changed"], false);
 }
 
+TEST(Opt, CutsAParameterOfAWholeProgram) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", kAdd);
+  const std::string arguments = "opt " + file + " --passes=partition --partitions 2 --sharding ";
+  const Call call = plimsoll(arguments + "'x={devices=[2]<=[2]}'");
+  ASSERT_EQ(call.exit_code, 0) << call.error;
+  EXPECT_NE(call.out.find("x = f32[2]"), std::string::npos) << call.out;
+  EXPECT_EQ(plimsoll(arguments + "'x={devices=[3]<=[3]}'").exit_code, 2);
+}
+
 TEST(Opt, ListsAndChecksPasses) {
   const json list = plimsoll("opt --list --json").json();
   std::string names;

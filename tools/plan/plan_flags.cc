@@ -63,6 +63,16 @@ Outcome hold_parameter(const std::string& flag, ir::Module& module) {
 Outcome set_topology(const PlanFlags& flags, ir::Module& module) {
   if (flags.replicas != 0) module.replica_count = flags.replicas;
   if (flags.partitions != 0) module.num_partitions = flags.partitions;
+  for (const std::string& flag : flags.shardings) {
+    Outcome outcome = hold_parameter(flag, module);
+    if (!outcome.ok()) return outcome;
+  }
+  return {};
+}
+
+Outcome partition_by(const PlanFlags& flags, ir::Module& module) {
+  Outcome outcome = set_topology(flags, module);
+  if (!outcome.ok()) return outcome;
   const std::int64_t most = ir::kMostParticipants;
   if (module.replica_count > most || module.num_partitions > most ||
       module.replica_count * module.num_partitions > most) {
@@ -70,10 +80,6 @@ Outcome set_topology(const PlanFlags& flags, ir::Module& module) {
         fmt::format("{} replicas x {} partitions: at most {} participants run here; --replicas and "
                     "--partitions change them",
                     module.replica_count, module.num_partitions, most)));
-  }
-  for (const std::string& flag : flags.shardings) {
-    Outcome outcome = hold_parameter(flag, module);
-    if (!outcome.ok()) return outcome;
   }
   PLIMSOLL_PROGRAM_FAULT(passes::partition(module).status());
   return {};

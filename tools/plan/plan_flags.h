@@ -30,10 +30,12 @@ void add_plan_flags(CLI::App* command, PlanFlags& flags);
 // Those that need a place to move values to: `plan` and `run`.
 void add_tier_flags(CLI::App* command, PlanFlags& flags);
 
-// How many participants a program has: `plan` and `run`.
+// How many participants a program has, and how they hold its parameters.
 void add_topology_flags(CLI::App* command, PlanFlags& flags);
-// Takes over what they say, and makes a program of whole arrays that of one partition.
+// Takes over what they say.
 Outcome set_topology(const PlanFlags& flags, ir::Module& module);
+// And makes a program of whole arrays that of one partition.
+Outcome partition_by(const PlanFlags& flags, ir::Module& module);
 
 // The policy that the flags, else the environment ask for.
 Outcome read_policy(const PlanFlags& flags, planner::PlanPolicy& out);
