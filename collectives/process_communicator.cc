@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "collectives/chunk_stream.h"
 #include "collectives/chunks.h"
 #include "collectives/reduce_run.h"
 #include "runtime/base/hash.h"
@@ -158,138 +159,11 @@ struct ProcessCommunicator::Lane {
   }
 };
 
-// Chunks on their way to another member, at most two of which are packed at a time.
-class ProcessCommunicator::Outgoing {
- public:
-  Outgoing(Peers& peers, std::int64_t peer, Slot slot, std::span<const Chunk> chunks,
-           std::span<const Rows> arrays, std::array<std::vector<std::byte>, 2>& scratch)
-      : peers_(peers),
-        peer_(peer),
-        slot_(slot),
-        chunks_(chunks),
-        arrays_(arrays),
-        scratch_(scratch),
-        transfers_(chunks.size()) {}
-
-  Waited post(std::size_t k) {
-    if (k >= chunks_.size()) return Waited::done;
-    const Chunk& chunk = chunks_[k];
-    const std::byte* data = one_piece(chunk, arrays_);
-    if (data == nullptr) {
-      std::optional<std::size_t>& last = packed_[k % 2];
-      if (last) {
-        if (const Waited how = wait(*last); how != Waited::done) return how;
-      }
-      last = k;
-      auto& memory = scratch_[k % 2];
-      if (memory.size() < at(chunk.bytes)) memory.resize(at(chunk.bytes));
-      pack(chunk, arrays_, memory.data());
-      data = memory.data();
-    }
-    transfers_[k] = peers_.send(peer_, slot_, data, at(chunk.bytes));
-    return Waited::done;
-  }
-
-  Waited finish() {
-    for (std::size_t k = 0; k < transfers_.size(); ++k) {
-      if (const Waited how = wait(k); how != Waited::done) return how;
-    }
-    return Waited::done;
-  }
-
-  std::int64_t peer() const { return peer_; }
-
- private:
-  Waited wait(std::size_t k) {
-    if (transfers_[k] == nullptr) return Waited::done;
-    const Waited how = peers_.wait(*transfers_[k]);
-    transfers_[k].reset();
-    return how;
-  }
-
-  Peers& peers_;
-  const std::int64_t peer_;
-  const Slot slot_;
-  const std::span<const Chunk> chunks_;
-  const std::span<const Rows> arrays_;
-  std::array<std::vector<std::byte>, 2>& scratch_;
-  std::vector<std::unique_ptr<Peers::Transfer>> transfers_;
-  std::array<std::optional<std::size_t>, 2> packed_;
-};
-
-// Chunks on their way from another member: to their arrays, or, where there are none, to scratch
-// memory, two at a time.
-class ProcessCommunicator::Incoming {
- public:
-  Incoming(Peers& peers, std::int64_t peer, Slot slot, std::span<const Chunk> chunks,
-           std::span<const Rows> arrays, std::array<std::vector<std::byte>, 2>& scratch)
-      : peers_(peers),
-        peer_(peer),
-        slot_(slot),
-        chunks_(chunks),
-        arrays_(arrays),
-        scratch_(scratch),
-        transfers_(chunks.size()) {}
-
-  Waited post(std::size_t k) {
-    if (k >= chunks_.size()) return Waited::done;
-    std::byte* data = to_array(k);
-    if (data == nullptr) {
-      std::optional<std::size_t>& last = scratched_[k % 2];
-      if (last) {
-        if (const Waited how = wait(*last); how != Waited::done) return how;
-      }
-      last = k;
-      auto& memory = scratch_[k % 2];
-      if (memory.size() < at(chunks_[k].bytes)) memory.resize(at(chunks_[k].bytes));
-      data = memory.data();
-    }
-    transfers_[k] = peers_.receive(peer_, slot_, data, at(chunks_[k].bytes));
-    return Waited::done;
-  }
-
-  Waited wait(std::size_t k) {
-    if (k >= chunks_.size() || transfers_[k] == nullptr) return Waited::done;
-    const Waited how = peers_.wait(*transfers_[k]);
-    transfers_[k].reset();
-    if (how == Waited::done && !arrays_.empty() && to_array(k) == nullptr) {
-      unpack(chunks_[k], scratch_[k % 2].data(), arrays_);
-    }
-    return how;
-  }
-
-  const std::byte* data(std::size_t k) const { return scratch_[k % 2].data(); }
-
-  Waited finish() {
-    for (std::size_t k = 0; k < transfers_.size(); ++k) {
-      if (const Waited how = wait(k); how != Waited::done) return how;
-    }
-    return Waited::done;
-  }
-
-  std::int64_t peer() const { return peer_; }
-
- private:
-  std::byte* to_array(std::size_t k) const {
-    return arrays_.empty() ? nullptr : one_piece(chunks_[k], arrays_);
-  }
-
-  Peers& peers_;
-  const std::int64_t peer_;
-  const Slot slot_;
-  const std::span<const Chunk> chunks_;
-  const std::span<const Rows> arrays_;
-  std::array<std::vector<std::byte>, 2>& scratch_;
-  std::vector<std::unique_ptr<Peers::Transfer>> transfers_;
-  std::array<std::optional<std::size_t>, 2> scratched_;
-};
-
 // All that is on its way in one call. After an error it stays until the others have been told.
 struct ProcessCommunicator::Traffic {
   std::vector<Chunk> mine;                 // what this member reduces
   std::vector<std::vector<Rows>> results;  // by lane: where the others' results go
-  std::vector<Outgoing> operands_out, results_out;
-  std::vector<Incoming> operands_in, results_in;
+  std::vector<ChunkStream> operands_out, results_out, operands_in, results_in;
 };
 
 ProcessCommunicator::ProcessCommunicator(std::unique_ptr<Peers> peers, std::int64_t participant,
@@ -449,41 +323,49 @@ Status ProcessCommunicator::run(const Call& call, std::vector<Lane>& lanes, std:
   return status;
 }
 
+template <typename Fill>
+std::vector<ProcessCommunicator::Lane> ProcessCommunicator::lanes_of(
+    const Call& call, std::span<const std::int64_t> elements, Fill&& fill) {
+  std::vector<Lane> lanes;
+  for (std::size_t m = 0; m < call.group.size(); ++m) {
+    if (m == call.self) continue;
+    Lane& lane = lanes.emplace_back();
+    lane.peer = call.group[m];
+    lane.member = m;
+    fill(m, lane);
+    lane.cut(elements, chunk_bytes(call.group.size()));
+    lane.mailbox = mailboxes_.empty() ? nullptr : mailboxes_[at(lane.peer)].get();
+  }
+  return lanes;
+}
+
 Status ProcessCommunicator::exchange(const Call& call, std::span<const Rows> sends,
                                      std::span<const Rows> receives) {
   const std::size_t members = call.group.size(), arrays = sends.size() / members;
-  std::vector<Lane> lanes;
   const auto of_member = [&](std::span<const Rows> all, std::size_t m) {
     std::vector<Rows> found;
     for (std::size_t i = 0; i < arrays; ++i) found.push_back(all[i * members + m]);
     return found;
   };
-  for (std::size_t m = 0; m < members; ++m) {
-    if (m == call.self) continue;
-    Lane lane;
-    lane.peer = call.group[m];
-    lane.member = m;
+  std::vector<Lane> lanes = lanes_of(call, {}, [&](std::size_t m, Lane& lane) {
     lane.sends = of_member(sends, m);
     lane.receives = of_member(receives, m);
-    lane.cut({}, chunk_bytes(members));
-    lane.mailbox = mailboxes_.empty() ? nullptr : mailboxes_[at(lane.peer)].get();
-    lanes.push_back(std::move(lane));
-  }
+  });
   return run(call, lanes, hash_call(call, CallKind::exchange, {}), [&](Traffic& traffic) -> Status {
-    std::vector<Outgoing>& out = traffic.results_out;
-    std::vector<Incoming>& in = traffic.results_in;
+    std::vector<ChunkStream>& out = traffic.results_out;
+    std::vector<ChunkStream>& in = traffic.results_in;
     std::size_t rounds = 0;
     for (Lane& lane : lanes) {
-      Scratch& scratch = scratch_[at(lane.peer)];
+      PeerScratch& scratch = scratch_[at(lane.peer)];
       if (is_inline(lane.in)) {
         unpack(lane.in[0], lane.mailbox->data(), lane.receives);
       } else {
-        in.emplace_back(*peers_, lane.peer, Slot::results, lane.in, lane.receives,
+        in.emplace_back(Direction::in, *peers_, lane.peer, Slot::results, lane.in, lane.receives,
                         scratch.results_in);
         rounds = std::max(rounds, lane.in.size());
       }
       if (!is_inline(lane.out)) {
-        out.emplace_back(*peers_, lane.peer, Slot::results, lane.out, lane.sends,
+        out.emplace_back(Direction::out, *peers_, lane.peer, Slot::results, lane.out, lane.sends,
                          scratch.results_out);
         rounds = std::max(rounds, lane.out.size());
       }
@@ -502,16 +384,16 @@ Status ProcessCommunicator::exchange(const Call& call, std::span<const Rows> sen
       return ok_status();
     };
     for (std::size_t k = 0; k < rounds; ++k) {
-      for (Incoming& one : in) {
+      for (ChunkStream& one : in) {
         PLIMSOLL_RETURN_IF_ERROR(waited(one.post(k), one.peer(), call));
       }
-      for (Outgoing& one : out) {
+      for (ChunkStream& one : out) {
         PLIMSOLL_RETURN_IF_ERROR(waited(one.post(k), one.peer(), call));
       }
     }
     PLIMSOLL_RETURN_IF_ERROR(copy_own());
-    for (Incoming& one : in) PLIMSOLL_RETURN_IF_ERROR(waited(one.finish(), one.peer(), call));
-    for (Outgoing& one : out) PLIMSOLL_RETURN_IF_ERROR(waited(one.finish(), one.peer(), call));
+    for (ChunkStream& one : in) PLIMSOLL_RETURN_IF_ERROR(waited(one.finish(), one.peer(), call));
+    for (ChunkStream& one : out) PLIMSOLL_RETURN_IF_ERROR(waited(one.finish(), one.peer(), call));
     return ok_status();
   });
 }
@@ -533,13 +415,13 @@ Status ProcessCommunicator::reduce(const Call& call, std::vector<Lane>& lanes,
   std::size_t rounds = mine.size();
   results.reserve(lanes.size());
   for (Lane& lane : lanes) {
-    Scratch& scratch = scratch_[at(lane.peer)];
+    PeerScratch& scratch = scratch_[at(lane.peer)];
     const std::span<const Chunk> sent(lane.out.data(), is_inline(lane.out) ? 0 : lane.out.size());
     const std::span<const Chunk> received(lane.in.data(), is_inline(lane.in) ? 0 : lane.in.size());
-    operands_out.emplace_back(*peers_, lane.peer, Slot::operands, sent, lane.sends,
+    operands_out.emplace_back(Direction::out, *peers_, lane.peer, Slot::operands, sent, lane.sends,
                               scratch.operands_out);
-    operands_in.emplace_back(*peers_, lane.peer, Slot::operands, received, std::span<const Rows>(),
-                             scratch.operands_in);
+    operands_in.emplace_back(Direction::in, *peers_, lane.peer, Slot::operands, received,
+                             std::span<const Rows>(), scratch.operands_in);
     rounds = std::max(rounds, lane.out.size());
     if (!for_all) continue;
     std::vector<Rows>& to = results.emplace_back();
@@ -547,8 +429,10 @@ Status ProcessCommunicator::reduce(const Call& call, std::vector<Lane>& lanes,
     for (std::size_t i = 0; i < arrays.size(); ++i) {
       to.push_back(one_row(arrays[i].out, share[i].first, share[i].second));
     }
-    results_out.emplace_back(*peers_, lane.peer, Slot::results, mine, out, scratch.results_out);
-    results_in.emplace_back(*peers_, lane.peer, Slot::results, lane.out, to, scratch.results_in);
+    results_out.emplace_back(Direction::out, *peers_, lane.peer, Slot::results, mine, out,
+                             scratch.results_out);
+    results_in.emplace_back(Direction::in, *peers_, lane.peer, Slot::results, lane.out, to,
+                            scratch.results_in);
   }
   const auto each = [&](auto& ends, auto body) -> Status {
     for (auto& end : ends) PLIMSOLL_RETURN_IF_ERROR(waited(body(end), end.peer(), call));
@@ -561,7 +445,7 @@ Status ProcessCommunicator::reduce(const Call& call, std::vector<Lane>& lanes,
   PLIMSOLL_RETURN_IF_ERROR(each(operands_out, post(0)));
   for (std::size_t k = 0; k < rounds; ++k) {
     PLIMSOLL_RETURN_IF_ERROR(each(operands_out, post(k + 1)));
-    PLIMSOLL_RETURN_IF_ERROR(each(operands_in, [&](Incoming& end) { return end.wait(k); }));
+    PLIMSOLL_RETURN_IF_ERROR(each(operands_in, [&](ChunkStream& end) { return end.wait(k); }));
     if (k < mine.size()) {
       for (const Chunk::Part& part : mine[k].parts) {
         const device::Reduction& reduction = *arrays[part.array].reduction;
@@ -614,18 +498,10 @@ Status ProcessCommunicator::all_reduce(const Call& call, std::span<const Reduce>
   };
   const std::vector<Rows> own = is_small ? whole_in : share_rows(call.self, false);
   const std::vector<Rows> out = is_small ? whole_out : share_rows(call.self, true);
-  std::vector<Lane> lanes;
-  for (std::size_t m = 0; m < members; ++m) {
-    if (m == call.self) continue;
-    Lane lane;
-    lane.peer = call.group[m];
-    lane.member = m;
+  std::vector<Lane> lanes = lanes_of(call, elements, [&](std::size_t m, Lane& lane) {
     lane.sends = is_small ? whole_in : share_rows(m, false);
     lane.receives = own;
-    lane.cut(elements, chunk_bytes(members));
-    lane.mailbox = mailboxes_.empty() ? nullptr : mailboxes_[at(lane.peer)].get();
-    lanes.push_back(std::move(lane));
-  }
+  });
   return run(call, lanes, hash_call(call, CallKind::all_reduce, arrays), [&](Traffic& traffic) {
     return reduce(call, lanes, arrays, own, out, !is_small, traffic);
   });
@@ -649,18 +525,10 @@ Status ProcessCommunicator::reduce_scatter(const Call& call, std::span<const Red
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     out.push_back(one_row(arrays[i].out, 0, arrays[i].rows * arrays[i].row * elements[i]));
   }
-  std::vector<Lane> lanes;
-  for (std::size_t m = 0; m < call.group.size(); ++m) {
-    if (m == call.self) continue;
-    Lane lane;
-    lane.peer = call.group[m];
-    lane.member = m;
+  std::vector<Lane> lanes = lanes_of(call, elements, [&](std::size_t m, Lane& lane) {
     lane.sends = piece(m);
     lane.receives = own;  // as much from everybody as it has itself
-    lane.cut(elements, chunk_bytes(call.group.size()));
-    lane.mailbox = mailboxes_.empty() ? nullptr : mailboxes_[at(lane.peer)].get();
-    lanes.push_back(std::move(lane));
-  }
+  });
   return run(call, lanes, hash_call(call, CallKind::reduce_scatter, arrays), [&](Traffic& traffic) {
     return reduce(call, lanes, arrays, own, out, false, traffic);
   });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/chunk_stream.h"
 #include "collectives/peers.h"
 #include "runtime/base/status.h"
 #include "runtime/device/communicator.h"
@@ -46,19 +46,17 @@ class ProcessCommunicator final : public device::Communicator {
   // at most.
   void leave(const Status& status);
 
-  // What messages to and from one other member are packed in: two of each kind, by turns.
-  struct Scratch {
-    std::array<std::vector<std::byte>, 2> operands_out, operands_in, results_out, results_in;
-  };
-
  private:
+  struct PeerScratch {
+    Scratch operands_out, operands_in, results_out, results_in;
+  };
   struct Mailbox;
   struct Lane;
-  class Outgoing;
-  class Incoming;
-
   struct Traffic;
 
+  // One for each other member of the group; `fill(member, lane)` says what goes both ways.
+  template <typename Fill>
+  std::vector<Lane> lanes_of(const Call& call, std::span<const std::int64_t> elements, Fill&& fill);
   Status run(const Call& call, std::vector<Lane>& lanes, std::uint64_t hash,
              const std::function<Status(Traffic&)>& work);
   Status meet(const Call& call, std::vector<Lane>& lanes, std::uint64_t hash);
@@ -75,7 +73,7 @@ class ProcessCommunicator final : public device::Communicator {
   const std::int64_t participant_, participants_;
   const std::chrono::duration<double> timeout_;
   std::vector<std::unique_ptr<Mailbox>> mailboxes_;  // by participant; none for this one
-  std::vector<Scratch> scratch_;                     // by participant
+  std::vector<PeerScratch> scratch_;                 // by participant
   bool has_left_ = false;
   Status broken_;
 };
