@@ -19,11 +19,6 @@ namespace {
 
 using ir::Opcode;
 
-Status unsupported(const ir::Instruction& instruction, const std::string& what) {
-  return unimplemented(std::string(ir::to_string(instruction.opcode())) + " " + instruction.name() +
-                       ": " + what);
-}
-
 // Whether anyone has to come from elsewhere. Of a module with one participant, groups and pairs are
 // checked, and nobody has.
 Result<bool> meets_others(const ir::Instruction& instruction) {
@@ -195,7 +190,8 @@ KernelResult make_collective(const ir::Instruction& instruction) {
     if (starts && (!shape.is_tuple() || shape.elements().size() < 2)) {
       return unsupported(instruction, "result " + shape.to_string());
     }
-    KernelResult kernel = make_many_participants(instruction, starts ? shape.elements()[1] : shape);
+    KernelResult kernel =
+        make_many_participants(instruction, in, starts ? shape.elements()[1] : shape);
     if (!starts || !kernel.ok()) return kernel;
     return make_start(instruction, in, std::move(*kernel));
   }

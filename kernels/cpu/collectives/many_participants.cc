@@ -17,11 +17,6 @@ using device::Communicator;
 using device::Rows;
 using ir::Opcode;
 
-Status unsupported(const ir::Instruction& instruction, const std::string& what) {
-  return unimplemented(
-      fmt::format("{} {}: {}", ir::to_string(instruction.opcode()), instruction.name(), what));
-}
-
 Status wrong(const ir::Instruction& instruction, const std::string& what) {
   return invalid_argument(
       fmt::format("{} {}: {}", ir::to_string(instruction.opcode()), instruction.name(), what));
@@ -312,11 +307,14 @@ KernelResult make_sends(const ir::Instruction& instruction, const std::vector<co
 
 }  // namespace
 
-KernelResult make_many_participants(const ir::Instruction& instruction, const ir::Shape& result) {
-  std::vector<const ir::Shape*> in;
-  for (const ir::Instruction* operand : instruction.operands()) {
-    for (const ir::Shape* leaf : ir::leaves(operand->shape())) in.push_back(leaf);
-  }
+Status unsupported(const ir::Instruction& instruction, const std::string& what) {
+  return unimplemented(
+      fmt::format("{} {}: {}", ir::to_string(instruction.opcode()), instruction.name(), what));
+}
+
+KernelResult make_many_participants(const ir::Instruction& instruction,
+                                    const std::vector<const ir::Shape*>& in,
+                                    const ir::Shape& result) {
   const std::vector<const ir::Shape*> out = ir::leaves(result);
   const auto participants = ir::topology_of(instruction).participants();
   Sends::Ways ways;
