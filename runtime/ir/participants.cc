@@ -2,6 +2,7 @@
 #include "runtime/ir/participants.h"
 
 #include <fmt/core.h>
+#include <algorithm>
 #include <numeric>
 
 #include "runtime/base/index.h"
@@ -52,6 +53,21 @@ Status check_topology(const Instruction& instruction) {
 Topology topology_of(const Instruction& instruction) {
   const Module& module = *instruction.parent()->module();
   return {module.replica_count, module.num_partitions};
+}
+
+std::int64_t channel_of(const Instruction& instruction) {
+  const auto& collective = instruction.attributes().collective;
+  return collective == nullptr ? 0 : collective->channel_id;
+}
+
+std::int64_t unused_channel(const Module& module) {
+  std::int64_t highest = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      highest = std::max(highest, channel_of(*instruction));
+    }
+  }
+  return highest + 1;
 }
 
 Result<Groups> collective_groups(const Instruction& instruction) {

@@ -19,11 +19,16 @@ struct Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// The most participants that a program runs with.
+// The most participants that a program runs with; texts may number more (kMaxParticipants).
 inline constexpr std::int64_t kMostParticipants = 4096;
 
 // That of the instruction's module.
 Topology topology_of(const Instruction& instruction);
+
+// The channel_id of a collective; 0: none.
+std::int64_t channel_of(const Instruction& instruction);
+// A channel_id that no collective of the module has.
+std::int64_t unused_channel(const Module& module);
 
 using Groups = std::vector<std::vector<std::int64_t>>;
 

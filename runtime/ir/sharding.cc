@@ -125,6 +125,23 @@ std::vector<std::int64_t> Sharding::tile_of_partition(std::int64_t partitions) c
   return tiles_of;
 }
 
+std::vector<std::int64_t> Sharding::place_of_tile(std::int64_t tile) const {
+  std::vector<std::int64_t> place(tiles.size());
+  for (std::size_t d = place.size(); d-- > 0;) {
+    place[d] = tile % tiles[d];
+    tile /= tiles[d];
+  }
+  return place;
+}
+
+std::vector<std::int64_t> Sharding::copy_of_partition(std::int64_t partitions) const {
+  std::vector<std::int64_t> copy_of(at(partitions), 0);
+  for (std::size_t i = 0; i < holders.size(); ++i) {
+    copy_of[at(holders[i])] = static_cast<std::int64_t>(i) % copies;
+  }
+  return copy_of;
+}
+
 Result<Sharding> parse_sharding(std::string_view text, int rank, std::int64_t partitions) {
   Text from(text);
   if (!from.take("{")) return no_sharding(text);

@@ -24,6 +24,10 @@ struct Sharding {
   bool is_replicated() const { return tiles.empty(); }
   // The tile that each of `partitions` partitions has.
   std::vector<std::int64_t> tile_of_partition(std::int64_t partitions) const;
+  // Where a tile stands, per dimension.
+  std::vector<std::int64_t> place_of_tile(std::int64_t tile) const;
+  // Which copy of its tile each partition has.
+  std::vector<std::int64_t> copy_of_partition(std::int64_t partitions) const;
   friend bool operator==(const Sharding&, const Sharding&) = default;
 };
 

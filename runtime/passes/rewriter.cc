@@ -192,4 +192,13 @@ std::vector<Computation*> programs_of(const ir::Module& module) {
   return order;
 }
 
+Result<bool> sweep_programs(ir::Module& module, const Rewriter::Rule& rule) {
+  bool changed = false;
+  for (Computation* const computation : programs_of(module)) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool swept, Rewriter(*computation).sweep(rule));
+    changed = changed || swept;
+  }
+  return changed;
+}
+
 }  // namespace plimsoll::passes

@@ -52,6 +52,9 @@ class Rewriter {
 // Callees first.
 std::vector<ir::Computation*> programs_of(const ir::Module& module);
 
+// Sweeps each of them once.
+Result<bool> sweep_programs(ir::Module& module, const Rewriter::Rule& rule);
+
 // The computations of custom fusions: their kernels know them as they are, so nothing may rewrite
 // them.
 std::unordered_set<const ir::Computation*> kernel_bodies(const ir::Module& module);

@@ -47,8 +47,8 @@ const std::vector<Room>& rooms() {
     folder("runtime/passes/complex", {"runtime/passes"});
     folder("runtime/passes/narrow", {"runtime/passes"});
     folder("runtime/passes/expand", {"runtime/passes"});
-    folder("runtime/passes/partition", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/simplify", {"runtime/passes", "runtime/ir/interpreter"});
+    folder("runtime/passes/partition", {"runtime/passes/simplify", "runtime/ir/dataflow"});
     folder("runtime/passes/cleanup", {"runtime/passes", "runtime/ir/dataflow"});
     folder("runtime/passes/layout", {"runtime/passes/simplify"});
     folder("runtime/passes/fusion", {"runtime/passes/cleanup", "runtime/passes/simplify"});

@@ -33,24 +33,13 @@ struct Grouping {
   std::int64_t size = 1;
 };
 
-std::int64_t next_channel(const ir::Module& module) {
-  std::int64_t highest = 0;
-  for (const auto& computation : module.computations()) {
-    for (const auto& instruction : computation->instructions()) {
-      const auto& collective = instruction->attributes().collective;
-      if (collective != nullptr) highest = std::max(highest, collective->channel_id);
-    }
-  }
-  return highest + 1;
-}
-
 // `may_cross`: of an operation whose groups may bring replicas and partitions together.
 Grouping grouping(const ir::Module& module, Random& random, bool may_cross) {
   const std::int64_t replicas = module.replica_count, partitions = module.num_partitions;
   Grouping made;
   std::int64_t count = replicas;
   if (random.chance(0.5)) {
-    made.attributes->channel_id = next_channel(module);
+    made.attributes->channel_id = ir::unused_channel(module);
     made.attributes->use_global_device_ids = may_cross && random.chance(0.5);
     if (!may_cross) count = partitions;
     if (made.attributes->use_global_device_ids) count = replicas * partitions;
@@ -132,7 +121,7 @@ void reduces_twice(Builder& b) {
   const Value x = b.any();
   ir::Module& module = b.graph.module();
   auto inner = std::make_shared<ir::CollectiveAttributes>();
-  inner->channel_id = next_channel(module);
+  inner->channel_id = ir::unused_channel(module);
   for (std::int64_t r = 0; r < module.replica_count; ++r) inner->replica_groups.push_back({r});
   Attributes attributes;
   attributes.collective = std::move(inner);
@@ -218,7 +207,7 @@ void permutes(Builder& b) {
   auto collective = std::make_shared<ir::CollectiveAttributes>();
   std::int64_t count = b.graph.module().replica_count;
   if (b.random.chance(0.5)) {
-    collective->channel_id = next_channel(b.graph.module());
+    collective->channel_id = ir::unused_channel(b.graph.module());
     count = b.graph.module().num_partitions;
   }
   const auto sources = shuffled(b.random, count), targets = shuffled(b.random, count);

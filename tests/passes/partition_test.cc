@@ -210,7 +210,8 @@ TEST(Partition, WholesAndTilesAgree) {
     ir::Instruction* const parameter = entry->add_parameter(0, shape);
     const auto tile = add_tile(parameter, *sharding);
     ASSERT_TRUE(tile.ok()) << tile.status().to_string();
-    const auto again = add_whole(*tile, shape, *sharding);
+    std::int64_t channel = 1;
+    const auto again = add_whole(*tile, shape, *sharding, channel);
     ASSERT_TRUE(again.ok()) << again.status().to_string();
     entry->add_tuple({*tile, *again});
     ASSERT_TRUE(ir::verify(module).ok()) << ir::to_text(module);

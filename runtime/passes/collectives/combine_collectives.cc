@@ -381,10 +381,8 @@ class Combiner {
 Result<bool> combine_collectives(ir::Module& module, const CombinerOptions& options,
                                  std::vector<Remark>* remarks) {
   const ComputationClasses classes(module);
-  const auto fixed = kernel_bodies(module);
   bool changed = false;
   for (Computation* computation : programs_of(module)) {
-    if (fixed.contains(computation)) continue;
     changed = Combiner(*computation, classes, options, remarks).run() || changed;
   }
   return changed;

@@ -75,15 +75,7 @@ Instruction* scatter_reduction(Rewriter& rewriter, Instruction& at) {
 
 Result<bool> create_reduce_scatters(ir::Module& module) {
   if (!are_countable(module)) return false;
-  const auto fixed = kernel_bodies(module);
-  bool changed = false;
-  for (ir::Computation* computation : programs_of(module)) {
-    if (fixed.contains(computation)) continue;
-    Rewriter rewriter(*computation);
-    PLIMSOLL_ASSIGN_OR_RETURN(const bool swept, rewriter.sweep(scatter_reduction));
-    changed = changed || swept;
-  }
-  return changed;
+  return sweep_programs(module, scatter_reduction);
 }
 
 }  // namespace plimsoll::passes

@@ -65,10 +65,6 @@ Accumulation find_accumulation(const Instruction& loop, int element) {
   return {};
 }
 
-bool is_zero_everywhere(const Instruction& value) {
-  return is_splat_of(value, 0) || is_splat_of(value, -0.0);
-}
-
 void hoist(Instruction& loop, int element, const Accumulation& found) {
   Computation& computation = *loop.parent();
   Instruction& all_reduce = *found.all_reduce;
@@ -93,7 +89,7 @@ void hoist(Instruction& loop, int element, const Accumulation& found) {
   std::vector<Instruction*> added;
   added.push_back(computation.add_get_tuple_element(&loop, element));
   added.push_back(computation.add_clone(all_reduce, {added[0]}));
-  if (!is_zero_everywhere(start)) {
+  if (!is_zero(start)) {
     added.push_back(computation.add(Opcode::add, shape, {&start, added[1]}));
   }
   computation.set_root(root);
@@ -114,11 +110,9 @@ Result<bool> hoist_all_reduces(ir::Module& module) {
       for (const Computation* callee : instruction->called_computations()) ++calls[callee];
     }
   }
-  const auto fixed = kernel_bodies(module);
   bool changed = false;
   // Callees first: what leaves an inner loop may leave the outer one.
   for (Computation* computation : programs_of(module)) {
-    if (fixed.contains(computation)) continue;
     std::vector<Instruction*> loops;
     for (const auto& instruction : computation->instructions()) {
       if (instruction->opcode() == Opcode::while_) loops.push_back(instruction.get());

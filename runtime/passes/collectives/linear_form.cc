@@ -21,10 +21,6 @@ bool sums_no_worse(DType from, DType to) {
   return to == DType::bf16 && ir::is_narrow(from);
 }
 
-bool is_zero(const Instruction& value) {
-  return is_splat_of(value, 0) || (is_floating(value.shape().dtype()) && is_splat_of(value, -0.0));
-}
-
 // Adds up from zero, in the dtype of what it adds.
 bool is_plain_reduction(const Instruction& instruction) {
   return instruction.operand_count() == 2 &&

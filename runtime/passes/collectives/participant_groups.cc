@@ -19,21 +19,6 @@ bool are_countable(const ir::Module& module) {
          partitions <= ir::kMostParticipants && replicas * partitions <= ir::kMostParticipants;
 }
 
-std::int64_t channel_of(const ir::Instruction& instruction) {
-  const auto& collective = instruction.attributes().collective;
-  return collective == nullptr ? 0 : collective->channel_id;
-}
-
-std::int64_t free_channel(const ir::Module& module) {
-  std::int64_t highest = 0;
-  for (const auto& computation : module.computations()) {
-    for (const auto& instruction : computation->instructions()) {
-      highest = std::max(highest, channel_of(*instruction));
-    }
-  }
-  return highest + 1;
-}
-
 namespace {
 
 template <typename F>

@@ -13,11 +13,6 @@ namespace plimsoll::passes {
 // Whether there are as few participants as programs run with: what follows has a number for each.
 bool are_countable(const ir::Module& module);
 
-// The channel_id of a collective; 0: none.
-std::int64_t channel_of(const ir::Instruction& instruction);
-// One that no collective of the module has.
-std::int64_t free_channel(const ir::Module& module);
-
 // All members of a group have a replica in common, or a partition.
 bool within_replicas(const ir::Groups& groups, const ir::Topology& topology);
 bool within_partitions(const ir::Groups& groups, const ir::Topology& topology);

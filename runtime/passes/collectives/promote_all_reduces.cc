@@ -91,11 +91,11 @@ bool spans_replicas(const Instruction& all_reduce) {
 class Promotion {
  public:
   Promotion(Module& module, const PromotionOptions& options)
-      : module_(module), options_(options), replication_(module), same_(module) {
-    const auto fixed = kernel_bodies(module);
-    for (Computation* computation : programs_of(module)) {
-      if (!fixed.contains(computation)) computations_.push_back(computation);
-    }
+      : module_(module),
+        options_(options),
+        replication_(module),
+        same_(module),
+        computations_(programs_of(module)) {
     find_terms();
   }
 
@@ -169,9 +169,9 @@ void Promotion::find_terms() {
   std::map<std::int64_t, std::vector<Instruction*>> by_channel;
   for (Computation* computation : computations_) {
     for (const auto& instruction : computation->instructions()) {
-      if (channel_of(*instruction) == 0) continue;
+      if (ir::channel_of(*instruction) == 0) continue;
       if (instruction->opcode() == Opcode::all_reduce) {
-        by_channel[channel_of(*instruction)].push_back(instruction.get());
+        by_channel[ir::channel_of(*instruction)].push_back(instruction.get());
       } else if (instruction->opcode() == Opcode::all_reduce_start) {
         async_.push_back({instruction->name(), false, "it is asynchronous"});
       }
@@ -180,7 +180,8 @@ void Promotion::find_terms() {
   for (const auto& [channel, all_reduces] : by_channel) find_programs(all_reduces);
   for (Computation* computation : computations_) {
     for (const auto& instruction : computation->instructions()) {
-      if (instruction->opcode() != Opcode::all_reduce || channel_of(*instruction) == 0) continue;
+      if (instruction->opcode() != Opcode::all_reduce || ir::channel_of(*instruction) == 0)
+        continue;
       auto term = std::make_unique<Term>(Term{instruction.get(), instruction->name(), -1, ""});
       term->refusal = refusal_of_term(*instruction);
       if (term->refusal.empty()) {
@@ -239,7 +240,7 @@ std::string Promotion::refusal_of_outer(const Instruction& all_reduce) const {
     }
   }
   if (sum.programs > 0) {
-    if (channel_of(all_reduce) != 0) return who + "it sums over partitions, too";
+    if (ir::channel_of(all_reduce) != 0) return who + "it sums over partitions, too";
     return spans_replicas(all_reduce) ? "" : who + "there is one replica";
   }
   const auto groups = ir::collective_groups(all_reduce);
@@ -331,12 +332,12 @@ bool Promotion::drop_what_is_read_otherwise() {
 bool Promotion::drop_whole_channels() {
   std::map<std::int64_t, const Term*> refused;
   for (const auto& term : terms_) {
-    if (!term->refusal.empty()) refused.emplace(channel_of(*term->all_reduce), term.get());
+    if (!term->refusal.empty()) refused.emplace(ir::channel_of(*term->all_reduce), term.get());
   }
   bool dropped = false;
   for (const auto& term : terms_) {
     if (!term->refusal.empty()) continue;
-    const auto other = refused.find(channel_of(*term->all_reduce));
+    const auto other = refused.find(ir::channel_of(*term->all_reduce));
     // In its turn it may be a later sum that takes an earlier one over.
     if (other == refused.end()) continue;
     term->refusal = fmt::format("'{}', of the same channel, stays: {}",
@@ -353,9 +354,9 @@ bool Promotion::alike(const Instruction& a, const Instruction& b,
   if (linear_a != (forms_->find_linear(b) != nullptr)) return false;
   if (!linear_a) return same_.same(a, b);
   if (!same_.same_operation(a, b)) return false;
-  if (a.opcode() == Opcode::all_reduce) return channel_of(a) == channel_of(b);
+  if (a.opcode() == Opcode::all_reduce) return ir::channel_of(a) == ir::channel_of(b);
   if (a.opcode() == Opcode::get_tuple_element) {
-    return channel_of(*a.operand(0)) == channel_of(*b.operand(0));
+    return ir::channel_of(*a.operand(0)) == ir::channel_of(*b.operand(0));
   }
   for (int i = 0; i < a.operand_count(); ++i) {
     if (!alike(*a.operand(i), *b.operand(i), seen)) return false;
@@ -441,14 +442,14 @@ void Promotion::share_addend(Instruction& reader, int operand, const SummedOver&
 void Promotion::rewrite() {
   std::set<std::int64_t> used;
   std::map<std::int64_t, std::int64_t> channel_of_set;
-  std::int64_t free = free_channel(module_);
+  std::int64_t free = ir::unused_channel(module_);
   for (Instruction* outer : outers_) {
     const SummedOver& sum = sums_[at(outer_sum_.at(outer))];
     const std::set<Term*> terms = terms_of_outer(*outer);
     // Channels that are no longer in use are used again.
     std::int64_t channel = 0;
     for (const Term* term : terms) {
-      const std::int64_t of_term = channel_of(*term->all_reduce);
+      const std::int64_t of_term = ir::channel_of(*term->all_reduce);
       if (!used.contains(of_term) && (channel == 0 || of_term < channel)) channel = of_term;
     }
     const std::int64_t* const set = matched_.find(outer);
@@ -544,7 +545,7 @@ Result<bool> promote_all_reduces(Module& module, const PromotionOptions& options
   std::set<std::string> candidates;
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
-      if (channel_of(*instruction) != 0) candidates.insert(instruction->name());
+      if (ir::channel_of(*instruction) != 0) candidates.insert(instruction->name());
     }
   }
   // A sum that took another over may be taken over by the next.

@@ -13,7 +13,7 @@ namespace {
 bool sum_together(const Instruction& a, const Instruction& b) {
   const auto groups_a = ir::collective_groups(a), groups_b = ir::collective_groups(b);
   return groups_a.ok() && groups_b.ok() && *groups_a == *groups_b &&
-         (channel_of(a) != 0) == (channel_of(b) != 0);
+         (ir::channel_of(a) != 0) == (ir::channel_of(b) != 0);
 }
 
 Instruction* sum_of_sums(Rewriter& rewriter, Instruction& at) {
@@ -33,15 +33,7 @@ Instruction* sum_of_sums(Rewriter& rewriter, Instruction& at) {
 
 Result<bool> reassociate_all_reduces(ir::Module& module) {
   if (!are_countable(module)) return false;
-  const auto fixed = kernel_bodies(module);
-  bool changed = false;
-  for (ir::Computation* computation : programs_of(module)) {
-    if (fixed.contains(computation)) continue;
-    Rewriter rewriter(*computation);
-    PLIMSOLL_ASSIGN_OR_RETURN(const bool swept, rewriter.sweep(sum_of_sums));
-    changed = changed || swept;
-  }
-  return changed;
+  return sweep_programs(module, sum_of_sums);
 }
 
 }  // namespace plimsoll::passes

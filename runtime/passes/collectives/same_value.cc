@@ -184,7 +184,8 @@ bool SameValues::differ(const Part& a, const Part& b) {
   if (a.path != b.path || !same_operation(x, y)) return true;
   const OpClass kind = ir::op_info(x.opcode()).op_class;
   if (kind == OpClass::collective) {
-    return x.opcode() != Opcode::all_reduce || channel_of(x) == 0 || channel_of(x) != channel_of(y);
+    return x.opcode() != Opcode::all_reduce || ir::channel_of(x) == 0 ||
+           ir::channel_of(x) != ir::channel_of(y);
   }
   if (kind == OpClass::async || x.has_side_effect() || x.opcode() == Opcode::custom_call ||
       x.opcode() == Opcode::partition_id || x.opcode() == Opcode::replica_id) {

@@ -152,17 +152,8 @@ class CollectiveSimplifier {
 Result<bool> simplify_collectives(ir::Module& module) {
   if (!are_countable(module)) return false;
   const CollectiveSimplifier simplifier(module);
-  const auto fixed = kernel_bodies(module);
-  bool changed = false;
-  for (ir::Computation* computation : programs_of(module)) {
-    if (fixed.contains(computation)) continue;
-    Rewriter rewriter(*computation);
-    PLIMSOLL_ASSIGN_OR_RETURN(const bool swept, rewriter.sweep([&](Rewriter& r, Instruction& at) {
-      return simplifier(r, at);
-    }));
-    changed = changed || swept;
-  }
-  return changed;
+  return sweep_programs(
+      module, [&](Rewriter& rewriter, Instruction& at) { return simplifier(rewriter, at); });
 }
 
 }  // namespace plimsoll::passes

@@ -51,7 +51,8 @@ int rank_of(const Shape& shape) { return shape.is_array() ? shape.rank() : 0; }
 
 class Partitioner {
  public:
-  Partitioner(ir::Module& module, bool is_marked) : module_(module), is_marked_(is_marked) {}
+  Partitioner(ir::Module& module, bool is_marked)
+      : module_(module), is_marked_(is_marked), tiles_(module) {}
 
   Status run() {
     read_results();

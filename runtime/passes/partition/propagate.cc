@@ -11,6 +11,7 @@
 #include "runtime/base/index.h"
 #include "runtime/ir/participants.h"
 #include "runtime/ir/shapes/builder.h"
+#include "runtime/passes/simplify/simplify_rules.h"
 
 namespace plimsoll::passes {
 namespace {
@@ -25,16 +26,6 @@ using ir::Sharding;
 // By dimension of one array, the dimension of another that it goes along with; -1: none.
 using Along = std::vector<int>;
 
-// Where a partition's tile stands, per dimension.
-std::vector<std::int64_t> place_of(const Sharding& sharding, std::int64_t tile) {
-  std::vector<std::int64_t> place(sharding.tiles.size());
-  for (std::size_t d = place.size(); d-- > 0;) {
-    place[d] = tile % sharding.tiles[d];
-    tile /= sharding.tiles[d];
-  }
-  return place;
-}
-
 // How an array is held whose dimensions go along with those of one that is held by `from`:
 // partitions that differ in other dimensions alone hold copies.
 Sharding carried(const Sharding& from, const Along& along, std::int64_t partitions) {
@@ -48,7 +39,7 @@ Sharding carried(const Sharding& from, const Along& along, std::int64_t partitio
   std::vector<std::vector<std::int64_t>> holders(at(tiles));
   const std::vector<std::int64_t> of = from.tile_of_partition(partitions);
   for (std::int64_t p = 0; p < partitions; ++p) {
-    const std::vector<std::int64_t> place = place_of(from, of[at(p)]);
+    const std::vector<std::int64_t> place = from.place_of_tile(of[at(p)]);
     std::int64_t tile = 0;
     for (std::size_t d = 0; d < along.size(); ++d) {
       tile = tile * made.tiles[d] + (along[d] < 0 ? 0 : place[at(along[d])]);
@@ -77,14 +68,6 @@ bool is_cut(const Sharding& sharding, int dimension) { return sharding.tiles[at(
 
 bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
-}
-
-bool is_zero(const Instruction& value) {
-  const Instruction* at = &value;
-  while (at->opcode() == Opcode::broadcast) at = at->operand(0);
-  const auto& literal = at->attributes().literal;
-  return at->opcode() == Opcode::constant && literal != nullptr && !literal->is_elided() &&
-         literal->is_splat() && literal->at(0) == 0;
 }
 
 std::optional<Rule> elementwise_rule(const Instruction& at) {
@@ -466,14 +449,11 @@ class Propagation {
     over.is_any = over.is_any && (at.opcode() == Opcode::dot || at.opcode() == Opcode::reduce ||
                                   at.opcode() == Opcode::scatter);
     if (!over.is_any) return over;
-    std::vector<std::int64_t> copy_of(plimsoll::at(partitions_));
-    for (std::size_t i = 0; i < seen.holders.size(); ++i) {
-      copy_of[plimsoll::at(seen.holders[i])] = static_cast<std::int64_t>(i) % seen.copies;
-    }
+    const std::vector<std::int64_t> copy_of = seen.copy_of_partition(partitions_);
     const std::vector<std::int64_t> tiles = seen.tile_of_partition(partitions_);
     std::map<std::vector<std::int64_t>, std::map<std::int64_t, std::int64_t>> groups;
     for (std::int64_t p = 0; p < partitions_; ++p) {
-      std::vector<std::int64_t> key = place_of(seen, tiles[plimsoll::at(p)]);
+      std::vector<std::int64_t> key = seen.place_of_tile(tiles[plimsoll::at(p)]);
       for (std::size_t d = 0; d < key.size(); ++d) {
         if (!stays[d]) key[d] = 0;
       }
@@ -493,7 +473,7 @@ class Propagation {
   Instruction* add_all_reduce(Instruction* part, const Rule& rule, const ReducedOver& over) {
     ir::Module& module = *computation_.module();
     auto collective = std::make_shared<ir::CollectiveAttributes>();
-    collective->channel_id = unused_channel(module);
+    collective->channel_id = tiles_.take_channel();
     collective->use_global_device_ids = true;
     collective->replica_groups = over.groups;
     Attributes attributes;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/participants.h"
 
 namespace plimsoll::passes {
 
@@ -21,12 +22,6 @@ using ir::Shape;
 using ir::Sharding;
 
 namespace {
-
-// Where a tile stands along `dimension`, of tiles counted row-major.
-std::int64_t place_along(const Sharding& sharding, std::int64_t tile, std::size_t dimension) {
-  for (std::size_t d = sharding.tiles.size() - 1; d > dimension; --d) tile /= sharding.tiles[d];
-  return tile % sharding.tiles[dimension];
-}
 
 // The number that a table has for this partition.
 Instruction* add_look_up(ir::Computation& computation, Instruction* partition,
@@ -42,17 +37,6 @@ Instruction* add_look_up(ir::Computation& computation, Instruction* partition,
 }
 
 }  // namespace
-
-std::int64_t unused_channel(const ir::Module& module) {
-  std::int64_t highest = 0;
-  for (const auto& computation : module.computations()) {
-    for (const auto& instruction : computation->instructions()) {
-      const auto& collective = instruction->attributes().collective;
-      if (collective != nullptr) highest = std::max(highest, collective->channel_id);
-    }
-  }
-  return highest + 1;
-}
 
 Result<Instruction*> add_tile(Instruction* whole, const Sharding& sharding) {
   if (sharding.is_replicated()) return whole;
@@ -70,7 +54,7 @@ Result<Instruction*> add_tile(Instruction* whole, const Sharding& sharding) {
     }
     std::vector<std::int32_t> starts;
     for (const std::int64_t one : tiles) {
-      starts.push_back(static_cast<std::int32_t>(place_along(sharding, one, at(d)) * tile.dim(d)));
+      starts.push_back(static_cast<std::int32_t>(sharding.place_of_tile(one)[at(d)] * tile.dim(d)));
     }
     operands.push_back(add_look_up(computation, partition, std::move(starts)));
   }
@@ -80,7 +64,8 @@ Result<Instruction*> add_tile(Instruction* whole, const Sharding& sharding) {
                          std::move(attributes));
 }
 
-Result<Instruction*> add_whole(Instruction* tile, const Shape& shape, const Sharding& sharding) {
+Result<Instruction*> add_whole(Instruction* tile, const Shape& shape, const Sharding& sharding,
+                               std::int64_t& channel) {
   if (sharding.is_replicated()) return tile;
   PLIMSOLL_ASSIGN_OR_RETURN(const Shape expected, ir::tile_shape(shape, sharding));
   if (!(tile->shape() == expected)) {
@@ -93,24 +78,20 @@ Result<Instruction*> add_whole(Instruction* tile, const Shape& shape, const Shar
   const std::int64_t partitions = module.num_partitions;
   const std::vector<std::int64_t> tiles = sharding.tile_of_partition(partitions);
   // Copies of a tile gather apart: the n-th holder of each tile with the n-th of the others.
-  std::vector<std::int64_t> copy_of(at(partitions));
-  for (std::size_t i = 0; i < sharding.holders.size(); ++i) {
-    copy_of[at(sharding.holders[i])] = static_cast<std::int64_t>(i) % sharding.copies;
-  }
+  const std::vector<std::int64_t> copy_of = sharding.copy_of_partition(partitions);
   Instruction* made = tile;
   for (std::size_t d = 0; d < sharding.tiles.size(); ++d) {
     if (sharding.tiles[d] == 1) continue;
     // By what they do not differ in, members by their place along the dimension.
     std::map<std::vector<std::int64_t>, std::map<std::int64_t, std::int64_t>> groups;
     for (std::int64_t p = 0; p < partitions; ++p) {
-      std::vector<std::int64_t> key{copy_of[at(p)]};
-      for (std::size_t other = 0; other < sharding.tiles.size(); ++other) {
-        if (other != d) key.push_back(place_along(sharding, tiles[at(p)], other));
-      }
-      groups[key][place_along(sharding, tiles[at(p)], d)] = p;
+      std::vector<std::int64_t> key = sharding.place_of_tile(tiles[at(p)]);
+      const std::int64_t place = std::exchange(key[d], 0);
+      key.push_back(copy_of[at(p)]);
+      groups[key][place] = p;
     }
     auto collective = std::make_shared<ir::CollectiveAttributes>();
-    collective->channel_id = unused_channel(module);
+    collective->channel_id = channel++;
     collective->use_global_device_ids = true;
     for (std::int64_t r = 0; r < module.replica_count; ++r) {
       for (const auto& [key, members] : groups) {
@@ -138,6 +119,8 @@ bool is_sharding_mark(const Instruction& instruction) {
          instruction.attributes().custom_call_target == "Sharding";
 }
 
+KnownTiles::KnownTiles(const ir::Module& module) : channel_(ir::unused_channel(module)) {}
+
 const KnownTiles::Tile* KnownTiles::find(const Instruction* whole) const {
   while (is_sharding_mark(*whole)) whole = whole->operand(0);
   const auto found = tiles_.find(whole);
@@ -154,7 +137,7 @@ Result<Instruction*> KnownTiles::tile_of(Instruction* whole, const Sharding& sha
 
 Result<Instruction*> KnownTiles::add_whole_of(Instruction* tile, const Shape& shape,
                                               const Sharding& sharding) {
-  PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, add_whole(tile, shape, sharding));
+  PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, add_whole(tile, shape, sharding, channel_));
   if (whole != tile) tiles_[whole] = {sharding, tile};
   return whole;
 }

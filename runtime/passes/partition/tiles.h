@@ -15,8 +15,9 @@ Result<ir::Instruction*> add_tile(ir::Instruction* whole, const ir::Sharding& sh
 
 // Appends what gathers an array of `shape` from all partitions' tiles of it: an all-gather along
 // each dimension that is cut, among those that differ in their place along that dimension alone.
+// `channel` is a channel_id that nobody has, and then the next one.
 Result<ir::Instruction*> add_whole(ir::Instruction* tile, const ir::Shape& shape,
-                                   const ir::Sharding& sharding);
+                                   const ir::Sharding& sharding, std::int64_t& channel);
 
 // Whether every partition has the same tile by both, whoever else has it.
 bool are_same_tiles(const ir::Sharding& a, const ir::Sharding& b, std::int64_t partitions);
@@ -24,6 +25,8 @@ bool are_same_tiles(const ir::Sharding& a, const ir::Sharding& b, std::int64_t p
 // The tiles that are known of arrays that a program has whole.
 class KnownTiles {
  public:
+  explicit KnownTiles(const ir::Module& module);
+
   struct Tile {
     ir::Sharding sharding;
     ir::Instruction* at = nullptr;
@@ -36,15 +39,15 @@ class KnownTiles {
   // itself where there is nothing to gather.
   Result<ir::Instruction*> add_whole_of(ir::Instruction* tile, const ir::Shape& shape,
                                         const ir::Sharding& sharding);
+  // A channel_id for a collective that is added.
+  std::int64_t take_channel() { return channel_++; }
 
  private:
+  std::int64_t channel_;  // nobody has this one or those above it
   std::unordered_map<const ir::Instruction*, Tile> tiles_;
 };
 
 // Whether the custom call only says how its operand is held.
 bool is_sharding_mark(const ir::Instruction& instruction);
-
-// A number for a channel that no instruction of the module has.
-std::int64_t unused_channel(const ir::Module& module);
 
 }  // namespace plimsoll::passes

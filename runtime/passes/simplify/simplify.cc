@@ -44,6 +44,11 @@ bool is_splat_of(const Instruction& value, double number) {
          0;
 }
 
+bool is_zero(const Instruction& value) {
+  return is_splat_of(value, 0) ||
+         (ir::is_floating(value.shape().dtype()) && is_splat_of(value, -0.0));
+}
+
 bool is_all_ones(const Instruction& value) {
   const Literal* literal = splat_value(value);
   if (literal == nullptr) return false;

@@ -24,6 +24,8 @@ ir::Instruction* fold_constants(Rewriter& rewriter, ir::Instruction& at);
 const ir::Literal* splat_value(const ir::Instruction& value);
 // Every element has the bits of `number` in the dtype (so -0 is not 0).
 bool is_splat_of(const ir::Instruction& value, double number);
+// Every element is zero; of floats either one.
+bool is_zero(const ir::Instruction& value);
 // Every bit of every element is set (pred: true).
 bool is_all_ones(const ir::Instruction& value);
 // A broadcast whose operand has one element.
