@@ -11,8 +11,7 @@
 namespace plimsoll::pjrt {
 
 // What a client is made with: the fields of plm_context_options by name, and how many devices it
-// has, each optional. Sizes are
-// numbers or texts (`512MiB`).
+// has, each optional. Sizes are numbers or texts (`512MiB`).
 struct ClientOptions {
   std::int64_t memory_limit_bytes = 0, host_limit_bytes = 0, spill_limit_bytes = 0,
                min_size_bytes = 0;

@@ -181,6 +181,32 @@ ENTRY e {
   }
 }
 
+// As many elements come out as go in, but not where they were: a tile is not enough.
+TEST(Partition, WindowsThatMoveElementsAreNotComputedOnTiles) {
+  for (const char* window : {"{size=1 pad=1_-1}", "{size=1 stride=2 pad=0_4}"}) {
+    const std::string program = std::string(kSums) + R"(
+ENTRY e {
+  x = f32[4] parameter(0), sharding={devices=[2]<=[2]}
+  zero = f32[] constant(0)
+  ROOT r = f32[4] reduce-window(x, zero), window=)" +
+                                window + R"(, to_apply=sum, sharding={replicated}
+}
+)";
+    const auto whole = parse("HloModule m\n" + program);
+    const auto module = parse("HloModule m, num_partitions=2, whole_shapes=true\n" + program);
+    const auto arguments = cases::random_arguments(*whole, 1);
+    const auto expected = ir::interpret(*whole, arguments);
+    ASSERT_TRUE(expected.ok());
+    ASSERT_TRUE(partition(*module).ok());
+    const auto cut = ir::parse_sharding("{devices=[2]<=[2]}", 1, 2);
+    std::vector<std::vector<Literal>> all;
+    for (std::int64_t p = 0; p < 2; ++p) all.push_back({tile_of(arguments[0], *cut, p, 2)});
+    const auto results = ir::interpret_together(*module, all);
+    ASSERT_TRUE(results.ok()) << results.status().to_string();
+    for (const Literal& result : *results) EXPECT_EQ(result, *expected) << window;
+  }
+}
+
 // Arrays of any rank, cut by any axes of any mesh: a tile of the whole, and the whole of the tiles.
 TEST(Partition, WholesAndTilesAgree) {
   cases::Random random(3);

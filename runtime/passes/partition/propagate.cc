@@ -278,7 +278,8 @@ std::optional<Rule> movement_rule(const Instruction& at, const Sharding& seen) {
     case Opcode::reduce_window:
       if (at.operand_count() != 2 || !untouched([&](int d) {
             const ir::WindowDimension& w = attributes.window[static_cast<std::size_t>(d)];
-            return w.size != 1 || !keeps_size(d);
+            return w.size != 1 || w.stride != 1 || w.padding_low != 0 || w.padding_high != 0 ||
+                   w.base_dilation != 1;
           })) {
         return std::nullopt;
       }
