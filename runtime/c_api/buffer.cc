@@ -174,7 +174,7 @@ plm_status* plm_buffer_borrow(plm_context* context, plm_dtype dtype, const int64
 }
 
 void plm_buffer_retain(plm_buffer* buffer) {
-  buffer->references.fetch_add(1, std::memory_order_relaxed);
+  if (buffer != nullptr) buffer->references.fetch_add(1, std::memory_order_relaxed);
 }
 
 void plm_buffer_release(plm_buffer* buffer) {
@@ -183,19 +183,23 @@ void plm_buffer_release(plm_buffer* buffer) {
 }
 
 plm_dtype plm_buffer_dtype(const plm_buffer* buffer) {
+  if (buffer == nullptr) return PLM_PRED;
   return static_cast<plm_dtype>(buffer->buffer->shape().dtype());
 }
 size_t plm_buffer_rank(const plm_buffer* buffer) {
-  return static_cast<size_t>(buffer->buffer->shape().rank());
+  return buffer == nullptr ? 0 : static_cast<size_t>(buffer->buffer->shape().rank());
 }
 const int64_t* plm_buffer_dims(const plm_buffer* buffer) {
-  return buffer->buffer->shape().dims().begin();
+  return buffer == nullptr ? nullptr : buffer->buffer->shape().dims().begin();
 }
 size_t plm_buffer_byte_size(const plm_buffer* buffer) {
-  return static_cast<size_t>(buffer->buffer->shape().byte_size());
+  return buffer == nullptr ? 0 : static_cast<size_t>(buffer->buffer->shape().byte_size());
 }
-int plm_buffer_is_deleted(const plm_buffer* buffer) { return buffer->buffer->is_deleted() ? 1 : 0; }
+int plm_buffer_is_deleted(const plm_buffer* buffer) {
+  return buffer != nullptr && buffer->buffer->is_deleted() ? 1 : 0;
+}
 int plm_buffer_is_ready(const plm_buffer* buffer) {
+  if (buffer == nullptr) return 0;
   const ContentRef content = buffer->buffer->content();
   return !content || !content->is_pending() ? 1 : 0;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "runtime/base/index.h"
@@ -22,6 +23,11 @@ Ints list(const plm_ints& in) {
   return Ints(in.data, in.data + std::min(in.size, kLongest));
 }
 
+struct NamedList {
+  const char* name;
+  plm_ints list;
+};
+
 class Converter {
  public:
   Converter(const plm_op_attributes& in, trace::Recorder& recorder, OpRequest& request)
@@ -38,6 +44,9 @@ class Converter {
     return error(std::to_string(request_.operands.size()) + " operands, must have " +
                  std::to_string(count));
   }
+  // A list without data is empty; one that says otherwise is a mistake.
+  Status check(std::span<const NamedList> lists) const;
+  Status check_lists() const;
   Status take_shape(int dtype) {
     PLIMSOLL_ASSIGN_OR_RETURN(
         request_.given, make_tensor_shape(name().c_str(), dtype, in_.shape.data, in_.shape.size));
@@ -310,7 +319,63 @@ Status Converter::scatter() {
   return ok_status();
 }
 
+Status Converter::check(std::span<const NamedList> lists) const {
+  for (const NamedList& each : lists) {
+    if (each.list.data != nullptr || each.list.size == 0) continue;
+    return error(std::string(each.name) + " is NULL with a size of " +
+                 std::to_string(each.list.size));
+  }
+  return ok_status();
+}
+
+Status Converter::check_lists() const {
+  const NamedList own[] = {{"dimensions", in_.dimensions},
+                           {"shape", in_.shape},
+                           {"starts", in_.starts},
+                           {"limits", in_.limits},
+                           {"strides", in_.strides},
+                           {"slice_sizes", in_.slice_sizes},
+                           {"padding_low", in_.padding_low},
+                           {"padding_high", in_.padding_high},
+                           {"padding_interior", in_.padding_interior},
+                           {"window_size", in_.window_size},
+                           {"window_strides", in_.window_strides},
+                           {"base_dilation", in_.base_dilation},
+                           {"window_dilation", in_.window_dilation},
+                           {"window_reversal", in_.window_reversal},
+                           {"lhs_contracting", in_.lhs_contracting},
+                           {"rhs_contracting", in_.rhs_contracting},
+                           {"lhs_batch", in_.lhs_batch},
+                           {"rhs_batch", in_.rhs_batch}};
+  PLIMSOLL_RETURN_IF_ERROR(check(own));
+  if (const plm_convolution_dims* dims = in_.convolution) {
+    const NamedList lists[] = {{"input_spatial", dims->input_spatial},
+                               {"kernel_spatial", dims->kernel_spatial},
+                               {"output_spatial", dims->output_spatial}};
+    PLIMSOLL_RETURN_IF_ERROR(check(lists));
+  }
+  if (const plm_gather_dims* dims = in_.gather) {
+    const NamedList lists[] = {{"offset_dims", dims->offset_dims},
+                               {"collapsed_slice_dims", dims->collapsed_slice_dims},
+                               {"start_index_map", dims->start_index_map},
+                               {"operand_batching_dims", dims->operand_batching_dims},
+                               {"start_indices_batching_dims", dims->start_indices_batching_dims}};
+    PLIMSOLL_RETURN_IF_ERROR(check(lists));
+  }
+  if (const plm_scatter_dims* dims = in_.scatter) {
+    const NamedList lists[] = {
+        {"update_window_dims", dims->update_window_dims},
+        {"inserted_window_dims", dims->inserted_window_dims},
+        {"scatter_dims_to_operand_dims", dims->scatter_dims_to_operand_dims},
+        {"input_batching_dims", dims->input_batching_dims},
+        {"scatter_indices_batching_dims", dims->scatter_indices_batching_dims}};
+    PLIMSOLL_RETURN_IF_ERROR(check(lists));
+  }
+  return ok_status();
+}
+
 Status Converter::run() {
+  PLIMSOLL_RETURN_IF_ERROR(check_lists());
   out_.indices_are_sorted = in_.indices_are_sorted != 0;
   out_.unique_indices = in_.unique_indices != 0;
   if (static_cast<int>(in_.comparison) < PLM_EQ || static_cast<int>(in_.comparison) > PLM_LT) {

@@ -124,20 +124,22 @@ plm_status* plm_random_state(plm_context* context, plm_tensor** out) {
 }
 
 plm_dtype plm_tensor_dtype(const plm_tensor* tensor) {
-  return static_cast<plm_dtype>(unwrap(tensor)->node->dtype);
+  return tensor == nullptr ? PLM_PRED : static_cast<plm_dtype>(unwrap(tensor)->node->dtype);
 }
-size_t plm_tensor_rank(const plm_tensor* tensor) { return unwrap(tensor)->node->rank; }
+size_t plm_tensor_rank(const plm_tensor* tensor) {
+  return tensor == nullptr ? 0 : unwrap(tensor)->node->rank;
+}
 const int64_t* plm_tensor_dims(const plm_tensor* tensor) {
-  return unwrap(tensor)->node->dims_data();
+  return tensor == nullptr ? nullptr : unwrap(tensor)->node->dims_data();
 }
 size_t plm_tensor_byte_size(const plm_tensor* tensor) {
-  return static_cast<size_t>(unwrap(tensor)->node->byte_size());
+  return tensor == nullptr ? 0 : static_cast<size_t>(unwrap(tensor)->node->byte_size());
 }
 int plm_tensor_is_pending(const plm_tensor* tensor) {
-  return unwrap(tensor)->node->is_pending() ? 1 : 0;
+  return tensor != nullptr && unwrap(tensor)->node->is_pending() ? 1 : 0;
 }
 plm_context* plm_tensor_context(const plm_tensor* tensor) {
-  return c_api::wrap(unwrap(tensor)->context);
+  return tensor == nullptr ? nullptr : c_api::wrap(unwrap(tensor)->context);
 }
 
 plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name) {
@@ -161,10 +163,12 @@ plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint) {
 }
 
 const char* plm_tensor_name(const plm_tensor* tensor) {
-  return unwrap(tensor)->context->name_of(unwrap(tensor)->node).c_str();
+  return tensor == nullptr ? "" : unwrap(tensor)->context->name_of(unwrap(tensor)->node).c_str();
 }
 
-void plm_tensor_retain(plm_tensor* tensor) { ++unwrap(tensor)->refs; }
+void plm_tensor_retain(plm_tensor* tensor) {
+  if (tensor != nullptr) ++unwrap(tensor)->refs;
+}
 
 void plm_tensor_release(plm_tensor* handle) {
   if (handle == nullptr) return;

@@ -457,6 +457,36 @@ static void handles_count_references(void) {
   plm_executable_destroy(NULL);
 }
 
+static void null_handles_have_no_answers(void) {
+  CHECK(plm_tensor_rank(NULL) == 0 && plm_tensor_dims(NULL) == NULL);
+  CHECK(plm_tensor_dtype(NULL) == PLM_PRED && plm_tensor_byte_size(NULL) == 0);
+  CHECK(plm_tensor_is_pending(NULL) == 0 && plm_tensor_context(NULL) == NULL);
+  CHECK(strcmp(plm_tensor_name(NULL), "") == 0);
+  plm_tensor_retain(NULL);
+  plm_tensor_release(NULL);
+  CHECK(plm_buffer_rank(NULL) == 0 && plm_buffer_dims(NULL) == NULL);
+  CHECK(plm_buffer_dtype(NULL) == PLM_PRED && plm_buffer_byte_size(NULL) == 0);
+  CHECK(plm_buffer_is_deleted(NULL) == 0 && plm_buffer_is_ready(NULL) == 0);
+  plm_buffer_retain(NULL);
+  plm_buffer_release(NULL);
+  plm_buffer_delete(NULL);
+}
+
+static void lists_without_data_are_refused(void) {
+  plm_tensor* x = matrix23();
+  const plm_tensor* operands[1] = {x};
+  plm_tensor* out = NULL;
+  plm_op_attributes a = {.struct_size = sizeof a, .dimensions = {NULL, 5}};
+  CHECK_FAILS(plm_op(context, PLM_OP_REDUCE, operands, 1, &a, &out, 1), PLM_INVALID_ARGUMENT,
+              "dimensions is NULL with a size of 5");
+  const plm_gather_dims gather = {.offset_dims = {NULL, 1}};
+  plm_op_attributes g = {.struct_size = sizeof g, .gather = &gather};
+  const plm_tensor* two[2] = {x, x};
+  CHECK_FAILS(plm_op(context, PLM_OP_GATHER, two, 2, &g, &out, 1), PLM_INVALID_ARGUMENT,
+              "offset_dims is NULL");
+  plm_tensor_release(x);
+}
+
 static void names_and_sizes_are_those_of_hlo(void) {
   CHECK(plm_version() == (PLM_VERSION_MAJOR << 16 | PLM_VERSION_MINOR << 8 | PLM_VERSION_PATCH));
   CHECK(strcmp(plm_opcode_name(PLM_OP_DYNAMIC_UPDATE_SLICE), "dynamic-update-slice") == 0);
@@ -488,6 +518,8 @@ int main(void) {
   other_places_for_bytes_are_limited_and_counted();
   hints_are_recorded_and_change_no_value();
   handles_count_references();
+  null_handles_have_no_answers();
+  lists_without_data_are_refused();
   names_and_sizes_are_those_of_hlo();
   plm_context_destroy(context);
   return check_failures() == 0 ? 0 : 1;

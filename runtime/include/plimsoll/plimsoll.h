@@ -315,7 +315,7 @@ PLM_EXPORT plm_status* plm_scalar_input(plm_context* context, plm_dtype dtype, d
 // the calls. The same program draws the same states. An input of the compiled step.
 PLM_EXPORT plm_status* plm_random_state(plm_context* context, plm_tensor** out);
 
-// Questions about a tensor, and plm_tensor_retain: `tensor` must not be NULL.
+// Questions about a tensor; of NULL the answers are 0 (PLM_PRED), NULL and "".
 PLM_EXPORT plm_dtype plm_tensor_dtype(const plm_tensor* tensor);
 PLM_EXPORT size_t plm_tensor_rank(const plm_tensor* tensor);
 // `rank` numbers; lives until the tensor is released or assigned to.
@@ -345,6 +345,7 @@ PLM_EXPORT void plm_tensor_retain(plm_tensor* tensor);
 PLM_EXPORT void plm_tensor_release(plm_tensor* tensor);
 // Another tensor with the same value; later assignments to one do not touch the other.
 PLM_EXPORT plm_status* plm_tensor_alias(plm_tensor* tensor, plm_tensor** out);
+// Accepts NULL.
 
 // A list of numbers, read during the call only.
 typedef struct plm_ints {
@@ -551,11 +552,12 @@ PLM_EXPORT void plm_buffer_retain(plm_buffer* buffer);
 // Accepts NULL. The bytes go with the last reference, after the runs that use them.
 PLM_EXPORT void plm_buffer_release(plm_buffer* buffer);
 
-// Questions about a buffer: it must not be NULL.
+// Questions about a buffer; of NULL the answers are 0 (PLM_PRED) and NULL.
 PLM_EXPORT plm_dtype plm_buffer_dtype(const plm_buffer* buffer);
 PLM_EXPORT size_t plm_buffer_rank(const plm_buffer* buffer);
 // `rank` numbers; lives as long as the buffer.
 PLM_EXPORT const int64_t* plm_buffer_dims(const plm_buffer* buffer);
+// Accepts NULL.
 PLM_EXPORT size_t plm_buffer_byte_size(const plm_buffer* buffer);
 PLM_EXPORT int plm_buffer_is_deleted(const plm_buffer* buffer);
 // 0 while it is pending.
