@@ -139,6 +139,31 @@ std::string describe(const Node& node) {
 
 }  // namespace
 
+Status check_unbroken(trace::Recorder& recorder, std::span<Node* const> outputs) {
+  const std::uint32_t epoch = recorder.recording().new_epoch();
+  std::vector<const Node*> open;
+  const auto visit = [&](Node* node) {
+    if (node->epoch == epoch || stops(*node) || (node->flags & trace::kStopGradient) != 0) return;
+    node->epoch = epoch;
+    open.push_back(node);
+  };
+  for (Node* output : outputs) visit(output);
+  while (!open.empty()) {
+    const Node& node = *open.back();
+    open.pop_back();
+    if (!node.is_pending()) {
+      if ((node.flags & trace::kDerived) == 0) continue;
+      return failed_precondition(
+          "gradient: would end at " + describe(node) +
+          ", which was computed from variables and is evaluated already: how is no longer known "
+          "(take gradients before reading or evaluating what lies between, or let them end there "
+          "by stop_gradient)");
+    }
+    for (Node* operand : node.operands()) visit(operand);
+  }
+  return ok_status();
+}
+
 Result<std::vector<NodeRef>> gradients(trace::Recorder& recorder, std::span<Node* const> outputs,
                                        std::span<Node* const> output_gradients,
                                        std::span<Node* const> wrt, Unused unused) {

@@ -21,4 +21,9 @@ Result<std::vector<trace::NodeRef>> gradients(trace::Recorder& recorder,
                                               std::span<trace::Node* const> output_gradients,
                                               std::span<trace::Node* const> wrt, Unused unused);
 
+// FAILED_PRECONDITION where gradients of `outputs` would be lost: one of them is, or depends on, a
+// value that was computed from a variable (trace::kVariable) and evaluated, so that how it was
+// computed is no longer known. What stop_gradient lies before is not looked at.
+Status check_unbroken(trace::Recorder& recorder, std::span<trace::Node* const> outputs);
+
 }  // namespace plimsoll::autograd

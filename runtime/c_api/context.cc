@@ -316,6 +316,9 @@ plm_status* plm_gradients(plm_context* context, const plm_tensor* const* outputs
                         : known.allow_unused ? autograd::Unused::zeros
                                              : autograd::Unused::error;
     trace::Context& target = *unwrap(context);
+    if (known.unbroken) {
+      PLIMSOLL_RETURN_IF_ERROR(autograd::check_unbroken(target.recorder(), of));
+    }
     PLIMSOLL_ASSIGN_OR_RETURN(const auto made, autograd::gradients(target.recorder(), of, weights,
                                                                    with_respect_to, unused));
     for (size_t i = 0; i < wrt_count; ++i) {

@@ -185,6 +185,19 @@ plm_status* plm_tensor_alias(plm_tensor* tensor, plm_tensor** out) {
     return ok_status();
   });
 }
+plm_status* plm_tensor_set_variable(plm_tensor* tensor, int is_variable) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "set_variable: the tensor is NULL"));
+    trace::Tensor& target = *unwrap(tensor);
+    if (is_variable != 0 && !ir::is_floating(target.node->dtype)) {
+      return invalid_argument("set_variable: " + target.node->shape().to_string() +
+                              " has no gradients, must be floating");
+    }
+    target.context->set_variable(target, is_variable != 0);
+    return ok_status();
+  });
+}
+
 
 plm_status* plm_tensor_read(plm_tensor* tensor, void* destination, size_t bytes) {
   return guarded([&]() -> Status {

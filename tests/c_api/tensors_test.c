@@ -487,6 +487,32 @@ static void lists_without_data_are_refused(void) {
   plm_tensor_release(x);
 }
 
+static void gradients_end_at_no_evaluated_value_unless_asked(void) {
+  plm_tensor* w = vector3(1, 2, 3);
+  CHECK_OK(plm_tensor_set_variable(w, 1));
+  const int32_t whole = 1;
+  plm_tensor* integers = indices(&whole, 1);
+  CHECK_FAILS(plm_tensor_set_variable(integers, 1), PLM_INVALID_ARGUMENT, "must be floating");
+  plm_tensor_release(integers);
+  plm_tensor_retain(w);
+  plm_tensor* hidden = op(PLM_OP_NEGATE, w, NULL, NULL);
+  CHECK_OK(plm_eval(context, &hidden, 1));
+  plm_tensor_retain(hidden);
+  plm_tensor* y = op(PLM_OP_TANH, hidden, NULL, NULL);
+  const plm_tensor* outputs[1] = {y};
+  const plm_tensor* wrt[1] = {w};
+  plm_tensor* gradient = NULL;
+  plm_gradient_options options = {.struct_size = sizeof options, .null_unused = 1};
+  CHECK_OK(plm_gradients(context, outputs, NULL, 1, wrt, 1, &options, &gradient));
+  CHECK(gradient == NULL);
+  options.unbroken = 1;
+  CHECK_FAILS(plm_gradients(context, outputs, NULL, 1, wrt, 1, &options, &gradient),
+              PLM_FAILED_PRECONDITION, "evaluated already");
+  plm_tensor_release(y);
+  plm_tensor_release(hidden);
+  plm_tensor_release(w);
+}
+
 static void names_and_sizes_are_those_of_hlo(void) {
   CHECK(plm_version() == (PLM_VERSION_MAJOR << 16 | PLM_VERSION_MINOR << 8 | PLM_VERSION_PATCH));
   CHECK(strcmp(plm_opcode_name(PLM_OP_DYNAMIC_UPDATE_SLICE), "dynamic-update-slice") == 0);
@@ -520,6 +546,7 @@ int main(void) {
   handles_count_references();
   null_handles_have_no_answers();
   lists_without_data_are_refused();
+  gradients_end_at_no_evaluated_value_unless_asked();
   names_and_sizes_are_those_of_hlo();
   plm_context_destroy(context);
   return check_failures() == 0 ? 0 : 1;

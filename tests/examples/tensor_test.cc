@@ -243,6 +243,58 @@ TEST(Tensor, BackwardExplainsWhatItCannotDo) {
   EXPECT_EQ(error_of([&] { loss.backward(); }).code(), ErrorCode::failed_precondition);
 }
 
+TEST(Tensor, BackwardRefusesALossThatWasRead) {
+  Tensor w = Tensor::parameter(tensor({1, 2, 3}, {3}));
+  const Tensor loss = sum(w * w);
+  EXPECT_EQ(loss.item<float>(), 14);
+  const Error error = error_of([&] { loss.backward(); });
+  EXPECT_EQ(error.code(), ErrorCode::failed_precondition);
+  EXPECT_NE(error.message().find("evaluated already"), std::string::npos) << error.what();
+  EXPECT_FALSE(w.grad().defined());
+  sum(w * w).backward();
+  expect_near(w.grad(), {2, 4, 6});
+}
+
+TEST(Tensor, BackwardRefusesToStopAtAValueThatWasEvaluated) {
+  Tensor w = Tensor::parameter(tensor({1, 2}, {2}));
+  Tensor v = Tensor::parameter(tensor({3, 4}, {2}));
+  const Tensor hidden = w * 2.0;
+  eval({hidden});
+  const Error error = error_of([&] { sum(hidden * v).backward(); });
+  EXPECT_EQ(error.code(), ErrorCode::failed_precondition);
+  EXPECT_NE(error.message().find("multiply f32[2]"), std::string::npos) << error.what();
+  sum(stop_gradient(hidden) * v).backward();
+  expect_near(v.grad(), {2, 4});
+  EXPECT_FALSE(w.grad().defined());
+}
+
+TEST(Tensor, BackwardGoesOnFromWhatWasAssigned) {
+  Tensor w = Tensor::parameter(tensor({1, 2}, {2}));
+  Tensor target = tensor({0, 0}, {2});
+  for (int step = 0; step < 3; ++step) {
+    sum(w * w + target).backward();
+    w.assign(w - w.grad() * 0.25);
+    target.assign(target * 0.5 + w * 0.5);
+    w.clear_grad();
+    Context::current().step();
+  }
+  expect_near(w, {0.125f, 0.25f});
+  // A parameter's values are variables after every assignment, too.
+  const Tensor hidden = w * 2.0;
+  eval({hidden});
+  EXPECT_EQ(error_of([&] { sum(hidden).backward(); }).code(), ErrorCode::failed_precondition);
+}
+
+TEST(Tensor, BackwardStopsAtEvaluatedValuesOfFrozenParameters) {
+  Tensor frozen = Tensor::parameter(tensor({3, 4}, {2}));
+  Tensor w = Tensor::parameter(tensor({1, 2}, {2}));
+  frozen.set_trainable(false);
+  const Tensor features = frozen * 2.0;
+  eval({features});
+  sum(features * w).backward();
+  expect_near(w.grad(), {6, 8});
+}
+
 TEST(Tensor, GradientsGoToAnyTensorButNotThroughAStop) {
   const Tensor x = tensor({1, 2}, {2});
   const Tensor y = tensor({3, 4}, {2});

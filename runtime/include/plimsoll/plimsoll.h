@@ -337,6 +337,10 @@ typedef enum plm_hint PLM_ENUM_TYPE {
 // other than PLM_HINT_RECOMPUTE stays a value of its own in memory: no fusion swallows it.
 PLM_EXPORT plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint);
 // For messages and dumps; copied. NULL takes the name away.
+// Marks a floating tensor as one that gradients will be taken with respect to, its present value
+// and all that it is assigned (`is_variable` 0: no longer). It changes no gradient: what is
+// computed from variables and then evaluated is known to be, for plm_gradient_options::unbroken.
+PLM_EXPORT plm_status* plm_tensor_set_variable(plm_tensor* tensor, int is_variable);
 PLM_EXPORT plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name);
 PLM_EXPORT const char* plm_tensor_name(const plm_tensor* tensor);  // "" when none
 
@@ -477,6 +481,10 @@ typedef struct plm_gradient_options {
   int allow_unused;  // nonzero: zeros where an output does not depend on a `wrt`, no error
   int null_unused;   // nonzero: NULL there instead, and no error
 } plm_gradient_options;
+  // Nonzero: FAILED_PRECONDITION where a path from an output ends at a value that was computed from
+  // variables (plm_tensor_set_variable), not assigned, and evaluated, so that gradients would be
+  // lost. plm_stop_gradient says that they may be.
+  int unbroken;
 
 // The vector-Jacobian product: sums over outputs i of output_gradients[i] (shaped like outputs[i];
 // NULL array or entry: ones) times d outputs[i] / d wrt[k].

@@ -191,6 +191,7 @@ class Tensor {
       throw Error(ErrorCode::failed_precondition,
                   "[parameter] the value belongs to another context than the current one");
     }
+    internal::check(plm_tensor_set_variable(result.handle_, 1));
     result.variable_ = std::make_shared<internal::Variable>(result.handle_);
     std::erase_if(registry(), [](const auto& variable) { return variable.expired(); });
     registry().push_back(result.variable_);
@@ -198,7 +199,11 @@ class Tensor {
   }
   bool is_parameter() const { return variable_ != nullptr; }
   // Parameters only: whether backward() computes a gradient for it.
-  void set_trainable(bool trainable) { require_variable("set_trainable").trainable = trainable; }
+  void set_trainable(bool trainable) {
+    internal::Variable& variable = require_variable("set_trainable");
+    internal::check(plm_tensor_set_variable(variable.handle, trainable ? 1 : 0));
+    variable.trainable = trainable;
+  }
   bool trainable() const { return variable_ != nullptr && variable_->trainable; }
   // The gradient since the last clear_grad(); not defined() where the losses don't depend on it.
   Tensor grad() const { return retained(require_variable("grad").gradient); }
@@ -209,7 +214,9 @@ class Tensor {
   void clear_grad() { require_variable("clear_grad").set_gradient(nullptr); }
 
   // Adds the gradient of this rank-0 value to grad() of every trainable parameter of the current
-  // context that it depends on. To be called before what lies between is evaluated.
+  // context that it depends on. To be called before what lies between is evaluated: throws
+  // failed_precondition where a value on the way was, unless stop_gradient() lets gradients end
+  // there. What a parameter or buffer was assigned is no such value: gradients begin at it.
   void backward() const;
 
   plm_tensor* require(const char* what) const {
@@ -302,6 +309,7 @@ inline void Tensor::backward() const {
   plm_gradient_options options = {};
   options.struct_size = sizeof options;
   options.null_unused = 1;
+  options.unbroken = 1;
   internal::check(
       plm_gradients(context, &loss, nullptr, 1, wrt.data(), wrt.size(), &options, fresh.data()));
   // Owned at once: the sum below may throw.

@@ -14,6 +14,17 @@
 
 namespace plimsoll::trace {
 
+namespace {
+
+// What a tensor that is assigned to holds is where gradients begin from then on, whatever it was
+// computed from.
+void start_anew(const Tensor& holder, Node& value) {
+  value.flags &= static_cast<std::uint8_t>(~kDerived);
+  if (holder.is_variable) value.flags |= kVariable;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
   PLIMSOLL_RETURN_IF_ERROR(device::check_device());
   const std::shared_ptr<device::Device> device = device::default_device();
@@ -90,6 +101,12 @@ void Context::set_name(Node* node, std::string_view name) {
   node->name = it->second;
 }
 
+void Context::set_variable(Tensor& tensor, bool is_variable) {
+  tensor.is_variable = is_variable;
+  tensor.node->flags &= static_cast<std::uint8_t>(~kVariable);
+  start_anew(tensor, *tensor.node);
+}
+
 // A variable's new value usually is made from its old one (w = w - rate * g), and the old one is of
 // no use afterwards. Remembering the pair lets the cut donate: the old value's memory is given to
 // the program, which writes the new one into it. The reference kept here is the only one that the
@@ -108,6 +125,7 @@ Status Context::assign(Tensor& variable, Node* value) {
         {NodeRef(recording_, value), donates ? NodeRef(recording_, old) : NodeRef()});
   }
   if (value->name == 0) value->name = old->name;
+  start_anew(variable, *value);
   recording_.retain(value);
   ++value->handles;
   variable.node = value;

@@ -123,6 +123,8 @@ class Context {
   void release_tensor(Tensor* tensor);
   // `variable` takes the value, whose shape is checked.
   Status assign(Tensor& variable, Node* value);
+  // Whether what the tensor holds, now and after each assignment, is a variable (kVariable).
+  void set_variable(Tensor& tensor, bool is_variable);
   void set_name(Node* node, std::string_view name);
   const std::string& name_of(const Node* node) const { return names_[node->name]; }
   std::string text_given_out;  // what the C ABI last returned by pointer
@@ -203,6 +205,7 @@ struct Tensor {
   Node* node = nullptr;
   std::uint32_t refs = 1;
   std::uint8_t size_class = 0;
+  bool is_variable = false;  // of its present value and of all that it is assigned: kVariable
 };
 
 // The report as a JSON object; with `profile`, the kernels' times too.

@@ -66,7 +66,15 @@ Node* Recording::add(ir::Opcode opcode, ir::DType dtype, std::span<const std::in
   std::copy(dims.begin(), dims.end(), node->dims_data());
   std::copy(operands.begin(), operands.end(), node->operands().data());
   std::copy(words.begin(), words.end(), node->words().data());
-  for (Node* operand : operands) ++operand->refs;
+  std::uint8_t of_operands = 0;
+  for (Node* operand : operands) {
+    ++operand->refs;
+    of_operands |= operand->flags;
+  }
+  if ((of_operands & (kVariable | kDerived)) != 0 && (flags & kStopGradient) == 0 &&
+      (ir::is_floating(dtype) || (flags & kTupleResult) != 0)) {
+    node->flags |= kDerived;
+  }
   if (value != nullptr) {
     node->value = std::move(value);
     return node;

@@ -22,6 +22,8 @@ inline constexpr std::uint8_t kTupleResult = 1;   // dtype and dims are those of
 inline constexpr std::uint8_t kStopGradient = 2;  // a copy that gradients do not pass
 inline constexpr std::uint8_t kStructural = 4;    // a constant whose value is part of the program
 inline constexpr int kHintShift = 3;              // the three bits from here: an ir::Hint
+inline constexpr std::uint8_t kVariable = 64;     // gradients with respect to it will be asked for
+inline constexpr std::uint8_t kDerived = 128;     // floating, and computed from a variable
 
 // One recorded operation, or a leaf (a node with a value). Lives in a NodePool; counted by the
 // edges of its users and by NodeRefs; never touched by more than one thread at a time. The arrays
