@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+#include <cmath>
+#include <limits>
 #include <string>
+#include <type_traits>
 
 #include "runtime/c_api/handles.h"
 
@@ -70,6 +74,24 @@ Status give(trace::Context& context, const trace::NodeRef& node, plm_tensor** ou
   return ok_status();
 }
 
+// An integer holds whole numbers of its range; what would be rounded or cut off is most often meant
+// for another dtype.
+Status check_holds(ir::DType dtype, double value) {
+  return ir::visit_dtype(dtype, [&](auto type) -> Status {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      // The limits themselves, as doubles: the upper one may be rounded up to one past it.
+      const auto low = static_cast<double>(std::numeric_limits<T>::min());
+      const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+      if (!(value >= low && value < end) || value != std::nearbyint(value)) {
+        return invalid_argument(fmt::format("scalar: {} is no {} (convert the tensor beside it)",
+                                            value, ir::to_string(dtype)));
+      }
+    }
+    return ok_status();
+  });
+}
+
 plm_status* scalar_of(plm_context* context, plm_dtype dtype, double value, bool input,
                       plm_tensor** out) {
   return guarded([&]() -> Status {
@@ -77,6 +99,7 @@ plm_status* scalar_of(plm_context* context, plm_dtype dtype, double value, bool 
         require(context != nullptr && out != nullptr, "scalar: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
                               c_api::make_tensor_shape("scalar", dtype, nullptr, 0));
+    PLIMSOLL_RETURN_IF_ERROR(check_holds(shape.dtype(), value));
     trace::Context& target = *unwrap(context);
     const trace::NodeRef node = target.recorder().scalar(shape.dtype(), value, false);
     if (!input) return give(target, node, out);
@@ -162,6 +185,19 @@ plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint) {
   });
 }
 
+plm_status* plm_tensor_set_variable(plm_tensor* tensor, int is_variable) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "set_variable: the tensor is NULL"));
+    trace::Tensor& target = *unwrap(tensor);
+    if (is_variable != 0 && !ir::is_floating(target.node->dtype)) {
+      return invalid_argument("set_variable: " + target.node->shape().to_string() +
+                              " has no gradients, must be floating");
+    }
+    target.context->set_variable(target, is_variable != 0);
+    return ok_status();
+  });
+}
+
 const char* plm_tensor_name(const plm_tensor* tensor) {
   return tensor == nullptr ? "" : unwrap(tensor)->context->name_of(unwrap(tensor)->node).c_str();
 }
@@ -185,19 +221,6 @@ plm_status* plm_tensor_alias(plm_tensor* tensor, plm_tensor** out) {
     return ok_status();
   });
 }
-plm_status* plm_tensor_set_variable(plm_tensor* tensor, int is_variable) {
-  return guarded([&]() -> Status {
-    PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "set_variable: the tensor is NULL"));
-    trace::Tensor& target = *unwrap(tensor);
-    if (is_variable != 0 && !ir::is_floating(target.node->dtype)) {
-      return invalid_argument("set_variable: " + target.node->shape().to_string() +
-                              " has no gradients, must be floating");
-    }
-    target.context->set_variable(target, is_variable != 0);
-    return ok_status();
-  });
-}
-
 
 plm_status* plm_tensor_read(plm_tensor* tensor, void* destination, size_t bytes) {
   return guarded([&]() -> Status {

@@ -170,6 +170,69 @@ TEST(CrossEntropy, IsTheMeanNegativeLogLikelihood) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(gradient[i], expected[i], 1e-6f);
 }
 
+template <typename F>
+std::string refusal_of(F function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+    return error.message();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+TEST(CrossEntropy, RefusesLabelsThatAreNone) {
+  const Tensor logits = ones({2, 3});
+  const auto with = [&](const Tensor& labels) {
+    return refusal_of([&] { cross_entropy(logits, labels); });
+  };
+  EXPECT_NE(with(Tensor::from_host<std::int32_t>({0, 1, 2}, {3})).find("labels are s32[3]"),
+            std::string::npos);
+  EXPECT_NE(with(Tensor::from_host<std::int32_t>({0, 1}, {2, 1})).find("labels are s32[2,1]"),
+            std::string::npos);
+  EXPECT_NE(with(ones({2})).find("must be integers"), std::string::npos);
+  refusal_of([] { cross_entropy(Tensor::scalar(1), Tensor::scalar(1, DType::s32)); });
+}
+
+TEST(CrossEntropy, IsNanWhereALabelNamesNoClass) {
+  for (const std::int32_t label : {-1, 3, 1000}) {
+    Tensor logits = Tensor::parameter(ones({2, 3}));
+    const Tensor loss = cross_entropy(logits, Tensor::from_host<std::int32_t>({0, label}, {2}));
+    loss.backward();
+    eval({loss, logits.grad()});
+    EXPECT_TRUE(std::isnan(loss.item<float>())) << label;
+    const Floats gradient = logits.grad().to_vector<float>();
+    EXPECT_NEAR(gradient[0], -1.0f / 3, 1e-6f);
+    for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(gradient[i], 0) << label;
+  }
+}
+
+TEST(MeanSquaredError, RefusesOtherShapes) {
+  EXPECT_NE(refusal_of([] { mean_squared_error(ones({4, 1}), ones({4})); }).find("same shape"),
+            std::string::npos);
+  EXPECT_EQ(mean_squared_error(ones({4}), zeros({4})).item<float>(), 1);
+}
+
+TEST(Layers, RefuseSizesThatAreNone) {
+  Initializer init(1);
+  EXPECT_NE(refusal_of([&] { Linear(-5, 3, init); }).find("[Linear] inputs is -5"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { Linear(5, 0, init); }).find("[Linear] outputs is 0"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { Embedding(0, 3, init); }).find("[Embedding] count"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { LayerNorm(0, init); }).find("[LayerNorm] width"), std::string::npos);
+  EXPECT_NE(refusal_of([&] { BatchNorm2d(-1, init); }).find("[BatchNorm2d] channels"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { Conv2d(3, 4, 3, init, {.groups = 0}); }).find("groups is 0"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { Conv2d(3, 4, 3, init, {.groups = 2}); }).find("into 2 groups"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([&] { Conv2d(3, 4, 3, init, {.stride = 0}); }).find("stride is 0"),
+            std::string::npos);
+}
+
 TEST(Module, NamesParametersAndBuffersByTheirPlace) {
   Initializer init(8);
   Sequential net;

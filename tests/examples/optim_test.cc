@@ -122,6 +122,18 @@ TEST(ClipGradNorm, ScalesOnlyWhatIsTooLong) {
   expect_near(p.grad().to_vector<float>(), {0.6, 0.8});
 }
 
+TEST(ClipGradNorm, KeepsTheDtypesOfMixedGradients) {
+  Tensor p = start();
+  Tensor narrow = Tensor::parameter(convert(Tensor::from_host<float>({1, 1}, {2}), DType::bf16));
+  sum(p * Tensor::from_host<float>({3, 4}, {2})).backward();
+  convert(sum(narrow * 12.0), DType::f32).backward();
+  EXPECT_NEAR(clip_grad_norm({narrow, p}, 1.0).item<float>(), std::sqrt(25.0f + 288.0f), 1e-4);
+  EXPECT_EQ(narrow.grad().dtype(), DType::bf16);
+  EXPECT_EQ(p.grad().dtype(), DType::f32);
+  expect_near(p.grad().to_vector<float>(), {3 / std::sqrt(313.0), 4 / std::sqrt(313.0)});
+  Sgd({narrow, p}, {.learning_rate = 0.1}).step();
+}
+
 TEST(CosineSchedule, WarmsUpAndFalls) {
   const CosineSchedule rate{.peak_rate = 1, .total_steps = 110, .warmup_steps = 10};
   EXPECT_DOUBLE_EQ(rate(0), 0.1);

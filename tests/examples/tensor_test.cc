@@ -295,6 +295,53 @@ TEST(Tensor, BackwardStopsAtEvaluatedValuesOfFrozenParameters) {
   expect_near(w.grad(), {6, 8});
 }
 
+TEST(Tensor, FlattensFromAnyAxis) {
+  const Tensor x = ones({2, 3, 4});
+  EXPECT_EQ(flatten(x).shape_text(), "f32[24]");
+  EXPECT_EQ(flatten(x, 1).shape_text(), "f32[2,12]");
+  EXPECT_EQ(flatten(x, -1).shape_text(), "f32[2,3,4]");
+  EXPECT_EQ(flatten(x, -2).shape_text(), "f32[2,12]");
+  EXPECT_EQ(flatten(x, 3).shape_text(), "f32[2,3,4,1]");
+  EXPECT_EQ(flatten(Tensor::scalar(1)).shape_text(), "f32[1]");
+  EXPECT_EQ(error_of([&] { flatten(x, 4); }).code(), ErrorCode::out_of_range);
+  EXPECT_EQ(error_of([&] { flatten(x, -4); }).code(), ErrorCode::out_of_range);
+}
+
+TEST(Tensor, FindsTheFirstGreatestOrNaN) {
+  const Tensor x = tensor({1, 5, 5, 2, NAN, 7, NAN, 9}, {2, 4});
+  EXPECT_EQ(argmax(x, 1).to_vector<std::int32_t>(), (std::vector<std::int32_t>{1, 0}));
+  EXPECT_EQ(argmax(Tensor::from_host<std::int32_t>({3, 9, 9}, {3}), 0).item<std::int32_t>(), 1);
+  EXPECT_EQ(error_of([] { argmax(ones({2, 0}), 1); }).code(), ErrorCode::invalid_argument);
+}
+
+TEST(Tensor, AveragesMoreThanSixteenBitsCanHold) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    expect_near(convert(mean(ones({100'000}, dtype)), DType::f32), {1});
+    expect_near(convert(mean(full({2, 3000}, 100, dtype), {1}), DType::f32), {100, 100});
+  }
+}
+
+TEST(Tensor, IntegersTakeNoNumberThatTheyDoNotHold) {
+  const Tensor x = Tensor::from_host<std::int32_t>({1, 2}, {2});
+  EXPECT_EQ((x * 3.0).to_vector<std::int32_t>(), (std::vector<std::int32_t>{3, 6}));
+  const Error error = error_of([&] { x * 0.5; });
+  EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  EXPECT_NE(error.message().find("0.5 is no s32"), std::string::npos) << error.what();
+  EXPECT_EQ(error_of([] { Tensor::scalar(256, DType::u8); }).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(error_of([] { Tensor::scalar(-1, DType::u64); }).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(error_of([] { Tensor::scalar(NAN, DType::s64); }).code(), ErrorCode::invalid_argument);
+  EXPECT_EQ(error_of([] { Tensor::scalar(0x1p63, DType::s64); }).code(),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(Tensor::scalar(-0x1p63, DType::s64).item<std::int64_t>(), INT64_MIN);
+  EXPECT_EQ(Tensor::scalar(255, DType::u8).item<std::uint8_t>(), 255);
+}
+
+TEST(Tensor, NumbersClassesBeyondWhatTheIndexHolds) {
+  const Tensor hot = one_hot(Tensor::from_host<std::uint8_t>({0, 255}, {2}), 300, DType::s32);
+  EXPECT_EQ(sum(hot).item<std::int32_t>(), 2);
+  EXPECT_EQ(argmax(hot, 1).to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 255}));
+}
+
 TEST(Tensor, GradientsGoToAnyTensorButNotThroughAStop) {
   const Tensor x = tensor({1, 2}, {2});
   const Tensor y = tensor({3, 4}, {2});

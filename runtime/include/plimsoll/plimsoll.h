@@ -303,8 +303,9 @@ PLM_EXPORT void plm_context_enable_profile(plm_context* context, int on);
 PLM_EXPORT plm_status* plm_tensor_from_host(plm_context* context, plm_dtype dtype,
                                             const int64_t* dims, size_t rank, const void* data,
                                             plm_tensor** out);
-// A rank-0 constant, converted from `value` (rounded to nearest; PLM_PRED: value != 0). A constant
-// that turns out to change from step to step costs one more compilation, then none.
+// A rank-0 constant, converted from `value` (rounded to nearest; PLM_PRED: value != 0;
+// INVALID_ARGUMENT for integers where it is no whole number or out of range). A constant that turns
+// out to change from step to step costs one more compilation, then none.
 PLM_EXPORT plm_status* plm_scalar(plm_context* context, plm_dtype dtype, double value,
                                   plm_tensor** out);
 // The same for a value that is known to change from step to step (learning rate, step count): it
@@ -336,20 +337,20 @@ typedef enum plm_hint PLM_ENUM_TYPE {
 // the operation: set it before the value is evaluated, later it says nothing. A value with a hint
 // other than PLM_HINT_RECOMPUTE stays a value of its own in memory: no fusion swallows it.
 PLM_EXPORT plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint);
-// For messages and dumps; copied. NULL takes the name away.
 // Marks a floating tensor as one that gradients will be taken with respect to, its present value
 // and all that it is assigned (`is_variable` 0: no longer). It changes no gradient: what is
 // computed from variables and then evaluated is known to be, for plm_gradient_options::unbroken.
 PLM_EXPORT plm_status* plm_tensor_set_variable(plm_tensor* tensor, int is_variable);
+// For messages and dumps; copied. NULL takes the name away.
 PLM_EXPORT plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name);
 PLM_EXPORT const char* plm_tensor_name(const plm_tensor* tensor);  // "" when none
 
+// Accepts NULL.
 PLM_EXPORT void plm_tensor_retain(plm_tensor* tensor);
 // Accepts NULL. The last release frees host and device memory once nothing pending needs it.
 PLM_EXPORT void plm_tensor_release(plm_tensor* tensor);
 // Another tensor with the same value; later assignments to one do not touch the other.
 PLM_EXPORT plm_status* plm_tensor_alias(plm_tensor* tensor, plm_tensor** out);
-// Accepts NULL.
 
 // A list of numbers, read during the call only.
 typedef struct plm_ints {
@@ -480,11 +481,11 @@ typedef struct plm_gradient_options {
   size_t struct_size;
   int allow_unused;  // nonzero: zeros where an output does not depend on a `wrt`, no error
   int null_unused;   // nonzero: NULL there instead, and no error
-} plm_gradient_options;
   // Nonzero: FAILED_PRECONDITION where a path from an output ends at a value that was computed from
   // variables (plm_tensor_set_variable), not assigned, and evaluated, so that gradients would be
   // lost. plm_stop_gradient says that they may be.
   int unbroken;
+} plm_gradient_options;
 
 // The vector-Jacobian product: sums over outputs i of output_gradients[i] (shaped like outputs[i];
 // NULL array or entry: ones) times d outputs[i] / d wrt[k].
@@ -556,6 +557,7 @@ PLM_EXPORT plm_status* plm_buffer_borrow(plm_context* context, plm_dtype dtype, 
                                          size_t rank, void* data, plm_release_function release,
                                          void* user, plm_buffer** out);
 
+// Accepts NULL.
 PLM_EXPORT void plm_buffer_retain(plm_buffer* buffer);
 // Accepts NULL. The bytes go with the last reference, after the runs that use them.
 PLM_EXPORT void plm_buffer_release(plm_buffer* buffer);
@@ -565,7 +567,6 @@ PLM_EXPORT plm_dtype plm_buffer_dtype(const plm_buffer* buffer);
 PLM_EXPORT size_t plm_buffer_rank(const plm_buffer* buffer);
 // `rank` numbers; lives as long as the buffer.
 PLM_EXPORT const int64_t* plm_buffer_dims(const plm_buffer* buffer);
-// Accepts NULL.
 PLM_EXPORT size_t plm_buffer_byte_size(const plm_buffer* buffer);
 PLM_EXPORT int plm_buffer_is_deleted(const plm_buffer* buffer);
 // 0 while it is pending.

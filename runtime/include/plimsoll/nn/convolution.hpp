@@ -20,6 +20,17 @@ class Conv2d : public Layer {
   Conv2d(std::int64_t inputs, std::int64_t outputs, std::int64_t size, Initializer& init,
          const Conv2dLayerOptions& options = {})
       : options_{options.stride, options.padding, options.dilation, options.groups} {
+    internal::check_size("Conv2d", "inputs", inputs);
+    internal::check_size("Conv2d", "outputs", outputs);
+    internal::check_size("Conv2d", "size", size);
+    internal::check_size("Conv2d", "stride", options.stride);
+    internal::check_size("Conv2d", "dilation", options.dilation);
+    internal::check_size("Conv2d", "groups", options.groups);
+    if (inputs % options.groups != 0 || outputs % options.groups != 0) {
+      throw Error(ErrorCode::invalid_argument,
+                  "[Conv2d] " + std::to_string(inputs) + " inputs and " + std::to_string(outputs) +
+                      " outputs do not divide into " + std::to_string(options.groups) + " groups");
+    }
     const std::int64_t group_inputs = inputs / options.groups;
     weight_ = add_parameter("weight", init.kaiming_uniform({size, size, group_inputs, outputs},
                                                            size * size * group_inputs));

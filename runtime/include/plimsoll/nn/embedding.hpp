@@ -10,6 +10,8 @@ namespace plimsoll::nn {
 class Embedding : public Layer {
  public:
   Embedding(std::int64_t count, std::int64_t width, Initializer& init, double deviation = 0.02) {
+    internal::check_size("Embedding", "count", count);
+    internal::check_size("Embedding", "width", width);
     weight_ = add_parameter("weight", init.normal({count, width}, deviation));
   }
 

@@ -10,6 +10,8 @@ namespace plimsoll::nn {
 class Linear : public Layer {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs, Initializer& init, bool bias = true) {
+    internal::check_size("Linear", "inputs", inputs);
+    internal::check_size("Linear", "outputs", outputs);
     weight_ = add_parameter("weight", init.xavier_uniform({inputs, outputs}, inputs, outputs));
     if (bias) bias_ = add_parameter("bias", init.constant({outputs}, 0));
   }

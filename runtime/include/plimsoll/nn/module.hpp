@@ -11,6 +11,17 @@ namespace plimsoll::nn {
 
 using NamedTensor = std::pair<std::string, Tensor>;
 
+namespace internal {
+
+// A layer's size, which must be 1 or more.
+inline void check_size(const char* layer, const char* what, std::int64_t size) {
+  if (size >= 1) return;
+  throw Error(ErrorCode::invalid_argument, std::string("[") + layer + "] " + what + " is " +
+                                               std::to_string(size) + ", must be 1 or more");
+}
+
+}  // namespace internal
+
 // A part of a model: trainable parameters, buffers (state that is not trained) and child modules.
 // Children are members, or owned some other way, and live as long as their parent; hence modules
 // are neither copied nor moved.

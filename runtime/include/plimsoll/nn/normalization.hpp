@@ -14,6 +14,7 @@ class BatchNorm2d : public Layer {
   BatchNorm2d(std::int64_t channels, Initializer& init, double epsilon = 1e-5,
               double momentum = 0.1)
       : epsilon_(epsilon), momentum_(momentum) {
+    internal::check_size("BatchNorm2d", "channels", channels);
     weight_ = add_parameter("weight", init.constant({channels}, 1));
     bias_ = add_parameter("bias", init.constant({channels}, 0));
     running_mean_ = add_buffer("running_mean", init.constant({channels}, 0));
@@ -25,7 +26,7 @@ class BatchNorm2d : public Layer {
     const Dims axes = {0, 1, 2};
     const Tensor batch_mean = mean(x, axes);
     const Tensor batch_variance = mean(square(x - batch_mean), axes);
-    const double count = internal::element_count(x, axes);
+    const double count = plimsoll::internal::element_count(x, axes);
     update(running_mean_, batch_mean, 1.0);
     update(running_variance_, batch_variance, count > 1 ? count / (count - 1) : 1.0);
     return apply(x, batch_mean, batch_variance);
@@ -56,6 +57,7 @@ class BatchNorm2d : public Layer {
 class LayerNorm : public Layer {
  public:
   LayerNorm(std::int64_t width, Initializer& init, double epsilon = 1e-5) : epsilon_(epsilon) {
+    internal::check_size("LayerNorm", "width", width);
     weight_ = add_parameter("weight", init.constant({width}, 1));
     bias_ = add_parameter("bias", init.constant({width}, 0));
   }

@@ -32,8 +32,11 @@ inline Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& 
 inline Tensor one_hot(const Tensor& indices, std::int64_t classes, DType dtype = DType::f32) {
   Dims dims(indices.dims().begin(), indices.dims().end());
   dims.push_back(classes);
-  const Tensor positions = iota(dims, -1, indices.dtype());
-  return convert(positions == expand_dim(indices, -1), dtype);
+  // Positions may be more than 8 or 16 bits can number.
+  const bool narrow = indices.dtype() == DType::s8 || indices.dtype() == DType::u8 ||
+                      indices.dtype() == DType::s16 || indices.dtype() == DType::u16;
+  const Tensor numbers = narrow ? convert(indices, DType::s32) : indices;
+  return convert(iota(dims, -1, numbers.dtype()) == expand_dim(numbers, -1), dtype);
 }
 
 // Values along `axis` in order; stable.

@@ -25,9 +25,11 @@ inline Tensor reshape(const Tensor& x, const Dims& dims) {
   return internal::record(PLM_OP_RESHAPE, {x.handle()}, &a);
 }
 
+// The dims from `first_axis` on as one; `first_axis` may be x.rank(), for one more of size 1.
 inline Tensor flatten(const Tensor& x, std::int64_t first_axis = 0) {
-  Dims dims(x.dims().begin(), x.dims().begin() + first_axis);
-  dims.push_back(std::accumulate(x.dims().begin() + first_axis, x.dims().end(), std::int64_t{1},
+  const std::int64_t first = first_axis == x.rank() ? first_axis : x.normalize_axis(first_axis);
+  Dims dims(x.dims().begin(), x.dims().begin() + first);
+  dims.push_back(std::accumulate(x.dims().begin() + first, x.dims().end(), std::int64_t{1},
                                  std::multiplies<>()));
   return reshape(x, dims);
 }

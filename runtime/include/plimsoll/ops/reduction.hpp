@@ -51,8 +51,13 @@ inline Tensor any(const Tensor& x, const Dims& axes = {}, bool keep_dims = false
   return internal::record_reduce(PLM_REDUCE_OR, x, axes, keep_dims);
 }
 
+// f16 and bf16 are summed and divided in f32 and rounded once: their sums may be out of range.
 inline Tensor mean(const Tensor& x, const Dims& axes = {}, bool keep_dims = false) {
-  return sum(x, axes, keep_dims) / internal::element_count(x, axes);
+  const double count = internal::element_count(x, axes);
+  if (x.dtype() == DType::f16 || x.dtype() == DType::bf16) {
+    return convert(sum(convert(x, DType::f32), axes, keep_dims) / count, x.dtype());
+  }
+  return sum(x, axes, keep_dims) / count;
 }
 
 // The mean square distance from the mean (divided by n, not n - 1).
@@ -60,10 +65,16 @@ inline Tensor variance(const Tensor& x, const Dims& axes = {}, bool keep_dims = 
   return mean(square(x - mean(x, axes, true)), axes, keep_dims);
 }
 
-// The index (s32) of the first greatest element along `axis`.
+// The index (s32) of the first greatest element along `axis`; of the first NaN where there is one.
 inline Tensor argmax(const Tensor& x, std::int64_t axis) {
   const std::int64_t size = x.dim(axis);
-  const Tensor greatest = x == max(x, {axis}, true);
+  if (size == 0) {
+    throw Error(ErrorCode::invalid_argument, "[argmax] " + x.shape_text() +
+                                                 " has no elements along axis " +
+                                                 std::to_string(x.normalize_axis(axis)));
+  }
+  Tensor greatest = x == max(x, {axis}, true);
+  if (is_floating(x.dtype())) greatest = logical_or(greatest, x != x);
   const Tensor index = iota(Dims(x.dims().begin(), x.dims().end()), x.normalize_axis(axis));
   return min(where(greatest, index, static_cast<double>(size)), {axis});
 }

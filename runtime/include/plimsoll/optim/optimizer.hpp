@@ -70,13 +70,19 @@ class Optimizer {
   std::int64_t steps_ = 0;
 };
 
-// Scales all gradients together so that their norm is at most `max_norm`; gives the norm before.
+// Scales all gradients together so that their norm is at most `max_norm`; gives the norm before, in
+// f32, or in f64 where a gradient is. Gradients keep their dtypes.
 inline Tensor clip_grad_norm(std::vector<Tensor> parameters, double max_norm) {
+  DType wide = DType::f32;
+  for (const Tensor& parameter : parameters) {
+    const Tensor gradient = parameter.grad();
+    if (gradient.defined() && gradient.dtype() == DType::f64) wide = DType::f64;
+  }
   Tensor total;
   for (const Tensor& parameter : parameters) {
     const Tensor gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    const Tensor squares = sum(square(gradient));
+    const Tensor squares = sum(square(convert(gradient, wide)));
     total = total.defined() ? total + squares : squares;
   }
   if (!total.defined()) return Tensor::scalar(0);
@@ -84,7 +90,8 @@ inline Tensor clip_grad_norm(std::vector<Tensor> parameters, double max_norm) {
   const Tensor scale = minimum(max_norm / (norm + 1e-6), 1.0);
   for (Tensor& parameter : parameters) {
     const Tensor gradient = parameter.grad();
-    if (gradient.defined()) parameter.set_grad(gradient * scale);
+    if (!gradient.defined()) continue;
+    parameter.set_grad(convert(convert(gradient, wide) * scale, gradient.dtype()));
   }
   return norm;
 }
