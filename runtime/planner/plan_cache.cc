@@ -70,8 +70,7 @@ Result<std::shared_ptr<const Plan>> PlanCache::plan(const CostModel& cost_model,
   PLIMSOLL_ASSIGN_OR_RETURN(ModulePlanner * planner,
                             planner_for(search, cost_model, options, stop));
   Result<Plan> made = planner->plan(options.limit_bytes, stop);
-  if (instruction_count(module_) > kMostKeptInstructions ||
-      made.status().code() == StatusCode::cancelled) {
+  if (!keeps_searches() || made.status().code() == StatusCode::cancelled) {
     search.planner.reset();
   }
   PLIMSOLL_RETURN_IF_ERROR(made.status());
@@ -93,8 +92,12 @@ Result<Floor> PlanCache::floor(const CostModel& cost_model, const PlanOptions& a
                             planner_for(full_, cost_model, options, nullptr));
   if (!full_.floor) full_.floor = planner->floor();
   const Floor floor = *full_.floor;
-  if (instruction_count(module_) > kMostKeptInstructions) full_.planner.reset();
+  if (!keeps_searches()) full_.planner.reset();
   return floor;
+}
+
+bool PlanCache::keeps_searches() const {
+  return instruction_count(module_) <= kMostKeptInstructions;
 }
 
 PlanCache::Statistics PlanCache::statistics() const {

@@ -26,6 +26,8 @@ class PlanCache {
   Result<std::shared_ptr<const Plan>> plan(const CostModel& cost_model, const PlanOptions& options,
                                            const Cancellation* stop = nullptr);
   Result<Floor> floor(const CostModel& cost_model, const PlanOptions& options);
+  // Whether what a search found out is kept for the next question: not of very large modules.
+  bool keeps_searches() const;
 
   struct Statistics {
     std::int64_t hits = 0, misses = 0;  // of plan()

@@ -3,11 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
+
+#include "runtime/base/one_thread.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -57,6 +63,27 @@ void set_planning_seconds(ProgramPlan& made, double seconds) {
   made.plan = std::move(plan);
 }
 
+// Searches of several forms at once, each on a thread of its own as far as there are processors.
+// What they find is kept by each form's PlanCache, where whoever asks for it next, in an order that
+// decides, finds it. Nothing on a thread that is to keep to itself (OneThread), or for programs so
+// large that nothing is kept.
+void search_at_once(const std::vector<std::shared_ptr<const Program>>& forms,
+                    const std::function<void(const Program&)>& search) {
+  const std::size_t most = std::min<std::size_t>(forms.size(), std::thread::hardware_concurrency());
+  if (most < 2 || OneThread::is_in_force() || !forms[0]->plans().keeps_searches()) return;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < forms.size(); i = next++) search(*forms[i]);
+  };
+  std::vector<std::thread> threads;
+  try {
+    while (threads.size() + 1 < most) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: those that there are do all of it
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
 double elapsed_seconds(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -74,6 +101,32 @@ class Trials {
     auto is_free = plan(form);
     seconds_ += elapsed_seconds(start);
     return is_free;
+  }
+
+  Status run_all(std::span<const ProgramForm> forms) {
+    PLIMSOLL_RETURN_IF_ERROR(plan_at_once(forms));
+    for (const ProgramForm& form : forms) PLIMSOLL_RETURN_IF_ERROR(run(form).status());
+    return ok_status();
+  }
+  // Plans those of `forms` that run() would plan, were they tried next. Changes nothing but how
+  // long that takes.
+  Status plan_at_once(std::span<const ProgramForm> forms) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::shared_ptr<const Program>> open;
+    for (const ProgramForm& form : forms) {
+      PLIMSOLL_ASSIGN_OR_RETURN(auto made, program_.in_form(form));
+      if (made == nullptr || is_tried(made) ||
+          std::find(open.begin(), open.end(), made) != open.end() ||
+          (has_plan() && !may_be_faster(*made))) {
+        continue;
+      }
+      open.push_back(std::move(made));
+    }
+    if (open.size() > 1) {
+      search_at_once(open, [this](const Program& form) { (void)form.plan(options_, stop_); });
+    }
+    seconds_ += elapsed_seconds(start);
+    return ok_status();
   }
 
   bool leaves_out_forms() const { return options_.without.contains(planner::Technique::forms); }
@@ -97,7 +150,7 @@ class Trials {
     }
     PLIMSOLL_ASSIGN_OR_RETURN(auto made, program_.in_form(form));
     if (made == nullptr) made = program_.shared_from_this();  // the only one
-    if (std::find(tried_.begin(), tried_.end(), made) != tried_.end()) return false;
+    if (is_tried(made)) return false;
     tried_.push_back(made);
     if (has_plan() && !may_be_faster(*made)) return false;
     const std::uint64_t version = made->costs().version();
@@ -117,6 +170,9 @@ class Trials {
     return !costs_time;
   }
 
+  bool is_tried(const std::shared_ptr<const Program>& form) const {
+    return std::find(tried_.begin(), tried_.end(), form) != tried_.end();
+  }
   // No limit makes a form faster than it is without one.
   bool may_be_faster(const Program& form) const {
     planner::PlanOptions unlimited = options_;
@@ -161,26 +217,35 @@ Result<std::optional<ProgramPlan>> first_plan_within(const Program& program,
 Result<ProgramPlan> fastest_plan_within(const Program& program, const planner::PlanOptions& options,
                                         const Cancellation* stop) {
   Trials trials(program, options, stop);
+  std::vector<ProgramForm> forms;
   for (const Residuals residuals : residuals_for(program, options)) {
-    PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run({Fusion::full, residuals}));
-    if (is_free && residuals == kResiduals.front()) return trials.result();
+    forms.push_back({Fusion::full, residuals});
   }
+  PLIMSOLL_ASSIGN_OR_RETURN(const bool is_free, trials.run(forms.front()));
+  if (is_free) return trials.result();
+  forms.erase(forms.begin());
+  PLIMSOLL_RETURN_IF_ERROR(trials.run_all(forms));
   // Forms that lie between these are tried where one of these fits.
-  if (trials.has_plan() && !trials.leaves_out_forms() &&
-      residuals_for(program, options).size() > 1) {
+  if (trials.has_plan() && !trials.leaves_out_forms() && !forms.empty()) {
+    forms.clear();
     for (const int percent : kPercents) {
       for (const Residuals residuals : kOfSomeRounds) {
-        PLIMSOLL_RETURN_IF_ERROR(trials.run({Fusion::full, residuals, percent}).status());
+        forms.push_back({Fusion::full, residuals, percent});
       }
     }
+    PLIMSOLL_RETURN_IF_ERROR(trials.run_all(forms));
   }
   const bool fits_fully_fused = trials.has_plan();
-  if (fits_fully_fused && trials.leaves_out_forms()) return trials.result();
-  for (const ProgramForm& form : all_forms(program, options)) {
-    if (form.fusion == Fusion::full) continue;
-    if (fits_fully_fused && form.residuals != trials.best_form().residuals) continue;
-    if (trials.has_plan() && !trials.is_dear()) break;
+  if (fits_fully_fused && (trials.leaves_out_forms() || !trials.is_dear())) return trials.result();
+  forms = all_forms(program, options);
+  std::erase_if(forms, [&](const ProgramForm& form) {
+    return form.fusion == Fusion::full ||
+           (fits_fully_fused && form.residuals != trials.best_form().residuals);
+  });
+  PLIMSOLL_RETURN_IF_ERROR(trials.plan_at_once(forms));
+  for (const ProgramForm& form : forms) {
     PLIMSOLL_RETURN_IF_ERROR(trials.run(form).status());
+    if (trials.has_plan() && !trials.is_dear()) break;
   }
   return trials.result();
 }
@@ -207,16 +272,32 @@ Result<ProgramPlan> plan_within(std::shared_ptr<const Program> program,
 }
 
 Result<planner::Floor> least_floor(const Program& program, const planner::PlanOptions& options) {
-  PLIMSOLL_ASSIGN_OR_RETURN(planner::Floor least, program.floor(options));
-  std::vector<const Program*> asked{&program};
-  for (const ProgramForm& form : all_forms(program, options)) {
-    if (least.bytes <= least.callers_bytes) break;  // which are there in every form
-    PLIMSOLL_ASSIGN_OR_RETURN(const auto made, program.in_form(form));
-    if (made == nullptr || std::find(asked.begin(), asked.end(), made.get()) != asked.end()) {
-      continue;
+  const auto search = [&options](const Program& form) { (void)form.floor(options); };
+  std::vector<std::shared_ptr<const Program>> forms{program.shared_from_this()};
+  const auto add_forms = [&]() -> Status {
+    for (const ProgramForm& form : all_forms(program, options)) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const auto made, program.in_form(form));
+      if (made != nullptr && std::find(forms.begin(), forms.end(), made) == forms.end()) {
+        forms.push_back(made);
+      }
     }
-    asked.push_back(made.get());
-    PLIMSOLL_ASSIGN_OR_RETURN(planner::Floor floor, made->floor(options));
+    return ok_status();
+  };
+  // Of small programs many need no form but their own, for which no other is made then.
+  const bool is_small = program.has_form_as_written();
+  if (!is_small) {
+    PLIMSOLL_RETURN_IF_ERROR(add_forms());
+    search_at_once(forms, search);
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(planner::Floor least, program.floor(options));
+  if (least.bytes <= least.callers_bytes) return least;  // which are there in every form
+  if (is_small) {
+    PLIMSOLL_RETURN_IF_ERROR(add_forms());
+    search_at_once(forms, search);
+  }
+  for (std::size_t i = 1; i < forms.size(); ++i) {
+    if (least.bytes <= least.callers_bytes) break;
+    PLIMSOLL_ASSIGN_OR_RETURN(planner::Floor floor, forms[i]->floor(options));
     const std::int64_t bound = std::min(least.lower_bound_bytes, floor.lower_bound_bytes);
     if (floor.bytes < least.bytes) least = std::move(floor);
     least.lower_bound_bytes = bound;

@@ -3,11 +3,16 @@
 // runs less fused, with the same bits.
 #include <gtest/gtest.h>
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "runtime/base/one_thread.h"
 #include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
 #include "runtime/executor/host_run.h"
@@ -15,6 +20,8 @@
 #include "runtime/planner/residency.h"
 #include "runtime/program/plan_within.h"
 #include "tests/cases/compare.h"
+#include "tests/cases/random_scan.h"
+#include "tests/cases/scanned_attention.h"
 #include "tests/executor/limit_check.h"
 #include "tests/executor/test_provider.h"
 
@@ -288,6 +295,51 @@ TEST(PlanWithin, PlansNoFormThatCannotBeFaster) {
   EXPECT_EQ(limited->program, again);
   // Its plan without a limit was asked for, and none within it.
   EXPECT_EQ((*again->in_form({passes::Fusion::vertical}))->plans().statistics().misses, 1);
+}
+
+// Forms that are searched at once on several threads give what they give one after the other.
+TEST(ProgramForms, GiveTheSameOnOneThreadAndOnSeveral) {
+  const auto provider = create_provider();
+  ASSERT_TRUE(provider.ok());
+  std::vector<std::string> texts{kText, levels(5), cases::scanned_attention(2)};
+  for (const std::uint64_t seed : {1, 5, 9}) texts.push_back(cases::random_scan(seed));
+  for (const std::string& text : texts) {
+    const auto make = [&] {
+      auto module = ir::parse_module(text);
+      EXPECT_TRUE(module.ok()) << module.status().to_string();
+      return *Program::create(std::move(*module), **provider, {});
+    };
+    planner::PlanOptions options;
+    std::vector<std::string> answers[2];
+    for (const bool one : {true, false}) {
+      std::optional<OneThread> alone;
+      if (one) alone.emplace();
+      const auto program = make();
+      options.parameters = planner::default_residency(program->module());
+      options.limit_bytes = planner::kUnlimited;
+      const auto floor = least_floor(*program, options);
+      ASSERT_TRUE(floor.ok()) << floor.status().to_string();
+      const auto unlimited = plan_within(program, options);
+      ASSERT_TRUE(unlimited.ok()) << unlimited.status().to_string();
+      const std::int64_t peak = unlimited->plan->peak_bytes;
+      answers[one].push_back(fmt::format("{} {} {}", floor->bytes, floor->lower_bound_bytes, peak));
+      for (const int share : {0, 30, 60, 90}) {
+        options.limit_bytes = floor->bytes + (peak - floor->bytes) * share / 100;
+        const auto fresh = make();
+        const auto made = plan_within(fresh, options);
+        ASSERT_TRUE(made.ok()) << made.status().to_string();
+        const ProgramForm& form = made->program->form();
+        answers[one].push_back(fmt::format(
+            "{} {} {} {} {}", static_cast<int>(form.fusion), static_cast<int>(form.residuals),
+            form.recomputed_percent, made->plan->peak_bytes, made->plan->predicted_seconds));
+      }
+      options.limit_bytes = floor->bytes - 1;
+      const auto refused = plan_within(make(), options);
+      ASSERT_NE(refused.status().shortage(), nullptr);
+      EXPECT_EQ(refused.status().shortage()->floor_bytes, floor->bytes);
+    }
+    EXPECT_EQ(answers[0], answers[1]);
+  }
 }
 
 // Without a loop, nothing that loops recompute makes a difference.
