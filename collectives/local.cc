@@ -93,6 +93,8 @@ class LocalGroup::Member final : public Communicator {
     });
   }
 
+  void leave(const Status& status) override { local_.leave(participant_, status); }
+
  private:
   Status meet(const Call& call, const void* shown, const MeetingPlace::Work& work) {
     return local_.place_.meet({call.group, call.self, call.what}, shown, work);

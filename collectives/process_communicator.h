@@ -41,10 +41,8 @@ class ProcessCommunicator final : public device::Communicator {
   Status exchange(const Call& call, std::span<const device::Rows> sends,
                   std::span<const device::Rows> receives) override;
 
-  // That nobody calls any more. With an error, the others' calls fail with it; without, those that
-  // wait for this participant. Waits for the others to have got what they were sent, some seconds
-  // at most.
-  void leave(const Status& status);
+  // Waits for the others to have got what they were sent, some seconds at most.
+  void leave(const Status& status) override;
 
  private:
   struct PeerScratch {

@@ -93,7 +93,7 @@ class Accumulation {
     if (node.opcode == Opcode::get_tuple_element) {
       Node* tuple = node.operand(0);
       auto& elements = element_gradients_[tuple];
-      elements.resize(tuple->operand_count);
+      elements.resize(at(trace::element_count(*tuple)));
       const auto op = trace::decode_words(node.words());
       elements[at(op.attributes.tuple_index)] = gradient_of(&node);
       reach(tuple);

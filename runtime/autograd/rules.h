@@ -60,5 +60,8 @@ void select_and_scatter_rule(const RuleCall&);
 void gather_rule(const RuleCall&);
 void scatter_rule(const RuleCall&);
 void sort_rule(const RuleCall&);
+void all_reduce_rule(const RuleCall&);
+void all_gather_rule(const RuleCall&);
+void reduce_scatter_rule(const RuleCall&);
 
 }  // namespace plimsoll::autograd

@@ -70,6 +70,10 @@ Status MeetingPlace::meet(const Meeting& meeting, const void* shown, const Work&
   std::unique_lock lock(mutex_);
   if (!ended_.ok()) return ended_;
   const std::int64_t self = meeting.group[meeting.self];
+  if (has_left_[at(self)]) {
+    return failed_precondition(
+        fmt::format("participant {} has left and comes to {}", self, meeting.what));
+  }
   Round& round = round_of(meeting.group);
   round.shown[meeting.self] = shown;
   round.what[meeting.self] = meeting.what;

@@ -54,8 +54,8 @@ class MeetingPlace {
   // one member's work is everyone's.
   Status meet(const Meeting& meeting, const void* shown, const Work& work);
 
-  // That the participant comes to no more meetings. With an error, those of all the others end,
-  // too; without, those that wait for this one.
+  // That the participant comes to no more meetings: they would fail. With an error, those of all
+  // the others end, too; without, those that wait for this one.
   void leave(std::int64_t participant, const Status& status);
 
  private:

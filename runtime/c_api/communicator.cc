@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/c_api/communicator.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "collectives/gloo.h"
+#include "collectives/local.h"
 #include "collectives/membership.h"
 #include "runtime/c_api/handles.h"
+#include "runtime/ir/participants.h"
 
 using namespace plimsoll;
 using c_api::guarded;
@@ -26,11 +32,45 @@ plm_status* plm_communicator_connect(const plm_communicator_options* given,
     PLIMSOLL_ASSIGN_OR_RETURN(const collectives::Membership membership,
                               collectives::read_membership(wanted));
     PLIMSOLL_ASSIGN_OR_RETURN(auto connected, collectives::connect_gloo(membership));
-    auto peers = std::make_shared<executor::ServedProgram::Peers>();
-    peers->communicator = std::move(connected);
-    *out = new plm_communicator{std::move(peers)};
+    *out = new plm_communicator{std::make_shared<device::SharedCommunicator>(std::move(connected))};
     return ok_status();
   });
+}
+
+plm_status* plm_communicator_create_local(size_t count, plm_communicator** out) {
+  return guarded([&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "communicator: the output pointer is NULL"));
+    if (count == 0 || count > static_cast<size_t>(ir::kMostParticipants)) {
+      return invalid_argument("communicator: " + std::to_string(count) +
+                              " participants (must be from 1 to " +
+                              std::to_string(ir::kMostParticipants) + ")");
+    }
+    const auto group = std::make_shared<collectives::LocalGroup>(static_cast<std::int64_t>(count));
+    std::vector<std::unique_ptr<plm_communicator>> made;
+    for (size_t i = 0; i < count; ++i) {
+      // Each keeps the whole group.
+      std::shared_ptr<device::Communicator> own(group,
+                                                &group->communicator(static_cast<std::int64_t>(i)));
+      made.push_back(std::make_unique<plm_communicator>(
+          plm_communicator{std::make_shared<device::SharedCommunicator>(std::move(own))}));
+    }
+    for (size_t i = 0; i < count; ++i) out[i] = made[i].release();
+    return ok_status();
+  });
+}
+
+void plm_communicator_leave(plm_communicator* communicator, plm_code code, const char* message) {
+  if (communicator == nullptr) return;
+  plm_status_free(guarded([&]() -> Status {
+    device::SharedCommunicator& peers = *communicator->peers;
+    const Status status =
+        code == PLM_OK ? ok_status()
+                       : Status(static_cast<StatusCode>(code), message == nullptr ? "" : message);
+    const std::lock_guard turn(peers.in_turn);
+    peers.communicator->leave(
+        status.with_context("participant " + std::to_string(peers.communicator->participant())));
+    return ok_status();
+  }));
 }
 
 int64_t plm_communicator_rank(const plm_communicator* communicator) {

@@ -5,9 +5,9 @@
 
 #include <memory>
 
-#include "collectives/process_communicator.h"
-#include "runtime/serve/served_program.h"
+#include "runtime/device/communicator.h"
 
 struct plm_communicator {
-  std::shared_ptr<plimsoll::executor::ServedProgram::Peers> peers;  // with the executables
+  // With the executables and contexts that use it.
+  std::shared_ptr<plimsoll::device::SharedCommunicator> peers;
 };

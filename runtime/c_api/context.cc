@@ -6,6 +6,7 @@
 #include "runtime/autograd/gradient.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/unknown_variables.h"
+#include "runtime/c_api/communicator.h"
 #include "runtime/c_api/handles.h"
 #include "runtime/device/devices.h"
 #include "runtime/ir/text/text.h"
@@ -85,6 +86,7 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.spill_dir != nullptr) tiers.spill_folder = in.spill_dir;
   if (in.spill_limit_bytes > 0) tiers.spill_bytes = in.spill_limit_bytes;
   PLIMSOLL_ASSIGN_OR_RETURN(options.tiers, memory::make_tiers(tiers, device::default_device()));
+  if (in.communicator != nullptr) options.communicator = in.communicator->peers;
   if (in.log != nullptr) {
     options.log = [log = in.log, user = in.log_user](LogLevel level, std::string_view line) {
       const std::string text(line);
@@ -146,6 +148,22 @@ const char* plm_context_device(const plm_context* context) {
 
 int plm_context_is_host_memory(const plm_context* context) {
   return context != nullptr && unwrap(context)->budget()->device().is_host_memory() ? 1 : 0;
+}
+
+int64_t plm_context_participant(const plm_context* context) {
+  if (context == nullptr || unwrap(context)->options().communicator == nullptr) return 0;
+  return unwrap(context)->options().communicator->communicator->participant();
+}
+
+int64_t plm_context_participants(const plm_context* context) {
+  if (context == nullptr || unwrap(context)->options().communicator == nullptr) return 1;
+  return unwrap(context)->options().communicator->communicator->participants();
+}
+
+int64_t plm_context_collective_bucket(const plm_context* context) {
+  return context == nullptr
+             ? 0
+             : unwrap(context)->options().compilation.program.collective_bucket_bytes;
 }
 
 plm_status* plm_parse_memory_limit(const char* text, const char* what, int64_t unlimited_peak_bytes,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
+#include "runtime/base/index.h"
 #include "runtime/c_api/op_attributes.h"
 
 using namespace plimsoll;
@@ -12,9 +13,7 @@ namespace {
 Status give_results(trace::Context& context, const trace::NodeRef& node, plm_tensor** out,
                     std::size_t out_count) {
   const bool tuple = (node->flags & trace::kTupleResult) != 0;
-  const std::size_t count = !tuple                                          ? 1
-                            : node->opcode == ir::Opcode::rng_bit_generator ? 2
-                                                                            : node->operand_count;
+  const std::size_t count = tuple ? at(trace::element_count(*node.get())) : 1;
   if (out_count != count) {
     return invalid_argument(std::string(ir::to_string(node->opcode)) + ": has " +
                             std::to_string(count) + " results, out_count is " +

@@ -66,6 +66,8 @@ class Converter {
   Status gather();
   Status scatter();
   Status row_dimension(std::int64_t& dim) const;
+  Status sum_over_participants();
+  Status broadcast_from_root();
 
   const plm_op_attributes& in_;
   trace::Recorder& recorder_;
@@ -374,6 +376,30 @@ Status Converter::check_lists() const {
   return ok_status();
 }
 
+Status Converter::sum_over_participants() {
+  PLIMSOLL_ASSIGN_OR_RETURN(request_.op.callee.combiner, combiner());
+  request_.op.callee.kind = trace::Callee::Kind::combine;
+  return ok_status();
+}
+
+// The first of a group is the one whose value it is.
+Status Converter::broadcast_from_root() {
+  const std::int64_t participants = recorder_.participants();
+  if (in_.root < 0 || in_.root >= std::max<std::int64_t>(participants, 1)) {
+    return error("there is no participant " + std::to_string(in_.root) + " of " +
+                 std::to_string(participants));
+  }
+  if (in_.root == 0) return ok_status();
+  auto collective = std::make_shared<ir::CollectiveAttributes>();
+  std::vector<std::int64_t>& group = collective->replica_groups.emplace_back();
+  group.push_back(in_.root);
+  for (std::int64_t i = 0; i < participants; ++i) {
+    if (i != in_.root) group.push_back(i);
+  }
+  out_.collective = std::move(collective);
+  return ok_status();
+}
+
 Status Converter::run() {
   PLIMSOLL_RETURN_IF_ERROR(check_lists());
   out_.indices_are_sorted = in_.indices_are_sorted != 0;
@@ -451,6 +477,16 @@ Status Converter::run() {
       request_.op.callee.direction =
           in_.descending != 0 ? ir::ComparisonDirection::gt : ir::ComparisonDirection::lt;
       return ok_status();
+    case Opcode::all_reduce:
+      return sum_over_participants();
+    case Opcode::reduce_scatter:
+      out_.dimensions = in_.dimensions.size == 0 ? Ints{0} : list(in_.dimensions);
+      return sum_over_participants();
+    case Opcode::all_gather:
+      out_.dimensions = in_.dimensions.size == 0 ? Ints{0} : list(in_.dimensions);
+      return ok_status();
+    case Opcode::collective_broadcast:
+      return broadcast_from_root();
     case Opcode::rng_bit_generator:
       out_.rng_algorithm = ir::RngAlgorithm::philox;
       return take_shape(in_.dtype);

@@ -161,6 +161,9 @@ size_t plm_tensor_byte_size(const plm_tensor* tensor) {
 int plm_tensor_is_pending(const plm_tensor* tensor) {
   return tensor != nullptr && unwrap(tensor)->node->is_pending() ? 1 : 0;
 }
+uint64_t plm_tensor_sequence(const plm_tensor* tensor) {
+  return tensor == nullptr ? 0 : unwrap(tensor)->node->sequence;
+}
 plm_context* plm_tensor_context(const plm_tensor* tensor) {
   return tensor == nullptr ? nullptr : c_api::wrap(unwrap(tensor)->context);
 }

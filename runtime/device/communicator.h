@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/status.h"
 
@@ -63,6 +66,22 @@ class Communicator {
   // `receives[array * members + sender]` says: as many rows of as many bytes.
   virtual Status exchange(const Call& call, std::span<const Rows> sends,
                           std::span<const Rows> receives) = 0;
+
+  // That this participant calls no more. With an error, the others' calls fail with it; without,
+  // those that wait for this participant. Calls afterwards fail. Further ones do nothing.
+  virtual void leave(const Status& status) = 0;
+};
+
+// A communicator that several users in one process take turns at: each holds `in_turn` while it
+// calls. Leaves well with its last user.
+struct SharedCommunicator {
+  explicit SharedCommunicator(std::shared_ptr<Communicator> of) : communicator(std::move(of)) {}
+  SharedCommunicator(const SharedCommunicator&) = delete;
+  SharedCommunicator& operator=(const SharedCommunicator&) = delete;
+  ~SharedCommunicator() { communicator->leave(ok_status()); }
+
+  const std::shared_ptr<Communicator> communicator;
+  std::mutex in_turn;
 };
 
 }  // namespace plimsoll::device

@@ -222,6 +222,9 @@ struct OptimizeOptions {
   // The device takes so long to launch that fuse_horizontal belongs to full fusion, too.
   bool launches_cost = false;
   std::int64_t collective_bucket_bytes = kCollectiveBucketBytes;  // combine_collectives
+  // Participants all run this module: what is a constant in it is one everywhere. Otherwise
+  // collectives stay as they are.
+  bool one_program = true;
   KernelSpeeds speeds = {};
 };
 // What a program is made of in every form but as_written: inlined, simplified, attention in one

@@ -121,6 +121,16 @@ bool has_participants(const ir::Module& module) {
   return module.replica_count > 1 || module.num_partitions > 1;
 }
 
+std::int64_t collective_count(const ir::Module& module) {
+  std::int64_t count = 0;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      count += ir::op_info(instruction->opcode()).op_class == ir::OpClass::collective;
+    }
+  }
+  return count;
+}
+
 Status clean_up(ir::Module& module) {
   constexpr int kMaxRounds = 4;
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -172,17 +182,19 @@ std::span<const PassInfo> rounding_passes() {
 }
 
 Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
+  const std::int64_t collectives = collective_count(module);
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   PLIMSOLL_ASSIGN_OR_RETURN(const bool sunk, run(kSink, module));
   if (sunk) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  bool is_other = false;
-  if (has_participants(module)) {
+  bool is_other = has_participants(module) && collective_count(module) != collectives;
+  if (has_participants(module) && options.one_program) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool simpler, run(kSimplifyCollectives, module));
     PLIMSOLL_ASSIGN_OR_RETURN(const bool promoted, run(kPromoteAllReduces, module));
     PLIMSOLL_ASSIGN_OR_RETURN(const bool scattered, run(kCreateReduceScatters, module));
-    is_other = simpler || promoted || scattered;
-    if (is_other) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+    const bool changed = simpler || promoted || scattered;
+    is_other = is_other || changed;
+    if (changed) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   }
   if (options.fused_attention) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool fused, run(kAttention, module));

@@ -146,6 +146,7 @@ passes::OptimizeOptions optimize_options(device::KernelProvider& provider,
           options.fused_attention,
           properties.has_launch_costs,
           options.collective_bucket_bytes,
+          options.one_program,
           properties.kernel_speeds};
 }
 

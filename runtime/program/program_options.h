@@ -15,6 +15,9 @@ struct ProgramOptions {
   bool fused_attention = true;  // where it does (passes::OptimizeOptions)
   // Small kernels that do not depend on each other run in one launch.
   bool joint_launches = true;
+  // All participants run this very module. Otherwise each has its own, with the same collectives in
+  // the same order, and what one knows of its own values says nothing of the others'.
+  bool one_program = true;
   // Only the most merged form has combined collectives. Participants that may run different forms,
   // since each has plans of its own, would not meet: 0 for those.
   std::int64_t collective_bucket_bytes = std::int64_t{25} << 20;  // passes::kCollectiveBucketBytes

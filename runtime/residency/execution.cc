@@ -259,7 +259,8 @@ void Worker::finish(const std::shared_ptr<Execution>& execution) {
   } catch (const std::exception& error) {
     status = internal_error(std::string("executing: ") + error.what());
   }
-  const bool again = !status.ok() && (untouched || !execution->donates());
+  if (!status.ok() && execution->meets) leave_others(status);
+  const bool again = !status.ok() && !execution->meets && (untouched || !execution->donates());
   std::vector<std::shared_ptr<Value>> gone;
   const std::lock_guard lock(mutex_);
   if (!again) gone.swap(execution->parameters);
@@ -282,6 +283,13 @@ void Worker::finish(const std::shared_ptr<Execution>& execution) {
     output->state.store(status.ok() ? ValueState::ready : ValueState::failed,
                         std::memory_order_release);
   }
+}
+
+void Worker::leave_others(const Status& status) {
+  device::Communicator& communicator = *communicator_->communicator;
+  const std::lock_guard turn(communicator_->in_turn);
+  communicator.leave(
+      status.with_context("participant " + std::to_string(communicator.participant())));
 }
 
 std::shared_ptr<Execution> Worker::retryable_reader(const Value* value) {
@@ -353,7 +361,12 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
     results[i] = allocations[i].data();
   }
   const auto start = std::chrono::steady_clock::now();
-  const executor::RunOptions options{&admitted, {}};
+  executor::RunOptions options{&admitted, {}};
+  std::unique_lock<std::mutex> turn;
+  if (execution.meets) {
+    turn = std::unique_lock(communicator_->in_turn);
+    options.communicator = communicator_->communicator.get();
+  }
   Status status = executable.run(*stream_, *budget_, {parameters, results}, options);
   // Running out of memory happens before the first step: what is leaving may make room. Anything
   // later may have overwritten donated buffers.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executable.h"
 #include "runtime/memory/budget/admission.h"
@@ -32,6 +33,7 @@ struct Execution {
   std::vector<memory::Tag> output_tags;
   std::shared_ptr<const EncodedForms> forms;     // of the outputs; null: none
   std::shared_ptr<std::atomic<double>> seconds;  // set when it has run
+  bool meets = false;                            // other participants, in collectives
   bool reported = false;                         // its failure has been given to the user
   bool retryable = false;                        // failed, and may be tried again
 
@@ -71,11 +73,14 @@ struct StoredBytes {
 // executions wait. Transfers run beside them: a store begins when its value has been made, and its
 // device bytes are free when an allocation needs them; a load begins when there is room beside all
 // that comes before it, and is waited for by what reads it. What was begun ahead of its turn and
-// fails is tried again in turn. Thread-safe against its own thread; used by one other thread at a
-// time.
+// fails is tried again in turn. An execution that meets other participants and fails ends what they
+// share, with its error, and is not tried again: they wait, or have gone on. Thread-safe against
+// its own thread; used by one other thread at a time.
 class Worker {
  public:
-  Worker(std::shared_ptr<memory::Budget> budget) : budget_(std::move(budget)) {}
+  explicit Worker(std::shared_ptr<memory::Budget> budget,
+                  std::shared_ptr<device::SharedCommunicator> communicator = nullptr)
+      : budget_(std::move(budget)), communicator_(std::move(communicator)) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker();
@@ -172,6 +177,7 @@ class Worker {
   Status move(Work work);
   void loop();
   void finish(const std::shared_ptr<Execution>& execution);
+  void leave_others(const Status& status);
   Status check_donations(const Execution& execution);
   Status run(Execution& execution, std::vector<std::shared_ptr<Value>>& outputs, bool& untouched);
   void move_now(const Work& work);
@@ -224,6 +230,7 @@ class Worker {
   std::shared_ptr<Execution> retryable_reader(const Value* value);
 
   const std::shared_ptr<memory::Budget> budget_;
+  const std::shared_ptr<device::SharedCommunicator> communicator_;  // of what meets others
   std::unique_ptr<device::Stream> stream_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -33,11 +32,7 @@ struct ServedProgram {
   std::shared_ptr<SharedPlans> plans;
   // Of a program with several participants of which this process runs one: its way to the others,
   // for one run at a time.
-  struct Peers {
-    std::shared_ptr<device::Communicator> communicator;
-    std::mutex in_turn;
-  };
-  std::shared_ptr<Peers> peers;
+  std::shared_ptr<device::SharedCommunicator> peers;
 
   // How parameter `i` is passed; the same in all plans.
   planner::ParameterResidency residency(std::size_t i) const { return question.parameters[i]; }

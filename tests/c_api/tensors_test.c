@@ -436,6 +436,70 @@ static void hints_are_recorded_and_change_no_value(void) {
   CHECK_VALUES(y, -1, -1, -1);
 }
 
+/* Both evaluations run at once, so that one thread may wait for one after the other. */
+static void participants_meet_in_what_they_record(void) {
+  plm_tensor* alone = vector3(1, 2, 3);
+  const plm_tensor* operand = alone;
+  plm_op_attributes sum = {0};
+  sum.struct_size = sizeof sum;
+  plm_tensor* out = NULL;
+  CHECK_FAILS(plm_op(context, PLM_OP_ALL_REDUCE, &operand, 1, &sum, &out, 1),
+              PLM_FAILED_PRECONDITION, "all-reduce: the context has no communicator");
+  CHECK(plm_context_participant(context) == 0 && plm_context_participants(context) == 1);
+  plm_tensor_release(alone);
+
+  plm_communicator* communicators[2] = {NULL, NULL};
+  CHECK_FAILS(plm_communicator_create_local(0, communicators), PLM_INVALID_ARGUMENT,
+              "0 participants");
+  CHECK_OK(plm_communicator_create_local(2, communicators));
+  CHECK(plm_communicator_rank(communicators[1]) == 1);
+  CHECK(plm_communicator_size(communicators[1]) == 2);
+  plm_context* contexts[2];
+  plm_tensor *sums[2], *copies[2];
+  for (int i = 0; i < 2; ++i) {
+    plm_context_options options = {0};
+    options.struct_size = sizeof options;
+    options.communicator = communicators[i];
+    CHECK_OK(plm_context_create(&options, &contexts[i]));
+    CHECK(plm_context_participant(contexts[i]) == i && plm_context_participants(contexts[i]) == 2);
+    CHECK(plm_context_collective_bucket(contexts[i]) == 25 << 20);
+    const float data[2] = {1.0f + (float)i, 3};
+    plm_tensor* x = NULL;
+    CHECK_OK(plm_tensor_from_host(contexts[i], PLM_F32, (const int64_t[]){2}, 1, data, &x));
+    operand = x;
+    CHECK_OK(plm_op(contexts[i], PLM_OP_ALL_REDUCE, &operand, 1, &sum, &sums[i], 1));
+    plm_op_attributes from = sum;
+    from.root = 1;
+    CHECK_OK(plm_op(contexts[i], PLM_OP_COLLECTIVE_BROADCAST, &operand, 1, &from, &copies[i], 1));
+    CHECK(plm_tensor_sequence(x) < plm_tensor_sequence(sums[i]));
+    CHECK(plm_tensor_sequence(sums[i]) < plm_tensor_sequence(copies[i]));
+    plm_tensor_release(x);
+    plm_tensor* both[2] = {sums[i], copies[i]};
+    CHECK_OK(plm_eval(contexts[i], both, 2));
+  }
+  for (int i = 0; i < 2; ++i) {
+    CHECK_VALUES(sums[i], 3, 6);
+    CHECK_VALUES(copies[i], 2, 3);
+  }
+  /* The error of one is the error of the other; nobody waits for who has left. */
+  plm_communicator_leave(communicators[0], PLM_ABORTED, "no more");
+  plm_tensor* more = NULL;
+  operand = alone = NULL;
+  CHECK_OK(plm_tensor_from_host(contexts[1], PLM_F32, NULL, 0, (const float[]){1}, &alone));
+  operand = alone;
+  CHECK_OK(plm_op(contexts[1], PLM_OP_ALL_REDUCE, &operand, 1, &sum, &more, 1));
+  float read = 0;
+  CHECK_FAILS(plm_tensor_read(more, &read, sizeof read), PLM_ABORTED, "participant 0: no more");
+  plm_tensor_release(more);
+  plm_tensor_release(alone);
+  for (int i = 0; i < 2; ++i) {
+    plm_context_destroy(contexts[i]);
+    plm_communicator_destroy(communicators[i]);
+  }
+  plm_communicator_leave(NULL, PLM_OK, NULL);
+  CHECK(plm_tensor_sequence(NULL) == 0 && plm_context_participants(NULL) == 1);
+}
+
 static void handles_count_references(void) {
   plm_tensor* x = vector3(1, 2, 3);
   plm_tensor_retain(x);
@@ -543,6 +607,7 @@ int main(void) {
   structs_of_other_versions_are_understood();
   other_places_for_bytes_are_limited_and_counted();
   hints_are_recorded_and_change_no_value();
+  participants_meet_in_what_they_record();
   handles_count_references();
   null_handles_have_no_answers();
   lists_without_data_are_refused();

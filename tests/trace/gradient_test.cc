@@ -119,14 +119,18 @@ TEST(Gradient, AgreesWithFiniteDifferencesForEveryRule) {
                          {0, 1},
                          {{-5, 5}, {1.5, 2}}};
   check_case(*context, remainder, seen);
-  // Piecewise constant results and those that f64 text cannot tell from identities need no case.
+  // Piecewise constant results and those that f64 text cannot tell from identities need no case;
+  // those of several participants are in tests/examples.
   const std::set<ir::Opcode> exempt = {ir::Opcode::sign,
                                        ir::Opcode::ceil,
                                        ir::Opcode::floor,
                                        ir::Opcode::round_nearest_afz,
                                        ir::Opcode::round_nearest_even,
                                        ir::Opcode::reduce_precision,
-                                       ir::Opcode::opt_barrier};
+                                       ir::Opcode::opt_barrier,
+                                       ir::Opcode::all_reduce,
+                                       ir::Opcode::all_gather,
+                                       ir::Opcode::reduce_scatter};
   for (int i = 0; i < ir::opcode_count(); ++i) {
     const auto opcode = static_cast<ir::Opcode>(i);
     if (autograd::find_rule(opcode) == nullptr || exempt.contains(opcode)) continue;

@@ -9,21 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "plimsoll/communicator.hpp"
 #include "plimsoll/error.hpp"
 #include "plimsoll/plimsoll.h"
 
 namespace plimsoll {
 
 namespace internal {
-
-// Throws when `status` is a failure, and frees it.
-inline void check(plm_status* status) {
-  if (status == nullptr) return;
-  const std::unique_ptr<plm_status, decltype(&plm_status_free)> owned(status, &plm_status_free);
-  throw Error(static_cast<ErrorCode>(plm_status_code(status)), plm_status_message(status),
-              plm_status_limit_bytes(status), plm_status_floor_bytes(status),
-              plm_status_culprit(status));
-}
 
 // What a trainable Tensor's copies share.
 struct Variable {
@@ -62,7 +54,8 @@ struct ContextOptions {
   std::int64_t host_limit_bytes = 0;   // 0: from PLIMSOLL_HOST_LIMIT, else none
   std::string spill_dir{};             // empty: from PLIMSOLL_SPILL_DIR, else none
   std::int64_t spill_limit_bytes = 0;  // 0: from PLIMSOLL_SPILL_LIMIT, else what is free there
-  std::string planning{};  // "background", "full" or "first"; empty: from PLIMSOLL_PLANNING
+  std::string planning{};       // "background", "full" or "first"; empty: from PLIMSOLL_PLANNING
+  Communicator communicator{};  // what operations between participants meet by; empty: no others
 };
 
 struct MemoryStatistics {
@@ -106,6 +99,7 @@ class Context {
     c.spill_dir = options.spill_dir.empty() ? nullptr : options.spill_dir.c_str();
     c.spill_limit_bytes = options.spill_limit_bytes;
     c.planning = options.planning.empty() ? nullptr : options.planning.c_str();
+    c.communicator = options.communicator.handle();
     if (options.log) {
       c.log = [](void* user, plm_log_level, const char* message) {
         static_cast<State*>(user)->log(message);
@@ -131,6 +125,9 @@ class Context {
   }
 
   plm_context* handle() const { return state_->handle; }
+  // Which participant this is among how many; 0 of 1 without a communicator.
+  std::int64_t participant() const { return plm_context_participant(handle()); }
+  std::int64_t participants() const { return plm_context_participants(handle()); }
 
   void set_limit(std::int64_t bytes) { internal::check(plm_context_set_limit(handle(), bytes)); }
   void remove_limit() { set_limit(PLM_NO_LIMIT); }

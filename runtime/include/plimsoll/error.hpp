@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
+
+#include "plimsoll/plimsoll.h"
 
 namespace plimsoll {
 
@@ -56,5 +59,18 @@ class Error : public std::exception {
   std::int64_t limit_bytes_;
   std::int64_t floor_bytes_;
 };
+
+namespace internal {
+
+// Throws when `status` is a failure, and frees it.
+inline void check(plm_status* status) {
+  if (status == nullptr) return;
+  const std::unique_ptr<plm_status, decltype(&plm_status_free)> owned(status, &plm_status_free);
+  throw Error(static_cast<ErrorCode>(plm_status_code(status)), plm_status_message(status),
+              plm_status_limit_bytes(status), plm_status_floor_bytes(status),
+              plm_status_culprit(status));
+}
+
+}  // namespace internal
 
 }  // namespace plimsoll

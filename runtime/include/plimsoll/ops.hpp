@@ -3,6 +3,7 @@
 
 #include "plimsoll/ops/activation.hpp"
 #include "plimsoll/ops/attention.hpp"
+#include "plimsoll/ops/collective.hpp"
 #include "plimsoll/ops/contraction.hpp"
 #include "plimsoll/ops/elementwise.hpp"
 #include "plimsoll/ops/indexing.hpp"

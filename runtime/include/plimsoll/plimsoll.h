@@ -56,7 +56,8 @@ typedef struct plm_buffer plm_buffer;
 typedef struct plm_executable plm_executable;
 // Asks runs of executables to end early. Any thread.
 typedef struct plm_cancellation plm_cancellation;
-// This process's way to the other participants of programs, which are processes, too. Any thread.
+// A participant's way to the others of programs and contexts: processes, or threads of this one.
+// Any thread.
 typedef struct plm_communicator plm_communicator;
 
 #define PLM_VERSION_MAJOR 0
@@ -211,6 +212,9 @@ typedef struct plm_context_options {
                               // "full": that plan before the first run, the same in every process;
                               // "first": the quick plan alone. NULL: PLIMSOLL_PLANNING, else
                               // "background". Copied.
+  // What operations between participants (PLM_OP_ALL_REDUCE and its like) meet the others by; NULL:
+  // there are none, and such operations are errors. Kept by the context. See plm_communicator.
+  plm_communicator* communicator;
 } plm_context_options;
 
 PLM_EXPORT plm_status* plm_context_create(const plm_context_options* options, plm_context** out);
@@ -228,6 +232,14 @@ PLM_EXPORT int64_t plm_context_limit(const plm_context* context);
 // that any thread may read it by its address. Static. "" and 0 for NULL. Any thread.
 PLM_EXPORT const char* plm_context_device(const plm_context* context);
 PLM_EXPORT int plm_context_is_host_memory(const plm_context* context);
+
+// Which participant the context is among how many, by its communicator; 0 of 1 without one, and of
+// NULL. Any thread.
+PLM_EXPORT int64_t plm_context_participant(const plm_context* context);
+PLM_EXPORT int64_t plm_context_participants(const plm_context* context);
+// Bytes up to which arrays are better put into one collective than each into its own
+// (PLIMSOLL_COLLECTIVE_BUCKET). 0 for NULL. Any thread.
+PLM_EXPORT int64_t plm_context_collective_bucket(const plm_context* context);
 
 // A limit as people write it, in bytes: `512MiB`, `1.5GB`, `1048576`; `80%` of the device's memory;
 // `50%peak` of `unlimited_peak_bytes` (0: not known, and such a text an error). `what` names where
@@ -325,6 +337,8 @@ PLM_EXPORT size_t plm_tensor_byte_size(const plm_tensor* tensor);
 // 1 while the value has not been cut from the trace (nothing has been planned for it), else 0.
 PLM_EXPORT int plm_tensor_is_pending(const plm_tensor* tensor);
 PLM_EXPORT plm_context* plm_tensor_context(const plm_tensor* tensor);  // borrowed
+// Grows with recording: of two tensors of a context, the value with the less was recorded first.
+PLM_EXPORT uint64_t plm_tensor_sequence(const plm_tensor* tensor);
 typedef enum plm_hint PLM_ENUM_TYPE {
   PLM_HINT_NONE = 0,
   PLM_HINT_KEEP = 1,       // never evicted
@@ -416,17 +430,36 @@ typedef struct plm_op_attributes {
   int descending;             // sort
   int indices_are_sorted, unique_indices;  // gather, scatter
   int32_t exponent_bits, mantissa_bits;    // reduce-precision
+  int64_t root;  // collective-broadcast: the participant whose value it is
 } plm_op_attributes;
 
 // Records one operation and gives its results; nothing is computed yet. `attributes` may be NULL
-// for operations that read none. `out_count` is the number of results: 1, but for sort (as many as
-// operands) and rng-bit-generator (2: next state, bits). INVALID_ARGUMENT names the operation and
-// the shapes, e.g. `add: f32[2,3] and f32[4] differ in dims`.
+// for operations that read none. `out_count` is the number of results: 1, but for sort and
+// operations between participants (as many as operands) and rng-bit-generator (2: next state,
+// bits). INVALID_ARGUMENT names the operation and the shapes, e.g. `add: f32[2,3] and f32[4] differ
+// in dims`.
 //
 // Recordable: all elementwise operations, iota, broadcast, reshape, transpose, convert,
 // bitcast-convert, copy, slice, dynamic-slice, dynamic-update-slice, concatenate, pad, reverse,
 // gather, scatter, select, compare, clamp, dot, convolution, reduce, reduce-window,
-// select-and-scatter, sort, rng-bit-generator, opt-barrier (one operand).
+// select-and-scatter, sort, rng-bit-generator, opt-barrier (one operand), all-reduce, all-gather,
+// reduce-scatter, collective-broadcast.
+//
+// The last four are between all participants of the context's communicator (FAILED_PRECONDITION
+// without one), which meet once for all operands of an operation; these have one dtype. Sums go
+// over the participants in their order (docs/collectives.md), so that everybody has the same bits.
+//   all-reduce            `reduction` of everybody's operand
+//   reduce-scatter        the participant's own piece of that, along `dimensions[0]` (none: 0),
+//   which
+//                         their number must divide
+//   all-gather            everybody's operand, one after the other along `dimensions[0]` (none: 0)
+//   collective-broadcast  the operand of participant `root`
+// Gradients are those of the sum of all participants' losses; of all-reduce and reduce-scatter only
+// with PLM_REDUCE_SUM. Participants record the same operations between them in the same order, and
+// cut at the same places: a cut runs its own in the order of recording, whatever its plan. What
+// differs between participants must be data or plm_scalar_input, as a constant may be computed
+// away. A cut with such operations that fails while it runs ends the communicator for all, with its
+// error.
 //
 // Shorter than HLO where nothing is lost:
 //   elementwise   a rank-0 operand beside an array is broadcast to it
@@ -638,6 +671,9 @@ typedef struct plm_communicator_options {
   double timeout_seconds;  // of connecting and of every wait; 0: PLIMSOLL_COLLECTIVE_TIMEOUT
 } plm_communicator_options;
 
+// For `count` participants in this process, each with a context of its own that a thread of its own
+// uses: `out` receives one communicator each, in their order. They read each other's memory.
+PLM_EXPORT plm_status* plm_communicator_create_local(size_t count, plm_communicator** out);
 // Connects to all other processes, through Gloo over TCP, and waits for them. NULL options: all by
 // the environment, as launchers set it. INVALID_ARGUMENT names what is missing; DEADLINE_EXCEEDED
 // who has not come.
@@ -646,8 +682,13 @@ PLM_EXPORT plm_status* plm_communicator_connect(const plm_communicator_options* 
 // 0 and 1 of NULL.
 PLM_EXPORT int64_t plm_communicator_rank(const plm_communicator* communicator);
 PLM_EXPORT int64_t plm_communicator_size(const plm_communicator* communicator);
-// Leaves: those that wait for this process get an error. Executables that use it must be destroyed
-// before. Accepts NULL.
+// This participant comes to no more collectives: those that wait for it get an error, or, where
+// `code` is not PLM_OK, all others do, wherever they wait, with that code and message (NULL: none).
+// Waits for the one that it is in.
+PLM_EXPORT void plm_communicator_leave(plm_communicator* communicator, plm_code code,
+                                       const char* message);
+// The handle. Executables and contexts that use it go on; with the last of these, this participant
+// leaves. Accepts NULL.
 PLM_EXPORT void plm_communicator_destroy(plm_communicator* communicator);
 
 // Functions of one's own, which programs call by name (HLO's custom-call, `custom_call_target`).

@@ -37,16 +37,24 @@ Result<std::unique_ptr<Context>> Context::create(ContextOptions options) {
       new Context(std::move(options), std::move(budget), std::move(compiler)));
 }
 
+namespace {
+
+std::int64_t participants_of(const ContextOptions& options) {
+  return options.communicator == nullptr ? 0 : options.communicator->communicator->participants();
+}
+
+}  // namespace
+
 Context::Context(ContextOptions options, std::shared_ptr<memory::Budget> budget,
                  std::shared_ptr<const executor::ProgramCompiler> compiler)
     : options_(std::move(options)),
       budget_(std::move(budget)),
       compiler_(std::move(compiler)),
-      recorder_(recording_),
-      cache_(compiler_, budget_, options_.replan_drift),
+      recorder_(recording_, participants_of(options_)),
+      cache_(compiler_, budget_, options_.replan_drift, recorder_.participants()),
       next_pending_limit_(options_.max_pending),
       live_(budget_, worker_, options_.planning),
-      worker_(budget_) {
+      worker_(budget_, options_.communicator) {
   recording_.on_discard([this](Value& value) { live_.discard(value); });
 }
 
@@ -273,7 +281,8 @@ std::unique_ptr<ir::Module> Context::module_of(std::span<Node* const> wanted) {
   }
   Cut cut;
   make_cut(recording_, outputs, {}, cut);
-  return build_module(cut, std::vector<bool>(cut.constants.size(), false), names_);
+  return build_module(cut, std::vector<bool>(cut.constants.size(), false), names_,
+                      recorder_.participants());
 }
 
 void Context::log(LogLevel level, std::string_view line) const {

@@ -15,6 +15,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/buffers/dispatcher.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/kernel_provider.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/planner/planner.h"
@@ -37,6 +38,8 @@ struct ContextOptions {
   std::uint64_t seed = 0;
   std::int64_t max_pending = 100000;
   executor::CompilerOptions compilation;
+  // This context's end of what collectives meet by; null: there are no others.
+  std::shared_ptr<device::SharedCommunicator> communicator;
   std::function<void(LogLevel, std::string_view)> log;  // beside the process-wide log
 };
 

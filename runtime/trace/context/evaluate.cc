@@ -30,6 +30,9 @@ bool has_side_effect(const executor::Program& program) {
                      [](const auto& instruction) { return instruction->has_side_effect(); });
 }
 
+// Only what has collectives in it has several participants.
+bool meets_others(const executor::Program& program) { return program.module().replica_count > 1; }
+
 bool is_shortage(const Status& status) { return status.code() == StatusCode::resource_exhausted; }
 
 }  // namespace
@@ -170,6 +173,7 @@ Status Context::start(const PlanAnswer& plan, CachedProgram& program) {
   execution->seconds = std::make_shared<std::atomic<double>>(0.0);
   execution->parameters = values_of(cut_);
   execution->scalars = lifted_scalars(cut_, program);
+  execution->meets = meets_others(plan.executable->program());
   std::vector<std::shared_ptr<Value>> values;
   for (Node* output : cut_.outputs) {
     const bool assigned =
@@ -190,7 +194,8 @@ Status Context::start(const PlanAnswer& plan, CachedProgram& program) {
   last_cut_.seconds = execution->seconds;
   plan.executable->enable_profile(profiling_);
   log_cut();
-  live_.add(execution, !has_side_effect(plan.executable->program()));
+  // Nobody can be met again alone.
+  live_.add(execution, !execution->meets && !has_side_effect(plan.executable->program()));
   PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
   materialize(std::move(values));
   return ok_status();
@@ -273,6 +278,7 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
     }
     execution->executable = plan->executable;
     execution->forms = forms_of(segment.program);
+    execution->meets = meets_others(*segment.program.program);
     for (const int output : segment.outputs) {
       auto value = std::make_shared<Value>();
       const std::int64_t bytes = segments.bytes[at(output)];
@@ -287,7 +293,7 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       execution->output_tags.push_back(memory::Tag::outputs);
       values[at(output)] = std::move(value);
     }
-    live.add(execution, true);
+    live.add(execution, !execution->meets);
     if (submits) PLIMSOLL_RETURN_IF_ERROR(worker_.submit(std::move(execution)));
     live.unpin(inputs);
     const auto end = [&](int value) {

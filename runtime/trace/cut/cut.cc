@@ -19,6 +19,10 @@ std::int64_t header(const Node& node) {
          static_cast<std::int64_t>(node.operand_count) << 32;
 }
 
+bool is_collective(const Node& node) {
+  return ir::op_info(node.opcode).op_class == ir::OpClass::collective;
+}
+
 // What made a leaf's value does not matter any more.
 std::int64_t leaf_header(const Node& leaf) {
   return static_cast<std::int64_t>(Opcode::parameter) | static_cast<std::int64_t>(leaf.dtype) << 8 |
@@ -66,6 +70,7 @@ void encode(Cut& cut) {
     node.index = i;
     cut.key_starts.push_back(static_cast<std::uint32_t>(words.size()));
     words.push_back(header(node));
+    cut.meets = cut.meets || is_collective(node);
     words.insert(words.end(), node.dims().begin(), node.dims().end());
     for (Node* operand : node.operands()) {
       if (!operand->is_pending() && operand->index == ~std::uint32_t{0}) {
@@ -134,6 +139,7 @@ void Cut::clear() {
   key.words.clear();
   key_starts.clear();
   key.hash = 0;
+  meets = false;
 }
 
 void make_cut(Recording& recording, std::span<Node* const> wanted,
@@ -172,16 +178,20 @@ ir::Literal scalar_literal(const Node& constant) {
 ir::Shape result_shape(const Node& node) {
   if ((node.flags & kTupleResult) == 0) return node.shape();
   std::vector<ir::Shape> elements;
-  for (const Node* operand : node.operands()) elements.push_back(operand->shape());
-  if (node.opcode == Opcode::rng_bit_generator) elements.push_back(node.shape());
+  for (int i = 0; i < element_count(node); ++i) elements.push_back(element_shape(node, i));
   return ir::Shape::tuple(std::move(elements));
 }
 
 }  // namespace
 
 std::unique_ptr<ir::Module> build_module(const Cut& cut, const std::vector<bool>& lifted,
-                                         std::span<const std::string> names) {
+                                         std::span<const std::string> names,
+                                         std::int64_t participants) {
   auto module = std::make_unique<ir::Module>("trace");
+  if (cut.meets) module->replica_count = participants;
+  // Participants tell each other what they come to: names that count anything else would differ
+  // where constants have become inputs of one's program and not of another's.
+  std::int64_t collectives = 0;
   ir::Computation* entry = module->add_computation("main");
   module->set_entry(entry);
   std::vector<ir::Instruction*> leaves, made(cut.nodes.size());
@@ -219,10 +229,12 @@ std::unique_ptr<ir::Module> build_module(const Cut& cut, const std::vector<bool>
     OpAttributes op = decode_words(node->words());
     ir::set_hint(op.attributes, hint_of(*node));
     auto called = called_computations(*module, op.callee, dtypes);
-    ir::Instruction* instruction =
-        entry->add(node->opcode, result_shape(*node), std::move(operands),
-                   node->name == 0 ? std::string_view() : std::string_view(names[node->name]),
-                   std::move(op.attributes));
+    std::string name = node->name == 0 ? std::string() : names[node->name];
+    if (is_collective(*node)) {
+      name = std::string(ir::to_string(node->opcode)) + "." + std::to_string(++collectives);
+    }
+    ir::Instruction* instruction = entry->add(node->opcode, result_shape(*node),
+                                              std::move(operands), name, std::move(op.attributes));
     instruction->set_called_computations(std::move(called));
     made[node->index] = instruction;
   }

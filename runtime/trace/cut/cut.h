@@ -35,6 +35,7 @@ struct Cut {
   std::vector<Node*> constants;                        // of nodes; those that are not structural
   CutKey key;
   std::vector<std::uint32_t> key_starts;  // of each node, in key.words
+  bool meets = false;                     // there is a collective among the nodes
 
   void clear();
 };
@@ -50,8 +51,10 @@ std::vector<Node*> live_dependants(Recording& recording, std::span<Node* const> 
 
 // The module of a cut: parameters are the leaves, then those constants that `lifted` (per
 // Cut::constants) marks; the root is the tuple of the outputs. `names` are Node::name's.
+// Collectives are among `participants`, and have names that tell nothing but their order.
 std::unique_ptr<ir::Module> build_module(const Cut& cut, const std::vector<bool>& lifted,
-                                         std::span<const std::string> names);
+                                         std::span<const std::string> names,
+                                         std::int64_t participants = 1);
 
 // `add f32[2,3]`, from the canonical form.
 std::string describe_key(std::span<const std::int64_t> key, std::size_t start);

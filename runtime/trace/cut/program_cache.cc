@@ -86,8 +86,9 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
   }
 
   const auto start = std::chrono::steady_clock::now();
-  PLIMSOLL_ASSIGN_OR_RETURN(CachedProgram made,
-                            compile(build_module(cut, lifted, names), compiler_->options()));
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      CachedProgram made,
+      compile(build_module(cut, lifted, names, participants_), compiler_->options()));
   answer.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   made.key_starts = cut.key_starts;
@@ -98,7 +99,12 @@ Result<CacheAnswer> ProgramCache::find_or_compile(const Cut& cut,
 }
 
 Result<CachedProgram> ProgramCache::compile(std::unique_ptr<ir::Module> module,
-                                            const executor::ProgramOptions& options) const {
+                                            executor::ProgramOptions options) const {
+  if (module->replica_count > 1) {
+    // Each participant compiles and plans what it has recorded itself.
+    options.one_program = false;
+    options.collective_bucket_bytes = 0;
+  }
   CachedProgram made;
   PLIMSOLL_ASSIGN_OR_RETURN(made.program, compiler_->compile(std::move(module), options));
   made.executables = std::make_shared<executor::ExecutableCache>(

@@ -42,9 +42,13 @@ class ProgramCache {
  public:
   // Plans are made for runs in `budget`, and again when times have drifted by more than `drift`
   // (serve/current_executable.h).
+  // Collectives are among `participants`.
   ProgramCache(std::shared_ptr<const executor::ProgramCompiler> compiler,
-               std::shared_ptr<memory::Budget> budget, double drift)
-      : compiler_(std::move(compiler)), budget_(std::move(budget)), drift_(drift) {}
+               std::shared_ptr<memory::Budget> budget, double drift, std::int64_t participants)
+      : compiler_(std::move(compiler)),
+        budget_(std::move(budget)),
+        drift_(drift),
+        participants_(participants) {}
 
   Result<CacheAnswer> find_or_compile(const Cut& cut, std::span<const std::string> names);
 
@@ -56,7 +60,7 @@ class ProgramCache {
 
   std::string explain(const Cut& cut) const;
   Result<CachedProgram> compile(std::unique_ptr<ir::Module> module,
-                                const executor::ProgramOptions& options) const;
+                                executor::ProgramOptions options) const;
 
   static constexpr std::size_t kMostPrograms = 256;
   static constexpr std::size_t kMostPlans = 8;
@@ -64,6 +68,7 @@ class ProgramCache {
   const std::shared_ptr<const executor::ProgramCompiler> compiler_;
   const std::shared_ptr<memory::Budget> budget_;
   const double drift_;
+  const std::int64_t participants_;
   Programs programs_{kMostPrograms};
 };
 

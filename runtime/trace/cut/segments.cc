@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/dataflow/run_again.h"
 
 namespace plimsoll::trace {
 namespace {
@@ -152,6 +153,9 @@ class Builder {
 
   Status add_segment(const Instruction& instruction) {
     Draft draft;
+    if (ir::communicates(instruction)) {
+      draft.module->replica_count = program_.module().replica_count;
+    }
     std::vector<Instruction*> operands;
     for (const Instruction* operand : instruction.operands()) {
       const Source* next = sources_.at(operand).data();

@@ -47,22 +47,33 @@ class WordWriter {
     ++size_;
   }
   void length(std::size_t size) {
-    longest_ = std::max(longest_, size);
+    if (!any_length_) longest_ = std::max(longest_, size);
     number(static_cast<std::int64_t>(size));
   }
   void bytes(const char* data, std::size_t size) {
     number(static_cast<std::int64_t>(size));
     for (std::size_t i = 0; i < size; ++i) number(data[i]);
   }
+  // While it lives, lists may be as long as there are words.
+  class AnyLength {
+   public:
+    explicit AnyLength(WordWriter& of) : of_(of) { of_.any_length_ = true; }
+    ~AnyLength() { of_.any_length_ = false; }
+
+   private:
+    WordWriter& of_;
+  };
   std::size_t size() const { return size_; }
+  bool fits_in_words() const { return size_ <= words_.size(); }
   bool fits() const {
-    return size_ <= words_.size() && longest_ <= static_cast<std::size_t>(ir::kMaxRank);
+    return fits_in_words() && longest_ <= static_cast<std::size_t>(ir::kMaxRank);
   }
 
  private:
   std::span<std::int64_t> words_;
   std::size_t size_ = 0;
   std::size_t longest_ = 0;
+  bool any_length_ = false;
 };
 
 class WordReader {
@@ -91,7 +102,13 @@ Result<AttributeWords> AttributeWords::encode(ir::Opcode opcode, const OpAttribu
   ir::for_each_set_field(op.attributes, [&]<typename Field>(Field, const auto& value) {
     if constexpr (kHasWords<Field>) {
       present |= kBit<Field>;
-      ir::archive_value(value, to);
+      // Groups list participants, not dims.
+      if constexpr (std::is_same_v<Field, ir::Field<&Attributes::collective>>) {
+        WordWriter::AnyLength any(to);
+        ir::archive_value(value, to);
+      } else {
+        ir::archive_value(value, to);
+      }
     }
   });
   if (op.callee.kind != Callee::Kind::none) {
@@ -99,8 +116,9 @@ Result<AttributeWords> AttributeWords::encode(ir::Opcode opcode, const OpAttribu
     ir::archive_value(op.callee, to);
   }
   if (!to.fits()) {
-    return invalid_argument(std::string(ir::to_string(opcode)) + ": an attribute lists more than " +
-                            std::to_string(ir::kMaxRank) + " dims");
+    return invalid_argument(
+        std::string(ir::to_string(opcode)) + ": an attribute lists more than " +
+        (to.fits_in_words() ? std::to_string(ir::kMaxRank) + " dims" : "there is room for"));
   }
   out.words_[0] = present;
   out.size_ = present == 0 ? 0 : to.size();

@@ -13,6 +13,29 @@ std::int64_t Node::byte_size() const {
   return bytes;
 }
 
+int element_count(const Node& node) {
+  if ((node.flags & kTupleResult) == 0) return 0;
+  return node.opcode == ir::Opcode::rng_bit_generator ? 2 : static_cast<int>(node.operand_count);
+}
+
+// The node has the shape of its last element. Of an all-gather and a reduce-scatter the others are
+// to their operands as that is to the last: the dimension along which pieces lie is the one that
+// differs.
+ir::Shape element_shape(const Node& tuple, int index) {
+  if (index == element_count(tuple) - 1) return tuple.shape();
+  ir::Shape shape = tuple.operand(index)->shape();
+  if (tuple.opcode != ir::Opcode::all_gather && tuple.opcode != ir::Opcode::reduce_scatter) {
+    return shape;
+  }
+  const std::span<const std::int64_t> pieces = tuple.operands().back()->dims();
+  const auto [in, out] = std::mismatch(pieces.begin(), pieces.end(), tuple.dims().begin());
+  if (in == pieces.end()) return shape;
+  ir::Dims dims = shape.dims();
+  std::int64_t& dim = dims[static_cast<int>(in - pieces.begin())];
+  dim = dim * *out / *in;
+  return ir::Shape(shape.dtype(), dims);
+}
+
 BlockPool::~BlockPool() = default;
 
 void* BlockPool::allocate(std::size_t bytes, std::uint8_t& size_class) {

@@ -70,6 +70,11 @@ struct Node {
 };
 static_assert(sizeof(Node) % alignof(Node*) == 0);
 
+// Of a node: 0 where its result is an array; else how many arrays the tuple holds, and their
+// shapes.
+int element_count(const Node& node);
+ir::Shape element_shape(const Node& tuple, int index);
+
 inline ir::Hint hint_of(const Node& node) {
   return static_cast<ir::Hint>((node.flags >> kHintShift) & 7);
 }

@@ -29,6 +29,23 @@ bool same_dims(const Node& a, const Node& b) {
   return a.rank == b.rank && std::equal(a.dims().begin(), a.dims().end(), b.dims().begin());
 }
 
+// Several arrays meet as one: of one dtype, which one reducer reads.
+Status check_collective(Opcode opcode, std::span<const ir::Shape> shapes,
+                        std::int64_t participants) {
+  const std::string name(ir::to_string(opcode));
+  if (participants == 0) {
+    return failed_precondition(name +
+                               ": the context has no communicator (create it with one, "
+                               "plm_context_options::communicator)");
+  }
+  for (const ir::Shape& shape : shapes) {
+    if (shape.dtype() == shapes[0].dtype()) continue;
+    return invalid_argument(name + ": " + shapes[0].to_string() + " and " + shape.to_string() +
+                            " differ in dtype (one collective for each dtype)");
+  }
+  return ok_status();
+}
+
 std::string too_large(Opcode opcode) {
   return std::string(ir::to_string(opcode)) + ": operation is too large";
 }
@@ -37,7 +54,8 @@ std::string too_large(Opcode opcode) {
 
 bool is_recordable(Opcode opcode) { return ir::op_info(opcode).is_recordable; }
 
-Recorder::Recorder(Recording& recording) : recording_(recording), scratch_("recorder") {}
+Recorder::Recorder(Recording& recording, std::int64_t participants)
+    : recording_(recording), participants_(participants), scratch_("recorder") {}
 
 bool Recorder::accepts(Opcode opcode, ir::DType dtype) {
   std::uint8_t& known = accepts_[at(opcode)][at(dtype)];
@@ -111,6 +129,37 @@ Result<NodeRef> Recorder::record(Opcode opcode, std::span<Node* const> operands,
   return record_checked(opcode, operands, attributes, given);
 }
 
+// Of an all-gather or a reduce-scatter: pieces of all participants one after the other along a
+// dimension, respectively one of as many pieces.
+Result<ir::Shape> Recorder::shape_of_pieces(Opcode opcode, std::span<const ir::Shape> shapes,
+                                            const ir::Attributes& attributes) const {
+  const std::string name(ir::to_string(opcode));
+  std::vector<ir::Shape> results;
+  for (const ir::Shape& shape : shapes) {
+    if (attributes.dimensions.size() != 1 || attributes.dimensions[0] < 0 ||
+        attributes.dimensions[0] >= shape.rank()) {
+      return invalid_argument(name + ": dimensions must name one dim of " + shape.to_string());
+    }
+    const auto dimension = static_cast<int>(attributes.dimensions[0]);
+    ir::Dims dims = shape.dims();
+    if (dims[dimension] == 0) {
+      return invalid_argument(name + ": dim " + std::to_string(dimension) + " of " +
+                              shape.to_string() + " is empty");
+    }
+    if (opcode == Opcode::all_gather) {
+      dims[dimension] *= participants_;
+    } else if (dims[dimension] % participants_ == 0) {
+      dims[dimension] /= participants_;
+    } else {
+      return invalid_argument(name + ": dim " + std::to_string(dimension) + " of " +
+                              shape.to_string() + " is no multiple of the " +
+                              std::to_string(participants_) + " participants (pad it)");
+    }
+    results.emplace_back(shape.dtype(), dims);
+  }
+  return results.size() == 1 ? results[0] : ir::Shape::tuple(std::move(results));
+}
+
 Result<NodeRef> Recorder::record_checked(Opcode opcode, std::span<Node* const> operands,
                                          const OpAttributes* attributes, const ir::Shape* given) {
   if (!is_recordable(opcode)) {
@@ -147,6 +196,12 @@ Result<NodeRef> Recorder::record_checked(Opcode opcode, std::span<Node* const> o
   }
   std::optional<ir::Shape> wanted;
   if (given != nullptr) wanted = *given;
+  if (ir::op_info(opcode).op_class == ir::OpClass::collective) {
+    PLIMSOLL_RETURN_IF_ERROR(check_collective(opcode, shapes, participants_));
+    if (opcode == Opcode::all_gather || opcode == Opcode::reduce_scatter) {
+      PLIMSOLL_ASSIGN_OR_RETURN(wanted, shape_of_pieces(opcode, shapes, op.attributes));
+    }
+  }
   if (opcode == Opcode::rng_bit_generator && given != nullptr && !shapes.empty()) {
     if (!ir::is_random_state(shapes[0])) {
       return invalid_argument("rng-bit-generator: state " + shapes[0].to_string() +
@@ -169,17 +224,15 @@ Result<NodeRef> Recorder::record_checked(Opcode opcode, std::span<Node* const> o
 }
 
 Result<NodeRef> Recorder::element(Node* tuple, int index) {
-  const bool random = tuple->opcode == Opcode::rng_bit_generator;
-  const int count = random ? 2 : static_cast<int>(tuple->operand_count);
-  if ((tuple->flags & kTupleResult) == 0 || index < 0 || index >= count) {
+  if (index < 0 || index >= element_count(*tuple)) {
     return internal_error("get-tuple-element: no element " + std::to_string(index));
   }
-  const Node& like = random && index == 1 ? *tuple : *tuple->operand(index);
+  const ir::Shape shape = element_shape(*tuple, index);
   OpAttributes op;
   op.attributes.tuple_index = index;
   PLIMSOLL_ASSIGN_OR_RETURN(const AttributeWords words,
                             AttributeWords::encode(Opcode::get_tuple_element, op));
-  return NodeRef(recording_, recording_.add(Opcode::get_tuple_element, like.dtype, like.dims(),
+  return NodeRef(recording_, recording_.add(Opcode::get_tuple_element, shape.dtype(), shape.dims(),
                                             std::span(&tuple, 1), words.words()));
 }
 
