@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,10 @@ struct Variable {
   plm_tensor* gradient = nullptr;
   bool trainable = true;
 };
+
+// Is told which variables backward() has just given gradients, by their tensors, in the order in
+// which it made these.
+using AfterBackward = std::function<void(std::span<plm_tensor* const>)>;
 
 }  // namespace internal
 
@@ -178,6 +183,7 @@ class Context {
 
  private:
   friend class ContextScope;
+  friend class DataParallel;
   friend class Tensor;
 
   struct State {
@@ -186,6 +192,7 @@ class Context {
     std::function<void(const std::string&)> log{};
     // In order of creation, so that backward() records in an order that doesn't vary.
     std::vector<std::weak_ptr<internal::Variable>> variables;
+    std::vector<std::weak_ptr<internal::AfterBackward>> after_backward;
   };
 
   explicit Context(std::shared_ptr<State>& state) : state_(state) {}

@@ -7,4 +7,5 @@
 #include "plimsoll/nn.hpp"
 #include "plimsoll/ops.hpp"
 #include "plimsoll/optim.hpp"
+#include "plimsoll/parallel.hpp"
 #include "plimsoll/tensor.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -324,6 +325,21 @@ inline void Tensor::backward() const {
     plm_tensor* sum = nullptr;
     internal::check(plm_op(context, PLM_OP_ADD, operands, 2, nullptr, &sum, 1));
     variables[i]->set_gradient(sum);
+  }
+  auto& listeners = Context::current().state_->after_backward;
+  std::erase_if(listeners, [](const auto& listener) { return listener.expired(); });
+  if (listeners.empty()) return;
+  std::vector<std::pair<std::uint64_t, plm_tensor*>> made;
+  for (std::size_t i = 0; i < owned.size(); ++i) {
+    if (!owned[i].defined()) continue;
+    made.emplace_back(plm_tensor_sequence(owned[i].handle()), variables[i]->handle);
+  }
+  std::stable_sort(made.begin(), made.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<plm_tensor*> in_order;
+  for (const auto& [sequence, handle] : made) in_order.push_back(handle);
+  for (const auto& weak : std::vector(listeners)) {
+    if (const auto listener = weak.lock()) (*listener)(in_order);
   }
 }
 
