@@ -4,38 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "examples/train_fashion_mnist/image_batches.h"
 #include "examples/training/progress_bar.h"
 
 namespace plimsoll::examples {
-namespace {
-
-// Of the training images' pixels.
-constexpr float kPixelMean = 0.2860f;
-constexpr float kPixelDeviation = 0.3530f;
-
-class BatchTensors {
- public:
-  explicit BatchTensors(const data::LabeledImages& images)
-      : images_(images), batcher_(images, kPixelMean, kPixelDeviation) {}
-
-  // The images (NHWC) and labels of a batch.
-  std::pair<Tensor, Tensor> make(std::span<const std::int64_t> indices) {
-    pixels_.resize(indices.size() * static_cast<std::size_t>(images_.image_bytes()));
-    labels_.resize(indices.size());
-    batcher_.write(indices, pixels_, labels_);
-    return {Tensor::from_host(pixels_, {std::ssize(indices), images_.height, images_.width, 1}),
-            Tensor::from_host(labels_, {std::ssize(indices)})};
-  }
-
- private:
-  const data::LabeledImages& images_;
-  data::ImageBatcher batcher_;
-  std::vector<float> pixels_;
-  std::vector<std::int32_t> labels_;
-};
-
-}  // namespace
-
 FashionData load_fashion_data(const FashionOptions& options) {
   FashionData data;
   try {
@@ -61,7 +33,7 @@ RunReport& train(TrainingRun& run, const FashionData& data, const FashionOptions
   const optim::CosineSchedule schedule{.peak_rate = options.learning_rate,
                                        .total_steps = total,
                                        .warmup_steps = std::min<std::int64_t>(100, total / 4)};
-  BatchTensors tensors(data.train);
+  ImageBatches tensors(data.train);
   ProgressBar bar("training", total, !options.no_progress);
   for (std::int64_t step = 0; step < total; ++step) {
     const auto [images, labels] = tensors.make(batches.next());
@@ -84,7 +56,7 @@ RunReport& train(TrainingRun& run, const FashionData& data, const FashionOptions
 
 double accuracy(ResidualNetwork& network, const data::LabeledImages& images, std::int64_t batch) {
   network.train(false);
-  BatchTensors tensors(images);
+  ImageBatches tensors(images);
   std::int64_t correct = 0;
   std::vector<std::int64_t> indices;
   for (std::int64_t first = 0; first < images.count; first += batch) {

@@ -15,8 +15,9 @@ std::int64_t number(const nlohmann::json& json, const char* name) {
   return found != json.end() && found->is_number() ? found->get<std::int64_t>() : 0;
 }
 
-ContextOptions context_options(const TrainingOptions& options) {
+ContextOptions context_options(const TrainingOptions& options, const Communicator& communicator) {
   ContextOptions result;
+  result.communicator = communicator;
   if (const auto limit = chosen_limit(options.memory_limit)) {
     // A share of the peak is found at the first step; until then there is none.
     result.memory_limit_bytes =
@@ -30,10 +31,11 @@ ContextOptions context_options(const TrainingOptions& options) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(std::string program, const TrainingOptions& options)
+TrainingRun::TrainingRun(std::string program, const TrainingOptions& options,
+                         const Communicator& communicator)
     : limit_(chosen_limit(options.memory_limit)),
       wants_floor_(limited_by_peak() || options.json || !options.report.empty()),
-      context_(context_options(options)),
+      context_(context_options(options, communicator)),
       scope_(context_) {
   report_.program = std::move(program);
   report_.planner = options.planner.empty() ? "default" : options.planner;

@@ -17,7 +17,9 @@ namespace plimsoll::examples {
 // of a step is read when the next one is recorded, so that recording and running overlap.
 class TrainingRun {
  public:
-  TrainingRun(std::string program, const TrainingOptions& options);
+  // With a communicator, one of several runs that train together: each has the limit for itself.
+  TrainingRun(std::string program, const TrainingOptions& options,
+              const Communicator& communicator = {});
 
   // The current one as long as this object lives.
   Context& context() { return context_; }
