@@ -52,14 +52,15 @@ ParallelResult train(const ParallelOptions& options, const ParallelData& data,
   TrainingRun run("data_parallel", of_run, communicator);
   const std::unique_ptr<Task> task = make_task(options, data);
   task->model().materialize();
-  DataParallel parallel(task->model(), {.bucket_bytes = options.bucket_bytes});
+  DataParallel parallel(task->model(),
+                        {.bucket_bytes = options.bucket_bytes, .sharding = options.sharding});
   const std::int64_t self = parallel.participant(), parts = parallel.participants();
   if (options.batch % parts != 0) {
     throw Error(ErrorCode::invalid_argument, "--batch " + std::to_string(options.batch) +
                                                  " is no multiple of the " + std::to_string(parts) +
                                                  " participants");
   }
-  const auto optimizer = make_optimizer(options, task->model().parameters());
+  const auto optimizer = make_optimizer(options, parallel.parameters());
   ProgressBar bar("training", options.steps, !options.no_progress && self == 0);
   for (std::int64_t step = 0; step < options.steps; ++step) {
     run.step(task->next_loss(self, parts), *optimizer);
@@ -77,10 +78,15 @@ ParallelResult train(const ParallelOptions& options, const ParallelData& data,
   result.median_step_seconds = report.median_step_seconds();
   if (!options.report.empty() && self == 0) write_report(report, options.report);
   check_equal(parallel, result.weights_sha256);
-  const std::vector<std::int64_t> memory =
-      from_all<std::int64_t>(parallel, {peak, report.limit_bytes, report.unlimited_peak_bytes});
-  for (std::size_t i = 0; i < memory.size(); i += 3) {
-    result.memory.push_back({memory[i], memory[i + 1], memory[i + 2]});
+  std::int64_t optimizer_bytes = 0;
+  for (const Tensor& state : optimizer->state()) optimizer_bytes += state.byte_size();
+  if (options.sharding != Sharding::none && parts > 1) {
+    for (const Tensor& share : parallel.parameters()) optimizer_bytes += share.byte_size();
+  }
+  const std::vector<std::int64_t> memory = from_all<std::int64_t>(
+      parallel, {peak, report.limit_bytes, report.unlimited_peak_bytes, optimizer_bytes});
+  for (std::size_t i = 0; i < memory.size(); i += 4) {
+    result.memory.push_back({memory[i], memory[i + 1], memory[i + 2], memory[i + 3]});
   }
   const std::vector<float> losses = from_all<float>(parallel, {report.final_loss()});
   for (const float loss : losses) result.loss += static_cast<double>(loss);

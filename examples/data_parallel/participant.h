@@ -13,6 +13,7 @@ namespace plimsoll::examples {
 // What one of the participants reports, as all of them know it at the end.
 struct ParticipantMemory {
   std::int64_t peak_bytes = 0, limit_bytes = 0, unlimited_peak_bytes = 0;
+  std::int64_t optimizer_bytes = 0;  // its state, and the shares that it updates
 };
 struct ParallelResult {
   std::string weights_sha256;             // of everybody

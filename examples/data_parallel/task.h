@@ -23,6 +23,7 @@ struct ParallelOptions : TrainingOptions {
   std::string data;               // folder of the images; empty: the usual one, if there is one
   std::string text;               // a file; empty: made-up text
   std::int64_t bucket_bytes = -1;
+  Sharding sharding = Sharding::none;
   bool compare = false;
   ResidualNetworkOptions network;
   LanguageModelOptions language;

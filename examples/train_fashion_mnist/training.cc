@@ -8,6 +8,7 @@
 #include "examples/training/progress_bar.h"
 
 namespace plimsoll::examples {
+
 FashionData load_fashion_data(const FashionOptions& options) {
   FashionData data;
   try {

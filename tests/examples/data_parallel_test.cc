@@ -80,6 +80,70 @@ TEST(DataParallel, AveragesPartsOfABatchAtTheLast) {
   EXPECT_TRUE(ended_well(messages));
 }
 
+// Five elements among two participants: three and two, and a zero.
+struct Line : nn::Module {
+  Line() : a(add_parameter("a", ones({5}))), b(add_parameter("b", full({}, 2))) {}
+  Tensor operator()(const Tensor& x) const { return sum(x * a) + b; }
+  Tensor a, b;
+};
+
+TEST(DataParallel, GivesEachItsShareOfGradientsAndUpdates) {
+  for (const Sharding sharding : {Sharding::optimizer, Sharding::gradients}) {
+    const auto messages = run_participants(2, [&](std::int64_t self) {
+      Line model;
+      DataParallel parallel(model, {.sharding = sharding});
+      ASSERT_EQ(parallel.parameters().size(), 2u);
+      const Tensor share = parallel.parameters()[0];
+      EXPECT_EQ(share.to_vector<float>(), (self == 0 ? Floats{1, 1, 1} : Floats{1, 1, 0}));
+      const Tensor x =
+          Tensor::from_host<float>({0, 2, 4, 6, 8}, {5}) + 2.0 * static_cast<double>(self);
+      optim::Sgd optimizer(parallel.parameters(), {.learning_rate = 1});
+      {
+        const auto held = parallel.no_sync();
+        model(x).backward();
+      }
+      EXPECT_TRUE(model.a.grad().defined());
+      EXPECT_FALSE(share.grad().defined());
+      model(x).backward();
+      EXPECT_FALSE(model.a.grad().defined());
+      EXPECT_EQ(share.grad().to_vector<float>(),
+                (self == 0 ? Floats{2, 6, 10} : Floats{14, 18, 0}));
+      model(x).backward();
+      EXPECT_EQ(share.grad().to_vector<float>(),
+                (self == 0 ? Floats{3, 9, 15} : Floats{21, 27, 0}));
+      optimizer.step();
+      EXPECT_EQ(model.a.to_vector<float>(), (Floats{-2, -8, -14, -20, -26}));
+      EXPECT_EQ(model.b.item<float>(), -1);
+      EXPECT_FALSE(share.grad().defined());
+    });
+    EXPECT_TRUE(ended_well(messages));
+  }
+}
+
+TEST(DataParallel, ClipsByTheNormOfAllShares) {
+  const auto messages = run_participants(2, [](std::int64_t self) {
+    Line model;
+    DataParallel parallel(model, {.sharding = Sharding::gradients});
+    model(Tensor::from_host<float>({1, 1, 1, 2, 1}, {5})).backward();  // and 1 for b: a norm of 3
+    const Tensor norm = parallel.clip_grad_norm(1.5);
+    EXPECT_EQ(norm.item<float>(), 3);
+    const Floats clipped = parallel.parameters()[0].grad().to_vector<float>();
+    EXPECT_NEAR(clipped[0], self == 0 ? 0.5f : 1.0f, 1e-5);
+  });
+  EXPECT_TRUE(ended_well(messages));
+}
+
+TEST(DataParallel, RefusesAnOptimizerThatWouldUpdateNothing) {
+  const auto messages = run_participants(2, [](std::int64_t) {
+    Line model;
+    DataParallel parallel(model, {.sharding = Sharding::optimizer});
+    optim::Sgd optimizer(model.parameters(), {.learning_rate = 1});
+    model(ones({5})).backward();
+    optimizer.step();
+  });
+  EXPECT_TRUE(contains(messages[0], "make it of DataParallel::parameters()"));
+}
+
 TEST(DataParallel, AloneChangesNothing) {
   const Context context;
   const ContextScope scope(context);

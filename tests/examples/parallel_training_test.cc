@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "examples/data_parallel/participant.h"
 #include "examples/data_parallel/synthetic_data.h"
@@ -36,7 +38,31 @@ ParallelData tiny_data(const ParallelOptions& options) {
   return data;
 }
 
-class DataParallelTraining : public ::testing::TestWithParam<const char*> {};
+// Every participant plans for itself: quick plans do, as they change no bit.
+class QuickPlans {
+ public:
+  QuickPlans() {
+    if (const char* const was = std::getenv(kName)) was_ = was;
+    ::setenv(kName, "first", 1);
+  }
+  ~QuickPlans() {
+    if (was_) {
+      ::setenv(kName, was_->c_str(), 1);
+    } else {
+      ::unsetenv(kName);
+    }
+  }
+  QuickPlans(const QuickPlans&) = delete;
+  QuickPlans& operator=(const QuickPlans&) = delete;
+
+ private:
+  static constexpr const char* kName = "PLIMSOLL_PLANNING";
+  std::optional<std::string> was_;
+};
+
+class DataParallelTraining : public ::testing::TestWithParam<const char*> {
+  QuickPlans plans_;
+};
 
 // Bits do not depend on the limit; those of another number of participants differ by the order of
 // sums: a gradient is the mean of means.
@@ -72,6 +98,22 @@ TEST_P(DataParallelTraining, DoesNotDependOnBuckets) {
   for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{1} << 30}) {
     options.bucket_bytes = bytes;
     EXPECT_EQ(train_threads(options, data)[0].weights_sha256, hash) << bytes;
+  }
+}
+
+TEST_P(DataParallelTraining, HasTheSameBitsWhereEachKeepsAShare) {
+  ParallelOptions options = tiny(GetParam(), 3);
+  options.optimizer = "adamw";
+  options.batch = 18;
+  const ParallelData data = tiny_data(options);
+  const ParallelResult whole = train_threads(options, data)[0];
+  for (const Sharding sharding : {Sharding::optimizer, Sharding::gradients}) {
+    options.sharding = sharding;
+    options.memory_limit = sharding == Sharding::gradients ? "60%peak" : "none";
+    const ParallelResult shared = train_threads(options, data)[0];
+    EXPECT_EQ(shared.weights_sha256, whole.weights_sha256);
+    // Two moments of everything; a third of these and of the weights.
+    EXPECT_LT(shared.memory[0].optimizer_bytes, whole.memory[0].optimizer_bytes * 11 / 20);
   }
 }
 
@@ -111,9 +153,8 @@ TEST(DataParallelTraining, SaysWhatIsWrong) {
 
 // What `data_parallel` prints as JSON, as processes or threads.
 nlohmann::json run_program(const std::string& launcher, const std::string& arguments) {
-  // The quick plans do: which ones there are changes no bit.
-  const std::string command = "PLIMSOLL_PLANNING=first " + launcher + PLIMSOLL_DATA_PARALLEL +
-                              " --json --no-progress --steps 2 " + arguments;
+  const std::string command =
+      launcher + PLIMSOLL_DATA_PARALLEL + " --json --no-progress --steps 2 " + arguments;
   std::FILE* const pipe = ::popen(command.c_str(), "r");
   std::string text;
   char buffer[4096];
@@ -126,6 +167,7 @@ nlohmann::json run_program(const std::string& launcher, const std::string& argum
 }
 
 TEST(DataParallelProgram, HasTheSameBitsInProcessesAndThreads) {
+  const QuickPlans plans;
   const std::string launcher = PLIMSOLL_COMMAND;
   const std::pair<const char*, const char*> models[] = {
       {"cnn", "--model cnn --batch 32"},

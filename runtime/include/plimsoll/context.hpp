@@ -16,6 +16,10 @@
 
 namespace plimsoll {
 
+namespace optim {
+class Optimizer;
+}
+
 namespace internal {
 
 // What a trainable Tensor's copies share.
@@ -38,9 +42,16 @@ struct Variable {
   bool trainable = true;
 };
 
-// Is told which variables backward() has just given gradients, by their tensors, in the order in
-// which it made these.
-using AfterBackward = std::function<void(std::span<plm_tensor* const>)>;
+// Is told of variables, by their tensors.
+using Listener = std::function<void(std::span<plm_tensor* const>)>;
+
+inline void tell(std::vector<std::weak_ptr<Listener>>& listeners,
+                 std::span<plm_tensor* const> variables) {
+  std::erase_if(listeners, [](const auto& listener) { return listener.expired(); });
+  for (const auto& weak : std::vector(listeners)) {
+    if (const auto listener = weak.lock()) (*listener)(variables);
+  }
+}
 
 }  // namespace internal
 
@@ -184,6 +195,7 @@ class Context {
  private:
   friend class ContextScope;
   friend class DataParallel;
+  friend class optim::Optimizer;
   friend class Tensor;
 
   struct State {
@@ -192,7 +204,9 @@ class Context {
     std::function<void(const std::string&)> log{};
     // In order of creation, so that backward() records in an order that doesn't vary.
     std::vector<std::weak_ptr<internal::Variable>> variables;
-    std::vector<std::weak_ptr<internal::AfterBackward>> after_backward;
+    // Told what backward() has given gradients, in the order in which it made these; and what an
+    // optimizer has updated.
+    std::vector<std::weak_ptr<internal::Listener>> after_backward, after_update;
   };
 
   explicit Context(std::shared_ptr<State>& state) : state_(state) {}

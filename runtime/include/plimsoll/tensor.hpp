@@ -327,7 +327,6 @@ inline void Tensor::backward() const {
     variables[i]->set_gradient(sum);
   }
   auto& listeners = Context::current().state_->after_backward;
-  std::erase_if(listeners, [](const auto& listener) { return listener.expired(); });
   if (listeners.empty()) return;
   std::vector<std::pair<std::uint64_t, plm_tensor*>> made;
   for (std::size_t i = 0; i < owned.size(); ++i) {
@@ -338,9 +337,7 @@ inline void Tensor::backward() const {
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<plm_tensor*> in_order;
   for (const auto& [sequence, handle] : made) in_order.push_back(handle);
-  for (const auto& weak : std::vector(listeners)) {
-    if (const auto listener = weak.lock()) (*listener)(in_order);
-  }
+  internal::tell(listeners, in_order);
 }
 
 }  // namespace plimsoll

@@ -33,6 +33,9 @@ class Optimizer {
     ++steps_;
     update();
     clear_gradients();
+    std::vector<plm_tensor*> updated;
+    for (const Tensor& parameter : parameters_) updated.push_back(parameter.handle());
+    internal::tell(Context::current().state_->after_update, updated);
   }
   void clear_gradients() {
     for (Tensor& parameter : parameters_) parameter.clear_grad();
@@ -70,9 +73,12 @@ class Optimizer {
   std::int64_t steps_ = 0;
 };
 
-// Scales all gradients together so that their norm is at most `max_norm`; gives the norm before, in
-// f32, or in f64 where a gradient is. Gradients keep their dtypes.
-inline Tensor clip_grad_norm(std::vector<Tensor> parameters, double max_norm) {
+}  // namespace plimsoll::optim
+
+namespace plimsoll::internal {
+
+// Of all gradients, in f32, or in f64 where a gradient is; not defined() where there is none.
+inline Tensor sum_of_squares(const std::vector<Tensor>& parameters) {
   DType wide = DType::f32;
   for (const Tensor& parameter : parameters) {
     const Tensor gradient = parameter.grad();
@@ -85,14 +91,31 @@ inline Tensor clip_grad_norm(std::vector<Tensor> parameters, double max_norm) {
     const Tensor squares = sum(square(convert(gradient, wide)));
     total = total.defined() ? total + squares : squares;
   }
-  if (!total.defined()) return Tensor::scalar(0);
-  const Tensor norm = sqrt(total);
+  return total;
+}
+
+// Scales the gradients, which have this norm, so that it is at most `max_norm`. They keep their
+// dtypes.
+inline void limit_norm(std::vector<Tensor> parameters, const Tensor& norm, double max_norm) {
   const Tensor scale = minimum(max_norm / (norm + 1e-6), 1.0);
   for (Tensor& parameter : parameters) {
     const Tensor gradient = parameter.grad();
     if (!gradient.defined()) continue;
-    parameter.set_grad(convert(convert(gradient, wide) * scale, gradient.dtype()));
+    parameter.set_grad(convert(convert(gradient, norm.dtype()) * scale, gradient.dtype()));
   }
+}
+
+}  // namespace plimsoll::internal
+
+namespace plimsoll::optim {
+
+// Scales all gradients together so that their norm is at most `max_norm`; gives the norm before, in
+// f32, or in f64 where a gradient is. Gradients keep their dtypes.
+inline Tensor clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm) {
+  const Tensor squares = internal::sum_of_squares(parameters);
+  if (!squares.defined()) return Tensor::scalar(0);
+  const Tensor norm = sqrt(squares);
+  internal::limit_norm(parameters, norm, max_norm);
   return norm;
 }
 

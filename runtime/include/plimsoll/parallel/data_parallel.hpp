@@ -11,14 +11,24 @@
 #include <vector>
 
 #include "plimsoll/nn/module.hpp"
+#include "plimsoll/optim/optimizer.hpp"
 #include "plimsoll/parallel/buckets.hpp"
 
 namespace plimsoll {
+
+// What of a training step's memory each participant keeps a share of, one of as many as there are,
+// as stages 1 and 2 of ZeRO (Rajbhandari et al., arXiv:1910.02054). The weights are the same.
+enum class Sharding {
+  none,
+  optimizer,  // the optimizer's state: each participant updates its share of every parameter
+  gradients,  // and averaged gradients, of which it gets that share alone
+};
 
 struct DataParallelOptions {
   // Gradients meet in buckets of at most so many bytes; 0: one by one; below zero:
   // PLIMSOLL_COLLECTIVE_BUCKET. The same for all participants.
   std::int64_t bucket_bytes = -1;
+  Sharding sharding = Sharding::none;
 };
 
 // Trains one model by the participants of the current context's communicator
@@ -28,6 +38,12 @@ struct DataParallelOptions {
 // same settings keep the parameters the same, bit for bit. Nothing else changes: the loop, the
 // optimizer and the limit are as for one. The means go in buckets, in the order in which backward
 // makes the gradients, the last of them small.
+//
+// With sharding, an optimizer of parameters() updates this participant's shares, and with them
+// everybody's parameters: each is an array of its own, a piece of the parameter's elements in
+// row-major order (zeros where they don't suffice). Averaged gradients are theirs, and the
+// parameters' own grad() is cleared. Updates that work element by element, as those of all
+// optimizers here, give the same bits as without. Clip by clip_grad_norm() then.
 //
 // Every participant makes it at the same place, with the same model, and records the same
 // operations; each loss is the mean over a part of the same size. Buffers (the running statistics
@@ -45,7 +61,8 @@ class DataParallel {
         bucket_bytes_(options.bucket_bytes >= 0 ? options.bucket_bytes
                                                 : plm_context_collective_bucket(context_.handle())),
         parameters_(std::move(parameters)),
-        buffers_(std::move(buffers)) {
+        buffers_(std::move(buffers)),
+        sharding_(participants_ == 1 ? Sharding::none : options.sharding) {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       number_of_[parameters_[i].require("DataParallel")] = i;
     }
@@ -53,12 +70,35 @@ class DataParallel {
     std::vector<Tensor> all = parameters_;
     all.insert(all.end(), buffers_.begin(), buffers_.end());
     take_from_first(all);
-    hook_ = std::make_shared<internal::AfterBackward>(
-        [this](std::span<plm_tensor* const> made) { after_backward(made); });
-    context_.state_->after_backward.push_back(hook_);
+    after_backward_ = std::make_shared<internal::Listener>(
+        [this](std::span<plm_tensor* const> made) { average(made); });
+    context_.state_->after_backward.push_back(after_backward_);
+    if (sharding_ == Sharding::none) return;
+    for (const Tensor& parameter : parameters_) {
+      add_share(parameter);
+    }
+    eval(shares_);
+    after_update_ = std::make_shared<internal::Listener>(
+        [this](std::span<plm_tensor* const> updated) { gather(updated); });
+    context_.state_->after_update.push_back(after_update_);
   }
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
+
+  // What an optimizer is to be made of: the module's parameters, or this participant's shares.
+  const std::vector<Tensor>& parameters() const {
+    return sharding_ == Sharding::none ? parameters_ : shares_;
+  }
+  // As optim::clip_grad_norm of the module's parameters; of shares the squares are added up in
+  // another order.
+  Tensor clip_grad_norm(double max_norm) {
+    if (sharding_ == Sharding::none) return optim::clip_grad_norm(parameters_, max_norm);
+    const Tensor squares = internal::sum_of_squares(shares_);
+    if (!squares.defined()) return Tensor::scalar(0);
+    const Tensor norm = sqrt(all_reduce(squares));
+    internal::limit_norm(shares_, norm, max_norm);
+    return norm;
+  }
 
   // While one lives, backward() leaves gradients as they are, each participant's own: all but the
   // last of a batch in several parts. The next backward() without averages what has come together.
@@ -111,19 +151,75 @@ class DataParallel {
     return numbers;
   }
 
-  void after_backward(std::span<plm_tensor* const> made) {
+  void average(std::span<plm_tensor* const> made) {
     const std::vector<std::size_t> numbers = ready(made);
     if (held_back_ > 0) {
       left_ = numbers;
       return;
     }
+    const bool scatters = sharding_ == Sharding::gradients;
     std::vector<Tensor> gradients;
-    for (const std::size_t number : numbers) gradients.push_back(parameters_[number].grad());
+    for (const std::size_t number : numbers) {
+      const Tensor gradient = parameters_[number].grad();
+      gradients.push_back(scatters ? in_pieces(gradient) : gradient);
+    }
     const std::vector<Tensor> sums =
-        internal::in_buckets(gradients, bucket_bytes_,
-                             [](std::span<const Tensor> bucket) { return all_reduce(bucket); });
+        internal::in_buckets(gradients, bucket_bytes_, [scatters](std::span<const Tensor> bucket) {
+          return scatters ? reduce_scatter(bucket) : all_reduce(bucket);
+        });
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      parameters_[numbers[i]].set_grad(sums[i] / static_cast<double>(participants_));
+      const Tensor average = sums[i] / static_cast<double>(participants_);
+      Tensor& parameter = parameters_[numbers[i]];
+      if (sharding_ == Sharding::none) {
+        parameter.set_grad(average);
+        continue;
+      }
+      parameter.clear_grad();
+      Tensor& share = shares_[numbers[i]];
+      const Tensor own = scatters ? average : own_piece(average);
+      share.set_grad(share.grad().defined() ? share.grad() + own : own);
+    }
+  }
+
+  // One row of elements, as many as the participants can share equally.
+  Tensor in_pieces(const Tensor& x) const {
+    const std::int64_t rest = x.size() % participants_;
+    const Tensor row = reshape(x, {x.size()});
+    return rest == 0 ? row : pad(row, {0}, {participants_ - rest});
+  }
+  Tensor own_piece(const Tensor& x) const {
+    const Tensor row = in_pieces(x);
+    const std::int64_t size = row.size() / participants_, first = size * participant();
+    return slice_axis(row, 0, first, first + size);
+  }
+  void add_share(const Tensor& parameter) {
+    Tensor share = Tensor::parameter(own_piece(parameter));
+    share.set_trainable(false);  // no loss depends on it
+    number_of_share_[share.handle()] = shares_.size();
+    shares_.push_back(std::move(share));
+  }
+
+  // The parameters become what all participants' shares have become.
+  void gather(std::span<plm_tensor* const> updated) {
+    std::vector<std::size_t> numbers;
+    std::vector<Tensor> shares;
+    for (plm_tensor* handle : updated) {
+      if (number_of_.contains(handle)) {
+        throw Error(ErrorCode::failed_precondition,
+                    "[DataParallel] an optimizer of the module's parameters has no gradients to "
+                    "go by where they are sharded (make it of DataParallel::parameters())");
+      }
+      const auto found = number_of_share_.find(handle);
+      if (found == number_of_share_.end()) continue;
+      numbers.push_back(found->second);
+      shares.push_back(shares_[found->second]);
+    }
+    const std::vector<Tensor> rows = internal::in_buckets(
+        shares, bucket_bytes_, [](std::span<const Tensor> bucket) { return all_gather(bucket); });
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      Tensor& parameter = parameters_[numbers[i]];
+      const Dims dims(parameter.dims().begin(), parameter.dims().end());
+      parameter.assign(reshape(slice_axis(rows[i], 0, 0, parameter.size()), dims));
     }
   }
 
@@ -132,8 +228,10 @@ class DataParallel {
   std::int64_t bucket_bytes_;
   std::vector<Tensor> parameters_;
   std::vector<Tensor> buffers_;
-  std::unordered_map<plm_tensor*, std::size_t> number_of_;
-  std::shared_ptr<internal::AfterBackward> hook_;
+  Sharding sharding_;
+  std::vector<Tensor> shares_;  // by parameter, of all but Sharding::none
+  std::unordered_map<plm_tensor*, std::size_t> number_of_, number_of_share_;
+  std::shared_ptr<internal::Listener> after_backward_, after_update_;
   std::vector<std::size_t> left_;  // parameters with gradients of no_sync
   int held_back_ = 0;
 };
