@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <string>
+#include <vector>
 
 #include "runtime/ir/shapes/verifier.h"
 #include "runtime/passes/passes.h"
@@ -121,14 +122,18 @@ bool has_participants(const ir::Module& module) {
   return module.replica_count > 1 || module.num_partitions > 1;
 }
 
-std::int64_t collective_count(const ir::Module& module) {
-  std::int64_t count = 0;
+// Those of the module by name, in the order in which they stand.
+std::vector<std::string> collectives_in_order(const ir::Module& module) {
+  std::vector<std::string> names;
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {
-      count += ir::op_info(instruction->opcode()).op_class == ir::OpClass::collective;
+      const ir::OpClass op_class = ir::op_info(instruction->opcode()).op_class;
+      if (op_class == ir::OpClass::collective || op_class == ir::OpClass::async) {
+        names.push_back(instruction->name());
+      }
     }
   }
-  return count;
+  return names;
 }
 
 Status clean_up(ir::Module& module) {
@@ -182,19 +187,21 @@ std::span<const PassInfo> rounding_passes() {
 }
 
 Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
-  const std::int64_t collectives = collective_count(module);
+  const bool meets = has_participants(module);
+  const std::vector<std::string> collectives =
+      meets ? collectives_in_order(module) : std::vector<std::string>();
+  if (meets && !options.one_program) PLIMSOLL_RETURN_IF_ERROR(order_collectives(module).status());
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   PLIMSOLL_ASSIGN_OR_RETURN(const bool sunk, run(kSink, module));
   if (sunk) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  bool is_other = has_participants(module) && collective_count(module) != collectives;
-  if (has_participants(module) && options.one_program) {
+  bool is_other = false;
+  if (meets && options.one_program) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool simpler, run(kSimplifyCollectives, module));
     PLIMSOLL_ASSIGN_OR_RETURN(const bool promoted, run(kPromoteAllReduces, module));
     PLIMSOLL_ASSIGN_OR_RETURN(const bool scattered, run(kCreateReduceScatters, module));
-    const bool changed = simpler || promoted || scattered;
-    is_other = is_other || changed;
-    if (changed) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+    is_other = simpler || promoted || scattered;
+    if (is_other) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   }
   if (options.fused_attention) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool fused, run(kAttention, module));
@@ -203,7 +210,13 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   }
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
-  return is_other || relaid;
+  if (!meets) return is_other || relaid;
+  // Where nothing is combined, participants may choose other forms of the program: whatever those
+  // make of it, they come to the collectives in this order.
+  if (options.collective_bucket_bytes == 0) {
+    PLIMSOLL_RETURN_IF_ERROR(order_collectives(module).status());
+  }
+  return is_other || relaid || collectives_in_order(module) != collectives;
 }
 
 Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {

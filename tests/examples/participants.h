@@ -13,18 +13,19 @@
 namespace plimsoll::examples {
 
 // Runs `body` by `count` participants, threads of this process with a context each, which is the
-// current one: `options` are for all. Who throws leaves with the error. Gives the messages, by
+// current one, by `options_of`. Who throws leaves with the error. Gives the messages, by
 // participant; empty for those that ended well.
 inline std::vector<std::string> run_participants(
     std::size_t count, const std::function<void(std::int64_t participant)>& body,
-    const ContextOptions& options = {}) {
+    const std::function<ContextOptions(std::int64_t participant)>& options_of = {}) {
   std::vector<Communicator> communicators = Communicator::local(count);
   std::vector<std::string> messages(count);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       try {
-        ContextOptions own = options;
+        ContextOptions own;
+        if (options_of) own = options_of(static_cast<std::int64_t>(i));
         own.communicator = communicators[i];
         const Context context(own);
         const ContextScope scope(context);

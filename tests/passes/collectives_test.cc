@@ -466,5 +466,46 @@ TEST(ReduceScatterCreation, OfOwnPieces) {
   EXPECT_EQ(scattered(" o = u32[] parameter(1)\n", "").substr(0, 14), "dynamic-slice(");
 }
 
+std::vector<std::string> entry_collectives(const ir::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& instruction : module.entry()->instructions()) {
+    if (ir::op_info(instruction->opcode()).op_class == ir::OpClass::collective) {
+      names.push_back(instruction->name());
+    }
+  }
+  return names;
+}
+
+// Participants with plans of their own may run different forms of the program.
+TEST(Forms, HaveTheSameCollectivesInTheSameOrder) {
+  int longest = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (const bool one_program : {true, false}) {
+      SCOPED_TRACE(fmt::format("seed {}, {}", seed, one_program));
+      const auto module = cases::random_module(
+          seed, {.instructions = 150, .control_flow = false, .donations = false, .replicas = 3});
+      const std::vector<std::string> written = entry_collectives(*module);
+      OptimizeOptions options;
+      options.collective_bucket_bytes = 0;
+      options.one_program = one_program;
+      const auto is_other = prepare(*module, options);
+      ASSERT_TRUE(is_other.ok()) << is_other.status().to_string();
+      const std::vector<std::string> prepared = entry_collectives(*module);
+      // Else the program as it is written can be one of the forms.
+      if (!*is_other) {
+        EXPECT_EQ(prepared, written);
+      }
+      longest = std::max(longest, static_cast<int>(prepared.size()));
+      for (const Fusion fusion : {Fusion::full, Fusion::vertical, Fusion::narrow, Fusion::none}) {
+        options.fusion = fusion;
+        const auto form = module->clone();
+        ASSERT_TRUE(choose_kernels(*form, options).ok());
+        EXPECT_EQ(entry_collectives(*form), prepared) << to_string(fusion);
+      }
+    }
+  }
+  EXPECT_GT(longest, 8);
+}
+
 }  // namespace
 }  // namespace plimsoll::passes
