@@ -391,6 +391,63 @@ TEST_F(Together, ConnectedParticipantsComputeWhatOneProcessDoes) {
   EXPECT_EQ(got, expected);
 }
 
+// Programs and what is recorded meet by the same communicator, in the order of the calls.
+TEST_F(Together, ThreadsRunProgramsAndRecordedOperationsByOneCommunicator) {
+  const std::string program = R"(HloModule sum, replica_count=2
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY main { x = f32[2] parameter(0) ROOT r = f32[2] all-reduce(x), to_apply=add }
+)";
+  plm_communicator* communicators[2];
+  ASSERT_EQ(take(plm_communicator_create_local(2, communicators)).code, PLM_OK);
+  std::vector<std::vector<float>> got(2);
+  std::vector<std::thread> threads;
+  for (std::size_t p = 0; p < 2; ++p) {
+    threads.emplace_back([&, p] {
+      plm_context_options with = {};
+      with.struct_size = sizeof with;
+      with.communicator = communicators[p];
+      plm_context* context = nullptr;
+      EXPECT_EQ(take(plm_context_create(&with, &context)).code, PLM_OK);
+      const ContextHandle owned(context);
+      plm_executable_options options = {};
+      options.struct_size = sizeof options;
+      options.communicator = communicators[p];
+      plm_executable* made = nullptr;
+      EXPECT_EQ(take(plm_executable_create(context, program.data(), program.size(), "sum.hlo",
+                                           &options, &made))
+                    .code,
+                PLM_OK);
+      const ExecutableHandle executable(made);
+      // The context keeps it.
+      plm_communicator_destroy(communicators[p]);
+      float value[2] = {1.0f + static_cast<float>(p), 10};
+      for (int round = 0; round < 3; ++round) {
+        const void* const parameter = value;
+        float result[2];
+        void* const output = result;
+        EXPECT_EQ(take(plm_executable_run(executable.get(), &parameter, 1, &output, 1)).code,
+                  PLM_OK);
+        const std::int64_t dims[] = {2};
+        plm_tensor *x = nullptr, *sum = nullptr;
+        EXPECT_EQ(take(plm_tensor_from_host(context, PLM_F32, dims, 1, result, &x)).code, PLM_OK);
+        plm_op_attributes attributes = {};
+        attributes.struct_size = sizeof attributes;
+        const plm_tensor* operand = x;
+        EXPECT_EQ(take(plm_op(context, PLM_OP_ALL_REDUCE, &operand, 1, &attributes, &sum, 1)).code,
+                  PLM_OK);
+        EXPECT_EQ(take(plm_tensor_read(sum, value, sizeof value)).code, PLM_OK);
+        got[p].insert(got[p].end(), value, value + 2);
+        plm_tensor_release(x);
+        plm_tensor_release(sum);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  // Each sum doubles what both have, but for the first.
+  EXPECT_EQ(got[0], (std::vector<float>{6, 40, 24, 160, 96, 640}));
+  EXPECT_EQ(got[1], got[0]);
+}
+
 TEST_F(Together, ACommunicatorThatDoesNotFitIsRefused) {
   plm_communicator_options options = {};
   options.struct_size = sizeof options;
