@@ -117,7 +117,8 @@ TEST_P(DataParallelTraining, HasTheSameBitsWhereEachKeepsAShare) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, DataParallelTraining, ::testing::Values("cnn", "gpt"));
+INSTANTIATE_TEST_SUITE_P(Models, DataParallelTraining, ::testing::Values("cnn", "gpt"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(DataParallelTraining, KeepsStatisticsOfBatchesForEachParticipant) {
   ParallelOptions options = tiny("cnn", 2);
