@@ -7,12 +7,13 @@
 
 #include "kernels/kernels.h"
 #include "runtime/backend/cpu_kernels.h"
+#include "runtime/base/fork.h"
 
 namespace plimsoll::backend {
 namespace {
 
 struct Backends {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::map<std::string, MakeKernels, std::less<>> by_device{{"cpu", CpuKernels::create}};
 };
 

@@ -239,7 +239,11 @@ CacheFolder::Lock::Lock(const CacheFolder& folder)
 }
 
 CacheFolder::Lock::~Lock() {
-  if (handle_ >= 0) ::close(handle_);
+  if (handle_ < 0) return;
+  // A child forked meanwhile has the handle, too, and closing it here alone would not open the
+  // lock.
+  ::flock(handle_, LOCK_UN);
+  ::close(handle_);
 }
 
 }  // namespace plimsoll

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/fork.h"
 
 namespace plimsoll {
 namespace {
@@ -29,7 +30,7 @@ std::atomic<LogLevel>& level() {
 }
 
 struct Sink {
-  std::mutex mutex;
+  ProcessMutex mutex;
   LogSink function;
 };
 Sink& sink() {

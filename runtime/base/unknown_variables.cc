@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/fork.h"
 #include "runtime/base/log.h"
 
 namespace plimsoll {
@@ -73,13 +74,13 @@ std::vector<std::string> unknown_variables(std::span<const char* const> entries)
 }
 
 void warn_of_unknown_variables() {
-  static std::mutex mutex;
+  static auto* const mutex = new ProcessMutex;
   static auto* const warned = new std::unordered_set<std::string>;
   std::vector<const char*> entries;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     entries.push_back(*entry);
   }
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(*mutex);
   for (const std::string& line : unknown_variables(entries)) {
     if (warned->insert(line).second) log_line(LogLevel::warning, line);
   }

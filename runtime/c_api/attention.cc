@@ -10,7 +10,7 @@ using c_api::unwrap;
 extern "C" plm_status* plm_attention(plm_context* context, const plm_tensor* query,
                                      const plm_tensor* key, const plm_tensor* value,
                                      const plm_attention_options* options, plm_tensor** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, query, key, value, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(
         c_api::require(out != nullptr, "attention: the output pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const plm_attention_options known, c_api::read_options(options));

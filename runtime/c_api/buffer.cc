@@ -80,9 +80,14 @@ void give(std::vector<std::shared_ptr<Buffer>> made, plm_buffer** results) {
 Status check_lists(const plm_executable* executable, plm_buffer* const* parameters,
                    size_t parameter_count, plm_buffer** results, size_t result_count) {
   PLIMSOLL_RETURN_IF_ERROR(require(executable != nullptr, "run: the executable is NULL"));
-  return c_api::check_counts(
+  PLIMSOLL_RETURN_IF_ERROR(c_api::check_mark(executable));
+  PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(
       *executable, parameter_count, result_count,
-      (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0));
+      (parameters == nullptr && parameter_count > 0) || (results == nullptr && result_count > 0)));
+  for (size_t i = 0; i < parameter_count; ++i) {
+    PLIMSOLL_RETURN_IF_ERROR(c_api::check_mark(parameters[i]));
+  }
+  return ok_status();
 }
 
 Status run_buffers(const plm_executable* executable, plm_buffer* const* parameters,
@@ -136,7 +141,7 @@ extern "C" {
 plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtype, const int64_t* dims,
                                  size_t rank, const void* data, const int64_t* byte_strides,
                                  plm_buffer** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(
         require(context != nullptr && out != nullptr, "buffer: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
@@ -157,7 +162,7 @@ plm_status* plm_buffer_from_host(plm_context* context, plm_dtype dtype, const in
 plm_status* plm_buffer_borrow(plm_context* context, plm_dtype dtype, const int64_t* dims,
                               size_t rank, void* data, plm_release_function release, void* user,
                               plm_buffer** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr && out != nullptr && release != nullptr,
                                      "buffer: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
@@ -178,7 +183,7 @@ void plm_buffer_retain(plm_buffer* buffer) {
 }
 
 void plm_buffer_release(plm_buffer* buffer) {
-  if (buffer == nullptr) return;
+  if (buffer == nullptr || c_api::is_inherited(buffer)) return;
   if (buffer->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete buffer;
 }
 
@@ -196,27 +201,29 @@ size_t plm_buffer_byte_size(const plm_buffer* buffer) {
   return buffer == nullptr ? 0 : static_cast<size_t>(buffer->buffer->shape().byte_size());
 }
 int plm_buffer_is_deleted(const plm_buffer* buffer) {
+  if (c_api::is_inherited(buffer)) return 1;
   return buffer != nullptr && buffer->buffer->is_deleted() ? 1 : 0;
 }
 int plm_buffer_is_ready(const plm_buffer* buffer) {
   if (buffer == nullptr) return 0;
+  if (c_api::is_inherited(buffer)) return 1;
   const ContentRef content = buffer->buffer->content();
   return !content || !content->is_pending() ? 1 : 0;
 }
 
 void plm_buffer_delete(plm_buffer* buffer) {
-  if (buffer != nullptr) buffer->buffer->remove();
+  if (buffer != nullptr && !c_api::is_inherited(buffer)) buffer->buffer->remove();
 }
 
 plm_status* plm_buffer_wait(plm_buffer* buffer) {
-  return guarded([&]() -> Status {
+  return guarded(buffer, [&]() -> Status {
     PLIMSOLL_ASSIGN_OR_RETURN(const ContentRef content, content_of(buffer, "wait"));
     return content->wait();
   });
 }
 
 plm_status* plm_buffer_when_ready(plm_buffer* buffer, plm_done_function done, void* user) {
-  return guarded([&]() -> Status {
+  return guarded(buffer, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(done != nullptr, "when ready: the function is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ContentRef content, content_of(buffer, "when ready"));
     content->when_done(told(done, user));
@@ -225,7 +232,7 @@ plm_status* plm_buffer_when_ready(plm_buffer* buffer, plm_done_function done, vo
 }
 
 plm_status* plm_buffer_read(plm_buffer* buffer, void* destination, size_t bytes) {
-  return guarded([&]() -> Status {
+  return guarded(buffer, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(buffer != nullptr, "read: the buffer is NULL"));
     const std::size_t size = plm_buffer_byte_size(buffer);
     PLIMSOLL_RETURN_IF_ERROR(
@@ -239,7 +246,7 @@ plm_status* plm_buffer_read(plm_buffer* buffer, void* destination, size_t bytes)
 }
 
 plm_status* plm_buffer_hold(plm_buffer* buffer, void** data, plm_hold** out) {
-  return guarded([&]() -> Status {
+  return guarded(buffer, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "hold: the output pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(ContentRef content, content_of(buffer, "hold"));
     PLIMSOLL_RETURN_IF_ERROR(content->wait());
@@ -249,7 +256,9 @@ plm_status* plm_buffer_hold(plm_buffer* buffer, void** data, plm_hold** out) {
   });
 }
 
-void plm_hold_release(plm_hold* hold) { delete hold; }
+void plm_hold_release(plm_hold* hold) {
+  if (!c_api::is_inherited(hold)) delete hold;
+}
 
 plm_status* plm_executable_run_buffers_together(const plm_executable* const* executables,
                                                 size_t count, plm_buffer* const* const* parameters,
@@ -269,7 +278,7 @@ plm_status* plm_executable_run_buffers(const plm_executable* executable,
                                        plm_buffer* const* parameters, size_t parameter_count,
                                        plm_buffer** results, size_t result_count,
                                        const plm_buffer_run_options* options) {
-  return guarded([&] {
+  return guarded(executable, [&] {
     return run_buffers(executable, parameters, parameter_count, results, result_count, options);
   });
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/base/fork.h"
 #include "runtime/buffers/buffer.h"
 
 struct plm_buffer {
@@ -12,8 +13,10 @@ struct plm_buffer {
 
   const std::shared_ptr<plimsoll::buffers::Buffer> buffer;
   std::atomic<std::int64_t> references{1};
+  const plimsoll::ForkMark mark;
 };
 
 struct plm_hold {
   plimsoll::buffers::ContentRef content;
+  plimsoll::ForkMark mark = {};
 };

@@ -81,6 +81,8 @@ int64_t plm_communicator_size(const plm_communicator* communicator) {
   return communicator == nullptr ? 1 : communicator->peers->communicator->participants();
 }
 
-void plm_communicator_destroy(plm_communicator* communicator) { delete communicator; }
+void plm_communicator_destroy(plm_communicator* communicator) {
+  if (!c_api::is_inherited(communicator)) delete communicator;
+}
 
 }  // extern "C"

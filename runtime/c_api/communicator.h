@@ -5,9 +5,11 @@
 
 #include <memory>
 
+#include "runtime/base/fork.h"
 #include "runtime/device/communicator.h"
 
 struct plm_communicator {
   // With the executables and contexts that use it.
   std::shared_ptr<plimsoll::device::SharedCommunicator> peers;
+  plimsoll::ForkMark mark = {};
 };

@@ -121,7 +121,7 @@ plm_status* plm_context_create(const plm_context_options* options, plm_context**
 }
 
 void plm_context_destroy(plm_context* handle) {
-  if (handle == nullptr) return;
+  if (handle == nullptr || c_api::is_inherited(handle)) return;
   trace::Context* context = unwrap(handle);
   plm_status_free(guarded([&] {
     (void)context->wait_all();
@@ -131,7 +131,7 @@ void plm_context_destroy(plm_context* handle) {
 }
 
 plm_status* plm_context_set_limit(plm_context* context, int64_t limit_bytes) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr, "set_limit: the context is NULL"));
     if (limit_bytes <= 0) {
       return invalid_argument("set_limit: " + std::to_string(limit_bytes) +
@@ -179,11 +179,12 @@ plm_status* plm_parse_memory_limit(const char* text, const char* what, int64_t u
 }
 
 int64_t plm_context_limit(const plm_context* context) {
-  return context == nullptr ? 0 : unwrap(context)->budget()->limit();
+  if (context == nullptr || c_api::is_inherited(context)) return 0;
+  return unwrap(context)->budget()->limit();
 }
 
 plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics* out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr, "memory: the context is NULL"));
     const memory::Statistics s = unwrap(context)->budget()->statistics();
     const auto used = [&](memory::Tag tag) { return s.used_by_tag[static_cast<size_t>(tag)]; };
@@ -244,7 +245,7 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
 }
 
 void plm_context_reset_peak(plm_context* context) {
-  if (context == nullptr) return;
+  if (context == nullptr || c_api::is_inherited(context)) return;
   memory::Budget& budget = *unwrap(context)->budget();
   budget.reset_peak();
   for (const MemorySpace tier : kTiers) {
@@ -253,11 +254,12 @@ void plm_context_reset_peak(plm_context* context) {
 }
 
 void plm_context_fail_allocation(plm_context* context, int64_t n) {
-  if (context != nullptr) unwrap(context)->budget()->fail_allocation(n);
+  if (context == nullptr || c_api::is_inherited(context)) return;
+  unwrap(context)->budget()->fail_allocation(n);
 }
 
 plm_status* plm_context_report(plm_context* context, const char** json) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(
         require(context != nullptr && json != nullptr, "report: a pointer is NULL"));
     unwrap(context)->wait_idle();
@@ -271,7 +273,7 @@ void plm_context_enable_profile(plm_context* context, int on) {
 }
 
 plm_status* plm_eval(plm_context* context, plm_tensor* const* tensors, size_t count) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     std::vector<trace::Node*> nodes;
     PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("eval", context, tensors, count, nodes));
     return unwrap(context)->evaluate(nodes);
@@ -282,7 +284,7 @@ plm_status* plm_step(plm_context* context) { return plm_eval(context, nullptr, 0
 
 plm_status* plm_measure(plm_context* context, plm_tensor* const* tensors, size_t count,
                         plm_memory_needs* out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "measure: the output pointer is NULL"));
     std::vector<trace::Node*> nodes;
     PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("measure", context, tensors, count, nodes));
@@ -295,7 +297,7 @@ plm_status* plm_measure(plm_context* context, plm_tensor* const* tensors, size_t
 }
 
 plm_status* plm_wait(plm_context* context) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr, "wait: the context is NULL"));
     return unwrap(context)->wait_all();
   });
@@ -303,7 +305,7 @@ plm_status* plm_wait(plm_context* context) {
 
 plm_status* plm_trace_text(plm_context* context, plm_tensor* const* tensors, size_t count,
                            const char** text) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(text != nullptr, "trace_text: the output pointer is NULL"));
     std::vector<trace::Node*> nodes;
     PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("trace_text", context, tensors, count, nodes));
@@ -316,7 +318,7 @@ plm_status* plm_gradients(plm_context* context, const plm_tensor* const* outputs
                           const plm_tensor* const* output_gradients, size_t output_count,
                           const plm_tensor* const* wrt, size_t wrt_count,
                           const plm_gradient_options* options, plm_tensor** gradients) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     std::vector<trace::Node*> of, weights, with_respect_to;
     PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("gradients", context, outputs, output_count, of));
     PLIMSOLL_RETURN_IF_ERROR(

@@ -192,6 +192,10 @@ Status create_together(std::span<plm_context* const> contexts, std::string_view 
   PLIMSOLL_ASSIGN_OR_RETURN(auto module, read(text, source_name, options));
   const std::int64_t participants = module->replica_count * module->num_partitions;
   const plm_communicator* const others = options.communicator;
+  PLIMSOLL_RETURN_IF_ERROR(c_api::check_mark(others));
+  for (const plm_context* const handle : contexts) {
+    PLIMSOLL_RETURN_IF_ERROR(c_api::check_mark(handle));
+  }
   if (others != nullptr) {
     if (contexts.size() != 1 || plm_communicator_size(others) != participants) {
       return invalid_argument(
@@ -271,7 +275,7 @@ extern "C" {
 plm_status* plm_executable_create(plm_context* context, const char* text, size_t text_size,
                                   const char* source_name, const plm_executable_options* options,
                                   plm_executable** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(context != nullptr && out != nullptr && text != nullptr,
                                             "executable: a pointer is NULL"));
     return create(context, {text, text_size}, source_name, options, out);
@@ -294,7 +298,7 @@ plm_status* plm_executable_create_together(plm_context* const* contexts, size_t 
 
 plm_status* plm_executable_load(plm_context* context, const char* path,
                                 const plm_executable_options* options, plm_executable** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(context != nullptr && out != nullptr && path != nullptr,
                                             "executable: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, read_file(path));
@@ -302,7 +306,9 @@ plm_status* plm_executable_load(plm_context* context, const char* path,
   });
 }
 
-void plm_executable_destroy(plm_executable* executable) { delete executable; }
+void plm_executable_destroy(plm_executable* executable) {
+  if (!c_api::is_inherited(executable)) delete executable;
+}
 
 size_t plm_executable_parameter_count(const plm_executable* executable) {
   return executable == nullptr ? 0 : executable->served->parameters.size();
@@ -312,13 +318,15 @@ size_t plm_executable_result_count(const plm_executable* executable) {
 }
 plm_status* plm_executable_parameter(const plm_executable* executable, size_t index,
                                      plm_value_info* out) {
-  return guarded(
-      [&] { return describe(executable, &executor::ServedProgram::parameters, index, out); });
+  return guarded(executable, [&] {
+    return describe(executable, &executor::ServedProgram::parameters, index, out);
+  });
 }
 plm_status* plm_executable_result(const plm_executable* executable, size_t index,
                                   plm_value_info* out) {
-  return guarded(
-      [&] { return describe(executable, &executor::ServedProgram::results, index, out); });
+  return guarded(executable, [&] {
+    return describe(executable, &executor::ServedProgram::results, index, out);
+  });
 }
 
 const char* plm_executable_name(const plm_executable* executable) {
@@ -326,7 +334,7 @@ const char* plm_executable_name(const plm_executable* executable) {
 }
 
 plm_status* plm_executable_floor(const plm_executable* executable, int64_t* bytes) {
-  return guarded([&]() -> Status {
+  return guarded(executable, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(
         c_api::require(executable != nullptr && bytes != nullptr, "floor: a pointer is NULL"));
     const std::lock_guard lock(executable->floor_mutex);
@@ -345,14 +353,15 @@ plm_status* plm_executable_floor(const plm_executable* executable, int64_t* byte
 }
 
 int64_t plm_executable_peak(const plm_executable* executable) {
-  return executable == nullptr ? 0 : executable->served->plans->first().get()->plan().peak_bytes;
+  if (executable == nullptr || c_api::is_inherited(executable)) return 0;
+  return executable->served->plans->first().get()->plan().peak_bytes;
 }
 const char* plm_executable_summary(const plm_executable* executable) {
   return executable == nullptr ? "" : executable->summary.c_str();
 }
 
 plm_status* plm_executable_bind(plm_executable* executable, size_t parameter, plm_tensor* tensor) {
-  return guarded([&]() -> Status {
+  return guarded(executable, tensor, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "bind: the executable is NULL"));
     if (parameter >= executable->served->parameters.size()) {
       return out_of_range("bind: no parameter " + std::to_string(parameter));

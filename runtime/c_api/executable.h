@@ -44,6 +44,7 @@ struct plm_executable {
   std::string summary;
   mutable std::mutex floor_mutex;
   mutable std::int64_t floor_bytes = -1;
+  const plimsoll::ForkMark mark;
 
   ~plm_executable() {
     for (const plimsoll::c_api::Bound& one : bound) {

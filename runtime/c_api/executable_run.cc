@@ -14,6 +14,7 @@ using planner::ParameterResidency;
 
 struct plm_cancellation {
   std::shared_ptr<Cancellation> shared;  // with the runs that use it
+  ForkMark mark = {};
 };
 
 namespace plimsoll::c_api {
@@ -32,6 +33,7 @@ Result<executor::RunControl> read_control(const plm_run_options* given) {
         Stop::Clock::now() + std::chrono::duration_cast<Stop::Clock::duration>(
                                  std::chrono::duration<double>(options.deadline_seconds));
   }
+  PLIMSOLL_RETURN_IF_ERROR(check_mark(options.cancellation));
   if (options.cancellation != nullptr) control.stop.cancellation = options.cancellation->shared;
   control.may_wait = options.dont_wait == 0;
   return control;
@@ -80,10 +82,14 @@ plm_status* plm_cancellation_create(plm_cancellation** out) {
 }
 
 void plm_cancellation_cancel(plm_cancellation* cancellation) {
-  if (cancellation != nullptr) cancellation->shared->cancel();
+  if (cancellation != nullptr && !c_api::is_inherited(cancellation)) {
+    cancellation->shared->cancel();
+  }
 }
 
-void plm_cancellation_destroy(plm_cancellation* cancellation) { delete cancellation; }
+void plm_cancellation_destroy(plm_cancellation* cancellation) {
+  if (!c_api::is_inherited(cancellation)) delete cancellation;
+}
 
 plm_status* plm_executable_run(const plm_executable* executable, const void* const* parameters,
                                size_t parameter_count, void* const* results, size_t result_count) {
@@ -94,7 +100,7 @@ plm_status* plm_executable_run(const plm_executable* executable, const void* con
 plm_status* plm_executable_run_with(const plm_executable* executable, const void* const* parameters,
                                     size_t parameter_count, void* const* results,
                                     size_t result_count, const plm_run_options* options) {
-  return guarded([&]() -> Status {
+  return guarded(executable, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
     PLIMSOLL_RETURN_IF_ERROR(c_api::require_alone(*executable));
     PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(*executable, parameter_count, result_count,
@@ -128,7 +134,7 @@ plm_status* plm_executable_run_tensors_with(const plm_executable* executable,
                                             plm_tensor* const* parameters, size_t parameter_count,
                                             plm_tensor** results, size_t result_count,
                                             const plm_run_options* options) {
-  return guarded([&]() -> Status {
+  return guarded(executable, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(executable != nullptr, "run: the executable is NULL"));
     PLIMSOLL_RETURN_IF_ERROR(c_api::require_alone(*executable));
     PLIMSOLL_RETURN_IF_ERROR(c_api::check_counts(*executable, parameter_count, result_count,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/fork.h"
 #include "runtime/base/status.h"
 #include "runtime/include/plimsoll/plimsoll.h"
 #include "runtime/trace/context/context.h"
@@ -32,6 +33,13 @@ inline const trace::Tensor* unwrap(const plm_tensor* tensor) {
 }
 inline plm_tensor* wrap(trace::Tensor* tensor) { return reinterpret_cast<plm_tensor*>(tensor); }
 
+inline const char* kind_of(const plm_context*) { return "context"; }
+inline const char* kind_of(const plm_tensor*) { return "tensor"; }
+inline const char* kind_of(const plm_executable*) { return "executable"; }
+inline const char* kind_of(const plm_buffer*) { return "buffer"; }
+inline const char* kind_of(const plm_communicator*) { return "communicator"; }
+inline const char* kind_of(const plm_cancellation*) { return "cancellation"; }
+
 // NULL for success. Never throws: when there is no memory for an error, a static one says so.
 plm_status* make_status(const Status& status) noexcept;
 plm_status* out_of_host_memory() noexcept;
@@ -49,6 +57,35 @@ plm_status* guarded(Body&& body) noexcept {
   } catch (...) {
     return make_status(Status(StatusCode::internal, "unknown exception"));
   }
+}
+
+// What a child that fork() makes may do with handles of its parent: see them refused, and give them
+// up, which then frees nothing.
+//
+// When what a handle stands for was made. Other handles have a mark of their own.
+inline const ForkMark& mark_of(const plm_context* context) { return unwrap(context)->mark; }
+inline const ForkMark& mark_of(const plm_tensor* tensor) { return unwrap(tensor)->context->mark; }
+template <typename Handle>
+const ForkMark& mark_of(const Handle* handle) {
+  return handle->mark;
+}
+// Whether it comes from before a fork: it must be left as it is. NULL does not.
+template <typename Handle>
+bool is_inherited(const Handle* handle) {
+  return handle != nullptr && mark_of(handle).is_inherited();
+}
+template <typename Handle>
+Status check_mark(const Handle* handle) {
+  return handle == nullptr ? ok_status() : mark_of(handle).check(kind_of(handle));
+}
+
+// The same with handles, NULL allowed, that must not come from before a fork.
+template <typename Handle, typename... Rest>
+plm_status* guarded(Handle* handle, Rest&&... rest) noexcept {
+  if (is_inherited(handle)) {
+    return guarded([&] { return check_mark(handle); });
+  }
+  return guarded(std::forward<Rest>(rest)...);
 }
 
 // A copy of the caller's struct with the fields it does not know set to zero. The caller's struct

@@ -95,6 +95,7 @@ extern "C" plm_status* plm_op(plm_context* context, plm_opcode opcode,
                               const plm_tensor* const* operands, size_t operand_count,
                               const plm_op_attributes* attributes, plm_tensor** out,
                               size_t out_count) {
-  return guarded(
-      [&] { return record(context, opcode, operands, operand_count, attributes, out, out_count); });
+  return guarded(context, [&] {
+    return record(context, opcode, operands, operand_count, attributes, out, out_count);
+  });
 }

@@ -94,7 +94,7 @@ Status check_holds(ir::DType dtype, double value) {
 
 plm_status* scalar_of(plm_context* context, plm_dtype dtype, double value, bool input,
                       plm_tensor** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(
         require(context != nullptr && out != nullptr, "scalar: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
@@ -114,7 +114,7 @@ extern "C" {
 
 plm_status* plm_tensor_from_host(plm_context* context, plm_dtype dtype, const int64_t* dims,
                                  size_t rank, const void* data, plm_tensor** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(
         require(context != nullptr && out != nullptr, "from_host: a pointer is NULL"));
     PLIMSOLL_ASSIGN_OR_RETURN(const ir::Shape shape,
@@ -139,7 +139,7 @@ plm_status* plm_scalar_input(plm_context* context, plm_dtype dtype, double value
 }
 
 plm_status* plm_random_state(plm_context* context, plm_tensor** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(
         require(context != nullptr && out != nullptr, "random_state: a pointer is NULL"));
     return give(*unwrap(context), unwrap(context)->random_state(), out);
@@ -169,7 +169,7 @@ plm_context* plm_tensor_context(const plm_tensor* tensor) {
 }
 
 plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name) {
-  return guarded([&]() -> Status {
+  return guarded(tensor, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "set_name: the tensor is NULL"));
     unwrap(tensor)->context->set_name(unwrap(tensor)->node, name == nullptr ? "" : name);
     return ok_status();
@@ -177,7 +177,7 @@ plm_status* plm_tensor_set_name(plm_tensor* tensor, const char* name) {
 }
 
 plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint) {
-  return guarded([&]() -> Status {
+  return guarded(tensor, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "hint: the tensor is NULL"));
     if (hint < PLM_HINT_NONE || hint > PLM_HINT_SWAP) {
       return invalid_argument("hint: " + std::to_string(static_cast<int>(hint)) +
@@ -210,14 +210,14 @@ void plm_tensor_retain(plm_tensor* tensor) {
 }
 
 void plm_tensor_release(plm_tensor* handle) {
-  if (handle == nullptr) return;
+  if (handle == nullptr || c_api::is_inherited(handle)) return;
   trace::Tensor* tensor = unwrap(handle);
   if (--tensor->refs > 0) return;
   tensor->context->release_tensor(tensor);
 }
 
 plm_status* plm_tensor_alias(plm_tensor* tensor, plm_tensor** out) {
-  return guarded([&]() -> Status {
+  return guarded(tensor, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(
         require(tensor != nullptr && out != nullptr, "alias: a pointer is NULL"));
     *out = c_api::wrap(unwrap(tensor)->context->make_tensor(unwrap(tensor)->node));
@@ -226,7 +226,7 @@ plm_status* plm_tensor_alias(plm_tensor* tensor, plm_tensor** out) {
 }
 
 plm_status* plm_tensor_read(plm_tensor* tensor, void* destination, size_t bytes) {
-  return guarded([&]() -> Status {
+  return guarded(tensor, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr && (destination != nullptr || bytes == 0),
                                      "read: a pointer is NULL"));
     return unwrap(tensor)->context->read(unwrap(tensor)->node,
@@ -235,7 +235,7 @@ plm_status* plm_tensor_read(plm_tensor* tensor, void* destination, size_t bytes)
 }
 
 plm_status* plm_assign(plm_context* context, plm_tensor* variable, const plm_tensor* value) {
-  return guarded([&]() -> Status {
+  return guarded(context, variable, value, [&]() -> Status {
     std::vector<trace::Node*> nodes;
     const plm_tensor* both[] = {variable, value};
     PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("assign", context, both, 2, nodes));
@@ -244,7 +244,7 @@ plm_status* plm_assign(plm_context* context, plm_tensor* variable, const plm_ten
 }
 
 plm_status* plm_stop_gradient(plm_context* context, const plm_tensor* tensor, plm_tensor** out) {
-  return guarded([&]() -> Status {
+  return guarded(context, tensor, [&]() -> Status {
     std::vector<trace::Node*> nodes;
     PLIMSOLL_RETURN_IF_ERROR(c_api::collect_nodes("stop_gradient", context, &tensor, 1, nodes));
     PLIMSOLL_RETURN_IF_ERROR(require(out != nullptr, "stop_gradient: the output pointer is NULL"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/fork.h"
 
 namespace plimsoll::device {
 
@@ -16,7 +17,7 @@ std::shared_ptr<Device> cpu_device();  // cpu/cpu_device.h, which stands above t
 namespace {
 
 struct Registry {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::vector<std::shared_ptr<Device>> devices{cpu_device()};
 
   Result<std::shared_ptr<Device>> find(std::string_view name) {

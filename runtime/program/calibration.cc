@@ -7,6 +7,7 @@
 #include <span>
 
 #include "runtime/base/cache_folder.h"
+#include "runtime/base/fork.h"
 #include "runtime/base/log.h"
 #include "runtime/base/sha256.h"
 #include "runtime/planner/cost/calibration.h"
@@ -46,9 +47,9 @@ void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machin
 }
 
 planner::Roofline machine_speeds(device::KernelProvider& provider) {
-  static std::mutex mutex;
+  static auto* const mutex = new ProcessMutex;
   static auto* const speeds = new std::map<std::string, planner::Roofline, std::less<>>;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(*mutex);
   const auto [it, is_new] =
       speeds->try_emplace(std::string(provider.device()->name()), planner::Roofline());
   if (is_new) {

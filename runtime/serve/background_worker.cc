@@ -16,7 +16,7 @@ namespace {
 
 // Never destroyed: what ends the worker at the end of the process looks at it.
 struct SharedWorker {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::weak_ptr<BackgroundWorker> worker;
 };
 
@@ -36,7 +36,9 @@ void lower_priority() {
 std::shared_ptr<BackgroundWorker> BackgroundWorker::shared() {
   SharedWorker& known = shared_worker();
   const std::lock_guard lock(known.mutex);
-  if (auto worker = known.worker.lock()) return worker;
+  if (auto worker = known.worker.lock(); worker != nullptr && !worker->mark_.is_inherited()) {
+    return worker;
+  }
   // Whoever never lets go of it (a context that is not destroyed) must not have it run on into
   // static destructors.
   static const int is_registered = std::atexit([] {
@@ -66,7 +68,6 @@ std::shared_ptr<BackgroundWorker::Job> BackgroundWorker::submit(
       } catch (const std::system_error&) {
         return nullptr;
       }
-      process_ = getpid();
     }
     queue_.push_back(job);
   }
@@ -75,9 +76,9 @@ std::shared_ptr<BackgroundWorker::Job> BackgroundWorker::submit(
 }
 
 void BackgroundWorker::cancel(const std::shared_ptr<Job>& job) {
+  if (mark_.is_inherited()) return;
   job->cancellation_.cancel();
   std::unique_lock lock(mutex_);
-  if (process_ != getpid()) return;
   const auto waiting = std::find(queue_.begin(), queue_.end(), job);
   if (waiting != queue_.end()) {
     queue_.erase(waiting);
@@ -107,6 +108,10 @@ void BackgroundWorker::loop() {
 
 // What waits will never begin.
 void BackgroundWorker::end() {
+  if (mark_.is_inherited()) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -115,12 +120,7 @@ void BackgroundWorker::end() {
     if (running_ != nullptr) running_->cancellation_.cancel();
   }
   changed_.notify_all();
-  if (!thread_.joinable()) return;
-  if (process_ == getpid()) {
-    thread_.join();
-  } else {
-    thread_.detach();
-  }
+  if (thread_.joinable()) thread_.join();
 }
 
 }  // namespace plimsoll::executor

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/cancellation.h"
+#include "runtime/base/fork.h"
 
 namespace plimsoll::executor {
 
@@ -33,7 +34,7 @@ class BackgroundWorker {
 
   // The one of this process: there as long as somebody holds it, and joined by whoever lets go of
   // it last, which must be no job. A process that ends while somebody holds it still cancels its
-  // jobs and joins it, too.
+  // jobs and joins it, too. A child that fork() makes has one of its own.
   static std::shared_ptr<BackgroundWorker> shared();
 
   // Null where no thread can be started, or the process ends: the work will not be done. It must
@@ -56,7 +57,7 @@ class BackgroundWorker {
   std::deque<std::shared_ptr<Job>> queue_;
   std::shared_ptr<Job> running_;
   bool ending_ = false;
-  long process_ = 0;  // that the thread runs in: a fork has none
+  const ForkMark mark_;  // a forked child has none of the threads
   std::thread thread_;
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "collectives/local.h"
+#include "runtime/base/fork.h"
 
 namespace plimsoll::executor {
 namespace {
@@ -263,8 +264,8 @@ Result<std::vector<std::vector<std::shared_ptr<Buffer>>>> run_on_buffers_togethe
     results.push_back(open(*tasks[p], parts[p].parameters));
   }
   {
-    static std::mutex order;
-    const std::lock_guard lock(order);
+    static auto* const order = new ProcessMutex;
+    const std::lock_guard lock(*order);
     for (std::size_t p = 0; p < parts.size(); ++p) {
       parts[p].dispatcher->submit([task = tasks[p]] { (void)task->finish(); });
     }

@@ -7,12 +7,13 @@
 
 #include "kernels/cpu/calls/call.h"
 #include "kernels/kernels.h"
+#include "runtime/base/fork.h"
 
 namespace plimsoll::kernels {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::map<std::string, device::CustomCall, std::less<>> functions;
 };
 

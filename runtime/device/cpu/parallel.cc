@@ -12,9 +12,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "runtime/base/environment.h"
+#include "runtime/base/fork.h"
 #include "runtime/base/one_thread.h"
+#include "runtime/device/cpu/forked_pool.h"
 
 #ifdef PLIMSOLL_TSAN
 #include <sanitizer/tsan_interface.h>
@@ -31,15 +34,29 @@ int available_cpus() {
 }
 
 // The pool's concurrency; an arena is made anew when it changes, and old ones end with their last
-// user.
+// user. A child that was forked after oneTBB began has threads of its own instead.
 struct Pool {
-  std::mutex mutex;
+  ProcessMutex mutex;
   std::atomic<int> threads{0};  // 0: not asked for yet
+  bool has_begun = false;       // oneTBB, when the mark says
+  ForkMark begun;
   std::shared_ptr<tbb::task_arena> arena;
   std::unique_ptr<tbb::global_control> above_default;
+  ForkMark forked_made;
+  std::shared_ptr<ForkedPool> forked;
 
-  std::shared_ptr<tbb::task_arena> current() {
+  // One of both.
+  struct Current {
+    std::shared_ptr<tbb::task_arena> arena;
+    std::shared_ptr<ForkedPool> forked;
+  };
+  Current current() {
     const std::lock_guard lock(mutex);
+    if (has_begun && begun.is_inherited()) return {nullptr, forked_pool()};
+    if (!has_begun) {
+      has_begun = true;
+      begun = ForkMark();
+    }
     if (arena == nullptr) {
       const int threads = thread_count();
       // Without leave oneTBB starts no more threads than there are CPUs, and prints that it
@@ -51,7 +68,23 @@ struct Pool {
       }
       arena = std::make_shared<tbb::task_arena>(threads);
     }
-    return arena;
+    return {arena, nullptr};
+  }
+
+  // With the mutex. What a parent made stays as it is: nobody could join its threads.
+  std::shared_ptr<ForkedPool> forked_pool() {
+    if (forked != nullptr && forked_made.is_inherited()) {
+      static_cast<void>(new std::shared_ptr<ForkedPool>(std::exchange(forked, nullptr)));
+    }
+    if (forked == nullptr) {
+      forked = std::make_shared<ForkedPool>(thread_count());
+      forked_made = ForkMark();
+    }
+    return forked;
+  }
+  void change() {
+    if (!begun.is_inherited()) arena = nullptr;
+    if (!forked_made.is_inherited()) forked = nullptr;
   }
 };
 
@@ -98,7 +131,7 @@ int thread_count() {
 void set_thread_count(int threads) {
   const std::lock_guard lock(pool().mutex);
   pool().threads.store(std::max(1, threads));
-  pool().arena = nullptr;
+  pool().change();
 }
 
 void parallel_for(std::int64_t count, std::int64_t grain, RangeBody body) {
@@ -108,8 +141,13 @@ void parallel_for(std::int64_t count, std::int64_t grain, RangeBody body) {
     body(0, count);
     return;
   }
+  const Pool::Current current = pool().current();
+  if (current.forked != nullptr) {
+    current.forked->run(count, grain, body);
+    return;
+  }
   PieceOrder order;
-  pool().current()->execute([&] {
+  current.arena->execute([&] {
     tbb::parallel_for(
         tbb::blocked_range<std::int64_t>(0, count, static_cast<std::size_t>(grain)),
         [&](const tbb::blocked_range<std::int64_t>& range) {

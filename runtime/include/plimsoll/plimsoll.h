@@ -39,6 +39,11 @@ extern "C" {
 #define PLM_ENUM_TYPE
 #endif
 
+// In a child that fork() makes without exec, what the parent made of the types below (contexts,
+// tensors, buffers, executables, cancellations, communicators) can't be used: functions that take
+// it return PLM_FAILED_PRECONDITION, those that destroy or release it do nothing, and counts of
+// bytes are 0. A new context in the child works as any.
+
 // An error. Immutable; readable from any thread; owned by whoever received it.
 typedef struct plm_status plm_status;
 // A trace in recording, a memory limit, and a thread that executes. One user thread at a time.

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/base/fork.h"
 #include "runtime/base/log.h"
 #include "runtime/base/status.h"
 #include "runtime/buffers/dispatcher.h"
@@ -131,6 +132,8 @@ class Context {
   void set_name(Node* node, std::string_view name);
   const std::string& name_of(const Node* node) const { return names_[node->name]; }
   std::string text_given_out;  // what the C ABI last returned by pointer
+  // In a child that was forked later nothing of it can be used, and nobody may destroy it.
+  const ForkMark mark;
 
   // Owners: the user, all tensors together, executables. The last one to go deletes the context.
   // Any thread.
