@@ -137,11 +137,13 @@ class GlooPeers final : public Peers {
     {
       const std::lock_guard lock(mutex_);
       if (has_failed()) return Waited::ended;
+      if (is_interrupted_) return Waited::stopped;
       waits_for_ = message.peer;
       if (!message.failed) {
         waiting_ = &message;
-        deadline_ = steady_clock::now() + timeout_;
+        deadline_ = std::min(steady_clock::now() + timeout_, stop_at_);
         was_late_ = false;
+        if (deadline_ == stop_at_) changed_.notify_all();
       }
     }
     bool is_done = false, is_gone = message.failed;
@@ -160,6 +162,9 @@ class GlooPeers final : public Peers {
       return Waited::done;
     }
     if (!is_gone) {
+      if (!has_failed() && (is_interrupted_ || steady_clock::now() >= stop_at_)) {
+        return Waited::stopped;
+      }
       if (!has_failed()) find_cause(message.peer, lock);
       return has_failed() ? Waited::ended : Waited::late;
     }
@@ -167,6 +172,18 @@ class GlooPeers final : public Peers {
     changed_.wait_for(lock, kLongestBadGoodbye,
                       [&] { return ends_[at(message.peer)].is_heard || has_failed(); });
     return has_failed() ? Waited::ended : Waited::gone;
+  }
+
+  void set_deadline(steady_clock::time_point deadline) override {
+    const std::lock_guard lock(mutex_);
+    stop_at_ = deadline;
+    is_interrupted_ = false;
+  }
+
+  void interrupt() override {
+    const std::lock_guard lock(mutex_);
+    is_interrupted_ = true;
+    stop_waiting();
   }
 
   Failure failure() override {
@@ -359,7 +376,7 @@ class GlooPeers final : public Peers {
   }
 
   // Waits begin at any time, and last for the time-out at least: nobody has to wake this up for
-  // them.
+  // them, but for those with a deadline of the caller's.
   void watch_time() {
     std::unique_lock lock(mutex_);
     while (!is_leaving_) {
@@ -381,6 +398,8 @@ class GlooPeers final : public Peers {
   std::thread timer_;
   Message* waiting_ = nullptr;
   steady_clock::time_point deadline_;
+  steady_clock::time_point stop_at_ = steady_clock::time_point::max();  // the caller's
+  bool is_interrupted_ = false;
   std::int64_t waits_for_ = -1;  // whom this participant waits for, or has given up
   std::int64_t late_ = -1;
   bool was_late_ = false, is_leaving_ = false;

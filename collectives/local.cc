@@ -97,7 +97,7 @@ class LocalGroup::Member final : public Communicator {
 
  private:
   Status meet(const Call& call, const void* shown, const MeetingPlace::Work& work) {
-    return local_.place_.meet({call.group, call.self, call.what}, shown, work);
+    return local_.place_.meet({call.group, call.self, call.what, stop()}, shown, work);
   }
 
   LocalGroup& local_;

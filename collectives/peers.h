@@ -17,9 +17,10 @@ enum class Slot : std::uint64_t { call = 1, words, operands, results };
 // What ended a wait.
 enum class Waited {
   done,
-  late,   // the time-out passed
-  gone,   // the other end is not there any more
-  ended,  // something else went wrong: Peers::failure
+  late,     // the time-out passed
+  gone,     // the other end is not there any more
+  ended,    // something else went wrong: Peers::failure
+  stopped,  // by interrupt, or the caller's deadline
 };
 
 // One participant's connections to all the others. Messages are sent from and received into the
@@ -40,6 +41,10 @@ class Peers {
   virtual std::unique_ptr<Transfer> receive(std::int64_t peer, Slot slot, void* data,
                                             std::size_t bytes) = 0;
   virtual Waited wait(Transfer& transfer) = 0;
+  // That waits from now on end at `deadline`, too; what was interrupted before is no more.
+  virtual void set_deadline(std::chrono::steady_clock::time_point deadline) = 0;
+  // Ends the wait under way and all further ones. Any thread.
+  virtual void interrupt() = 0;
 
   // What has gone wrong elsewhere: what the first participant to fail said, or the number of one
   // whose connection has closed without a word.

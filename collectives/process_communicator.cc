@@ -12,6 +12,7 @@
 #include "collectives/reduce_run.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/index.h"
+#include "runtime/base/meeting_place.h"
 
 namespace plimsoll::collectives {
 namespace {
@@ -212,6 +213,8 @@ Status ProcessCommunicator::waited(Waited how, std::int64_t peer, const Call& ca
                     fmt::format("{} participant {} did not go on for {} s{} "
                                 "(PLIMSOLL_COLLECTIVE_TIMEOUT sets the time)",
                                 here, peer, timeout_.count(), cause(peer)));
+    case Waited::stopped:
+      return left_waiting(participant_, call.what, stop()->check());
     case Waited::gone:
     case Waited::ended:
       break;
@@ -308,6 +311,9 @@ Status ProcessCommunicator::run(const Call& call, std::vector<Lane>& lanes, std:
                         : broken_;
   }
   Traffic traffic;
+  peers_->set_deadline(stop() == nullptr ? Stop::Clock::time_point::max() : stop()->deadline);
+  const Cancellation::Watch watch(stop() == nullptr ? nullptr : stop()->cancellation.get(),
+                                  [this] { peers_->interrupt(); });
   const auto all = [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(meet(call, lanes, hash));
     PLIMSOLL_RETURN_IF_ERROR(work(traffic));

@@ -70,9 +70,7 @@ void Forks::resume_child() {
 
 }  // namespace
 
-std::uint32_t process_generation() {
-  return forks().generation.load(std::memory_order_relaxed);
-}
+std::uint32_t process_generation() { return forks().generation.load(std::memory_order_relaxed); }
 
 Status ForkMark::check(std::string_view what) const {
   if (!is_inherited()) return ok_status();

@@ -13,6 +13,12 @@ constexpr int kMostNamed = 8;
 
 }  // namespace
 
+Status left_waiting(std::int64_t participant, std::string_view what, const Status& why) {
+  return Status(why.code(),
+                fmt::format("participant {} has left {}, where it waited for others: {}",
+                            participant, what, why.message()));
+}
+
 MeetingPlace::MeetingPlace(std::int64_t participants)
     : has_left_(at(participants), false),
       waits_in_(at(participants), nullptr),
@@ -66,7 +72,28 @@ void MeetingPlace::look_for_circle() {
       failed_precondition("participants wait for each other at different collectives: " + waiting));
 }
 
+void MeetingPlace::wait_for_all(std::unique_lock<std::mutex>& lock, const Meeting& meeting,
+                                Round& round) {
+  const auto is_over = [&] { return round.come == round.group.size() || !ended_.ok(); };
+  for (const Stop* const stop = meeting.stop; !is_over();) {
+    const Status status = stop == nullptr ? ok_status() : stop->check();
+    if (!status.ok()) {
+      end_all(left_waiting(meeting.group[meeting.self], meeting.what, status));
+    } else if (stop != nullptr && stop->has_deadline()) {
+      round.changed.wait_until(lock, stop->deadline);
+    } else {
+      round.changed.wait(lock);
+    }
+  }
+}
+
 Status MeetingPlace::meet(const Meeting& meeting, const void* shown, const Work& work) {
+  Round* waits_at = nullptr;  // under the mutex
+  const Cancellation::Watch watch(
+      meeting.stop == nullptr ? nullptr : meeting.stop->cancellation.get(), [&] {
+        const std::lock_guard woken(mutex_);
+        if (waits_at != nullptr) waits_at->changed.notify_all();
+      });
   std::unique_lock lock(mutex_);
   if (!ended_.ok()) return ended_;
   const std::int64_t self = meeting.group[meeting.self];
@@ -108,7 +135,9 @@ Status MeetingPlace::meet(const Meeting& meeting, const void* shown, const Work&
     waits_in_[at(self)] = &round;
     --active_;
     look_for_circle();
-    round.changed.wait(lock, [&] { return round.come == members || !ended_.ok(); });
+    waits_at = &round;
+    wait_for_all(lock, meeting, round);
+    waits_at = nullptr;
     // Whoever is the last to come starts the work of all, and none ends before it has been done.
     if (round.come != members) return ended_;
   }

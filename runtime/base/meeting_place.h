@@ -12,9 +12,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "runtime/base/cancellation.h"
 #include "runtime/base/status.h"
 
 namespace plimsoll {
+
+// The error of all where a participant has to end (CANCELLED, DEADLINE_EXCEEDED: `why`) while it
+// waits for others at `what`.
+Status left_waiting(std::int64_t participant, std::string_view what, const Status& why);
 
 // Where threads that compute one thing together meet, each as a participant with a number. Members
 // of a group come to their meetings in the same order; nobody waits for ever: whoever waits for
@@ -30,6 +35,9 @@ class MeetingPlace {
     std::span<const std::int64_t> group;  // participants; the same for all of them
     std::size_t self = 0;                 // position in it of the one who calls
     std::string_view what;                // what for, in words; the same for all of them
+    // Where it says so, the one who calls does not wait any more for others to come, which then is
+    // everyone's error. Null: never. What has begun is done to its end.
+    const Stop* stop = nullptr;
   };
 
   // A non-owning reference to a callable `Status(std::span<const void* const> shown)`.
@@ -69,6 +77,7 @@ class MeetingPlace {
     std::condition_variable changed;
   };
 
+  void wait_for_all(std::unique_lock<std::mutex>& lock, const Meeting& meeting, Round& round);
   Round& round_of(std::span<const std::int64_t> group);
   void end_all(const Status& status);
   void look_for_circle();

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/cancellation.h"
 #include "runtime/base/status.h"
 
 namespace plimsoll::device {
@@ -70,6 +71,18 @@ class Communicator {
   // That this participant calls no more. With an error, the others' calls fail with it; without,
   // those that wait for this participant. Calls afterwards fail. Further ones do nothing.
   virtual void leave(const Status& status) = 0;
+
+  // What ends the waits of further calls early: the call fails with CANCELLED or
+  // DEADLINE_EXCEEDED, and those of the other members with an error that names this participant
+  // and the operation. It must stay until another is set; null, as at first: none. Not during a
+  // call.
+  void set_stop(const Stop* stop) { stop_ = stop; }
+
+ protected:
+  const Stop* stop() const { return stop_; }
+
+ private:
+  const Stop* stop_ = nullptr;
 };
 
 // A communicator that several users in one process take turns at: each holds `in_turn` while it
@@ -81,7 +94,7 @@ struct SharedCommunicator {
   ~SharedCommunicator() { communicator->leave(ok_status()); }
 
   const std::shared_ptr<Communicator> communicator;
-  std::mutex in_turn;
+  std::timed_mutex in_turn;
 };
 
 }  // namespace plimsoll::device

@@ -7,6 +7,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "runtime/device/communicator.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
@@ -39,6 +40,22 @@ struct Executable::Impl {
 };
 
 namespace {
+
+// While it is there, the run's stop ends waits for other participants, too.
+class StopsCommunicator {
+ public:
+  explicit StopsCommunicator(const RunOptions& options) : communicator_(options.communicator) {
+    if (communicator_ != nullptr) communicator_->set_stop(&options.stop);
+  }
+  ~StopsCommunicator() {
+    if (communicator_ != nullptr) communicator_->set_stop(nullptr);
+  }
+  StopsCommunicator(const StopsCommunicator&) = delete;
+  StopsCommunicator& operator=(const StopsCommunicator&) = delete;
+
+ private:
+  device::Communicator* const communicator_;
+};
 
 // Which runs are timed step by step: 1 to 4 (the first one compiles and touches fresh memory), then
 // 8, 16, 32, then every 64th. A timed run does not join launches, so it is a little slower; one in
@@ -231,6 +248,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
   const Observation observation{profiling || sampled, impl_->joint_launches.load(),
                                 impl_->fail_launch.exchange(0), &options.stop};
   stream.set_communicator(options.communicator);
+  const StopsCommunicator stops(options);
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
   Run run(budget.device(), stream, constant_base, transfers, observation,
           impl_->resolution.measurements.size());

@@ -29,7 +29,7 @@ struct Arguments {
 struct RunOptions {
   // Where its memory comes from; null: the budget, as far as there is room at the moment.
   memory::Admitted* admitted = nullptr;
-  Stop stop;  // looked at before every step
+  Stop stop;  // looked at before every step, and while the run waits for other participants
   // This run's end of what the program's participants share; null where it has but one.
   device::Communicator* communicator = nullptr;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/serve/program_run.h"
 
+#include <chrono>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -11,6 +12,13 @@
 namespace plimsoll::executor {
 
 using planner::ParameterResidency;
+
+namespace {
+
+// After so long a run that waits for its turn sees whether it is to stop.
+constexpr std::chrono::milliseconds kLongestUnasked(20);
+
+}  // namespace
 
 Status ProgramRun::add_host(const void* data) {
   const std::size_t i = next();
@@ -80,9 +88,10 @@ Status ProgramRun::launch() {
     results_.push_back(std::move(block));
   }
   executor::RunOptions options{&entry_.admitted, control_.stop, control_.communicator};
-  std::unique_lock<std::mutex> turn;
+  std::unique_lock<std::timed_mutex> turn;
   if (served_.peers != nullptr) {
-    turn = std::unique_lock(served_.peers->in_turn);
+    turn = std::unique_lock(served_.peers->in_turn, std::defer_lock);
+    while (!turn.try_lock_for(kLongestUnasked)) PLIMSOLL_RETURN_IF_ERROR(control_.stop.check());
     options.communicator = served_.peers->communicator.get();
   }
   PLIMSOLL_RETURN_IF_ERROR(

@@ -24,8 +24,8 @@ struct FreeBuffer {
 };
 using BufferHandle = std::unique_ptr<plm_buffer, FreeBuffer>;
 
-// Runs `body` in a child that fork() makes: what it says is wrong, or how it was killed; empty where
-// all is well.
+// Runs `body` in a child that fork() makes: what it says is wrong, or how it was killed; empty
+// where all is well.
 std::string in_child(const std::function<std::string()>& body) {
   int pipe[2];
   if (::pipe(pipe) != 0) return "no pipe";
@@ -209,8 +209,9 @@ TEST_F(Fork, ThreadsThatWorkMeanwhileLeaveNothingLocked) {
 
 TEST_F(Fork, AnInheritedCommunicatorIsRefused) {
   constexpr std::size_t kRanks = 2;
-  const std::string folder = (std::filesystem::temp_directory_path() /
-                              ("plimsoll-fork-" + std::to_string(::getpid()))).string();
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("plimsoll-fork-" + std::to_string(::getpid())))
+          .string();
   const std::string rendezvous = "file://" + folder;
   plm_communicator* communicators[kRanks] = {};
   std::vector<std::thread> threads;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -446,6 +447,117 @@ ENTRY main { x = f32[2] parameter(0) ROOT r = f32[2] all-reduce(x), to_apply=add
   // Each sum doubles what both have, but for the first.
   EXPECT_EQ(got[0], (std::vector<float>{6, 40, 24, 160, 96, 640}));
   EXPECT_EQ(got[1], got[0]);
+}
+
+// Keeps participant 0 busy where it is closed.
+std::atomic<bool> gate_is_open = true;
+
+plm_status* pass_gate(void*, const plm_call_arguments* arguments) {
+  std::uint32_t id = 0;
+  std::memcpy(&id, arguments->inputs[1], sizeof id);
+  while (id == 0 && !gate_is_open) std::this_thread::yield();
+  std::memcpy(arguments->outputs[0], arguments->inputs[0], arguments->input_arrays[0].byte_size);
+  return nullptr;
+}
+
+std::string gated_sum() {
+  static const Outcome registered =
+      take(plm_register_custom_call("together_test.gate", pass_gate, nullptr));
+  EXPECT_EQ(registered.code, PLM_OK) << registered.message;
+  return R"(HloModule gated, replica_count=3
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+ENTRY main {
+  p = f32[64,64] parameter(0)
+  q = f32[64,64] parameter(1)
+  id = u32[] replica-id()
+  g = f32[64,64] custom-call(p, id), custom_call_target="together_test.gate"
+  s = f32[64,64] all-reduce(g), replica_groups={}, to_apply=add
+  ROOT r = (f32[64,64], u32[]) tuple(s, id)
+})";
+}
+
+// Whoever waits for others is told of a deadline and of a cancellation at once, however long those
+// are busy; the contexts go on.
+TEST_F(Together, AStopEndsTheWaitForParticipantsThatAreBusy) {
+  Outcome outcome;
+  const Group group = make_group(PLM_NO_LIMIT, outcome, gated_sum());
+  ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+  std::vector<BufferHandle> ones, inputs;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    ones.push_back(filled(group.contexts[p], 1));
+    inputs.push_back(filled(group.contexts[p], 1));
+  }
+  plm_cancellation* cancellation = nullptr;
+  ASSERT_EQ(take(plm_cancellation_create(&cancellation)).code, PLM_OK);
+  for (const bool by_deadline : {true, false}) {
+    gate_is_open = false;
+    plm_buffer_run_options options = {};
+    options.mode = PLM_RUN_ASYNCHRONOUS;
+    if (by_deadline) options.run.deadline_seconds = 0.2;
+    if (!by_deadline) options.run.cancellation = cancellation;
+    auto results = run(group, ones, inputs, outcome, options);
+    ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+    if (!by_deadline) plm_cancellation_cancel(cancellation);
+    for (const std::size_t p : {1, 2}) {
+      const Outcome waited = take(plm_buffer_wait(results[p][0].get()));
+      EXPECT_EQ(waited.code, by_deadline ? PLM_DEADLINE_EXCEEDED : PLM_CANCELLED);
+    }
+    gate_is_open = true;
+    EXPECT_NE(take(plm_buffer_wait(results[0][0].get())).code, PLM_OK);
+  }
+  plm_cancellation_destroy(cancellation);
+  const auto results = run(group, ones, inputs, outcome);
+  EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
+}
+
+TEST_F(Together, AStopEndsTheWaitForProcesses) {
+  const std::string text = gated_sum();
+  const std::string rendezvous =
+      "file://" + ::testing::TempDir() + "/together_stop_" + std::to_string(getpid());
+  gate_is_open = false;
+  std::vector<Outcome> outcomes(kReplicas);
+  std::vector<std::thread> threads;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    threads.emplace_back([&, p] {
+      plm_communicator_options connect = {};
+      connect.struct_size = sizeof connect;
+      connect.rank = static_cast<std::int64_t>(p);
+      connect.world_size = kReplicas;
+      connect.rendezvous = rendezvous.c_str();
+      connect.timeout_seconds = 60;
+      plm_communicator* communicator = nullptr;
+      ASSERT_EQ(take(plm_communicator_connect(&connect, &communicator)).code, PLM_OK);
+      const auto contexts = make_contexts(1, PLM_NO_LIMIT);
+      {
+        plm_executable_options options = {};
+        options.struct_size = sizeof options;
+        options.communicator = communicator;
+        plm_executable* made = nullptr;
+        const Outcome created = take(plm_executable_create(contexts[0].get(), text.data(),
+                                                           text.size(), "p", &options, &made));
+        ASSERT_EQ(created.code, PLM_OK) << created.message;
+        const ExecutableHandle executable(made);
+        const std::vector<float> in(kCount, 1);
+        std::vector<float> out(kCount);
+        std::uint32_t id = 0;
+        const void* parameters[2] = {in.data(), in.data()};
+        void* results[2] = {out.data(), &id};
+        plm_run_options control = {};
+        control.struct_size = sizeof control;
+        if (p == 1) control.deadline_seconds = 0.5;
+        outcomes[p] = take(plm_executable_run_with(made, parameters, 2, results, 2, &control));
+        if (p == 1) gate_is_open = true;
+      }
+      plm_communicator_destroy(communicator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, PLM_DEADLINE_EXCEEDED) << outcome.message;
+    EXPECT_NE(outcome.message.find("participant 1 has left all-reduce 's' of f32[64,64]"),
+              std::string::npos)
+        << outcome.message;
+  }
 }
 
 TEST_F(Together, ACommunicatorThatDoesNotFitIsRefused) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -311,6 +312,54 @@ TEST_P(Conformance, LargeRowsWithGapsAndLargeScatters) {
     EXPECT_EQ(wrong, 0);
     return ok_status();
   });
+}
+
+// One that is cancelled, or whose deadline passes, does not wait for those that do not come: its
+// error is everybody's, and says where it left.
+TEST_P(Conformance, AStopEndsTheWaitsOfAll) {
+  const Group all{0, 1, 2};
+  const auto sums = reduction("add", DType::f32);
+  const auto sum = [&](Communicator& communicator, std::string_view what) {
+    const std::vector<float> in(100'000, 1);
+    std::vector<float> out(in.size());
+    const Communicator::Reduce array{in.data(), out.data(), 1, std::ssize(in), sums.get()};
+    return communicator.all_reduce(call_of(communicator, all, what), std::span(&array, 1));
+  };
+  for (const bool by_deadline : {false, true}) {
+    std::atomic<bool> has_left = false;
+    const auto statuses = GetParam().run(3, [&](Communicator& communicator) -> Status {
+      PLIMSOLL_RETURN_IF_ERROR(sum(communicator, "all-reduce 'first'"));
+      if (communicator.participant() == 0) {
+        // Is busy, and not asked for anything, until the one that waits for it has left.
+        while (!has_left) std::this_thread::yield();
+      }
+      if (communicator.participant() != 1) return sum(communicator, "all-reduce 'second'");
+      Stop stop;
+      std::thread canceller;
+      if (by_deadline) {
+        stop.deadline = Stop::Clock::now() + std::chrono::milliseconds(200);
+      } else {
+        stop.cancellation = std::make_shared<Cancellation>();
+        canceller = std::thread([shared = stop.cancellation] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(200));
+          shared->cancel();
+        });
+      }
+      communicator.set_stop(&stop);
+      const Status status = sum(communicator, "all-reduce 'second'");
+      has_left = true;
+      communicator.set_stop(nullptr);
+      if (canceller.joinable()) canceller.join();
+      return status;
+    });
+    for (const Status& status : statuses) {
+      EXPECT_EQ(status.code(), by_deadline ? StatusCode::deadline_exceeded : StatusCode::cancelled)
+          << status.to_string();
+      EXPECT_NE(status.message().find("participant 1 has left all-reduce 'second'"),
+                std::string::npos)
+          << status.to_string();
+    }
+  }
 }
 
 // What has failed elsewhere is everybody's error, and stays it.

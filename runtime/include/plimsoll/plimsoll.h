@@ -818,7 +818,8 @@ PLM_EXPORT plm_status* plm_executable_run(const plm_executable* executable,
                                           void* const* results, size_t result_count);
 // The same, with a deadline or a way to end it early: looked at while it waits and before every
 // step of its plan, loop bodies included (one that is planning or inside a kernel goes on until
-// that is done).
+// that is done), and while it waits for other participants, which then get an error that names it;
+// a communicator is of no use afterwards.
 PLM_EXPORT plm_status* plm_executable_run_with(const plm_executable* executable,
                                                const void* const* parameters,
                                                size_t parameter_count, void* const* results,
