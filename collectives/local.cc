@@ -93,9 +93,31 @@ class LocalGroup::Member final : public Communicator {
     });
   }
 
+  Status begin_send(const Passage& passage, const void* data, std::int64_t) override {
+    return local_.place_.begin_send(way_of(passage), data);
+  }
+  Status begin_receive(const Passage& passage, void* data, std::int64_t bytes) override {
+    const auto take = [data, bytes](const void* shown) {
+      auto* const from = static_cast<std::byte*>(const_cast<void*>(shown));
+      copy_rows({from, 1, bytes, bytes}, {static_cast<std::byte*>(data), 1, bytes, bytes});
+      return ok_status();
+    };
+    return local_.place_.begin_receive(way_of(passage), take);
+  }
+  Status end_send(const Passage& passage) override {
+    return local_.place_.end_send(way_of(passage), stop());
+  }
+  Status end_receive(const Passage& passage) override {
+    return local_.place_.end_receive(way_of(passage), stop());
+  }
+  void forget() override { local_.place_.forget(participant_); }
+
   void leave(const Status& status) override { local_.leave(participant_, status); }
 
  private:
+  static MeetingPlace::Passage way_of(const Passage& passage) {
+    return {passage.from, passage.to, passage.what};
+  }
   Status meet(const Call& call, const void* shown, const MeetingPlace::Work& work) {
     return local_.place_.meet({call.group, call.self, call.what, stop()}, shown, work);
   }

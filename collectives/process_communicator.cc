@@ -12,7 +12,6 @@
 #include "collectives/reduce_run.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/index.h"
-#include "runtime/base/meeting_place.h"
 
 namespace plimsoll::collectives {
 namespace {
@@ -175,7 +174,8 @@ ProcessCommunicator::ProcessCommunicator(std::unique_ptr<Peers> peers, std::int6
       participants_(participants),
       timeout_(timeout),
       mailboxes_(at(participants)),
-      scratch_(at(participants)) {
+      scratch_(at(participants)),
+      own_(participants) {
   for (std::int64_t peer = 0; peer < participants; ++peer) {
     if (peer == participant) continue;
     mailboxes_[at(peer)] = std::make_unique<Mailbox>();
@@ -303,6 +303,19 @@ Status ProcessCommunicator::meet(const Call& call, std::vector<Lane>& lanes, std
   return ok_status();
 }
 
+class ProcessCommunicator::Stoppable {
+ public:
+  Stoppable(Peers& peers, const Stop* stop)
+      : watch_(begin(peers, stop), [&peers] { peers.interrupt(); }) {}
+
+ private:
+  static Cancellation* begin(Peers& peers, const Stop* stop) {
+    peers.set_deadline(stop == nullptr ? Stop::Clock::time_point::max() : stop->deadline);
+    return stop == nullptr ? nullptr : stop->cancellation.get();
+  }
+  const Cancellation::Watch watch_;
+};
+
 Status ProcessCommunicator::run(const Call& call, std::vector<Lane>& lanes, std::uint64_t hash,
                                 const std::function<Status(Traffic&)>& work) {
   if (has_left_) {
@@ -311,9 +324,7 @@ Status ProcessCommunicator::run(const Call& call, std::vector<Lane>& lanes, std:
                         : broken_;
   }
   Traffic traffic;
-  peers_->set_deadline(stop() == nullptr ? Stop::Clock::time_point::max() : stop()->deadline);
-  const Cancellation::Watch watch(stop() == nullptr ? nullptr : stop()->cancellation.get(),
-                                  [this] { peers_->interrupt(); });
+  const Stoppable stoppable(*peers_, stop());
   const auto all = [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(meet(call, lanes, hash));
     PLIMSOLL_RETURN_IF_ERROR(work(traffic));
@@ -343,6 +354,82 @@ std::vector<ProcessCommunicator::Lane> ProcessCommunicator::lanes_of(
     lane.mailbox = mailboxes_.empty() ? nullptr : mailboxes_[at(lane.peer)].get();
   }
   return lanes;
+}
+
+// Messages of one passage are a stream of their own: its words say which.
+namespace {
+
+Slot slot_of(const Communicator::Passage& passage) {
+  return static_cast<Slot>(hash_text(passage.what) | std::uint64_t{1} << 63);
+}
+
+MeetingPlace::Passage way_of(const Communicator::Passage& passage) {
+  return {passage.from, passage.to, passage.what};
+}
+
+}  // namespace
+
+Status ProcessCommunicator::may_begin(const Passage& passage) const {
+  if (!has_left_) return ok_status();
+  return broken_.ok() ? failed_precondition(fmt::format("participant {} has left and comes to {}",
+                                                        participant_, passage.what))
+                      : broken_;
+}
+
+Status ProcessCommunicator::begin_send(const Passage& passage, const void* data,
+                                       std::int64_t bytes) {
+  PLIMSOLL_RETURN_IF_ERROR(may_begin(passage));
+  if (passage.from == passage.to) return own_.begin_send(way_of(passage), data);
+  halves_[{true, passage.to, std::string(passage.what)}].push_back(
+      bytes == 0 ? nullptr : peers_->send(passage.to, slot_of(passage), data, at(bytes)));
+  return ok_status();
+}
+
+Status ProcessCommunicator::begin_receive(const Passage& passage, void* data, std::int64_t bytes) {
+  PLIMSOLL_RETURN_IF_ERROR(may_begin(passage));
+  if (passage.from == passage.to) {
+    return own_.begin_receive(way_of(passage), [data, bytes](const void* shown) {
+      copy_rows(one_row(shown, 0, bytes), one_row(data, 0, bytes));
+      return ok_status();
+    });
+  }
+  halves_[{false, passage.from, std::string(passage.what)}].push_back(
+      bytes == 0 ? nullptr : peers_->receive(passage.from, slot_of(passage), data, at(bytes)));
+  return ok_status();
+}
+
+Status ProcessCommunicator::end_send(const Passage& passage) {
+  if (passage.from == passage.to) return own_.end_send(way_of(passage), stop());
+  return end_half(passage, true);
+}
+
+Status ProcessCommunicator::end_receive(const Passage& passage) {
+  if (passage.from == passage.to) return own_.end_receive(way_of(passage), stop());
+  return end_half(passage, false);
+}
+
+Status ProcessCommunicator::end_half(const Passage& passage, bool sends) {
+  PLIMSOLL_RETURN_IF_ERROR(may_begin(passage));
+  const std::int64_t peer = sends ? passage.to : passage.from;
+  auto& begun = halves_[{sends, peer, std::string(passage.what)}];
+  if (begun.empty()) {
+    return internal_error(
+        fmt::format("participant {} ends {}, which it has not begun", participant_, passage.what));
+  }
+  Status status;
+  if (begun.front() != nullptr) {
+    const Stoppable stoppable(*peers_, stop());
+    status = waited(peers_->wait(*begun.front()), peer, {passage.what, {}, 0});
+  }
+  // Told while what is on its way is still there.
+  if (!status.ok()) leave(status);
+  begun.pop_front();
+  return status;
+}
+
+void ProcessCommunicator::forget() {
+  own_.forget(participant_);
+  halves_.clear();
 }
 
 Status ProcessCommunicator::exchange(const Call& call, std::span<const Rows> sends,

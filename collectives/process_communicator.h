@@ -4,14 +4,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "collectives/chunk_stream.h"
 #include "collectives/peers.h"
+#include "runtime/base/meeting_place.h"
 #include "runtime/base/status.h"
 #include "runtime/device/communicator.h"
 
@@ -41,6 +45,12 @@ class ProcessCommunicator final : public device::Communicator {
   Status exchange(const Call& call, std::span<const device::Rows> sends,
                   std::span<const device::Rows> receives) override;
 
+  Status begin_send(const Passage& passage, const void* data, std::int64_t bytes) override;
+  Status begin_receive(const Passage& passage, void* data, std::int64_t bytes) override;
+  Status end_send(const Passage& passage) override;
+  Status end_receive(const Passage& passage) override;
+  void forget() override;
+
   // Waits for the others to have got what they were sent, some seconds at most.
   void leave(const Status& status) override;
 
@@ -65,6 +75,13 @@ class ProcessCommunicator final : public device::Communicator {
   // Words for who is late, where that is not the one that was waited for.
   std::string cause(std::int64_t peer) const;
   Status waited(Waited how, std::int64_t peer, const Call& call) const;
+  // Begun and not ended, by whether it is sent, the other end, and the words; null: no bytes.
+  using Halves = std::map<std::tuple<bool, std::int64_t, std::string>,
+                          std::deque<std::unique_ptr<Peers::Transfer>>>;
+  Status may_begin(const Passage& passage) const;
+  Status end_half(const Passage& passage, bool sends);
+  // The stop of this call counts for waits, while it is there.
+  class Stoppable;
   std::int64_t chunk_bytes(std::size_t members) const;
 
   const std::unique_ptr<Peers> peers_;
@@ -72,6 +89,8 @@ class ProcessCommunicator final : public device::Communicator {
   const std::chrono::duration<double> timeout_;
   std::vector<std::unique_ptr<Mailbox>> mailboxes_;  // by participant; none for this one
   std::vector<PeerScratch> scratch_;                 // by participant
+  Halves halves_;
+  MeetingPlace own_;  // of what this participant sends itself
   bool has_left_ = false;
   Status broken_;
 };

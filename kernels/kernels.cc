@@ -7,6 +7,7 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/calls/custom_call.h"
 #include "kernels/cpu/collectives/collectives.h"
+#include "kernels/cpu/collectives/transfers.h"
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/fourier/fft.h"
 #include "kernels/cpu/indexing/indexing.h"
@@ -63,6 +64,11 @@ Maker maker_of(ir::Opcode opcode) {
     case ir::Opcode::partition_id:
     case ir::Opcode::replica_id:
       return make_participant_id;
+    case ir::Opcode::send:
+    case ir::Opcode::send_done:
+    case ir::Opcode::recv:
+    case ir::Opcode::recv_done:
+      return make_transfer;
     case ir::Opcode::all_reduce:
     case ir::Opcode::all_gather:
     case ir::Opcode::reduce_scatter:

@@ -20,9 +20,7 @@ Status left_waiting(std::int64_t participant, std::string_view what, const Statu
 }
 
 MeetingPlace::MeetingPlace(std::int64_t participants)
-    : has_left_(at(participants), false),
-      waits_in_(at(participants), nullptr),
-      active_(participants) {}
+    : has_left_(at(participants), false), waits_for_(at(participants)), active_(participants) {}
 
 MeetingPlace::Round& MeetingPlace::round_of(std::span<const std::int64_t> group) {
   std::vector<std::int64_t> key(group.begin(), group.end());
@@ -37,17 +35,35 @@ MeetingPlace::Round& MeetingPlace::round_of(std::span<const std::int64_t> group)
   return *round;
 }
 
+Status MeetingPlace::missed(std::int64_t waiting, std::string_view what, std::int64_t participant) {
+  return failed_precondition(
+      fmt::format("participant {} waits at {}, but participant {} has ended without coming there",
+                  waiting, what, participant));
+}
+
 Status MeetingPlace::missed(const Round& round, std::int64_t participant) {
   const auto first = std::find(round.has_come.begin(), round.has_come.end(), true);
   const auto waiting = static_cast<std::size_t>(first - round.has_come.begin());
-  return failed_precondition(
-      fmt::format("participant {} waits at {}, but participant {} has ended without coming there",
-                  round.group[waiting], round.what[waiting], participant));
+  return missed(round.group[waiting], round.what[waiting], participant);
 }
 
 void MeetingPlace::end_all(const Status& status) {
   if (ended_.ok()) ended_ = status;
   for (const auto& [group, round] : rounds_) round->changed.notify_all();
+  moved_.notify_all();
+}
+
+void MeetingPlace::begin_wait(std::int64_t participant, std::string_view what) {
+  waits_for_[at(participant)] = what;
+  --active_;
+  look_for_circle();
+}
+
+// Of one whose wait is over, whether or not it has woken up.
+void MeetingPlace::end_wait(std::int64_t participant) {
+  if (!waits_for_[at(participant)].has_value()) return;
+  waits_for_[at(participant)].reset();
+  ++active_;
 }
 
 // When nobody is at work any more, those who wait do so for each other.
@@ -55,17 +71,13 @@ void MeetingPlace::look_for_circle() {
   if (active_ > 0 || !ended_.ok()) return;
   std::string waiting;
   int named = 0;
-  for (std::size_t i = 0; i < waits_in_.size(); ++i) {
-    const Round* const round = waits_in_[i];
-    if (round == nullptr) continue;
+  for (std::size_t i = 0; i < waits_for_.size(); ++i) {
+    if (!waits_for_[i].has_value()) continue;
     if (named++ == kMostNamed) {
       waiting += ", ...";
       break;
     }
-    const auto self = static_cast<std::size_t>(
-        std::find(round->group.begin(), round->group.end(), static_cast<std::int64_t>(i)) -
-        round->group.begin());
-    waiting += fmt::format("{}participant {} at {}", named > 1 ? ", " : "", i, round->what[self]);
+    waiting += fmt::format("{}participant {} at {}", named > 1 ? ", " : "", i, *waits_for_[i]);
   }
   if (named == 0) return;
   end_all(
@@ -119,11 +131,7 @@ Status MeetingPlace::meet(const Meeting& meeting, const void* shown, const Work&
       return ended_;
     }
     // Those that waited for this are at work from now on, whether or not they have woken up.
-    for (const std::int64_t member : round.group) {
-      if (waits_in_[at(member)] == nullptr) continue;
-      waits_in_[at(member)] = nullptr;
-      ++active_;
-    }
+    for (const std::int64_t member : round.group) end_wait(member);
     round.changed.notify_all();
   } else {
     for (std::size_t i = 0; i < members; ++i) {
@@ -132,9 +140,7 @@ Status MeetingPlace::meet(const Meeting& meeting, const void* shown, const Work&
         return ended_;
       }
     }
-    waits_in_[at(self)] = &round;
-    --active_;
-    look_for_circle();
+    begin_wait(self, meeting.what);
     waits_at = &round;
     wait_for_all(lock, meeting, round);
     waits_at = nullptr;
@@ -173,7 +179,132 @@ void MeetingPlace::leave(std::int64_t participant, const Status& status) {
       return;
     }
   }
+  for (const auto& [key, parcels] : passages_) {
+    const auto& [from, to, what] = key;
+    for (const Parcel& parcel : parcels) {
+      const bool is_missed = (parcel.sender_waits && to == participant) ||
+                             (parcel.receiver_waits && from == participant);
+      if (parcel.is_done || !is_missed) continue;
+      end_all(missed(parcel.sender_waits ? from : to, what, participant));
+      return;
+    }
+  }
   look_for_circle();
+}
+
+MeetingPlace::Parcels& MeetingPlace::parcels_of(const Passage& passage) {
+  return passages_[{passage.from, passage.to, std::string(passage.what)}];
+}
+
+// By whichever end has come second, and not under the mutex: others go on meanwhile.
+Status MeetingPlace::move(std::unique_lock<std::mutex>& lock, const Passage& passage,
+                          Parcel& parcel) {
+  if (!parcel.has_sender || !parcel.has_receiver) return ok_status();
+  parcel.is_moving = true;
+  lock.unlock();
+  const Status status = parcel.take(parcel.shown);
+  lock.lock();
+  parcel.is_moving = false;
+  parcel.is_done = true;
+  if (!status.ok()) end_all(status);
+  if (parcel.sender_waits) end_wait(passage.from);
+  if (parcel.receiver_waits) end_wait(passage.to);
+  moved_.notify_all();
+  return status;
+}
+
+Status MeetingPlace::begin_send(const Passage& passage, const void* shown) {
+  std::unique_lock lock(mutex_);
+  if (!ended_.ok()) return ended_;
+  Parcels& parcels = parcels_of(passage);
+  auto parcel = std::find_if(parcels.begin(), parcels.end(),
+                             [](const Parcel& one) { return !one.has_sender; });
+  if (parcel == parcels.end()) parcel = parcels.emplace(parcels.end());
+  parcel->has_sender = true;
+  parcel->shown = shown;
+  return move(lock, passage, *parcel);
+}
+
+Status MeetingPlace::begin_receive(const Passage& passage, Take take) {
+  std::unique_lock lock(mutex_);
+  if (!ended_.ok()) return ended_;
+  Parcels& parcels = parcels_of(passage);
+  auto parcel = std::find_if(parcels.begin(), parcels.end(),
+                             [](const Parcel& one) { return !one.has_receiver; });
+  if (parcel == parcels.end()) parcel = parcels.emplace(parcels.end());
+  parcel->has_receiver = true;
+  parcel->take = std::move(take);
+  return move(lock, passage, *parcel);
+}
+
+Status MeetingPlace::end_send(const Passage& passage, const Stop* stop) {
+  return end_passage(passage, stop, true);
+}
+
+Status MeetingPlace::end_receive(const Passage& passage, const Stop* stop) {
+  return end_passage(passage, stop, false);
+}
+
+Status MeetingPlace::end_passage(const Passage& passage, const Stop* stop, bool sends) {
+  const Cancellation::Watch watch(stop == nullptr ? nullptr : stop->cancellation.get(), [&] {
+    const std::lock_guard woken(mutex_);
+    moved_.notify_all();
+  });
+  std::unique_lock lock(mutex_);
+  const std::int64_t self = sends ? passage.from : passage.to;
+  const std::int64_t other = sends ? passage.to : passage.from;
+  bool Parcel::* const has_begun = sends ? &Parcel::has_sender : &Parcel::has_receiver;
+  bool Parcel::* const has_other = sends ? &Parcel::has_receiver : &Parcel::has_sender;
+  bool Parcel::* const waits = sends ? &Parcel::sender_waits : &Parcel::receiver_waits;
+  bool Parcel::* const is_over = sends ? &Parcel::sent : &Parcel::received;
+  Parcels& parcels = parcels_of(passage);
+  const auto parcel = std::find_if(parcels.begin(), parcels.end(), [&](const Parcel& one) {
+    return one.*has_begun && !(one.*is_over);
+  });
+  if (parcel == parcels.end()) {
+    return internal_error(
+        fmt::format("participant {} ends {}, which it has not begun", self, passage.what));
+  }
+  if (ended_.ok() && !parcel->is_done) {
+    if (!((*parcel).*has_other) && has_left_[at(other)]) {
+      end_all(missed(self, passage.what, other));
+      return ended_;
+    }
+    // Who moves is at work; who waits for that has to wait for nobody else.
+    (*parcel).*waits = !parcel->is_moving;
+    if (!parcel->is_moving) begin_wait(self, passage.what);
+  }
+  while (!parcel->is_done && ended_.ok()) {
+    const Status status = stop == nullptr ? ok_status() : stop->check();
+    if (!status.ok() && !parcel->is_moving) {
+      end_all(left_waiting(self, passage.what, status));
+    } else if (status.ok() && stop != nullptr && stop->has_deadline()) {
+      moved_.wait_until(lock, stop->deadline);
+    } else {
+      moved_.wait(lock);
+    }
+  }
+  if (!ended_.ok()) return ended_;
+  (*parcel).*is_over = true;
+  while (!parcels.empty() && parcels.front().sent && parcels.front().received) parcels.pop_front();
+  return ok_status();
+}
+
+// The other end may wait for what is taken back: it is told when this participant leaves.
+void MeetingPlace::forget(std::int64_t participant) {
+  std::unique_lock lock(mutex_);
+  for (auto& [key, parcels] : passages_) {
+    if (std::get<0>(key) != participant && std::get<1>(key) != participant) continue;
+    for (Parcel& parcel : parcels) {
+      moved_.wait(lock, [&] { return !parcel.is_moving; });
+      if (parcel.is_done) continue;
+      if (std::get<0>(key) == participant) parcel.has_sender = false;
+      if (std::get<1>(key) == participant) parcel.has_receiver = false;
+    }
+    std::erase_if(parcels, [](const Parcel& parcel) {
+      return !parcel.is_done && !parcel.has_sender && !parcel.has_receiver;
+    });
+  }
 }
 
 }  // namespace plimsoll

@@ -3,12 +3,16 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -62,6 +66,22 @@ class MeetingPlace {
   // one member's work is everyone's.
   Status meet(const Meeting& meeting, const void* shown, const Work& work);
 
+  // What one participant hands to another, or to itself, in two halves each. The first halves never
+  // wait: whichever comes second moves, or waits in the second halves until the other has moved.
+  // Of one passage several may be under way; they come in the order in which they were begun.
+  struct Passage {
+    std::int64_t from = 0, to = 0;
+    std::string_view what;  // what for, in words; the same at both ends
+  };
+  using Take = std::function<Status(const void* shown)>;
+  // `shown`, and what `take` writes to, stay until the second half has returned, or `forget` has.
+  Status begin_send(const Passage& passage, const void* shown);
+  Status begin_receive(const Passage& passage, Take take);
+  Status end_send(const Passage& passage, const Stop* stop);
+  Status end_receive(const Passage& passage, const Stop* stop);
+  // Nothing that the participant has begun, and not ended, is looked at afterwards.
+  void forget(std::int64_t participant);
+
   // That the participant comes to no more meetings: they would fail. With an error, those of all
   // the others end, too; without, those that wait for this one.
   void leave(std::int64_t participant, const Status& status);
@@ -77,17 +97,37 @@ class MeetingPlace {
     std::condition_variable changed;
   };
 
+  struct Parcel {
+    const void* shown = nullptr;
+    Take take;
+    bool has_sender = false, has_receiver = false;
+    bool is_moving = false, is_done = false;
+    bool sender_waits = false, receiver_waits = false;  // in the second halves
+    bool sent = false, received = false;                // these are over
+  };
+  using PassageKey = std::tuple<std::int64_t, std::int64_t, std::string>;
+  using Parcels = std::list<Parcel>;
+
+  Parcels& parcels_of(const Passage& passage);
+  Status move(std::unique_lock<std::mutex>& lock, const Passage& passage, Parcel& parcel);
+  Status end_passage(const Passage& passage, const Stop* stop, bool sends);
+  void begin_wait(std::int64_t participant, std::string_view what);
+  void end_wait(std::int64_t participant);
   void wait_for_all(std::unique_lock<std::mutex>& lock, const Meeting& meeting, Round& round);
   Round& round_of(std::span<const std::int64_t> group);
   void end_all(const Status& status);
   void look_for_circle();
   static Status missed(const Round& round, std::int64_t participant);
+  static Status missed(std::int64_t waiting, std::string_view what, std::int64_t participant);
 
   std::mutex mutex_;  // guards what follows
   std::map<std::vector<std::int64_t>, std::unique_ptr<Round>> rounds_;
   std::vector<bool> has_left_;
-  std::vector<const Round*> waits_in_;  // by participant; null: does something
-  std::int64_t active_;                 // participants that neither wait nor have left
+  std::map<PassageKey, Parcels> passages_;
+  std::condition_variable moved_;
+  // By participant: what it waits for; none: it does something.
+  std::vector<std::optional<std::string_view>> waits_for_;
+  std::int64_t active_;  // participants that neither wait nor have left
   Status ended_;
 };
 

@@ -68,6 +68,21 @@ class Communicator {
   virtual Status exchange(const Call& call, std::span<const Rows> sends,
                           std::span<const Rows> receives) = 0;
 
+  // From one participant to another, or to itself, in two halves each: the first never waits for
+  // the other end, the second does. What is sent, and where it is received, must stay as it is in
+  // between. Of one passage several may be under way, in order.
+  struct Passage {
+    std::string_view what;  // names the operation, and is the same at both ends
+    std::int64_t from = 0, to = 0;
+  };
+  virtual Status begin_send(const Passage& passage, const void* data, std::int64_t bytes) = 0;
+  virtual Status begin_receive(const Passage& passage, void* data, std::int64_t bytes) = 0;
+  virtual Status end_send(const Passage& passage) = 0;
+  virtual Status end_receive(const Passage& passage) = 0;
+  // At the end of a run, whatever became of it: of what it began and did not end, nobody looks at
+  // the memory any more.
+  virtual void forget() = 0;
+
   // That this participant calls no more. With an error, the others' calls fail with it; without,
   // those that wait for this participant. Calls afterwards fail. Further ones do nothing.
   virtual void leave(const Status& status) = 0;

@@ -41,17 +41,20 @@ struct Executable::Impl {
 
 namespace {
 
-// While it is there, the run's stop ends waits for other participants, too.
-class StopsCommunicator {
+// While it is there, the run's stop ends waits for other participants, too; when it goes, what the
+// run has begun with them is over.
+class Meetings {
  public:
-  explicit StopsCommunicator(const RunOptions& options) : communicator_(options.communicator) {
+  explicit Meetings(const RunOptions& options) : communicator_(options.communicator) {
     if (communicator_ != nullptr) communicator_->set_stop(&options.stop);
   }
-  ~StopsCommunicator() {
-    if (communicator_ != nullptr) communicator_->set_stop(nullptr);
+  ~Meetings() {
+    if (communicator_ == nullptr) return;
+    communicator_->forget();
+    communicator_->set_stop(nullptr);
   }
-  StopsCommunicator(const StopsCommunicator&) = delete;
-  StopsCommunicator& operator=(const StopsCommunicator&) = delete;
+  Meetings(const Meetings&) = delete;
+  Meetings& operator=(const Meetings&) = delete;
 
  private:
   device::Communicator* const communicator_;
@@ -248,7 +251,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
   const Observation observation{profiling || sampled, impl_->joint_launches.load(),
                                 impl_->fail_launch.exchange(0), &options.stop};
   stream.set_communicator(options.communicator);
-  const StopsCommunicator stops(options);
+  const Meetings meetings(options);
   Transfers transfers(budget.device(), stream, budget.tiers(), blocks);
   Run run(budget.device(), stream, constant_base, transfers, observation,
           impl_->resolution.measurements.size());

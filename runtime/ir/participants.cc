@@ -3,9 +3,13 @@
 
 #include <fmt/core.h>
 #include <algorithm>
+#include <charconv>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
 #include "runtime/base/index.h"
+#include "runtime/ir/hint.h"
 #include "runtime/ir/replica_groups.h"
 
 namespace plimsoll::ir {
@@ -38,7 +42,7 @@ Status wrong(const Instruction& instruction, const std::string& what) {
       topology.partitions));
 }
 
-// Numbers from text or a file, which may be anything.
+// NumberPairs from text or a file, which may be anything.
 Status check_topology(const Instruction& instruction) {
   const Topology topology = topology_of(instruction);
   if (topology.replicas >= 1 && topology.partitions >= 1 && topology.replicas <= kMaxParticipants &&
@@ -142,16 +146,19 @@ Result<Groups> collective_groups(const Instruction& instruction) {
   return made;
 }
 
-Result<Pairs> permuted_participants(const Instruction& instruction) {
+namespace {
+
+using NumberPairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+// Pairs of replicas without a channel, of partitions with one, as participants.
+Result<Pairs> participants_of(const Instruction& instruction, const NumberPairs& numbers) {
   PLIMSOLL_RETURN_IF_ERROR(check_topology(instruction));
   const Topology topology = topology_of(instruction);
-  const CollectiveAttributes* const collective = instruction.attributes().collective.get();
   Pairs made;
-  if (collective == nullptr) return made;
-  const bool by_partition = collective->channel_id != 0;
+  const bool by_partition = channel_of(instruction) != 0;
   const std::int64_t count = by_partition ? topology.partitions : topology.replicas;
   const std::int64_t others = by_partition ? topology.replicas : topology.partitions;
-  for (const auto& [source, target] : collective->source_target_pairs) {
+  for (const auto& [source, target] : numbers) {
     for (const std::int64_t number : {source, target}) {
       if (number < 0 || number >= count) {
         return wrong(instruction, fmt::format("there is no {} {}",
@@ -167,6 +174,78 @@ Result<Pairs> permuted_participants(const Instruction& instruction) {
     }
   }
   return made;
+}
+
+// {{0,1},{1,2}}; nothing where it is not of that form, or a number is longer than any there is.
+std::optional<NumberPairs> read_pairs(std::string_view text) {
+  std::string tight;
+  for (const char c : text) {
+    if (c != ' ' && c != '\n' && c != '\t') tight += c;
+  }
+  std::string_view rest = tight;
+  const auto take = [&](char c) {
+    if (rest.empty() || rest.front() != c) return false;
+    rest.remove_prefix(1);
+    return true;
+  };
+  const auto number = [&](std::int64_t& value) {
+    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    if (error != std::errc()) return false;
+    rest.remove_prefix(static_cast<std::size_t>(stop - rest.data()));
+    return true;
+  };
+  NumberPairs made;
+  if (!take('{')) return std::nullopt;
+  if (take('}')) return rest.empty() ? std::optional(made) : std::nullopt;
+  do {
+    auto& [source, target] = made.emplace_back();
+    if (!take('{') || !number(source) || !take(',') || !number(target) || !take('}')) {
+      return std::nullopt;
+    }
+  } while (take(','));
+  if (!take('}') || !rest.empty()) return std::nullopt;
+  return made;
+}
+
+}  // namespace
+
+Result<Pairs> permuted_participants(const Instruction& instruction) {
+  PLIMSOLL_RETURN_IF_ERROR(check_topology(instruction));
+  const CollectiveAttributes* const collective = instruction.attributes().collective.get();
+  if (collective == nullptr) return Pairs();
+  return participants_of(instruction, collective->source_target_pairs);
+}
+
+Result<Pairs> sent_participants(const Instruction& instruction) {
+  const Opcode opcode = instruction.opcode();
+  const bool is_done = opcode == Opcode::send_done || opcode == Opcode::recv_done;
+  const Instruction& start = is_done ? *instruction.operand(0) : instruction;
+  const auto text = find_frontend_attribute(start.attributes(), kSendRecvPairs);
+  if (!text) {
+    return wrong(start, fmt::format("frontend attribute {} says who sends to whom: it has none",
+                                    kSendRecvPairs));
+  }
+  const auto numbers = read_pairs(*text);
+  if (!numbers) {
+    return wrong(
+        start, fmt::format("{} is '{}', must be like {{{{0,1}},{{1,2}}}}", kSendRecvPairs, *text));
+  }
+  for (std::size_t i = 0; i < numbers->size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto& [source, target] = (*numbers)[i];
+      if (source != (*numbers)[j].first && target != (*numbers)[j].second) continue;
+      return wrong(start, fmt::format("{} names a participant twice: {}", kSendRecvPairs, *text));
+    }
+  }
+  return participants_of(start, *numbers);
+}
+
+std::string passage_name(const Instruction& instruction) {
+  const Opcode opcode = instruction.opcode();
+  const bool is_done = opcode == Opcode::send_done || opcode == Opcode::recv_done;
+  const Instruction& start = is_done ? *instruction.operand(0) : instruction;
+  return fmt::format("send and recv of {} in channel {}", start.shape().elements()[0].to_string(),
+                     channel_of(start));
 }
 
 }  // namespace plimsoll::ir

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -48,5 +50,14 @@ Result<Groups> collective_groups(const Instruction& instruction);
 // those of replicas without a channel, of partitions with one.
 using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
 Result<Pairs> permuted_participants(const Instruction& instruction);
+
+// Likewise for a send or recv, or the done half of one, which say it by the frontend attribute
+// `_xla_send_recv_source_target_pairs`. INVALID_ARGUMENT without one, or one that is not of the
+// form
+// {{0,1},{1,2}}.
+inline constexpr std::string_view kSendRecvPairs = "_xla_send_recv_source_target_pairs";
+Result<Pairs> sent_participants(const Instruction& instruction);
+// How both ends are called in errors, and what tells passages apart.
+std::string passage_name(const Instruction& instruction);
 
 }  // namespace plimsoll::ir

@@ -137,6 +137,10 @@ Result<bool> recognize_attention(ir::Module& module);
 // Of a module with several participants: what waits for others does so in the order in which it
 // stands, whatever else a plan reorders, so that participants with plans of their own meet.
 Result<bool> order_collectives(ir::Module& module);
+// The same where something is sent or received, before other passes: of collectives all members
+// have the same part, so that any order will do as long as all have it, but whoever receives may
+// wait for one that sends after it has received from another.
+Result<bool> order_transfers(ir::Module& module);
 
 // What a pass made of a place that it looked at.
 struct Remark {

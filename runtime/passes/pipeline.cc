@@ -192,6 +192,7 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
       meets ? collectives_in_order(module) : std::vector<std::string>();
   if (meets && !options.one_program) PLIMSOLL_RETURN_IF_ERROR(order_collectives(module).status());
   PLIMSOLL_RETURN_IF_ERROR(run(kInlineCalls, module).status());
+  PLIMSOLL_RETURN_IF_ERROR(order_transfers(module).status());
   PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   PLIMSOLL_ASSIGN_OR_RETURN(const bool sunk, run(kSink, module));
   if (sunk) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));

@@ -117,6 +117,57 @@ TEST(MeetingPlace, AFailureOfTheWorkIsEveryonesAfterAllHaveDoneTheirs) {
   for (const Status& status : statuses) EXPECT_EQ(status.message(), "0 can't");
 }
 
+// Of both ends the second to begin moves; whoever waits for one that never comes is told.
+TEST(MeetingPlace, PassagesMoveInOrderAndEndWithWhoLeaves) {
+  constexpr int kRounds = 200;
+  MeetingPlace place(3);
+  const auto statuses = run(place, 3, [&](std::int64_t self) -> Status {
+    const MeetingPlace::Passage out{self, (self + 1) % 3, "ring"}, in{(self + 2) % 3, self, "ring"};
+    for (int round = 0; round < kRounds; ++round) {
+      const std::int64_t shown[2] = {self * 1000 + 2 * round, self * 1000 + 2 * round + 1};
+      std::int64_t got[2] = {-1, -1};
+      for (int k = 0; k < 2; ++k) {
+        PLIMSOLL_RETURN_IF_ERROR(place.begin_send(out, &shown[k]));
+        PLIMSOLL_RETURN_IF_ERROR(place.begin_receive(in, [&got, k](const void* from) {
+          got[k] = *static_cast<const std::int64_t*>(from);
+          return ok_status();
+        }));
+      }
+      for (int k = 0; k < 2; ++k) PLIMSOLL_RETURN_IF_ERROR(place.end_send(out, nullptr));
+      for (int k = 0; k < 2; ++k) PLIMSOLL_RETURN_IF_ERROR(place.end_receive(in, nullptr));
+      for (int k = 0; k < 2; ++k) EXPECT_EQ(got[k], (self + 2) % 3 * 1000 + 2 * round + k);
+    }
+    if (self == 0) return ok_status();
+    const MeetingPlace::Passage last{0, self, "last"};
+    PLIMSOLL_RETURN_IF_ERROR(
+        place.begin_receive(last, [](const void*) { return internal_error("nobody sends"); }));
+    const Status status = place.end_receive(last, nullptr);
+    place.forget(self);
+    return status;
+  });
+  EXPECT_TRUE(statuses[0].ok()) << statuses[0].to_string();
+  for (const std::size_t i : {1, 2}) {
+    EXPECT_EQ(statuses[i].code(), StatusCode::failed_precondition);
+    EXPECT_NE(statuses[i].message().find("waits at last, but participant 0 has ended"),
+              std::string::npos)
+        << statuses[i].to_string();
+  }
+}
+
+TEST(MeetingPlace, CirclesOfPassagesAreNamed) {
+  MeetingPlace place(2);
+  const auto statuses = run(place, 2, [&](std::int64_t self) -> Status {
+    const MeetingPlace::Passage out{self, 1 - self, self == 0 ? "there" : "back"};
+    PLIMSOLL_RETURN_IF_ERROR(place.begin_send(out, &self));
+    return place.end_send(out, nullptr);
+  });
+  for (const Status& status : statuses) {
+    EXPECT_NE(status.message().find("participant 0 at there, participant 1 at back"),
+              std::string::npos)
+        << status.to_string();
+  }
+}
+
 TEST(MeetingPlace, WhoComesForSomethingElseIsNamed) {
   MeetingPlace place(2);
   const Group all{0, 1};

@@ -449,6 +449,89 @@ ENTRY main { x = f32[2] parameter(0) ROOT r = f32[2] all-reduce(x), to_apply=add
   EXPECT_EQ(got[1], got[0]);
 }
 
+// A pipeline of three stages, and a ring: by threads and by processes.
+TEST_F(Together, SendsReachTheNextParticipant) {
+  const std::string text = R"(HloModule stages, replica_count=3
+ENTRY main {
+  w = f32[64,64] parameter(0)
+  h = f32[64,64] parameter(1)
+  t = token[] after-all()
+  r = (f32[64,64], u32[], token[]) recv(t), channel_id=0, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+  rd = (f32[64,64], token[]) recv-done(r), channel_id=0
+  g = f32[64,64] get-tuple-element(rd), index=0
+  in = f32[64,64] add(g, h)
+  out = f32[64,64] multiply(in, w)
+  s = (f32[64,64], u32[], token[]) send(out, t), channel_id=0, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+  sd = token[] send-done(s), channel_id=0
+  r2 = (f32[64,64], u32[], token[]) recv(t), channel_id=0, frontend_attributes={_xla_send_recv_source_target_pairs={{0,2},{1,0},{2,1}}}
+  s2 = (f32[64,64], u32[], token[]) send(out, t), channel_id=0, frontend_attributes={_xla_send_recv_source_target_pairs={{0,2},{1,0},{2,1}}}
+  sd2 = token[] send-done(s2), channel_id=0
+  rd2 = (f32[64,64], token[]) recv-done(r2), channel_id=0
+  ring = f32[64,64] get-tuple-element(rd2), index=0
+  id = u32[] replica-id()
+  ROOT result = (f32[64,64], u32[]) tuple(ring, id)
+})";
+  Outcome outcome;
+  const Group group = make_group(PLM_NO_LIMIT, outcome, text);
+  ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+  std::vector<BufferHandle> weights, inputs;
+  std::vector<std::vector<float>> w, h;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    weights.push_back(filled(group.contexts[p], static_cast<float>(p) + 1));
+    inputs.push_back(filled(group.contexts[p], static_cast<float>(p) + 2));
+    w.push_back(values<float>(weights[p].get()));
+    h.push_back(values<float>(inputs[p].get()));
+  }
+  std::vector<std::vector<float>> stages(kReplicas, std::vector<float>(kCount));
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    for (std::size_t i = 0; i < kCount; ++i) {
+      stages[p][i] = ((p == 0 ? 0.0f : stages[p - 1][i]) + h[p][i]) * w[p][i];
+    }
+  }
+  for (int round = 0; round < 3; ++round) {
+    const auto results = run(group, weights, inputs, outcome);
+    ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+    for (std::size_t p = 0; p < kReplicas; ++p) {
+      EXPECT_EQ(values<float>(results[p][0].get()), stages[(p + 1) % kReplicas]) << p;
+    }
+  }
+  const std::string rendezvous =
+      "file://" + ::testing::TempDir() + "/together_send_" + std::to_string(getpid());
+  std::vector<std::thread> threads;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    threads.emplace_back([&, p] {
+      plm_communicator_options connect = {};
+      connect.struct_size = sizeof connect;
+      connect.rank = static_cast<std::int64_t>(p);
+      connect.world_size = kReplicas;
+      connect.rendezvous = rendezvous.c_str();
+      connect.timeout_seconds = 60;
+      plm_communicator* communicator = nullptr;
+      ASSERT_EQ(take(plm_communicator_connect(&connect, &communicator)).code, PLM_OK);
+      const auto contexts = make_contexts(1, PLM_NO_LIMIT);
+      {
+        plm_executable_options options = {};
+        options.struct_size = sizeof options;
+        options.communicator = communicator;
+        plm_executable* made = nullptr;
+        const Outcome created = take(plm_executable_create(contexts[0].get(), text.data(),
+                                                           text.size(), "p", &options, &made));
+        ASSERT_EQ(created.code, PLM_OK) << created.message;
+        const ExecutableHandle executable(made);
+        std::vector<float> out(kCount);
+        std::uint32_t id = 0;
+        const void* parameters[2] = {w[p].data(), h[p].data()};
+        void* results[2] = {out.data(), &id};
+        const Outcome ran = take(plm_executable_run(made, parameters, 2, results, 2));
+        EXPECT_EQ(ran.code, PLM_OK) << ran.message;
+        EXPECT_EQ(out, stages[(p + 1) % kReplicas]) << p;
+      }
+      plm_communicator_destroy(communicator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Keeps participant 0 busy where it is closed.
 std::atomic<bool> gate_is_open = true;
 

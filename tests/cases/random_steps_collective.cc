@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <string>
 
 #include "runtime/ir/participants.h"
 #include "tests/cases/random_steps.h"
@@ -228,6 +229,68 @@ void permutes(Builder& b) {
   b.push({made, x.bound, x.exact});
 }
 
+// What one sends another: in rings, with both first halves before both second ones, and along
+// chains, in which what is sent follows from what was received.
+void sends(Builder& b) {
+  const Value x = b.any();
+  ir::Module& module = b.graph.module();
+  auto collective = std::make_shared<ir::CollectiveAttributes>();
+  std::int64_t count = module.replica_count;
+  if (b.random.chance(0.5)) {
+    collective->channel_id = ir::unused_channel(module);
+    count = module.num_partitions;
+  }
+  const bool is_chain = b.random.chance(0.4);
+  const auto order = shuffled(b.random, count);
+  const auto targets = is_chain ? order : shuffled(b.random, count);
+  std::string pairs;
+  for (std::size_t i = is_chain ? 1 : 0; i < order.size(); ++i) {
+    if (!is_chain && b.random.chance(0.2)) continue;
+    pairs += (pairs.empty() ? "{" : ",{") + std::to_string(order[is_chain ? i - 1 : i]) + "," +
+             std::to_string(targets[i]) + "}";
+  }
+  Attributes attributes;
+  attributes.collective = std::move(collective);
+  attributes.extra.emplace_back("frontend_attributes",
+                                "{" + std::string(ir::kSendRecvPairs) + "=\"{" + pairs + "}\"}");
+  const Shape shape = x.at->shape(), token = Shape::token();
+  const Shape under_way = Shape::tuple({shape, Shape(DType::u32, {}), token});
+  Attributes of_done;
+  of_done.collective = attributes.collective;
+  Instruction* const after = b.graph.given(Opcode::after_all, token, {});
+  Instruction *recv = nullptr, *done = nullptr, *sent = nullptr;
+  const auto receive = [&] { recv = b.graph.given(Opcode::recv, under_way, {after}, attributes); };
+  const auto end_receive = [&] {
+    done = b.graph.given(Opcode::recv_done, Shape::tuple({shape, token}), {recv}, of_done);
+  };
+  const auto send = [&](Instruction* what) {
+    sent = b.graph.given(Opcode::send, under_way, {what, after}, attributes);
+  };
+  const auto end_send = [&] { b.graph.given(Opcode::send_done, token, {sent}, of_done); };
+  Instruction* got = nullptr;
+  if (is_chain) {
+    receive();
+    end_receive();
+    got = b.graph.computation().add_get_tuple_element(done, 0);
+    send(b.graph.tamed(b.graph.binary(Opcode::add, {got, x.bound, x.exact}, x, 2 * x.bound)).at);
+    end_send();
+  } else {
+    const bool receives_first = b.random.chance(0.5);
+    if (receives_first) receive();
+    send(x.at);
+    if (!receives_first) receive();
+    if (b.random.chance(0.5)) {
+      end_send();
+      end_receive();
+    } else {
+      end_receive();
+      end_send();
+    }
+    got = b.graph.computation().add_get_tuple_element(done, 0);
+  }
+  b.push({got, std::max(x.bound, 2.0), x.exact && !is_chain});
+}
+
 void broadcasts(Builder& b) {
   const Value x = b.any();
   Attributes attributes;
@@ -275,8 +338,8 @@ Value summed_over_all(Graph& graph, Random& random, Value x) {
 }
 
 std::vector<Step> collective_steps() {
-  return {reduces,  reduces,    reduces_several, gathers, scatters, trades,
-          permutes, broadcasts, numbers,         loops,   calls,    reduces_twice};
+  return {reduces, reduces,    reduces_several, gathers, scatters, trades,       permutes,
+          sends,   broadcasts, numbers,         loops,   calls,    reduces_twice};
 }
 
 }  // namespace plimsoll::cases

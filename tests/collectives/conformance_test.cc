@@ -362,6 +362,68 @@ TEST_P(Conformance, AStopEndsTheWaitsOfAll) {
   }
 }
 
+// Of any size, in rings and to oneself, whichever end begins first.
+TEST_P(Conformance, PassagesBringWhatWasSent) {
+  for (const std::int64_t count : {0, 1, 1000, 3'000'000}) {
+    run(3, [&](Communicator& communicator) -> Status {
+      const std::int64_t self = communicator.participant();
+      const auto filled = [&](std::int64_t whose) {
+        std::vector<std::int32_t> made(at(count));
+        for (std::size_t i = 0; i < made.size(); ++i) {
+          made[i] = static_cast<std::int32_t>(i) * 4 + static_cast<std::int32_t>(whose);
+        }
+        return made;
+      };
+      const std::vector<std::int32_t> mine = filled(self);
+      std::vector<std::int32_t> own(at(count)), next(at(count)), other(at(count));
+      const Communicator::Passage to_self{"own", self, self}, out{"ring", self, (self + 1) % 3},
+          in{"ring", (self + 2) % 3, self}, across_out{"across", self, (self + 2) % 3},
+          across_in{"across", (self + 1) % 3, self};
+      const auto send = [&](const Communicator::Passage& passage) {
+        return communicator.begin_send(passage, mine.data(), count * 4);
+      };
+      const auto receive = [&](const Communicator::Passage& passage,
+                               std::vector<std::int32_t>& to) {
+        return communicator.begin_receive(passage, to.data(), count * 4);
+      };
+      if (self == 1) PLIMSOLL_RETURN_IF_ERROR(receive(in, next));
+      PLIMSOLL_RETURN_IF_ERROR(send(out));
+      PLIMSOLL_RETURN_IF_ERROR(send(across_out));
+      PLIMSOLL_RETURN_IF_ERROR(receive(across_in, other));
+      if (self != 1) PLIMSOLL_RETURN_IF_ERROR(receive(in, next));
+      PLIMSOLL_RETURN_IF_ERROR(receive(to_self, own));
+      PLIMSOLL_RETURN_IF_ERROR(send(to_self));
+      for (const auto& passage : {out, across_out, to_self}) {
+        PLIMSOLL_RETURN_IF_ERROR(communicator.end_send(passage));
+      }
+      for (const auto& passage : {to_self, in, across_in}) {
+        PLIMSOLL_RETURN_IF_ERROR(communicator.end_receive(passage));
+      }
+      communicator.forget();
+      EXPECT_EQ(own, mine);
+      EXPECT_EQ(next, filled((self + 2) % 3));
+      EXPECT_EQ(other, filled((self + 1) % 3));
+      return ok_status();
+    });
+  }
+}
+
+// A half that is never ended is forgotten with the run; who waits for one that has left is told.
+TEST_P(Conformance, APassageToOneThatHasLeftIsAnError) {
+  const auto statuses = GetParam().run(2, [&](Communicator& communicator) -> Status {
+    std::int32_t value = 7;
+    const Communicator::Passage passage{"send 'x'", 0, 1};
+    if (communicator.participant() == 1) return ok_status();
+    PLIMSOLL_RETURN_IF_ERROR(communicator.begin_send(passage, &value, 4));
+    const Status status = communicator.end_send(passage);
+    communicator.forget();
+    return status;
+  });
+  EXPECT_EQ(statuses[0].code(), StatusCode::failed_precondition);
+  EXPECT_NE(statuses[0].message().find("send 'x', but participant 1 has ended"), std::string::npos)
+      << statuses[0].to_string();
+}
+
 // What has failed elsewhere is everybody's error, and stays it.
 TEST_P(Conformance, AFailureElsewhereEndsAllWaits) {
   const Group all{0, 1, 2}, pair{0, 2};

@@ -372,6 +372,85 @@ TEST(Interpreter, NamesWhatItDoesNotSupport) {
                  StatusCode::failed_precondition, "left out");
 }
 
+std::vector<Literal> run_replicas(const std::string& text, int replicas) {
+  auto module = parse_module(text, "test");
+  EXPECT_TRUE(module.ok()) << module.status().to_string();
+  if (!module.ok()) return {};
+  const auto again = parse_module(to_text(**module));
+  EXPECT_TRUE(again.ok() && to_text(**again) == to_text(**module));
+  std::vector<std::vector<Literal>> arguments;
+  for (int i = 0; i < replicas; ++i) {
+    arguments.push_back({array<float>({2}, {static_cast<float>(i) + 1, 10})});
+  }
+  auto results = interpret_together(**module, arguments);
+  EXPECT_TRUE(results.ok()) << results.status().to_string();
+  return results.ok() ? *std::move(results) : std::vector<Literal>();
+}
+
+// The text of XLA's, with pairs quoted or not. Who is sent nothing receives zeros.
+TEST(Interpreter, SendsFromOneParticipantToAnother) {
+  const auto results = run_replicas(R"(HloModule m, replica_count=3
+ENTRY e {
+  p = f32[2] parameter(0)
+  t = token[] after-all()
+  r = (f32[2], u32[], token[]) recv(t), channel_id=0, frontend_attributes={
+    _xla_send_recv_source_target_pairs="{{0, 1},{1,2}}", _xla_send_recv_pipeline="0" }
+  s = (f32[2], u32[], token[]) send(p, t), channel_id=0, control-predecessors={r}, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+  rd = (f32[2], token[]) recv-done(r), channel_id=0
+  sd = token[] send-done(s), channel_id=0, control-predecessors={rd}
+  ROOT g = f32[2] get-tuple-element(rd), index=0
+})",
+                                    3);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(cases::compare_bits(array<float>({2}, {0, 0}), results[0]), "");
+  EXPECT_EQ(cases::compare_bits(array<float>({2}, {1, 10}), results[1]), "");
+  EXPECT_EQ(cases::compare_bits(array<float>({2}, {2, 10}), results[2]), "");
+}
+
+// A pipeline: what is sent on follows from what has come.
+TEST(Interpreter, SendsAlongChains) {
+  const auto results = run_replicas(R"(HloModule m, replica_count=3
+ENTRY e {
+  p = f32[2] parameter(0)
+  t = token[] after-all()
+  r = (f32[2], u32[], token[]) recv(t), frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1},{1,2}}"}
+  rd = (f32[2], token[]) recv-done(r)
+  g = f32[2] get-tuple-element(rd), index=0
+  sum = f32[2] add(g, p)
+  s = (f32[2], u32[], token[]) send(sum, t), frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1},{1,2}}"}
+  sd = token[] send-done(s)
+  ROOT c = f32[2] copy(sum)
+})",
+                                    3);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(cases::compare_bits(array<float>({2}, {6, 30}), results[2]), "");
+}
+
+TEST(Interpreter, NamesTransfersThatAreWrong) {
+  const auto with = [](const std::string& attributes) {
+    return "HloModule m\nENTRY e {\n p = f32[2] parameter(0)\n t = token[] after-all()\n"
+           " s = (f32[2], u32[], token[]) send(p, t), channel_id=1" +
+           attributes + "\n d = token[] send-done(s), channel_id=1\n ROOT c = f32[2] copy(p)\n}\n";
+  };
+  const auto pairs = [&](const std::string& text) {
+    return with(", frontend_attributes={_xla_send_recv_source_target_pairs=\"" + text + "\"}");
+  };
+  const auto x = array<float>({2}, {1, 2});
+  expect_failure(run(with(""), {x}), StatusCode::invalid_argument,
+                 "_xla_send_recv_source_target_pairs says who sends to whom: it has none");
+  expect_failure(run(with(", is_host_transfer=true"), {x}), StatusCode::unimplemented,
+                 "transfers to and from the host");
+  expect_failure(run(pairs("{{0,1}}"), {x}), StatusCode::invalid_argument, "no partition 1");
+  expect_failure(run(pairs("{{0,0},{0,1}}"), {x}), StatusCode::invalid_argument, "twice");
+  for (const std::string text : {"", "{", "{0,1}", "{{0,1}", "{{0,1},}", "{{0;1}}", "{{0,1}}x",
+                                 "{{99999999999999999999,1}}"}) {
+    expect_failure(run(pairs(text), {x}), StatusCode::invalid_argument,
+                   "must be like {{0,1},{1,2}}");
+  }
+  expect_failure(run(pairs("{{0,0}}"), {x}), StatusCode::unimplemented, "to oneself");
+  EXPECT_VALUE(run(pairs("{}"), {x}), x);
+}
+
 TEST(Interpreter, RefusesArgumentsThatDoNotFit) {
   const char* text = "HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }\n";
   expect_failure(run(text, {}), StatusCode::invalid_argument, "0 arguments");

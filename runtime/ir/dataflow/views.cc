@@ -117,6 +117,7 @@ const Instruction* async_start_of(const Instruction& done) {
     case Opcode::copy_done:
     case Opcode::async_done:
     case Opcode::send_done:
+    case Opcode::recv_done:
       break;
     default:
       return nullptr;

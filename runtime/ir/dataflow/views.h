@@ -26,8 +26,8 @@ bool reuses_operand(const Instruction& instruction, int operand_leaf, int output
 // may read it where it is. False for anything but a while.
 bool passes_through(const Instruction& loop, int leaf);
 
-// The instruction whose operands are in use until `done` has run: the start that an asynchronous
-// done ends; null for any other instruction.
+// The instruction whose operands and results are in use until `done` has run: the start that an
+// asynchronous done ends; null for any other instruction.
 const Instruction* async_start_of(const Instruction& done);
 
 }  // namespace plimsoll::ir

@@ -172,8 +172,7 @@ Result<Literal> interpret_as(const Module& module, std::span<const Literal> argu
         interpreter::check_argument(arguments[i], parameters[i]->shape(), "argument", i));
     pointers.push_back(&arguments[i]);
   }
-  interpreter::Context context;
-  context.participation = participation;
+  interpreter::Context context(participation);
   return interpreter::within_memory(
       [&] { return interpreter::evaluate(context, *module.entry(), pointers); });
 }

@@ -149,6 +149,11 @@ Result<Literal> collective(Context& context, const Instruction& instruction, Ope
     case Opcode::all_to_all:
     case Opcode::collective_broadcast:
       return reduced_or_moved(context, instruction, operands, instruction.shape());
+    case Opcode::send:
+    case Opcode::send_done:
+    case Opcode::recv:
+    case Opcode::recv_done:
+      return transfer(context, instruction, operands);
     default:
       return unsupported(instruction, "transfers to and from outside");
   }

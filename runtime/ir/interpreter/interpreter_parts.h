@@ -34,11 +34,20 @@ struct Participation {
 // The state of one call of `interpret`.
 struct Context {
   Participation participation;
+  // What sends have given and receives have got, until their done halves: by the first halves.
+  std::unordered_map<const Instruction*, Literal> under_way;
 
   // Draws made so far by `rng` and `rng-get-and-update-state`: draw n of a call always gives the
   // same numbers.
   std::uint64_t draws = 0;
   std::unordered_map<const Computation*, std::unique_ptr<Prepared>> prepared;
+
+  explicit Context(const Participation& whose = {}) : participation(whose) {}
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context() {
+    if (participation.place != nullptr) participation.place->forget(participation.participant);
+  }
 };
 
 Result<Literal> evaluate(Context& context, const Computation& computation, Operands arguments);
@@ -59,6 +68,9 @@ Result<Literal> collective(Context& context, const Instruction& instruction, Ope
 // operands of all participants go into it.
 Result<Literal> together(Context& context, const Instruction& instruction, Operands operands,
                          const Shape& shape);
+
+// One half of what one participant sends another one.
+Result<Literal> transfer(Context& context, const Instruction& instruction, Operands operands);
 
 // UNIMPLEMENTED `opcode 'name': what`.
 Status unsupported(const Instruction& instruction, std::string_view what);

@@ -153,6 +153,37 @@ Result<Shape> done(const Request& request, std::size_t element) {
   return request.error("operand is " + start.to_string() + ", must be the result of the start");
 }
 
+// The halves of a transfer: (data, context, token) while it is under way.
+Status require_under_way(const Request& request, const Shape& shape) {
+  if (shape.is_tuple() && shape.elements().size() == 3 && shape.elements()[0].is_array() &&
+      shape.elements()[1] == Shape(DType::u32, {}) && shape.elements()[2] == Shape::token()) {
+    return ok_status();
+  }
+  return request.error(shape.to_string() + ", must be (an array, u32[], token[])");
+}
+
+Result<Shape> transfer(const Request& request) {
+  PLIMSOLL_RETURN_IF_ERROR(request.require_given());
+  const Shape& given = *request.given;
+  const bool sends = request.opcode == Opcode::send;
+  switch (request.opcode) {
+    case Opcode::send:
+    case Opcode::recv:
+      if (!(request.operand(sends ? 1 : 0) == Shape::token())) {
+        return request.error("the last operand must be a token");
+      }
+      PLIMSOLL_RETURN_IF_ERROR(require_under_way(request, given));
+      if (!sends || given.elements()[0] == request.operand(0)) return given;
+      return request.error("result " + given.to_string() + " of " + request.operand(0).to_string());
+    case Opcode::recv_done:
+      PLIMSOLL_RETURN_IF_ERROR(require_under_way(request, request.operand(0)));
+      return Shape::tuple({request.operand(0).elements()[0], Shape::token()});
+    default:
+      PLIMSOLL_RETURN_IF_ERROR(require_under_way(request, request.operand(0)));
+      return Shape::token();
+  }
+}
+
 }  // namespace
 
 Result<Shape> collective(const Request& request) {
@@ -187,6 +218,11 @@ Result<Shape> collective(const Request& request) {
       return done(request, 1);
     case Opcode::copy_done:
       return done(request, 0);
+    case Opcode::send:
+    case Opcode::recv:
+    case Opcode::send_done:
+    case Opcode::recv_done:
+      return transfer(request);
     default:
       PLIMSOLL_RETURN_IF_ERROR(request.require_given());
       return *request.given;

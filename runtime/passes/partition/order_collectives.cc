@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "runtime/ir/dataflow/run_again.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -26,12 +28,19 @@ bool meets(const Instruction& instruction) {
   }
 }
 
-}  // namespace
+bool has_transfers(const ir::Computation& computation) {
+  return std::any_of(computation.instructions().begin(), computation.instructions().end(),
+                     [](const auto& instruction) {
+                       return instruction->opcode() == Opcode::send ||
+                              instruction->opcode() == Opcode::recv;
+                     });
+}
 
-Result<bool> order_collectives(ir::Module& module) {
+Result<bool> order(ir::Module& module, bool only_with_transfers) {
   if (module.replica_count * module.num_partitions <= 1) return false;
   bool changed = false;
   for (ir::Computation* const computation : programs_of(module)) {
+    if (only_with_transfers && !has_transfers(*computation)) continue;
     Instruction* last = nullptr;
     for (const auto& instruction : computation->instructions()) {
       if (!meets(*instruction)) continue;
@@ -44,5 +53,11 @@ Result<bool> order_collectives(ir::Module& module) {
   }
   return changed;
 }
+
+}  // namespace
+
+Result<bool> order_collectives(ir::Module& module) { return order(module, false); }
+
+Result<bool> order_transfers(ir::Module& module) { return order(module, true); }
 
 }  // namespace plimsoll::passes

@@ -88,10 +88,15 @@ Status PlanChecker::compute(const Step& step, std::unordered_set<const Instructi
   PLIMSOLL_RETURN_IF_ERROR(end_async(instruction));
   PLIMSOLL_RETURN_IF_ERROR(check_sliced_states(step));
   PLIMSOLL_RETURN_IF_ERROR(write_outputs(step));
-  if (op_class == ir::OpClass::async && async_start_of(instruction) == nullptr) {
-    for (const BufferId id : step.inputs) {
-      if (id >= 0) started_[&instruction].push_back(id);
-      if (id >= 0) held_.insert(id);
+  const bool sends =
+      instruction.opcode() == ir::Opcode::send || instruction.opcode() == ir::Opcode::recv;
+  if (sends || (op_class == ir::OpClass::async && async_start_of(instruction) == nullptr)) {
+    for (const auto* list : {&step.inputs, &step.outputs}) {
+      for (const BufferId id : *list) {
+        if (id < 0) continue;
+        started_[&instruction].push_back(id);
+        held_.insert(id);
+      }
     }
   }
   return ok_status();
@@ -117,8 +122,8 @@ const EncodedInput* PlanChecker::encoded_input(const Step& step, std::size_t inp
   return nullptr;
 }
 
-// An operation that has been started reads its buffers until its `done`: until then they may not be
-// freed or written (held_).
+// An operation that has been started works on its buffers until its `done`: until then they may not
+// be freed or written (held_).
 Status PlanChecker::end_async(const Instruction& done) {
   const Instruction* start = async_start_of(done);
   if (start == nullptr) return ok_status();

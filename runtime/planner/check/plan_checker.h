@@ -109,7 +109,7 @@ class PlanChecker {
   std::vector<Leaf> parameter_contents_;
   IdVector<BufferId, Content> contents_;
   std::unordered_map<const Instruction*, std::vector<BufferId>> started_;  // until the done
-  std::unordered_multiset<BufferId> held_;                                 // their operands
+  std::unordered_multiset<BufferId> held_;                                 // what they use
   IdVector<BufferId, StepId> in_transfer_;        // the step of the transfer under way, or -1
   std::unordered_map<StepId, Content> arriving_;  // by the transfer's step
   int open_transfers_ = 0;

@@ -238,21 +238,24 @@ class Extractor {
 
   // What is held is not evicted in between: it would come back elsewhere.
   //
-  // Between start and done an operation works in the background on its operands' bytes. A plan must
-  // neither move nor overwrite them; and a producer of such a value is never run again, because the
-  // new copy would lie elsewhere.
+  // Between start and done an operation works in the background on the bytes of its operands and
+  // results. A plan must neither move nor overwrite them; and a producer of such a value is never
+  // run again, because the new copy would lie elsewhere.
   void hold_operands(const Instruction& instruction) {
     if (const Instruction* start = async_start_of(instruction)) {
-      for (const Instruction* operand : start->operands()) {
-        for (const ValueId v : leaf_values_[index(*operand)]) {
-          if (v < 0) continue;
-          graph_.held.push(v);
-          const OpId producer = value(v).producer;
-          if (producer >= 0) graph_.ops[producer].recomputable = false;
-        }
-      }
+      for (const Instruction* operand : start->operands()) hold(*operand);
+      hold(*start);
     }
     graph_.held.close();
+  }
+
+  void hold(const Instruction& used) {
+    for (const ValueId v : leaf_values_[index(used)]) {
+      if (v < 0) continue;
+      graph_.held.push(v);
+      const OpId producer = value(v).producer;
+      if (producer >= 0) graph_.ops[producer].recomputable = false;
+    }
   }
 
   static StepKind step_kind(Opcode opcode) {
