@@ -22,6 +22,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "collectives/local.h"
 #include "kernels/cpu/collectives/reduction.h"
 #include "runtime/ir/text/text.h"
+#include "runtime/passes/passes.h"
 
 namespace {
 
@@ -74,6 +76,33 @@ std::vector<std::int64_t> gradient_sizes(int count) {
     sizes.push_back(i % 10 == 0 ? 147'456 : i % 3 == 0 ? 4'608 : 64 + 8 * (i % 50));
   }
   return sizes;
+}
+
+// How many of these arrays, which a step of so many gradients sums, each collective takes that it
+// is compiled to where every participant plans alone.
+std::vector<std::size_t> buckets_of(const std::vector<std::int64_t>& sizes) {
+  std::string text =
+                  "HloModule step, replica_count=2\nsum { a = f32[] parameter(0) b = f32[] "
+                  "parameter(1) ROOT r = "
+                  "f32[] add(a, b) }\nENTRY e {\n",
+              results, types;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::string n = std::to_string(i), type = "f32[" + std::to_string(sizes[i]) + "]";
+    text += "x" + n + " = " + type + " parameter(" + n + ")\ng" + n + " = " + type + " tanh(x" + n +
+            ")\ns" + n + " = " + type + " all-reduce(g" + n + "), to_apply=sum\ny" + n + " = " +
+            type + " subtract(x" + n + ", s" + n + ")\n";
+    results += (i > 0 ? ", y" : "y") + n;
+    types += (i > 0 ? ", " : "") + type;
+  }
+  auto module = ir::parse_module(text + "ROOT t = (" + types + ") tuple(" + results + ")\n}\n");
+  need(module.status());
+  need(passes::optimize(**module, {.same_collectives_in_all_forms = true}));
+  std::vector<std::size_t> found;
+  for (const auto& instruction : (*module)->entry()->instructions()) {
+    if (instruction->opcode() != ir::Opcode::all_reduce) continue;
+    found.push_back(static_cast<std::size_t>(instruction->operand_count()));
+  }
+  return found;
 }
 
 void sum_by_gloo(const std::shared_ptr<gloo::Context>& context, float* in, float* out,
@@ -138,6 +167,10 @@ void run_process(int rank, int ranks, const Sizes& sizes, const std::string& fol
     gradients.push_back({in.data() + place, out.data() + place, 1, size, sums.get()});
     place += size;
   }
+  std::vector<std::int64_t> summed;
+  for (const Communicator::Reduce& gradient : gradients) summed.push_back(gradient.row);
+  const std::vector<std::size_t> buckets = buckets_of(summed);
+  std::vector<double> in_buckets;
   for (int i = 0; i <= sizes.rounds; ++i) {
     together();
     const double apart = seconds_of([&] {
@@ -155,7 +188,16 @@ void run_process(int rank, int ranks, const Sizes& sizes, const std::string& fol
     });
     together();
     const double joint = seconds_of([&] { need(ours.all_reduce(call, gradients)); });
+    together();
+    const double combined = seconds_of([&] {
+      std::size_t first = 0;
+      for (const std::size_t bucket : buckets) {
+        need(ours.all_reduce(call, std::span(gradients).subspan(first, bucket)));
+        first += bucket;
+      }
+    });
     if (i == 0) continue;
+    in_buckets.push_back(combined);
     one_by_one.push_back(apart);
     by_gloo.push_back(other);
     at_once.push_back(joint);
@@ -173,7 +215,10 @@ void run_process(int rank, int ranks, const Sizes& sizes, const std::string& fol
                      {"gloo_one_by_one_seconds", median(by_gloo)},
                      {"ratio_to_gloo_one_by_one", median(one_by_one) / median(by_gloo)},
                      {"at_once_seconds", median(at_once)},
-                     {"ratio_at_once", median(at_once) / median(one_by_one)}};
+                     {"ratio_at_once", median(at_once) / median(one_by_one)},
+                     {"meetings_planned_alone", buckets.size()},
+                     {"planned_alone_seconds", median(in_buckets)},
+                     {"ratio_planned_alone", median(in_buckets) / median(one_by_one)}};
   std::cout << json.dump() << std::endl;
 }
 

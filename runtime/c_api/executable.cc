@@ -222,8 +222,7 @@ Status create_together(std::span<plm_context* const> contexts, std::string_view 
   trace::Context& first = *unwrap(contexts[0]);
   executor::ProgramOptions program_options = first.options().compilation.program;
   program_options.optimize = options.disable_optimization == 0;
-  // Each participant has plans of its own.
-  if (participants > 1) program_options.collective_bucket_bytes = 0;
+  program_options.plans_alone = participants > 1;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto program,
                             first.compiler()->compile(std::move(module), program_options));
   std::vector<std::unique_ptr<plm_executable>> made;

@@ -229,6 +229,11 @@ struct OptimizeOptions {
   // Participants all run this module: what is a constant in it is one everywhere. Otherwise
   // collectives stay as they are.
   bool one_program = true;
+  // Collectives are combined, and their order fixed, by prepare, and so in every form, instead of
+  // by choose_kernels in full fusion alone: whatever forms participants run, they meet at the same
+  // ones. Buckets then hold at most a 16th of the program's arguments and results, as all forms
+  // keep their operands.
+  bool same_collectives_in_all_forms = false;
   KernelSpeeds speeds = {};
 };
 // What a program is made of in every form but as_written: inlined, simplified, attention in one

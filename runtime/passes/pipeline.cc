@@ -136,6 +136,19 @@ std::vector<std::string> collectives_in_order(const ir::Module& module) {
   return names;
 }
 
+// What the program holds in any case bounds what it may hold besides: nothing else does that is the
+// same for all participants, whatever their limits and measured speeds.
+Result<bool> combine_within_share(ir::Module& module, const OptimizeOptions& options) {
+  constexpr std::int64_t kShare = 16;
+  std::int64_t bytes = module.entry()->root()->shape().byte_size();
+  for (const ir::Instruction* parameter : module.entry()->parameters()) {
+    bytes += parameter->shape().byte_size();
+  }
+  OptimizeOptions bounded = options;
+  bounded.collective_bucket_bytes = std::min(options.collective_bucket_bytes, bytes / kShare);
+  return combine(module, bounded, nullptr);
+}
+
 Status clean_up(ir::Module& module) {
   constexpr int kMaxRounds = 4;
   for (int round = 0; round < kMaxRounds; ++round) {
@@ -203,6 +216,10 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool scattered, run(kCreateReduceScatters, module));
     is_other = simpler || promoted || scattered;
     if (is_other) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
+    if (options.same_collectives_in_all_forms) {
+      PLIMSOLL_ASSIGN_OR_RETURN(const bool combined, combine_within_share(module, options));
+      is_other = is_other || combined;
+    }
   }
   if (options.fused_attention) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool fused, run(kAttention, module));
@@ -212,10 +229,11 @@ Result<bool> prepare(ir::Module& module, const OptimizeOptions& options) {
   PLIMSOLL_ASSIGN_OR_RETURN(const bool relaid, run(kLayouts, module));
   if (relaid) PLIMSOLL_RETURN_IF_ERROR(clean_up(module));
   if (!meets) return is_other || relaid;
-  // Where nothing is combined, participants may choose other forms of the program: whatever those
-  // make of it, they come to the collectives in this order.
-  if (options.collective_bucket_bytes == 0) {
-    PLIMSOLL_RETURN_IF_ERROR(order_collectives(module).status());
+  // Participants may choose other forms of the program: whatever those make of it, they come to the
+  // collectives in this order.
+  if (options.same_collectives_in_all_forms) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const bool ordered, order_collectives(module));
+    is_other = is_other || ordered;
   }
   return is_other || relaid || collectives_in_order(module) != collectives;
 }
@@ -228,7 +246,8 @@ Status choose_kernels(ir::Module& module, const OptimizeOptions& options) {
   if (options.fusion == Fusion::none || options.fusion == Fusion::as_written) return ok_status();
   // A combined collective keeps all of its operands until the last is there: not for forms that are
   // to need little.
-  if (options.fusion == Fusion::full && has_participants(module)) {
+  if (options.fusion == Fusion::full && has_participants(module) &&
+      !options.same_collectives_in_all_forms) {
     PLIMSOLL_RETURN_IF_ERROR(combine(module, options, nullptr).status());
   }
   const PassInfo* const vertical = options.fusion == Fusion::narrow ? &kFuseNarrowly : &kFuse;

@@ -45,6 +45,9 @@ std::vector<ProgramForm> all_forms(const Program& program, const planner::PlanOp
   const std::span<const Residuals> residuals = residuals_for(program, options);
   std::vector<ProgramForm> forms;
   for (const Residuals each : residuals) forms.push_back({Fusion::full, each});
+  if (program.combines_in_full_fusion()) {
+    for (const Residuals each : residuals) forms.push_back({Fusion::full, each, 100, false});
+  }
   for (const Fusion fusion : kLessFused) {
     if (fusion == Fusion::as_written && !program.has_form_as_written()) continue;
     forms.push_back({fusion, residuals.front()});
@@ -239,7 +242,7 @@ Result<ProgramPlan> fastest_plan_within(const Program& program, const planner::P
   if (fits_fully_fused && (trials.leaves_out_forms() || !trials.is_dear())) return trials.result();
   forms = all_forms(program, options);
   std::erase_if(forms, [&](const ProgramForm& form) {
-    return form.fusion == Fusion::full ||
+    return (form.fusion == Fusion::full && form.combined) ||
            (fits_fully_fused && form.residuals != trials.best_form().residuals);
   });
   PLIMSOLL_RETURN_IF_ERROR(trials.plan_at_once(forms));

@@ -145,8 +145,9 @@ passes::OptimizeOptions optimize_options(device::KernelProvider& provider,
           form.recomputed_percent,
           options.fused_attention,
           properties.has_launch_costs,
-          options.collective_bucket_bytes,
+          form.combined ? options.collective_bucket_bytes : 0,
           options.one_program,
+          options.plans_alone,
           properties.kernel_speeds};
 }
 

@@ -71,6 +71,12 @@ class Program : public std::enable_shared_from_this<Program> {
   bool has_form_as_written() const { return source_.as_written != nullptr; }
   // Whether forms may differ in what loops recompute.
   bool has_loops() const { return source_.has_loops; }
+  // Whether full fusion may combine collectives that other forms do not.
+  bool combines_in_full_fusion() const {
+    return source_.prepared != nullptr && !options_.plans_alone &&
+           options_.collective_bucket_bytes > 0 &&
+           source_.prepared->replica_count * source_.prepared->num_partitions > 1;
+  }
   // Where these of its constants, one behind the other, stay on a device from run to run.
   const ResidentConstants& resident(std::span<const ir::Literal* const> constants) const;
 

@@ -18,6 +18,8 @@ struct ProgramForm {
   passes::Fusion fusion = passes::Fusion::full;
   passes::Residuals residuals = passes::Residuals::cheaper;
   int recomputed_percent = 100;  // of the rounds of loops: the others do what is cheaper
+  // In full fusion, of a program whose participants run one plan: collectives are combined.
+  bool combined = true;
   auto operator<=>(const ProgramForm&) const = default;
 };
 

@@ -18,8 +18,9 @@ struct ProgramOptions {
   // All participants run this very module. Otherwise each has its own, with the same collectives in
   // the same order, and what one knows of its own values says nothing of the others'.
   bool one_program = true;
-  // Only the most merged form has combined collectives. Participants that may run different forms,
-  // since each has plans of its own, would not meet: 0 for those.
+  // Participants have plans of their own, and may run different forms: they meet at the same
+  // collectives in all of them (passes::OptimizeOptions).
+  bool plans_alone = false;
   std::int64_t collective_bucket_bytes = std::int64_t{25} << 20;  // passes::kCollectiveBucketBytes
 };
 

@@ -76,6 +76,41 @@ bool sums_otherwise(const ir::Module& module) {
   return promoted.ok() && *promoted;
 }
 
+// All that a program meets others for, in order.
+std::string meetings_of(const ir::Module& module) {
+  std::string found;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      const ir::OpClass kind = ir::op_info(instruction->opcode()).op_class;
+      if (kind != ir::OpClass::collective && kind != ir::OpClass::async) continue;
+      found += std::string(ir::to_string(instruction->opcode())) + " " + instruction->name() + " " +
+               instruction->shape().to_string() + "; ";
+    }
+  }
+  return found;
+}
+
+// Participants that plan alone meet at the same collectives in whatever forms they run.
+std::string check_forms(const ir::Module& module, device::KernelProvider& provider) {
+  executor::ProgramOptions options;
+  options.plans_alone = true;
+  const auto program = executor::Program::create(module.clone(), provider, options);
+  if (!program.ok()) return "planned alone: " + program.status().to_string();
+  const std::string expected = meetings_of((*program)->module());
+  for (const passes::Fusion fusion :
+       {passes::Fusion::vertical, passes::Fusion::narrow, passes::Fusion::as_written}) {
+    for (const passes::Residuals residuals :
+         {passes::Residuals::cheaper, passes::Residuals::carried}) {
+      const auto form = (*program)->in_form({fusion, residuals});
+      if (!form.ok()) return "planned alone: " + form.status().to_string();
+      if (*form == nullptr) continue;
+      const std::string got = meetings_of((*form)->module());
+      if (got != expected) return "planned alone, a form meets at " + got + "not at " + expected;
+    }
+  }
+  return {};
+}
+
 // Collectives that are combined keep more at a time, but only in forms that need not be chosen.
 std::string check_combined(const ir::Module& module, device::KernelProvider& provider) {
   std::int64_t floors[2] = {0, 0};
@@ -143,6 +178,8 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
   }
   if (arguments.size() > 1) {
     error = check_combined(*module, provider);
+    if (!error.empty()) return error;
+    error = check_forms(*module, provider);
     if (!error.empty()) return error;
   }
   LimitCheck report;

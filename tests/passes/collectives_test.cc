@@ -234,6 +234,73 @@ TEST(Combiner, GradientsLeaveAsTheyAreMade) {
   EXPECT_EQ(buckets(*small), (Counts{12}));
 }
 
+// The collectives of all computations, with names and operands: what participants compare.
+std::string meetings(const ir::Module& module, int* count = nullptr,
+                     std::int64_t* largest = nullptr) {
+  std::string found;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      if (ir::op_info(instruction->opcode()).op_class != ir::OpClass::collective) continue;
+      found += fmt::format("{} of {} by {}\n", to_string(instruction->opcode()),
+                           instruction->shape().to_string(), instruction->name());
+      if (count != nullptr) ++*count;
+      if (largest != nullptr && instruction->operand_count() > 1) {
+        *largest = std::max(*largest, instruction->shape().byte_size());
+      }
+    }
+  }
+  return found;
+}
+
+// Participants that plan alone may run any form. The 200 gradients of benchmarks/collectives.
+TEST(Combiner, TheSameInAllFormsForThoseThatPlanAlone) {
+  std::string lines, results, types;
+  for (int i = 0; i < 200; ++i) {
+    const int size = i % 10 == 0 ? 147'456 : i % 3 == 0 ? 4'608 : 64 + 8 * (i % 50);
+    const std::string type = fmt::format("f32[{}]", size);
+    lines += fmt::format(
+        " x{0} = {1} parameter({0})\n t{0} = {1} tanh(x{0})\n r{0} = {1} all-reduce(t{0}), "
+        "to_apply=sum\n y{0} = {1} multiply(r{0}, t{0})\n",
+        i, type);
+    results += fmt::format("{}y{}", i > 0 ? ", " : "", i);
+    types += (i > 0 ? ", " : "") + type;
+  }
+  const std::string text =
+      program(fmt::format("{} ROOT t = ({}) tuple({})", lines, types, results));
+  const auto written = parse(text);
+  std::int64_t held = written->entry()->root()->shape().byte_size();
+  for (const auto* parameter : written->entry()->parameters()) {
+    held += parameter->shape().byte_size();
+  }
+  const auto in_form = [&](OptimizeOptions options) {
+    auto module = parse(text);
+    EXPECT_TRUE(prepare(*module, options).ok());
+    EXPECT_TRUE(choose_kernels(*module, options).ok());
+    return module;
+  };
+  int apart = 0;
+  (void)meetings(*in_form({.collective_bucket_bytes = 0}), &apart);
+  EXPECT_EQ(apart, 200);
+  const auto full = in_form({.same_collectives_in_all_forms = true});
+  int together = 0;
+  std::int64_t largest = 0;
+  const std::string expected = meetings(*full, &together, &largest);
+  EXPECT_LE(together, 20);
+  EXPECT_LE(largest, held / 16);
+  for (const Fusion fusion :
+       {Fusion::full, Fusion::vertical, Fusion::narrow, Fusion::none, Fusion::as_written}) {
+    for (const Residuals residuals : {Residuals::cheaper, Residuals::carried}) {
+      for (const bool launches_cost : {false, true}) {
+        const auto other = in_form({.fusion = fusion,
+                                    .residuals = residuals,
+                                    .launches_cost = launches_cost,
+                                    .same_collectives_in_all_forms = true});
+        EXPECT_EQ(meetings(*other), expected) << to_string(fusion);
+      }
+    }
+  }
+}
+
 // Two kinds whose members wait for each other's: either may be combined, not both.
 TEST(Combiner, NoCircles) {
   const auto module = changed_by(
@@ -488,6 +555,7 @@ TEST(Forms, HaveTheSameCollectivesInTheSameOrder) {
       OptimizeOptions options;
       options.collective_bucket_bytes = 0;
       options.one_program = one_program;
+      options.same_collectives_in_all_forms = true;
       const auto is_other = prepare(*module, options);
       ASSERT_TRUE(is_other.ok()) << is_other.status().to_string();
       const std::vector<std::string> prepared = entry_collectives(*module);

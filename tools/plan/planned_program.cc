@@ -38,7 +38,7 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   auto copy = must_compile ? nullptr : module->clone();
   executor::ProgramOptions program_options = compilation->program;
   program_options.optimize = !flags.as_written;
-  if (flags.plans_alone) program_options.collective_bucket_bytes = 0;
+  program_options.plans_alone = flags.plans_alone;
   auto program = out.compiler_->compile(std::move(module), program_options);
   if (program.ok()) {
     out.fitting_.program = out.fused_ = std::move(*program);
@@ -49,7 +49,8 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
     if (!flags.as_written) {
       PLIMSOLL_PROGRAM_FAULT(passes::optimize(
           *copy, {.fused_attention = program_options.fused_attention,
-                  .collective_bucket_bytes = program_options.collective_bucket_bytes}));
+                  .collective_bucket_bytes = program_options.collective_bucket_bytes,
+                  .same_collectives_in_all_forms = program_options.plans_alone}));
     }
     out.fallback_ = std::move(copy);
     out.fallback_cost_ = std::make_unique<planner::RooflineCostModel>(out.compiler_->machine());

@@ -103,7 +103,7 @@ Result<CachedProgram> ProgramCache::compile(std::unique_ptr<ir::Module> module,
   if (module->replica_count > 1) {
     // Each participant compiles and plans what it has recorded itself.
     options.one_program = false;
-    options.collective_bucket_bytes = 0;
+    options.plans_alone = true;
   }
   CachedProgram made;
   PLIMSOLL_ASSIGN_OR_RETURN(made.program, compiler_->compile(std::move(module), options));
