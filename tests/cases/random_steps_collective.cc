@@ -103,17 +103,22 @@ Opcode any_reducer(Random& random) {
 
 void reduces(Builder& b) { b.push(all_reduced(b.graph, b.random, b.any(), any_reducer(b.random))); }
 
+// At times of two dtypes.
 void reduces_several(Builder& b) {
   const Value x = b.any(), y = b.any();
+  // What rounds otherwise than the interpreter could round to another half.
+  const bool in_half = y.exact && b.random.chance(0.5);
   const Grouping groups = grouping(b.graph.module(), b.random, true);
   const Opcode opcode = any_reducer(b.random);
   Attributes attributes;
   attributes.collective = groups.attributes;
-  Instruction* both = b.graph.op(Opcode::all_reduce, {x.at, y.at}, attributes,
+  Instruction* const second = in_half ? b.graph.convert(y.at, DType::bf16) : y.at;
+  Instruction* both = b.graph.op(Opcode::all_reduce, {x.at, second}, attributes,
                                  {reducer_of(b.graph.module(), opcode)});
   for (const auto& [of, element] : {std::pair(x, 0), std::pair(y, 1)}) {
-    b.push({b.graph.computation().add_get_tuple_element(both, element),
-            reduced_bound(opcode, of.bound, groups.size), of.exact && opcode != Opcode::add});
+    Instruction* part = b.graph.computation().add_get_tuple_element(both, element);
+    if (element == 1 && in_half) part = b.graph.convert(part, DType::f32);
+    b.push({part, reduced_bound(opcode, of.bound, groups.size), of.exact && opcode != Opcode::add});
   }
 }
 

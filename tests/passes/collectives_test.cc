@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -168,9 +169,51 @@ TEST(Combiner, OnlyOfOneKind) {
   }
   for (auto& [kind, counts] : found) std::sort(counts.begin(), counts.end());
   EXPECT_EQ(found["all-reduce"], (Counts{1, 1, 2, 2, 3}));
-  EXPECT_EQ(found["all-gather"], (Counts{1, 2}));
+  EXPECT_EQ(found["all-gather"], (Counts{3}));
   EXPECT_EQ(found["reduce-scatter"], (Counts{2}));
   EXPECT_EQ(found["collective-permute"], (Counts{1, 2}));
+}
+
+// Halves are summed in f32 in any case: their sums go with those of f32, with the same bits. Other
+// dtypes, and reducers that are more than one operation, stay apart.
+TEST(Combiner, SumsOfSeveralFloatsAreOne) {
+  const auto module = [](const std::string& types) {
+    std::string text = "HloModule m, replica_count=4\n", lines, results, list;
+    const auto add = [&](const std::string& name, const std::string& dtype,
+                         const std::string& what) {
+      text += fmt::format("{0} {{\n a = {1}[] parameter(0)\n b = {1}[] parameter(1)\n {2}\n}}\n",
+                          name, dtype, what);
+    };
+    for (const std::string dtype : {"f32", "f16", "bf16", "f64", "s32"}) {
+      add("add_" + dtype, dtype, "ROOT s = " + dtype + "[] add(a, b)");
+    }
+    add("mean_bf16", "bf16",
+        "s = bf16[] add(a, b)\n h = bf16[] constant(0.5)\n"
+        " ROOT m = bf16[] multiply(s, h)");
+    std::istringstream words(types);
+    int i = 0;
+    for (std::string reducer; words >> reducer; ++i) {
+      const std::string dtype = reducer.substr(reducer.find('_') + 1);
+      lines += fmt::format(
+          " p{0} = f32[{2}] parameter({0})\n x{0} = {1}[{2}] convert(p{0})\n"
+          " r{0} = {1}[{2}] all-reduce(x{0}), to_apply={3}\n",
+          i, dtype, 300 + i, reducer);
+      results += fmt::format("{}r{}", i > 0 ? ", " : "", i);
+      list += fmt::format("{}{}[{}]", i > 0 ? ", " : "", dtype, 300 + i);
+    }
+    return fmt::format("{}ENTRY e {{\n{} ROOT t = ({}) tuple({})\n}}\n", text, lines, list,
+                       results);
+  };
+  const auto sorted = [&](const std::string& types) {
+    Counts counts = buckets(*changed_by(combining(1 << 20), module(types)));
+    std::sort(counts.begin(), counts.end());
+    return counts;
+  };
+  EXPECT_EQ(sorted("add_f32 add_bf16 add_f16 add_bf16"), (Counts{4}));
+  EXPECT_EQ(sorted("add_bf16 add_f32"), (Counts{2}));
+  EXPECT_EQ(sorted("add_bf16 add_f16"), (Counts{2}));  // a reducer of its own
+  EXPECT_EQ(sorted("add_f32 add_f64 add_s32"), (Counts{1, 1, 1}));
+  EXPECT_EQ(sorted("add_bf16 mean_bf16 add_f32 mean_bf16"), (Counts{2, 2}));
 }
 
 TEST(Combiner, KeepsMetadataAndPartsOfTuples) {

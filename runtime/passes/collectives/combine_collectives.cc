@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <queue>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -18,6 +20,7 @@
 namespace plimsoll::passes {
 
 using ir::Computation;
+using ir::DType;
 using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;
@@ -33,6 +36,42 @@ constexpr double kTrafficPerMeeting = 1 << 20;
 constexpr double kOperationsPerByte = 8;
 // Of one computation; what they wait for is kept as a bit each for every instruction.
 constexpr std::size_t kMostCandidates = 4096;
+
+// What a reducer does, where it is nothing but one of these on its two parameters.
+std::optional<Opcode> plain_reducer(const Instruction& instruction) {
+  if (instruction.called_computations().size() != 1) return std::nullopt;
+  const Computation& reducer = *instruction.called(0);
+  const Instruction& root = *reducer.root();
+  switch (root.opcode()) {
+    case Opcode::add:
+    case Opcode::multiply:
+    case Opcode::maximum:
+    case Opcode::minimum:
+      break;
+    default:
+      return std::nullopt;
+  }
+  const auto& parameters = reducer.parameters();
+  if (parameters.size() != 2 || root.operand(0) == root.operand(1)) return std::nullopt;
+  for (const Instruction* operand : root.operands()) {
+    if (operand->opcode() != Opcode::parameter) return std::nullopt;
+  }
+  return root.opcode();
+}
+
+// Floats that are reduced in f32 and rounded once, whatever their reducer is written in: they share
+// one in f32.
+bool is_reduced_in_f32(const Instruction& instruction) {
+  const auto fits = [](DType dtype) {
+    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  };
+  if (!plain_reducer(instruction) || !fits(instruction.called(0)->root()->shape().dtype())) {
+    return false;
+  }
+  const auto& operands = instruction.operands();
+  return std::all_of(operands.begin(), operands.end(),
+                     [&](const Instruction* operand) { return fits(operand->shape().dtype()); });
+}
 
 bool combines(const Instruction& instruction) {
   switch (instruction.opcode()) {
@@ -56,8 +95,11 @@ bool combines(const Instruction& instruction) {
   for (int i = 0; i < instruction.operand_count(); ++i) {
     const Shape& operand = instruction.operand(i)->shape();
     if (!operand.is_array() || !results[at(i)]->is_array() ||
-        operand.dtype() != results[at(i)]->dtype() ||
-        operand.dtype() != instruction.operand(0)->shape().dtype()) {
+        operand.dtype() != results[at(i)]->dtype()) {
+      return false;
+    }
+    if (operand.dtype() != instruction.operand(0)->shape().dtype() &&
+        !instruction.called_computations().empty() && !is_reduced_in_f32(instruction)) {
       return false;
     }
   }
@@ -68,10 +110,15 @@ bool combines(const Instruction& instruction) {
 
 // What two must have in common to be one.
 std::string key_of(const Instruction& instruction, const ComputationClasses& classes) {
-  std::string key = fmt::format("{} {}", to_string(instruction.opcode()),
-                                to_string(instruction.operand(0)->shape().dtype()));
-  for (const Computation* callee : instruction.called_computations()) {
-    key += fmt::format(" by {}", classes[callee]);
+  std::string key(to_string(instruction.opcode()));
+  // What is only moved may be of any dtype.
+  if (is_reduced_in_f32(instruction)) {
+    key += fmt::format(" f32 by {}", to_string(*plain_reducer(instruction)));
+  } else {
+    for (const Computation* callee : instruction.called_computations()) {
+      key += fmt::format(" {} by {}", to_string(instruction.operand(0)->shape().dtype()),
+                         classes[callee]);
+    }
   }
   for (const std::int64_t dimension : instruction.attributes().dimensions) {
     key += fmt::format(" along {}", dimension);
@@ -275,16 +322,38 @@ class Combiner {
     }
   }
 
+  // That of the first member; of several dtypes one in f32.
+  std::vector<Computation*> reducers_of(const std::vector<Candidate*>& bucket,
+                                        const std::set<DType>& dtypes) {
+    const Instruction& first = *bucket[0]->at;
+    if (first.called_computations().empty() || dtypes.size() == 1) {
+      return first.called_computations();
+    }
+    for (const Candidate* member : bucket) {
+      if (member->at->called(0)->root()->shape().dtype() == DType::f32) {
+        return member->at->called_computations();
+      }
+    }
+    const Shape scalar(DType::f32, {});
+    Computation* const made = computation_.module()->add_computation("reducer");
+    Instruction* const a = made->add_parameter(0, scalar);
+    Instruction* const b = made->add_parameter(1, scalar);
+    made->set_root(made->add(*plain_reducer(first), scalar, {a, b}, "reduced"));
+    return {made};
+  }
+
   // Appends the combined collective and its parts, which take the place of the members; the order
   // is made in the end.
   void combine(const std::vector<Candidate*>& bucket) {
     const Instruction& first = *bucket[0]->at;
     std::vector<Instruction*> operands;
     std::vector<Shape> shapes;
+    std::set<DType> operands_dtypes;
     std::size_t ready = 0;
     for (const Candidate* member : bucket) {
       const auto& own = member->at->operands();
       operands.insert(operands.end(), own.begin(), own.end());
+      for (const Instruction* operand : own) operands_dtypes.insert(operand->shape().dtype());
       for (const Shape* shape : ir::leaves(member->at->shape())) shapes.push_back(*shape);
       ready = std::max(ready, member->ready);
     }
@@ -301,7 +370,7 @@ class Combiner {
       return computation_.add(first.opcode(), Shape::tuple(std::move(shapes)), std::move(operands),
                               first.name(), first.attributes());
     });
-    together->set_called_computations(first.called_computations());
+    together->set_called_computations(reducers_of(bucket, operands_dtypes));
     std::int64_t index = 0;
     for (const Candidate* member : bucket) {
       const auto part = [&] {
