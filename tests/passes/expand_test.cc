@@ -106,6 +106,23 @@ TEST(Expand, TakesTheLargestAsAStableSort) {
             "tuple(slice(sort(p0, iota())#0), slice(sort(p0, iota())#1))");
 }
 
+TEST(Expand, SolvesFromTheRightUnlessTheTextSaysLeft) {
+  const auto side = [](const std::string& b, const std::string& attributes) {
+    auto module =
+        ir::parse_module("a = f32[4,4] parameter(0)\n b = " + b + " parameter(1)\n x = " + b +
+                         " triangular-solve(a, b), lower=true" + attributes);
+    EXPECT_TRUE(module.ok()) << module.status().to_string();
+    if (!module.ok() || !expand(**module).ok()) return std::string("refused");
+    const std::string_view options =
+        (*module)->entry()->root()->attributes().find_extra("backend_config");
+    return std::string(options.substr(options.find("side"), 9));
+  };
+  EXPECT_EQ(side("f32[3,4]", ""), "side = 82");
+  EXPECT_EQ(side("f32[4,4]", ""), "side = 82");
+  EXPECT_EQ(side("f32[4,4]", ", left_side=false"), "side = 82");
+  EXPECT_EQ(side("f32[4,3]", ", left_side=true"), "side = 76");
+}
+
 TEST(Expand, TakesXlasTopKByTheOrderThatItCalls) {
   const std::string order =
       "order { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = s32[] parameter(2)\n"

@@ -268,10 +268,11 @@ Result<Shape> cholesky(const Request& request) {
   return request.error("operand is " + a.to_string() + ", must be square matrices of floats");
 }
 
-// As the right-hand sides.
+// As the right-hand sides. What the text leaves out is false, so a solution is x of x a = b unless
+// it says left_side=true.
 Result<Shape> triangular_solve(const Request& request) {
   const Shape &a = request.operand(0), &b = request.operand(1);
-  const int side = request.attributes.find_extra("left_side") == "false" ? 1 : 2;
+  const int side = request.attributes.find_extra("left_side") == "true" ? 2 : 1;
   const bool fits = has_square_end(a) && a.rank() == b.rank() && a.dtype() == b.dtype() &&
                     (is_floating(a.dtype()) || is_complex(a.dtype())) &&
                     std::equal(a.dims().begin(), a.dims().end() - 2, b.dims().begin()) &&

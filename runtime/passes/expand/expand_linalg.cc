@@ -103,11 +103,11 @@ Expansion expand_triangular_solve(Instruction& instruction) {
   Instruction* const b = converted(instruction.operand(1), computed);
   const std::string_view transpose = instruction.attributes().find_extra("transpose_a");
   const char trans = transpose == "TRANSPOSE" ? 'T' : transpose == "ADJOINT" ? 'C' : 'N';
-  const bool is_right = instruction.attributes().find_extra("left_side") == "false";
-  const std::string options =
-      "{" + option("diag", is_set(instruction, "unit_diagonal") ? 'U' : 'N') + ", " +
-      option("side", is_right ? 'R' : 'L') + ", " + option("trans_x", trans) + ", " +
-      option("uplo", is_set(instruction, "lower") ? 'L' : 'U') + "}";
+  const std::string options = "{" +
+                              option("diag", is_set(instruction, "unit_diagonal") ? 'U' : 'N') +
+                              ", " + option("side", is_set(instruction, "left_side") ? 'L' : 'R') +
+                              ", " + option("trans_x", trans) + ", " +
+                              option("uplo", is_set(instruction, "lower") ? 'L' : 'U') + "}";
   return converted(call(instruction, "trsm", b->shape(), {a, b}, options), dtype);
 }
 
