@@ -58,11 +58,11 @@ TEST(HloTextError, RefusesWhatContradictsItself) {
                "expected one ROOT");
   expect_error("a { x = f32[] parameter(0) }\na { x = f32[] parameter(0) }", "2:1",
                "'a' is already defined");
-  expect_error("a (x: f32[2]) -> f32[2] {\n x = f32[] parameter(0) }", "2:2",
-               "as in the signature");
   expect_error("a (x: f32[]) -> f32[2] { x = f32[] parameter(0) }", "1:1", "expected a result");
-  expect_error("a (x: f32[], y: f32[]) -> f32[] { x = f32[] parameter(0) }", "1:1",
-               "expected 2 parameters");
+  expect_error(
+      "x = f32[3] parameter(0)\ny = f32[1] parameter(1)\n"
+      "z = f32[3] reduce-window(x, y), window={pad=1_1}, to_apply=f",
+      "3:40", "expected a size of the window");
   expect_error("a { x = f32[] negate(y)\n y = f32[] negate(x) }", "1:5", "needs itself");
   expect_error("a { x = f32[] parameter(0) ROOT c = f32[] call(x), to_apply=a }", "1:1",
                "calls itself");

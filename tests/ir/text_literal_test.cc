@@ -41,6 +41,14 @@ TEST(LiteralText, ReadsNestedBraces) {
   EXPECT_EQ(*literal, Literal::array<std::int32_t>({2, 2, 2}, expected));
 }
 
+TEST(LiteralText, TakesRowsWithoutACommaBetween) {
+  const auto with = read_constant("s32[2,2,1]", "{{{1},{2}},{{3},{4}}}");
+  const auto without = read_constant("s32[2,2,1]", "{ /*i0=0*/ {{1}{2}} /*i0=1*/ {{3},{4}} }");
+  ASSERT_TRUE(with.ok() && without.ok()) << without.status().message();
+  EXPECT_EQ(*with, *without);
+  EXPECT_FALSE(read_constant("s32[2]", "{1 2}").ok());
+}
+
 TEST(LiteralText, ReadsSpecialFloats) {
   const auto literal = read_constant("f32[7]", "{inf, -inf, nan, -nan, nan(0x1), -0, 1e-45}");
   ASSERT_TRUE(literal.ok()) << literal.status().message();

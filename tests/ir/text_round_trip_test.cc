@@ -367,6 +367,50 @@ TEST(HloText, ConvertsIntegersOfAProductOfFloats) {
   EXPECT_NE(text.find("f32[3,4] convert(%p1)"), std::string::npos) << text;
 }
 
+TEST(HloText, ConvertsTheIntegersOfAProductWithFloats) {
+  const auto module = expect_round_trip(
+      program({"bf16[2,3]", "s4[3,4]"},
+              "bf16[2,4] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"));
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->root()->operand(0)->opcode(), Opcode::parameter);
+  EXPECT_NE(to_text(*module).find("bf16[3,4] convert(%p1)"), std::string::npos);
+  const auto mask = expect_round_trip(
+      program({"f32[1,4,1]", "pred[2,1,1]"},
+              "f32[1,3,1] convolution(p0, p1), window={size=2}, dim_labels=b0f_0io->b0f"));
+  ASSERT_NE(mask, nullptr);
+  EXPECT_NE(to_text(*mask).find("f32[2,1,1] convert(%p1)"), std::string::npos);
+  // Numbers with a fraction do not become integers unasked.
+  EXPECT_FALSE(parse_module(program({"f32[2,3]", "s32[3,4]"},
+                                    "s32[2,4] dot(p0, p1), lhs_contracting_dims={1}, "
+                                    "rhs_contracting_dims={0}"))
+                   .ok());
+}
+
+TEST(HloText, TakesTheInstructionsWordForParameters) {
+  // Signatures that were not kept up with the instructions: XLA reads their result alone.
+  const auto module = expect_round_trip(
+      "f (x: s32[]) -> f32[4] { x = f32[4] parameter(0)\n ROOT y = f32[4] negate(x) }\n"
+      "ENTRY e () -> f32[4] { p = f32[4] parameter(0)\n"
+      " ROOT r = f32[4] call(p), to_apply=f }");
+  ASSERT_NE(module, nullptr);
+  EXPECT_EQ(module->entry()->parameters().size(), 1u);
+  EXPECT_EQ(module->entry()->root()->called(0)->parameters()[0]->shape().to_string(), "f32[4]");
+  expect_round_trip("ENTRY e (x f32[4]{0}) -> f32[4] { ROOT x = f32[4] parameter(0) }");
+}
+
+TEST(HloText, TakesWindowsInAnyOrder) {
+  const auto module =
+      expect_round_trip(program({"f32[4,4]", "f32[]"},
+                                "reduce-window(p0, p1), window={pad=1_1x0_2 size=3x1}, "
+                                "to_apply=sum",
+                                kSumText));
+  ASSERT_NE(module, nullptr);
+  const auto& window = module->entry()->root()->attributes().window;
+  ASSERT_EQ(window.size(), 2u);
+  EXPECT_EQ(window[0].size, 3);
+  EXPECT_EQ(window[1].padding_high, 2);
+}
+
 TEST(HloText, TakesOldSpellings) {
   const auto module = expect_round_trip(
       program({"f32[4]"}, "f32[4] cross-replica-sum(p0), all_reduce_id=7, replica_groups={}"));
@@ -410,6 +454,10 @@ TEST(HloText, KeepsLayouts) {
       "x = f32[2,3]{0,1} parameter(0)\ny = f32[3,2]{1,0:T(2,128)(2,1)S(3)} bitcast(x)");
   ASSERT_NE(module, nullptr);
   EXPECT_EQ(module->entry()->root()->shape().to_string(true), "f32[3,2]{1,0:T(2,128)(2,1)S(3)}");
+  // Behind a blank, and with cores that share a dimension out, which is not kept.
+  const auto split = expect_round_trip("x = f32[2,3] {0,1:T(2)S(1)SC(0:1)} parameter(0)");
+  ASSERT_NE(split, nullptr);
+  EXPECT_EQ(split->entry()->root()->shape().to_string(true), "f32[2,3]{0,1:T(2)S(1)}");
 }
 
 TEST(HloText, TakesScalarsWhereArraysAreUsual) {

@@ -8,9 +8,9 @@
 namespace plimsoll::ir {
 
 // What XLA converts without an instruction of its own: a broadcast to another element type is that
-// of the converted value, a product of integers that results in floats is that of the converted
-// operands. Where `opcode` of these operands, with the result `to`, is one, adds the converts and
-// makes them the operands.
+// of the converted value; where a product of integers, with each other or with floats, results in
+// floats, the integers are converted to them. Where `opcode` of these operands, with the result
+// `to`, is one, adds the converts and makes them the operands.
 void add_implied_conversions(Computation& computation, Opcode opcode, const Shape& to,
                              std::vector<Instruction*>& operands);
 

@@ -268,9 +268,9 @@ Status read_elements(Cursor& cursor, const Dims& dims, int depth, Read& read) {
   if (depth == dims.size()) return read(cursor);
   PLIMSOLL_RETURN_IF_ERROR(cursor.expect('{', "before the values of a dimension"));
   for (std::int64_t i = 0; i < dims[depth]; ++i) {
-    if (i > 0) {
-      PLIMSOLL_RETURN_IF_ERROR(
-          cursor.expect(',', fmt::format("between the {} values of a dimension", dims[depth])));
+    // Braces separate rows well enough: texts that people have written leave the comma out.
+    if (i > 0 && !cursor.take(',') && (depth + 1 == dims.size() || cursor.peek() != '{')) {
+      return cursor.expected(fmt::format("',' between the {} values of a dimension", dims[depth]));
     }
     PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, dims, depth + 1, read));
   }

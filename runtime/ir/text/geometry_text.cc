@@ -115,7 +115,10 @@ std::string text_of(const std::vector<PaddingDimension>& padding) {
 }
 
 Status read_value(Cursor& c, std::vector<WindowDimension>& window) {
+  const std::size_t window_start = c.position();
   PLIMSOLL_RETURN_IF_ERROR(c.expect('{', "before the window"));
+  bool has_size = false;
+  bool is_first = true;
   while (!c.take('}')) {
     const std::size_t start = c.position();
     const std::string_view field = c.take_word();
@@ -139,9 +142,9 @@ Status read_value(Cursor& c, std::vector<WindowDimension>& window) {
     do {
       if (window.size() <= count) {
         if (count == kMaxRank) return c.error_at(start, "expected at most 10 window dimensions");
-        if (field != "size") {
-          return c.error_at(start, "expected as many values of " + std::string(field) +
-                                       " as of size, which comes first");
+        if (!is_first) {
+          return c.error_at(
+              start, fmt::format("expected {} values of {}, found more", window.size(), field));
         }
         window.emplace_back();
       }
@@ -163,7 +166,11 @@ Status read_value(Cursor& c, std::vector<WindowDimension>& window) {
       return c.error_at(
           start, fmt::format("expected {} values of {}, found {}", window.size(), field, count));
     }
+    has_size = has_size || field == "size";
+    is_first = false;
   }
+  if (!window.empty() && !has_size)
+    return c.error_at(window_start, "expected a size of the window");
   return ok_status();
 }
 

@@ -200,7 +200,7 @@ Status Parser::signature(ComputationSyntax& computation) {
   if (cursor_.peek() != ')') {
     do {
       PLIMSOLL_RETURN_IF_ERROR(cursor_.name("a parameter's name").status());
-      PLIMSOLL_RETURN_IF_ERROR(cursor_.expect(':', "after the parameter's name"));
+      cursor_.take(':');
       PLIMSOLL_ASSIGN_OR_RETURN(Shape shape, read_shape(cursor_));
       computation.parameters.push_back(std::move(shape));
     } while (cursor_.take(','));

@@ -154,21 +154,6 @@ Status check_parameters(const ComputationSyntax& computation, const Cursor& curs
     }
     seen[number] = true;
   }
-  if (!computation.has_signature) return ok_status();
-  if (parameters.size() != computation.parameters.size()) {
-    return cursor.error_at(
-        computation.offset,
-        fmt::format("expected {} parameters as in the signature of '{}', found {}",
-                    computation.parameters.size(), computation.name, parameters.size()));
-  }
-  for (const InstructionSyntax* parameter : parameters) {
-    const Shape& declared = computation.parameters[at(parameter->attributes.parameter_number)];
-    if (parameter->shape.has_value() && !(*parameter->shape == declared)) {
-      return cursor.error_at(parameter->offset, "expected shape " + declared.to_string() +
-                                                    " as in the signature, found " +
-                                                    parameter->shape->to_string());
-    }
-  }
   return ok_status();
 }
 

@@ -59,6 +59,12 @@ Status read_layout(Cursor& cursor, Shape& shape) {
         PLIMSOLL_RETURN_IF_ERROR(cursor.expect(')', "after the memory space"));
         continue;
       }
+      // How a dimension is shared out between cores, which means nothing to values that are dense.
+      if (depth == 0 && cursor.take("SC(")) {
+        PLIMSOLL_RETURN_IF_ERROR(cursor.verbatim("where a dimension is split").status());
+        PLIMSOLL_RETURN_IF_ERROR(cursor.expect(')', "after where a dimension is split"));
+        continue;
+      }
       const char c = cursor.peek();
       // Written back without its spaces, "S (" would be a memory space.
       if (depth == 0 && c == 'S') return cursor.expected("'S(' and a memory space");
@@ -91,13 +97,20 @@ Status read_layout(Cursor& cursor, Shape& shape) {
   return ok_status();
 }
 
+// Behind blanks, a brace may also begin a computation's instructions, with any name.
 bool looks_like_layout(Cursor& cursor) {
-  if (cursor.peek_raw() != '{') return false;
+  if (cursor.peek() != '{') return false;
+  const bool is_adjacent = cursor.peek_raw() == '{';
   const std::size_t start = cursor.raw_position();
   cursor.take('{');
   const char next = cursor.peek();
+  bool found = std::isdigit(static_cast<unsigned char>(next)) || next == ':' || next == '}';
+  if (found && !is_adjacent) {
+    cursor.take_word();
+    found = next != '}' && (cursor.peek() == ',' || cursor.peek() == '}' || cursor.peek() == ':');
+  }
   cursor.rewind(start);
-  return std::isdigit(static_cast<unsigned char>(next)) || next == ':' || next == '}';
+  return found;
 }
 
 Result<Shape> read_array(Cursor& cursor) {
