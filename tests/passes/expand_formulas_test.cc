@@ -339,6 +339,39 @@ TEST(Expand, ScalesHoldForBlocks) {
   }
 }
 
+TEST(Expand, BlockScaledCallsAreScaledDots) {
+  const Literal a = floats({2, 3, 8}, 1), b = floats({2, 4, 8}, 3), s = floats({2, 3, 2}, 5),
+                t = floats({2, 4, 4}, 8), u = floats({}, 2);
+  const std::string head =
+      "ENTRY e { a = f32[2,3,8] parameter(0)\n b = f32[2,4,8] parameter(1)\n s = f32[2,3,2] "
+      "parameter(2)\n t = f32[2,4,4] parameter(3)\n u = f32[] parameter(4)\n";
+  const auto call = [&](const std::string& operands) {
+    return run(head + " ROOT r = f32[2,3,4] custom-call(" + operands +
+                   "), custom_call_target=\"__op$block_scaled_dot\" }",
+               {a, b, s, t, u});
+  };
+  const auto dot = [&](const std::string& scale) {
+    return run(head + " one = f32[] constant(1)\n d = f32[2,3,4] scaled-dot(a, b, s, " + scale +
+                   "), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+                   "rhs_contracting_dims={2}\n us = f32[2,3,4] broadcast(u), dimensions={}\n "
+                   "ROOT r = (f32[2,3,4], f32[2,3,4]) tuple(d, f32[2,3,4] multiply(d, us)) }",
+               {a, b, s, t, u});
+  };
+  const auto plain = dot("t"), unscaled = dot("one");
+  ASSERT_TRUE(plain.ok() && unscaled.ok()) << plain.status().to_string();
+  const auto expect = [&](const std::string& operands, const Literal& expected) {
+    const auto made = call(operands);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    EXPECT_EQ(*made, expected) << operands;
+  };
+  expect("a, b, s, t", plain->elements()[0]);
+  expect("a, b, s, t, u", plain->elements()[1]);
+  expect("a, b, s", unscaled->elements()[0]);
+  for (const char* operands : {"a, b", "a, u, s", "a, b, s, t, s", "a, b, t, s"}) {
+    EXPECT_EQ(call(operands).status().code(), StatusCode::invalid_argument) << operands;
+  }
+}
+
 TEST(Expand, RandomBitsRoundUpOrDown) {
   const float values[] = {2.25F, -2.25F, 7, -0.5F, 1e10F, -1e10F, std::nanf(""), 0.75F};
   const std::uint32_t bits[] = {0x3FFFFFFF, 0x40000000, 0, 0x7FFFFFFF, 0, 0, 0, 0xFFFFFFFF};

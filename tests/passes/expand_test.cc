@@ -33,6 +33,15 @@ TEST(Expand, TakesCustomCallsThatAreTheIdentityOnOneDevice) {
             "custom-call(p0)");
 }
 
+TEST(Expand, TakesCopiesOfTuplesAsTheTuples) {
+  EXPECT_EQ(entry_after(expanded,
+                        "x = f32[8] parameter(0)\n y = (f32[8], f32[8]) tuple(x, x)\n"
+                        "c = (f32[8], f32[8]) copy(y)\n"
+                        "ROOT s = f32[8] get-tuple-element(c), index=1"),
+            "tuple(p0, p0)#1");
+  EXPECT_EQ(entry_after(expanded, "x = f32[8] parameter(0)\n ROOT c = f32[8] copy(x)"), "copy(p0)");
+}
+
 TEST(Expand, RefusesCustomCallsThatMeanSeveralPartitions) {
   auto module = parse(
       "HloModule m\nENTRY e { x = f32[8] parameter(0)\n"

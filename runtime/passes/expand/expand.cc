@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,8 +12,10 @@ namespace {
 using ir::Opcode;
 
 Expansion expand_custom_call(ir::Instruction& instruction) {
-  return instruction.attributes().custom_call_target == "TopK" ? expand_topk_call(instruction)
-                                                               : expand_identity(instruction);
+  const std::string& target = instruction.attributes().custom_call_target;
+  if (target == "TopK") return expand_topk_call(instruction);
+  if (target == "__op$block_scaled_dot") return expand_block_scaled_call(instruction);
+  return expand_identity(instruction);
 }
 
 struct Row {
@@ -22,6 +25,7 @@ struct Row {
 constexpr Row kRows[] = {
     {Opcode::topk, expand_topk},
     {Opcode::bitcast, expand_bitcast},
+    {Opcode::copy, expand_copy},
     {Opcode::custom_call, expand_custom_call},
     {Opcode::cholesky, expand_cholesky},
     {Opcode::triangular_solve, expand_triangular_solve},

@@ -57,4 +57,9 @@ Result<Instruction*> expand_identity(Instruction& call) {
                        std::to_string(call.parent()->module()->num_partitions) + ")");
 }
 
+Result<Instruction*> expand_copy(Instruction& copy) {
+  return copy.shape().is_tuple() && copy.shape() == copy.operand(0)->shape() ? copy.operand(0)
+                                                                             : nullptr;
+}
+
 }  // namespace plimsoll::passes

@@ -21,6 +21,8 @@ Expansion expand_bitcast(ir::Instruction& instruction);
 // A custom call that only says how values lie on devices, or where they stay, as its operands.
 // UNIMPLEMENTED, by name, where it cuts them up for several devices.
 Expansion expand_identity(ir::Instruction& instruction);
+// A copy of a tuple as the tuple: values do not change, so who copies does not matter.
+Expansion expand_copy(ir::Instruction& instruction);
 // LAPACK's potrf; where a matrix is not positive definite, NaNs.
 Expansion expand_cholesky(ir::Instruction& instruction);
 // A call of the kernel that has the name of BLAS's trsm.
@@ -44,6 +46,9 @@ Expansion expand_scan(ir::Instruction& instruction);
 Expansion expand_ragged_dot(ir::Instruction& instruction);
 // A dot of operands times their scales, each of which holds for a block of elements, in f32.
 Expansion expand_scaled_dot(ir::Instruction& instruction);
+// The same, of XLA's custom call `__op$block_scaled_dot`: matrices, or batches of them, along the
+// last dim of both, then the scales of one or both, then a scale of the product.
+Expansion expand_block_scaled_call(ir::Instruction& instruction);
 // Floats to signed integers, up or down as random bits and the fraction say.
 Expansion expand_stochastic_convert(ir::Instruction& instruction);
 
