@@ -396,6 +396,7 @@ TEST(HloText, TakesTheInstructionsWordForParameters) {
   EXPECT_EQ(module->entry()->parameters().size(), 1u);
   EXPECT_EQ(module->entry()->root()->called(0)->parameters()[0]->shape().to_string(), "f32[4]");
   expect_round_trip("ENTRY e (x f32[4]{0}) -> f32[4] { ROOT x = f32[4] parameter(0) }");
+  expect_round_trip("HloModule m:\nENTRY e { ROOT x = f32[4] parameter(0) }");
 }
 
 TEST(HloText, TakesWindowsInAnyOrder) {

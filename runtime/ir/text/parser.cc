@@ -63,6 +63,7 @@ Result<ModuleSyntax> Parser::parse() {
 Status Parser::header() {
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view name, cursor_.name("the module's name"));
   module_.name = name;
+  cursor_.take(':');
   std::vector<std::string_view> seen;
   while (cursor_.take(',')) {
     const std::size_t start = cursor_.position();
