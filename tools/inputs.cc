@@ -157,6 +157,18 @@ Outcome read_into(const std::string& path, const std::string& name, ir::Literal&
   return {};
 }
 
+// The first of the participants that have the same argument as the one at `place` of the range, by
+// what the program says.
+std::size_t draws_as(const ir::Instruction& parameter, const ParticipantRange& participants,
+                     std::size_t place) {
+  const std::size_t number = participants.first + place;
+  if (parameter.attributes().find_extra("sharding") == "{replicated}") return 0;
+  const std::string_view replication = parameter.attributes().find_extra("parameter_replication");
+  const bool is_same = replication.find("true") != std::string_view::npos &&
+                       replication.find("false") == std::string_view::npos;
+  return is_same ? number % participants.partitions : number;
+}
+
 }  // namespace
 
 Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>& files,
@@ -166,9 +178,8 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
   for (std::size_t p = 0; p < participants.count; ++p) {
     std::uint64_t leaf = 0;
     for (const ir::Instruction* parameter : entry.parameters()) {
-      const bool is_replicated = parameter->attributes().find_extra("sharding") == "{replicated}";
       out[p].emplace_back(parameter->shape());
-      draw_leaves(out[p].back(), {seed, is_replicated ? 0 : participants.first + p}, leaf);
+      draw_leaves(out[p].back(), {seed, draws_as(*parameter, participants, p)}, leaf);
     }
   }
   // By parameter, leaf and participant, for all of which the first stands.

@@ -178,7 +178,9 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
   // No memory for inputs before it is known that the program fits.
   std::vector<std::vector<ir::Literal>> inputs;
   outcome = make_inputs(*signature->entry(), flags.inputs, flags.seed,
-                        {processes.first, processes.count, processes.total}, inputs);
+                        {processes.first, processes.count, processes.total,
+                         static_cast<std::size_t>(topology.partitions)},
+                        inputs);
   if (!outcome.ok()) return outcome;
   const auto drift = number_variable(Variable::replan_drift);
   PLIMSOLL_CALL_FAULT(drift.status());

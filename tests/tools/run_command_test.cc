@@ -111,6 +111,21 @@ TEST(Run, DrawsForEachParticipantButWhatIsReplicated) {
   EXPECT_EQ(drawn[0]["outputs"][1], drawn[1]["outputs"][1]);
 }
 
+TEST(Run, DrawsTheSameForReplicasThatTheProgramSaysAreAlike) {
+  const Folder folder;
+  const std::string file = folder.write("p.hlo", R"(HloModule m
+or { a = pred[] parameter(0) b = pred[] parameter(1) ROOT r = pred[] or(a, b) }
+ENTRY e { x = pred[64] parameter(0), parameter_replication={true}
+  ROOT r = pred[64] all-reduce(x), replica_groups={}, to_apply=or })");
+  const std::string run = "run " + file + " --replicas 2 --partitions 2 --json";
+  const json drawn = plimsoll(run).json()["participants"];
+  ASSERT_EQ(drawn.size(), 4u);
+  EXPECT_EQ(drawn[0]["outputs"], drawn[2]["outputs"]);
+  EXPECT_NE(drawn[0]["outputs"], drawn[1]["outputs"]);
+  // Compilation believes it and leaves the all-reduce out, which changes nothing.
+  EXPECT_EQ(plimsoll(run + " --as-written").json()["participants"], drawn);
+}
+
 // A program for one device, with its batch cut: what every partition has of the results is what the
 // program computes of the whole batch.
 TEST(Run, CutsAParameterOfAWholeProgram) {
