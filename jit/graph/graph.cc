@@ -158,6 +158,7 @@ Result<KernelGraph> KernelGraph::create(const Instruction& instruction) {
   }
   PLIMSOLL_RETURN_IF_ERROR(graph.collect());
   graph.mark_after_reduces();
+  PLIMSOLL_RETURN_IF_ERROR(graph.check_roots());
   const Status one_sweep = graph.check_reduces();
   if (!one_sweep.ok()) {
     const auto rows = make_row_plan(graph, RowLayout::loops);
@@ -217,6 +218,21 @@ void KernelGraph::mark_after_reduces() {
     }
     if (depends) after_reduce_.insert(instruction);
   }
+}
+
+// One sweep over the elements of all roots: only an update is stored in a sweep of its own.
+Status KernelGraph::check_roots() const {
+  std::int64_t count = -1;
+  for (const KernelNode& root : roots_) {
+    const bool is_update =
+        !root.is_input() && root.instruction->opcode() == Opcode::dynamic_update_slice;
+    if (!reduces_.empty() || is_update) continue;
+    if (count < 0) count = root.shape->element_count();
+    if (root.shape->element_count() != count) {
+      return refuse(*instruction_, "has results with different numbers of elements");
+    }
+  }
+  return ok_status();
 }
 
 // One sweep over the operands of all reduces.

@@ -57,6 +57,7 @@ class KernelGraph {
   KernelNode node_of(const ir::Instruction& instruction) const;
   Status collect();
   void mark_after_reduces();
+  Status check_roots() const;
   Status check_reduces() const;
 
   const ir::Instruction* instruction_ = nullptr;

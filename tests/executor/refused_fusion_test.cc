@@ -126,6 +126,29 @@ TEST_F(RefusedFusions, AtRandomHaveTheBitsOfTheirInstructions) {
   EXPECT_GT(refused, 10);
 }
 
+TEST_F(RefusedFusions, OfResultsThatDifferInNumberStayInTheirBounds) {
+  const auto module = ir::parse_module(
+      "both { x = f32[200] parameter(0)\n y = f32[100] parameter(1)\n"
+      " c = f32[300] concatenate(x, y), dimensions={0}\n n = f32[300] negate(c)\n"
+      " s = f32[200] slice(n), slice={[0:200]}\n t = f32[100] slice(n), slice={[200:300]}\n"
+      " ROOT r = (f32[200], f32[100]) tuple(s, t) }\n"
+      "ENTRY e { x = f32[200] parameter(0)\n y = f32[100] parameter(1)\n"
+      " ROOT f = (f32[200], f32[100]) fusion(x, y), kind=kLoop, calls=both }");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  EXPECT_EQ(provider_->kernel(*(*module)->entry()->root()).status().code(),
+            StatusCode::unimplemented);
+  const auto arguments = cases::random_arguments(**module, 4);
+  std::string error;
+  const ir::Literal made = testing::run_unlimited(**module, arguments, *provider_, false, error);
+  ASSERT_EQ(error, "");
+  for (std::size_t i = 0; i < 2; ++i) {
+    const ir::Literal& from = arguments[i];
+    for (std::int64_t k = 0; k < from.shape().element_count(); ++k) {
+      ASSERT_EQ(made.elements()[i].at(k), -from.at(k)) << i << " " << k;
+    }
+  }
+}
+
 TEST_F(RefusedFusions, ErrorsNameWhatHasNoKernelInThem) {
   auto module = ir::parse_module(
       "odd { x = f32[4] parameter(0)\n y = f32[4] custom-call(x), custom_call_target=\"none\"\n"
