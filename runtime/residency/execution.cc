@@ -362,7 +362,7 @@ Status Worker::run(Execution& execution, std::vector<std::shared_ptr<Value>>& ou
   }
   const auto start = std::chrono::steady_clock::now();
   executor::RunOptions options{&admitted, {}};
-  std::unique_lock<std::mutex> turn;
+  std::unique_lock<std::timed_mutex> turn;
   if (execution.meets) {
     turn = std::unique_lock(communicator_->in_turn);
     options.communicator = communicator_->communicator.get();
