@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
 
   const auto limit = plimsoll::parse_memory_limit(limit_text, "--memory-limit");
   if (!limit.ok()) return fail(limit.status(), 2);
-  if (limit->kind == plimsoll::MemoryLimit::Kind::percent_of_device) {
+  if (limit->is_of_device()) {
     return fail(plimsoll::invalid_argument("--memory-limit: a recording has no device"), 2);
   }
   std::int64_t speed = 0;
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   const auto model = plimsoll::replayer::parse_model(*model_text, model_path);
   if (!model.ok()) return fail(model.status(), 2);
 
-  const std::int64_t bytes = limit->resolve(0, model->peak_bytes);
+  const std::int64_t bytes = limit->resolve({}, model->peak_bytes);
   const auto replay =
       plimsoll::replayer::replay(*model, *schedule, {bytes, addresses, speed, host_limit});
   if (!replay.ok()) return fail(replay.status().with_context(schedule_path), 1);

@@ -56,7 +56,7 @@ Outcome info(Output& output) {
     // A share of a program's peak has no value before there is a program.
     limit_text = limit.text;
     if (parsed->kind != MemoryLimit::Kind::percent_of_peak) {
-      const std::int64_t bytes = parsed->resolve(device->total_bytes(), 0);
+      const std::int64_t bytes = parsed->resolve(device->bytes(), 0);
       limits["memory_limit_bytes"] = bytes;
       limit_text = format_bytes(bytes);
     }

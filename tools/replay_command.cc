@@ -37,11 +37,11 @@ Outcome run(const Options& options, Output& output) {
   } else {
     const auto asked = parse_memory_limit(*options.limit_text, "--memory-limit");
     PLIMSOLL_CALL_FAULT(asked.status());
-    if (asked->kind == MemoryLimit::Kind::percent_of_device) {
+    if (asked->is_of_device()) {
       return Outcome::call_fault(invalid_argument(
           "--memory-limit: a recorded log has no device (a size, or a share such as 50%peak)"));
     }
-    limit = asked->resolve(0, log->peak_bytes);
+    limit = asked->resolve({}, log->peak_bytes);
   }
   const auto result = eviction_benchmark::replay(*log, limit, options.policy);
   PLIMSOLL_CALL_FAULT(result.status());

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "examples/training/memory_limit.h"
 
-#include <unistd.h>
-
+#include "plimsoll/context.hpp"
 #include "plimsoll/error.hpp"
 #include "plimsoll/plimsoll.h"
 
@@ -19,9 +18,8 @@ std::optional<MemoryLimit> chosen_limit(const std::optional<std::string>& asked)
   if (!parsed.ok()) {
     throw Error(ErrorCode::invalid_argument, parsed.status().message() + "; or none");
   }
-  if (parsed->kind != MemoryLimit::Kind::percent_of_device) return *parsed;
-  limit.bytes = parsed->resolve(
-      static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE), 0);
+  if (!parsed->is_of_device()) return *parsed;
+  internal::check(plm_parse_memory_limit(asked->c_str(), "--memory-limit", 0, &limit.bytes));
   return limit;
 }
 

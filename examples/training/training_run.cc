@@ -49,7 +49,7 @@ void TrainingRun::find_limit() {
     const MemoryNeeds memory = context_.measure_step();
     report_.floor_bytes = memory.floor_bytes;
     report_.unlimited_peak_bytes = memory.unlimited_peak_bytes;
-    if (limited_by_peak()) context_.set_limit(limit_->resolve(0, memory.unlimited_peak_bytes));
+    if (limited_by_peak()) context_.set_limit(limit_->resolve({}, memory.unlimited_peak_bytes));
   }
   report_.limit_bytes = context_.memory().limit_bytes.value_or(0);
 }

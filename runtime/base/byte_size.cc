@@ -2,6 +2,7 @@
 #include "runtime/base/byte_size.h"
 
 #include <fmt/core.h>
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -68,13 +69,15 @@ Result<std::int64_t> size_of(const std::optional<Quantity>& quantity, std::strin
 
 }  // namespace
 
-std::int64_t MemoryLimit::resolve(std::int64_t device_bytes,
+std::int64_t MemoryLimit::resolve(const DeviceBytes& device,
                                   std::int64_t unlimited_peak_bytes) const {
   switch (kind) {
     case Kind::bytes:
       return bytes;
     case Kind::percent_of_device:
-      return static_cast<std::int64_t>(percent / 100 * static_cast<double>(device_bytes));
+      return static_cast<std::int64_t>(percent / 100 * static_cast<double>(device.total));
+    case Kind::free_of_device:
+      return std::max<std::int64_t>(1, device.free - std::min(device.total / 16, kMostReserve));
     case Kind::percent_of_peak:
       return static_cast<std::int64_t>(percent / 100 * static_cast<double>(unlimited_peak_bytes));
   }
@@ -85,6 +88,10 @@ Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view w
                                        Shares shares) {
   const auto quantity = split(text);
   MemoryLimit limit;
+  if (text == "auto") {
+    limit.kind = MemoryLimit::Kind::free_of_device;
+    return limit;
+  }
   if (quantity && (quantity->rest == "%" || quantity->rest == "%peak")) {
     const bool of_peak = quantity->rest == "%peak";
     if (of_peak && shares == Shares::of_device) {
@@ -100,8 +107,9 @@ Result<MemoryLimit> parse_memory_limit(std::string_view text, std::string_view w
     return bad(text, what, fmt::format("above 0 % and at most {} %", most));
   }
   const std::string_view grammar = shares == Shares::of_device
-                                       ? "a size such as 512MiB, 2GiB, 1.5GB or 1048576, or a "
-                                         "share of the device's memory such as 80%"
+                                       ? "a size such as 512MiB, 2GiB, 1.5GB or 1048576, a "
+                                         "share of the device's memory such as 80%, or auto "
+                                         "(what is free of it)"
                                        : kMemoryLimitGrammar;
   PLIMSOLL_ASSIGN_OR_RETURN(limit.bytes, size_of(quantity, text, what, grammar));
   return limit;

@@ -27,7 +27,7 @@ Result<std::int64_t> limit_from_environment() {
   const std::string name(variable_info(Variable::memory_limit).name);
   PLIMSOLL_ASSIGN_OR_RETURN(const MemoryLimit limit,
                             parse_memory_limit(text, name, Shares::of_device));
-  return limit.resolve(device::default_device()->total_bytes(), 0);
+  return limit.resolve(device::default_device()->bytes(), 0);
 }
 
 Result<trace::ContextOptions> context_options(const plm_context_options& in) {
@@ -173,7 +173,7 @@ plm_status* plm_parse_memory_limit(const char* text, const char* what, int64_t u
                                             "memory limit: a pointer is NULL"));
     const Shares shares = unlimited_peak_bytes > 0 ? Shares::of_device_or_peak : Shares::of_device;
     PLIMSOLL_ASSIGN_OR_RETURN(const MemoryLimit limit, parse_memory_limit(text, what, shares));
-    *bytes = limit.resolve(device::default_device()->total_bytes(), unlimited_peak_bytes);
+    *bytes = limit.resolve(device::default_device()->bytes(), unlimited_peak_bytes);
     return ok_status();
   });
 }

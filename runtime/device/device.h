@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/base/alignment.h"
+#include "runtime/base/byte_size.h"
 #include "runtime/base/index.h"
 #include "runtime/base/kernel_speeds.h"
 #include "runtime/base/status.h"
@@ -94,6 +95,9 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;  // "cpu", "cuda:0"
   virtual std::int64_t total_bytes() const = 0;
+  // What of it is free now, whoever uses the rest.
+  virtual std::int64_t free_bytes() const = 0;
+  DeviceBytes bytes() const { return {total_bytes(), free_bytes()}; }
   virtual Properties properties() const = 0;
   // Its memory is the host's: any thread may read and write it by its pointers.
   virtual bool is_host_memory() const { return false; }

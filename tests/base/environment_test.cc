@@ -48,8 +48,15 @@ TEST(ByteSize, SharesResolveAgainstDeviceAndPeak) {
   const auto device = parse_memory_limit("80%", "x");
   const auto peak = parse_memory_limit("50%peak", "x");
   ASSERT_TRUE(device.ok() && peak.ok());
-  EXPECT_EQ(device->resolve(1000, 77), 800);
-  EXPECT_EQ(peak->resolve(1000, 77), 38);
+  EXPECT_EQ(device->resolve({1000, 900}, 77), 800);
+  EXPECT_EQ(peak->resolve({1000, 900}, 77), 38);
+  const auto automatic = parse_memory_limit("auto", "x");
+  ASSERT_TRUE(automatic.ok());
+  EXPECT_EQ(automatic->resolve({1600, 900}, 77), 800);
+  EXPECT_EQ(automatic->resolve({1600, 50}, 77), 1);
+  EXPECT_EQ(automatic->resolve({std::int64_t{1} << 40, std::int64_t{3} << 30}, 77),
+            std::int64_t{2} << 30);
+  EXPECT_TRUE(parse_memory_limit("auto", "x", Shares::of_device).ok());
 }
 
 TEST(ByteSize, RefusesPartsOfAByte) {

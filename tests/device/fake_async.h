@@ -31,6 +31,7 @@ class FakeAsyncDevice final : public Device {
 
   std::string_view name() const override { return "fake_async"; }
   std::int64_t total_bytes() const override { return bytes_; }
+  std::int64_t free_bytes() const override { return bytes_; }
   Properties properties() const override;
   Result<void*> allocate(std::int64_t bytes) override;
   void deallocate(void* pointer, std::int64_t bytes) override;

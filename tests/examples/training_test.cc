@@ -140,7 +140,7 @@ TEST(Training, ALanguageModelGivesTheSameWeightsAtEveryLimit) {
 TEST(ChosenLimit, ReadsSizesSharesAndNone) {
   EXPECT_EQ(chosen_limit("none")->bytes, PLM_NO_LIMIT);
   EXPECT_EQ(chosen_limit("512MiB")->bytes, 512 << 20);
-  EXPECT_EQ(chosen_limit("50%peak")->resolve(0, 1000), 500);
+  EXPECT_EQ(chosen_limit("50%peak")->resolve({}, 1000), 500);
   EXPECT_GT(chosen_limit("50%")->bytes, 1 << 20);
   EXPECT_THROW(chosen_limit("12parsecs"), Error);
   EXPECT_THROW(chosen_limit(""), Error);

@@ -18,6 +18,7 @@ class CountingDevice final : public device::Device {
  public:
   std::string_view name() const override { return "counting"; }
   std::int64_t total_bytes() const override { return cpu_->total_bytes(); }
+  std::int64_t free_bytes() const override { return cpu_->free_bytes(); }
   device::Properties properties() const override { return cpu_->properties(); }
   Result<void*> allocate(std::int64_t bytes) override {
     given_out_ += bytes;

@@ -170,7 +170,7 @@ Outcome read_limit(const PlanFlags& flags,
     PLIMSOLL_PROGRAM_FAULT(found.status());
     peak = *found;
   }
-  out = limit->resolve(device::default_device()->total_bytes(), peak);
+  out = limit->resolve(device::default_device()->bytes(), peak);
   return {};
 }
 

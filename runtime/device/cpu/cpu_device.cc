@@ -10,6 +10,7 @@
 #include <string>
 
 #include "runtime/device/cpu/cpu_device.h"
+#include "runtime/device/cpu/host_memory.h"
 #include "runtime/device/cpu/parallel.h"
 #include "runtime/device/device.h"
 #include "runtime/device/joint_launch.h"
@@ -93,9 +94,8 @@ class CpuDevice final : public Device {
   std::string_view name() const override { return "cpu"; }
   bool is_host_memory() const override { return true; }
 
-  std::int64_t total_bytes() const override {
-    return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  }
+  std::int64_t total_bytes() const override { return host_memory().total_bytes; }
+  std::int64_t free_bytes() const override { return host_memory().free_bytes; }
 
   Properties properties() const override {
     Properties known;

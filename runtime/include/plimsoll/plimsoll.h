@@ -246,9 +246,10 @@ PLM_EXPORT int64_t plm_context_participants(const plm_context* context);
 // (PLIMSOLL_COLLECTIVE_BUCKET). 0 for NULL. Any thread.
 PLM_EXPORT int64_t plm_context_collective_bucket(const plm_context* context);
 
-// A limit as people write it, in bytes: `512MiB`, `1.5GB`, `1048576`; `80%` of the device's memory;
-// `50%peak` of `unlimited_peak_bytes` (0: not known, and such a text an error). `what` names where
-// the text comes from in messages. Any thread.
+// A limit as people write it, in bytes: `512MiB`, `1.5GB`, `1048576`; `80%` of the device's memory
+// (of a container's, where the device's is the host's); `auto`, what is free of it now, less a
+// reserve; `50%peak` of `unlimited_peak_bytes` (0: not known, and such a text an error). `what`
+// names where the text comes from in messages. Any thread.
 PLM_EXPORT plm_status* plm_parse_memory_limit(const char* text, const char* what,
                                               int64_t unlimited_peak_bytes, int64_t* bytes);
 
