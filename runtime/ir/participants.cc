@@ -240,12 +240,34 @@ Result<Pairs> sent_participants(const Instruction& instruction) {
   return participants_of(start, *numbers);
 }
 
+namespace {
+
+// Whether the module both sends and receives in the channel.
+bool has_both_ends(const Module& module, std::int64_t channel) {
+  bool sends = false, receives = false;
+  for (const auto& computation : module.computations()) {
+    for (const auto& each : computation->instructions()) {
+      const Opcode opcode = each->opcode();
+      if (opcode != Opcode::send && opcode != Opcode::recv) continue;
+      if (channel_of(*each) != channel) continue;
+      (opcode == Opcode::send ? sends : receives) = true;
+    }
+  }
+  return sends && receives;
+}
+
+}  // namespace
+
 std::string passage_name(const Instruction& instruction) {
   const Opcode opcode = instruction.opcode();
   const bool is_done = opcode == Opcode::send_done || opcode == Opcode::recv_done;
   const Instruction& start = is_done ? *instruction.operand(0) : instruction;
-  return fmt::format("send and recv of {} in channel {}", start.shape().elements()[0].to_string(),
-                     channel_of(start));
+  const std::int64_t channel = channel_of(start);
+  const std::string shape = start.shape().elements()[0].to_string();
+  if (!has_both_ends(*start.parent()->module(), channel)) {
+    return fmt::format("send and recv of {}", shape);
+  }
+  return fmt::format("send and recv of {} in channel {}", shape, channel);
 }
 
 }  // namespace plimsoll::ir

@@ -57,7 +57,8 @@ Result<Pairs> permuted_participants(const Instruction& instruction);
 // {{0,1},{1,2}}.
 inline constexpr std::string_view kSendRecvPairs = "_xla_send_recv_source_target_pairs";
 Result<Pairs> sent_participants(const Instruction& instruction);
-// How both ends are called in errors, and what tells passages apart.
+// How both ends are called in errors, and what tells passages apart: the shape, and the channel
+// where it has both ends. Programs made for GPUs send in one channel and receive in another.
 std::string passage_name(const Instruction& instruction);
 
 }  // namespace plimsoll::ir

@@ -449,6 +449,42 @@ ENTRY main { x = f32[2] parameter(0) ROOT r = f32[2] all-reduce(x), to_apply=add
   EXPECT_EQ(got[1], got[0]);
 }
 
+// As programs for GPUs are written: what is sent in one channel is received in another.
+TEST_F(Together, SendsMeetReceivesOfAnotherChannel) {
+  const std::string text = R"(HloModule stages, num_partitions=3
+ENTRY main {
+  w = f32[64,64] parameter(0)
+  h = f32[64,64] parameter(1)
+  t = token[] after-all()
+  s = (f32[64,64], u32[], token[]) send(w, t), channel_id=1, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+  r = (f32[64,64], u32[], token[]) recv(t), channel_id=2, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}, control-predecessors={s}
+  sd = token[] send-done(s), channel_id=1
+  rd = (f32[64,64], token[]) recv-done(r), channel_id=2
+  g = f32[64,64] get-tuple-element(rd), index=0
+  sum = f32[64,64] add(g, h)
+  id = u32[] partition-id()
+  ROOT result = (f32[64,64], u32[]) tuple(sum, id)
+})";
+  Outcome outcome;
+  const Group group = make_group(PLM_NO_LIMIT, outcome, text);
+  ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+  std::vector<BufferHandle> weights, inputs;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    weights.push_back(filled(group.contexts[p], static_cast<float>(p) + 1));
+    inputs.push_back(filled(group.contexts[p], static_cast<float>(p) + 2));
+  }
+  const auto results = run(group, weights, inputs, outcome);
+  ASSERT_EQ(outcome.code, PLM_OK) << outcome.message;
+  for (std::size_t p = 0; p < kReplicas; ++p) {
+    std::vector<float> expected = values<float>(inputs[p].get());
+    if (p > 0) {
+      const std::vector<float> sent = values<float>(weights[p - 1].get());
+      for (std::size_t i = 0; i < kCount; ++i) expected[i] += sent[i];
+    }
+    EXPECT_EQ(values<float>(results[p][0].get()), expected) << p;
+  }
+}
+
 // A pipeline of three stages, and a ring: by threads and by processes.
 TEST_F(Together, SendsReachTheNextParticipant) {
   const std::string text = R"(HloModule stages, replica_count=3

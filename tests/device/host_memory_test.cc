@@ -35,9 +35,8 @@ class HostMemoryTest : public ::testing::Test {
     write(at + (second_version ? "memory.max" : "memory.limit_in_bytes"), limit + "\n");
     write(at + (second_version ? "memory.current" : "memory.usage_in_bytes"),
           std::to_string(used) + "\n");
-    write(at + "memory.stat", "anon 5\n" +
-                                  std::string(second_version ? "" : "total_") + "inactive_file " +
-                                  std::to_string(cache) + "\n");
+    write(at + "memory.stat", "anon 5\n" + std::string(second_version ? "" : "total_") +
+                                  "inactive_file " + std::to_string(cache) + "\n");
   }
   void expect(std::int64_t total, std::int64_t free) const {
     const HostMemory memory = host_memory(root_);

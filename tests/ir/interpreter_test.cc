@@ -407,6 +407,34 @@ ENTRY e {
   EXPECT_EQ(cases::compare_bits(array<float>({2}, {2, 10}), results[2]), "");
 }
 
+// Programs for GPUs send in one channel and receive in another; a channel with both ends is its
+// own.
+TEST(Interpreter, SendsToAChannelThatOnlyReceives) {
+  const auto results = run_replicas(R"(HloModule m, num_partitions=3
+ENTRY e {
+  p = f32[2] parameter(0)
+  t = token[] after-all()
+  s = (f32[2], u32[], token[]) send(p, t), channel_id=1, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+  q = f32[2] negate(p)
+  s3 = (f32[2], u32[], token[]) send(q, t), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+  r3 = (f32[2], u32[], token[]) recv(t), channel_id=3, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+  r = (f32[2], u32[], token[]) recv(t), channel_id=2, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+  sd = token[] send-done(s), channel_id=1
+  sd3 = token[] send-done(s3), channel_id=3
+  rd3 = (f32[2], token[]) recv-done(r3), channel_id=3
+  rd = (f32[2], token[]) recv-done(r), channel_id=2
+  g3 = f32[2] get-tuple-element(rd3), index=0
+  g = f32[2] get-tuple-element(rd), index=0
+  two = f32[2] add(g, g)
+  ROOT sum = f32[2] add(two, g3)
+})",
+                                    3);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(cases::compare_bits(array<float>({2}, {0, 0}), results[0]), "");
+  EXPECT_EQ(cases::compare_bits(array<float>({2}, {1, 10}), results[1]), "");
+  EXPECT_EQ(cases::compare_bits(array<float>({2}, {2, 10}), results[2]), "");
+}
+
 // A pipeline: what is sent on follows from what has come.
 TEST(Interpreter, SendsAlongChains) {
   const auto results = run_replicas(R"(HloModule m, replica_count=3

@@ -15,9 +15,9 @@
 //   4:memory:/docker/ab12         version 1: /sys/fs/cgroup/memory/docker/ab12/
 //                                              memory.limit_in_bytes, memory.usage_in_bytes
 //
-// In a container the name may be that outside of it, while its group is mounted as the root: folders
-// that are not there are passed over on the way up. "max", and version 1's largest number of pages,
-// are no limit.
+// In a container the name may be that outside of it, while its group is mounted as the root:
+// folders that are not there are passed over on the way up. "max", and version 1's largest number
+// of pages, are no limit.
 
 namespace plimsoll::device {
 namespace {
