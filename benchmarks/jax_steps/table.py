@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints a table of training steps: peak and floor over XLA's bytes, times under limits, planning time."""
 import argparse
+import itertools
 import json
 import math
 import pathlib
@@ -12,6 +13,7 @@ import time
 
 import jax
 
+import applied_steps
 import steps
 
 LIMITS = (0.7, 0.5)
@@ -104,7 +106,7 @@ def main():
     flags = parser.parse_args()
     plimsoll = str(pathlib.Path(flags.build) / "bin" / "plimsoll")
     rows = []
-    for name, make in steps.steps():
+    for name, make in itertools.chain(steps.steps(), applied_steps.steps()):
         if all(word in name for word in flags.only.split()):
             rows.append(measure(plimsoll, name, make, flags.repeat))
             print(text_of(rows[-1]), file=sys.stderr, flush=True)
