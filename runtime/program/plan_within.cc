@@ -76,7 +76,12 @@ void search_at_once(const std::vector<std::shared_ptr<const Program>>& forms,
   if (most < 2 || OneThread::is_in_force() || !forms[0]->plans().keeps_searches()) return;
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < forms.size(); i = next++) search(*forms[i]);
+    for (std::size_t i = next++; i < forms.size(); i = next++) {
+      try {
+        search(*forms[i]);
+      } catch (...) {  // no memory, say: whoever asks next meets it, where it can be told
+      }
+    }
   };
   std::vector<std::thread> threads;
   try {
