@@ -61,7 +61,7 @@ plm_status* plm_communicator_create_local(size_t count, plm_communicator** out) 
 
 void plm_communicator_leave(plm_communicator* communicator, plm_code code, const char* message) {
   if (communicator == nullptr) return;
-  plm_status_free(guarded([&]() -> Status {
+  plm_status_free(guarded(communicator, [&]() -> Status {
     device::SharedCommunicator& peers = *communicator->peers;
     const Status status =
         code == PLM_OK ? ok_status()

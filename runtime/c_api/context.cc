@@ -86,6 +86,7 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.spill_dir != nullptr) tiers.spill_folder = in.spill_dir;
   if (in.spill_limit_bytes > 0) tiers.spill_bytes = in.spill_limit_bytes;
   PLIMSOLL_ASSIGN_OR_RETURN(options.tiers, memory::make_tiers(tiers, device::default_device()));
+  PLIMSOLL_RETURN_IF_ERROR(check_mark(in.communicator));
   if (in.communicator != nullptr) options.communicator = in.communicator->peers;
   if (in.log != nullptr) {
     options.log = [log = in.log, user = in.log_user](LogLevel level, std::string_view line) {

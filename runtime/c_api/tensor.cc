@@ -189,7 +189,7 @@ plm_status* plm_tensor_hint(plm_tensor* tensor, plm_hint hint) {
 }
 
 plm_status* plm_tensor_set_variable(plm_tensor* tensor, int is_variable) {
-  return guarded([&]() -> Status {
+  return guarded(tensor, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(require(tensor != nullptr, "set_variable: the tensor is NULL"));
     trace::Tensor& target = *unwrap(tensor);
     if (is_variable != 0 && !ir::is_floating(target.node->dtype)) {

@@ -123,6 +123,7 @@ TEST_F(Fork, InheritedHandlesAreRefusedAndGoAtOnce) {
     refused("set limit", plm_context_set_limit(context.get(), 1 << 20));
     refused("scalar", plm_scalar(context.get(), PLM_F32, 1, &other));
     refused("tensor read", plm_tensor_read(tensor, out, sizeof out));
+    refused("set variable", plm_tensor_set_variable(tensor, 1));
     refused("buffer read", plm_buffer_read(made, out, sizeof out));
     refused("buffer wait", plm_buffer_wait(made));
     refused("hold", plm_buffer_hold(made, &data, &other_hold));
@@ -243,6 +244,15 @@ ENTRY main { p = f32[4] parameter(0) ROOT r = f32[4] all-reduce(p), to_apply=add
               const ContextHandle own = make_context();
               plm_executable* made = nullptr;
               const Outcome outcome = take(create(own.get(), 0, &made));
+              plm_context_options with = {};
+              with.struct_size = sizeof with;
+              with.communicator = communicators[0];
+              plm_context* bound = nullptr;
+              if (take(plm_context_create(&with, &bound)).code != PLM_FAILED_PRECONDITION) {
+                return "a context with a communicator of the parent";
+              }
+              // Says nothing to the parent's others.
+              plm_communicator_leave(communicators[0], PLM_ABORTED, "in a child");
               plm_communicator_destroy(communicators[0]);
               plm_communicator_destroy(communicators[1]);
               return outcome.message.find("communicator: made before fork()") == 0
