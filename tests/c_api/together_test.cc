@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -103,6 +104,42 @@ class Together : public ::testing::Test {
     Group group = make_group(limit, outcome);
     EXPECT_EQ(outcome.code, PLM_OK) << outcome.message;
     return group;
+  }
+  // Every participant in a thread, with a communicator of its own, as processes have them: what it
+  // does with its executable of `text`.
+  using OfConnected = std::function<void(std::size_t p, const ContextHandle&, plm_executable*)>;
+  static void run_connected(const std::string& name, const std::string& text,
+                            const OfConnected& body, plm_executable_options options = {}) {
+    const std::string rendezvous =
+        "file://" + ::testing::TempDir() + "/" + name + "_" + std::to_string(getpid());
+    options.struct_size = sizeof options;
+    std::vector<std::thread> threads;
+    for (std::size_t p = 0; p < kReplicas; ++p) {
+      threads.emplace_back([&, p, options]() mutable {
+        plm_communicator_options connect = {};
+        connect.struct_size = sizeof connect;
+        connect.rank = static_cast<std::int64_t>(p);
+        connect.world_size = kReplicas;
+        connect.rendezvous = rendezvous.c_str();
+        connect.timeout_seconds = 60;
+        const Outcome connected = take(plm_communicator_connect(&connect, &options.communicator));
+        ASSERT_EQ(connected.code, PLM_OK) << connected.message;
+        EXPECT_EQ(plm_communicator_rank(options.communicator), static_cast<std::int64_t>(p));
+        EXPECT_EQ(plm_communicator_size(options.communicator),
+                  static_cast<std::int64_t>(kReplicas));
+        {
+          const auto contexts = make_contexts(1, PLM_NO_LIMIT);
+          plm_executable* made = nullptr;
+          const Outcome created = take(plm_executable_create(contexts[0].get(), text.data(),
+                                                             text.size(), "p", &options, &made));
+          ASSERT_EQ(created.code, PLM_OK) << created.message;
+          const ExecutableHandle executable(made);
+          body(p, contexts[0], made);
+        }
+        plm_communicator_destroy(options.communicator);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
   static BufferHandle filled(const ContextHandle& context, float first) {
     std::vector<float> data(kCount);
@@ -343,52 +380,25 @@ TEST_F(Together, WrongCallsAreRefusedAndDeleteNothing) {
 // Every participant with a communicator of its own, as processes have them: the bits are the same.
 TEST_F(Together, ConnectedParticipantsComputeWhatOneProcessDoes) {
   const auto expected = train(make_group(), 4, PLM_RUN_SYNCHRONOUS);
-  const std::string folder = ::testing::TempDir() + "/together_" + std::to_string(getpid());
-  const std::string rendezvous = "file://" + folder;
   std::vector<std::vector<float>> got(kReplicas);
-  std::vector<std::thread> threads;
-  for (std::size_t p = 0; p < kReplicas; ++p) {
-    threads.emplace_back([&, p] {
-      plm_communicator_options options = {};
-      options.struct_size = sizeof options;
-      options.rank = static_cast<std::int64_t>(p);
-      options.world_size = kReplicas;
-      options.rendezvous = rendezvous.c_str();
-      options.timeout_seconds = 60;
-      plm_communicator* communicator = nullptr;
-      const Outcome connected = take(plm_communicator_connect(&options, &communicator));
-      ASSERT_EQ(connected.code, PLM_OK) << connected.message;
-      EXPECT_EQ(plm_communicator_rank(communicator), static_cast<std::int64_t>(p));
-      EXPECT_EQ(plm_communicator_size(communicator), static_cast<std::int64_t>(kReplicas));
-      {
-        const auto contexts = make_contexts(1, PLM_NO_LIMIT);
-        plm_executable_options of_step = {};
-        of_step.struct_size = sizeof of_step;
-        of_step.default_placement = PLM_PLACEMENT_PROGRAM;
-        of_step.communicator = communicator;
-        plm_executable* made = nullptr;
-        const Outcome created = take(plm_executable_create(contexts[0].get(), kStep.data(),
-                                                           kStep.size(), "p", &of_step, &made));
-        ASSERT_EQ(created.code, PLM_OK) << created.message;
-        const ExecutableHandle step(made);
-        BufferHandle weights = filled(contexts[0], 1);
-        const BufferHandle input = filled(contexts[0], static_cast<float>(p) + 2);
-        for (int i = 0; i < 4; ++i) {
-          plm_buffer* parameters[2] = {weights.get(), input.get()};
-          plm_buffer* results[2] = {};
-          const Outcome ran =
-              take(plm_executable_run_buffers(step.get(), parameters, 2, results, 2, nullptr));
-          ASSERT_EQ(ran.code, PLM_OK) << ran.message;
-          weights.reset(results[0]);
-          const BufferHandle number(results[1]);
-          EXPECT_EQ(values<std::uint32_t>(number.get())[0], p);
-        }
-        got[p] = values<float>(weights.get());
-      }
-      plm_communicator_destroy(communicator);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  plm_executable_options options = {};
+  options.default_placement = PLM_PLACEMENT_PROGRAM;
+  const auto body = [&](std::size_t p, const ContextHandle& context, plm_executable* step) {
+    BufferHandle weights = filled(context, 1);
+    const BufferHandle input = filled(context, static_cast<float>(p) + 2);
+    for (int i = 0; i < 4; ++i) {
+      plm_buffer* parameters[2] = {weights.get(), input.get()};
+      plm_buffer* results[2] = {};
+      const Outcome ran =
+          take(plm_executable_run_buffers(step, parameters, 2, results, 2, nullptr));
+      ASSERT_EQ(ran.code, PLM_OK) << ran.message;
+      weights.reset(results[0]);
+      const BufferHandle number(results[1]);
+      EXPECT_EQ(values<std::uint32_t>(number.get())[0], p);
+    }
+    got[p] = values<float>(weights.get());
+  };
+  run_connected("together", kStep, body, options);
   EXPECT_EQ(got, expected);
 }
 
@@ -531,41 +541,16 @@ ENTRY main {
       EXPECT_EQ(values<float>(results[p][0].get()), stages[(p + 1) % kReplicas]) << p;
     }
   }
-  const std::string rendezvous =
-      "file://" + ::testing::TempDir() + "/together_send_" + std::to_string(getpid());
-  std::vector<std::thread> threads;
-  for (std::size_t p = 0; p < kReplicas; ++p) {
-    threads.emplace_back([&, p] {
-      plm_communicator_options connect = {};
-      connect.struct_size = sizeof connect;
-      connect.rank = static_cast<std::int64_t>(p);
-      connect.world_size = kReplicas;
-      connect.rendezvous = rendezvous.c_str();
-      connect.timeout_seconds = 60;
-      plm_communicator* communicator = nullptr;
-      ASSERT_EQ(take(plm_communicator_connect(&connect, &communicator)).code, PLM_OK);
-      const auto contexts = make_contexts(1, PLM_NO_LIMIT);
-      {
-        plm_executable_options options = {};
-        options.struct_size = sizeof options;
-        options.communicator = communicator;
-        plm_executable* made = nullptr;
-        const Outcome created = take(plm_executable_create(contexts[0].get(), text.data(),
-                                                           text.size(), "p", &options, &made));
-        ASSERT_EQ(created.code, PLM_OK) << created.message;
-        const ExecutableHandle executable(made);
+  run_connected(
+      "together_send", text, [&](std::size_t p, const ContextHandle&, plm_executable* executable) {
         std::vector<float> out(kCount);
         std::uint32_t id = 0;
         const void* parameters[2] = {w[p].data(), h[p].data()};
         void* results[2] = {out.data(), &id};
-        const Outcome ran = take(plm_executable_run(made, parameters, 2, results, 2));
+        const Outcome ran = take(plm_executable_run(executable, parameters, 2, results, 2));
         EXPECT_EQ(ran.code, PLM_OK) << ran.message;
         EXPECT_EQ(out, stages[(p + 1) % kReplicas]) << p;
-      }
-      plm_communicator_destroy(communicator);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      });
 }
 
 // Keeps participant 0 busy where it is closed.
@@ -630,47 +615,21 @@ TEST_F(Together, AStopEndsTheWaitForParticipantsThatAreBusy) {
 }
 
 TEST_F(Together, AStopEndsTheWaitForProcesses) {
-  const std::string text = gated_sum();
-  const std::string rendezvous =
-      "file://" + ::testing::TempDir() + "/together_stop_" + std::to_string(getpid());
   gate_is_open = false;
   std::vector<Outcome> outcomes(kReplicas);
-  std::vector<std::thread> threads;
-  for (std::size_t p = 0; p < kReplicas; ++p) {
-    threads.emplace_back([&, p] {
-      plm_communicator_options connect = {};
-      connect.struct_size = sizeof connect;
-      connect.rank = static_cast<std::int64_t>(p);
-      connect.world_size = kReplicas;
-      connect.rendezvous = rendezvous.c_str();
-      connect.timeout_seconds = 60;
-      plm_communicator* communicator = nullptr;
-      ASSERT_EQ(take(plm_communicator_connect(&connect, &communicator)).code, PLM_OK);
-      const auto contexts = make_contexts(1, PLM_NO_LIMIT);
-      {
-        plm_executable_options options = {};
-        options.struct_size = sizeof options;
-        options.communicator = communicator;
-        plm_executable* made = nullptr;
-        const Outcome created = take(plm_executable_create(contexts[0].get(), text.data(),
-                                                           text.size(), "p", &options, &made));
-        ASSERT_EQ(created.code, PLM_OK) << created.message;
-        const ExecutableHandle executable(made);
-        const std::vector<float> in(kCount, 1);
-        std::vector<float> out(kCount);
-        std::uint32_t id = 0;
-        const void* parameters[2] = {in.data(), in.data()};
-        void* results[2] = {out.data(), &id};
-        plm_run_options control = {};
-        control.struct_size = sizeof control;
-        if (p == 1) control.deadline_seconds = 0.5;
-        outcomes[p] = take(plm_executable_run_with(made, parameters, 2, results, 2, &control));
-        if (p == 1) gate_is_open = true;
-      }
-      plm_communicator_destroy(communicator);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const auto body = [&](std::size_t p, const ContextHandle&, plm_executable* executable) {
+    const std::vector<float> in(kCount, 1);
+    std::vector<float> out(kCount);
+    std::uint32_t id = 0;
+    const void* parameters[2] = {in.data(), in.data()};
+    void* results[2] = {out.data(), &id};
+    plm_run_options control = {};
+    control.struct_size = sizeof control;
+    if (p == 1) control.deadline_seconds = 0.5;
+    outcomes[p] = take(plm_executable_run_with(executable, parameters, 2, results, 2, &control));
+    if (p == 1) gate_is_open = true;
+  };
+  run_connected("together_stop", gated_sum(), body);
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.code, PLM_DEADLINE_EXCEEDED) << outcome.message;
     EXPECT_NE(outcome.message.find("participant 1 has left all-reduce 's' of f32[64,64]"),
