@@ -25,6 +25,7 @@ class RandomEager {
                                         const std::function<bool(const Status&)>& failed) {
     lab_ = &lab;
     random_.seed(seed_);
+    done_ = 0;
     live_.clear();
     results_.clear();
     std::optional<std::vector<float>> results;
@@ -32,6 +33,9 @@ class RandomEager {
     live_.clear();
     return results;
   }
+
+  // Of what may fail, so much has been done.
+  int done() const { return done_; }
 
  private:
   static constexpr std::int64_t kRows[] = {8, 16, 64, 128};
@@ -41,7 +45,10 @@ class RandomEager {
     const auto insist = [&](const std::function<Status()>& step) {
       for (;;) {
         const Status status = step();
-        if (status.ok()) return true;
+        if (status.ok()) {
+          ++done_;
+          return true;
+        }
         if (!failed(status)) return false;
       }
     };
@@ -166,6 +173,7 @@ class RandomEager {
 
   const std::uint32_t seed_;
   const int steps_;
+  int done_ = 0;
   std::mt19937 random_;
   Lab* lab_ = nullptr;
   std::vector<Handle> live_;

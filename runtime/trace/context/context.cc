@@ -213,13 +213,7 @@ Status Context::pin(Node* leaf) {
   PLIMSOLL_RETURN_IF_ERROR(live_.recover());
   Status status = live_.pin(std::span(&leaf->value, 1));
   if (status.code() == StatusCode::resource_exhausted && status.shortage() == nullptr) {
-    MemoryShortage shortage{live_.limit(), 0, "restoring " + leaf->shape().to_string()};
-    shortage.floor_bytes = limit_that_does(0, [&](std::int64_t limit) {
-      const auto live = live_.dry_run();
-      live->pretend_limit(limit);
-      return live->pin(std::span(&leaf->value, 1)).ok();
-    });
-    return Status::resource_exhausted(status.message(), std::move(shortage));
+    return refuse_pin(leaf, status);
   }
   PLIMSOLL_RETURN_IF_ERROR(status);
   status = worker_.wait(leaf->value);

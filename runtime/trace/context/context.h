@@ -166,17 +166,24 @@ class Context {
   Result<PlanAnswer> choose_plan(LiveValues& live, CachedProgram& program,
                                  std::span<const planner::ParameterResidency> residency,
                                  std::int64_t held_bytes);
-  bool keep_what_is_needed();
+  bool keep_what_is_needed(LiveValues& live);
   std::shared_ptr<const EncodedForms> forms_of(CachedProgram& program);
-  bool would_do(CachedProgram& program, std::int64_t floor_bytes, std::int64_t limit);
-  std::int64_t limit_that_does(std::int64_t least, const std::function<bool(std::int64_t)>& does);
+  bool has_room(LiveValues& live, CachedProgram& program, std::int64_t held_bytes);
+  bool would_do(std::span<const std::shared_ptr<Value>> uploads, CachedProgram* program,
+                std::int64_t limit);
+  Status refuse_pin(Node* leaf, const Status& why);
+  void settle();
+  std::int64_t limit_that_does(std::int64_t likely, const std::function<bool(std::int64_t)>& does);
   std::vector<std::shared_ptr<Value>> segment_parameters(const CachedProgram& program);
   Status start(const PlanAnswer& plan, CachedProgram& program);
+  Result<std::shared_ptr<Segments>> segments_of(CachedProgram& program, std::size_t form);
   Status run_segments(CachedProgram& program);
   Status run_segments(Segments& segments, std::vector<std::shared_ptr<Value>> values,
                       LiveValues& live, bool submits, std::vector<std::shared_ptr<Value>>& results);
   void materialize(std::vector<std::shared_ptr<Value>> values);
   Status refuse(CachedProgram& program, const Status& why, bool has_plan);
+  Status refuse_upload(std::span<Node* const> leaves, std::span<Node* const> wanted,
+                       const Status& why);
   void log(LogLevel level, std::string_view line) const;
   void log_cut() const;
 

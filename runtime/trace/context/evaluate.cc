@@ -40,8 +40,17 @@ bool is_shortage(const Status& status) { return status.code() == StatusCode::res
 Status Context::evaluate(std::span<Node* const> wanted) {
   live_.follow_limit();
   PLIMSOLL_RETURN_IF_ERROR(live_.recover());
+  std::vector<Node*> uploads;
   for (Node* node : wanted) {
-    if (!node->is_pending() && node->value->on_host) PLIMSOLL_RETURN_IF_ERROR(upload(node));
+    const bool is_new = std::find(uploads.begin(), uploads.end(), node) == uploads.end();
+    if (is_new && !node->is_pending() && node->value->on_host) uploads.push_back(node);
+  }
+  for (std::size_t i = 0; i < uploads.size(); ++i) {
+    const Status uploaded = upload(uploads[i]);
+    if (is_shortage(uploaded)) {
+      return refuse_upload(std::span(uploads).subspan(i), wanted, uploaded);
+    }
+    PLIMSOLL_RETURN_IF_ERROR(uploaded);
   }
   std::vector<Node*> old_leaves;
   const std::vector<Node*> outputs = pick_outputs(wanted, old_leaves);
@@ -71,6 +80,7 @@ Status Context::evaluate(std::span<Node* const> wanted) {
   ++(last_cut_.hit ? counts_.hits : counts_.misses);
 
   const std::vector<std::shared_ptr<Value>> leaves = values_of(cut_);
+  const std::vector<ParameterResidency> residency = cut_.residency;
   Status status = live_.pin(leaves);
   bool has_plan = true;
   if (status.ok()) {
@@ -81,12 +91,13 @@ Status Context::evaluate(std::span<Node* const> wanted) {
     Result<PlanAnswer> plan = PlanAnswer();
     do {
       plan = choose_plan(live_, *found.program, residency_of(cut_, *found.program), held);
-    } while (plan.ok() && keep_what_is_needed());
+    } while (plan.ok() && keep_what_is_needed(live_));
     has_plan = plan.ok();
     status = has_plan ? start(*plan, *found.program) : plan.status();
     live_.unpin(leaves);
   }
   if (is_shortage(status)) {
+    cut_.residency = residency;
     // Where what it reads may go and come back, not all of it need be there at once.
     if (live_.can_evict_any(leaves)) {
       const Status apart = run_segments(*found.program);
@@ -100,11 +111,11 @@ Status Context::evaluate(std::span<Node* const> wanted) {
 
 // What has been evicted may need a donated leaf to be recomputed: such a leaf stays. Whether there
 // was one.
-bool Context::keep_what_is_needed() {
+bool Context::keep_what_is_needed(LiveValues& live) {
   bool any = false;
   for (std::size_t i = 0; i < cut_.leaves.size(); ++i) {
     ParameterResidency& residency = cut_.residency[i];
-    if (residency != ParameterResidency::donated || live_.can_donate(*cut_.leaves[i]->value)) {
+    if (residency != ParameterResidency::donated || live.can_donate(*cut_.leaves[i]->value)) {
       continue;
     }
     residency = ParameterResidency::resident;
@@ -144,9 +155,11 @@ Result<Context::PlanAnswer> Context::choose_plan(LiveValues& live, CachedProgram
   const bool more_could_go = std::isfinite(live.price_of_room(limit - live.used_bytes() + 1));
   if (found.predicted_seconds > found.unlimited_seconds && more_could_go) {
     const auto larger = plan_for(limit);
+    // The price leaves out that what is evicted may fill a tier: the smaller plan stays at hand.
     if (larger.ok() &&
         larger->executable->plan().predicted_seconds + live.price_of_room(beside(*larger)) <
-            found.predicted_seconds) {
+            found.predicted_seconds &&
+        live.make_room(beside(*larger)).ok()) {
       plan = larger;
     }
   }
@@ -225,18 +238,24 @@ std::vector<std::shared_ptr<Value>> Context::segment_parameters(const CachedProg
   return parameters;
 }
 
+// In one of the forms with the smaller kernels, the faster one first.
+Result<std::shared_ptr<Segments>> Context::segments_of(CachedProgram& program, std::size_t form) {
+  constexpr passes::Fusion kForms[] = {passes::Fusion::vertical, passes::Fusion::none};
+  static_assert(std::size(kForms) == std::tuple_size_v<decltype(program.segments)>);
+  std::shared_ptr<Segments>& segments = program.segments[form];
+  if (segments == nullptr) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto in_form, program.program->in_form({kForms[form]}));
+    PLIMSOLL_ASSIGN_OR_RETURN(
+        segments, make_segments(in_form == nullptr ? *program.program : *in_form, cache_));
+  }
+  return segments;
+}
+
 Status Context::run_segments(CachedProgram& program) {
   const std::vector<std::shared_ptr<Value>> parameters = segment_parameters(program);
-  // The forms with the smaller kernels, the faster one first.
-  constexpr passes::Fusion kForms[] = {passes::Fusion::vertical, passes::Fusion::none};
   Status status;
-  for (std::size_t i = 0; i < std::size(kForms); ++i) {
-    std::shared_ptr<Segments>& segments = program.segments[i];
-    if (segments == nullptr) {
-      PLIMSOLL_ASSIGN_OR_RETURN(const auto form, program.program->in_form({kForms[i]}));
-      PLIMSOLL_ASSIGN_OR_RETURN(segments,
-                                make_segments(form == nullptr ? *program.program : *form, cache_));
-    }
+  for (std::size_t i = 0; i < program.segments.size(); ++i) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto segments, segments_of(program, i));
     // Nothing may have been donated when there turns out to be no room for the rest.
     std::vector<std::shared_ptr<Value>> results;
     const std::unique_ptr<LiveValues> trial = live_.dry_run();
@@ -301,7 +320,8 @@ Status Context::run_segments(Segments& segments, std::vector<std::shared_ptr<Val
       if (segments.last_use[at] > static_cast<int>(step) || is_result[at]) return;
       if (at >= parameters) {
         live.discard(*values[at]);
-      } else if (at < cut_.residency.size() && cut_.residency[at] == ParameterResidency::donated) {
+      } else if (at < cut_.residency.size() && cut_.residency[at] == ParameterResidency::donated &&
+                 live.can_donate(*values[at])) {
         live.donate(*values[at]);
       }
     };
