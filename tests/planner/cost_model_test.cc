@@ -43,6 +43,42 @@ ENTRY e {
   EXPECT_GT(model.seconds(*entry.find("conv")), model.seconds(*entry.find("reduce")));
 }
 
+// Stacking a slice in a loop costs the slice, however long the stack: so do reading it back and
+// adding up rows of a gradient.
+TEST(CostModel, UpdatesCostWhatTheyBring) {
+  const auto module = ir::parse_module(R"(HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
+stack {
+  arrays = f32[100,64] parameter(0)
+  x = f32[1,64] parameter(1)
+  round = s32[] parameter(2)
+  zero = s32[] constant(0)
+  y = f32[1,64] tanh(x)
+  other = f32[1,64] negate(x)
+  put = f32[100,64] dynamic-update-slice(arrays, y, round, zero)
+  ROOT both = (f32[100,64], f32[1,64]) tuple(put, other)
+}
+ENTRY e {
+  stack = f32[100,64] parameter(0)
+  slice = f32[1,64] parameter(1)
+  round = s32[] parameter(2)
+  zero = s32[] constant(0)
+  rows = s32[3,1] parameter(3)
+  gradients = f32[3,64] parameter(4)
+  fusion = (f32[100,64], f32[1,64]) fusion(stack, slice, round), kind=kLoop, calls=stack
+  stacked = f32[100,64] get-tuple-element(fusion), index=0
+  update = f32[100,64] dynamic-update-slice(stacked, slice, round, zero)
+  ROOT scatter = f32[100,64] scatter(update, rows, gradients), to_apply=add, update_window_dims={1},
+      inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1
+})");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const ir::Computation& entry = *(*module)->entry();
+  // Reads a slice and a number, writes two.
+  EXPECT_EQ(count_work(*entry.find("fusion")).bytes, 4 * (64 + 1 + 2 * 64));
+  EXPECT_EQ(count_work(*entry.find("update")).bytes, 4 * 2 * 64);
+  EXPECT_EQ(count_work(*entry.find("scatter")).bytes, 4 * (3 + 3 * 3 * 64));
+}
+
 TEST(TripCount, ReadsAnnotationsAndCounters) {
   const auto module = ir::parse_module(R"(
 HloModule m

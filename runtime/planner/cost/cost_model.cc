@@ -19,6 +19,8 @@ double elements(const ir::Shape& shape) {
   return sum;
 }
 
+double bytes(const ir::Shape& shape) { return static_cast<double>(shape.byte_size()); }
+
 double computation_flops(const ir::Computation& computation);
 
 double flops_of(const Instruction& instruction) {
@@ -105,21 +107,41 @@ bool takes_part(Opcode opcode) {
   return opcode == Opcode::slice || opcode == Opcode::dynamic_slice || opcode == Opcode::gather;
 }
 
-// What a fusion reads of a parameter: no more than the parts that it takes of it.
+// What a fusion reads of a parameter: no more than the parts that it takes of it, and nothing of
+// what it changes in place.
 //
-// A fusion that takes one slice of a stack of a hundred reads a hundredth of it. Counting all of it
-// would make every loop body look bound by memory, and recomputing it dear.
+// A fusion that takes one slice of a stack of a hundred reads a hundredth of it, and one that puts
+// a slice there writes as much. Counting all of it would make every loop body look bound by memory,
+// recomputing it dear, and stacking dearer than recomputing.
 double bytes_read(const Instruction& parameter) {
   const auto all = static_cast<double>(parameter.shape().byte_size());
   double parts = 0;
   for (const Instruction* user : parameter.users()) {
+    const bool is_updated = user->opcode() == Opcode::dynamic_update_slice &&
+                            user->operand(0) == &parameter && user->operand(1) != &parameter;
+    if (is_updated) continue;
     if (!takes_part(user->opcode()) || user->operand(0) != &parameter) return all;
     parts += static_cast<double>(user->shape().byte_size());
   }
   return parameter.is_root() ? all : std::min(all, parts);
 }
 
-// What a slice-like operation touches of its first operand is what it returns or writes.
+// What a fusion writes of a result.
+double bytes_written(const Instruction& root) {
+  double sum = 0;
+  switch (root.opcode()) {
+    case Opcode::tuple:
+      for (const Instruction* operand : root.operands()) sum += bytes_written(*operand);
+      return sum;
+    case Opcode::dynamic_update_slice:
+      return bytes(root.operand(1)->shape());
+    default:
+      return bytes(root.shape());
+  }
+}
+
+// What a slice-like operation touches of its first operand is what it returns or writes; what is
+// updated is updated in place, as it nearly always can be (ir/fusions/in_place.h).
 double bytes_of(const Instruction& instruction) {
   const auto result = static_cast<double>(instruction.shape().byte_size());
   switch (instruction.opcode()) {
@@ -131,8 +153,19 @@ double bytes_of(const Instruction& instruction) {
     case Opcode::while_:
     case Opcode::conditional:
       return 0;
+    case Opcode::dynamic_update_slice:
+      return 2 * bytes(instruction.operand(1)->shape());
+    case Opcode::scatter: {
+      // Reads indices and updates, reads and writes what these are combined with.
+      const int arrays = instruction.operand_count() / 2;
+      double sum = bytes(instruction.operand(arrays)->shape());
+      for (int i = arrays + 1; i < instruction.operand_count(); ++i) {
+        sum += 3 * bytes(instruction.operand(i)->shape());
+      }
+      return sum;
+    }
     case Opcode::fusion: {
-      double sum = result;
+      double sum = bytes_written(*instruction.to_apply()->root());
       for (const Instruction* parameter : instruction.to_apply()->parameters()) {
         sum += bytes_read(*parameter);
       }
