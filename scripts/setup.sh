@@ -10,6 +10,7 @@ packages=(
   llvm-19-dev libtbb-dev libdnnl-dev libgtest-dev libcli11-dev nlohmann-json3-dev
   liblapack-dev libblas-dev libgfortran-12-dev libkissfft-dev
   liblz4-dev libxxhash-dev libfmt-dev libgloo-dev liburing-dev zlib1g-dev clang-format-19
+  libonnx-testdata
 )
 for argument in "$@"; do
   case "$argument" in

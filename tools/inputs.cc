@@ -14,6 +14,7 @@
 #include "runtime/base/index.h"
 #include "runtime/base/philox.h"
 #include "runtime/import/npy.h"
+#include "runtime/import/program_bytes.h"
 #include "runtime/ir/narrow.h"
 
 namespace plimsoll::tools {
@@ -201,7 +202,10 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
     const auto& parameters = entry.parameters();
     std::size_t parameter = parameters.size();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (parameters[i]->name() == flag.name || std::to_string(i) == flag.name) parameter = i;
+      // A model's inputs have names that HLO text has not.
+      const std::string& name = parameters[i]->name();
+      if (name == flag.name || std::to_string(i) == flag.name) parameter = i;
+      if (parameter == parameters.size() && name == import::input_name(flag.name)) parameter = i;
     }
     if (parameter == parameters.size()) {
       return call_fault("the program has no parameter '" + flag.name +

@@ -20,6 +20,7 @@ namespace plimsoll::tools {
 namespace {
 
 struct OptFlags {
+  ModelFlags model;
   std::string file;
   std::vector<std::string> passes;  // as given: lists of names
   PlanFlags plan;
@@ -239,7 +240,8 @@ Outcome opt(const OptFlags& flags, Output& output) {
   Outcome outcome = check_plan_flags(flags.plan);
   if (!outcome.ok()) return outcome;
   std::unique_ptr<ir::Module> module;
-  outcome = read_program(flags.file, module);
+  ModelFlags model = flags.model;
+  outcome = read_program(flags.file, model, module);
   if (!outcome.ok()) return outcome;
   outcome = set_topology(flags.plan, *module);
   if (!outcome.ok()) return outcome;
@@ -267,7 +269,8 @@ Outcome opt(const OptFlags& flags, Output& output) {
 void add_opt(Commands& commands) {
   const auto flags = std::make_shared<OptFlags>();
   CLI::App* command = commands.add("opt", "HLO text in, HLO text out");
-  command->add_option("FILE", flags->file, "HLO text (-: standard input)");
+  command->add_option("FILE", flags->file,
+                      "HLO text, or any program that is read (-: standard input)");
   command->add_option("--passes", flags->passes, "Names with commas between them, in their order")
       ->allow_extra_args(false);
   add_plan_flags(command, flags->plan);
@@ -276,6 +279,7 @@ void add_opt(Commands& commands) {
                    "remat-greedy: most instructions recomputed as one")
       ->check(CLI::Range(1, 1 << 30));
   add_topology_flags(command, flags->plan);
+  add_model_flags(command, flags->model);
   command->add_flag("--list", flags->list, "Name the passes");
   command->callback([&commands, flags] {
     commands.action = [flags](Output& output) { return opt(*flags, output); };

@@ -23,6 +23,7 @@ struct PlanCommandFlags {
   std::optional<std::string> explain;
   std::string report;
   RecordedPlanFlags recorded;
+  ModelFlags model;
 };
 
 Outcome plan(const PlanCommandFlags& flags, Output& output) {
@@ -44,7 +45,8 @@ Outcome plan(const PlanCommandFlags& flags, Output& output) {
                                                            : nullptr;
   if (misplaced != nullptr) return not_for("HLO text", misplaced);
   std::unique_ptr<ir::Module> module;
-  outcome = parse_program(input, module);
+  ModelFlags model = flags.model;
+  outcome = parse_program(input, model, module);
   if (!outcome.ok()) return outcome;
   const bool is_in_text = flags.explain && module->entry()->find(*flags.explain) != nullptr;
   const std::string title = "Plan of " + module->name();
@@ -95,6 +97,7 @@ void add_plan(Commands& commands) {
   add_plan_flags(command, flags->plan);
   add_tier_flags(command, flags->plan);
   add_topology_flags(command, flags->plan);
+  add_model_flags(command, flags->model);
   add_recorded_plan_flags(command, flags->recorded);
   command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command->add_flag("--frontier", flags->frontier,

@@ -3,11 +3,21 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/ir/module.h"
 #include "tools/command.h"
 
 namespace plimsoll::tools {
+
+// What is said of the inputs of a model in ONNX.
+struct ModelFlags {
+  std::vector<std::string> shapes;  // NAME=1,3,224,224
+  std::vector<std::string> values;  // NAME=x.npy, of `run`: read where a shape depends on them
+  // Receives the values that became constants of the program, and are no parameters.
+  std::vector<std::string> used;
+};
+void add_model_flags(CLI::App* command, ModelFlags& flags);
 
 struct InputFile {
   std::string name;  // for messages
@@ -15,10 +25,13 @@ struct InputFile {
 };
 // The bytes at `path` (`-`: standard input). A path that can't be opened is the call's fault.
 Outcome read_input(const std::string& path, InputFile& input);
-// What HLO text says; what is wrong in it is the program's fault.
-Outcome parse_program(const InputFile& input, std::unique_ptr<ir::Module>& module);
+// The program that the bytes say, in any of its forms; what is wrong in it is the program's fault,
+// in the flags the call's.
+Outcome parse_program(const InputFile& input, ModelFlags& flags,
+                      std::unique_ptr<ir::Module>& module);
 // Both.
-Outcome read_program(const std::string& path, std::unique_ptr<ir::Module>& module);
+Outcome read_program(const std::string& path, ModelFlags& flags,
+                     std::unique_ptr<ir::Module>& module);
 
 // Writes `text` to `path`; a failure is the call's fault.
 Outcome write_file(const std::string& path, const std::string& text);

@@ -16,6 +16,7 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/executor/run_together.h"
 #include "runtime/import/npy.h"
+#include "runtime/import/program_bytes.h"
 #include "runtime/ir/participants.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/serve/current_executable.h"
@@ -34,6 +35,7 @@ struct RunFlags {
   std::uint64_t seed = 0;
   std::string output_dir;
   int repeat = 1;
+  ModelFlags model;
   std::string communicator;  // empty: as PLIMSOLL_COMMUNICATOR says
 };
 
@@ -263,15 +265,25 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
   return {};
 }
 
+// Whether the value became a constant of the program.
+bool is_used(const std::string& input, const ModelFlags& model) {
+  return std::any_of(model.used.begin(), model.used.end(), [&](const std::string& name) {
+    return input.starts_with(name + "=") || input.starts_with(import::input_name(name) + "=");
+  });
+}
+
 Outcome run(const RunFlags& given, Output& output) {
   std::unique_ptr<ir::Module> module;
-  Outcome outcome = read_program(given.file, module);
+  ModelFlags model = given.model;
+  model.values = given.inputs;
+  Outcome outcome = read_program(given.file, model, module);
   if (!outcome.ok()) return outcome;
   outcome = partition_by(given.plan, *module);
   if (!outcome.ok()) return outcome;
   Processes processes;
   outcome = join_processes(given.communicator, *module, processes);
   RunFlags flags = given;
+  std::erase_if(flags.inputs, [&](const std::string& one) { return is_used(one, model); });
   flags.plan.plans_alone = processes.communicator != nullptr;
   if (outcome.ok()) outcome = run_participants(flags, std::move(module), processes, output);
   processes.leave(outcome.status());
@@ -283,10 +295,13 @@ Outcome run(const RunFlags& given, Output& output) {
 void add_run(Commands& commands) {
   const auto flags = std::make_shared<RunFlags>();
   CLI::App* command = commands.add("run", "Run a program under a memory limit");
-  command->add_option("FILE", flags->file, "HLO text (-: standard input)")->required();
+  command
+      ->add_option("FILE", flags->file, "HLO text, or any program that is read (-: standard input)")
+      ->required();
   add_plan_flags(command, flags->plan);
   add_tier_flags(command, flags->plan);
   add_topology_flags(command, flags->plan);
+  add_model_flags(command, flags->model);
   command->add_flag("--as-written", flags->plan.as_written, "Skip the optimizing passes");
   command
       ->add_option("--input", flags->inputs,

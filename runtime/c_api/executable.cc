@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 
-#include "runtime/base/file.h"
 #include "runtime/c_api/communicator.h"
 #include "runtime/c_api/executable.h"
 #include "runtime/import/program_bytes.h"
@@ -112,9 +111,31 @@ Result<std::vector<ParameterResidency>> placements(const plm_executable_options&
   return made;
 }
 
-// The program that the text says, of so many participants as the options ask for.
+// What the options say of the inputs of a model.
+Result<std::vector<import::GivenInput>> given_inputs(const plm_executable_options& options) {
+  std::vector<import::GivenInput> given;
+  for (size_t i = 0; options.inputs != nullptr && i < options.input_count; ++i) {
+    const plm_model_input& input = options.inputs[i];
+    const std::string what = "executable: input " + std::to_string(i);
+    if (input.name == nullptr) return invalid_argument(what + " has no name");
+    if (input.rank > 0 && input.dims == nullptr) return invalid_argument(what + " has no dims");
+    const plm_dtype dtype = input.data != nullptr ? input.dtype : PLM_F32;
+    auto shape = c_api::make_shape("executable", dtype, input.dims, input.rank);
+    if (!shape.ok()) return shape.status().with_context(what + " (" + input.name + ")");
+    import::GivenInput one{input.name, shape->dims().to_vector(), {}};
+    if (input.data != nullptr) {
+      const auto* const data = static_cast<const std::byte*>(input.data);
+      one.value = ir::Literal::from_bytes(*shape, std::span(data, at(shape->byte_size())));
+    }
+    given.push_back(std::move(one));
+  }
+  return given;
+}
+
+// The program that the text says, of so many participants as the options ask for. `path`: of its
+// file, which is read in place of `text`, or null.
 Result<std::unique_ptr<ir::Module>> read(std::string_view text, const char* source_name,
-                                         const plm_executable_options& options) {
+                                         const char* path, const plm_executable_options& options) {
   if (options.memory_limit_bytes < 0) {
     return invalid_argument("executable: memory_limit_bytes " +
                             std::to_string(options.memory_limit_bytes) + " (must not be negative)");
@@ -125,8 +146,13 @@ Result<std::unique_ptr<ir::Module>> read(std::string_view text, const char* sour
                             " replicas or partitions (at most " +
                             std::to_string(ir::kMostParticipants) + ")");
   }
+  import::ProgramOptions inputs;
+  PLIMSOLL_ASSIGN_OR_RETURN(inputs.inputs, given_inputs(options));
   PLIMSOLL_ASSIGN_OR_RETURN(
-      auto module, import::read_program(text, source_name == nullptr ? "program" : source_name));
+      auto module,
+      path != nullptr
+          ? import::load_program(path, std::move(inputs))
+          : import::read_program(text, source_name == nullptr ? "program" : source_name, inputs));
   if (options.replicas != 0) module->replica_count = options.replicas;
   if (options.partitions != 0) module->num_partitions = options.partitions;
   const std::size_t parameters = module->entry()->parameters().size();
@@ -186,10 +212,10 @@ Result<std::unique_ptr<plm_executable>> open(trace::Context& context,
 }
 
 Status create_together(std::span<plm_context* const> contexts, std::string_view text,
-                       const char* source_name, const plm_executable_options* given,
-                       plm_executable** out) {
+                       const char* source_name, const char* path,
+                       const plm_executable_options* given, plm_executable** out) {
   PLIMSOLL_ASSIGN_OR_RETURN(const plm_executable_options options, c_api::read_options(given));
-  PLIMSOLL_ASSIGN_OR_RETURN(auto module, read(text, source_name, options));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto module, read(text, source_name, path, options));
   const std::int64_t participants = module->replica_count * module->num_partitions;
   const plm_communicator* const others = options.communicator;
   PLIMSOLL_RETURN_IF_ERROR(c_api::check_mark(others));
@@ -238,11 +264,6 @@ Status create_together(std::span<plm_context* const> contexts, std::string_view 
   return ok_status();
 }
 
-Status create(plm_context* context, std::string_view text, const char* source_name,
-              const plm_executable_options* given, plm_executable** out) {
-  return create_together(std::span(&context, 1), text, source_name, given, out);
-}
-
 Status describe(const plm_executable* executable, std::vector<Leaf> executor::ServedProgram::* list,
                 size_t index, plm_value_info* out) {
   if (executable == nullptr) return invalid_argument("executable: the pointer is NULL");
@@ -277,7 +298,8 @@ plm_status* plm_executable_create(plm_context* context, const char* text, size_t
   return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(context != nullptr && out != nullptr && text != nullptr,
                                             "executable: a pointer is NULL"));
-    return create(context, {text, text_size}, source_name, options, out);
+    return create_together(std::span(&context, 1), {text, text_size}, source_name, nullptr, options,
+                           out);
   });
 }
 
@@ -291,7 +313,8 @@ plm_status* plm_executable_create_together(plm_context* const* contexts, size_t 
                              text != nullptr &&
                              std::find(contexts, contexts + count, nullptr) == contexts + count;
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(is_complete, "executable: a pointer is NULL"));
-    return create_together({contexts, count}, {text, text_size}, source_name, options, out);
+    return create_together({contexts, count}, {text, text_size}, source_name, nullptr, options,
+                           out);
   });
 }
 
@@ -300,8 +323,7 @@ plm_status* plm_executable_load(plm_context* context, const char* path,
   return guarded(context, [&]() -> Status {
     PLIMSOLL_RETURN_IF_ERROR(c_api::require(context != nullptr && out != nullptr && path != nullptr,
                                             "executable: a pointer is NULL"));
-    PLIMSOLL_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-    return create(context, text, path, options, out);
+    return create_together(std::span(&context, 1), {}, path, path, options, out);
   });
 }
 

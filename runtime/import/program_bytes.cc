@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
+#include "runtime/base/file.h"
+#include "runtime/base/mapped_file.h"
 #include "runtime/import/hlo_proto/hlo_proto.h"
 #include "runtime/import/vhlo/vhlo.h"
 #include "runtime/ir/text/text.h"
@@ -52,8 +56,12 @@ std::string_view find_artifact(std::string_view bytes) {
 
 }  // namespace
 
+bool takes_inputs(std::string_view bytes) { return onnx::is_model(bytes); }
+
 Result<std::unique_ptr<ir::Module>> read_program(std::string_view bytes,
-                                                 std::string_view source_name) {
+                                                 std::string_view source_name,
+                                                 const ProgramOptions& options) {
+  if (onnx::is_model(bytes)) return onnx::read_module(bytes, source_name, options);
   if (vhlo::is_bytecode(bytes)) return vhlo::read_module(bytes, source_name);
   if (const std::string_view artifact = find_artifact(bytes); !artifact.empty()) {
     return vhlo::read_module(artifact, source_name);
@@ -67,6 +75,21 @@ Result<std::unique_ptr<ir::Module>> read_program(std::string_view bytes,
         "jax.jit(f).lower(*args).as_text('hlo'))");
   }
   return ir::parse_module(bytes, source_name);
+}
+
+Result<std::unique_ptr<ir::Module>> load_program(const std::string& path, ProgramOptions options) {
+  // Only models hold arrays that are worth mapping; what is no file at all (a pipe) is read, too.
+  std::error_code ignored;
+  char first = 0;
+  const bool is_file = std::filesystem::is_regular_file(path, ignored);
+  if (!is_file || !std::ifstream(path, std::ios::binary).get(first) || !takes_inputs({&first, 1})) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
+    return read_program(bytes, path, options);
+  }
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto file, MappedFile::open(path));
+  options.owner = file;
+  options.folder = std::filesystem::path(path).parent_path().string();
+  return read_program(file->bytes(), path, options);
 }
 
 }  // namespace plimsoll::import

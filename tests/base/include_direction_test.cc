@@ -127,8 +127,14 @@ const std::vector<Room>& rooms() {
     folder("runtime/trace/context", {"runtime/trace/cut", "runtime/backend"});
     folder("runtime/autograd", {"runtime/trace/record"});
     folder("runtime/import/vhlo", {"runtime/ir/shapes"});
-    folder("runtime/import/hlo_proto", {"runtime/ir/text"});
-    folder("runtime/import", {"runtime/import/vhlo", "runtime/import/hlo_proto"});
+    folder("runtime/import/wire", {"runtime/base"});
+    folder("runtime/import/hlo_proto", {"runtime/ir/text", "runtime/import/wire"});
+    folder("runtime/import/onnx/model", {"runtime/ir", "runtime/import/wire"});
+    folder("runtime/import/onnx/emit", {"runtime/ir/shapes"});
+    folder("runtime/import/onnx/ops", {"runtime/import/onnx/model", "runtime/import/onnx/emit"});
+    folder("runtime/import/onnx", {"runtime/import/onnx/ops", "runtime/ir/interpreter"});
+    folder("runtime/import",
+           {"runtime/import/vhlo", "runtime/import/hlo_proto", "runtime/import/onnx"});
     folder("runtime/c_api",
            {"runtime/autograd", "runtime/trace/context", "runtime/import", "runtime/include"});
 

@@ -163,6 +163,52 @@ static void questions_of_nothing_have_answers(void) {
   plm_context_enable_profile(NULL, 1);
 }
 
+/* In ONNX: y = reshape(x:0 + x:0, shape), where x:0 is f32[n] and shape s64[2]. */
+static const char kModel[] =
+    "\010\010\022\000:c\012\022\012\003x:0\012\003x:0\022\001s\042\003Add\012\026\012\001s"
+    "\012\005shape\022\001y\042\007Reshape\022\001gZ\022\012\003x:0\022\013\012\011\010\001"
+    "\022\005\012\003\022\001nZ\023\012\005shape\022\012\012\010\010\007\022\004\012\002\010"
+    "\002b\011\012\001y\022\004\012\002\010\001B\004\012\000\020\021";
+
+static void a_model_is_told_its_open_sizes(void) {
+  plm_executable* model = NULL;
+  const size_t size = sizeof kModel - 1;
+  CHECK_FAILS(plm_executable_create(context, kModel, size, "m.onnx", NULL, &model),
+              PLM_INVALID_ARGUMENT, "input 'x:0' is [n]: the model leaves 'n' open");
+  const int64_t sizes[1] = {6}, shape_sizes[1] = {2}, shape[2] = {2, -1};
+  plm_model_input inputs[2] = {{0}};
+  inputs[0].name = "x:0";
+  inputs[0].rank = 1;
+  inputs[0].dims = sizes;
+  plm_executable_options options = {0};
+  options.struct_size = sizeof options;
+  options.inputs = inputs;
+  options.input_count = 1;
+  CHECK_FAILS(plm_executable_create(context, kModel, size, "m.onnx", &options, &model),
+              PLM_INVALID_ARGUMENT, "plm_executable_options.inputs");
+  inputs[1].name = "shape";
+  inputs[1].dtype = PLM_S64;
+  inputs[1].rank = 1;
+  inputs[1].dims = shape_sizes;
+  inputs[1].data = shape;
+  options.input_count = 2;
+  CHECK_OK(plm_executable_create(context, kModel, size, "m.onnx", &options, &model));
+  CHECK(plm_executable_parameter_count(model) == 1);
+  plm_value_info info = {0};
+  info.struct_size = sizeof info;
+  CHECK_OK(plm_executable_result(model, 0, &info));
+  CHECK(info.rank == 2 && info.dims[0] == 2 && info.dims[1] == 3);
+  const void* parameters[1] = {kX};
+  float y[6] = {0};
+  void* results[1] = {y};
+  CHECK_OK(plm_executable_run(model, parameters, 1, results, 1));
+  for (int i = 0; i < 6; ++i) CHECK(y[i] == 2 * kX[i]);
+  plm_executable_destroy(model);
+  inputs[1].name = NULL;
+  CHECK_FAILS(plm_executable_create(context, kModel, size, "m.onnx", &options, &model),
+              PLM_INVALID_ARGUMENT, "input 1 has no name");
+}
+
 int main(void) {
   CHECK_OK(plm_context_create(NULL, &context));
   if (context == NULL) return 1;
@@ -172,6 +218,7 @@ int main(void) {
   a_program_runs_on_tensors();
   bad_programs_are_errors();
   questions_of_nothing_have_answers();
+  a_model_is_told_its_open_sizes();
   plm_executable* last = compile(NULL);
   plm_context_destroy(context);
   const void* parameters[2] = {kX, kW};

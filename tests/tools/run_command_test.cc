@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "runtime/import/npy.h"
+#include "tests/import/onnx/model_writer.h"
 #include "tests/tools/command.h"
 
 namespace plimsoll::tools {
@@ -296,6 +297,58 @@ TEST(Run, RefusesAParameterGivenTwice) {
       "f32[4] add(x, y)\n}\n");
   EXPECT_EQ(plimsoll("run " + pair + " --input 'p#0'" + a + " --input 'p#1'" + a).exit_code, 0);
   EXPECT_EQ(plimsoll("run " + pair + " --input 'p#1'" + a + " --input 'p#1'" + a).exit_code, 2);
+}
+
+// y = reshape(x:0 * x:0, shape), where x:0 is f32[n].
+std::string model_with_open_sizes() {
+  using testing::node;
+  using testing::value_info;
+  testing::GraphParts parts;
+  parts.inputs = {value_info("x:0", 1, {"n"}), value_info("shape", 7, {"2"})};
+  parts.nodes = {node("Mul", {"x:0", "x:0"}, {"s"}), node("Reshape", {"s", "shape"}, {"y"})};
+  parts.outputs = {value_info("y", 1, {"a", "b"})};
+  return testing::model(parts);
+}
+
+TEST(Run, TakesTheSizesOfAModelFromItsInputs) {
+  const Folder folder;
+  const std::string file = folder.write("m.onnx", model_with_open_sizes());
+  const float x[] = {1, 2, 3, 4};
+  const std::int64_t shape[] = {2, 2};
+  ASSERT_TRUE(import::write_npy(folder.path("x.npy"), ir::Literal::array<float>({4}, x)).ok());
+  ASSERT_TRUE(
+      import::write_npy(folder.path("shape.npy"), ir::Literal::array<std::int64_t>({2}, shape))
+          .ok());
+  const std::string given_shape = " --input shape=" + folder.path("shape.npy");
+  for (const char* const name : {"x:0", "x_0"}) {
+    const Call call = plimsoll("run " + file + " --input " + name + "=" + folder.path("x.npy") +
+                               given_shape + " --output-dir " + folder.path("out"));
+    ASSERT_EQ(call.exit_code, 0) << call.error;
+    const auto y = import::read_npy(folder.path("out/y.npy"));
+    ASSERT_TRUE(y.ok()) << y.status().message();
+    const float squares[] = {1, 4, 9, 16};
+    EXPECT_EQ(*y, ir::Literal::array<float>({2, 2}, squares));
+  }
+  const Call drawn = plimsoll("run " + file + " --input-shape x:0=4" + given_shape);
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.error;
+}
+
+TEST(Run, AsksForTheSizesOfAModelByTheirInputs) {
+  const Folder folder;
+  const std::string file = folder.write("m.onnx", model_with_open_sizes());
+  const Call open = plimsoll("run " + file);
+  EXPECT_EQ(open.exit_code, 1);
+  EXPECT_NE(open.error.find("--input-shape x:0="), std::string::npos) << open.error;
+  const Call unknown = plimsoll("plan " + file + " --input-shape x:0=4");
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_NE(unknown.error.find("input 'shape' of the model"), std::string::npos) << unknown.error;
+  const Call bad = plimsoll("opt " + file + " --passes none --input-shape x:0=4,b");
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_NE(bad.error.find("'b' is no size"), std::string::npos) << bad.error;
+  const std::string text = folder.write("p.hlo", kAdd);
+  const Call misplaced = plimsoll("run " + text + " --input-shape x=4");
+  EXPECT_EQ(misplaced.exit_code, 2);
+  EXPECT_NE(misplaced.error.find("models in ONNX"), std::string::npos) << misplaced.error;
 }
 
 }  // namespace

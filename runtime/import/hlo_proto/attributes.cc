@@ -13,8 +13,8 @@
 
 #include "runtime/base/index.h"
 #include "runtime/import/hlo_proto/collectives.h"
+#include "runtime/import/hlo_proto/fields.h"
 #include "runtime/import/hlo_proto/literals.h"
-#include "runtime/import/hlo_proto/wire.h"
 #include "runtime/ir/text/attribute_rules.h"
 #include "runtime/ir/text/cursor.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/import/hlo_proto/wire.h"
+#include "runtime/import/hlo_proto/fields.h"
 #include "runtime/ir/replica_groups.h"
 
 namespace plimsoll::hlo_proto {

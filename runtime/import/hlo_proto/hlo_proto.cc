@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "runtime/import/hlo_proto/fields.h"
 #include "runtime/import/hlo_proto/modules.h"
-#include "runtime/import/hlo_proto/wire.h"
 #include "runtime/ir/shapes/verifier.h"
 
 namespace plimsoll::hlo_proto {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/import/hlo_proto/fields.h"
 #include "runtime/import/hlo_proto/shapes.h"
-#include "runtime/import/hlo_proto/wire.h"
 #include "runtime/ir/narrow.h"
 
 namespace plimsoll::hlo_proto {

@@ -9,8 +9,8 @@
 
 #include "runtime/base/index.h"
 #include "runtime/import/hlo_proto/attributes.h"
+#include "runtime/import/hlo_proto/fields.h"
 #include "runtime/import/hlo_proto/shapes.h"
-#include "runtime/import/hlo_proto/wire.h"
 #include "runtime/ir/replica_groups.h"
 #include "runtime/ir/shapes/builder.h"
 #include "runtime/ir/shapes/implied_conversion.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/import/hlo_proto/wire.h"
+#include "runtime/import/hlo_proto/fields.h"
 #include "runtime/ir/text/shape_text.h"
 
 namespace plimsoll::hlo_proto {

@@ -646,6 +646,17 @@ typedef enum plm_placement PLM_ENUM_TYPE {
                                // names the parameter, else RESIDENT
 } plm_placement;
 
+// What is said of an input of a model in ONNX, whose files may leave sizes open.
+typedef struct plm_model_input {
+  const char* name;  // as the model has it
+  plm_dtype dtype;   // of `data`
+  size_t rank;
+  const int64_t* dims;
+  // Its elements, dense and row-major, or NULL. They are read where a shape depends on them; such
+  // an input is a constant of the executable and no parameter.
+  const void* data;
+} plm_model_input;
+
 typedef struct plm_executable_options {
   size_t struct_size;
   int64_t memory_limit_bytes;  // for one run, parameters and results included; 0: the context's,
@@ -666,6 +677,10 @@ typedef struct plm_executable_options {
   // goes along with it. NULL entries: as the program says, or everybody has all of it. NULL: none.
   const char* const* shardings;
   size_t sharding_count;  // as many as parameters
+  // Of a model in ONNX: inputs whose sizes it leaves open, or whose values decide shapes. NULL:
+  // none.
+  const plm_model_input* inputs;
+  size_t input_count;
 } plm_executable_options;
 
 typedef struct plm_communicator_options {
@@ -730,15 +745,15 @@ PLM_EXPORT plm_status* plm_register_custom_call(const char* target, plm_call_fun
 
 // Any thread may create executables, also while others use the context.
 //
-// Compiles a program: HLO text, a serialized HloModuleProto (or what XLA dumps around one), or a
-// portable StableHLO artifact as jax.export writes it, told apart by their bytes. INVALID_ARGUMENT
-// of text starts with `source:line:column: `; RESOURCE_EXHAUSTED tells the floor. Parameters and
-// results that are tuples are numbered by their array leaves, depth first.
+// Compiles a program: HLO text, a serialized HloModuleProto (or what XLA dumps around one), a
+// portable StableHLO artifact as jax.export writes it, or a model in ONNX, told apart by their
+// bytes. INVALID_ARGUMENT of text starts with `source:line:column: `; RESOURCE_EXHAUSTED tells the
+// floor. Parameters and results that are tuples are numbered by their array leaves, depth first.
 PLM_EXPORT plm_status* plm_executable_create(plm_context* context, const char* text,
                                              size_t text_size, const char* source_name,
                                              const plm_executable_options* options,
                                              plm_executable** out);
-// The same from a file.
+// The same from a file. A model's external data is read from files below its folder.
 PLM_EXPORT plm_status* plm_executable_load(plm_context* context, const char* path,
                                            const plm_executable_options* options,
                                            plm_executable** out);

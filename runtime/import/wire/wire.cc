@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/import/hlo_proto/wire.h"
+#include "runtime/import/wire/wire.h"
 
-#include <string>
-
-namespace plimsoll::hlo_proto {
+namespace plimsoll::wire {
 namespace {
 
 // The kinds of fields; the two that are missing began and ended groups, which proto3 has not.
@@ -101,23 +99,18 @@ bool Message::next(Field& field) {
   return true;
 }
 
-Status read_fields(std::string_view message, std::string_view what,
-                   std::initializer_list<Slot> slots) {
+bool read_fields(std::string_view message, std::initializer_list<Slot> slots) {
   Message fields(message);
   for (Field field; fields.next(field);) {
     for (const Slot& slot : slots) {
       if (slot.id != field.id) continue;
       const bool is_good =
           std::visit([&](auto* target) { return store(field, target); }, slot.target);
-      if (!is_good) return broken(what);
+      if (!is_good) return false;
       break;
     }
   }
-  return fields.is_bad() ? broken(what) : ok_status();
+  return !fields.is_bad();
 }
 
-Status broken(std::string_view part) {
-  return invalid_argument("HLO proto: " + std::string(part) + " makes no sense");
-}
-
-}  // namespace plimsoll::hlo_proto
+}  // namespace plimsoll::wire

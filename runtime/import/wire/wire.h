@@ -7,10 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/base/status.h"
-
 // The wire format of protocol buffers (protobuf.dev/programming-guides/encoding).
-namespace plimsoll::hlo_proto {
+namespace plimsoll::wire {
 
 // One field of a message as it stands in the bytes.
 struct Field {
@@ -49,12 +47,8 @@ struct Slot {
   Target target;
 };
 
-// Reads the fields that `slots` name; others are passed over, as is one of another kind.
-// INVALID_ARGUMENT that names `what` for bytes that are no message.
-Status read_fields(std::string_view message, std::string_view what,
-                   std::initializer_list<Slot> slots);
+// Reads the fields that `slots` name; others are passed over, as is one of another kind. False for
+// bytes that are no message.
+bool read_fields(std::string_view message, std::initializer_list<Slot> slots);
 
-// INVALID_ARGUMENT that names the part which can't be right.
-Status broken(std::string_view part);
-
-}  // namespace plimsoll::hlo_proto
+}  // namespace plimsoll::wire

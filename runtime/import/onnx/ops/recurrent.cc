@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent layers: a loop over time of one cell, in one direction or both.
+#include <fmt/format.h>
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "runtime/base/index.h"
+#include "runtime/import/onnx/ops/node_context.h"
+
+namespace plimsoll::onnx {
+namespace {
+
+using ir::DType;
+using ir::Opcode;
+
+struct Activation {
+  std::string name;
+  double alpha = 0, beta = 0;
+};
+
+Array apply(Emit& e, const Activation& f, const Array& x) {
+  const Array zero = e.scalar(0, x.dtype());
+  if (f.name == "sigmoid") return e.unary(Opcode::logistic, x);
+  if (f.name == "tanh") return tanh(x);
+  if (f.name == "relu") return e.maximum(x, zero);
+  if (f.name == "affine") return x * f.alpha + f.beta;
+  if (f.name == "leakyrelu") return e.select(x < 0, x * f.alpha, x);
+  if (f.name == "thresholdedrelu") return e.select(x > f.alpha, x, zero);
+  if (f.name == "scaledtanh") return tanh(x * f.beta) * f.alpha;
+  if (f.name == "hardsigmoid") {
+    return e.minimum(e.maximum(x * f.alpha + f.beta, zero), e.scalar(1, x.dtype()));
+  }
+  if (f.name == "elu") {
+    return e.select(x < 0, e.unary(Opcode::exponential_minus_one, x) * f.alpha, x);
+  }
+  if (f.name == "softsign") return x / (1.0 + abs(x));
+  if (f.name == "softplus") return e.maximum(x, zero) + e.unary(Opcode::log_plus_one, exp(-abs(x)));
+  e.fail(unimplemented("attribute 'activations' names '" + f.name + "'"));
+  return x;
+}
+
+struct Layer {
+  std::int64_t directions = 1, hidden = 0, steps = 0, batch = 0;
+  std::string direction;
+  std::vector<Activation> activations;  // of all directions
+  double clip = 0;
+  bool batch_first = false;
+};
+
+// What is left out of the lists of the activations' numbers.
+std::pair<double, double> usual_numbers(const std::string& name) {
+  if (name == "leakyrelu") return {0.01, 0};
+  if (name == "hardsigmoid") return {0.2, 0.5};
+  if (name == "scaledtanh" || name == "affine") return {1, name == "affine" ? 0 : 1};
+  return {1, 0};
+}
+
+bool read_layer(NodeContext& n, const std::vector<std::string>& usual, Layer& layer) {
+  layer.direction = n.text("direction", "forward");
+  if (layer.direction != "forward" && layer.direction != "reverse" &&
+      layer.direction != "bidirectional") {
+    n.wrong("direction", "is '" + layer.direction + "'");
+    return false;
+  }
+  layer.directions = layer.direction == "bidirectional" ? 2 : 1;
+  std::vector<std::string> names = n.texts("activations");
+  if (names.empty()) {
+    for (std::int64_t d = 0; d < layer.directions; ++d) {
+      names.insert(names.end(), usual.begin(), usual.end());
+    }
+  }
+  if (names.size() != usual.size() * at(layer.directions)) {
+    n.wrong("activations", fmt::format("has {} names (must have {})", names.size(),
+                                       usual.size() * at(layer.directions)));
+    return false;
+  }
+  const auto alphas = n.reals("activation_alpha"), betas = n.reals("activation_beta");
+  std::size_t alpha = 0, beta = 0;
+  for (std::string& name : names) {
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    Activation f{name, usual_numbers(name).first, usual_numbers(name).second};
+    // Numbers belong to those activations that have them, in their order.
+    const bool has_alpha = name != "sigmoid" && name != "tanh" && name != "relu" &&
+                           name != "softsign" && name != "softplus";
+    if (has_alpha && alpha < alphas.size()) f.alpha = alphas[alpha++];
+    const bool has_beta = name == "affine" || name == "scaledtanh" || name == "hardsigmoid";
+    if (has_beta && beta < betas.size()) f.beta = betas[beta++];
+    layer.activations.push_back(f);
+  }
+  layer.clip = n.real("clip", 0);
+  layer.batch_first = n.number("layout", 0) != 0;
+  const Array x = n.in(0), w = n.in(1), r = n.in(2);
+  if (x.rank() != 3 || w.rank() != 3 || r.rank() != 3 || w.dim(0) != layer.directions ||
+      r.dim(0) != layer.directions) {
+    n.e.fail(fmt::format("takes arrays of rank 3, weights for {} directions", layer.directions));
+    return false;
+  }
+  layer.hidden = r.dim(2);
+  layer.steps = x.dim(layer.batch_first ? 1 : 0);
+  layer.batch = x.dim(layer.batch_first ? 0 : 1);
+  return true;
+}
+
+// One direction of one input: [direction, ...] without its first dim; null where it is not given.
+Array part(NodeContext& n, int i, std::int64_t direction) {
+  if (!n.has(i)) return {};
+  return n.e.squeeze(n.e.slice(n.in(i), 0, direction, direction + 1), 0);
+}
+
+// Columns of one gate.
+Array gate(Emit& e, const Array& x, std::int64_t number, std::int64_t hidden) {
+  return e.slice(x, x.rank() - 1, number * hidden, (number + 1) * hidden);
+}
+
+// A cell: from what the input gives the gates, and the state, the next state. `own` are the arrays
+// that it gave along with the state.
+using Cell = std::function<std::vector<Array>(Emit&, const Array& gates,
+                                              const std::vector<Array>& state,
+                                              const std::vector<Array>& own)>;
+
+struct Direction {
+  Array all;                 // [steps, batch, hidden]
+  std::vector<Array> state;  // [batch, hidden] each
+};
+
+// Runs the cell over time. Beyond the length of a sequence the state stays and the output is zero.
+Direction run(NodeContext& n, const Layer& layer, bool is_reverse, const Array& x,
+              const Array& weights, const Array& bias, std::vector<Array> state,
+              const std::vector<Array>& own, const Cell& cell) {
+  // The input's share of all gates, of all steps at once: [steps, batch, gates].
+  Array gates = n.e.dot(x, weights, {{2}, {1}, {}, {}});
+  if (!bias.is_null()) gates = gates + bias;
+  const bool has_lengths = n.has(4);
+  const Array lengths = has_lengths ? n.e.convert(n.in(4), DType::s64) : Array();
+  const std::size_t states = state.size();
+  std::vector<Array> all = std::move(state);
+  all.push_back(n.e.splat(0, x.dtype(), {layer.steps, layer.batch, layer.hidden}));
+  all.push_back(gates);
+  if (has_lengths) all.push_back(lengths);
+  all.insert(all.end(), own.begin(), own.end());
+  const std::size_t first_own = states + 2 + (has_lengths ? 1 : 0);
+  const auto end = n.e.repeat(
+      layer.steps, all, [&](Emit& e, const Array& turn, const std::vector<Array>& before) {
+        const Array step = is_reverse ? static_cast<double>(layer.steps - 1) - turn : turn;
+        const std::vector<Array> old(before.begin(),
+                                     before.begin() + static_cast<std::ptrdiff_t>(states));
+        const std::vector<Array> inner(before.begin() + static_cast<std::ptrdiff_t>(first_own),
+                                       before.end());
+        std::vector<Array> next = cell(e, e.element(before[states + 1], step, 0), old, inner);
+        std::vector<Array> after = before;
+        if (next.size() != states) return after;
+        Array out = next[0];
+        if (has_lengths) {
+          const Array goes_on = e.unsqueeze(
+              e.broadcast_to(step, {layer.batch}) < before[states + 2], 1);
+          out = e.select(goes_on, out, e.scalar(0, out.dtype()));
+          for (std::size_t i = 0; i < states; ++i) next[i] = e.select(goes_on, next[i], old[i]);
+        }
+        for (std::size_t i = 0; i < states; ++i) after[i] = next[i];
+        after[states] = e.with_element(before[states], out, step, 0);
+        return after;
+      });
+  return {end[states], {end.begin(), end.begin() + static_cast<std::ptrdiff_t>(states)}};
+}
+
+// Y, Y_h and what more of the state is asked for.
+void set_results(NodeContext& n, const Layer& layer, const std::vector<Direction>& directions,
+                 std::size_t states) {
+  const std::int64_t axis = layer.batch_first ? 2 : 1;
+  std::vector<Array> all;
+  for (const Direction& one : directions) {
+    const Array y = layer.batch_first ? n.e.transpose(one.all, {1, 0, 2}) : one.all;
+    all.push_back(n.e.unsqueeze(y, axis));
+  }
+  n.set(0, n.e.concatenate(all, axis));
+  for (std::size_t i = 0; i < states; ++i) {
+    std::vector<Array> last;
+    const std::int64_t place = layer.batch_first ? 1 : 0;
+    for (const Direction& one : directions) last.push_back(n.e.unsqueeze(one.state[i], place));
+    n.set(static_cast<int>(i) + 1, n.e.concatenate(last, place));
+  }
+}
+
+// The state before the first step: what the node gives, or zeros.
+Array start(NodeContext& n, const Layer& layer, int i, std::int64_t direction, DType dtype) {
+  if (!n.has(i)) return n.e.splat(0, dtype, {layer.batch, layer.hidden});
+  Array given = n.in(i);
+  if (layer.batch_first) given = n.e.transpose(given, {1, 0, 2});
+  return n.e.squeeze(n.e.slice(given, 0, direction, direction + 1), 0);
+}
+
+Array clipped(Emit& e, const Layer& layer, const Array& x) {
+  if (layer.clip <= 0) return x;
+  return e.minimum(e.maximum(x, e.scalar(-layer.clip, x.dtype())),
+                   e.scalar(layer.clip, x.dtype()));
+}
+
+// Both halves of B added up, or only the first (`halves` 1) of a direction.
+Array bias_of(NodeContext& n, std::int64_t direction, std::int64_t width, bool both) {
+  const Array b = part(n, 3, direction);
+  if (b.is_null()) return {};
+  const Array input = n.e.slice(b, 0, 0, width);
+  return both ? input + n.e.slice(b, 0, width, 2 * width) : input;
+}
+
+// `cell_of`: the cell of one direction, and the arrays that it needs besides the state.
+void recurrent(NodeContext& n, const Layer& layer, std::size_t states, std::int64_t gates,
+               bool adds_both, const std::function<Cell(std::int64_t, std::vector<Array>&)>& cell_of) {
+  Array x = n.in(0);
+  if (layer.batch_first) x = n.e.transpose(x, {1, 0, 2});
+  std::vector<Direction> directions;
+  for (std::int64_t d = 0; d < layer.directions; ++d) {
+    std::vector<Array> state;
+    for (std::size_t i = 0; i < states; ++i) {
+      state.push_back(start(n, layer, 5 + static_cast<int>(i), d, x.dtype()));
+    }
+    std::vector<Array> own{part(n, 2, d)};
+    const Cell cell = cell_of(d, own);
+    const bool is_reverse = layer.direction == "reverse" || d == 1;
+    directions.push_back(run(n, layer, is_reverse, x, part(n, 1, d),
+                             bias_of(n, d, gates * layer.hidden, adds_both), std::move(state), own,
+                             cell));
+    if (!n.e.status().ok()) return;
+  }
+  set_results(n, layer, directions, states);
+}
+
+Array by_weights(Emit& e, const Array& state, const Array& weights) {
+  return e.dot(state, weights, {{1}, {1}, {}, {}});
+}
+
+void simple(NodeContext& n) {
+  Layer layer;
+  if (!read_layer(n, {"tanh"}, layer)) return;
+  recurrent(n, layer, 1, 1, true, [&](std::int64_t d, std::vector<Array>&) -> Cell {
+    const Activation f = layer.activations[at(d)];
+    return [&layer, f](Emit& e, const Array& gates, const std::vector<Array>& state,
+                       const std::vector<Array>& own) -> std::vector<Array> {
+      return {apply(e, f, clipped(e, layer, gates + by_weights(e, state[0], own[0])))};
+    };
+  });
+}
+
+// Gates in the order z, r, h.
+void gated(NodeContext& n) {
+  Layer layer;
+  if (!read_layer(n, {"sigmoid", "tanh"}, layer)) return;
+  const bool before_reset = n.number("linear_before_reset", 0) != 0;
+  const std::int64_t hidden = layer.hidden;
+  recurrent(n, layer, 1, 3, false, [&](std::int64_t d, std::vector<Array>& own) -> Cell {
+    // The bias of the recurrence stands apart: that of h may be within the reset.
+    const Array b = part(n, 3, d);
+    own.push_back(b.is_null() ? n.e.splat(0, n.in(0).dtype(), {3 * hidden})
+                              : n.e.slice(b, 0, 3 * hidden, 6 * hidden));
+    const Activation f = layer.activations[at(2 * d)], g = layer.activations[at(2 * d + 1)];
+    return [&layer, f, g, hidden, before_reset](
+               Emit& e, const Array& gates, const std::vector<Array>& state,
+               const std::vector<Array>& own) -> std::vector<Array> {
+      const auto weights = [&](std::int64_t k, std::int64_t count) {
+        return e.slice(own[0], 0, k * hidden, (k + count) * hidden);
+      };
+      const auto bias = [&](std::int64_t k) { return gate(e, own[1], k, hidden); };
+      const Array both = by_weights(e, state[0], weights(0, 2));
+      const auto opened = [&](std::int64_t k) {
+        return apply(e, f, clipped(e, layer, gate(e, gates, k, hidden) +
+                                                 gate(e, both, k, hidden) + bias(k)));
+      };
+      const Array z = opened(0), r = opened(1);
+      const Array inner =
+          before_reset ? r * (by_weights(e, state[0], weights(2, 1)) + bias(2))
+                       : by_weights(e, r * state[0], weights(2, 1)) + bias(2);
+      const Array h = apply(e, g, clipped(e, layer, gate(e, gates, 2, hidden) + inner));
+      return {(1.0 - z) * h + z * state[0]};
+    };
+  });
+}
+
+// Gates in the order i, o, f, c.
+void long_short(NodeContext& n) {
+  Layer layer;
+  if (!read_layer(n, {"sigmoid", "tanh", "tanh"}, layer)) return;
+  const bool couples = n.number("input_forget", 0) != 0, peeps = n.has(7);
+  const std::int64_t hidden = layer.hidden;
+  recurrent(n, layer, 2, 4, true, [&](std::int64_t d, std::vector<Array>& own) -> Cell {
+    if (peeps) own.push_back(part(n, 7, d));
+    const Activation f = layer.activations[at(3 * d)], g = layer.activations[at(3 * d + 1)],
+                     h = layer.activations[at(3 * d + 2)];
+    return [&layer, f, g, h, hidden, couples, peeps](
+               Emit& e, const Array& given, const std::vector<Array>& state,
+               const std::vector<Array>& own) -> std::vector<Array> {
+      const Array gates = given + by_weights(e, state[0], own[0]);
+      // Peepholes let the gates see the cell: i, o, f.
+      const auto opened = [&](std::int64_t k, const Array& cell) {
+        Array x = gate(e, gates, k, hidden);
+        if (peeps) x = x + cell * gate(e, own[1], k, hidden);
+        return apply(e, f, clipped(e, layer, x));
+      };
+      const Array i = opened(0, state[1]);
+      const Array forget = couples ? 1.0 - i : opened(2, state[1]);
+      const Array c = apply(e, g, clipped(e, layer, gate(e, gates, 3, hidden)));
+      const Array cell = forget * state[1] + i * c;
+      return {opened(1, cell) * apply(e, h, cell), cell};
+    };
+  });
+}
+
+}  // namespace
+
+void add_recurrent(OpTable& t) {
+  t["RNN"] = {simple};
+  t["GRU"] = {gated};
+  t["LSTM"] = {long_short};
+}
+
+}  // namespace plimsoll::onnx

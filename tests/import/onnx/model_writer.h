@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::testing {
+
+// A message of protocol buffers, field by field.
+class MessageWriter {
+ public:
+  MessageWriter& number(std::uint64_t id, std::uint64_t value) {
+    varint(id << 3U);
+    varint(value);
+    return *this;
+  }
+  MessageWriter& text(std::uint64_t id, std::string_view value) {
+    varint(id << 3U | 2U);
+    varint(value.size());
+    bytes_ += value;
+    return *this;
+  }
+  MessageWriter& message(std::uint64_t id, const MessageWriter& inner) {
+    return text(id, inner.bytes_);
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void varint(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
+    bytes_ += static_cast<char>(value);
+  }
+
+  std::string bytes_;
+};
+
+// One attribute of a node: a number, or numbers.
+inline MessageWriter attribute(std::string_view name, std::int64_t value) {
+  return MessageWriter().text(1, name).number(3, static_cast<std::uint64_t>(value)).number(20, 2);
+}
+inline MessageWriter attribute(std::string_view name, const MessageWriter& graph) {
+  return MessageWriter().text(1, name).message(6, graph).number(20, 5);
+}
+
+inline MessageWriter node(std::string_view op, const std::vector<std::string>& inputs,
+                          const std::vector<std::string>& outputs,
+                          const std::vector<MessageWriter>& attributes = {}) {
+  MessageWriter made;
+  for (const std::string& input : inputs) made.text(1, input);
+  for (const std::string& output : outputs) made.text(2, output);
+  made.text(3, "n_" + (outputs.empty() ? std::string() : outputs[0])).text(4, op);
+  for (const MessageWriter& one : attributes) made.message(5, one);
+  return made;
+}
+
+// A value of the standard's element type; sizes are numbers, or names of what is open.
+inline MessageWriter value_info(std::string_view name, std::int64_t element,
+                                const std::vector<std::string>& dims) {
+  MessageWriter shape;
+  for (const std::string& dim : dims) {
+    MessageWriter size;
+    if (dim.empty() || dim[0] < '0' || dim[0] > '9') {
+      size.text(2, dim);
+    } else {
+      size.number(1, std::stoull(dim));
+    }
+    shape.message(1, size);
+  }
+  MessageWriter tensor;
+  tensor.number(1, static_cast<std::uint64_t>(element)).message(2, shape);
+  return MessageWriter().text(1, name).message(2, MessageWriter().message(1, tensor));
+}
+
+inline MessageWriter raw_tensor(std::string_view name, std::int64_t element,
+                                const std::vector<std::uint64_t>& dims, std::string_view raw) {
+  MessageWriter made;
+  for (const std::uint64_t dim : dims) made.number(1, dim);
+  return made.number(2, static_cast<std::uint64_t>(element)).text(8, name).text(9, raw);
+}
+
+struct GraphParts {
+  std::vector<MessageWriter> nodes, initializers, inputs, outputs;
+};
+inline MessageWriter graph(const GraphParts& parts) {
+  MessageWriter made;
+  for (const MessageWriter& one : parts.nodes) made.message(1, one);
+  made.text(2, "graph");
+  for (const MessageWriter& one : parts.initializers) made.message(5, one);
+  for (const MessageWriter& one : parts.inputs) made.message(11, one);
+  for (const MessageWriter& one : parts.outputs) made.message(12, one);
+  return made;
+}
+inline std::string model(const GraphParts& parts, std::uint64_t opset = 17) {
+  return MessageWriter()
+      .number(1, 8)
+      .message(7, graph(parts))
+      .message(8, MessageWriter().number(2, opset))
+      .bytes();
+}
+
+}  // namespace plimsoll::testing

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/import/onnx/onnx.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "runtime/base/file.h"
+#include "runtime/import/onnx/ops/node_context.h"
+#include "runtime/import/program_bytes.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "tests/import/onnx/model_writer.h"
+#include "tests/import/onnx/standard_case.h"
+#include "tests/import/stored_files.h"
+
+namespace plimsoll::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using import::GivenInput;
+using import::ProgramOptions;
+
+constexpr std::int64_t kFloat = 1, kInt64 = 7, kBool = 9;
+
+std::string raw_of(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+std::string raw_of(const std::vector<std::int64_t>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(std::int64_t)};
+}
+
+std::string error_of(const std::string& bytes, const ProgramOptions& options = {}) {
+  const auto module = import::read_program(bytes, "m.onnx", options);
+  return module.ok() ? std::string() : module.status().to_string();
+}
+
+ir::Literal floats(const ir::Dims& dims, const std::vector<float>& values) {
+  return ir::Literal::array<float>(dims, values);
+}
+
+// y = x + w, with open sizes.
+std::string open_sum() {
+  GraphParts parts;
+  parts.inputs = {value_info("x", kFloat, {"batch", "3"}), value_info("mask", kFloat, {"batch", "1"})};
+  parts.initializers = {raw_tensor("w", kFloat, {3}, raw_of(std::vector<float>{1, 2, 3}))};
+  parts.nodes = {node("Add", {"x", "w"}, {"sum"}), node("Mul", {"sum", "mask"}, {"y"})};
+  parts.outputs = {value_info("y", kFloat, {"batch", "3"})};
+  return model(parts);
+}
+
+// y = reshape(x, shape), where the shape is an input.
+std::string asks_for_shape() {
+  GraphParts parts;
+  parts.inputs = {value_info("x", kFloat, {"6"}), value_info("shape", kInt64, {"2"})};
+  parts.nodes = {node("Reshape", {"x", "shape"}, {"y"})};
+  parts.outputs = {value_info("y", kFloat, {"a", "b"})};
+  return model(parts);
+}
+
+TEST(Onnx, AsksForOpenSizesByName) {
+  const std::string error = error_of(open_sum());
+  EXPECT_NE(error.find("input 'x' is [batch,3]: the model leaves 'batch' open"), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("--input-shape x="), std::string::npos) << error;
+  EXPECT_NE(error.find("m.onnx: "), std::string::npos) << error;
+}
+
+TEST(Onnx, TakesASizeFromEveryInputThatHasItsName) {
+  ProgramOptions options;
+  options.inputs = {{"x", std::vector<std::int64_t>{2, 3}, {}}};
+  const auto module = import::read_program(open_sum(), "m.onnx", options);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const auto& parameters = (*module)->entry()->parameters();
+  ASSERT_EQ(parameters.size(), 2U);
+  EXPECT_EQ(parameters[0]->name(), "x");
+  EXPECT_EQ(parameters[1]->shape().to_string(), "f32[2,1]");
+  EXPECT_EQ((*module)->entry()->root()->name(), "y");
+  const ir::Literal arguments[] = {floats({2, 3}, {1, 1, 1, 2, 2, 2}), floats({2, 1}, {1, 10})};
+  const auto result = ir::interpret(**module, arguments);
+  ASSERT_TRUE(result.ok()) << result.status().to_string();
+  EXPECT_EQ(*result, floats({2, 3}, {2, 3, 4, 30, 40, 50}));
+}
+
+TEST(Onnx, RefusesSizesThatDoNotFitTheModel) {
+  ProgramOptions options;
+  options.inputs = {{"x", std::vector<std::int64_t>{2, 4}, {}}};
+  EXPECT_NE(error_of(open_sum(), options).find("given as [2,4], the model has it as [batch,3]"),
+            std::string::npos);
+  options.inputs = {{"x", std::vector<std::int64_t>{2, 3}, {}},
+                    {"mask", std::vector<std::int64_t>{4, 1}, {}}};
+  EXPECT_NE(error_of(open_sum(), options).find("'batch' is 4 here and 2 elsewhere"),
+            std::string::npos);
+  options.inputs = {{"z", std::vector<std::int64_t>{2, 3}, {}}};
+  EXPECT_NE(error_of(open_sum(), options).find("no input 'z' (it has: x, mask)"),
+            std::string::npos);
+}
+
+TEST(Onnx, MakesAConstantOfAnInputThatDecidesAShape) {
+  const std::string error = error_of(asks_for_shape());
+  EXPECT_NE(error.find("node 'n_y' (Reshape): input 1 (shape) must be known"), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("input 'shape' of the model"), std::string::npos) << error;
+  std::vector<std::string> constants;
+  ProgramOptions options;
+  options.constant_inputs = &constants;
+  const std::int64_t wanted[] = {2, -1};
+  options.inputs = {{"shape", {}, ir::Literal::array<std::int64_t>({2}, wanted)}};
+  const auto module = import::read_program(asks_for_shape(), "m.onnx", options);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  EXPECT_EQ(constants, std::vector<std::string>{"shape"});
+  ASSERT_EQ((*module)->entry()->parameters().size(), 1U);
+  EXPECT_EQ((*module)->entry()->root()->shape().to_string(), "f32[2,3]");
+}
+
+TEST(Onnx, KeepsAsParametersWhatDecidesNoShape) {
+  std::vector<std::string> constants;
+  ProgramOptions options;
+  options.constant_inputs = &constants;
+  options.inputs = {{"x", {}, floats({2, 3}, {1, 1, 1, 1, 1, 1})}};
+  const auto module = import::read_program(open_sum(), "m.onnx", options);
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  EXPECT_TRUE(constants.empty());
+  EXPECT_EQ((*module)->entry()->parameters().size(), 2U);
+}
+
+TEST(Onnx, NamesTheNodeAndTheAttributeThatAreWrong) {
+  GraphParts parts;
+  parts.inputs = {value_info("x", kFloat, {"1", "2", "4", "4"})};
+  parts.nodes = {node("MaxPool", {"x"}, {"y"}, {attribute("storage_order", 0)})};
+  parts.outputs = {value_info("y", kFloat, {})};
+  EXPECT_EQ(error_of(model(parts)), "");
+  parts.nodes = {node("ArgMax", {"x"}, {"y"}, {attribute("axis", 7)})};
+  EXPECT_NE(error_of(model(parts)).find("node 'n_y' (ArgMax): axis is 7 (must be in [-4, 4))"),
+            std::string::npos);
+  parts.nodes = {node("DepthToSpace", {"x"}, {"y"}, {attribute("blocksize", 3)})};
+  EXPECT_NE(error_of(model(parts)).find("attribute 'blocksize' is 3"), std::string::npos);
+  parts.nodes = {node("Sorcery", {"x"}, {"y"})};
+  EXPECT_NE(error_of(model(parts)).find("UNIMPLEMENTED: m.onnx: node 'n_y' (Sorcery): this "
+                                        "operator is not read (docs/onnx.md"),
+            std::string::npos);
+  parts.nodes = {node("NonMaxSuppression", {"x"}, {"y"})};
+  EXPECT_NE(error_of(model(parts)).find("depends on data"), std::string::npos);
+  parts.nodes = {node("Add", {"x", "nobody"}, {"y"})};
+  EXPECT_NE(error_of(model(parts)).find("input 'nobody' is no value of the graph"),
+            std::string::npos);
+  parts.nodes = {node("Add", {"x"}, {"y"})};
+  EXPECT_NE(error_of(model(parts)).find("input 1 is missing"), std::string::npos);
+}
+
+// Twice x where `yes`, else x with one more.
+std::string branches() {
+  GraphParts yes, no, parts;
+  yes.nodes = {node("Add", {"x", "x"}, {"a"})};
+  yes.outputs = {value_info("a", kFloat, {"2"})};
+  no.nodes = {node("Add", {"x", "one"}, {"b"})};
+  no.outputs = {value_info("b", kFloat, {"2"})};
+  parts.inputs = {value_info("yes", kBool, {}), value_info("x", kFloat, {"2"})};
+  parts.initializers = {raw_tensor("one", kFloat, {}, raw_of(std::vector<float>{1}))};
+  parts.nodes = {node("If", {"yes"}, {"y"},
+                      {attribute("then_branch", graph(yes)), attribute("else_branch", graph(no))})};
+  parts.outputs = {value_info("y", kFloat, {"2"})};
+  return model(parts);
+}
+
+TEST(Onnx, BranchesSeeTheValuesAroundThem) {
+  const auto module = import::read_program(branches(), "m.onnx");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  for (const bool yes : {true, false}) {
+    const ir::Literal arguments[] = {ir::Literal::scalar(yes), floats({2}, {3, 4})};
+    const auto result = ir::interpret(**module, arguments);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ(*result, yes ? floats({2}, {6, 8}) : floats({2}, {4, 5}));
+  }
+}
+
+// A loop whose end depends on data: doubles x until it is over the limit.
+std::string doubling(std::uint64_t turns) {
+  GraphParts body, parts;
+  body.inputs = {value_info("i", kInt64, {}), value_info("goes_on", kBool, {}),
+                 value_info("v", kFloat, {})};
+  body.nodes = {node("Add", {"v", "v"}, {"twice"}), node("Less", {"twice", "limit"}, {"again"})};
+  body.outputs = {value_info("again", kBool, {}), value_info("twice", kFloat, {})};
+  parts.inputs = {value_info("x", kFloat, {}), value_info("limit", kFloat, {})};
+  parts.initializers = {raw_tensor("turns", kInt64, {}, raw_of(std::vector<std::int64_t>{
+                                                            static_cast<std::int64_t>(turns)}))};
+  parts.nodes = {node("Loop", {"turns", "", "x"}, {"y"}, {attribute("body", graph(body))})};
+  parts.outputs = {value_info("y", kFloat, {})};
+  return model(parts);
+}
+
+TEST(Onnx, LoopsEndWhereTheirConditionSaysSo) {
+  for (const std::uint64_t turns : {3U, 100U}) {
+    const auto module = import::read_program(doubling(turns), "m.onnx");
+    ASSERT_TRUE(module.ok()) << module.status().to_string();
+    const ir::Literal arguments[] = {ir::Literal::scalar(1.0F), ir::Literal::scalar(20.0F)};
+    const auto result = ir::interpret(**module, arguments);
+    ASSERT_TRUE(result.ok()) << result.status().to_string();
+    EXPECT_EQ(*result, ir::Literal::scalar(turns == 3 ? 8.0F : 32.0F));
+  }
+}
+
+// A graph in a graph, and so on.
+std::string nested(int depth) {
+  MessageWriter inner = graph({});
+  for (int i = 0; i < depth; ++i) {
+    inner = graph({{node("If", {"c"}, {"y"}, {attribute("then_branch", inner)})}, {}, {}, {}});
+  }
+  return MessageWriter().number(1, 8).message(7, inner).bytes();
+}
+
+TEST(Onnx, RefusesGraphsThatStandTooDeepInEachOther) {
+  EXPECT_NE(error_of(nested(1000)).find("16 deep"), std::string::npos);
+}
+
+class ExternalData : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) / "onnx_external";
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "inner");
+    write(folder_ / "inner" / "w.bin", std::string(64, '\0') + raw_of(std::vector<float>{5, 6}));
+    write(folder_ / "outside.bin", raw_of(std::vector<float>{5, 6}));
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static void write(const fs::path& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
+  // Its status for w at this place.
+  Result<std::unique_ptr<ir::Module>> load(const std::string& location, const std::string& offset,
+                                           const std::string& length = "8") {
+    MessageWriter tensor;
+    tensor.number(1, 2).number(2, kFloat).text(8, "w").number(14, 1);
+    tensor.message(13, MessageWriter().text(1, "location").text(2, location));
+    tensor.message(13, MessageWriter().text(1, "offset").text(2, offset));
+    tensor.message(13, MessageWriter().text(1, "length").text(2, length));
+    GraphParts parts;
+    parts.inputs = {value_info("x", kFloat, {"2"})};
+    parts.initializers = {tensor};
+    parts.nodes = {node("Add", {"x", "w"}, {"y"})};
+    parts.outputs = {value_info("y", kFloat, {"2"})};
+    model_ = model(parts);
+    const fs::path path = folder_ / "inner" / "model.onnx";
+    write(path, model_);
+    return import::load_program(path.string());
+  }
+  std::string refusal(const std::string& location, const std::string& offset,
+                      const std::string& length = "8") {
+    const auto module = load(location, offset, length);
+    return module.ok() ? "" : module.status().message();
+  }
+
+  fs::path folder_;
+  std::string model_;
+};
+
+TEST_F(ExternalData, IsReadBelowTheModelsFolder) {
+  const auto module = load("w.bin", "64");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const ir::Literal arguments[] = {floats({2}, {1, 2})};
+  EXPECT_EQ(*ir::interpret(**module, arguments), floats({2}, {6, 8}));
+}
+
+TEST_F(ExternalData, IsRefusedElsewhere) {
+  for (const std::string location : {"../outside.bin", "/etc/hostname", "a/../../outside.bin", ""}) {
+    EXPECT_NE(refusal(location, "0").find("within the model's folder"), std::string::npos)
+        << refusal(location, "0");
+  }
+  fs::create_symlink("../outside.bin", folder_ / "inner" / "link.bin");
+  EXPECT_NE(refusal("link.bin", "0").find("leaves the model's folder"), std::string::npos)
+      << refusal("link.bin", "0");
+  EXPECT_NE(refusal("nowhere.bin", "0").find("cannot be opened"), std::string::npos);
+}
+
+TEST_F(ExternalData, HasToLieWithinItsFile) {
+  EXPECT_NE(refusal("w.bin", "68").find("which has 72 bytes"), std::string::npos);
+  EXPECT_NE(refusal("w.bin", "18446744073709551615").find("72 bytes"), std::string::npos);
+  EXPECT_NE(refusal("w.bin", "64", "4").find("length 4"), std::string::npos);
+  EXPECT_NE(refusal("w.bin", "six").find("makes no sense"), std::string::npos);
+  // Bytes in memory have no folder.
+  EXPECT_NE(error_of(model_).find("load the model by its path"), std::string::npos);
+}
+
+std::vector<std::string> small_models() {
+  std::vector<std::string> models = {open_sum(), asks_for_shape(), branches(), doubling(3),
+                                     doubling(100)};
+  // Some of the standard's, where they are installed.
+  const auto cases = standard_cases();
+  for (std::size_t i = 0; i < cases.size(); i += 40) {
+    models.push_back(import::bytes_of(fs::path(cases[i].folder) / "model.onnx"));
+  }
+  return models;
+}
+
+void expect_error_or_module(const std::string& bytes) {
+  ProgramOptions options;
+  const auto module = onnx::read_module(bytes, "m", options);
+  if (module.ok()) return;
+  EXPECT_TRUE(module.status().message().starts_with("m: ")) << module.status().message();
+  EXPECT_NE(module.status().code(), StatusCode::internal) << module.status().message();
+}
+
+TEST(OnnxFuzz, ModelsCutOffAnywhereAreErrorsOrModels) {
+  for (const std::string& bytes : {open_sum(), branches(), doubling(3)}) {
+    int refused = 0;
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      refused += onnx::read_module(bytes.substr(0, size), "m").ok() ? 0 : 1;
+      expect_error_or_module(bytes.substr(0, size));
+    }
+    EXPECT_GT(refused, static_cast<int>(bytes.size() / 2));
+  }
+}
+
+TEST(OnnxFuzz, DamagedModelsAreErrorsOrModels) {
+  std::mt19937_64 random(22);
+  for (const std::string& bytes : small_models()) {
+    for (int i = 0; i < import::mutants_of_each(); ++i) {
+      expect_error_or_module(import::mutant(bytes, random));
+    }
+  }
+}
+
+// The table of docs/onnx.md has a row `| Name | ...` for each operator, and no other.
+TEST(Onnx, ThePageListsTheOperatorsThatAreRead) {
+  const auto page = read_file(PLIMSOLL_SOURCE_DIR "/docs/onnx.md");
+  ASSERT_TRUE(page.ok()) << page.status().to_string();
+  std::set<std::string> listed;
+  std::istringstream lines(*page);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("| `")) continue;
+    const std::size_t end = line.find('`', 3);
+    listed.insert(line.substr(3, end - 3));
+  }
+  std::set<std::string> wanted;
+  for (const auto& [name, op] : onnx::operators()) wanted.insert(name);
+  for (const auto& [name, reason] : onnx::refused_operators()) {
+    wanted.insert(name);
+    EXPECT_NE(page->find("| `" + name + "` | no: " + reason), std::string::npos) << name;
+  }
+  EXPECT_EQ(listed, wanted);
+  EXPECT_GE(onnx::operators().size(), 150U);
+}
+
+TEST(Onnx, GivesInputsNamesThatTextCanHave) {
+  EXPECT_EQ(onnx::parameter_name("x.1"), "x.1");
+  EXPECT_EQ(onnx::parameter_name("/layer/Add:0"), "_layer_Add_0");
+  EXPECT_EQ(onnx::parameter_name("0"), "_0");
+}
+
+}  // namespace
+}  // namespace plimsoll::testing
