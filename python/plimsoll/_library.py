@@ -71,6 +71,7 @@ class MemoryStatistics(Structure):
         used_activations used_workspaces used_encoded used_all_staging
         peak_activations peak_workspaces peak_encoded peak_all_staging
         code_bytes peak_code_bytes
+        recomputed_bytes encoded_bytes
         """.split()]
 
 

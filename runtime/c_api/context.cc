@@ -190,7 +190,7 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
     const memory::Statistics s = unwrap(context)->budget()->statistics();
     const auto used = [&](memory::Tag tag) { return s.used_by_tag[static_cast<size_t>(tag)]; };
     const auto peak = [&](memory::Tag tag) { return s.peak_by_tag[static_cast<size_t>(tag)]; };
-    plm_memory_statistics filled;
+    plm_memory_statistics filled = {};
     filled.limit_bytes = s.limit_bytes;
     filled.used_bytes = s.used_bytes;
     filled.peak_bytes = s.peak_bytes;
@@ -241,6 +241,8 @@ plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics
     const executor::CodeBytes code = unwrap(context)->compiler()->code_bytes();
     filled.code_bytes = code.now;
     filled.peak_code_bytes = code.peak;
+    filled.recomputed_bytes = s.recomputed_bytes;
+    filled.encoded_bytes = s.encoded_bytes;
     return c_api::write_struct(filled, out);
   });
 }

@@ -27,6 +27,7 @@ struct Executable::Impl {
   Resolution resolution;
   const ResidentConstants* resident = nullptr;  // null: there are no constants
   memory::ArenaParts arena_parts;
+  std::int64_t encoded_bytes = 0;                      // by a run
   std::vector<int> output_parameter;                   // per result leaf
   std::vector<planner::ParameterResidency> residency;  // per parameter leaf
   std::atomic<bool> profiling{false};
@@ -187,6 +188,7 @@ Result<std::shared_ptr<const Executable>> Executable::create(ProgramPlan made) {
   impl.residency = residency_of(executable->program_->module(), *executable->plan_);
   const planner::ArenaBytes arena = planner::arena_at_peak(*executable->plan_);
   impl.arena_parts = {arena.workspaces, arena.encoded, arena.staging};
+  impl.encoded_bytes = planner::encoded_bytes(*executable->plan_);
   impl.joint_launches = executable->program_->options().joint_launches;
   for (const planner::BufferId id : executable->plan_->results) {
     int parameter = -1;
@@ -272,6 +274,7 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
     return stopped ? status.with_context("running " + name) : status;
   }
   PLIMSOLL_RETURN_IF_ERROR(finished);
+  budget.count_remedies(plan_->recomputed_bytes, impl_->encoded_bytes);
   if (impl_->resident != nullptr) {
     if (!constants.holds_content()) impl_->resident->note(budget);
     constants.keep();

@@ -103,6 +103,18 @@ void count(const Plan& plan, std::map<CodecKind, std::int64_t>& counts) {
 
 }  // namespace
 
+std::int64_t encoded_bytes(const Plan& plan) {
+  std::int64_t sum = 0;
+  for (const Step& step : plan.steps) {
+    if (step.kind == StepKind::encode) sum += plan.buffers[step.outputs.front()].bytes;
+    for (std::size_t i = 0; i < step.coding.outputs.size(); ++i) {
+      sum += plan.buffers[step.outputs[step.outputs.size() - 1 - i]].bytes;
+    }
+    for (const auto& callee : step.callees) sum += encoded_bytes(*callee);
+  }
+  return sum;
+}
+
 std::vector<LossyUse> lossy_uses(const Plan& plan) {
   std::map<CodecKind, std::int64_t> counts;
   if (plan.counts.lossy > 0) count(plan, counts);

@@ -18,6 +18,10 @@ struct ArenaBytes {
 };
 ArenaBytes arena_at_peak(const Plan& plan);
 
+// Bytes of the copies that a run of the plan makes by encoding; callees once per call site, loop
+// bodies once.
+std::int64_t encoded_bytes(const Plan& plan);
+
 struct LossyUse {
   CodecKind codec = CodecKind::none;
   std::int64_t encodes = 0;  // steps; those of callees once per call site

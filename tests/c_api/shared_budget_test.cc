@@ -268,6 +268,26 @@ TEST_F(SharedBudget, TheBooksAddUpNowAndAtThePeak) {
   plm_tensor_release(tensor);
 }
 
+TEST_F(SharedBudget, WhatRunsRecomputeAndEncodeIsCounted) {
+  Served::Buffers results;
+  const plm_memory_statistics before = memory();
+  EXPECT_EQ(take(layers_.run(0, nullptr, results)).code, PLM_OK);
+  EXPECT_EQ(memory().recomputed_bytes, before.recomputed_bytes);
+  EXPECT_EQ(memory().encoded_bytes, before.encoded_bytes);
+  EXPECT_EQ(memory().swapped_out_bytes, 0);  // there is no tier
+  EXPECT_EQ(memory().swapped_in_bytes, 0);
+  set_limit(layers_.floor_bytes);
+  EXPECT_EQ(take(layers_.run(0, nullptr, results)).code, PLM_OK);
+  const plm_memory_statistics once = memory();
+  EXPECT_GT(once.recomputed_bytes + once.encoded_bytes,
+            before.recomputed_bytes + before.encoded_bytes);
+  EXPECT_EQ(take(layers_.run(0, nullptr, results)).code, PLM_OK);
+  EXPECT_EQ(memory().recomputed_bytes + memory().encoded_bytes -
+                (once.recomputed_bytes + once.encoded_bytes),
+            once.recomputed_bytes + once.encoded_bytes -
+                (before.recomputed_bytes + before.encoded_bytes));
+}
+
 TEST_F(SharedBudget, ManyThreadsUnderAChangingLimit) {
   const StressReport report = stress(16, 0.4, 7);
   EXPECT_EQ(report.broken, "");

@@ -283,6 +283,10 @@ typedef struct plm_memory_statistics {
   // Machine code of compiled kernels, now and at most: on the CPU device in host memory, in no sum
   // above and under no limit.
   int64_t code_bytes, peak_code_bytes;
+  // What plans of runs that succeeded did instead of keeping values, since the context was made
+  // (loop bodies once): bytes of results recomputed, and of the copies that codecs made. What was
+  // swapped is swapped_out_bytes.
+  int64_t recomputed_bytes, encoded_bytes;
 } plm_memory_statistics;
 
 // Any thread. Fills the first `struct_size` bytes.

@@ -339,6 +339,13 @@ Statistics Budget::statistics() const {
   return statistics_;
 }
 
+void Budget::count_remedies(std::int64_t recomputed_bytes, std::int64_t encoded_bytes) {
+  if (recomputed_bytes == 0 && encoded_bytes == 0) return;
+  const std::lock_guard lock(mutex_);
+  statistics_.recomputed_bytes += recomputed_bytes;
+  statistics_.encoded_bytes += encoded_bytes;
+}
+
 void Budget::reset_peak() {
   const std::lock_guard lock(mutex_);
   statistics_.peak_bytes = statistics_.used_bytes;

@@ -48,6 +48,8 @@ struct Statistics {
   std::array<std::int64_t, kTagCount> peak_by_tag{};                 // at the moment of the peak
   std::array<std::int64_t, kUseCount> used_by_use{}, peak_by_use{};  // the same bytes
   std::int64_t allocations = 0;
+  // What runs that succeeded have recomputed and encoded, since creation (count_remedies).
+  std::int64_t recomputed_bytes = 0, encoded_bytes = 0;
 };
 
 // Names what a block holds, so that it can be found again (Allocation::keep); null: nothing.
@@ -147,6 +149,8 @@ class Budget : public std::enable_shared_from_this<Budget> {
   Admission& admission() { return *admission_; }
 
   Statistics statistics() const;
+  // Adds what a run did instead of keeping values.
+  void count_remedies(std::int64_t recomputed_bytes, std::int64_t encoded_bytes);
   void reset_peak();
   // Lowering below what is in use or reserved succeeds; only later allocations and reservations
   // feel it.
