@@ -152,6 +152,7 @@ const std::vector<Room>& rooms() {
     folder("tools", {"tools/plan", "benchmarks/planner", "benchmarks/eviction"});
     folder("python", {"tools"});
     folder("examples", {"runtime/include", "runtime/base"});
+    folder("examples/serve", {"runtime/include"});
     return rooms;
   }();
   return list;
