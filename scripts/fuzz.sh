@@ -1,9 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fuzzes the HLO text reader with libFuzzer, AddressSanitizer and UBSan.
-#   scripts/fuzz.sh [SECONDS] [libFuzzer options...]     (default: 60 seconds)
+# Fuzzes what reads bytes of others with libFuzzer, AddressSanitizer and UBSan.
+#   scripts/fuzz.sh [--target NAME] [SECONDS] [libFuzzer options...]     (default: 60 seconds)
+# Targets: hlo_text (the reader of HLO text, the default), infer_request (bodies of the inference server).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+target=hlo_text
+if [ "${1:-}" = --target ]; then
+  target=${2:-}
+  shift 2
+fi
+if [ ! -e "tests/fuzz/${target}_fuzz.cc" ]; then
+  echo "fuzz.sh: no target '$target' ($(cd tests/fuzz && ls *_fuzz.cc | sed 's/_fuzz.cc//' | tr '\n' ' '))" >&2
+  exit 2
+fi
 seconds=${1:-60}
 shift || true
 clang=$(command -v clang++-19 || command -v clang++ || true)
@@ -13,7 +23,9 @@ if [[ -z $clang ]]; then
 fi
 build=build/fuzz
 cmake -S tests/fuzz -B "$build" -G Ninja -DCMAKE_CXX_COMPILER="$clang" >/dev/null
-cmake --build "$build"
-mkdir -p "$build/corpus"
-exec "$build/hlo_text_fuzz" -max_total_time="$seconds" -max_len=8192 \
-  -dict=tests/fuzz/hlo_text.dict -artifact_prefix="$build/" "$@" "$build/corpus" tests/fuzz/hlo_text
+cmake --build "$build" --target "${target}_fuzz"
+mkdir -p "$build/corpus/$target"
+options=(-max_len=8192 -artifact_prefix="$build/")
+if [ -e "tests/fuzz/$target.dict" ]; then options+=(-dict="tests/fuzz/$target.dict"); fi
+exec "$build/${target}_fuzz" -max_total_time="$seconds" "${options[@]}" "$@" \
+  "$build/corpus/$target" "tests/fuzz/$target"

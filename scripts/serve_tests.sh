@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The inference server as its users have it:
+#   scripts/serve_tests.sh                   tritonclient against it, where Python can import that
+#   scripts/serve_tests.sh --soak [SECONDS]  200 clients, at a limit that fits three of their requests,
+#                                            in a cgroup whose memory.max is a little above, where the
+#                                            machine allows one (60 seconds)
+# PYTHON names the interpreter (python3), BUILD the build folder (build/release).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${BUILD:-build/release}
+python=${PYTHON:-python3}
+work=$(mktemp -d)
+server=
+cgroup=
+finish() {
+  if [ -n "$server" ]; then
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+  fi
+  if [ -n "$cgroup" ]; then rmdir "$cgroup" 2>/dev/null || true; fi
+  rm -rf "$work"
+}
+trap finish EXIT
+
+# start [OPTION]...: a server over the folder of models; sets `server` and `port`.
+start() {
+  "$build/examples/serve" "$work/models" --port 0 --host-buffers 512MiB "$@" \
+    >"$work/output" 2>"$work/errors" &
+  server=$!
+  for _ in $(seq 600); do
+    port=$(sed -n 's|^serving on http://127.0.0.1:||p' "$work/output")
+    if [ -n "$port" ]; then return; fi
+    if ! kill -0 "$server" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  echo "serve_tests: the server did not start" >&2
+  cat "$work/errors" >&2
+  exit 1
+}
+
+model() { # NAME: the program comes from standard input
+  mkdir -p "$work/models/$1/1"
+  cat >"$work/models/$1/1/model.hlo"
+}
+
+if [ "${1:-}" = --soak ]; then
+  seconds=${2:-60}
+  side=256
+  {
+    type="f32[$side,$side]"
+    echo "HloModule layers"
+    echo "ENTRY main {"
+    echo "  x0 = $type parameter(0)"
+    echo "  w = $type parameter(1)"
+    for i in 1 2 3 4 5 6; do
+      echo "  d$i = $type dot(x$((i - 1)), w), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+      echo "  x$i = $type tanh(d$i)"
+    done
+    last=x6
+    for i in 5 4 3 2 1 0; do
+      echo "  e$i = $type dot($last, x$i), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+      echo "  g$i = $type tanh(e$i)"
+      last=g$i
+    done
+    echo "  ROOT y = $type negate($last)"
+    echo "}"
+  } | model layers
+  echo '{"queue": 150, "timeout_milliseconds": 20000}' >"$work/models/layers/config.json"
+  start
+  peak=$("$python" -c 'import sys, urllib.request
+text = urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/metrics").read().decode()
+print(next(line.split()[-1] for line in text.splitlines() if line.startswith("plimsoll_model_peak_bytes{")))' "$port")
+  kill "$server"
+  wait "$server" || true
+  limit=$((3 * peak))
+  start --memory-limit "$limit"
+  # The limit is on tensors; beside them the process has the library, plans and bodies.
+  maximum=$((limit + (1 << 30)))
+  cgroup=/sys/fs/cgroup/plimsoll_serve_$$
+  if mkdir "$cgroup" 2>/dev/null && [ -w "$cgroup/memory.max" ] &&
+    echo "$maximum" >"$cgroup/memory.max" 2>/dev/null && echo "$server" >"$cgroup/cgroup.procs" 2>/dev/null; then
+    echo "serve_tests: in a cgroup of $maximum bytes, limit $limit bytes"
+  else
+    rmdir "$cgroup" 2>/dev/null || true
+    cgroup=
+    echo "serve_tests: without a cgroup, as this machine lets us make none; limit $limit bytes"
+  fi
+  "$build/tests/serve/serve_soak" --port "$port" --process "$server" --seconds "$seconds" --side $side
+  exit
+fi
+
+if ! "$python" -c 'import tritonclient.http' 2>/dev/null; then
+  echo "serve_tests: skipped, as $python can't import tritonclient.http (pip install 'tritonclient[http]')"
+  exit 0
+fi
+model add <<'HLO'
+HloModule add
+ENTRY main {
+  a = f32[2,3] parameter(0)
+  b = f32[2,3] parameter(1)
+  s = f32[2,3] add(a, b)
+  d = f32[2,3] subtract(a, b)
+  ROOT r = (f32[2,3], f32[2,3]) tuple(s, d)
+}
+HLO
+echo '{"outputs": ["sum", "difference"]}' >"$work/models/add/config.json"
+model negate <<'HLO'
+HloModule negate
+ENTRY main {
+  x = f32[4096,4096] parameter(0)
+  ROOT y = f32[4096,4096] negate(x)
+}
+HLO
+model rows <<'HLO'
+HloModule rows
+ENTRY main {
+  x = f32[8,64] parameter(0)
+  w = f32[64,32] parameter(1)
+  d = f32[8,32] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[8,32] tanh(d)
+}
+HLO
+echo '{"batching": {"rows": 8, "whole": ["w"]}}' >"$work/models/rows/config.json"
+start --memory-limit 256MiB
+"$python" tests/serve/tritonclient_test.py "127.0.0.1:$port"
