@@ -4,6 +4,7 @@
 
 #include "jit/emit/avx512.h"
 #include "jit/emit/elementwise.h"
+#include "jit/emit/gpu.h"
 #include "jit/emit/vector_math.h"
 
 namespace plimsoll::jit {
@@ -41,6 +42,7 @@ Value* widen_f16(llvm::IRBuilderBase& b, Value* x) {
 // is one of them made quiet, or the machine's own: the lower half of its bits is zero, and rounding
 // leaves it alone.
 Value* round_to_bf16(llvm::IRBuilderBase& b, Value* x, Origin origin) {
+  if (gpu::is_target(b)) origin = Origin::any;  // whose NaN has all lower bits set
   Value* plain = origin == Origin::any ? avx512::plain_nan(b, x) : nullptr;
   const bool has_nan = origin == Origin::any && plain == nullptr;
   Value* bits = b.CreateBitCast(plain == nullptr ? x : plain, as_wide(x, b.getInt32Ty()));

@@ -24,12 +24,33 @@ PhaseFunction PhaseFunction::create(llvm::Module& module, const std::string& nam
   result.workspace = result.function->getArg(2);
   result.begin = result.function->getArg(3);
   result.end = result.function->getArg(4);
-  auto* entry = llvm::BasicBlock::Create(module.getContext(), "entry", result.function);
-  auto* start = llvm::BasicBlock::Create(module.getContext(), "start", result.function);
-  builder.SetInsertPoint(entry);
-  result.entry_anchor = builder.CreateBr(start);
-  builder.SetInsertPoint(start);
+  result.start(builder);
   return result;
+}
+
+PhaseFunction PhaseFunction::create_entry(llvm::Module& module, const std::string& name,
+                                          llvm::IRBuilder<>& builder, int inputs, int outputs) {
+  const std::vector<llvm::Type*> types(static_cast<std::size_t>(inputs + outputs + 1),
+                                       builder.getPtrTy());
+  PhaseFunction result;
+  result.function =
+      llvm::Function::Create(llvm::FunctionType::get(builder.getVoidTy(), types, false),
+                             llvm::Function::ExternalLinkage, name, module);
+  result.function->setDoesNotThrow();
+  const auto argument = [&](int i) { return result.function->getArg(static_cast<unsigned>(i)); };
+  for (int i = 0; i < inputs; ++i) result.inputs_[i] = argument(i);
+  for (int i = 0; i < outputs; ++i) result.outputs_[i] = argument(inputs + i);
+  result.workspace = argument(inputs + outputs);
+  result.start(builder);
+  return result;
+}
+
+void PhaseFunction::start(llvm::IRBuilder<>& builder) {
+  auto* entry = llvm::BasicBlock::Create(builder.getContext(), "entry", function);
+  auto* start = llvm::BasicBlock::Create(builder.getContext(), "start", function);
+  builder.SetInsertPoint(entry);
+  entry_anchor = builder.CreateBr(start);
+  builder.SetInsertPoint(start);
 }
 
 Value* PhaseFunction::pointer(int argument, int number, std::map<int, Value*>& known) {
@@ -69,10 +90,10 @@ Loop Loop::open(llvm::IRBuilder<>& b, Value* begin, Value* end, std::int64_t ste
   auto* body = llvm::BasicBlock::Create(b.getContext(), "loop", function);
   loop.exit = llvm::BasicBlock::Create(b.getContext(), "after", function);
   loop.end = end;
-  loop.step = b.getInt64(static_cast<std::uint64_t>(step));
+  loop.step = llvm::ConstantInt::getSigned(begin->getType(), step);
   loop.anchor = b.CreateCondBr(b.CreateICmpSLT(begin, end), body, loop.exit);
   b.SetInsertPoint(body);
-  loop.variable = b.CreatePHI(b.getInt64Ty(), 2);
+  loop.variable = b.CreatePHI(begin->getType(), 2);
   loop.variable->addIncoming(begin, before);
   return loop;
 }

@@ -20,6 +20,14 @@ struct PhaseFunction {
   llvm::Value* begin = nullptr;
   llvm::Value* end = nullptr;
 
+  // Of a GPU's kernel, whose threads are told apart by the machine: void(ptr...), with `inputs` and
+  // `outputs` pointers and the workspace's. `begin` and `end` are null.
+  static PhaseFunction create_entry(llvm::Module& module, const std::string& name,
+                                    llvm::IRBuilder<>& builder, int inputs, int outputs);
+  // Input or output `number` lies at `pointer`, known in the entry block.
+  void bind_input(int number, llvm::Value* pointer) { inputs_[number] = pointer; }
+  void bind_output(int number, llvm::Value* pointer) { outputs_[number] = pointer; }
+
   // Leaves `builder` in the block after the entry.
   static PhaseFunction create(llvm::Module& module, const std::string& name,
                               llvm::IRBuilder<>& builder);
@@ -31,12 +39,13 @@ struct PhaseFunction {
   void finish(llvm::IRBuilder<>& builder, bool streamed);
 
  private:
+  void start(llvm::IRBuilder<>& builder);
   llvm::Value* pointer(int argument, int number, std::map<int, llvm::Value*>& known);
   std::map<int, llvm::Value*> inputs_, outputs_;
 };
 
 // `for (variable = begin; variable < end; variable += step)`; `anchor` is the branch into the loop,
-// before which goes what is constant in it.
+// before which goes what is constant in it. Of the type of `begin`.
 struct Loop {
   llvm::PHINode* variable = nullptr;
   llvm::BranchInst* anchor = nullptr;

@@ -35,6 +35,7 @@ ValueEmitter::ValueEmitter(const KernelGraph& graph, IndexSpace& space, llvm::IR
       builder_(builder),
       function_(function),
       lane_level_(lane_level),
+      index_type_(builder.getInt64Ty()),
       levels_(static_cast<std::size_t>(lane_level) + 1) {
   anchor(0, function.entry_anchor);
   for (const ir::Instruction* instruction : graph.instructions()) {
@@ -42,18 +43,24 @@ ValueEmitter::ValueEmitter(const KernelGraph& graph, IndexSpace& space, llvm::IR
   }
 }
 
+void ValueEmitter::use_narrow_indices() { index_type_ = builder_.getInt32Ty(); }
+
 void ValueEmitter::anchor(int level, llvm::Instruction* anchor) {
   Level& state = levels_[static_cast<std::size_t>(level)];
   state.builder = std::make_unique<llvm::IRBuilder<>>(anchor);
+}
+
+void ValueEmitter::forget(int level) {
+  Level& state = levels_[static_cast<std::size_t>(level)];
+  state.values.clear();
+  state.symbols.clear();
 }
 
 void ValueEmitter::open_lanes(int width, int active) {
   width_ = width;
   active_ = active;
   mask_ = nullptr;
-  Level& lanes = levels_[static_cast<std::size_t>(lane_level_)];
-  lanes.values.clear();
-  lanes.symbols.clear();
+  forget(lane_level_);
   staged_.clear();
 }
 

@@ -25,8 +25,15 @@ class ValueEmitter {
   ValueEmitter(const KernelGraph& graph, IndexSpace& space, llvm::IRBuilder<>& builder,
                PhaseFunction& function, int lane_level);
 
+  // From now on indices are i32, and what is bound is: every position and extent is below 2^31.
+  void use_narrow_indices();
+  // Every input and output begins at a multiple of `bytes`, so that whole vectors at multiples of
+  // their width are accessed in pieces of that size.
+  void align_buffers(std::int64_t bytes) { buffer_bytes_ = bytes; }
   // What changes in loop `level` goes before `anchor`.
   void anchor(int level, llvm::Instruction* anchor);
+  // Nothing is known at loop `level` any more: its loops are bound anew.
+  void forget(int level);
   // Starts another copy of the lane level's code at the builder's position.
   void open_lanes(int width, int active);
   // As `open_lanes` where only a run tells which lanes exist: those of `mask`. Then every access
@@ -36,7 +43,7 @@ class ValueEmitter {
   void bind(const Affine& loop, llvm::Value* value, bool aligned = false);
   // The lane variable, whose value in lane 0 is `value`.
   void bind_lane(const Affine& loop, llvm::Value* value);
-  // The same for a loop whose value in each lane (i64) is in `lanes`.
+  // The same for a loop whose value in each lane (i64, or i32 where narrow) is in `lanes`.
   void bind_lanes(const Affine& loop, llvm::Value* lanes);
   // Component `component` of `reduce` at `index` (of the result's dims) is `value`.
   void bind_reduce(const ir::Instruction* reduce, int component, Index index, llvm::Value* value);
@@ -62,7 +69,7 @@ class ValueEmitter {
   // addresses are stored past the caches.
   void store(llvm::Value* base, const Affine& position, llvm::Value* value, ir::DType dtype,
              llvm::Value* cached = nullptr);
-  // The value of an expression in lane 0, as i64.
+  // The value of an expression in lane 0, as i64 (or i32, where indices are narrow).
   llvm::Value* first_lane(const Affine& x);
 
   // The results of a scalar computation on `arguments` (all of one width).
@@ -96,6 +103,8 @@ class ValueEmitter {
   };
 
   llvm::IRBuilder<>& at(int level);
+  llvm::ConstantInt* index_number(std::int64_t n) const;
+  llvm::Align alignment(ir::DType dtype, const LaneIndex& index) const;
   LaneIndex evaluate(const Affine& x);
   LaneIndex evaluate_symbol(int id);
   LaneIndex evaluate_division(const Symbol& symbol, llvm::IRBuilder<>& b);
@@ -118,6 +127,8 @@ class ValueEmitter {
   llvm::IRBuilder<>& builder_;
   PhaseFunction& function_;
   int lane_level_;
+  llvm::IntegerType* index_type_;
+  std::int64_t buffer_bytes_ = 0;  // 0: as the element is
   int width_ = 1;
   int active_ = 1;
   llvm::Value* mask_ = nullptr;  // null: the first active_ lanes

@@ -8,6 +8,7 @@
 
 #include "jit/emit/avx512.h"
 #include "jit/emit/elementwise.h"
+#include "jit/emit/gpu.h"
 #include "jit/emit/value_emitter.h"
 
 namespace plimsoll::jit {
@@ -46,6 +47,19 @@ void store_streaming(llvm::IRBuilder<>& b, Value* value, Value* address, llvm::A
 
 }  // namespace
 
+llvm::ConstantInt* ValueEmitter::index_number(std::int64_t n) const {
+  return llvm::ConstantInt::getSigned(index_type_, n);
+}
+
+// Of `active_` neighbours, or of one element.
+llvm::Align ValueEmitter::alignment(DType dtype, const LaneIndex& index) const {
+  const std::int64_t element = ir::dtype_bytes(dtype);
+  const bool whole = index.lanes == nullptr && index.stride == 1 && index.aligned &&
+                     active_ == width_ && mask_ == nullptr;
+  const std::int64_t bytes = whole ? std::min(buffer_bytes_, width_ * element) : 0;
+  return llvm::Align(static_cast<std::uint64_t>(std::max(element, bytes)));
+}
+
 // A formula over the lanes of a vector, in one of three forms: the same in all lanes (stride 0),
 // rising by a constant stride from lane to lane, or a vector of numbers. Loads are scalar and
 // spread, contiguous (stride 1), or gathers accordingly, so it matters to stay in the earlier forms
@@ -58,21 +72,21 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate(const Affine& x) {
   });
   LaneIndex sum;
   int level = 0;
-  sum.base = builder_.getInt64(static_cast<std::uint64_t>(x.constant));
+  sum.base = index_number(x.constant);
   sum.aligned = x.constant % width_ == 0;
   for (const auto& [id, factor] : terms) {
     const LaneIndex term = evaluate_symbol(id);
     level = std::max(level, space_.symbol(id).level);
     llvm::IRBuilder<>& b = at(level);
-    Value* scale = b.getInt64(static_cast<std::uint64_t>(factor));
+    Value* scale = index_number(factor);
     if (term.base != nullptr) {
       sum.base = b.CreateAdd(sum.base, factor == 1 ? term.base : b.CreateMul(term.base, scale));
       sum.stride += factor * term.stride;
     }
     sum.aligned = sum.aligned && (term.aligned || factor % width_ == 0);
     if (term.lanes != nullptr) {
-      llvm::Type* wide = llvm::FixedVectorType::get(b.getInt64Ty(), static_cast<unsigned>(width_));
-      Value* lanes = b.CreateZExt(term.lanes, wide);
+      llvm::Type* wide = llvm::FixedVectorType::get(index_type_, static_cast<unsigned>(width_));
+      Value* lanes = b.CreateIntCast(term.lanes, wide, false);
       if (factor != 1) {
         lanes = b.CreateMul(lanes, b.CreateVectorSplat(static_cast<unsigned>(width_), scale));
       }
@@ -84,7 +98,8 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate(const Affine& x) {
     const LaneIndex affine{sum.base, sum.stride, nullptr, false};
     constexpr Range kWide{std::numeric_limits<std::int64_t>::min(),
                           std::numeric_limits<std::int64_t>::max()};
-    sum.lanes = b.CreateAdd(sum.lanes, lanes_of(affine, kWide, b));
+    const Range range = index_type_->getBitWidth() == 32 ? Range{0, 0} : kWide;
+    sum.lanes = b.CreateAdd(sum.lanes, lanes_of(affine, range, b));
     sum.base = nullptr;
     sum.stride = 0;
     sum.aligned = false;
@@ -137,14 +152,13 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_division(const Symbol& symbol,
   const auto divide = [&](Value* x, Value* d) {
     return quotient ? b.CreateUDiv(x, d) : b.CreateURem(x, d);
   };
-  const auto divisor = static_cast<std::uint64_t>(symbol.divisor);
   // A whole vector lies between two multiples of the divisor when both start on a multiple of the
   // width.
   const bool whole = argument.lanes == nullptr && argument.stride == 1 && argument.aligned &&
                      symbol.divisor % width_ == 0;
   LaneIndex result;
   if (argument.is_uniform() || whole) {
-    result.base = divide(argument.base, b.getInt64(divisor));
+    result.base = divide(argument.base, index_number(symbol.divisor));
     if (whole && !quotient) {
       result.stride = 1;
       result.aligned = true;
@@ -152,7 +166,7 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_division(const Symbol& symbol,
     return result;
   }
   Value* lanes = lanes_of(argument, space_.range(symbol.argument), b);
-  result.lanes = divide(lanes, llvm::ConstantInt::get(lanes->getType(), divisor));
+  result.lanes = divide(lanes, llvm::ConstantInt::getSigned(lanes->getType(), symbol.divisor));
   return result;
 }
 
@@ -188,25 +202,31 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
       Value* start = value(node, symbol.at);
       const bool is_signed = ir::dtype_class(node.dtype()) == ir::DTypeClass::signed_int;
       const bool vector = start->getType()->isVectorTy();
-      // Lanes stay as narrow as they are where the highest fits.
+      // Lanes and narrow indices stay as narrow as they are where the highest fits.
       const unsigned bits = start->getType()->getScalarSizeInBits();
       const bool fits =
           bits == 32 && symbol.range.highest <= std::numeric_limits<std::int32_t>::max();
-      llvm::Type* type = vector && fits ? b.getInt32Ty() : b.getInt64Ty();
+      const bool narrow = index_type_->getBitWidth() == 32;
+      llvm::Type* type = (vector || narrow) && fits ? b.getInt32Ty() : b.getInt64Ty();
       if (vector) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(width_));
       start = b.CreateIntCast(start, type, is_signed);
       if (is_signed) {
         start =
             b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, start, llvm::ConstantInt::get(type, 0));
       }
-      (vector ? result.lanes : result.base) = b.CreateBinaryIntrinsic(
+      start = b.CreateBinaryIntrinsic(
           llvm::Intrinsic::umin, start,
           llvm::ConstantInt::get(type, static_cast<std::uint64_t>(symbol.range.highest)));
+      if (vector) {
+        result.lanes = start;
+      } else {
+        result.base = b.CreateIntCast(start, index_type_, false);
+      }
       break;
     }
     case SymbolKind::loop:
       fail(internal_error("a loop variable is used outside its loop"), DType::s64);
-      result.base = b.getInt64(0);
+      result.base = index_number(0);
       break;
   }
   known.emplace(id, result);
@@ -216,7 +236,7 @@ ValueEmitter::LaneIndex ValueEmitter::evaluate_symbol(int id) {
 Value* ValueEmitter::read_whole(llvm::IRBuilder<>& b, Value* value) {
   llvm::Type* type = value->getType();
   const unsigned bits = type->getPrimitiveSizeInBits().getFixedValue();
-  if (!selects_ || bits % 32 != 0) return value;
+  if (!selects_ || bits % 32 != 0 || gpu::is_target(b)) return value;
   llvm::Type* floats = llvm::FixedVectorType::get(b.getFloatTy(), bits / 32);
   Value* fenced = b.CreateArithmeticFence(b.CreateBitCast(value, floats), floats);
   return b.CreateBitCast(fenced, type);
@@ -227,7 +247,7 @@ Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int 
   llvm::IRBuilder<>& b = at(level);
   const LaneIndex index = evaluate(position);
   llvm::Type* element = memory_type(b.getContext(), dtype, 1);
-  const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
+  const llvm::Align alignment = this->alignment(dtype, index);
   const auto address = [&](Value* offset) { return b.CreateInBoundsGEP(element, base, offset); };
   if (index.is_uniform()) {
     return to_register(b, b.CreateAlignedLoad(element, address(index.base), alignment), dtype);
@@ -243,7 +263,7 @@ Value* ValueEmitter::load(Value* base, const Affine& position, DType dtype, int 
                  : static_cast<Value*>(b.CreateMaskedLoad(vector, address(index.base), alignment,
                                                           active_mask(), result));
   } else if (index.stride == -1 && active_ == width_) {
-    Value* first = address(b.CreateSub(index.base, b.getInt64(static_cast<unsigned>(width_ - 1))));
+    Value* first = address(b.CreateSub(index.base, index_number(width_ - 1)));
     result = b.CreateVectorReverse(b.CreateAlignedLoad(vector, first, alignment));
   } else if (mask_ != nullptr) {
     return fail(internal_error("a masked load is not of neighbours"), dtype);
@@ -264,7 +284,7 @@ void ValueEmitter::store(Value* base, const Affine& position, Value* value, DTyp
   llvm::IRBuilder<>& b = builder_;
   const LaneIndex index = evaluate(position);
   llvm::Type* element = memory_type(b.getContext(), dtype, 1);
-  const llvm::Align alignment(static_cast<std::uint64_t>(ir::dtype_bytes(dtype)));
+  const llvm::Align alignment = this->alignment(dtype, index);
   value = to_memory(b, width_ == 1 ? value : widen(value), dtype);
   if (Value* packed = avx512::upper_halves_to_store(b, value)) value = packed;
   if (width_ == 1) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/emit/elementwise.h"
+#include "jit/emit/gpu.h"
 #include "jit/emit/vector_numbers.h"
 
 namespace plimsoll::jit {
@@ -29,8 +30,8 @@ Value* divide_or_rest(const EmittedInteger& dividend, Value* y, bool want_remain
   }
   Value* divisor = b.CreateSelect(unsafe, number(y, 1), y);
   Value* quotient = nullptr;
-  if (bits <= 32 && x->getType()->isVectorTy()) {
-    // No machine divides integer vectors; the f64 quotient of 32-bit numbers truncates exactly.
+  if (bits <= 32 && x->getType()->isVectorTy() && !gpu::is_target(b)) {
+    // No CPU divides integer vectors; the f64 quotient of 32-bit numbers truncates exactly.
     llvm::Type* wide = Emitted{nullptr, x}.as_wide(b.getDoubleTy());
     const auto lift = [&](Value* v) {
       return is_signed ? b.CreateSIToFP(v, wide) : b.CreateUIToFP(v, wide);

@@ -8,6 +8,7 @@
 
 #include "jit/emit/avx512.h"
 #include "jit/emit/elementwise.h"
+#include "jit/emit/gpu.h"
 #include "jit/emit/vector_math.h"
 #include "runtime/base/math/huge_argument.h"
 
@@ -62,8 +63,13 @@ EmittedF64 at_lanes(EmittedMask lanes, EmittedF64 otherwise, const math::LaneFun
   b.CreateCondBr(any, rare, join, llvm::MDBuilder(context).createBranchWeights(1, 1 << 20));
 
   b.SetInsertPoint(rare);
-  llvm::FunctionCallee callee = common->getModule()->getOrInsertFunction(
-      function.symbol, llvm::FunctionType::get(b.getDoubleTy(), {b.getDoubleTy()}, false));
+  llvm::FunctionCallee callee;
+  if (gpu::is_target(b)) {
+    callee = gpu::huge_argument_function(*common->getModule(), function.symbol);
+  } else {
+    callee = common->getModule()->getOrInsertFunction(
+        function.symbol, llvm::FunctionType::get(b.getDoubleTy(), {b.getDoubleTy()}, false));
+  }
   auto* declaration = llvm::cast<llvm::Function>(callee.getCallee());
   declaration->setDoesNotThrow();
   declaration->setDoesNotAccessMemory();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "jit/emit/gpu.h"
 #include "jit/emit/vector_math.h"
 
 // The operations of runtime/ir/ops.def that value types have of their own, as LLVM IR: of floats,
@@ -57,6 +58,8 @@ T divide(T a, T b) {
 }
 template <EmittedFloat T>
 T remainder(T a, T b) {
+  if (gpu::is_target(*a.builder))
+    return {{a.builder, gpu::remainder(*a.builder, a.value, b.value)}};
   return {{a.builder, a.builder->CreateFRem(a.value, b.value)}};
 }
 // The greater of two floats, or the smaller; NaN if either is NaN.

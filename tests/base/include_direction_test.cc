@@ -93,6 +93,7 @@ const std::vector<Room>& rooms() {
     folder("jit/emit", {"jit/graph"});
     folder("jit/loops", {"jit/emit"});
     folder("jit/reductions", {"jit/emit"});
+    folder("jit/gpu", {"jit/loops", "jit/reductions", "jit/keys", "runtime/ir/fusions"});
     folder("jit/cache", {"jit contract", "jit/graph"});
     folder("jit/native", {"jit contract", "jit/emit", "runtime/ir/text", "runtime/device/cpu"});
     folder("jit/launch",
@@ -116,7 +117,7 @@ const std::vector<Room>& rooms() {
                        "kernels/cpu/linalg", "kernels/cpu/fourier", "kernels/cpu/contraction",
                        "kernels/cpu/collectives", "kernels/cpu/attention"});
 
-    folder("runtime/backend", {"jit", "kernels"});
+    folder("runtime/backend", {"jit", "jit/gpu", "kernels"});
     folder("runtime/program", {"runtime/passes", "runtime/planner", "runtime/memory/budget"});
     folder("runtime/executor", {"runtime/program", "collectives"});
     folder("runtime/buffers", {"runtime/memory/budget", "runtime/ir"});

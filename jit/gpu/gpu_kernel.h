@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/ir/module.h"
+
+// Kernels for NVIDIA GPUs, as PTX: what is compiled, and how it is launched.
+namespace plimsoll::jit {
+
+struct GpuTarget {
+  int compute_capability = 75;  // 10 * major + minor: 75, 80, 90, 100; at least 75
+};
+
+// One launch of a kernel: a grid of one dimension. An entry takes pointers alone.
+struct GpuLaunch {
+  std::string entry;
+  std::uint32_t grid = 1, block = 1;
+  std::uint32_t shared_bytes = 0;  // beside what the entry declares itself
+  // The entry's pointers: numbers among all inputs, then all outputs, then the workspace.
+  std::vector<int> arguments;
+  // Left out where this input and this output are the same buffer; -1: always launched.
+  int unless_input = -1, unless_output = -1;
+};
+
+// The launches run one after the other, in one stream; each sees what those before it wrote. A
+// kernel of an empty result has none. Every pointer is a multiple of kGpuAlignment bytes. Immutable.
+struct GpuKernel {
+  std::string name;  // what it does, as device::Kernel::name
+  std::string ptx;   // one module
+  std::vector<GpuLaunch> launches;
+  std::int64_t inputs = 0, outputs = 0;  // array leaves of the operands and of the result
+  std::int64_t workspace_bytes = 0;
+};
+
+inline constexpr std::int64_t kGpuAlignment = 16;
+
+// Compiles what the JIT compiles for the CPU (jit/README.md): loop fusions, reductions, row fusions
+// and horizontal fusions of those. Equal instructions (up to names) share a kernel. Thread-safe.
+class GpuCompiler {
+ public:
+  // FAILED_PRECONDITION where LLVM came without its NVPTX target, UNIMPLEMENTED for a compute
+  // capability below 75.
+  static Result<std::unique_ptr<GpuCompiler>> create(GpuTarget target);
+  virtual ~GpuCompiler() = default;
+  // UNIMPLEMENTED, with the reason, for what has no kernel.
+  virtual Result<std::shared_ptr<const GpuKernel>> compile(const ir::Instruction& instruction) = 0;
+};
+
+}  // namespace plimsoll::jit

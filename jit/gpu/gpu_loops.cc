@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "jit/gpu/gpu_loops.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "jit/emit/value_emitter.h"
+#include "jit/graph/reduction_shape.h"
+#include "jit/loops/loop_nest.h"
+#include "jit/loops/placed_roots.h"
+#include "runtime/base/index.h"
+
+namespace plimsoll::jit {
+namespace {
+
+using llvm::Value;
+
+constexpr int kMostLanes = 8, kCostlyLanes = 4;
+
+// A nest as a grid: thread t computes the `width_` elements from t * width_ on, which lie side by
+// side along the innermost loop, with accesses of 16 bytes where elements are read and written in
+// their order. What is left of a single loop is computed element by element.
+//
+// Example: f32[1000] + f32[1000] at a width of 4: 250 threads. f32[30,17] transposed: the loops are
+// 17 and 30, a thread computes one element, whose place is found by dividing the thread's number.
+class LoopGrid {
+ public:
+  LoopGrid(GpuWriter& writer, const LoopNest& nest)
+      : nest_(nest),
+        graph_(writer.graph),
+        entry_(writer, kBlockThreads),
+        extents_(choose_extents(graph_, nest)),
+        emitter_(graph_, space_, entry_.builder(), entry_.function(), 1) {
+    for (const std::int64_t extent : extents_) total_ *= extent;
+    for (const std::int64_t extent : extents_) {
+      loops_.push_back(space_.add_loop(extent, 1));
+      position_ = space_.add(space_.scale(position_, extent), loops_.back());
+    }
+    width_ = choose_width();
+    if (entry_.index_type()->getBitWidth() == 32) emitter_.use_narrow_indices();
+    emitter_.align_buffers(kGpuAlignment);
+  }
+
+  Result<GpuLaunch*> write() {
+    llvm::IRBuilder<>& b = entry_.builder();
+    const std::int64_t threads = divide_up(total_, width_);
+    Value* thread = entry_.thread();
+    const bool is_exact = threads % kBlockThreads == 0;
+    Value* exists = is_exact ? nullptr : b.CreateICmpULT(thread, entry_.number(threads));
+    entry_.when(exists, [&] { write_thread(thread); });
+    PLIMSOLL_RETURN_IF_ERROR(emitter_.status());
+    return &entry_.launch(threads);
+  }
+
+ private:
+  // As many as 16 bytes of the widest element hold.
+  int choose_width() {
+    std::int64_t widest = 1;
+    for (const Store& store : nest_.stores) {
+      widest = std::max<std::int64_t>(widest, ir::dtype_bytes(store.value.dtype()));
+    }
+    const int innermost = loops_.back().is_constant() ? -1 : loops_.back().terms[0].first;
+    for (const Load& load : collect_loads(space_, graph_, nest_, position_)) {
+      const std::int64_t step = load.position.coefficient(innermost);
+      if (step == 1) widest = std::max<std::int64_t>(widest, ir::dtype_bytes(load.dtype));
+      // Neighbours are read far apart: better by neighbouring threads.
+      if (step > 1 || step < -1) return 1;
+    }
+    bool costly = false;
+    for (const ir::Instruction* instruction : graph_.instructions()) {
+      const ir::VectorCode code = ir::op_info(instruction->opcode()).code;
+      costly = costly || (code != ir::VectorCode::moves && code != ir::VectorCode::one);
+    }
+    std::int64_t width =
+        std::min<std::int64_t>(kGpuAlignment / widest, costly ? kCostlyLanes : kMostLanes);
+    while (width > 1 && (total_ / width < kManyThreads ||
+                         (extents_.size() > 1 && extents_.back() % width != 0))) {
+      width /= 2;
+    }
+    return static_cast<int>(std::max<std::int64_t>(width, 1));
+  }
+
+  void write_thread(Value* thread) {
+    llvm::IRBuilder<>& b = entry_.builder();
+    if (extents_.size() == 1) {
+      Value* first = b.CreateMul(thread, entry_.number(width_));
+      if (total_ % width_ == 0) {
+        write_elements({first}, width_);
+        return;
+      }
+      Value* is_whole = b.CreateICmpULE(first, entry_.number(total_ - width_));
+      entry_.when(is_whole, [&] { write_elements({first}, width_); });
+      entry_.when(b.CreateNot(is_whole), [&] {
+        Loop tail = Loop::open(b, first, entry_.number(total_), 1);
+        write_elements({tail.variable}, 1);
+        tail.close(b);
+      });
+      return;
+    }
+    std::vector<Value*> places(extents_.size());
+    Value* rest = thread;
+    for (std::size_t i = extents_.size(); i-- > 1;) {
+      const bool innermost = i + 1 == extents_.size();
+      places[i] = entry_.split(&rest, innermost ? extents_[i] / width_ : extents_[i]);
+    }
+    places[0] = rest;
+    places.back() = b.CreateMul(places.back(), entry_.number(width_));
+    write_elements(places, width_);
+  }
+
+  // All values before any store, so that an output may be the buffer of an input.
+  void write_elements(const std::vector<Value*>& places, int width) {
+    emitter_.open_lanes(width, width);
+    for (std::size_t i = 0; i + 1 < places.size(); ++i) emitter_.bind(loops_[i], places[i]);
+    emitter_.bind_lane(loops_.back(), places.back());
+    std::vector<Value*> values;
+    for (const Store& store : nest_.stores) {
+      values.push_back(
+          emitter_.value(store.value, space_.delinearize(position_, store.value.dims())));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Store& store = nest_.stores[i];
+      const ir::Dims& dims = store.placement != nullptr ? nest_.dims : store.value.dims();
+      emitter_.store(entry_.function().output(store.output),
+                     store_position(space_, graph_, store, space_.delinearize(position_, dims)),
+                     values[i], store.value.dtype());
+    }
+  }
+
+  const LoopNest& nest_;
+  const KernelGraph& graph_;
+  GpuEntry entry_;
+  const std::vector<std::int64_t> extents_;
+  std::int64_t total_ = 1;
+  int width_ = 1;
+  IndexSpace space_;
+  std::vector<Affine> loops_;
+  Affine position_;
+  ValueEmitter emitter_;
+};
+
+}  // namespace
+
+Status write_gpu_loops(GpuWriter& writer) {
+  for (const PhaseNest& phase : plan_nests(writer.graph)) {
+    const auto& dims = phase.nest.dims;
+    if (std::any_of(dims.begin(), dims.end(), [](std::int64_t d) { return d == 0; })) continue;
+    PLIMSOLL_ASSIGN_OR_RETURN(GpuLaunch * launch, LoopGrid(writer, phase.nest).write());
+    if (phase.unless_input >= 0) {
+      launch->unless_input = writer.inputs[at(phase.unless_input)];
+      launch->unless_output = writer.outputs[at(phase.unless_output)];
+    }
+  }
+  return ok_status();
+}
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <llvm/Analysis/CGSCCPassManager.h>
+#include <llvm/Analysis/LoopAnalysisManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <numeric>
+#include <unordered_map>
+
+#include "jit/emit/gpu.h"
+#include "jit/gpu/gpu_code.h"
+#include "jit/gpu/gpu_entry.h"
+#include "jit/gpu/gpu_loops.h"
+#include "jit/gpu/gpu_reductions.h"
+#include "jit/gpu/gpu_rows.h"
+#include "jit/keys/canonical.h"
+#include "runtime/base/index.h"
+#include "runtime/ir/fusions/horizontal_fusion.h"
+
+namespace plimsoll::jit {
+namespace {
+
+Status write_graph(GpuWriter& writer) {
+  if (writer.graph.reduces().empty()) return write_gpu_loops(writer);
+  if (writer.graph.is_row_fusion()) return write_gpu_rows(writer);
+  return write_gpu_reductions(writer);
+}
+
+std::vector<int> numbers(std::size_t count) {
+  std::vector<int> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kGpuAlignment - 1) / kGpuAlignment * kGpuAlignment;
+}
+
+// Each part is a kernel of its own, on its own share of the pointers. Parts run one after the other
+// and share the workspace, but for results that nobody takes, which lie in front.
+Status write_parts(GpuCode& code, const ir::Instruction& fusion,
+                   const std::vector<const ir::Instruction*>& parts) {
+  std::unordered_map<const ir::Instruction*, std::vector<int>> outputs;
+  for (const ir::Instruction* part : parts) {
+    outputs[part].resize(ir::leaves(part->shape()).size(), -1);
+  }
+  for (int leaf = 0; leaf < static_cast<int>(code.outputs); ++leaf) {
+    const ir::PartResult result = ir::horizontal_result(fusion, leaf);
+    int& output = outputs.at(result.part)[at(result.leaf)];
+    if (output >= 0) return refuse(fusion, "gives one result twice");
+    output = leaf;
+  }
+  std::int64_t front = 0, behind = 0;
+  for (const ir::Instruction* part : parts) {
+    const auto leaves = ir::leaves(part->shape());
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      if (outputs.at(part)[i] < 0) front = std::max(front, aligned(leaves[i]->byte_size()));
+    }
+  }
+  for (const ir::Instruction* part : parts) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const KernelGraph graph, KernelGraph::create(*part));
+    std::vector<int> inputs;
+    for (const ir::Instruction* operand : part->operands()) {
+      inputs.push_back(static_cast<int>(operand->attributes().parameter_number));
+    }
+    if (code.name.empty()) code.name = "horizontal." + kernel_name(graph);
+    code.workspace_bytes = 0;
+    // What nobody takes may be written over by what nobody takes.
+    GpuWriter writer{code, graph, std::move(inputs), outputs.at(part),
+                     std::vector<std::int64_t>(outputs.at(part).size(), 0), front};
+    PLIMSOLL_RETURN_IF_ERROR(write_graph(writer));
+    behind = std::max(behind, code.workspace_bytes);
+  }
+  code.workspace_bytes = front + behind;
+  return ok_status();
+}
+
+Status optimize(llvm::Module& module) {
+  std::string problem;
+  llvm::raw_string_ostream stream(problem);
+  if (llvm::verifyModule(module, &stream)) {
+    return internal_error("generated code is invalid: " + stream.str());
+  }
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graphs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graphs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graphs, modules);
+  modules.invalidate(module, llvm::AlwaysInlinerPass(false).run(module, modules));
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass(false));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  for (llvm::Function& function : module) {
+    if (!function.isDeclaration()) passes.run(function, functions);
+  }
+  return ok_status();
+}
+
+}  // namespace
+
+Result<GpuCode> write_gpu_code(const ir::Instruction& instruction) {
+  GpuCode code;
+  code.context = std::make_unique<llvm::LLVMContext>();
+  code.module = std::make_unique<llvm::Module>("kernel", *code.context);
+  // NVPTX's own, so that sizes and alignments are known while code is written.
+  code.module->setDataLayout("e-i64:64-i128:128-v16:16-v32:32-n16:32:64");
+  code.module->setTargetTriple("nvptx64-nvidia-cuda");
+  gpu::allow(*code.module);
+  code.outputs = static_cast<std::int64_t>(ir::leaves(instruction.shape()).size());
+  code.inputs = instruction.operand_count();
+  const auto parts = ir::horizontal_parts(instruction);
+  if (!parts.empty()) {
+    PLIMSOLL_RETURN_IF_ERROR(write_parts(code, instruction, parts));
+  } else {
+    PLIMSOLL_ASSIGN_OR_RETURN(const KernelGraph graph, KernelGraph::create(instruction));
+    code.name = kernel_name(graph);
+    GpuWriter writer{code, graph, numbers(graph.inputs().size()), numbers(graph.roots().size())};
+    PLIMSOLL_RETURN_IF_ERROR(write_graph(writer));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(optimize(*code.module));
+  return code;
+}
+
+}  // namespace plimsoll::jit
