@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# scripts/ptxas_table.sh [CAPABILITY]...: assembles the GPU kernels of the test suites (75, 80 and 90
+# unless said otherwise) and prints, per program and compute capability, how many there are, the
+# registers and shared memory of the largest, and what spills. docs/gpu.md has the table. Needs
+# ptxas (CUDA) on the path or in PTXAS, and build/release/tests/gpu_ptx.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+ptxas=${PTXAS:-ptxas}
+if ! command -v "$ptxas" > /dev/null; then
+  echo "no ptxas: nothing is assembled (it comes with CUDA; PTXAS says where it is)" >&2
+  exit 0
+fi
+capabilities=("$@")
+[ $# -gt 0 ] || capabilities=(75 80 90)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+build/release/tests/gpu_ptx "$folder" "${capabilities[@]}"
+export ptxas folder
+assemble() {
+  local name=${1%.ptx}
+  local arch=${name##*.}
+  if ! "$ptxas" -v -arch="$arch" -o "$folder/$name.cubin" "$folder/$1" 2> "$folder/$name.log"; then
+    echo "$name: $(head -3 "$folder/$name.log")" >> "$folder/failed"
+  fi
+}
+export -f assemble
+ls "$folder" | grep '\.ptx$' | xargs -P "$(nproc)" -I{} bash -c 'assemble {}'
+# What ptxas says of an entry: its name, its spills, its registers and shared memory.
+for log in "$folder"/*.log; do
+  name=$(basename "${log%.log}")
+  awk -v name="${name%.*}" -v arch="${name##*.}" '
+    /Compiling entry function/ { entry = $0; gsub(/.*function .|. for .*/, "", entry) }
+    /bytes spill stores/ { split($0, part, ","); spills = part[2] + part[3] }
+    /: Used [0-9]+ registers/ {
+      registers = $0; sub(/.*Used /, "", registers); shared = 0
+      if (match($0, /[0-9]+ bytes smem/)) shared = substr($0, RSTART, RLENGTH)
+      if (entry != "") print arch, name, entry, registers + 0, shared + 0, spills + 0
+      entry = ""; spills = 0
+    }' "$log"
+done > "$folder/entries"
+echo "| program | sm | entries | registers: median, most | shared, most bytes | entries that spill |"
+echo "|---|---|---|---|---|---|"
+sort -k1,1 -k2,2 "$folder/entries" | awk '
+  { program = $2; sub(/__.*/, "", program); if (program ~ /^op_/) program = "op cases" }
+  { key = program " | " substr($1, 4); n[key]++; all[key] = all[key] " " $4
+    if ($4 > most[key]) most[key] = $4; if ($5 > shared[key]) shared[key] = $5; if ($6 > 0) spill[key]++ }
+  END { for (key in n) {
+    count = split(substr(all[key], 2), values, " ")
+    for (i = 2; i <= count; ++i) { v = values[i] + 0
+      for (j = i - 1; j > 0 && values[j] + 0 > v; --j) values[j + 1] = values[j]
+      values[j + 1] = v }
+    printf "| %s | %d | %d, %d | %d | %d |\n", key, count, values[int((count + 1) / 2)], most[key],
+      shared[key], spill[key] } }' | sort -V
+awk '$6 > 0 { printf "spills: %s %s %s: %d registers, %d bytes\n", $1, $2, $3, $4, $6 }' "$folder/entries"
+if [ -s "$folder/failed" ]; then
+  cat "$folder/failed" >&2
+  exit 1
+fi

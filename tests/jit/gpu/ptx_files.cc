@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// gpu_ptx FOLDER CAPABILITY...: writes the PTX of the test suites' kernels for every compute
+// capability into FOLDER, as PROGRAM__KERNEL.sm_CAPABILITY.ptx: of every op case alone, and of the
+// programs of tests/golden/kernels/ after all passes. scripts/ptxas_table.sh assembles them.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "jit/gpu/gpu_kernel.h"
+#include "runtime/base/file.h"
+#include "runtime/ir/text/text.h"
+#include "runtime/passes/passes.h"
+#include "tests/cases/fused_entry.h"
+#include "tests/cases/op_cases.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Writer {
+ public:
+  Writer(fs::path folder, std::map<int, std::unique_ptr<jit::GpuCompiler>> compilers)
+      : folder_(std::move(folder)), compilers_(std::move(compilers)) {}
+
+  // False, with a message, where a kernel that there is cannot be made.
+  bool write(const ir::Instruction& instruction, const std::string& program) {
+    for (const auto& [capability, compiler] : compilers_) {
+      const auto kernel = compiler->compile(instruction);
+      if (kernel.status().code() == StatusCode::unimplemented) return true;
+      if (!kernel.ok()) {
+        fmt::print(stderr, "{}: {}\n", program, kernel.status().to_string());
+        return false;
+      }
+      if ((*kernel)->launches.empty()) continue;
+      std::string name = fmt::format("{}__{}", program, (*kernel)->name);
+      std::replace(name.begin(), name.end(), '/', '_');
+      const int again = ++times_[fmt::format("{} {}", name, capability)];
+      if (again > 1) name += fmt::format("_{}", again);
+      std::ofstream file(folder_ / fmt::format("{}.sm_{}.ptx", name, capability));
+      file << (*kernel)->ptx;
+      if (!file.flush()) {
+        fmt::print(stderr, "cannot write {}\n", name);
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  const fs::path folder_;
+  const std::map<int, std::unique_ptr<jit::GpuCompiler>> compilers_;
+  std::map<std::string, int> times_;
+};
+
+bool write_programs(Writer& writer) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(PLIMSOLL_SOURCE_DIR "/tests/golden/kernels")) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& path : files) {
+    const auto text = read_file(path);
+    auto module = ir::parse_module(text.ok() ? *text : "", path.string());
+    if (!module.ok() || !passes::optimize(**module).ok()) {
+      fmt::print(stderr, "{}: no program\n", path.string());
+      return false;
+    }
+    for (const auto& computation : (*module)->computations()) {
+      for (const auto& instruction : computation->instructions()) {
+        const ir::Opcode opcode = instruction->opcode();
+        const bool is_kernel = computation.get() == (*module)->entry() ||
+                               opcode == ir::Opcode::fusion || opcode == ir::Opcode::reduce;
+        if (!is_kernel || opcode == ir::Opcode::constant) continue;
+        if (!writer.write(*instruction, path.stem().string())) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool write_op_cases(Writer& writer) {
+  for (const cases::OpCase& op : cases::op_cases()) {
+    const auto module = ir::parse_module(op.hlo);
+    if (!module.ok()) return false;
+    const auto fusion = cases::fused_entry(**module);
+    if (fusion != nullptr && !writer.write(*fusion->entry()->root(), "op_" + op.name)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace plimsoll
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: gpu_ptx FOLDER CAPABILITY...\n");
+    return 2;
+  }
+  std::map<int, std::unique_ptr<plimsoll::jit::GpuCompiler>> compilers;
+  for (int i = 2; i < argc; ++i) {
+    const int capability = std::atoi(argv[i]);
+    auto compiler = plimsoll::jit::GpuCompiler::create({capability});
+    if (!compiler.ok()) {
+      fmt::print(stderr, "{}\n", compiler.status().to_string());
+      return 1;
+    }
+    compilers.emplace(capability, *std::move(compiler));
+  }
+  plimsoll::Writer writer(argv[1], std::move(compilers));
+  return plimsoll::write_programs(writer) && plimsoll::write_op_cases(writer) ? 0 : 1;
+}
