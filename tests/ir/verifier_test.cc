@@ -70,6 +70,41 @@ TEST(Verifier, RefusesAliasesOfWhatDoesNotExistOrFit) {
   EXPECT_EQ(small.message(), "parameter {} is aliased or donated twice");
 }
 
+// Both ends of a channel, of which each has a shape, and something else there.
+std::string channel_message(DType sent, DType received, bool has_other) {
+  Small small;
+  const auto collective =
+      std::make_shared<CollectiveAttributes>(CollectiveAttributes{.channel_id = 4});
+  const auto add = [&](Opcode opcode, const Shape& shape, std::vector<Instruction*> operands,
+                       const char* name) {
+    Attributes attributes;
+    attributes.collective = collective;
+    return small.entry->add(opcode, shape, std::move(operands), name, attributes);
+  };
+  const auto under_way = [](DType dtype) {
+    return Shape::tuple({Shape(dtype, {2}), Shape(DType::u32, {}), Shape::token()});
+  };
+  Instruction* const converted =
+      small.entry->add(Opcode::convert, Shape(sent, {2}), {small.x}, "converted");
+  Instruction* const token = small.entry->add(Opcode::after_all, Shape::token(), {}, "token");
+  Instruction* const send = add(Opcode::send, under_way(sent), {converted, token}, "s");
+  Instruction* const recv = add(Opcode::recv, under_way(received), {token}, "r");
+  add(Opcode::send_done, Shape::token(), {send}, "sd");
+  add(Opcode::recv_done, Shape::tuple({Shape(received, {2}), Shape::token()}), {recv}, "rd");
+  if (has_other) add(Opcode::collective_broadcast, Shape(DType::f32, {2}), {small.y}, "all");
+  return small.message();
+}
+
+TEST(Verifier, RefusesChannelsWhoseEndsDoNotAgree) {
+  EXPECT_EQ(channel_message(DType::f32, DType::f32, false), "");
+  EXPECT_EQ(channel_message(DType::f32, DType::s32, false),
+            "computation 'entry': instruction 's': send in channel 4, where nobody receives f32[2] "
+            "('r' receives s32[2])");
+  EXPECT_EQ(channel_message(DType::f32, DType::f32, true),
+            "computation 'entry': instruction 'all': collective-broadcast in channel 4, which send "
+            "'s' uses (give it one of its own)");
+}
+
 TEST(Verifier, RefusesADoneWithoutItsStart) {
   Small small;
   small.entry->add(Opcode::copy_done, Shape(DType::f32, {2}),

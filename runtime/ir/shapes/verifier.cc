@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -104,6 +105,58 @@ Status check_collective(const Instruction& instruction) {
     std::sort(side->begin(), side->end());
     if (std::adjacent_find(side->begin(), side->end()) != side->end()) {
       return invalid_argument("source_target_pairs name a participant twice");
+    }
+  }
+  return ok_status();
+}
+
+// What is sent in a channel that has both ends must be received there, too, and the other way
+// round; and other collectives have channels of their own. (Those share one in programs by JAX.)
+Status check_channels(const Module& module) {
+  struct Channel {
+    std::map<std::string, const Instruction*> sent, received;  // one for each shape
+    const Instruction* other = nullptr;
+  };
+  std::map<std::int64_t, Channel> channels;
+  for (const auto& computation : module.computations()) {
+    for (const auto& instruction : computation->instructions()) {
+      const auto* const collective = instruction->attributes().collective.get();
+      const std::int64_t number = collective == nullptr ? 0 : collective->channel_id;
+      const bool sends = instruction->opcode() == Opcode::send;
+      if (sends || instruction->opcode() == Opcode::recv) {
+        if (collective != nullptr && collective->is_host_transfer) continue;
+        Channel& channel = channels[number];
+        (sends ? channel.sent : channel.received)
+            .emplace(instruction->shape().elements()[0].to_string(), instruction.get());
+      } else if (number != 0 && op_info(instruction->opcode()).op_class == OpClass::collective) {
+        channels[number].other = instruction.get();
+      }
+    }
+  }
+  for (const auto& [number, channel] : channels) {
+    const auto& [sent, received, other] = channel;
+    const auto fail = [number = number](const Instruction& instruction, const std::string& what) {
+      return invalid_argument(fmt::format("instruction '{}': {} in channel {}, {}",
+                                          instruction.name(), to_string(instruction.opcode()),
+                                          number, what))
+          .with_context("computation '" + instruction.parent()->name() + "'");
+    };
+    if (other != nullptr && (!sent.empty() || !received.empty())) {
+      const Instruction& end = *(sent.empty() ? received : sent).begin()->second;
+      return fail(*other, fmt::format("which {} '{}' uses (give it one of its own)",
+                                      to_string(end.opcode()), end.name()));
+    }
+    if (sent.empty() || received.empty()) continue;
+    for (const auto& [shape, instruction] : sent) {
+      if (received.contains(shape)) continue;
+      return fail(*instruction,
+                  fmt::format("where nobody receives {} ('{}' receives {})", shape,
+                              received.begin()->second->name(), received.begin()->first));
+    }
+    for (const auto& [shape, instruction] : received) {
+      if (sent.contains(shape)) continue;
+      return fail(*instruction, fmt::format("where nobody sends {} ('{}' sends {})", shape,
+                                            sent.begin()->second->name(), sent.begin()->first));
     }
   }
   return ok_status();
@@ -273,6 +326,7 @@ Status verify(const Module& module) {
     if (!status.ok()) return status.with_context("computation '" + computation->name() + "'");
   }
   PLIMSOLL_RETURN_IF_ERROR(check_acyclic_calls(module, known));
+  PLIMSOLL_RETURN_IF_ERROR(check_channels(module));
   return check_aliases(module);
 }
 
