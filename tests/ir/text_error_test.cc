@@ -105,10 +105,15 @@ TEST(HloTextError, CollectivesAreCheckedAgainstTheirAttributes) {
     const auto module = parse_module(
         "HloModule m, replica_count=4\n"
         "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+        "wide { a = f64[] parameter(0) b = f64[] parameter(1) ROOT s = f64[] add(a, b) }\n"
+        "half { a = bf16[] parameter(0) b = bf16[] parameter(1) ROOT s = bf16[] add(a, b) }\n"
+        "mixed { a = f32[] parameter(0) b = bf16[] parameter(1) ROOT s = f32[] add(a, b) }\n"
         "one { a = f32[] parameter(0) ROOT s = f32[] negate(a) }\n"
         "rows { a = f32[2] parameter(0) b = f32[2] parameter(1) z = f32[] constant(0) "
         "ROOT s = f32[] reduce(a, z), dimensions={0}, to_apply=sum }\n"
-        "ENTRY e {\n  x = f32[4,8] parameter(0)\n  y = f32[4] parameter(1)\n  ROOT r = " +
+        "ENTRY e {\n  x = f32[4,8] parameter(0)\n  y = f32[4] parameter(1)\n"
+        "  n = s32[4] parameter(2)\n  m = s32[8] parameter(3)\n  h = bf16[4] parameter(4)\n"
+        "  ROOT r = " +
         operation + "\n}\n");
     return module.ok() ? "" : module.status().message();
   };
@@ -116,6 +121,20 @@ TEST(HloTextError, CollectivesAreCheckedAgainstTheirAttributes) {
     EXPECT_NE(error_of(operation).find(what), std::string::npos)
         << operation << error_of(operation);
   };
+  // Of a reducer's dtypes, and of a result's.
+  expect_error("f32[4,8] all-reduce(x), to_apply=wide",
+               "'wide' makes f64 of f64 and f64, must make f32 of two to reduce f32[4,8]");
+  expect_error("f32[4,8] all-reduce-start(x), to_apply=half", "makes bf16 of bf16 and bf16");
+  expect_error("f32[4,2] reduce-scatter(x), dimensions={1}, to_apply=mixed",
+               "'mixed' makes f32 of f32 and bf16, must make f32");
+  expect_error("s32[4] all-reduce(n), to_apply=sum", "must make s32 of two to reduce s32[4]");
+  expect_error("(f32[4,8], s32[4]) all-reduce(x, n), to_apply=sum", "to reduce s32[4]");
+  expect_error("bf16[4] all-reduce(h), to_apply=wide", "must make bf16 of two, or f32 of two,");
+  EXPECT_EQ(error_of("bf16[4] all-reduce(h), to_apply=half"), "");
+  EXPECT_EQ(error_of("bf16[4] all-reduce(h), to_apply=sum"), "");
+  expect_error("f32[4] all-reduce(h), to_apply=sum",
+               "result f32[4] of bf16[4]: dtypes must be the same (convert one)");
+  expect_error("(bf16[4,8], f32[4]) all-reduce(x, y), to_apply=sum", "bf16[4,8]");
   const std::string scalars = "must take two scalars and return one";
   for (const std::string name : {"one", "rows"}) {
     expect_error("f32[4,8] all-reduce(x), to_apply=" + name, scalars);

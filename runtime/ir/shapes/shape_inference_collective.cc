@@ -33,16 +33,32 @@ Status check_scaled(const Request& request, const Shape& small, const Shape& lar
   return ok_status();
 }
 
-// One computation of two scalars that returns one.
+// One computation of two scalars that returns one, of the dtype that the operands' elements are
+// reduced in: their own, or f32 where they are f16 or bf16.
 Status require_reducer(const Request& request) {
   PLIMSOLL_RETURN_IF_ERROR(request.require_called(1));
   const Computation& reducer = *request.called[0];
   const auto& parameters = reducer.parameters();
-  if (parameters.size() == 2 && parameters[0]->shape().is_scalar() &&
-      parameters[1]->shape().is_scalar() && reducer.root()->shape().is_scalar()) {
-    return ok_status();
+  if (parameters.size() != 2 || !parameters[0]->shape().is_scalar() ||
+      !parameters[1]->shape().is_scalar() || !reducer.root()->shape().is_scalar()) {
+    return request.error("'" + reducer.name() + "' must take two scalars and return one");
   }
-  return request.error("'" + reducer.name() + "' must take two scalars and return one");
+  PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
+  const DType first = parameters[0]->shape().dtype(), second = parameters[1]->shape().dtype(),
+              result = reducer.root()->shape().dtype();
+  for (const Shape* const operand : request.operands) {
+    const DType dtype = operand->dtype();
+    const bool is_half = dtype == DType::f16 || dtype == DType::bf16;
+    if (first == second && first == result &&
+        (first == dtype || (is_half && first == DType::f32))) {
+      continue;
+    }
+    return request.error(
+        fmt::format("'{}' makes {} of {} and {}, must make {} of two{} to reduce {}",
+                    reducer.name(), to_string(result), to_string(first), to_string(second),
+                    to_string(dtype), is_half ? ", or f32 of two," : "", operand->to_string()));
+  }
+  return ok_status();
 }
 
 // `given`: the result, or of a start half the element that is.
@@ -142,8 +158,14 @@ Result<Shape> all_to_all(const Request& request) {
 
 Result<Shape> all_reduce(const Request& request) {
   PLIMSOLL_RETURN_IF_ERROR(require_reducer(request));
-  PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
-  return with_given_precision(request, as_tuple_unless_one(request));
+  Shape result = as_tuple_unless_one(request);
+  const Shape* const given = request.given;
+  if (given != nullptr && given->is_array() && result.is_array() &&
+      given->dims() == result.dims() && given->dtype() != result.dtype()) {
+    return request.error(fmt::format("result {} of {}: dtypes must be the same (convert one)",
+                                     given->to_string(), result.to_string()));
+  }
+  return result;
 }
 
 // The done half of a pair returns one element of what the start half returned.
