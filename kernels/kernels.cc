@@ -7,6 +7,7 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/calls/custom_call.h"
 #include "kernels/cpu/collectives/collectives.h"
+#include "kernels/cpu/collectives/ragged.h"
 #include "kernels/cpu/collectives/transfers.h"
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/fourier/fft.h"
@@ -69,6 +70,8 @@ Maker maker_of(ir::Opcode opcode) {
     case ir::Opcode::recv:
     case ir::Opcode::recv_done:
       return make_transfer;
+    case ir::Opcode::ragged_all_to_all:
+      return make_ragged_all_to_all;
     case ir::Opcode::all_reduce:
     case ir::Opcode::all_gather:
     case ir::Opcode::reduce_scatter:

@@ -121,6 +121,11 @@ void add_control_cases(std::vector<OpCase>& table) {
       "  ROOT r = f32[5] all-reduce-done(s)",
       "add_f32 {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
       "  ROOT c = f32[] add(a, b)\n}\n");
+  // Rows 1 and 2 to row 0, and row 4 to row 3; no row from where there is none.
+  add("ragged-all-to-all.one", {"f32[5,3]", "f32[4,3]"},
+      "  from = s32[3] constant({1, 9, 4})\n  rows = s64[3] constant({2, 0, 1})\n"
+      "  to = u32[3] constant({0, 7, 3})\n"
+      "  ROOT r = f32[4,3] ragged-all-to-all(p0, p1, from, rows, to, rows), replica_groups={{0}}");
   add("all-gather.one", {"f32[5]"},
       "  ROOT r = f32[5] all-gather(p0), replica_groups={{0}}, dimensions={0}");
   add("reduce-scatter.one", {"f32[5]"},

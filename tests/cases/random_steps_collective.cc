@@ -296,6 +296,69 @@ void sends(Builder& b) {
   b.push({got, std::max(x.bound, 2.0), x.exact && !is_chain});
 }
 
+// Some rows to each of a group. Who sends how many to whom stands in tables, of which everybody
+// reads its own line.
+void trades_rows(Builder& b) {
+  ir::Module& module = b.graph.module();
+  const Grouping groups = grouping(module, b.random, false);
+  const bool by_partition = groups.attributes->channel_id != 0;
+  const std::int64_t numbers = by_partition ? module.num_partitions : module.replica_count;
+  const std::int64_t updates = b.random.between(1, 3), line = groups.size * updates;
+  const std::int64_t rows = b.random.between(3, 6);
+  const auto numbers_of = [&](std::size_t from, std::size_t to) {
+    return static_cast<std::size_t>(static_cast<std::int64_t>(from) * line +
+                                    static_cast<std::int64_t>(to) * updates);
+  };
+  std::vector<std::int32_t> begins(static_cast<std::size_t>(numbers * line)),
+      sizes = begins, places = begins, expected = begins;
+  auto members_of = groups.attributes->replica_groups;
+  if (members_of.empty()) {
+    members_of.emplace_back(static_cast<std::size_t>(numbers));
+    std::iota(members_of[0].begin(), members_of[0].end(), 0);
+  }
+  std::int64_t most = 1;
+  for (const auto& group : members_of) {
+    for (std::size_t to = 0; to < group.size(); ++to) {
+      std::int64_t next = b.random.between(0, 1);
+      for (const std::int64_t from : shuffled(b.random, groups.size)) {
+        for (std::int64_t k = 0; k < updates; ++k) {
+          const auto sender = static_cast<std::size_t>(group[static_cast<std::size_t>(from)]);
+          const std::size_t i = numbers_of(sender, to) + static_cast<std::size_t>(k);
+          const std::int64_t size = b.random.between(0, 2);
+          sizes[i] = static_cast<std::int32_t>(size);
+          begins[i] = static_cast<std::int32_t>(b.random.between(0, rows - size));
+          places[i] = static_cast<std::int32_t>(next);
+          expected[numbers_of(static_cast<std::size_t>(group[to]), static_cast<std::size_t>(from)) +
+                   static_cast<std::size_t>(k)] = sizes[i];
+          next += size + b.random.between(0, 1);
+        }
+      }
+      most = std::max(most, next);
+    }
+  }
+  Instruction* const id = b.graph.given(by_partition ? Opcode::partition_id : Opcode::replica_id,
+                                        Shape(DType::u32, {}), {});
+  Instruction* const zero = b.graph.computation().add_constant(
+      ir::Literal::array<std::uint32_t>({}, std::vector<std::uint32_t>{0}));
+  const auto own = [&](const std::vector<std::int32_t>& table) {
+    Instruction* const all = b.graph.computation().add_constant(
+        ir::Literal::array<std::int32_t>({numbers, line}, table));
+    Attributes slices;
+    slices.slice_sizes = {1, line};
+    Instruction* const row = b.graph.op(Opcode::dynamic_slice, {all, id, zero}, slices);
+    return b.graph.given(Opcode::reshape, Shape(DType::s32, {line}), {row});
+  };
+  const std::int64_t columns = b.random.between(1, 40);
+  const Value x = b.graph.fitted(b.any(), {rows, columns}),
+              before = b.graph.fitted(b.any(), {most, columns});
+  Attributes attributes;
+  attributes.collective = groups.attributes;
+  b.push({b.graph.op(Opcode::ragged_all_to_all,
+                     {x.at, before.at, own(begins), own(sizes), own(places), own(expected)},
+                     attributes),
+          std::max(x.bound, before.bound), x.exact && before.exact});
+}
+
 void broadcasts(Builder& b) {
   const Value x = b.any();
   Attributes attributes;
@@ -343,8 +406,8 @@ Value summed_over_all(Graph& graph, Random& random, Value x) {
 }
 
 std::vector<Step> collective_steps() {
-  return {reduces, reduces,    reduces_several, gathers, scatters, trades,       permutes,
-          sends,   broadcasts, numbers,         loops,   calls,    reduces_twice};
+  return {reduces, reduces,    reduces_several, gathers, scatters, trades,        permutes,
+          sends,   broadcasts, numbers,         loops,   calls,    reduces_twice, trades_rows};
 }
 
 }  // namespace plimsoll::cases

@@ -14,8 +14,10 @@
 #include "collectives/local.h"
 #include "collectives/store.h"
 #include "kernels/cpu/collectives/reduction.h"
+#include "kernels/kernels.h"
 #include "runtime/base/index.h"
 #include "runtime/device/communicator.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/random.h"
 
@@ -499,6 +501,88 @@ TEST_P(Conformance, ExchangesRowsOfAnySize) {
     }
     return ok_status();
   });
+}
+
+// Rows of [3,2] arrays to each other's [6,2] ones, as tables by sender and receiver say.
+struct RaggedTables {
+  std::vector<std::int32_t> begins{0, 1, 0, 2, 9, 1, 1, 0, 0};
+  std::vector<std::int32_t> rows{1, 2, 3, 1, 0, 2, 2, 1, 1};
+  std::vector<std::int32_t> places{5, 0, 0, 0, 9, 3, 2, 4, 5};
+};
+
+Status run_ragged(Communicator& communicator, const RaggedTables& tables,
+                  std::vector<float>& result) {
+  auto module = ir::parse_module(
+      "HloModule m, replica_count=3\nENTRY e {\n  x = f32[3,2] parameter(0)\n"
+      "  y = f32[6,2] parameter(1)\n  a = s32[3] parameter(2)\n  b = s32[3] parameter(3)\n"
+      "  c = s32[3] parameter(4)\n  d = s32[3] parameter(5)\n"
+      "  ROOT r = f32[6,2] ragged-all-to-all(x, y, a, b, c, d), replica_groups={{0,1,2}}\n}\n");
+  if (!module.ok()) return module.status();
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto kernel, kernels::make_kernel(*(*module)->entry()->root()));
+  const auto self = at(communicator.participant());
+  std::vector<float> x(6), y(12, -1);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(100 * self + i);
+  std::vector<std::int32_t> expected;
+  for (std::size_t m = 0; m < 3; ++m) expected.push_back(tables.rows[m * 3 + self]);
+  result.assign(12, 0);
+  std::vector<std::byte> workspace(at(kernel->workspace_bytes()));
+  const void* const inputs[] = {x.data(),
+                                y.data(),
+                                tables.begins.data() + self * 3,
+                                tables.rows.data() + self * 3,
+                                tables.places.data() + self * 3,
+                                expected.data()};
+  void* const outputs[] = {result.data()};
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, device::cpu_device()->create_stream());
+  stream->set_communicator(&communicator);
+  PLIMSOLL_RETURN_IF_ERROR(stream->launch(*kernel, {inputs, outputs, workspace.data()}));
+  return stream->synchronize();
+}
+
+TEST_P(Conformance, TradesRowsAsEachMemberSays) {
+  const RaggedTables tables;
+  run(3, [&](Communicator& communicator) -> Status {
+    std::vector<float> result;
+    for (int round = 0; round < 3; ++round) {
+      PLIMSOLL_RETURN_IF_ERROR(run_ragged(communicator, tables, result));
+      std::vector<float> expected(12, -1);
+      for (std::size_t m = 0; m < 3; ++m) {
+        const std::size_t i = m * 3 + at(communicator.participant());
+        for (std::int32_t k = 0; k < 2 * tables.rows[i]; ++k) {
+          expected[at(2 * tables.places[i] + k)] =
+              static_cast<float>(100 * m + at(2 * tables.begins[i] + k));
+        }
+      }
+      EXPECT_EQ(result, expected);
+    }
+    return ok_status();
+  });
+}
+
+// What one says is wrong is everybody's error, and nothing is written where it must not be.
+TEST_P(Conformance, RowsThatCannotBeTradedAreAnErrorOfAll) {
+  const auto expect_error = [&](const RaggedTables& tables, const std::string& what) {
+    const auto statuses = GetParam().run(3, [&](Communicator& communicator) -> Status {
+      std::vector<float> result;
+      PLIMSOLL_RETURN_IF_ERROR(run_ragged(communicator, tables, result));
+      return run_ragged(communicator, tables, result);
+    });
+    for (const Status& status : statuses) {
+      EXPECT_EQ(status.code(), StatusCode::invalid_argument) << status.to_string();
+      EXPECT_NE(status.message().find(what), std::string::npos) << status.to_string();
+    }
+  };
+  RaggedTables outside;
+  outside.begins[5] = 2;
+  expect_error(outside, "participant 1 sends 2 rows from row 2 on, of 3");
+  outside.begins[5] = -1;
+  expect_error(outside, "participant 1 sends 2 rows from row -1 on, of 3");
+  RaggedTables beyond;
+  beyond.places[1] = 5;
+  expect_error(beyond, "participant 0 sends participant 1 2 rows to row 5, of 6");
+  RaggedTables twice;
+  twice.places[0] = 3;
+  expect_error(twice, "both send participant 0 its row 3");
 }
 
 TEST_P(Conformance, GroupsOfOneUnevenOnesAndTwoAtOnce) {

@@ -31,6 +31,14 @@ constexpr std::string_view kCollectives[] = {
     "dimensions={1}",
     "ROOT r = f32[4,8] all-to-all(x), replica_groups={{0,1,2,3}}, dimensions={1}",
     "ROOT r = (f32[4,8], f32[4,8]) all-to-all(x, x), replica_groups={{0,1},{2,3}}",
+    "from = s32[4] constant({3,0,1,1})\n  rows = s64[4] constant({1,1,1,1})\n"
+    "  self = u32[] replica-id()\n  to = u32[4] broadcast(self), dimensions={}\n"
+    "  ROOT r = f32[4,8] ragged-all-to-all(x, x, from, rows, to, rows), "
+    "replica_groups={{0,1,2,3}}",
+    "from = s32[4] constant({3,0,1,1})\n  rows = s32[4] constant({1,0,1,0})\n"
+    "  self = u32[] replica-id()\n  to = u32[4] broadcast(self), dimensions={}\n"
+    "  ROOT r = f32[4,8] ragged-all-to-all(x, x, from, rows, to, rows), "
+    "replica_groups={{0,1},{2,3}}",
     "ROOT r = f32[4,8] collective-permute(x), source_target_pairs={{0,1},{1,2},{3,0}}",
     "ROOT r = f32[4,8] collective-broadcast(x), replica_groups={{2,0},{1,3}}",
     "s = f32[4,8] all-reduce-start(x), replica_groups={{0,1},{2,3}}, to_apply=sum\n"

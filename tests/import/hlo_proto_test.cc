@@ -177,8 +177,8 @@ TEST(HloProto, NamesTheComputationAndTheInstructionThatItCannotTake) {
   const Wire x = instruction("x", "parameter", 1);
   const auto error = [&](const Wire& y) { return text_of(module_of({x, y}, 2)); };
   const std::string place = "x: computation 'main': instruction 'y': ";
-  EXPECT_EQ(error(instruction("y", "ragged-all-to-all", 2)),
-            "UNIMPLEMENTED: " + place + "the operation 'ragged-all-to-all' is not supported");
+  EXPECT_EQ(error(instruction("y", "dynamic-reshape", 2)),
+            "UNIMPLEMENTED: " + place + "the operation 'dynamic-reshape' is not supported");
   EXPECT_EQ(error(instruction("y", "tanh", 2, shape(kF32, {2}).number(6, 1))),
             "UNIMPLEMENTED: " + place + "HLO proto: dynamic dimension sizes are not supported");
   EXPECT_EQ(error(instruction("y", "tanh", 2).number(36, 7)),

@@ -58,6 +58,11 @@ TEST(Participants, OtherOperationsWithAChannelNumberPartitions) {
       groups_of("f32[6] all-to-all(x), channel_id=1, dimensions={0}, replica_groups={{2,0},{1}}");
   ASSERT_TRUE(groups.ok()) << groups.status().to_string();
   EXPECT_EQ(*groups, (Groups{{2, 0}, {5, 3}, {1}, {4}}));
+  const auto ragged = groups_of(
+      "f32[6] ragged-all-to-all(x, x, s32[2] iota(), s32[2] iota(), s32[2] iota(), s32[2] "
+      "iota()), channel_id=1, replica_groups={{2,0}}");
+  EXPECT_NE(ragged.status().message().find("participant 1 is in no group"), std::string::npos)
+      << ragged.status().to_string();
 }
 
 TEST(Participants, WithoutGroupsAllAreInOne) {

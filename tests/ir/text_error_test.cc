@@ -135,6 +135,14 @@ TEST(HloTextError, CollectivesAreCheckedAgainstTheirAttributes) {
   expect_error("f32[4] all-reduce(h), to_apply=sum",
                "result f32[4] of bf16[4]: dtypes must be the same (convert one)");
   expect_error("(bf16[4,8], f32[4]) all-reduce(x, y), to_apply=sum", "bf16[4,8]");
+  // Rows of x to others, in a result like x.
+  EXPECT_EQ(error_of("f32[4,8] ragged-all-to-all(x, x, n, n, n, n)"), "");
+  expect_error("f32[4,8] ragged-all-to-all(x, y, n, n, n, n)", "must be alike but in dim 0");
+  expect_error(
+      "f32[4] ragged-all-to-all(y, y, n, n, y, n)",
+      "operand 4 is f32[4], must be a vector of s32, s64, u32 or u64 as long as operand 2");
+  expect_error("f32[4] ragged-all-to-all(y, y, n, n, n, m)", "operand 5 is s32[8], must be");
+  expect_error("f32[4] ragged-all-to-all(y, y, n, n, n)", "6 operands");
   const std::string scalars = "must take two scalars and return one";
   for (const std::string name : {"one", "rows"}) {
     expect_error("f32[4,8] all-reduce(x), to_apply=" + name, scalars);
@@ -220,7 +228,7 @@ TEST(HloTextError, SurvivesMutatedText) {
 }
 
 TEST(TextErrors, OpcodesWithoutAMeaningHereAreNamed) {
-  for (const std::string opcode : {"ragged-all-to-all", "dynamic-reshape", "set-dimension-size"}) {
+  for (const std::string opcode : {"dynamic-reshape", "get-dimension-size", "set-dimension-size"}) {
     const auto module =
         parse_module("ENTRY e { a = f32[4] parameter(0)\n  ROOT r = f32[4] " + opcode + "(a) }");
     EXPECT_EQ(module.status().code(), StatusCode::unimplemented);

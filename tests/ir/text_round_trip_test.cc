@@ -301,6 +301,9 @@ TEST(HloText, KeepsCollectives) {
   expect_round_trip(program(
       {"f32[4]", "f32[4]"},
       "(f32[4], f32[4]) all-to-all(p0, p1), replica_groups={{0,1}}, constrain_layout=true"));
+  expect_round_trip(program({"f32[4,2]", "f32[9,2]", "s32[2]", "s64[2]"},
+                            "f32[9,2] ragged-all-to-all(p0, p1, p2, p3, p2, p3), channel_id=1, "
+                            "replica_groups={{0,1}}"));
 }
 
 TEST(HloText, WritesOutTheGroupsOfAMesh) {

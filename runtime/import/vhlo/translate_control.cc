@@ -52,6 +52,18 @@ Result<std::shared_ptr<const ir::CollectiveAttributes>> groups_of(const Operatio
   return std::shared_ptr<const ir::CollectiveAttributes>(std::move(made));
 }
 
+// Likewise of the custom call by which JAX writes a ragged-all-to-all.
+Result<std::shared_ptr<const ir::CollectiveAttributes>> groups_of_call(const Operation& operation) {
+  Operation options;
+  options.name = operation.name;
+  const Attribute* const config = operation.find("backend_config");
+  if (config == nullptr) return wrong(operation);
+  for (const auto& [key, value] : config->entries) {
+    options.attributes.emplace_back(key->text, value);
+  }
+  return groups_of(options);
+}
+
 // The type behind a number, as MLIR writes it.
 std::string type_text(const Attribute& value) {
   if (value.type == nullptr || value.type->kind != Type::Kind::element) return "i64";
@@ -142,6 +154,10 @@ Result<Translator::Instructions> Translator::custom_call(const Operation& operat
   PLIMSOLL_ASSIGN_OR_RETURN(Instructions list, operands(operation, scope));
   PLIMSOLL_ASSIGN_OR_RETURN(const std::string_view target, text_of(operation, "call_target_name"));
   Attributes attributes;
+  if (target == "ragged_all_to_all") {
+    PLIMSOLL_ASSIGN_OR_RETURN(attributes.collective, groups_of_call(operation));
+    return one(operation, scope, "ragged-all-to-all", std::move(list), std::move(attributes));
+  }
   attributes.custom_call_target = target;
   PLIMSOLL_ASSIGN_OR_RETURN(const auto has_side_effect, number_of(operation, "has_side_effect"));
   attributes.custom_call_has_side_effect = has_side_effect != 0;

@@ -149,6 +149,8 @@ Result<Literal> collective(Context& context, const Instruction& instruction, Ope
     case Opcode::all_to_all:
     case Opcode::collective_broadcast:
       return reduced_or_moved(context, instruction, operands, instruction.shape());
+    case Opcode::ragged_all_to_all:
+      return ragged_together(context, instruction, operands);
     case Opcode::send:
     case Opcode::send_done:
     case Opcode::recv:

@@ -69,6 +69,10 @@ Result<Literal> collective(Context& context, const Instruction& instruction, Ope
 Result<Literal> together(Context& context, const Instruction& instruction, Operands operands,
                          const Shape& shape);
 
+// A ragged-all-to-all: rows of each member's operand in the results of others.
+Result<Literal> ragged_together(Context& context, const Instruction& instruction,
+                                Operands operands);
+
 // One half of what one participant sends another one.
 Result<Literal> transfer(Context& context, const Instruction& instruction, Operands operands);
 

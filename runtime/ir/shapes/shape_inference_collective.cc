@@ -168,6 +168,31 @@ Result<Shape> all_reduce(const Request& request) {
   return result;
 }
 
+// What is ragged lies along dim 0: updates to each member, as many to one as to another, of
+// `offsets` and sizes that numbers of rows are.
+Result<Shape> ragged_all_to_all(const Request& request) {
+  PLIMSOLL_RETURN_IF_ERROR(request.require_arrays());
+  const Shape &input = request.operand(0), &output = request.operand(1);
+  bool fits = input.dtype() == output.dtype() && input.rank() == output.rank() && input.rank() > 0;
+  for (int i = 1; fits && i < input.rank(); ++i) fits = input.dim(i) == output.dim(i);
+  if (!fits) {
+    return request.error(fmt::format("operands {} and {}, must be alike but in dim 0",
+                                     input.to_string(), output.to_string()));
+  }
+  for (int i = 2; i < request.operand_count(); ++i) {
+    const Shape& numbers = request.operand(i);
+    if (numbers.rank() == 1 && numbers.dims() == request.operand(2).dims() &&
+        (numbers.dtype() == DType::s32 || numbers.dtype() == DType::s64 ||
+         numbers.dtype() == DType::u32 || numbers.dtype() == DType::u64)) {
+      continue;
+    }
+    return request.error(fmt::format(
+        "operand {} is {}, must be a vector of s32, s64, u32 or u64 as long as operand 2", i,
+        numbers.to_string()));
+  }
+  return output;
+}
+
 // The done half of a pair returns one element of what the start half returned.
 Result<Shape> done(const Request& request, std::size_t element) {
   const Shape& start = request.operand(0);
@@ -220,6 +245,8 @@ Result<Shape> collective(const Request& request) {
       return all_gather_start(request);
     case Opcode::all_to_all:
       return all_to_all(request);
+    case Opcode::ragged_all_to_all:
+      return ragged_all_to_all(request);
     case Opcode::collective_permute_start:
       return collective_permute_start(request);
     case Opcode::async_start:

@@ -284,10 +284,9 @@ Status Parser::right_side(ComputationSyntax& computation, InstructionSyntax& ins
   return reader.finish();
 }
 
-// Opcodes of HLO that there is nothing for here: sizes that are known when a program runs, and an
-// exchange of parts whose sizes are.
-constexpr std::array<std::string_view, 4> kNotSupported = {
-    "dynamic-reshape", "get-dimension-size", "ragged-all-to-all", "set-dimension-size"};
+// Opcodes of HLO that there is nothing for here: sizes that are known when a program runs.
+constexpr std::array<std::string_view, 3> kNotSupported = {"dynamic-reshape", "get-dimension-size",
+                                                           "set-dimension-size"};
 
 Status Parser::opcode(InstructionSyntax& instruction) {
   const std::size_t start = cursor_.position();

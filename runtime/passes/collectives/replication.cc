@@ -155,7 +155,8 @@ std::vector<Sameness> Replication::of_collective(const Instruction& instruction)
     case Opcode::all_gather_start:
     case Opcode::collective_broadcast:
     case Opcode::reduce_scatter:
-    case Opcode::all_to_all: {
+    case Opcode::all_to_all:
+    case Opcode::ragged_all_to_all: {
       const auto groups = ir::collective_groups(instruction);
       if (!groups.ok()) break;
       std::vector<Meeting> meetings(at(topology_.participants()));
@@ -165,7 +166,8 @@ std::vector<Sameness> Replication::of_collective(const Instruction& instruction)
         }
       }
       const bool shares_out = instruction.opcode() == Opcode::reduce_scatter ||
-                              instruction.opcode() == Opcode::all_to_all;
+                              instruction.opcode() == Opcode::all_to_all ||
+                              instruction.opcode() == Opcode::ragged_all_to_all;
       for (const bool partitions : {true, false}) {
         const AxisOfGroups axis = axis_of(meetings, topology_, partitions);
         const bool same = partitions ? operands.partitions : operands.replicas;

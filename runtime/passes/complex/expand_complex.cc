@@ -451,6 +451,7 @@ Result<Instruction*> Expander::expand_complex_result(const Instruction& instruct
     case Opcode::reduce_precision:
     case Opcode::all_gather:
     case Opcode::all_to_all:
+    case Opcode::ragged_all_to_all:
     case Opcode::collective_permute:
     case Opcode::collective_broadcast:
       if (instruction.opcode() == Opcode::bitcast &&

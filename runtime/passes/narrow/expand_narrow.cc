@@ -276,6 +276,7 @@ Result<Instruction*> Expander::expand(const Instruction& instruction, Computatio
     case Opcode::domain:
     case Opcode::all_gather:
     case Opcode::all_to_all:
+    case Opcode::ragged_all_to_all:
     case Opcode::collective_permute:
     case Opcode::collective_broadcast:
       return keep(instruction, to, within, within);
