@@ -259,7 +259,7 @@ Json measure_processes(int ranks, const Sizes& sizes) {
 // each copied its own.
 Json measure_threads(int members, const Sizes& sizes) {
   const auto count = (sizes.megabytes << 20) / 4;
-  collectives::LocalGroup group(members);
+  collectives::LocalGroup group(members, std::chrono::seconds(300));
   Group all(static_cast<std::size_t>(members));
   std::iota(all.begin(), all.end(), 0);
   const auto sums = float_sum();

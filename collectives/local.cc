@@ -126,7 +126,8 @@ class LocalGroup::Member final : public Communicator {
   const std::int64_t participant_;
 };
 
-LocalGroup::LocalGroup(std::int64_t participants) : place_(participants) {
+LocalGroup::LocalGroup(std::int64_t participants, std::chrono::duration<double> timeout)
+    : place_(participants, timeout) {
   for (std::int64_t i = 0; i < participants; ++i) {
     members_.push_back(std::make_unique<Member>(*this, i));
   }

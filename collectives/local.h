@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -16,7 +17,9 @@ namespace plimsoll::collectives {
 // group's order alone. The object outlives its communicators' use.
 class LocalGroup {
  public:
-  explicit LocalGroup(std::int64_t participants);
+  // `timeout`: how long one waits for another (collective_timeout); then all get an error that
+  // names both and the collective.
+  LocalGroup(std::int64_t participants, std::chrono::duration<double> timeout);
   ~LocalGroup();
 
   // Of a participant, for its thread.

@@ -76,20 +76,24 @@ std::string Membership::where() const {
   return folder.empty() ? fmt::format("tcp://{}:{}", host, port) : "file://" + folder;
 }
 
-Result<Membership> read_membership(const GivenMembership& given) {
-  Membership membership;
-  PLIMSOLL_ASSIGN_OR_RETURN(membership.world_size,
-                            number_of("WORLD_SIZE", given.world_size, 1, kMostProcesses));
-  PLIMSOLL_ASSIGN_OR_RETURN(membership.rank,
-                            number_of("RANK", given.rank, 0, membership.world_size - 1));
-  double seconds = given.timeout_seconds;
+Result<std::chrono::duration<double>> collective_timeout(double given_seconds) {
+  double seconds = given_seconds;
   if (seconds == 0) {
     PLIMSOLL_ASSIGN_OR_RETURN(seconds, number_variable(Variable::collective_timeout));
   }
   if (!(seconds > 0)) {
     return not_understood("PLIMSOLL_COLLECTIVE_TIMEOUT", "0", "seconds above zero");
   }
-  membership.timeout = std::chrono::duration<double>(std::fmin(seconds, 1e6));
+  return std::chrono::duration<double>(std::fmin(seconds, 1e6));
+}
+
+Result<Membership> read_membership(const GivenMembership& given) {
+  Membership membership;
+  PLIMSOLL_ASSIGN_OR_RETURN(membership.world_size,
+                            number_of("WORLD_SIZE", given.world_size, 1, kMostProcesses));
+  PLIMSOLL_ASSIGN_OR_RETURN(membership.rank,
+                            number_of("RANK", given.rank, 0, membership.world_size - 1));
+  PLIMSOLL_ASSIGN_OR_RETURN(membership.timeout, collective_timeout(given.timeout_seconds));
   membership.interface_name = variable_text(Variable::collective_interface).text;
   const std::string where =
       given.rendezvous.empty() ? variable_text(Variable::rendezvous).text : given.rendezvous;

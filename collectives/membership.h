@@ -32,6 +32,10 @@ struct GivenMembership {
   double timeout_seconds = 0;  // 0: not said
 };
 
+// How long a participant waits for another one: as given in seconds, PLIMSOLL_COLLECTIVE_TIMEOUT
+// where 0 is given. INVALID_ARGUMENT for a variable that is not understood.
+Result<std::chrono::duration<double>> collective_timeout(double given_seconds = 0);
+
 // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as launchers set them, and the PLIMSOLL_ variables
 // of collectives, where nothing else is given. INVALID_ARGUMENT names what is missing or not
 // understood.

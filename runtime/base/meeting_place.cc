@@ -2,6 +2,7 @@
 #include "runtime/base/meeting_place.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 
 #include "runtime/base/index.h"
@@ -11,6 +12,16 @@ namespace {
 
 constexpr int kMostNamed = 8;
 
+// A wait until the end of time is one without an end: some libraries add to it.
+void wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                Stop::Clock::time_point end) {
+  if (end == Stop::Clock::time_point::max()) {
+    changed.wait(lock);
+  } else {
+    changed.wait_until(lock, end);
+  }
+}
+
 }  // namespace
 
 Status left_waiting(std::int64_t participant, std::string_view what, const Status& why) {
@@ -19,8 +30,11 @@ Status left_waiting(std::int64_t participant, std::string_view what, const Statu
                             participant, what, why.message()));
 }
 
-MeetingPlace::MeetingPlace(std::int64_t participants)
-    : has_left_(at(participants), false), waits_for_(at(participants)), active_(participants) {}
+MeetingPlace::MeetingPlace(std::int64_t participants, Timeout timeout)
+    : timeout_(timeout),
+      has_left_(at(participants), false),
+      waits_for_(at(participants)),
+      active_(participants) {}
 
 MeetingPlace::Round& MeetingPlace::round_of(std::span<const std::int64_t> group) {
   std::vector<std::int64_t> key(group.begin(), group.end());
@@ -84,17 +98,43 @@ void MeetingPlace::look_for_circle() {
       failed_precondition("participants wait for each other at different collectives: " + waiting));
 }
 
+Stop::Clock::time_point MeetingPlace::end_of_wait() const {
+  const auto now = Stop::Clock::now();
+  const auto longest = std::chrono::duration<double>(Stop::Clock::time_point::max() - now) / 2;
+  if (timeout_ >= longest) return Stop::Clock::time_point::max();
+  return now + std::chrono::duration_cast<Stop::Clock::duration>(timeout_);
+}
+
+Status MeetingPlace::late(std::int64_t waiting, std::string_view what, const std::string& missing,
+                          bool several) const {
+  return Status(
+      StatusCode::deadline_exceeded,
+      fmt::format("participant {} waits at {}, but participant{} {} did not come for {} s "
+                  "(PLIMSOLL_COLLECTIVE_TIMEOUT sets the time)",
+                  waiting, what, several ? "s" : "", missing, timeout_.count()));
+}
+
 void MeetingPlace::wait_for_all(std::unique_lock<std::mutex>& lock, const Meeting& meeting,
                                 Round& round) {
   const auto is_over = [&] { return round.come == round.group.size() || !ended_.ok(); };
+  const auto end = end_of_wait();
   for (const Stop* const stop = meeting.stop; !is_over();) {
     const Status status = stop == nullptr ? ok_status() : stop->check();
     if (!status.ok()) {
       end_all(left_waiting(meeting.group[meeting.self], meeting.what, status));
-    } else if (stop != nullptr && stop->has_deadline()) {
-      round.changed.wait_until(lock, stop->deadline);
+    } else if (Stop::Clock::now() >= end) {
+      std::vector<std::int64_t> missing;
+      for (std::size_t i = 0; i < round.group.size(); ++i) {
+        if (!round.has_come[i]) missing.push_back(round.group[i]);
+      }
+      const std::span<const std::int64_t> named(missing.data(),
+                                                std::min<std::size_t>(missing.size(), kMostNamed));
+      end_all(late(
+          meeting.group[meeting.self], meeting.what,
+          fmt::format("{}{}", fmt::join(named, ", "), named.size() < missing.size() ? ", ..." : ""),
+          missing.size() > 1));
     } else {
-      round.changed.wait(lock);
+      wait_until(lock, round.changed, stop == nullptr ? end : std::min(end, stop->deadline));
     }
   }
 }
@@ -274,14 +314,18 @@ Status MeetingPlace::end_passage(const Passage& passage, const Stop* stop, bool 
     (*parcel).*waits = !parcel->is_moving;
     if (!parcel->is_moving) begin_wait(self, passage.what);
   }
+  const auto end = end_of_wait();
   while (!parcel->is_done && ended_.ok()) {
     const Status status = stop == nullptr ? ok_status() : stop->check();
-    if (!status.ok() && !parcel->is_moving) {
+    const bool is_late = Stop::Clock::now() >= end;
+    if (parcel->is_moving && (!status.ok() || is_late)) {
+      moved_.wait(lock);  // what has begun is done to its end
+    } else if (!status.ok()) {
       end_all(left_waiting(self, passage.what, status));
-    } else if (status.ok() && stop != nullptr && stop->has_deadline()) {
-      moved_.wait_until(lock, stop->deadline);
+    } else if (is_late) {
+      end_all(late(self, passage.what, std::to_string(other), false));
     } else {
-      moved_.wait(lock);
+      wait_until(lock, moved_, stop == nullptr ? end : std::min(end, stop->deadline));
     }
   }
   if (!ended_.ok()) return ended_;

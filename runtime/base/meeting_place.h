@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -31,7 +32,10 @@ Status left_waiting(std::int64_t participant, std::string_view what, const Statu
 // else. Thread-safe.
 class MeetingPlace {
  public:
-  explicit MeetingPlace(std::int64_t participants);
+  using Timeout = std::chrono::duration<double>;
+  // Who waits for longer than `timeout` for one that does not come ends it for all
+  // (DEADLINE_EXCEEDED).
+  explicit MeetingPlace(std::int64_t participants, Timeout timeout = Timeout::max());
   MeetingPlace(const MeetingPlace&) = delete;
   MeetingPlace& operator=(const MeetingPlace&) = delete;
 
@@ -113,6 +117,10 @@ class MeetingPlace {
   Status end_passage(const Passage& passage, const Stop* stop, bool sends);
   void begin_wait(std::int64_t participant, std::string_view what);
   void end_wait(std::int64_t participant);
+  // When a wait that begins now ends by itself.
+  Stop::Clock::time_point end_of_wait() const;
+  Status late(std::int64_t waiting, std::string_view what, const std::string& missing,
+              bool several) const;
   void wait_for_all(std::unique_lock<std::mutex>& lock, const Meeting& meeting, Round& round);
   Round& round_of(std::span<const std::int64_t> group);
   void end_all(const Status& status);
@@ -120,6 +128,7 @@ class MeetingPlace {
   static Status missed(const Round& round, std::int64_t participant);
   static Status missed(std::int64_t waiting, std::string_view what, std::int64_t participant);
 
+  const Timeout timeout_;
   std::mutex mutex_;  // guards what follows
   std::map<std::vector<std::int64_t>, std::unique_ptr<Round>> rounds_;
   std::vector<bool> has_left_;

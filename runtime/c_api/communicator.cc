@@ -45,7 +45,9 @@ plm_status* plm_communicator_create_local(size_t count, plm_communicator** out) 
                               " participants (must be from 1 to " +
                               std::to_string(ir::kMostParticipants) + ")");
     }
-    const auto group = std::make_shared<collectives::LocalGroup>(static_cast<std::int64_t>(count));
+    PLIMSOLL_ASSIGN_OR_RETURN(const auto timeout, collectives::collective_timeout());
+    const auto group =
+        std::make_shared<collectives::LocalGroup>(static_cast<std::int64_t>(count), timeout);
     std::vector<std::unique_ptr<plm_communicator>> made;
     for (size_t i = 0; i < count; ++i) {
       // Each keeps the whole group.

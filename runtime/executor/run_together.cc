@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "collectives/local.h"
+#include "collectives/membership.h"
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/participants.h"
 
@@ -23,7 +24,8 @@ Result<std::vector<ir::Literal>> run_together(
         executable.plan().computation->name(), arguments.size(), budgets.size(), topology.replicas,
         topology.partitions));
   }
-  collectives::LocalGroup group(topology.participants());
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto timeout, collectives::collective_timeout());
+  collectives::LocalGroup group(topology.participants(), timeout);
   std::vector<ir::Literal> results(participants);
   std::mutex mutex;  // guards what follows
   Status first;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "collectives/local.h"
+#include "collectives/membership.h"
 #include "runtime/base/fork.h"
 
 namespace plimsoll::executor {
@@ -71,7 +72,8 @@ Status check_donations(const ServedProgram& served, std::span<Buffer* const> par
 
 // What the parts of a run together share.
 struct Meeting {
-  explicit Meeting(std::size_t parts) : group(static_cast<std::int64_t>(parts)), running(parts) {}
+  Meeting(std::size_t parts, std::chrono::duration<double> timeout)
+      : group(static_cast<std::int64_t>(parts), timeout), running(parts) {}
 
   // Of the last part, tells the user.
   void end(const Status& status) {
@@ -238,7 +240,8 @@ Result<std::vector<std::shared_ptr<Buffer>>> run_on_buffers(
 Result<std::vector<std::vector<std::shared_ptr<Buffer>>>> run_on_buffers_together(
     std::span<const BufferRunPart> parts, BufferRunOptions options) {
   std::vector<std::shared_ptr<Task>> tasks;
-  auto meeting = std::make_shared<Meeting>(parts.size());
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto timeout, collectives::collective_timeout());
+  auto meeting = std::make_shared<Meeting>(parts.size(), timeout);
   meeting->done = std::move(options.done);
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const BufferRunPart& part = parts[p];

@@ -33,11 +33,15 @@ using Group = std::vector<std::int64_t>;
 // A kind of communicator: runs a body for every participant at once.
 struct Kind {
   std::string name;
-  std::vector<Status> (*run)(std::int64_t participants, const Body& body);
+  std::vector<Status> (*run)(std::int64_t participants, const Body& body,
+                             std::chrono::duration<double> timeout);
 };
 
-std::vector<Status> run_local(std::int64_t participants, const Body& body) {
-  LocalGroup group(participants);
+constexpr std::chrono::duration<double> kLongTimeout = std::chrono::seconds(60);
+
+std::vector<Status> run_local(std::int64_t participants, const Body& body,
+                              std::chrono::duration<double> timeout) {
+  LocalGroup group(participants, timeout);
   std::vector<Status> statuses(at(participants));
   std::vector<std::thread> threads;
   for (std::int64_t i = 0; i < participants; ++i) {
@@ -51,7 +55,8 @@ std::vector<Status> run_local(std::int64_t participants, const Body& body) {
 }
 
 // Each participant with connections of its own, as if it were a process.
-std::vector<Status> run_gloo(std::int64_t participants, const Body& body) {
+std::vector<Status> run_gloo(std::int64_t participants, const Body& body,
+                             std::chrono::duration<double> timeout) {
   std::vector<Status> statuses(at(participants));
   const auto server = StoreServer::create("127.0.0.1", 0);
   if (!server.ok()) return std::vector<Status>(at(participants), server.status());
@@ -59,7 +64,7 @@ std::vector<Status> run_gloo(std::int64_t participants, const Body& body) {
     Membership membership;
     membership.rank = i;
     membership.world_size = participants;
-    membership.timeout = std::chrono::seconds(60);
+    membership.timeout = timeout;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     PLIMSOLL_ASSIGN_OR_RETURN(const auto store,
                               connect_store("127.0.0.1", (*server)->port(), deadline));
@@ -78,8 +83,12 @@ std::vector<Status> run_gloo(std::int64_t participants, const Body& body) {
 
 class Conformance : public ::testing::TestWithParam<Kind> {
  protected:
+  static std::vector<Status> statuses_of(std::int64_t participants, const Body& body,
+                                         std::chrono::duration<double> timeout = kLongTimeout) {
+    return GetParam().run(participants, body, timeout);
+  }
   void run(std::int64_t participants, const Body& body) const {
-    const auto statuses = GetParam().run(participants, body);
+    const auto statuses = statuses_of(participants, body);
     for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
   }
 };
@@ -316,6 +325,59 @@ TEST_P(Conformance, LargeRowsWithGapsAndLargeScatters) {
   });
 }
 
+// Who is late is named, with who waits and where.
+TEST_P(Conformance, OneThatDoesNotComeIsNamedAfterTheTimeOut) {
+  const Group all{0, 1, 2};
+  const auto sums = reduction("add", DType::f32);
+  std::atomic<int> told = 0;
+  const auto statuses = statuses_of(
+      3,
+      [&](Communicator& communicator) -> Status {
+        if (communicator.participant() != 0) {
+          while (told == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        const float in = 1;
+        float out = 0;
+        const Communicator::Reduce array{&in, &out, 1, 1, sums.get()};
+        const Status status =
+            communicator.all_reduce(call_of(communicator, all, "sum 'a'"), std::span(&array, 1));
+        told = 1;
+        return status;
+      },
+      std::chrono::milliseconds(200));
+  EXPECT_EQ(statuses[0].code(), StatusCode::deadline_exceeded) << statuses[0].to_string();
+  EXPECT_NE(statuses[0].message().find("participant 0 waits at sum 'a', but participants 1, 2 did "
+                                       "not come for 0.2 s (PLIMSOLL_COLLECTIVE_TIMEOUT"),
+            std::string::npos)
+      << statuses[0].to_string();
+  for (const Status& status : statuses) EXPECT_FALSE(status.ok());
+}
+
+TEST_P(Conformance, APassageThatIsNotBegunEndsWithTheTimeOut) {
+  std::atomic<int> told = 0;
+  const auto statuses = statuses_of(
+      2,
+      [&](Communicator& communicator) -> Status {
+        std::int32_t value = 7;
+        const Communicator::Passage passage{"send 'x'", 1, 0};
+        if (communicator.participant() == 1) {
+          while (told == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return ok_status();
+        }
+        PLIMSOLL_RETURN_IF_ERROR(communicator.begin_receive(passage, &value, 4));
+        const Status status = communicator.end_receive(passage);
+        communicator.forget();
+        told = 1;
+        return status;
+      },
+      std::chrono::milliseconds(200));
+  EXPECT_EQ(statuses[0].code(), StatusCode::deadline_exceeded) << statuses[0].to_string();
+  EXPECT_NE(
+      statuses[0].message().find("participant 0 waits at send 'x', but participant 1 did not"),
+      std::string::npos)
+      << statuses[0].to_string();
+}
+
 // One that is cancelled, or whose deadline passes, does not wait for those that do not come: its
 // error is everybody's, and says where it left.
 TEST_P(Conformance, AStopEndsTheWaitsOfAll) {
@@ -329,7 +391,7 @@ TEST_P(Conformance, AStopEndsTheWaitsOfAll) {
   };
   for (const bool by_deadline : {false, true}) {
     std::atomic<bool> has_left = false;
-    const auto statuses = GetParam().run(3, [&](Communicator& communicator) -> Status {
+    const auto statuses = statuses_of(3, [&](Communicator& communicator) -> Status {
       PLIMSOLL_RETURN_IF_ERROR(sum(communicator, "all-reduce 'first'"));
       if (communicator.participant() == 0) {
         // Is busy, and not asked for anything, until the one that waits for it has left.
@@ -412,7 +474,7 @@ TEST_P(Conformance, PassagesBringWhatWasSent) {
 
 // A half that is never ended is forgotten with the run; who waits for one that has left is told.
 TEST_P(Conformance, APassageToOneThatHasLeftIsAnError) {
-  const auto statuses = GetParam().run(2, [&](Communicator& communicator) -> Status {
+  const auto statuses = statuses_of(2, [&](Communicator& communicator) -> Status {
     std::int32_t value = 7;
     const Communicator::Passage passage{"send 'x'", 0, 1};
     if (communicator.participant() == 1) return ok_status();
@@ -430,7 +492,7 @@ TEST_P(Conformance, APassageToOneThatHasLeftIsAnError) {
 TEST_P(Conformance, AFailureElsewhereEndsAllWaits) {
   const Group all{0, 1, 2}, pair{0, 2};
   const auto sums = reduction("add", DType::f32);
-  const auto statuses = GetParam().run(3, [&](Communicator& communicator) -> Status {
+  const auto statuses = statuses_of(3, [&](Communicator& communicator) -> Status {
     const float in = 1;
     float out = 0;
     const Communicator::Reduce array{&in, &out, 1, 1, sums.get()};
@@ -535,7 +597,8 @@ Status run_ragged(Communicator& communicator, const RaggedTables& tables,
   void* const outputs[] = {result.data()};
   PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, device::cpu_device()->create_stream());
   stream->set_communicator(&communicator);
-  PLIMSOLL_RETURN_IF_ERROR(stream->launch(*kernel, {inputs, outputs, workspace.data()}));
+  const device::KernelArguments arguments{inputs, outputs, workspace.data()};
+  PLIMSOLL_RETURN_IF_ERROR(stream->launch(*kernel, arguments));
   return stream->synchronize();
 }
 
@@ -562,7 +625,7 @@ TEST_P(Conformance, TradesRowsAsEachMemberSays) {
 // What one says is wrong is everybody's error, and nothing is written where it must not be.
 TEST_P(Conformance, RowsThatCannotBeTradedAreAnErrorOfAll) {
   const auto expect_error = [&](const RaggedTables& tables, const std::string& what) {
-    const auto statuses = GetParam().run(3, [&](Communicator& communicator) -> Status {
+    const auto statuses = statuses_of(3, [&](Communicator& communicator) -> Status {
       std::vector<float> result;
       PLIMSOLL_RETURN_IF_ERROR(run_ragged(communicator, tables, result));
       return run_ragged(communicator, tables, result);
@@ -610,7 +673,7 @@ TEST_P(Conformance, GroupsOfOneUnevenOnesAndTwoAtOnce) {
 TEST_P(Conformance, AnotherOperationIsAnErrorOfAll) {
   const Group all{0, 1};
   const auto sums = reduction("add", DType::f32);
-  const auto statuses = GetParam().run(2, [&](Communicator& communicator) -> Status {
+  const auto statuses = statuses_of(2, [&](Communicator& communicator) -> Status {
     const float in = 1;
     float out = 0;
     const Communicator::Reduce array{&in, &out, 1, 1, sums.get()};
@@ -627,7 +690,7 @@ TEST_P(Conformance, AnotherOperationIsAnErrorOfAll) {
 
 TEST_P(Conformance, OtherSizesAreAnErrorOfAll) {
   const Group all{0, 1};
-  const auto statuses = GetParam().run(2, [&](Communicator& communicator) -> Status {
+  const auto statuses = statuses_of(2, [&](Communicator& communicator) -> Status {
     const std::int64_t mine = communicator.participant() == 0 ? 4 : 8;
     std::vector<std::byte> out(16), in(16);
     const std::vector<Rows> sends(2, Rows{out.data(), 1, mine, mine}),
@@ -643,7 +706,7 @@ TEST_P(Conformance, OtherSizesAreAnErrorOfAll) {
 TEST_P(Conformance, OneThatHasEndedIsNamed) {
   const Group all{0, 1, 2};
   const auto sums = reduction("add", DType::f32);
-  const auto statuses = GetParam().run(3, [&](Communicator& communicator) -> Status {
+  const auto statuses = statuses_of(3, [&](Communicator& communicator) -> Status {
     if (communicator.participant() == 1) return ok_status();
     const float in = 1;
     float out = 0;
