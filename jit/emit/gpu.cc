@@ -58,8 +58,7 @@ Quarter reduce(Builder& b, llvm::Module& module, Value* x) {
   Value* carry = llvm::Constant::getNullValue(i128);
   for (std::size_t i = 4; i-- > 0;) {
     Value* part = bits_at(b, table, b.CreateAdd(first, b.getInt64(64 * i)));
-    carry =
-        b.CreateAdd(carry, b.CreateMul(b.CreateZExt(mantissa, i128), b.CreateZExt(part, i128)));
+    carry = b.CreateAdd(carry, b.CreateMul(b.CreateZExt(mantissa, i128), b.CreateZExt(part, i128)));
     product[i] = b.CreateTrunc(carry, i64);
     carry = b.CreateLShr(carry, 64);
   }
@@ -187,9 +186,9 @@ void write_remainder(llvm::IRBuilder<>& b, llvm::Function* function) {
   Value* shift = b.CreateSub(b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, reduced, b.getFalse()),
                              n(width - 1 - fraction_bits));
   Value* own = b.CreateSub(low, shift);
-  Value* normal = b.CreateOr(b.CreateAnd(b.CreateShl(reduced, shift),
-                                         n((std::uint64_t{1} << fraction_bits) - 1)),
-                             b.CreateShl(own, fraction_bits));
+  Value* normal = b.CreateOr(
+      b.CreateAnd(b.CreateShl(reduced, shift), n((std::uint64_t{1} << fraction_bits) - 1)),
+      b.CreateShl(own, fraction_bits));
   // With `low` at least 1 that many places are left before the mantissa is a subnormal's; below 1
   // it has been moved up, and goes down again.
   Value* up = b.CreateSub(low, n(1));
@@ -252,8 +251,8 @@ Value* remainder(Builder& b, Value* x, Value* y) {
   if (vector == nullptr) return b.CreateCall(function, {x, y});
   Value* result = llvm::PoisonValue::get(vector);
   for (unsigned lane = 0; lane < vector->getNumElements(); ++lane) {
-    Value* one = b.CreateCall(
-        function, {b.CreateExtractElement(x, lane), b.CreateExtractElement(y, lane)});
+    Value* one =
+        b.CreateCall(function, {b.CreateExtractElement(x, lane), b.CreateExtractElement(y, lane)});
     result = b.CreateInsertElement(result, one, lane);
   }
   return result;

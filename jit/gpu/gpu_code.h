@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "jit/graph/graph.h"
 #include "jit/gpu/gpu_kernel.h"
+#include "jit/graph/graph.h"
 #include "runtime/base/status.h"
 
 namespace plimsoll::jit {
@@ -27,6 +27,9 @@ struct GpuCode {
 
 // Of what the JIT has a kernel for; else UNIMPLEMENTED with the reason. Already optimized.
 Result<GpuCode> write_gpu_code(const ir::Instruction& instruction);
+
+// Of an operation that the JIT does not fuse (gpu_library.h).
+bool is_gpu_library_kernel(const ir::Instruction& instruction);
 
 // The module as PTX.
 Result<std::string> to_ptx(const GpuCode& code, GpuTarget target);

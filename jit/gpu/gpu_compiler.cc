@@ -21,7 +21,9 @@ class CachingGpuCompiler final : public GpuCompiler {
   explicit CachingGpuCompiler(GpuTarget target) : target_(target) {}
 
   Result<std::shared_ptr<const GpuKernel>> compile(const ir::Instruction& instruction) override {
-    const auto written = structural_key(instruction);
+    // The key says nothing of attributes that only a library kernel reads.
+    const auto written =
+        is_gpu_library_kernel(instruction) ? std::nullopt : structural_key(instruction);
     const std::string key(written.value_or(std::string_view()));
     if (!key.empty()) {
       const std::lock_guard lock(mutex_);

@@ -24,11 +24,12 @@ Value* table_of(llvm::Module& module, const ir::Instruction& constant) {
   auto* data = llvm::ConstantDataArray::getRaw(
       llvm::StringRef(reinterpret_cast<const char*>(bytes.data()), bytes.size()), bytes.size(),
       llvm::Type::getInt8Ty(module.getContext()));
-  auto* global =
-      new llvm::GlobalVariable(module, data->getType(), true, llvm::GlobalValue::InternalLinkage,
-                               data, name, nullptr, llvm::GlobalValue::NotThreadLocal, kGlobalSpace);
+  auto* global = new llvm::GlobalVariable(module, data->getType(), true,
+                                          llvm::GlobalValue::InternalLinkage, data, name, nullptr,
+                                          llvm::GlobalValue::NotThreadLocal, kGlobalSpace);
   global->setAlignment(llvm::Align(kGpuAlignment));
-  return llvm::ConstantExpr::getAddrSpaceCast(global, llvm::PointerType::get(module.getContext(), 0));
+  return llvm::ConstantExpr::getAddrSpaceCast(global,
+                                              llvm::PointerType::get(module.getContext(), 0));
 }
 
 }  // namespace
@@ -41,10 +42,12 @@ bool GpuWriter::narrow() const {
     return std::all_of(leaves.begin(), leaves.end(),
                        [](const ir::Shape* leaf) { return leaf->element_count() < kMost; });
   };
-  return std::all_of(graph.inputs().begin(), graph.inputs().end(),
-                     [&](const ir::Shape* shape) { return fits(*shape); }) &&
-         std::all_of(graph.instructions().begin(), graph.instructions().end(),
-                     [&](const ir::Instruction* i) { return fits(i->shape()); });
+  const auto has_narrow_result = [&](const ir::Instruction* i) { return fits(i->shape()); };
+  return has_narrow_result(&instruction) &&
+         std::all_of(instruction.operands().begin(), instruction.operands().end(),
+                     has_narrow_result) &&
+         (graph == nullptr || std::all_of(graph->instructions().begin(),
+                                          graph->instructions().end(), has_narrow_result));
 }
 
 GpuEntry::GpuEntry(GpuWriter& writer, std::uint32_t block)
@@ -53,10 +56,9 @@ GpuEntry::GpuEntry(GpuWriter& writer, std::uint32_t block)
       block_(block),
       index_type_(writer.narrow() ? b_.getInt32Ty() : b_.getInt64Ty()) {
   const std::string name = "kernel_" + std::to_string(writer.code.launches.size());
-  function_ =
-      PhaseFunction::create_entry(*writer.code.module, name, b_,
-                                  static_cast<int>(writer.inputs.size()),
-                                  static_cast<int>(writer.outputs.size()));
+  function_ = PhaseFunction::create_entry(*writer.code.module, name, b_,
+                                          static_cast<int>(writer.inputs.size()),
+                                          static_cast<int>(writer.outputs.size()));
   llvm::IRBuilder<> entry(function_.entry_anchor);
   const auto in_workspace = [&](std::int64_t offset) {
     return entry.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), function_.workspace,
@@ -67,9 +69,10 @@ GpuEntry::GpuEntry(GpuWriter& writer, std::uint32_t block)
     function_.bind_output(static_cast<int>(i), in_workspace(writer.aside[i]));
   }
   if (writer.workspace_begin > 0) function_.workspace = in_workspace(writer.workspace_begin);
-  for (std::size_t i = 0; i < writer.graph.tables().size(); ++i) {
+  if (writer.graph == nullptr) return;
+  for (std::size_t i = 0; i < writer.graph->tables().size(); ++i) {
     function_.bind_input(static_cast<int>(writer.inputs.size() + i),
-                         table_of(*writer.code.module, *writer.graph.tables()[i]));
+                         table_of(*writer.code.module, *writer.graph->tables()[i]));
   }
 }
 
@@ -110,8 +113,8 @@ Value* GpuEntry::shuffle(Value* value, Value* operand, int group, bool above) {
   llvm::Type* type = value->getType();
   const unsigned bits = type->getScalarSizeInBits();
   Value* whole = b_.CreateBitCast(value, b_.getIntNTy(bits));
-  const auto id = above ? llvm::Intrinsic::nvvm_shfl_sync_down_i32
-                        : llvm::Intrinsic::nvvm_shfl_sync_idx_i32;
+  const auto id =
+      above ? llvm::Intrinsic::nvvm_shfl_sync_down_i32 : llvm::Intrinsic::nvvm_shfl_sync_idx_i32;
   // The upper bits say which bits of the lane's number stay, the lower ones the last lane.
   const auto limits = static_cast<std::uint32_t>(((kWarp - group) << 8) | (kWarp - 1));
   const auto move = [&](Value* word) {
@@ -147,10 +150,10 @@ void GpuEntry::warp_barrier() {
 Value* GpuEntry::share(llvm::Type* element, std::int64_t count) {
   llvm::Module& module = *writer_.code.module;
   auto* type = llvm::ArrayType::get(element, static_cast<std::uint64_t>(count));
-  auto* memory = new llvm::GlobalVariable(
-      module, type, false, llvm::GlobalValue::InternalLinkage, llvm::UndefValue::get(type),
-      "shared_" + std::to_string(module.global_size()), nullptr,
-      llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+  auto* memory = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::InternalLinkage,
+                                          llvm::UndefValue::get(type),
+                                          "shared_" + std::to_string(module.global_size()), nullptr,
+                                          llvm::GlobalValue::NotThreadLocal, kSharedSpace);
   memory->setAlignment(llvm::Align(kGpuAlignment));
   return memory;
 }
@@ -161,9 +164,9 @@ GpuLaunch& GpuEntry::launch(std::int64_t threads) {
   const auto mark = [&](const char* what, std::uint32_t value) {
     writer_.code.module->getOrInsertNamedMetadata("nvvm.annotations")
         ->addOperand(llvm::MDNode::get(
-            context, {llvm::ConstantAsMetadata::get(function_.function),
-                      llvm::MDString::get(context, what),
-                      llvm::ConstantAsMetadata::get(b_.getInt32(value))}));
+            context,
+            {llvm::ConstantAsMetadata::get(function_.function), llvm::MDString::get(context, what),
+             llvm::ConstantAsMetadata::get(b_.getInt32(value))}));
   };
   mark("kernel", 1);
   mark("maxntidx", block_);

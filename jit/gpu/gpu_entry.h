@@ -22,11 +22,12 @@ inline constexpr std::int64_t kTurnsTogether = 4;
 // Threads that fill a GPU: where there are fewer, each takes one element at a time.
 inline constexpr std::int64_t kManyThreads = 16384;
 
-// What the kernels of one graph are written into: the module, and the launches so far.
+// What the kernels of one instruction are written into: the module, and the launches so far.
 struct GpuWriter {
   GpuCode& code;
-  const KernelGraph& graph;
-  std::vector<int> inputs, outputs;  // the graph's, as numbers among the kernel's
+  const ir::Instruction& instruction;
+  std::vector<int> inputs, outputs;    // the instruction's, as numbers among the kernel's
+  const KernelGraph* graph = nullptr;  // of what the JIT compiles
   // Where in the workspace an output lies that is none of the kernel's (its number is negative).
   std::vector<std::int64_t> aside = {};
   std::int64_t workspace_begin = 0;  // of the graph's own

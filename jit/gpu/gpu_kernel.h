@@ -28,7 +28,8 @@ struct GpuLaunch {
 };
 
 // The launches run one after the other, in one stream; each sees what those before it wrote. A
-// kernel of an empty result has none. Every pointer is a multiple of kGpuAlignment bytes. Immutable.
+// kernel of an empty result has none. Every pointer is a multiple of kGpuAlignment bytes.
+// Immutable.
 struct GpuKernel {
   std::string name;  // what it does, as device::Kernel::name
   std::string ptx;   // one module
@@ -40,7 +41,8 @@ struct GpuKernel {
 inline constexpr std::int64_t kGpuAlignment = 16;
 
 // Compiles what the JIT compiles for the CPU (jit/README.md): loop fusions, reductions, row fusions
-// and horizontal fusions of those. Equal instructions (up to names) share a kernel. Thread-safe.
+// and horizontal fusions of those, of which equal ones (up to names) share a kernel; and of what
+// the library has its own kernels for what gpu_library.h names. Thread-safe.
 class GpuCompiler {
  public:
   // FAILED_PRECONDITION where LLVM came without its NVPTX target, UNIMPLEMENTED for a compute

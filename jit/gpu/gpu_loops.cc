@@ -27,7 +27,7 @@ class LoopGrid {
  public:
   LoopGrid(GpuWriter& writer, const LoopNest& nest)
       : nest_(nest),
-        graph_(writer.graph),
+        graph_(*writer.graph),
         entry_(writer, kBlockThreads),
         extents_(choose_extents(graph_, nest)),
         emitter_(graph_, space_, entry_.builder(), entry_.function(), 1) {
@@ -142,7 +142,7 @@ class LoopGrid {
 }  // namespace
 
 Status write_gpu_loops(GpuWriter& writer) {
-  for (const PhaseNest& phase : plan_nests(writer.graph)) {
+  for (const PhaseNest& phase : plan_nests(*writer.graph)) {
     const auto& dims = phase.nest.dims;
     if (std::any_of(dims.begin(), dims.end(), [](std::int64_t d) { return d == 0; })) continue;
     PLIMSOLL_ASSIGN_OR_RETURN(GpuLaunch * launch, LoopGrid(writer, phase.nest).write());

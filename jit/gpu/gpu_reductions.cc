@@ -68,7 +68,7 @@ class GpuSweep {
         shape_(plan.shape),
         entry_(writer, kBlockThreads),
         b_(entry_.builder()),
-        emitter_(writer.graph, space_, b_, entry_.function(), 3),
+        emitter_(*writer.graph, space_, b_, entry_.function(), 3),
         finisher_(plan, b_, entry_.function()) {
     if (entry_.index_type()->getBitWidth() == 32) {
       emitter_.use_narrow_indices();
@@ -122,8 +122,8 @@ class GpuSweep {
     }
     for (std::size_t i = 0; i < stored.size(); ++i) {
       const KernelNode& node = plan_.graph.roots()[at(plan_.swept[i])];
-      emitter_.store(entry_.function().output(plan_.swept[i]),
-                     space_.linearize(index, node.dims()), stored[i], node.dtype());
+      emitter_.store(entry_.function().output(plan_.swept[i]), space_.linearize(index, node.dims()),
+                     stored[i], node.dtype());
     }
     return values;
   }
@@ -163,12 +163,12 @@ class GpuSweep {
     Value* row = b_.CreateMul(b_.CreateZExt(block, b_.getInt64Ty()),
                               b_.getInt64(static_cast<std::uint64_t>(shape_.kept)));
     for (std::size_t c = 0; c < totals.size(); ++c) {
-      Value* base = b_.CreateConstInBoundsGEP1_64(
-          b_.getInt8Ty(), entry_.function().workspace,
-          static_cast<std::uint64_t>(plan_.partial_offset[c]));
+      Value* base =
+          b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), entry_.function().workspace,
+                                        static_cast<std::uint64_t>(plan_.partial_offset[c]));
       llvm::Type* element = memory_type(b_.getContext(), plan_.accumulators[c], 1);
-      Value* address = b_.CreateInBoundsGEP(
-          element, b_.CreateInBoundsGEP(element, base, row), b_.CreateZExt(kept, b_.getInt64Ty()));
+      Value* address = b_.CreateInBoundsGEP(element, b_.CreateInBoundsGEP(element, base, row),
+                                            b_.CreateZExt(kept, b_.getInt64Ty()));
       const auto alignment =
           llvm::Align(static_cast<std::uint64_t>(ir::dtype_bytes(plan_.accumulators[c])));
       b_.CreateAlignedStore(to_memory(b_, totals[c], plan_.accumulators[c]), address, alignment);
@@ -179,9 +179,7 @@ class GpuSweep {
   void open_level(int level) { emitter_.anchor(level, entry_.open_place()); }
 
   bool is_short() const { return plan_.graph.instructions().size() <= kShortSweep; }
-  Value* least(Value* a, Value* b) {
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
-  }
+  Value* least(Value* a, Value* b) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b); }
 
   const ReductionPlan& plan_;
   const ReductionShape& shape_;
@@ -313,7 +311,7 @@ class GpuColumnSweep final : public GpuSweep {
  public:
   GpuColumnSweep(GpuWriter& writer, const ReductionPlan& plan) : GpuSweep(writer, plan) {
     std::int64_t widest = 1;
-    for (const ir::Shape* input : writer.graph.inputs()) {
+    for (const ir::Shape* input : writer.graph->inputs()) {
       widest = std::max<std::int64_t>(widest, ir::dtype_bytes(input->dtype()));
     }
     for (const ir::DType dtype : plan.accumulators) {
@@ -331,9 +329,8 @@ class GpuColumnSweep final : public GpuSweep {
     const std::int64_t groups = shape_.minor / width_;
     const std::int64_t threads = shape_.blocks() * (shape_.kept / shape_.minor) * groups;
     Value* thread = entry_.thread();
-    Value* exists = threads % kBlockThreads == 0
-                        ? nullptr
-                        : b_.CreateICmpULT(thread, entry_.number(threads));
+    Value* exists =
+        threads % kBlockThreads == 0 ? nullptr : b_.CreateICmpULT(thread, entry_.number(threads));
     entry_.when(exists, [&] { write_thread(thread, groups); });
     return finish(threads);
   }
@@ -420,7 +417,9 @@ class GpuCombination final : public GpuSweep {
       Slots running(entry_, plan_, 1, 1);
       running.start(0, finisher_.initial());
       Value* wide = b_.CreateZExt(kept, b_.getInt64Ty());
-      const auto number = [&](std::int64_t n) { return b_.getInt64(static_cast<std::uint64_t>(n)); };
+      const auto number = [&](std::int64_t n) {
+        return b_.getInt64(static_cast<std::uint64_t>(n));
+      };
       // Several are read ahead: only combining waits for what was before.
       const std::int64_t ahead = shape_.blocks() >= kAhead ? kAhead : 1;
       const std::int64_t whole = shape_.blocks() / ahead * ahead;
@@ -432,9 +431,9 @@ class GpuCombination final : public GpuSweep {
           for (std::size_t c = 0; c < plan_.accumulators.size(); ++c) {
             const ir::DType dtype = plan_.accumulators[c];
             llvm::Type* element = memory_type(b_.getContext(), dtype, 1);
-            Value* base = b_.CreateConstInBoundsGEP1_64(
-                b_.getInt8Ty(), entry_.function().workspace,
-                static_cast<std::uint64_t>(plan_.partial_offset[c]));
+            Value* base =
+                b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), entry_.function().workspace,
+                                              static_cast<std::uint64_t>(plan_.partial_offset[c]));
             next[at(i)].push_back(to_register(
                 b_, b_.CreateLoad(element, b_.CreateInBoundsGEP(element, base, place)), dtype));
           }
@@ -488,7 +487,7 @@ std::vector<Value*> fold_lanes(GpuEntry& entry, ValueEmitter& emitter, const Red
 }
 
 Status write_gpu_reductions(GpuWriter& writer) {
-  const ReductionPlan plan = make_reduction_plan(writer.graph, *writer.code.context);
+  const ReductionPlan plan = make_reduction_plan(*writer.graph, *writer.code.context);
   writer.code.workspace_bytes = plan.workspace_bytes;
   if (plan.shape.kept == 0) return ok_status();
   if (plan.shape.reduced > 0) {

@@ -24,8 +24,8 @@ constexpr std::int64_t kMostHeld = 32, kMostHeldValues = 640;
 constexpr std::size_t kShortRow = 16;
 
 // Rows of up to 4096 elements are a warp's each (short ones a part of a warp's), whose threads are
-// the lanes of the reduction, as in gpu_reductions.cc; longer rows are a block's, each warp of which
-// takes blocks of 4096 elements, and all combine them in order.
+// the lanes of the reduction, as in gpu_reductions.cc; longer rows are a block's, each warp of
+// which takes blocks of 4096 elements, and all combine them in order.
 //
 // Where a thread has few elements it reads each once and keeps what it has computed in registers;
 // else every sweep reads the row again, out of the cache.
@@ -195,8 +195,7 @@ class GpuRows {
     const auto reducers = stages_.reducers().size();
     llvm::IRBuilder<> start(entry_.function().entry_anchor);
     for (std::size_t r = 0; r < reducers; ++r) {
-      llvm::Type* type =
-          memory_type(b_.getContext(), stages_.accumulator(static_cast<int>(r)), 1);
+      llvm::Type* type = memory_type(b_.getContext(), stages_.accumulator(static_cast<int>(r)), 1);
       Values& slots = slots_of_.emplace_back();
       for (std::int64_t i = 0; i < slots_; ++i) slots.push_back(start.CreateAlloca(type));
       totals_.push_back(start.CreateAlloca(type));
@@ -239,8 +238,9 @@ class GpuRows {
   // f(element, turn) for elements `from`, `from` + step, ... below `end`.
   template <typename F>
   void for_elements(Value* from, Value* end, std::int64_t step, F f) {
-    const std::int64_t together =
-        plan_.graph.instructions().size() <= kShortRow ? kTurnsTogether : std::max(slots_, std::int64_t{1});
+    const std::int64_t together = plan_.graph.instructions().size() <= kShortRow
+                                      ? kTurnsTogether
+                                      : std::max(slots_, std::int64_t{1});
     Value* last = b_.CreateSub(end, entry_.number((together - 1) * step));
     Loop loop = Loop::open(b_, from, last, together * step);
     for (std::int64_t turn = 0; turn < together; ++turn) {
@@ -248,10 +248,10 @@ class GpuRows {
     }
     loop.close(b_);
     // What the loop has left: its count in whole steps, as every turn takes `together`.
-    Value* length = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(last, from),
-                                             entry_.number(0));
-    Value* turns = b_.CreateUDiv(
-        b_.CreateAdd(length, entry_.number(together * step - 1)), entry_.number(together * step));
+    Value* length =
+        b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateSub(last, from), entry_.number(0));
+    Value* turns = b_.CreateUDiv(b_.CreateAdd(length, entry_.number(together * step - 1)),
+                                 entry_.number(together * step));
     Value* rest = b_.CreateAdd(from, b_.CreateMul(turns, entry_.number(together * step)));
     for (std::int64_t turn = 0; turn + 1 < together; ++turn) {
       Value* j = b_.CreateAdd(rest, entry_.number(turn * step));
@@ -297,8 +297,8 @@ class GpuRows {
       save(stages_.initial(reduce), totals_[at(reduce)], reduce);
     }
     Loop groups = Loop::open(b_, entry_.number(0), entry_.number(blocks_), warps_);
-    Value* begin = b_.CreateMul(b_.CreateAdd(groups.variable, warp_),
-                                entry_.number(plan_.cut.block_minor));
+    Value* begin =
+        b_.CreateMul(b_.CreateAdd(groups.variable, warp_), entry_.number(plan_.cut.block_minor));
     begin = least(begin, entry_.number(minor_));
     Value* end =
         least(b_.CreateAdd(begin, entry_.number(plan_.cut.block_minor)), entry_.number(minor_));
@@ -309,12 +309,13 @@ class GpuRows {
       }
     });
     entry_.barrier();
-    Value* count = least(b_.CreateSub(entry_.number(blocks_), groups.variable),
-                         entry_.number(warps_));
+    Value* count =
+        least(b_.CreateSub(entry_.number(blocks_), groups.variable), entry_.number(warps_));
     Loop warps = Loop::open(b_, entry_.number(0), count, 1);
     for (const int reduce : reduces(s)) {
       Value* total = totals_[at(reduce)];
-      save(stages_.combined(reduce, load(total, reduce), load(partial(reduce, warps.variable), reduce)),
+      save(stages_.combined(reduce, load(total, reduce),
+                            load(partial(reduce, warps.variable), reduce)),
            total, reduce);
     }
     warps.close(b_);
@@ -329,9 +330,7 @@ class GpuRows {
     return b_.CreateInBoundsGEP(memory_type(b_.getContext(), stages_.accumulator(reduce), 1),
                                 partials_[at(reduce)], warp);
   }
-  Value* least(Value* a, Value* b) {
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b);
-  }
+  Value* least(Value* a, Value* b) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, a, b); }
 
   RowPlan& plan_;
   const std::int64_t minor_, blocks_;
@@ -355,7 +354,7 @@ class GpuRows {
 }  // namespace
 
 Status write_gpu_rows(GpuWriter& writer) {
-  PLIMSOLL_ASSIGN_OR_RETURN(RowPlan plan, make_row_plan(writer.graph, RowLayout::loops));
+  PLIMSOLL_ASSIGN_OR_RETURN(RowPlan plan, make_row_plan(*writer.graph, RowLayout::loops));
   return GpuRows(writer, plan).write();
 }
 

@@ -59,9 +59,9 @@ Result<std::string> to_ptx(const GpuCode& code, GpuTarget target) {
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   options.NoTrappingFPMath = true;
   const std::string cpu = fmt::format("sm_{}", target.compute_capability);
-  const std::unique_ptr<llvm::TargetMachine> machine(nvptx->createTargetMachine(
-      kTriple, cpu, ptx_feature(target.compute_capability), options, std::nullopt, std::nullopt,
-      llvm::CodeGenOptLevel::Default));
+  const std::unique_ptr<llvm::TargetMachine> machine(
+      nvptx->createTargetMachine(kTriple, cpu, ptx_feature(target.compute_capability), options,
+                                 std::nullopt, std::nullopt, llvm::CodeGenOptLevel::Default));
   if (machine == nullptr) return internal_error("compile for a GPU: no target machine for " + cpu);
   // Generating code changes the module.
   const std::unique_ptr<llvm::Module> copy = llvm::CloneModule(*code.module);

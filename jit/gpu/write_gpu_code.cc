@@ -16,6 +16,7 @@
 #include "jit/emit/gpu.h"
 #include "jit/gpu/gpu_code.h"
 #include "jit/gpu/gpu_entry.h"
+#include "jit/gpu/gpu_library.h"
 #include "jit/gpu/gpu_loops.h"
 #include "jit/gpu/gpu_reductions.h"
 #include "jit/gpu/gpu_rows.h"
@@ -27,9 +28,31 @@ namespace plimsoll::jit {
 namespace {
 
 Status write_graph(GpuWriter& writer) {
-  if (writer.graph.reduces().empty()) return write_gpu_loops(writer);
-  if (writer.graph.is_row_fusion()) return write_gpu_rows(writer);
+  if (writer.graph->reduces().empty()) return write_gpu_loops(writer);
+  if (writer.graph->is_row_fusion()) return write_gpu_rows(writer);
   return write_gpu_reductions(writer);
+}
+
+using GpuKernelWriter = Status (*)(GpuWriter&);
+
+// What the CPU has kernels of its own for; null: the JIT compiles it, or nobody does.
+GpuKernelWriter library_writer(ir::Opcode opcode) {
+  switch (opcode) {
+    case ir::Opcode::dot:
+      return write_gpu_dot;
+    case ir::Opcode::convolution:
+      return write_gpu_convolution;
+    case ir::Opcode::scatter:
+      return write_gpu_scatter;
+    case ir::Opcode::reduce_window:
+      return write_gpu_reduce_window;
+    case ir::Opcode::select_and_scatter:
+      return write_gpu_select_and_scatter;
+    case ir::Opcode::rng_bit_generator:
+      return write_gpu_random_bits;
+    default:
+      return nullptr;
+  }
 }
 
 std::vector<int> numbers(std::size_t count) {
@@ -72,8 +95,13 @@ Status write_parts(GpuCode& code, const ir::Instruction& fusion,
     if (code.name.empty()) code.name = "horizontal." + kernel_name(graph);
     code.workspace_bytes = 0;
     // What nobody takes may be written over by what nobody takes.
-    GpuWriter writer{code, graph, std::move(inputs), outputs.at(part),
-                     std::vector<std::int64_t>(outputs.at(part).size(), 0), front};
+    GpuWriter writer{code,
+                     *part,
+                     std::move(inputs),
+                     outputs.at(part),
+                     &graph,
+                     std::vector<std::int64_t>(outputs.at(part).size(), 0),
+                     front};
     PLIMSOLL_RETURN_IF_ERROR(write_graph(writer));
     behind = std::max(behind, code.workspace_bytes);
   }
@@ -111,6 +139,10 @@ Status optimize(llvm::Module& module) {
 
 }  // namespace
 
+bool is_gpu_library_kernel(const ir::Instruction& instruction) {
+  return library_writer(instruction.opcode()) != nullptr;
+}
+
 Result<GpuCode> write_gpu_code(const ir::Instruction& instruction) {
   GpuCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
@@ -124,10 +156,15 @@ Result<GpuCode> write_gpu_code(const ir::Instruction& instruction) {
   const auto parts = ir::horizontal_parts(instruction);
   if (!parts.empty()) {
     PLIMSOLL_RETURN_IF_ERROR(write_parts(code, instruction, parts));
+  } else if (const GpuKernelWriter write = library_writer(instruction.opcode())) {
+    code.name = ir::to_string(instruction.opcode());
+    GpuWriter writer{code, instruction, numbers(at(code.inputs)), numbers(at(code.outputs))};
+    PLIMSOLL_RETURN_IF_ERROR(write(writer));
   } else {
     PLIMSOLL_ASSIGN_OR_RETURN(const KernelGraph graph, KernelGraph::create(instruction));
     code.name = kernel_name(graph);
-    GpuWriter writer{code, graph, numbers(graph.inputs().size()), numbers(graph.roots().size())};
+    GpuWriter writer{code, instruction, numbers(graph.inputs().size()),
+                     numbers(graph.roots().size()), &graph};
     PLIMSOLL_RETURN_IF_ERROR(write_graph(writer));
   }
   PLIMSOLL_RETURN_IF_ERROR(optimize(*code.module));

@@ -6,6 +6,7 @@
 
 #include "jit/gpu/gpu_kernel.h"
 #include "runtime/base/index.h"
+#include "runtime/device/cpu/cpu_device.h"
 #include "runtime/ir/fusions/in_place.h"
 #include "tests/cases/compare.h"
 #include "tests/jit/fusion_check.h"
@@ -64,8 +65,7 @@ Result<std::vector<Literal>> run_emulated(EmulatedKernel& kernel,
   for (GpuBuffer& output : outputs) pointers.push_back(output.data());
   if (reuse >= 0) pointers[inputs.size()] = inputs[at(reuse)].data();
   pointers.push_back(workspace.data());
-  PLIMSOLL_RETURN_IF_ERROR(
-      kernel.run(pointers, static_cast<std::int64_t>(inputs.size()), order));
+  PLIMSOLL_RETURN_IF_ERROR(kernel.run(pointers, static_cast<std::int64_t>(inputs.size()), order));
   if (!workspace.is_intact()) return internal_error("the kernel wrote outside its workspace");
   std::vector<Literal> results;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -94,18 +94,44 @@ std::string difference(const std::vector<Literal>& expected, const std::vector<L
 
 }  // namespace
 
-std::string check_on_gpu(const ir::Instruction& instruction, const std::vector<Literal>& operands,
-                         GpuCheck& totals) {
+Result<std::vector<Literal>> run_on_cpu(const device::Kernel& kernel,
+                                        const ir::Instruction& instruction,
+                                        const std::vector<Literal>& operands) {
+  const auto leaves = ir::leaves(instruction.shape());
+  std::vector<GpuBuffer> inputs, outputs;
+  std::vector<const void*> input_pointers;
+  std::vector<void*> output_pointers;
+  for (const Literal& operand : operands) {
+    inputs.emplace_back(operand.shape().byte_size());
+    const auto bytes = operand.bytes();
+    if (!bytes.empty()) std::memcpy(inputs.back().data(), bytes.data(), bytes.size());
+  }
+  for (const ir::Shape* leaf : leaves) outputs.emplace_back(leaf->byte_size());
+  GpuBuffer workspace(kernel.workspace_bytes());
+  for (GpuBuffer& input : inputs) input_pointers.push_back(input.data());
+  for (GpuBuffer& output : outputs) output_pointers.push_back(output.data());
+  const auto device = device::cpu_device();
+  PLIMSOLL_ASSIGN_OR_RETURN(const auto stream, device->create_stream());
+  PLIMSOLL_RETURN_IF_ERROR(
+      kernel.launch(*stream, {input_pointers, output_pointers, workspace.data()}));
+  std::vector<Literal> results;
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    results.push_back(Literal::from_bytes(*leaves[i], outputs[i].contents()));
+  }
+  return results;
+}
+
+std::string check_on_gpu(
+    const ir::Instruction& instruction, const std::vector<Literal>& operands, GpuCheck& totals,
+    const std::function<std::string(const std::vector<Literal>& results)>& compare) {
   auto kernel = EmulatedKernel::create(instruction);
   if (!kernel.ok()) return kernel.status().to_string();
   ++totals.kernels;
-  auto expected = launch(instruction, operands, cpu_compiler(), {});
-  if (!expected.ok()) return "on the CPU: " + expected.status().to_string();
   const auto check = [&](int reuse, ThreadOrder order) -> std::string {
     ++totals.launches;
     const auto results = run_emulated(**kernel, instruction, operands, reuse, order);
     if (!results.ok()) return results.status().to_string();
-    return difference(*expected, *results);
+    return compare(*results);
   };
   constexpr ThreadOrder kOrders[] = {{ThreadOrder::Kind::forward, 0},
                                      {ThreadOrder::Kind::backward, 0},
@@ -128,6 +154,15 @@ std::string check_on_gpu(const ir::Instruction& instruction, const std::vector<L
     break;
   }
   return "";
+}
+
+std::string check_on_gpu(const ir::Instruction& instruction, const std::vector<Literal>& operands,
+                         GpuCheck& totals) {
+  const auto expected = launch(instruction, operands, cpu_compiler(), {});
+  if (!expected.ok()) return "on the CPU: " + expected.status().to_string();
+  return check_on_gpu(instruction, operands, totals, [&](const std::vector<Literal>& results) {
+    return difference(*expected, results);
+  });
 }
 
 std::string check_root_on_gpu(const ir::Module& module, const std::vector<Literal>& arguments,

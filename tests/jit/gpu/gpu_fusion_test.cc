@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusions as a GPU's kernels: large enough for 16-byte accesses, tails, several launches and several
-// blocks a row, and at random.
+// Fusions as a GPU's kernels: large enough for 16-byte accesses, tails, several launches and
+// several blocks a row, and at random.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -42,17 +42,17 @@ TEST(GpuLoops, FindTheirPlaceInRowsAndTransposes) {
     const std::string d = dims;
     SCOPED_TRACE(d);
     const std::string rows = d.substr(0, d.find(',')), columns = d.substr(d.find(',') + 1);
-    EXPECT_EQ(check_text("f { p = f32[" + d + "] parameter(0)\n q = f32[" + columns +
-                             "] parameter(1)\n s = f32[" + rows + "] parameter(2)\n bq = f32[" + d +
-                             "] broadcast(q), dimensions={1}\n bs = f32[" + d +
-                             "] broadcast(s), dimensions={0}\n m = f32[" + d +
-                             "] multiply(p, bq)\n a = f32[" + d + "] add(m, bs)\n ROOT e = f32[" +
-                             d + "] exponential(a) }\nENTRY e { p = f32[" + d +
-                             "] parameter(0)\n q = f32[" + columns + "] parameter(1)\n s = f32[" +
-                             rows + "] parameter(2)\n ROOT r = f32[" + d +
-                             "] fusion(p, q, s), kind=kLoop, calls=f }",
-                         totals),
-              "");
+    EXPECT_EQ(
+        check_text(
+            "f { p = f32[" + d + "] parameter(0)\n q = f32[" + columns +
+                "] parameter(1)\n s = f32[" + rows + "] parameter(2)\n bq = f32[" + d +
+                "] broadcast(q), dimensions={1}\n bs = f32[" + d +
+                "] broadcast(s), dimensions={0}\n m = f32[" + d + "] multiply(p, bq)\n a = f32[" +
+                d + "] add(m, bs)\n ROOT e = f32[" + d + "] exponential(a) }\nENTRY e { p = f32[" +
+                d + "] parameter(0)\n q = f32[" + columns + "] parameter(1)\n s = f32[" + rows +
+                "] parameter(2)\n ROOT r = f32[" + d + "] fusion(p, q, s), kind=kLoop, calls=f }",
+            totals),
+        "");
     EXPECT_EQ(check_text("ENTRY e { p = f32[" + d + "] parameter(0)\n ROOT t = f32[" + columns +
                              "," + rows + "] transpose(p), dimensions={1,0} }",
                          totals),
@@ -74,8 +74,8 @@ std::string reduce_of(const std::string& dtype, const std::string& dims, const s
                       const std::string& reduced, const std::string& op) {
   return "r { x = " + dtype + "[] parameter(0)\n y = " + dtype +
          "[] parameter(1)\n ROOT s = " + dtype + "[] " + op + "(x, y) }\nENTRY e { a = " + dtype +
-         "[" + dims + "] parameter(0)\n i = " + dtype + "[] parameter(1)\n ROOT o = " + dtype + "[" +
-         result + "] reduce(a, i), dimensions={" + reduced + "}, to_apply=r }";
+         "[" + dims + "] parameter(0)\n i = " + dtype + "[] parameter(1)\n ROOT o = " + dtype +
+         "[" + result + "] reduce(a, i), dimensions={" + reduced + "}, to_apply=r }";
 }
 
 struct GpuReduction {
@@ -84,11 +84,11 @@ struct GpuReduction {
 
 // Rows and columns around the edges of lanes, warps and blocks.
 const GpuReduction kGpuReductions[] = {
-    {"7,2", "1", "7"},       {"40,3", "1", "40"},        {"9,31", "1", "9"},
-    {"5,255", "1", "5"},     {"5,256", "1", "5"},        {"3,321", "1", "3"},
-    {"2,4097", "1", "2"},    {"30000", "0", ""},         {"50,300,20", "0,2", "300"},
-    {"1,40", "0", "40"},     {"3,700", "0", "700"},      {"257,16", "0", "16"},
-    {"600,1028", "0", "1028"}, {"6,300,130", "1", "6,130"}, {"0,4", "0", "4"},
+    {"7,2", "1", "7"},           {"40,3", "1", "40"},         {"9,31", "1", "9"},
+    {"5,255", "1", "5"},         {"5,256", "1", "5"},         {"3,321", "1", "3"},
+    {"2,4097", "1", "2"},        {"30000", "0", ""},          {"50,300,20", "0,2", "300"},
+    {"1,40", "0", "40"},         {"3,700", "0", "700"},       {"257,16", "0", "16"},
+    {"600,1028", "0", "1028"},   {"6,300,130", "1", "6,130"}, {"0,4", "0", "4"},
     {"4,20,7,7", "0,2,3", "20"},
 };
 
@@ -112,11 +112,13 @@ TEST(GpuReductions, FindTheLargestWithItsPosition) {
         check_text(
             "r { v = f32[] parameter(0)\n i = s32[] parameter(1)\n w = f32[] parameter(2)\n j = "
             "s32[] parameter(3)\n g = pred[] compare(v, w), direction=GT\n q = pred[] compare(v, "
-            "w), direction=EQ\n l = pred[] compare(i, j), direction=LT\n t = pred[] and(q, l)\n k = "
+            "w), direction=EQ\n l = pred[] compare(i, j), direction=LT\n t = pred[] and(q, l)\n k "
+            "= "
             "pred[] or(g, t)\n x = f32[] select(k, v, w)\n y = s32[] select(k, i, j)\n ROOT z = "
             "(f32[], s32[]) tuple(x, y) }\nENTRY e { a = f32[" +
                 d + "] parameter(0)\n b = s32[" + d +
-                "] parameter(1)\n m = f32[] parameter(2)\n n = s32[] parameter(3)\n ROOT o = (f32[" +
+                "] parameter(1)\n m = f32[] parameter(2)\n n = s32[] parameter(3)\n ROOT o = "
+                "(f32[" +
                 o + "], s32[" + o + "]) reduce(a, b, m, n), dimensions={" + c.reduced +
                 "}, to_apply=r }",
             totals),
@@ -126,7 +128,8 @@ TEST(GpuReductions, FindTheLargestWithItsPosition) {
 
 // In registers, in loops of a warp, and in blocks whose warps share a row.
 TEST(GpuRows, KeepTheCpusOrderAtEveryLength) {
-  constexpr std::int64_t kMinors[] = {2, 3, 9, 16, 33, 127, 256, 300, 700, 1030, 3000, 4096, 4100, 20001};
+  constexpr std::int64_t kMinors[] = {2,   3,   9,    16,   33,   127,  256,
+                                      300, 700, 1030, 3000, 4096, 4100, 20001};
   GpuCheck totals;
   for (std::size_t i = 0; i < std::size(kMinors); ++i) {
     const std::int64_t rows = kMinors[i] > 4000 ? 2 : 1 + static_cast<std::int64_t>(i * 7 % 30);
@@ -157,7 +160,8 @@ TEST(GpuFusions, OfRandomNeighboursHaveTheBitsOfTheCpu) {
     const auto fusion = cases::fused_entry(*module);
     if (fusion == nullptr || !compiler().supports(*fusion->entry()->root())) continue;
     SCOPED_TRACE(table[i].name + "\n" + ir::to_text(*fusion));
-    std::vector<cases::InputRange> ranges(module->entry()->parameters().size(), {-4, 4, i % 3 == 0});
+    std::vector<cases::InputRange> ranges(module->entry()->parameters().size(),
+                                          {-4, 4, i % 3 == 0});
     EXPECT_EQ(check_root_on_gpu(*fusion, cases::random_arguments(*module, i, ranges), totals), "");
   }
   EXPECT_GT(totals.kernels, 40);
@@ -166,21 +170,21 @@ TEST(GpuFusions, OfRandomNeighboursHaveTheBitsOfTheCpu) {
 // Two results of a part that nobody takes, and reductions that share the workspace.
 TEST(GpuFusions, HorizontalPartsRunOneAfterTheOther) {
   GpuCheck totals;
-  EXPECT_EQ(
-      check_text("s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"
-                 "f { p = f32[9000] parameter(0)\n z = f32[] constant(0)\n q = f32[9000] negate(p)\n"
-                 " r = f32[] reduce(p, z), dimensions={0}, to_apply=s\n ROOT t = (f32[9000], f32[]) "
-                 "tuple(q, r) }\n"
-                 "g { p = f32[50,30] parameter(0)\n ROOT q = f32[30,50] transpose(p), "
-                 "dimensions={1,0} }\n"
-                 "h { a = f32[9000] parameter(0)\n b = f32[50,30] parameter(1)\n x = (f32[9000], "
-                 "f32[]) fusion(a), kind=kInput, calls=f\n y = f32[30,50] fusion(b), kind=kLoop, "
-                 "calls=g\n r = f32[] get-tuple-element(x), index=1\n ROOT t = (f32[30,50], f32[]) "
-                 "tuple(y, r) }\n"
-                 "ENTRY e { a = f32[9000] parameter(0)\n b = f32[50,30] parameter(1)\n ROOT r = "
-                 "(f32[30,50], f32[]) fusion(a, b), kind=kLoop, calls=h }",
-                 totals),
-      "");
+  EXPECT_EQ(check_text(
+                "s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\n"
+                "f { p = f32[9000] parameter(0)\n z = f32[] constant(0)\n q = f32[9000] negate(p)\n"
+                " r = f32[] reduce(p, z), dimensions={0}, to_apply=s\n ROOT t = (f32[9000], f32[]) "
+                "tuple(q, r) }\n"
+                "g { p = f32[50,30] parameter(0)\n ROOT q = f32[30,50] transpose(p), "
+                "dimensions={1,0} }\n"
+                "h { a = f32[9000] parameter(0)\n b = f32[50,30] parameter(1)\n x = (f32[9000], "
+                "f32[]) fusion(a), kind=kInput, calls=f\n y = f32[30,50] fusion(b), kind=kLoop, "
+                "calls=g\n r = f32[] get-tuple-element(x), index=1\n ROOT t = (f32[30,50], f32[]) "
+                "tuple(y, r) }\n"
+                "ENTRY e { a = f32[9000] parameter(0)\n b = f32[50,30] parameter(1)\n ROOT r = "
+                "(f32[30,50], f32[]) fusion(a, b), kind=kLoop, calls=h }",
+                totals),
+            "");
   EXPECT_EQ(totals.kernels, 1);
 }
 

@@ -70,8 +70,8 @@ struct Replacement {
   bool waits;
 };
 const Replacement kReplacements[] = {
-    {"llvm.nvvm.read.ptx.sreg.tid.x", "emulated_thread",
-     reinterpret_cast<void*>(&emulated_thread), false},
+    {"llvm.nvvm.read.ptx.sreg.tid.x", "emulated_thread", reinterpret_cast<void*>(&emulated_thread),
+     false},
     {"llvm.nvvm.read.ptx.sreg.ctaid.x", "emulated_block", reinterpret_cast<void*>(&emulated_block),
      false},
     {"llvm.nvvm.barrier0", "emulated_barrier", reinterpret_cast<void*>(&emulated_barrier), true},
@@ -253,7 +253,8 @@ class HostKernel final : public EmulatedKernel {
       call(given);
     };
     for (std::uint32_t b = 0; b < grid; ++b) {
-      if (order.kind == ThreadOrder::Kind::shuffled) std::shuffle(threads.begin(), threads.end(), random);
+      if (order.kind == ThreadOrder::Kind::shuffled)
+        std::shuffle(threads.begin(), threads.end(), random);
       for (const SharedMemory& memory : shared_) {
         std::fill_n(memory.address, memory.bytes, kRubbish);
       }
@@ -337,8 +338,8 @@ Result<std::unique_ptr<EmulatedKernel>> EmulatedKernel::of_text(std::string_view
   GpuCode code;
   code.context = std::make_unique<llvm::LLVMContext>();
   llvm::SMDiagnostic problem;
-  code.module = llvm::parseAssemblyString(llvm::StringRef(text.data(), text.size()), problem,
-                                          *code.context);
+  code.module =
+      llvm::parseAssemblyString(llvm::StringRef(text.data(), text.size()), problem, *code.context);
   if (code.module == nullptr) return invalid_argument("emulate: " + problem.getMessage().str());
   code.launches = std::move(launches);
   return HostKernel::create(std::move(code));

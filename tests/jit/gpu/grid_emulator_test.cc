@@ -26,12 +26,13 @@ using Words = std::array<std::uint32_t, kThreads>;
 // An entry `k(ptr out)` of one block of 64 threads; `body` ends with what it returns: the i32 that
 // thread %t stores in its place.
 Result<Words> run_block(const std::string& body, ThreadOrder order) {
-  const std::string text = std::string(kDeclarations) +
-                           "define void @k(ptr %out) {\nentry:\n"
-                           "  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
-                           "  %mine = getelementptr [64 x i32], ptr addrspace(3) @shared, i32 0, i32 %t\n"
-                           "  %place = getelementptr i32, ptr %out, i32 %t\n" +
-                           body + "  store i32 %result, ptr %place\n  ret void\n}\n";
+  const std::string text =
+      std::string(kDeclarations) +
+      "define void @k(ptr %out) {\nentry:\n"
+      "  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()\n"
+      "  %mine = getelementptr [64 x i32], ptr addrspace(3) @shared, i32 0, i32 %t\n"
+      "  %place = getelementptr i32, ptr %out, i32 %t\n" +
+      body + "  store i32 %result, ptr %place\n  ret void\n}\n";
   GpuLaunch launch;
   launch.entry = "k";
   launch.block = kThreads;
@@ -59,7 +60,8 @@ std::string neighbour(const std::string& between) {
 }
 
 TEST(GridEmulator, PassesSharedMemoryOnAtABarrier) {
-  for (const ThreadOrder order : {kForward, kBackward, ThreadOrder{ThreadOrder::Kind::shuffled, 3}}) {
+  for (const ThreadOrder order :
+       {kForward, kBackward, ThreadOrder{ThreadOrder::Kind::shuffled, 3}}) {
     const auto words = run_block(neighbour("call void @llvm.nvvm.barrier0()"), order);
     ASSERT_TRUE(words.ok()) << words.status().to_string();
     for (std::uint32_t t = 0; t < kThreads; ++t) EXPECT_EQ((*words)[t], (t + 1) % kThreads);

@@ -93,6 +93,13 @@ bool write_op_cases(Writer& writer) {
     if (!module.ok()) return false;
     const auto fusion = cases::fused_entry(**module);
     if (fusion != nullptr && !writer.write(*fusion->entry()->root(), "op_" + op.name)) return false;
+    // What no fusion takes.
+    for (const auto& instruction : (*module)->entry()->instructions()) {
+      const auto op_class = ir::op_info(instruction->opcode()).op_class;
+      const bool fuses = op_class <= ir::OpClass::ternary || op_class == ir::OpClass::movement ||
+                         instruction->opcode() == ir::Opcode::constant;
+      if (!fuses && !writer.write(*instruction, "op_" + op.name)) return false;
+    }
   }
   return true;
 }

@@ -115,7 +115,8 @@ TEST(GpuCompiler, SharesKernelsAndSaysWhatItRefuses) {
 
   const auto sort = parse(
       "c { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT l = pred[] compare(a, b), "
-      "direction=LT }\nENTRY e { p = f32[9] parameter(0)\n ROOT r = f32[9] sort(p), dimensions={0}, "
+      "direction=LT }\nENTRY e { p = f32[9] parameter(0)\n ROOT r = f32[9] sort(p), "
+      "dimensions={0}, "
       "to_apply=c }");
   EXPECT_EQ(compiler->compile(*sort->entry()->root()).status().code(), StatusCode::unimplemented);
   EXPECT_EQ(GpuCompiler::create({60}).status().code(), StatusCode::unimplemented);

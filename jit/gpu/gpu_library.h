@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "jit/gpu/gpu_entry.h"
+
+// Kernels of what the JIT does not fuse, as the library has them for the CPU (kernels/). Each adds
+// its launches for the writer's instruction, of the opcode in its name; UNIMPLEMENTED, with the
+// reason, for what it does not take.
+namespace plimsoll::jit {
+
+// Sums of products in one order, that of the contracted positions, in f32 (f64 where an operand or
+// the result is), each product and sum rounded once together; integers wrap in the result's dtype.
+// Where the result has few tiles, the contracted positions are cut by shape, and the parts added in
+// order. The convolution takes every attribute.
+Status write_gpu_dot(GpuWriter& writer);
+Status write_gpu_convolution(GpuWriter& writer);
+
+// Every element of the operand takes its updates in their order, as on the CPU: the same bits.
+Status write_gpu_scatter(GpuWriter& writer);
+
+// Windows in row-major order of their positions, as on the CPU: the same bits.
+Status write_gpu_reduce_window(GpuWriter& writer);
+Status write_gpu_select_and_scatter(GpuWriter& writer);
+
+// Philox, as runtime/base/philox.h: the same bits.
+Status write_gpu_random_bits(GpuWriter& writer);
+
+}  // namespace plimsoll::jit

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPU kernels of what the JIT does not fuse, against the library's kernels for the CPU.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "jit/gpu/gpu_code.h"
+#include "kernels/kernels.h"
+#include "runtime/ir/interpreter/interpreter.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/op_cases.h"
+#include "tests/jit/gpu/gpu_check.h"
+#include "tests/jit/jit_harness.h"
+
+namespace plimsoll::jit::testing {
+namespace {
+
+bool is_contraction(const ir::Instruction& instruction) {
+  return instruction.opcode() == ir::Opcode::dot ||
+         instruction.opcode() == ir::Opcode::convolution;
+}
+
+// Sums of products in another order than the CPU's: within `tolerance`; everything else bit for bit.
+std::string check_library(const ir::Instruction& instruction,
+                          const std::vector<ir::Literal>& operands, double tolerance,
+                          GpuCheck& totals) {
+  const auto kernel = kernels::make_kernel(instruction);
+  if (!kernel.ok()) return "on the CPU: " + kernel.status().to_string();
+  const auto expected = run_on_cpu(**kernel, instruction, operands);
+  if (!expected.ok()) return "on the CPU: " + expected.status().to_string();
+  return check_on_gpu(instruction, operands, totals, [&](const std::vector<ir::Literal>& results) {
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const std::string message =
+          tolerance > 0 ? cases::compare_close((*expected)[i], results[i], tolerance, 1)
+                        : cases::compare_bits((*expected)[i], results[i]);
+      if (!message.empty()) return "result " + std::to_string(i) + ": " + message;
+    }
+    return std::string();
+  });
+}
+
+double tolerance_for(const ir::Instruction& instruction) {
+  const ir::DType dtype = ir::leaves(instruction.shape())[0]->dtype();
+  if (!is_contraction(instruction) || !ir::is_floating(dtype)) return 0;
+  return dtype == ir::DType::f64 ? 1e-13 : dtype == ir::DType::f32 ? 1e-5 : 1e-2;
+}
+
+TEST(GpuLibrary, OpCasesHaveTheBitsOfTheCpuButForSumsOfProducts) {
+  GpuCheck totals;
+  std::map<ir::Opcode, int> checked;
+  std::set<std::string> refused;
+  for (const cases::OpCase& c : cases::op_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto module = parse(c.hlo);
+    if (module == nullptr) continue;
+    const auto arguments = cases::random_arguments(*module, 7, c.ranges);
+    std::unordered_map<const ir::Instruction*, ir::Literal> values;
+    for (const auto& instruction : module->entry()->instructions()) {
+      std::vector<ir::Literal> operands;
+      bool known = true;
+      for (const ir::Instruction* operand : instruction->operands()) {
+        known = known && values.contains(operand);
+        if (known) operands.push_back(values.at(operand));
+      }
+      if (!known) continue;
+      if (instruction->opcode() == ir::Opcode::parameter) {
+        values.emplace(
+            instruction.get(),
+            arguments[static_cast<std::size_t>(instruction->attributes().parameter_number)]);
+        continue;
+      }
+      if (is_gpu_library_kernel(*instruction)) {
+        const std::string message =
+            check_library(*instruction, operands, tolerance_for(*instruction), totals);
+        if (message.find("UNIMPLEMENTED") == std::string::npos) {
+          EXPECT_EQ(message, "") << instruction->name();
+          ++checked[instruction->opcode()];
+        } else {
+          refused.insert(c.name + ": " + message);
+        }
+      }
+      auto value = ir::interpret(*instruction, operands);
+      if (value.ok()) values.emplace(instruction.get(), std::move(*value));
+    }
+  }
+  for (const ir::Opcode opcode :
+       {ir::Opcode::dot, ir::Opcode::convolution, ir::Opcode::scatter, ir::Opcode::reduce_window,
+        ir::Opcode::select_and_scatter, ir::Opcode::rng_bit_generator}) {
+    EXPECT_GT(checked[opcode], 2) << ir::to_string(opcode);
+  }
+  for (const std::string& message : refused) {
+    EXPECT_NE(message.find("truth values"), std::string::npos) << message;
+  }
+}
+
+// Small whole numbers, so that every sum is exact and its order no matter.
+std::vector<ir::Literal> whole_numbers(const ir::Module& module) {
+  std::vector<ir::Literal> arguments = arguments_for(*module.entry(), 5);
+  for (ir::Literal& argument : arguments) {
+    for (std::int64_t i = 0; i < argument.shape().element_count(); ++i) {
+      argument.set(i, std::round(argument.at(i)));
+    }
+  }
+  return arguments;
+}
+
+std::string check_exact(const std::string& text, GpuCheck& totals) {
+  const auto module = parse(text);
+  if (module == nullptr) return "no module";
+  const ir::Instruction& root = *module->entry()->root();
+  const auto arguments = whole_numbers(*module);
+  const auto expected = ir::interpret(*module, arguments);
+  if (!expected.ok()) return expected.status().to_string();
+  return check_on_gpu(root, arguments, totals, [&](const std::vector<ir::Literal>& results) {
+    return cases::compare_bits(*expected, results[0]);
+  });
+}
+
+// Edges of tiles, contracted positions cut into parts, operands that lie the other way.
+TEST(GpuDot, IsExactWhereSumsAre) {
+  GpuCheck totals;
+  for (const auto& [lhs, rhs, numbers, out] : {
+           std::tuple{"65,33", "33,70", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", "65,70"},
+           {"17,5", "130,17", "lhs_contracting_dims={0}, rhs_contracting_dims={1}", "5,130"},
+           {"2,3,40,16", "2,3,50,16",
+            "lhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_batch_dims={0,1}, "
+            "rhs_contracting_dims={3}",
+            "2,3,40,50"},
+           {"6,2100", "2100,7", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", "6,7"},
+           {"4,700,3", "3,5,700", "lhs_contracting_dims={1,2}, rhs_contracting_dims={2,0}", "4,5"},
+           {"9", "9", "lhs_contracting_dims={0}, rhs_contracting_dims={0}", ""},
+           {"3,0", "0,4", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", "3,4"},
+       }) {
+    SCOPED_TRACE(lhs);
+    for (const char* dtype : {"f32", "bf16", "s32"}) {
+      const std::string d = dtype;
+      EXPECT_EQ(check_exact("ENTRY e { a = " + d + "[" + lhs + "] parameter(0)\n b = " + d + "[" +
+                                rhs + "] parameter(1)\n ROOT r = " + (d == "bf16" ? "f32" : d) +
+                                "[" + out + "] dot(a, b), " + numbers + " }",
+                            totals),
+                "");
+    }
+  }
+}
+
+TEST(GpuConvolution, IsExactWhereSumsAre) {
+  GpuCheck totals;
+  for (const auto& [lhs, rhs, rest, out] : {
+           std::tuple{"2,9,11,5", "3,3,5,7", "window={size=3x3 stride=2x1 pad=1_1x0_2}, dim_labels=b01f_01io->b01f", "2,5,11,7"},
+           {"2,5,9,11", "7,5,3,3", "window={size=3x3 pad=1_1x1_1 rhs_dilate=1x2}, dim_labels=bf01_oi01->bf01", "2,7,9,9"},
+           {"2,4,6,3", "3,3,3,8", "window={size=3x3 pad=2_1x2_1 lhs_dilate=2x2 rhs_reversal=1x1}, dim_labels=b01f_01io->b01f", "2,8,12,8"},
+           {"1,8,8,6", "3,3,1,6", "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=6", "1,8,8,6"},
+           {"6,5,5,2", "3,3,2,4", "window={size=3x3}, dim_labels=b01f_01io->b01f, batch_group_count=2", "3,3,3,4"},
+           {"40,3", "3,9", "dim_labels=bf_io->bf", "40,9"},
+       }) {
+    SCOPED_TRACE(rest);
+    EXPECT_EQ(check_exact(std::string("ENTRY e { a = f32[") + lhs + "] parameter(0)\n b = f32[" +
+                              rhs + "] parameter(1)\n ROOT r = f32[" + out + "] convolution(a, b), " +
+                              rest + " }",
+                          totals),
+              "");
+  }
+}
+
+// Rows that are updated several times, in the order of the updates.
+TEST(GpuScatter, TakesUpdatesInTheirOrder) {
+  GpuCheck totals;
+  const auto module = parse(
+      "s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y) }\nENTRY e { "
+      "p = f32[70,33] parameter(0)\n i = s32[400,1] parameter(1)\n u = f32[400,33] parameter(2)\n "
+      "ROOT r = f32[70,33] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+      "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=s }");
+  ASSERT_NE(module, nullptr);
+  // Indices from -100 to 99: many are outside.
+  EXPECT_EQ(check_library(*module->entry()->root(), arguments_for(*module->entry()), 0, totals), "");
+  EXPECT_EQ(totals.in_place, 1);
+}
+
+TEST(GpuWindows, PoolAndGiveBack) {
+  GpuCheck totals;
+  const std::string add = "s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] "
+                          "add(x, y) }\n";
+  const std::string ge = "g { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] "
+                         "compare(x, y), direction=GE }\n";
+  for (const char* text :
+       {"ENTRY e { p = f32[2,13,9,3] parameter(0)\n z = f32[] parameter(1)\n ROOT r = f32[2,7,9,3] "
+        "reduce-window(p, z), window={size=1x3x2x1 stride=1x2x1x1 pad=0_0x1_1x1_0x0_0}, to_apply=s "
+        "}",
+        "ENTRY e { p = f32[5,300] parameter(0)\n z = f32[] parameter(1)\n ROOT r = f32[5,300] "
+        "reduce-window(p, z), window={size=1x300 pad=0_0x299_0}, to_apply=s }",
+        "ENTRY e { p = f32[2,12,8,3] parameter(0)\n q = f32[2,6,5,3] parameter(1)\n z = f32[] "
+        "parameter(2)\n ROOT r = f32[2,12,8,3] select-and-scatter(p, q, z), window={size=1x3x2x1 "
+        "stride=1x2x2x1 pad=0_0x1_0x1_1x0_0}, select=g, scatter=s }"}) {
+    SCOPED_TRACE(text);
+    const auto module = parse(add + ge + text);
+    ASSERT_NE(module, nullptr);
+    EXPECT_EQ(check_library(*module->entry()->root(), arguments_for(*module->entry()), 0, totals),
+              "");
+  }
+  EXPECT_EQ(totals.kernels, 3);
+}
+
+}  // namespace
+}  // namespace plimsoll::jit::testing
