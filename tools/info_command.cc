@@ -47,6 +47,14 @@ Outcome info(Output& output) {
   output.text =
       fmt::format("plimsoll {}\n\ndevices\n  {}  {}, {} threads\n", PLIMSOLL_VERSION,
                   device->name(), format_bytes(device->total_bytes()), device::thread_count());
+  output.json["other_devices"] = Json::array();
+  for (const device::DeviceListing& other : device::list_devices()) {
+    if (other.name == device->name()) continue;
+    output.json["other_devices"].push_back(
+        {{"name", other.name}, {"found", other.is_there}, {"about", other.about}});
+    output.text +=
+        fmt::format("  {}  {}{}\n", other.name, other.is_there ? "" : "none: ", other.about);
+  }
   const VariableText limit = variable_text(Variable::memory_limit);
   Json limits = {{"memory_limit_bytes", nullptr}};
   std::string limit_text = "none";

@@ -12,9 +12,16 @@
 
 namespace plimsoll::device {
 
-std::shared_ptr<Device> cpu_device();  // cpu/cpu_device.h, which stands above this
+// Rooms that stand above this one: cpu/cpu_device.h, cuda/cuda_devices.h.
+std::shared_ptr<Device> cpu_device();
+namespace cuda {
+Result<std::shared_ptr<Device>> open_device(std::string_view name);
+std::vector<DeviceListing> list_devices();
+}  // namespace cuda
 
 namespace {
+
+constexpr std::string_view kCuda = "cuda";
 
 struct Registry {
   ProcessMutex mutex;
@@ -27,7 +34,17 @@ struct Registry {
       if (device->name() == name) return device;
       names += (names.empty() ? "" : ", ") + std::string(device->name());
     }
-    return invalid_argument("device: '" + std::string(name) + "' (there is: " + names + ")");
+    std::string why;
+    if (name.starts_with(kCuda)) {
+      auto opened = cuda::open_device(name);
+      if (opened.ok()) {
+        devices.push_back(*opened);
+        return opened;
+      }
+      why = ": " + opened.status().message();
+    }
+    return invalid_argument("device: '" + std::string(name) + "'" + why + " (there is: " + names +
+                            ")");
   }
 };
 
@@ -53,6 +70,24 @@ Status check_device() {
   const Status status = device_from_environment().status();
   return status.ok() ? status
                      : status.with_context(std::string(variable_info(Variable::device).name));
+}
+
+std::vector<DeviceListing> list_devices() {
+  std::vector<DeviceListing> found;
+  {
+    Registry& known = registry();
+    const std::lock_guard lock(known.mutex);
+    for (const std::shared_ptr<Device>& device : known.devices) {
+      found.push_back({std::string(device->name()), device->properties().model});
+    }
+  }
+  for (DeviceListing& listing : cuda::list_devices()) {
+    const bool is_known = std::any_of(found.begin(), found.end(), [&](const DeviceListing& other) {
+      return other.name == listing.name;
+    });
+    if (!is_known) found.push_back(std::move(listing));
+  }
+  return found;
 }
 
 Status register_device(std::shared_ptr<Device> device) {

@@ -79,6 +79,7 @@ const std::vector<Room>& rooms() {
 
     folder("runtime/device", {"runtime/base"});
     folder("runtime/device/cpu", {"runtime/device"});
+    folder("runtime/device/cuda", {"runtime/device"});
     folder("collectives", {"runtime/device/cpu", "runtime/ir"});
 
     folder("runtime/memory/tiers", {"runtime/device"});
@@ -117,7 +118,7 @@ const std::vector<Room>& rooms() {
                        "kernels/cpu/linalg", "kernels/cpu/fourier", "kernels/cpu/contraction",
                        "kernels/cpu/collectives", "kernels/cpu/attention"});
 
-    folder("runtime/backend", {"jit", "jit/gpu", "kernels"});
+    folder("runtime/backend", {"jit", "jit/gpu", "kernels", "runtime/device/cuda"});
     folder("runtime/program", {"runtime/passes", "runtime/planner", "runtime/memory/budget"});
     folder("runtime/executor", {"runtime/program", "collectives"});
     folder("runtime/buffers", {"runtime/memory/budget", "runtime/ir"});

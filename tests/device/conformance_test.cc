@@ -19,6 +19,7 @@
 #include "runtime/device/devices.h"
 #include "runtime/ir/codec/codec.h"
 #include "runtime/ir/text/text.h"
+#include "tests/device/cuda/recorded_gpu.h"
 #include "tests/device/fake_async.h"
 
 namespace plimsoll::device {
@@ -47,6 +48,9 @@ class Conformance : public ::testing::TestWithParam<DeviceCase> {
     blocks_.clear();
     if (auto* const fake = dynamic_cast<FakeAsyncDevice*>(device_.get())) {
       EXPECT_EQ(fake->allocations(), 0);
+    }
+    if (const std::string name = GetParam().name; name.starts_with("cuda:")) {
+      EXPECT_EQ(cuda::complaints(cuda::recorded_gpu(name.back() - '0')), "");
     }
   }
 
@@ -615,16 +619,28 @@ std::shared_ptr<Device> known_fake_async() {
   return find_device("fake_async").value();
 }
 
+template <int kOrdinal>
+std::shared_ptr<Device> known_gpu() {
+  return cuda::recorded_gpu(kOrdinal).device;
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Conformance,
                          ::testing::Values(DeviceCase{"cpu", cpu_device},
-                                           DeviceCase{"fake_async", known_fake_async}),
-                         [](const auto& info) { return info.param.name; });
+                                           DeviceCase{"fake_async", known_fake_async},
+                                           DeviceCase{"cuda:0", known_gpu<0>},
+                                           DeviceCase{"cuda:1", known_gpu<1>},
+                                           DeviceCase{"cuda:2", known_gpu<2>}),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::replace(name.begin(), name.end(), ':', '_');
+                           return name;
+                         });
 
 TEST(Devices, AreFoundByTheirNames) {
   EXPECT_EQ(find_device("cpu").value(), cpu_device());
   EXPECT_EQ(known_fake_async(), fake_async_device());
   EXPECT_EQ(register_device(cpu_device()).code(), StatusCode::already_exists);
-  const auto missing = find_device("cuda:0");
+  const auto missing = find_device("abacus");
   EXPECT_EQ(missing.status().code(), StatusCode::invalid_argument);
   EXPECT_NE(missing.status().message().find("cpu"), std::string::npos)
       << missing.status().message();

@@ -49,6 +49,24 @@ TEST(Command, InfoShowsVariablesWithTheirOrigin) {
   EXPECT_EQ(info["memory_uses"][6]["place"], "host");
 }
 
+// Whether this machine has a GPU or not.
+TEST(Command, InfoSaysWhatOtherDevicesThereAreOrWhyThereIsNone) {
+  const json info = plimsoll("info --json").json();
+  ASSERT_GE(info["other_devices"].size(), 1U);
+  const json& gpu = info["other_devices"][0];
+  const bool is_there = gpu["found"];
+  EXPECT_EQ(gpu["name"], is_there ? "cuda:0" : "cuda");
+  const std::string about = gpu["about"];
+  EXPECT_FALSE(about.empty());
+  const std::string text = plimsoll("info").out;
+  EXPECT_NE(text.find((is_there ? "cuda:0  " : "cuda  none: ") + about), std::string::npos) << text;
+  // Where it is asked for, it has to be there.
+  const Call call = plimsoll("info", "PLIMSOLL_DEVICE=cuda:99");
+  EXPECT_EQ(call.exit_code, 2);
+  EXPECT_NE(call.error.find("PLIMSOLL_DEVICE"), std::string::npos) << call.error;
+  EXPECT_NE(call.error.find("cuda:99"), std::string::npos) << call.error;
+}
+
 TEST(Command, RefusesBadSizesByNameAndGrammar) {
   const Folder folder;
   const std::string file = folder.write("p.hlo", kAdd);

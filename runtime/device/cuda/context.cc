@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device/cuda/context.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+namespace plimsoll::device::cuda {
+
+Context::Current::Current(const Context& context) : context_(context) {
+  status_ = context.mark_.check(context.name_);
+  if (!status_.ok()) return;
+  const Driver& driver = context.driver_;
+  ContextHandle current = nullptr;
+  status_ = cuda::call(driver, &Driver::context_get_current, &current);
+  if (status_.ok() && current == context.handle_) return;
+  if (status_.ok()) status_ = cuda::call(driver, &Driver::context_push, context.handle_);
+  pushed_ = status_.ok();
+  if (!pushed_) status_ = status_.with_context(context.name_);
+}
+
+Context::Current::~Current() {
+  ContextHandle popped = nullptr;
+  if (pushed_) (void)context_.driver_.context_pop(&popped);
+}
+
+Context::Context(const Driver& driver, int ordinal)
+    : driver_(driver), name_(fmt::format("cuda:{}", ordinal)) {
+  facts_.ordinal = ordinal;
+}
+
+Context::~Context() {
+  // A child that was forked has no context to let go of.
+  if (handle_ != nullptr && !mark_.is_inherited()) (void)driver_.primary_context_release(device_);
+}
+
+Result<std::shared_ptr<const Context>> Context::create(const Driver& driver, int ordinal) {
+  std::shared_ptr<Context> made(new Context(driver, ordinal));
+  const Status status = made->open();
+  if (!status.ok()) return status.with_context(made->name_);
+  return std::shared_ptr<const Context>(std::move(made));
+}
+
+Status Context::open() {
+  int count = 0;
+  PLIMSOLL_RETURN_IF_ERROR(cuda::call(driver_, &Driver::device_get_count, &count));
+  if (facts_.ordinal < 0 || facts_.ordinal >= count) {
+    return not_found(fmt::format("there is no such GPU: the driver shows {} of them ({})", count,
+                                 "CUDA_VISIBLE_DEVICES says which"));
+  }
+  PLIMSOLL_RETURN_IF_ERROR(cuda::call(driver_, &Driver::device_get, &device_, facts_.ordinal));
+  PLIMSOLL_RETURN_IF_ERROR(read_facts());
+  PLIMSOLL_RETURN_IF_ERROR(cuda::call(driver_, &Driver::primary_context_retain, &handle_, device_));
+  PLIMSOLL_ASSIGN_OR_RETURN(bytes_at_start_, free_bytes());
+  return ok_status();
+}
+
+Status Context::read_facts() {
+  std::array<char, 256> name{};
+  PLIMSOLL_RETURN_IF_ERROR(cuda::call(driver_, &Driver::device_get_name, name.data(),
+                                      static_cast<int>(name.size() - 1), device_));
+  facts_.model = name.data();
+  PLIMSOLL_RETURN_IF_ERROR(
+      cuda::call(driver_, &Driver::driver_get_version, &facts_.driver_version));
+  Status status;
+  const auto attribute = [&](DeviceAttribute which) {
+    int value = 0;
+    const Status read = cuda::call(driver_, &Driver::device_get_attribute, &value, which, device_);
+    if (status.ok()) status = read;
+    return value;
+  };
+  facts_.compute_capability = 10 * attribute(DeviceAttribute::compute_capability_major) +
+                              attribute(DeviceAttribute::compute_capability_minor);
+  facts_.multiprocessors = attribute(DeviceAttribute::multiprocessor_count);
+  facts_.threads_per_multiprocessor = attribute(DeviceAttribute::max_threads_per_multiprocessor);
+  facts_.most_threads_per_block = attribute(DeviceAttribute::max_threads_per_block);
+  facts_.most_shared_bytes = attribute(DeviceAttribute::max_shared_memory_per_block_optin);
+  facts_.cache_bytes = attribute(DeviceAttribute::l2_cache_size);
+  // Two transfers a clock: memory of double data rate.
+  facts_.bytes_per_second = 2e3 * attribute(DeviceAttribute::memory_clock_rate) *
+                            attribute(DeviceAttribute::global_memory_bus_width) / 8;
+  facts_.maps_memory = attribute(DeviceAttribute::virtual_memory_management_supported) != 0;
+  return status;
+}
+
+Result<std::int64_t> Context::free_bytes() const {
+  std::size_t free = 0, total = 0;
+  PLIMSOLL_RETURN_IF_ERROR(call(&Driver::mem_get_info, &free, &total));
+  return static_cast<std::int64_t>(free);
+}
+
+}  // namespace plimsoll::device::cuda

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+#include "runtime/device/cuda/context.h"
+#include "runtime/device/cuda/device_memory.h"
+#include "runtime/device/cuda/pinned_memory.h"
+#include "runtime/device/device.h"
+
+namespace plimsoll::device::cuda {
+
+// One of NVIDIA's GPUs, by its driver. All of a process that use it share its primary context, and
+// may go on using it for themselves.
+class CudaDevice final : public Device {
+ public:
+  // The driver must outlive it. NOT_FOUND for an ordinal that it does not show.
+  static Result<std::shared_ptr<CudaDevice>> create(const Driver& driver, int ordinal);
+
+  std::string_view name() const override { return context_->name(); }
+  // What this process could get at most when it began to use the GPU: not what others had by then,
+  // nor what the context itself takes.
+  std::int64_t total_bytes() const override { return context_->bytes_at_start(); }
+  std::int64_t free_bytes() const override;
+  Properties properties() const override;
+  Result<void*> allocate(std::int64_t bytes) override;
+  void deallocate(void* pointer, std::int64_t bytes) override;
+  Result<void*> allocate_host(std::int64_t bytes) override;
+  void deallocate_host(void* pointer, std::int64_t bytes) override;
+  Result<std::unique_ptr<Stream>> create_stream() override;
+  Result<std::unique_ptr<Event>> create_event() override;
+
+  const std::shared_ptr<const Context>& context() const { return context_; }
+  const Facts& facts() const { return context_->facts(); }
+  PinnedMemory& pinned() { return *pinned_; }
+  const DeviceMemory& memory() const { return *memory_; }
+
+ private:
+  CudaDevice(std::shared_ptr<const Context> context, std::unique_ptr<DeviceMemory> memory)
+      : context_(context),
+        memory_(std::move(memory)),
+        pinned_(std::make_unique<PinnedMemory>(std::move(context))) {}
+
+  const std::shared_ptr<const Context> context_;
+  const std::unique_ptr<DeviceMemory> memory_;
+  const std::unique_ptr<PinnedMemory> pinned_;
+};
+
+}  // namespace plimsoll::device::cuda

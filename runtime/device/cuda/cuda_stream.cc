@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/device/cuda/cuda_stream.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/index.h"
+#include "runtime/device/cuda/cuda_device.h"
+#include "runtime/device/joint_launch.h"
+#include "runtime/device/kernel.h"
+
+namespace plimsoll::device::cuda {
+namespace {
+
+Address address(const void* pointer) { return reinterpret_cast<Address>(pointer); }
+
+}  // namespace
+
+Result<std::unique_ptr<Event>> CudaEvent::create(std::shared_ptr<const Context> context) {
+  EventHandle handle = nullptr;
+  PLIMSOLL_RETURN_IF_ERROR(context->call(&Driver::event_create, &handle, 0U));
+  return std::unique_ptr<Event>(new CudaEvent(std::move(context), handle));
+}
+
+CudaEvent::~CudaEvent() { (void)context_->call(&Driver::event_destroy, handle_); }
+
+std::shared_ptr<const Reports> CudaEvent::reports() const {
+  const std::lock_guard lock(mutex_);
+  return reports_;
+}
+
+Status CudaEvent::wait() {
+  const auto reports = this->reports();
+  if (reports == nullptr) return ok_status();
+  PLIMSOLL_RETURN_IF_ERROR(context_->call(&Driver::event_synchronize, handle_));
+  return reports->look();
+}
+
+bool CudaEvent::is_reached() const {
+  if (reports() == nullptr) return true;
+  const auto answer = context_->ask(&Driver::event_query, handle_);
+  return !answer.ok() || *answer != DriverResult::not_ready;
+}
+
+Result<double> CudaEvent::seconds_since(const Event& earlier) const {
+  const auto& since = static_cast<const CudaEvent&>(earlier);
+  if (reports() == nullptr || since.reports() == nullptr || !is_reached() || !since.is_reached()) {
+    return failed_precondition(context_->name() +
+                               ": the time between events of which one was not reached");
+  }
+  float milliseconds = 0;
+  PLIMSOLL_RETURN_IF_ERROR(
+      context_->call(&Driver::event_elapsed_time, &milliseconds, since.handle_, handle_));
+  return static_cast<double>(milliseconds) / 1e3;
+}
+
+Result<std::unique_ptr<Stream>> CudaStream::create(CudaDevice& device) {
+  PLIMSOLL_ASSIGN_OR_RETURN(auto reports, Reports::create(device.pinned()));
+  StreamHandle handle = nullptr;
+  PLIMSOLL_RETURN_IF_ERROR(
+      device.context()->call(&Driver::stream_create, &handle, kStreamNonBlocking));
+  return std::unique_ptr<Stream>(
+      new CudaStream(device, device.context(), handle, std::move(reports)));
+}
+
+CudaStream::~CudaStream() {
+  (void)context_->call(&Driver::stream_synchronize, handle_);
+  (void)context_->call(&Driver::stream_destroy, handle_);
+}
+
+Status CudaStream::copy(void* destination, const void* source, std::int64_t bytes, CopyKind kind) {
+  PLIMSOLL_RETURN_IF_ERROR(device_.count(Call::copy));
+  if (bytes == 0) return ok_status();
+  const std::size_t size = at(bytes);
+  switch (kind) {
+    case CopyKind::host_to_device:
+      return context_->call(&Driver::copy_to_device, address(destination), source, size, handle_);
+    case CopyKind::device_to_host:
+      return context_->call(&Driver::copy_to_host, destination, address(source), size, handle_);
+    case CopyKind::device_to_device:
+      break;
+  }
+  return context_->call(&Driver::copy_on_device, address(destination), address(source), size,
+                        handle_);
+}
+
+Status CudaStream::launch(const Kernel& kernel, const KernelArguments& arguments) {
+  PLIMSOLL_RETURN_IF_ERROR(device_.count(Call::launch));
+  return kernel.launch(*this, arguments);
+}
+
+Status CudaStream::launch(const JointLaunch& joint, std::span<const void* const> inputs,
+                          std::span<void* const> outputs, std::span<void* const> workspaces) {
+  PLIMSOLL_RETURN_IF_ERROR(device_.count(Call::launch));
+  return joint.launch(*this, inputs, outputs, workspaces);
+}
+
+Status CudaStream::record(Event& event) {
+  auto& recorded = static_cast<CudaEvent&>(event);
+  PLIMSOLL_RETURN_IF_ERROR(context_->call(&Driver::event_record, recorded.handle_, handle_));
+  const std::lock_guard lock(recorded.mutex_);
+  recorded.reports_ = reports_;
+  return ok_status();
+}
+
+Status CudaStream::wait(Event& event) {
+  const auto& awaited = static_cast<CudaEvent&>(event);
+  if (awaited.reports() == nullptr) return ok_status();
+  return context_->call(&Driver::stream_wait_event, handle_, awaited.handle_, 0U);
+}
+
+Status CudaStream::synchronize() {
+  const Status done = context_->call(&Driver::stream_synchronize, handle_);
+  Status reported = reports_->take();
+  if (!reported_.ok()) reported = std::exchange(reported_, ok_status());
+  return done.ok() ? reported : done;
+}
+
+// The driver reads the pointers before it returns.
+Status CudaStream::launch_entry(const Entry& entry, std::span<const void*> pointers) {
+  constexpr std::size_t kMostInline = 32;
+  std::array<void*, kMostInline> few{};
+  std::vector<void*> many;
+  void** parameters = few.data();
+  if (pointers.size() > kMostInline) {
+    many.resize(pointers.size());
+    parameters = many.data();
+  }
+  for (std::size_t i = 0; i < pointers.size(); ++i) parameters[i] = &pointers[i];
+  return context_->call(&Driver::launch_kernel, entry.function, entry.grid, 1U, 1U, entry.block, 1U,
+                        1U, entry.shared_bytes, handle_, parameters, static_cast<void**>(nullptr));
+}
+
+Result<std::uint32_t*> CudaStream::report_word(const std::string& name) {
+  if (std::uint32_t* const word = reports_->next(name); word != nullptr) return word;
+  PLIMSOLL_RETURN_IF_ERROR(context_->call(&Driver::stream_synchronize, handle_));
+  const Status reported = reports_->take();
+  if (reported_.ok()) reported_ = reported;
+  return reports_->next(name);
+}
+
+}  // namespace plimsoll::device::cuda

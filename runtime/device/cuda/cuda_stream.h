@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/device/cuda/context.h"
+#include "runtime/device/cuda/reports.h"
+#include "runtime/device/device.h"
+
+namespace plimsoll::device::cuda {
+
+class CudaDevice;
+
+// An event of the driver's. What kernels of its stream report (reports.h) comes out of its wait,
+// too.
+class CudaEvent final : public Event {
+ public:
+  static Result<std::unique_ptr<Event>> create(std::shared_ptr<const Context> context);
+  ~CudaEvent() override;
+  Status wait() override;
+  bool is_reached() const override;
+  Result<double> seconds_since(const Event& earlier) const override;
+
+ private:
+  friend class CudaStream;
+  CudaEvent(std::shared_ptr<const Context> context, EventHandle handle)
+      : context_(std::move(context)), handle_(handle) {}
+  // Of the stream that recorded it last; null: none has.
+  std::shared_ptr<const Reports> reports() const;
+
+  const std::shared_ptr<const Context> context_;
+  const EventHandle handle_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Reports> reports_;
+};
+
+// A stream of the driver's, beside the one that it makes by itself. The device must outlive it.
+class CudaStream final : public Stream {
+ public:
+  static Result<std::unique_ptr<Stream>> create(CudaDevice& device);
+  ~CudaStream() override;
+  Status copy(void* destination, const void* source, std::int64_t bytes, CopyKind kind) override;
+  Status launch(const Kernel& kernel, const KernelArguments& arguments) override;
+  Status launch(const JointLaunch& joint, std::span<const void* const> inputs,
+                std::span<void* const> outputs, std::span<void* const> workspaces) override;
+  Status record(Event& event) override;
+  Status wait(Event& event) override;
+  Status synchronize() override;
+
+  // What kernels do: one entry of a module, with one pointer per parameter.
+  struct Entry {
+    FunctionHandle function = nullptr;
+    std::uint32_t grid = 1, block = 1, shared_bytes = 0;
+  };
+  Status launch_entry(const Entry& entry, std::span<const void*> pointers);
+  // The word that a launch of the kernel `name` reports by.
+  Result<std::uint32_t*> report_word(const std::string& name);
+
+ private:
+  CudaStream(CudaDevice& device, std::shared_ptr<const Context> context, StreamHandle handle,
+             std::shared_ptr<Reports> reports)
+      : device_(device),
+        context_(std::move(context)),
+        handle_(handle),
+        reports_(std::move(reports)) {}
+
+  CudaDevice& device_;
+  const std::shared_ptr<const Context> context_;
+  const StreamHandle handle_;
+  const std::shared_ptr<Reports> reports_;
+  Status reported_;  // of launches whose words were needed for others
+};
+
+}  // namespace plimsoll::device::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/device/cuda/recorded_gpu.h"
+
+#include <array>
+#include <cstdlib>
+
+#include "runtime/backend/backends.h"
+#include "runtime/device/devices.h"
+#include "tests/device/cuda/dressed_kernels.h"
+
+namespace plimsoll::device::cuda {
+
+RecordedGpu::RecordedGpu(const RecordingOptions& options, int ordinal)
+    : driver(options), device(CudaDevice::create(driver.table(), ordinal).value()) {}
+
+const std::shared_ptr<KernelProvider>& RecordedGpu::provider() {
+  std::call_once(provider_once_,
+                 [this] { provider_ = DressedKernels::create(device, driver).value(); });
+  return provider_;
+}
+
+RecordedGpu& recorded_gpu(int ordinal) {
+  static const auto* const gpus = [] {
+    const std::array<Schedule, 3> schedules{Schedule::late, Schedule::random, Schedule::eager};
+    auto* const made = new std::array<RecordedGpu*, 3>;
+    for (int i = 0; i < 3; ++i) {
+      RecordingOptions options;
+      options.devices = i + 1;
+      options.device_bytes = std::int64_t{16} << 30;
+      options.module_bytes = std::int64_t{64} << 10;
+      options.maps_memory = i != 1;
+      options.schedule = schedules[static_cast<std::size_t>(i)];
+      auto* const gpu = new RecordedGpu(options, i);
+      const Status known = register_device(gpu->device);
+      const Status made_by = backend::register_backend(
+          std::string(gpu->device->name()),
+          [gpu](std::shared_ptr<Device>) -> Result<std::shared_ptr<KernelProvider>> {
+            return gpu->provider();
+          });
+      if (!known.ok() || !made_by.ok()) std::abort();
+      (*made)[static_cast<std::size_t>(i)] = gpu;
+    }
+    return made;
+  }();
+  return *gpus->at(static_cast<std::size_t>(ordinal));
+}
+
+std::string complaints(const RecordedGpu& gpu) {
+  std::string found;
+  for (const std::string& violation : gpu.driver.violations()) found += violation + "\n";
+  if (const std::int64_t pieces = gpu.driver.pending(); pieces > 0) {
+    found += std::to_string(pieces) + " pieces of work were not waited for\n";
+  }
+  return found;
+}
+
+}  // namespace plimsoll::device::cuda
