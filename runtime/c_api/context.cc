@@ -181,7 +181,7 @@ plm_status* plm_parse_memory_limit(const char* text, const char* what, int64_t u
 
 int64_t plm_context_limit(const plm_context* context) {
   if (context == nullptr || c_api::is_inherited(context)) return 0;
-  return unwrap(context)->budget()->limit();
+  return unwrap(context)->budget()->statistics().limit_bytes;
 }
 
 plm_status* plm_context_memory(const plm_context* context, plm_memory_statistics* out) {

@@ -3,6 +3,16 @@
 
 namespace plimsoll::device {
 
+namespace {
+
+Status keeps_no_work() { return unimplemented("a stream of this device can't be captured"); }
+
+}  // namespace
+
+Status Stream::begin_capture() { return keeps_no_work(); }
+Result<std::unique_ptr<Graph>> Stream::end_capture() { return keeps_no_work(); }
+Status Stream::launch(Graph& /*graph*/) { return keeps_no_work(); }
+
 Status Device::injected_failure(Call call) const {
   const std::string on = std::string(name()) + ": ";
   constexpr std::string_view kWhy = ": failure injected by the test hook";

@@ -40,6 +40,13 @@ class Event {
   virtual Result<double> seconds_since(const Event& earlier) const = 0;
 };
 
+// Work that a stream was given once, kept to be done again as a whole (Stream::end_capture). What
+// it uses must stay where it is: kernels, and memory at its addresses.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+};
+
 // An in-order queue of work on a device. One thread at a time may enqueue; work may finish later.
 // Memory that it is given must stay valid until the work is done. An error of the work itself comes
 // from the call that enqueues it, or from a later `synchronize` or wait on an event: what was
@@ -60,6 +67,17 @@ class Stream {
   virtual Status wait(Event& event) = 0;
   // Blocks until all enqueued work is done; returns the first error since the last call.
   virtual Status synchronize() = 0;
+
+  // Whether work can be kept as a graph: begin_capture, work, end_capture, and launches of it.
+  virtual bool can_capture() const { return false; }
+  // From now on work is kept instead of done; nobody may wait for the stream, or for an event of
+  // it, before end_capture.
+  virtual Status begin_capture();
+  // The work since begin_capture; to be called whatever has failed in between.
+  virtual Result<std::unique_ptr<Graph>> end_capture();
+  // Does all of a graph of this device, as work of this stream. It must outlive that work, and be
+  // launched by one stream at a time.
+  virtual Status launch(Graph& graph);
 
   // Whom collectives that are launched from now on are computed with; null, as it is at first:
   // nobody. Must outlive that work.
@@ -97,6 +115,9 @@ class Device {
   virtual std::int64_t total_bytes() const = 0;
   // What of it is free now, whoever uses the rest.
   virtual std::int64_t free_bytes() const = 0;
+  // What of it the driver and libraries have taken for this process since the device was opened:
+  // code of kernels, libraries' own memory. Budgets leave room for it (memory::Budget).
+  virtual std::int64_t overhead_bytes() const { return 0; }
   DeviceBytes bytes() const { return {total_bytes(), free_bytes()}; }
   virtual Properties properties() const = 0;
   // Its memory is the host's: any thread may read and write it by its pointers.

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "runtime/device/communicator.h"
+#include "runtime/executor/graph_runs.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/run.h"
 #include "runtime/executor/transfers.h"
@@ -36,6 +37,8 @@ struct Executable::Impl {
   std::atomic<bool> sampling{false};
   std::atomic<std::uint32_t> runs{0};
   std::atomic<std::int64_t> fail_launch{0};
+  bool may_be_graph = false;
+  GraphRuns graphs;
   std::once_flag missed_once;
   std::vector<MissedBytes> missed;  // per measurement; filled at the first sample
 };
@@ -68,6 +71,25 @@ bool is_sampled(std::uint32_t run) {
   constexpr std::uint32_t kFirst = 5, kPeriod = 64;
   if (run < kFirst) return run > 0;
   return (run < kPeriod ? (run & (run - 1)) == 0 : run % kPeriod == 0);
+}
+
+// Whether a run enqueues all of its work at once, the same work every time: it reads nothing from
+// the device on its way, and moves nothing to or from the host.
+bool is_the_same_every_time(const ResolvedPlan& plan) {
+  return std::all_of(plan.steps.begin(), plan.steps.end(), [&](const ResolvedStep& step) {
+    switch (step.kind) {
+      case planner::StepKind::upload:
+      case planner::StepKind::swap_out:
+      case planner::StepKind::swap_in:
+      case planner::StepKind::swap_wait:
+        return false;
+      default:
+        break;
+    }
+    if (step.callee_count == 0) return true;
+    return step.opcode == ir::Opcode::call &&
+           is_the_same_every_time(*plan.callees[at(step.callees)]);
+  });
 }
 
 const ir::Shape& leaf_shape(const Measurement& of) {
@@ -190,6 +212,7 @@ Result<std::shared_ptr<const Executable>> Executable::create(ProgramPlan made) {
   impl.arena_parts = {arena.workspaces, arena.encoded, arena.staging};
   impl.encoded_bytes = planner::encoded_bytes(*executable->plan_);
   impl.joint_launches = executable->program_->options().joint_launches;
+  impl.may_be_graph = is_the_same_every_time(*impl.resolution.plans.front());
   for (const planner::BufferId id : executable->plan_->results) {
     int parameter = -1;
     if (id >= 0) {
@@ -261,11 +284,21 @@ Status Executable::run(device::Stream& stream, memory::Budget& budget, const Arg
                       ? ok_status()
                       : upload_constants(impl_->resolution, constant_base, stream);
   if (status.ok()) status = run.open();
-  if (status.ok()) {
-    status =
-        run.run_plan(*impl_->resolution.plans.front(), Base{static_cast<std::byte*>(arena.data())},
-                     arguments.parameters, arguments.outputs);
+  const Base base{static_cast<std::byte*>(arena.data())};
+  const auto enqueue = [&] {
+    return run.run_plan(*impl_->resolution.plans.front(), base, arguments.parameters,
+                        arguments.outputs);
+  };
+  std::optional<GraphRuns::Lease> lease;
+  if (impl_->may_be_graph && stream.can_capture() && !observation.profile &&
+      observation.fail_launch == 0 && options.communicator == nullptr) {
+    GraphRuns::Addresses addresses{constant_base, base.arena};
+    addresses.insert(addresses.end(), arguments.parameters.begin(), arguments.parameters.end());
+    addresses.insert(addresses.end(), arguments.outputs.begin(), arguments.outputs.end());
+    lease.emplace(impl_->graphs, std::move(addresses));
   }
+  if (status.ok()) status = options.stop.check();
+  if (status.ok()) status = lease ? lease->run(stream, enqueue) : enqueue();
   transfers.wait_all();
   const Status finished = stream.synchronize();
   if (!status.ok()) {

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 
 namespace plimsoll::device::cuda {
@@ -81,6 +82,17 @@ Status Context::read_facts() {
                             attribute(DeviceAttribute::global_memory_bus_width) / 8;
   facts_.maps_memory = attribute(DeviceAttribute::virtual_memory_management_supported) != 0;
   return status;
+}
+
+Result<std::int64_t> Context::measure(const std::function<Status()>& work) const {
+  const std::lock_guard lock(taking_);
+  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t before, free_bytes());
+  PLIMSOLL_RETURN_IF_ERROR(work());
+  const auto after = free_bytes();
+  // Another process may have given some back meanwhile.
+  const std::int64_t taken = after.ok() ? std::max<std::int64_t>(before - *after, 0) : 0;
+  overhead_bytes_ += taken;
+  return taken;
 }
 
 Result<std::int64_t> Context::free_bytes() const {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "runtime/base/fork.h"
@@ -43,6 +46,15 @@ class Context {
   std::int64_t bytes_at_start() const { return bytes_at_start_; }
   // What the driver can give out now.
   Result<std::int64_t> free_bytes() const;
+
+  // Does `work` while nothing else of ours takes device memory, and counts what the driver has less
+  // of it afterwards as the driver's own; gives those bytes.
+  Result<std::int64_t> measure(const std::function<Status()>& work) const;
+  // To be held while device memory is taken that is counted by whoever takes it.
+  std::unique_lock<std::mutex> taking_memory() const { return std::unique_lock(taking_); }
+  // What `measure` counted goes back.
+  void forget(std::int64_t bytes) const { overhead_bytes_ -= bytes; }
+  std::int64_t overhead_bytes() const { return overhead_bytes_; }
 
   // Errors begin with the device's name.
   template <typename... Parameters, typename... Arguments>
@@ -87,6 +99,8 @@ class Context {
   DeviceHandle device_ = 0;
   ContextHandle handle_ = nullptr;
   std::int64_t bytes_at_start_ = 0;
+  mutable std::mutex taking_;
+  mutable std::atomic<std::int64_t> overhead_bytes_{0};
   const ForkMark mark_;
 };
 

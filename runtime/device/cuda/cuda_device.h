@@ -27,6 +27,7 @@ class CudaDevice final : public Device {
   // nor what the context itself takes.
   std::int64_t total_bytes() const override { return context_->bytes_at_start(); }
   std::int64_t free_bytes() const override;
+  std::int64_t overhead_bytes() const override { return context_->overhead_bytes(); }
   Properties properties() const override;
   Result<void*> allocate(std::int64_t bytes) override;
   void deallocate(void* pointer, std::int64_t bytes) override;

@@ -114,7 +114,41 @@ Status CudaStream::synchronize() {
   const Status done = context_->call(&Driver::stream_synchronize, handle_);
   Status reported = reports_->take();
   if (!reported_.ok()) reported = std::exchange(reported_, ok_status());
+  for (const auto& reports : std::exchange(of_graphs_, {})) {
+    const Status of_graph = reports->read();
+    if (reported.ok()) reported = of_graph;
+  }
   return done.ok() ? reported : done;
+}
+
+CudaGraph::~CudaGraph() { (void)context_->call(&Driver::graph_executable_destroy, handle_); }
+
+// Host memory can't be pinned while the thread captures, so the words come before.
+Status CudaStream::begin_capture() {
+  PLIMSOLL_ASSIGN_OR_RETURN(captured_, Reports::create(device_.pinned()));
+  const Status begun = context_->call(&Driver::stream_begin_capture, handle_, kCaptureThreadLocal);
+  if (!begun.ok()) captured_.reset();
+  return begun;
+}
+
+Result<std::unique_ptr<Graph>> CudaStream::end_capture() {
+  const std::shared_ptr<Reports> reports = std::exchange(captured_, nullptr);
+  if (reports == nullptr) return failed_precondition("end_capture: no capture has begun");
+  GraphHandle graph = nullptr;
+  PLIMSOLL_RETURN_IF_ERROR(context_->call(&Driver::stream_end_capture, handle_, &graph));
+  GraphExecutableHandle made = nullptr;
+  const Status status = context_->call(&Driver::graph_instantiate, &made, graph, 0ULL);
+  (void)context_->call(&Driver::graph_destroy, graph);
+  PLIMSOLL_RETURN_IF_ERROR(status);
+  return std::unique_ptr<Graph>(new CudaGraph(context_, made, reports));
+}
+
+Status CudaStream::launch(Graph& graph) {
+  PLIMSOLL_RETURN_IF_ERROR(device_.count(Call::launch));
+  auto& launched = static_cast<CudaGraph&>(graph);
+  PLIMSOLL_RETURN_IF_ERROR(context_->call(&Driver::graph_launch, launched.handle_, handle_));
+  if (!launched.reports_->is_empty()) of_graphs_.push_back(launched.reports_);
+  return ok_status();
 }
 
 // The driver reads the pointers before it returns.
@@ -133,6 +167,11 @@ Status CudaStream::launch_entry(const Entry& entry, std::span<const void*> point
 }
 
 Result<std::uint32_t*> CudaStream::report_word(const std::string& name) {
+  if (captured_ != nullptr) {
+    if (std::uint32_t* const word = captured_->next(name); word != nullptr) return word;
+    return unimplemented("a graph with more than so many kernels that report: " +
+                         std::to_string(Reports::kWords));
+  }
   if (std::uint32_t* const word = reports_->next(name); word != nullptr) return word;
   PLIMSOLL_RETURN_IF_ERROR(context_->call(&Driver::stream_synchronize, handle_));
   const Status reported = reports_->take();

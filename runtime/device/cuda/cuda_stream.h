@@ -6,6 +6,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/device/cuda/context.h"
@@ -39,6 +40,22 @@ class CudaEvent final : public Event {
   std::shared_ptr<const Reports> reports_;
 };
 
+// A graph of the driver's, ready for launches, with the words that its kernels report by.
+class CudaGraph final : public Graph {
+ public:
+  ~CudaGraph() override;
+
+ private:
+  friend class CudaStream;
+  CudaGraph(std::shared_ptr<const Context> context, GraphExecutableHandle handle,
+            std::shared_ptr<Reports> reports)
+      : context_(std::move(context)), handle_(handle), reports_(std::move(reports)) {}
+
+  const std::shared_ptr<const Context> context_;
+  const GraphExecutableHandle handle_;
+  const std::shared_ptr<Reports> reports_;
+};
+
 // A stream of the driver's, beside the one that it makes by itself. The device must outlive it.
 class CudaStream final : public Stream {
  public:
@@ -51,6 +68,10 @@ class CudaStream final : public Stream {
   Status record(Event& event) override;
   Status wait(Event& event) override;
   Status synchronize() override;
+  bool can_capture() const override { return true; }
+  Status begin_capture() override;
+  Result<std::unique_ptr<Graph>> end_capture() override;
+  Status launch(Graph& graph) override;
 
   // What kernels do: one entry of a module, with one pointer per parameter.
   struct Entry {
@@ -73,7 +94,9 @@ class CudaStream final : public Stream {
   const std::shared_ptr<const Context> context_;
   const StreamHandle handle_;
   const std::shared_ptr<Reports> reports_;
-  Status reported_;  // of launches whose words were needed for others
+  Status reported_;                    // of launches whose words were needed for others
+  std::shared_ptr<Reports> captured_;  // of the capture under way; null: none is
+  std::vector<std::shared_ptr<Reports>> of_graphs_;  // launched since the last look
 };
 
 }  // namespace plimsoll::device::cuda

@@ -122,8 +122,10 @@ Status MappedMemory::gather(std::int64_t count, std::int64_t begin, std::int64_t
       if (mapped_[at(granule)] != 0 && !is_wanted) PLIMSOLL_RETURN_IF_ERROR(unmap(granule));
     }
   }
+  if (lack() <= 0) return ok_status();
   MemoryProperties properties;
   properties.location.id = context_->facts().ordinal;
+  const auto taking = context_->taking_memory();
   while (lack() > 0) {
     MemoryHandle made = 0;
     PLIMSOLL_RETURN_IF_ERROR(context_->call(&Driver::mem_create, &made,
@@ -204,8 +206,11 @@ std::int64_t MappedMemory::kept_bytes() const {
 Result<void*> PlainMemory::allocate(std::int64_t bytes) {
   const std::int64_t size = block_bytes(bytes);
   Address address = 0;
-  const Status status =
-      context_->call(&Driver::mem_alloc, &address, static_cast<std::size_t>(size));
+  Status status;
+  {
+    const auto taking = context_->taking_memory();
+    status = context_->call(&Driver::mem_alloc, &address, static_cast<std::size_t>(size));
+  }
   if (!status.ok()) return shortage(*context_, bytes, status);
   const std::lock_guard lock(mutex_);
   held_bytes_ += size;

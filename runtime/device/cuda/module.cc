@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -18,26 +17,28 @@ constexpr std::uint32_t kSharedBytesOfAll = 48 << 10;
 Result<std::shared_ptr<const Module>> Module::load(std::shared_ptr<const Context> context,
                                                    const std::string& image) {
   std::shared_ptr<Module> made(new Module(std::move(context)));
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t before, made->context_->free_bytes());
   std::array<char, 4096> log{};
   std::array<JitOption, 2> options{JitOption::error_log_buffer, JitOption::error_log_buffer_bytes};
   std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
-  const Status status =
-      made->context_->call(&Driver::module_load, &made->handle_, image.c_str(),
-                           static_cast<unsigned>(options.size()), options.data(), values.data());
-  if (!status.ok()) {
+  const auto taken = made->context_->measure([&] {
+    return made->context_->call(&Driver::module_load, &made->handle_, image.c_str(),
+                                static_cast<unsigned>(options.size()), options.data(),
+                                values.data());
+  });
+  if (!taken.ok()) {
     log.back() = '\0';
     const std::string text = log.data();
+    const Status status = taken.status();
     return text.empty() ? status
                         : Status(status.code(), fmt::format("{}: {}", status.message(), text));
   }
-  PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t after, made->context_->free_bytes());
-  made->device_bytes_ = std::max<std::int64_t>(before - after, 0);
+  made->device_bytes_ = *taken;
   return std::shared_ptr<const Module>(std::move(made));
 }
 
 Module::~Module() {
   if (handle_ != nullptr) (void)context_->call(&Driver::module_unload, handle_);
+  context_->forget(device_bytes_);
 }
 
 Result<FunctionHandle> Module::function(const std::string& entry,

@@ -39,12 +39,24 @@ Status Reports::look() const {
   return first();
 }
 
+Status Reports::read() {
+  const std::lock_guard lock(mutex_);
+  Status found = first();
+  std::fill_n(words_, taken_, 0U);
+  return found;
+}
+
 Status Reports::take() {
   const std::lock_guard lock(mutex_);
   Status found = first();
   std::fill_n(words_, taken_, 0U);
   taken_ = 0;
   return found;
+}
+
+bool Reports::is_empty() const {
+  const std::lock_guard lock(mutex_);
+  return taken_ == 0;
 }
 
 }  // namespace plimsoll::device::cuda

@@ -31,8 +31,10 @@ class Reports {
   // DATA_LOSS, with the kernel's name, for the first launch that has said something, of those that
   // have ended.
   Status look() const;
-  // The same, and forgets all launches: they must have ended.
+  // The same, of launches that have ended: forgets what they said, and, with `take`, the launches.
+  Status read();
   Status take();
+  bool is_empty() const;
 
  private:
   Reports(PinnedMemory& memory, void* words)

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "runtime/base/alignment.h"
@@ -151,6 +152,12 @@ void Budget::forget(ContentKey key) {
   kept_.erase(found);
 }
 
+std::int64_t Budget::allowed_bytes() const {
+  constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+  if (statistics_.limit_bytes == kNoLimit) return kNoLimit;
+  return statistics_.limit_bytes - device_->overhead_bytes();
+}
+
 Status Budget::refusal(std::int64_t bytes, std::string_view what) const {
   const std::int64_t taken = statistics_.used_bytes + statistics_.reserved_bytes;
   std::string message = fmt::format("allocating {} bytes for {}: {} of {} bytes are in use", bytes,
@@ -158,8 +165,11 @@ Status Budget::refusal(std::int64_t bytes, std::string_view what) const {
   if (statistics_.reserved_bytes > 0) {
     message += fmt::format(", {} reserved by runs", statistics_.reserved_bytes);
   }
-  return Status::resource_exhausted(message + " (raise the memory limit or release tensors)",
-                                    {statistics_.limit_bytes, taken + bytes, std::string(what)});
+  const std::int64_t overhead = device_->overhead_bytes();
+  if (overhead > 0) message += fmt::format(", {} taken by code and libraries", overhead);
+  return Status::resource_exhausted(
+      message + " (raise the memory limit or release tensors)",
+      {statistics_.limit_bytes, taken + bytes + overhead, std::string(what)});
 }
 
 // Giving pages back to the system and getting them again costs a page fault and zeroing for each,
@@ -187,7 +197,7 @@ Result<void*> Budget::take_block(std::int64_t bytes, ContentKey key, bool& holds
     statistics_.cached_bytes -= bytes;
     return data;
   }
-  trim(bytes - (statistics_.limit_bytes - statistics_.used_bytes - statistics_.cached_bytes));
+  trim(bytes - (allowed_bytes() - statistics_.used_bytes - statistics_.cached_bytes));
   auto allocated = device_->allocate(bytes);
   if (!allocated.ok()) {
     trim(statistics_.cached_bytes);
@@ -240,7 +250,7 @@ Result<Allocation> Budget::allocate(std::int64_t bytes, Tag tag, std::string_vie
                                       rounded, what, from->left));
   }
   if (from == nullptr &&
-      rounded > statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes) {
+      rounded > allowed_bytes() - statistics_.used_bytes - statistics_.reserved_bytes) {
     return refusal(rounded, what);
   }
   bool holds_content = false;
@@ -293,7 +303,7 @@ bool Budget::release(const Allocation& allocation) {
   if (allocation.is_callers_) return !stays_reserved;
   // Above the limit (it was lowered) nothing is kept.
   const bool has_room =
-      statistics_.used_bytes + statistics_.cached_bytes + bytes <= statistics_.limit_bytes;
+      statistics_.used_bytes + statistics_.cached_bytes + bytes <= allowed_bytes();
   const bool is_kept = allocation.keep_ && allocation.key_ != nullptr && has_room &&
                        std::none_of(kept_.begin(), kept_.end(), [&](const Block& block) {
                          return block.key == allocation.key_;
@@ -316,8 +326,7 @@ bool Budget::release(const Allocation& allocation) {
 bool Budget::reserve(std::int64_t bytes, Reservation& into) noexcept {
   const std::lock_guard lock(mutex_);
   // Nothing is always there, also where the limit was lowered below what is in use.
-  if (bytes > 0 &&
-      bytes > statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes) {
+  if (bytes > 0 && bytes > allowed_bytes() - statistics_.used_bytes - statistics_.reserved_bytes) {
     return false;
   }
   *into.state_ = {bytes, bytes, true};
@@ -336,7 +345,9 @@ void Budget::close(Reservation::State& reservation) {
 
 Statistics Budget::statistics() const {
   const std::lock_guard lock(mutex_);
-  return statistics_;
+  Statistics now = statistics_;
+  now.overhead_bytes = device_->overhead_bytes();
+  return now;
 }
 
 void Budget::count_remedies(std::int64_t recomputed_bytes, std::int64_t encoded_bytes) {
@@ -357,26 +368,26 @@ void Budget::set_limit(std::int64_t limit_bytes) {
   {
     const std::lock_guard lock(mutex_);
     statistics_.limit_bytes = limit_bytes;
-    trim(statistics_.used_bytes + statistics_.cached_bytes - limit_bytes);
+    trim(statistics_.used_bytes + statistics_.cached_bytes - allowed_bytes());
   }
   admission_->availability_changed();
 }
 
 std::int64_t Budget::limit() const {
   const std::lock_guard lock(mutex_);
-  return statistics_.limit_bytes;
+  return allowed_bytes();
 }
 
 std::int64_t Budget::available() const {
   const std::lock_guard lock(mutex_);
   return std::max<std::int64_t>(
-      0, statistics_.limit_bytes - statistics_.used_bytes - statistics_.reserved_bytes);
+      0, allowed_bytes() - statistics_.used_bytes - statistics_.reserved_bytes);
 }
 
 std::int64_t Budget::available_when_idle() const {
   const std::lock_guard lock(mutex_);
   const std::int64_t taken = statistics_.used_bytes + statistics_.reserved_bytes;
-  return statistics_.limit_bytes - (taken - open_bytes_);
+  return allowed_bytes() - (taken - open_bytes_);
 }
 
 std::int64_t Budget::fail_allocation(std::int64_t n) {

@@ -39,6 +39,8 @@ struct ArenaParts {
 
 struct Statistics {
   std::int64_t limit_bytes = 0;
+  // What of the limit the device itself takes (Device::overhead_bytes); in no sum.
+  std::int64_t overhead_bytes = 0;
   std::int64_t used_bytes = 0;
   std::int64_t cached_bytes =
       0;  // returned blocks kept for reuse; used + cached never pass the limit
@@ -155,6 +157,8 @@ class Budget : public std::enable_shared_from_this<Budget> {
   // Lowering below what is in use or reserved succeeds; only later allocations and reservations
   // feel it.
   void set_limit(std::int64_t limit_bytes);
+  // What allocations may come to together: the limit that was set, less what the device itself
+  // takes of it.
   std::int64_t limit() const;
   // Neither in use nor reserved.
   std::int64_t available() const;
@@ -179,6 +183,7 @@ class Budget : public std::enable_shared_from_this<Budget> {
                               void* callers = nullptr);
   void count(std::int64_t bytes, Tag tag, const ArenaParts& parts, int sign);
   Status refusal(std::int64_t bytes, std::string_view what) const;
+  std::int64_t allowed_bytes() const;  // limit(), with the mutex held
   // With a key, `holds_content` says whether the block is the one kept under it.
   Result<void*> take_block(std::int64_t bytes, ContentKey key, bool& holds_content);
   // Returns whether there is more room now.

@@ -19,6 +19,12 @@ const std::shared_ptr<KernelProvider>& RecordedGpu::provider() {
   return provider_;
 }
 
+std::string RecordedGpu::close() {
+  provider_.reset();
+  device.reset();
+  return complaints(*this) + driver.leaks();
+}
+
 RecordedGpu& recorded_gpu(int ordinal) {
   static const auto* const gpus = [] {
     const std::array<Schedule, 3> schedules{Schedule::late, Schedule::random, Schedule::eager};

@@ -18,6 +18,8 @@ class RecordedGpu {
 
   // Made at the first call.
   const std::shared_ptr<KernelProvider>& provider();
+  // Gives up the GPU, which nobody may use any more; what was wrong, and what is left of it.
+  std::string close();
 
   RecordingDriver driver;
   std::shared_ptr<CudaDevice> device;

@@ -104,6 +104,11 @@ void RecordingDriver::fail(std::int64_t n) {
   impl_->fail_in = n;
 }
 
+void RecordingDriver::fail_next(const std::string& symbol) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->fail_symbol = symbol;
+}
+
 bool RecordingDriver::is_failure_pending() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->fail_in > 0;

@@ -72,6 +72,8 @@ class RecordingDriver {
   // Fault injection: the n-th call from now (1 = next) of those that may fail does so, with
   // CUDA_ERROR_OUT_OF_MEMORY where it makes something, else CUDA_ERROR_UNKNOWN; 0 turns it off.
   void fail(std::int64_t n);
+  // The next call of the symbol that begins so fails likewise.
+  void fail_next(const std::string& symbol);
   // Whether it is still to come.
   bool is_failure_pending() const;
 

@@ -203,6 +203,10 @@ struct RecordingDriver::Impl {
   // One more call; what it is to come to without being made.
   DriverResult count(std::string_view symbol, bool may_fail, bool makes) {
     ++calls[std::string(symbol)];
+    if (!fail_symbol.empty() && symbol.starts_with(fail_symbol)) {
+      fail_symbol.clear();
+      return makes ? out_of_memory : unknown;
+    }
     if (!may_fail || fail_in == 0 || --fail_in > 0) return success;
     return makes ? out_of_memory : unknown;
   }
@@ -227,6 +231,7 @@ struct RecordingDriver::Impl {
   std::vector<std::string> violations, log;
   bool is_logging = false;
   std::int64_t fail_in = 0;
+  std::string fail_symbol;
 };
 
 // What most methods begin with.

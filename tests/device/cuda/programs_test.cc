@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole programs on recorded GPUs: graphs, swapping in every order that events allow, failures.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/backends.h"
+#include "runtime/device/cpu/cpu_device.h"
+#include "runtime/executor/executable.h"
+#include "runtime/executor/host_run.h"
+#include "runtime/ir/text/text.h"
+#include "runtime/planner/residency.h"
+#include "tests/cases/compare.h"
+#include "tests/cases/random_module.h"
+#include "tests/device/cuda/recorded_gpu.h"
+#include "tests/executor/limit_check.h"
+
+namespace plimsoll::device::cuda {
+namespace {
+
+using executor::Executable;
+using executor::Program;
+
+constexpr std::int64_t kPlentyOnHost = std::int64_t{1} << 30;
+
+// Products, a softmax, a loss and a gradient by hand: what a step is made of, without control flow.
+constexpr const char* kStep = R"(
+HloModule step
+max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }
+sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY e {
+  x = f32[64,96] parameter(0)
+  w = f32[96,80] parameter(1)
+  v = f32[80,96] parameter(2)
+  h = f32[64,80] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  t = f32[64,80] tanh(h)
+  y = f32[64,96] dot(t, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  low = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  m = f32[64] reduce(y, low), dimensions={1}, to_apply=max
+  mb = f32[64,96] broadcast(m), dimensions={0}
+  d = f32[64,96] subtract(y, mb)
+  e = f32[64,96] exponential(d)
+  s = f32[64] reduce(e, zero), dimensions={1}, to_apply=sum
+  sb = f32[64,96] broadcast(s), dimensions={0}
+  p = f32[64,96] divide(e, sb)
+  g = f32[64,96] subtract(p, x)
+  gv = f32[80,96] dot(t, g), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  gt = f32[64,80] dot(g, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  tt = f32[64,80] multiply(t, t)
+  one = f32[] constant(1)
+  ones = f32[64,80] broadcast(one), dimensions={}
+  u = f32[64,80] subtract(ones, tt)
+  gh = f32[64,80] multiply(gt, u)
+  gw = f32[96,80] dot(x, gh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+  ROOT r = (f32[96,80], f32[80,96], f32[64,96]) tuple(gw, gv, p)
+})";
+
+RecordingOptions on(Schedule schedule, unsigned seed = 1) {
+  RecordingOptions options;
+  options.module_bytes = std::int64_t{64} << 10;
+  options.schedule = schedule;
+  options.seed = seed;
+  return options;
+}
+
+// A program on a GPU of its own, with arguments and what the CPU makes of them.
+class GpuPrograms : public ::testing::Test {
+ protected:
+  void make(const RecordingOptions& options, std::unique_ptr<ir::Module> module = nullptr) {
+    close();
+    if (module == nullptr) module = ir::parse_module(kStep, "step").value();
+    arguments_ = cases::random_arguments(*module, 5);
+    std::string error;
+    const auto cpu = backend::create_kernels(cpu_device()).value();
+    expected_ = testing::run_unlimited(*module, arguments_, *cpu, true, error);
+    ASSERT_EQ(error, "");
+    gpu_ = std::make_unique<RecordedGpu>(options);
+    auto program = Program::create(std::move(module), *gpu_->provider(), {});
+    ASSERT_TRUE(program.ok()) << program.status().to_string();
+    program_ = *program;
+  }
+  // Planned for a limit between floor and peak, with a tier to swap to.
+  void plan(std::int64_t percent_of_the_way, const planner::Remedies& remedies) {
+    planner::PlanOptions options;
+    options.remedies = remedies;
+    options.parameters = planner::default_residency(program_->module());
+    memory::Tiers tiers;
+    tiers.host = memory::HostTier::create(gpu_->device, kPlentyOnHost);
+    tiers.host->set_speed({1e12, 1e12, 1e-9, 0});
+    auto unlimited = memory::Budget::create(gpu_->device, planner::kUnlimited, tiers);
+    const auto peak = make_executable(program_, options, options, *unlimited);
+    ASSERT_TRUE(peak.ok()) << peak.status().to_string();
+    const auto floor = executor::least_floor(*program_, {options, {}, options});
+    ASSERT_TRUE(floor.ok()) << floor.status().to_string();
+    const std::int64_t most = (*peak)->plan().peak_bytes;
+    const std::int64_t limit = floor->bytes + (most - floor->bytes) * percent_of_the_way / 100;
+    budget_ = memory::Budget::create(gpu_->device, limit + gpu_->device->overhead_bytes(),
+                                     std::move(tiers));
+    auto executable = make_executable(program_, options, options, *budget_);
+    ASSERT_TRUE(executable.ok()) << executable.status().to_string();
+    executable_ = *executable;
+  }
+  Result<ir::Literal> run() { return executor::run_on_host(*executable_, *budget_, arguments_); }
+  std::int64_t graph_launches() const { return gpu_->driver.calls("cuGraphLaunch"); }
+  // Nothing may be left, and nothing may have been wrong.
+  void close() {
+    executable_.reset();
+    program_.reset();
+    budget_.reset();
+    if (gpu_ == nullptr) return;
+    EXPECT_EQ(gpu_->close(), "");
+    gpu_.reset();
+  }
+  void TearDown() override { close(); }
+
+  std::unique_ptr<RecordedGpu> gpu_;
+  std::shared_ptr<const Program> program_;
+  std::shared_ptr<const Executable> executable_;
+  std::shared_ptr<memory::Budget> budget_;
+  std::vector<ir::Literal> arguments_;
+  ir::Literal expected_;
+};
+
+TEST_F(GpuPrograms, RepeatedStepsAreOneLaunchOfAGraph) {
+  for (const Schedule schedule : {Schedule::late, Schedule::random, Schedule::eager}) {
+    make(on(schedule));
+    plan(100, {});
+    for (int i = 0; i < 6; ++i) {
+      const auto result = run();
+      ASSERT_TRUE(result.ok()) << result.status().to_string();
+      EXPECT_EQ(cases::compare_bits(expected_, *result), "") << i;
+      // The first run finds where things lie, the second is captured.
+      EXPECT_EQ(graph_launches(), std::max(0, i));
+    }
+    const std::int64_t launches = gpu_->driver.calls("cuLaunchKernel");
+    EXPECT_GT(launches, 0);
+    ASSERT_TRUE(run().ok());
+    EXPECT_EQ(gpu_->driver.calls("cuLaunchKernel"), launches);
+    EXPECT_EQ(gpu_->driver.calls("cuStreamBeginCapture"), 1);
+    // Other values at the same places.
+    arguments_ = cases::random_arguments(program_->module(), 6);
+    const auto other = run();
+    ASSERT_TRUE(other.ok());
+    EXPECT_NE(cases::compare_bits(expected_, *other), "");
+    EXPECT_EQ(graph_launches(), 7);
+  }
+}
+
+TEST_F(GpuPrograms, GraphsAreMadeAnewWhereThingsLieElsewhere) {
+  make(on(Schedule::late));
+  plan(100, {});
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(run().ok());
+  EXPECT_EQ(graph_launches(), 2);
+  // Somebody else has the memory where the arguments were.
+  void* const taken = gpu_->device->allocate(64).value();
+  for (int i = 0; i < 3; ++i) {
+    const auto result = run();
+    ASSERT_TRUE(result.ok());
+    EXPECT_EQ(cases::compare_bits(expected_, *result), "");
+  }
+  gpu_->device->deallocate(taken, 64);
+  EXPECT_GE(graph_launches(), 4);
+}
+
+TEST_F(GpuPrograms, ADriverThatRefusesGraphsIsAskedOnce) {
+  make(on(Schedule::late));
+  plan(100, {});
+  ASSERT_TRUE(run().ok());
+  gpu_->driver.fail_next("cuGraphInstantiate");
+  const auto result = run();
+  ASSERT_TRUE(result.ok()) << result.status().to_string();
+  EXPECT_EQ(cases::compare_bits(expected_, *result), "");
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(run().ok());
+  EXPECT_EQ(gpu_->driver.calls("cuGraphInstantiateWithFlags"), 1);
+  EXPECT_EQ(graph_launches(), 0);
+}
+
+TEST_F(GpuPrograms, SwappedValuesAreRightInEveryOrderThatEventsAllow) {
+  planner::Remedies swap;
+  swap.recompute = swap.compress = false;
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    make(on(seed == 1 ? Schedule::late : Schedule::random, seed));
+    plan(20, swap);
+    std::int64_t swaps = 0;
+    for (const planner::Step& step : executable_->plan().steps) {
+      swaps += step.kind == planner::StepKind::swap_out ? 1 : 0;
+    }
+    ASSERT_GT(swaps, 0);
+    for (int i = 0; i < 3; ++i) {
+      const auto result = run();
+      ASSERT_TRUE(result.ok()) << result.status().to_string();
+      EXPECT_EQ(cases::compare_bits(expected_, *result), "") << seed;
+    }
+    EXPECT_LE(budget_->statistics().peak_bytes, budget_->limit());
+  }
+}
+
+TEST_F(GpuPrograms, RandomProgramsHoldTheirLimits) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    RecordedGpu gpu(on(seed % 2 == 0 ? Schedule::random : Schedule::late,
+                       static_cast<unsigned>(seed)));
+    cases::RandomModuleOptions shape;
+    shape.instructions = 30;
+    const auto module = cases::random_module(seed, shape);
+    testing::LimitOptions options;
+    options.host_bytes = kPlentyOnHost;
+    const auto arguments = cases::random_arguments(*module, seed);
+    EXPECT_EQ(testing::check_limits(*module, arguments, *gpu.provider(), seed, 2, options), "");
+    EXPECT_EQ(gpu.close(), "");
+  }
+}
+
+// The n-th call of the driver fails, for n = 1, 2, ... until a run makes fewer.
+TEST_F(GpuPrograms, EveryDriverCallThatFailsIsAnErrorAndTheNextRunIsRight) {
+  planner::Remedies swap;
+  swap.recompute = swap.compress = false;
+  for (const std::int64_t room : {20, 100}) {  // with transfers, and with graphs
+    make(on(Schedule::random, 3));
+    plan(room, swap);
+    ASSERT_TRUE(run().ok());
+    int failures = 0, n = 1;
+    for (bool is_past_the_last = false; !is_past_the_last; n += 1 + n / 40) {
+      gpu_->driver.fail(n);
+      const auto result = run();
+      is_past_the_last = gpu_->driver.is_failure_pending();
+      gpu_->driver.fail(0);
+      // Some things are done in another way where they fail.
+      if (result.ok()) {
+        EXPECT_EQ(cases::compare_bits(expected_, *result), "") << n;
+      } else {
+        ++failures;
+        EXPECT_FALSE(is_past_the_last) << result.status().to_string();
+        EXPECT_NE(result.status().message().find("cu"), std::string::npos);
+      }
+      const auto again = run();
+      ASSERT_TRUE(again.ok()) << n << ": " << again.status().to_string();
+      EXPECT_EQ(cases::compare_bits(expected_, *again), "") << n;
+    }
+    EXPECT_GT(failures, 10);
+  }
+}
+
+TEST_F(GpuPrograms, WhatCodeTakesOfTheMemoryCountsAgainstTheLimit) {
+  RecordingOptions options = on(Schedule::late);
+  options.module_bytes = std::int64_t{1} << 20;
+  make(options);
+  const std::int64_t overhead = gpu_->device->overhead_bytes();
+  EXPECT_GE(overhead, std::int64_t{3} << 20);
+  EXPECT_EQ(overhead % (std::int64_t{1} << 20), 0);
+  const auto budget = memory::Budget::create(gpu_->device, overhead + (std::int64_t{1} << 20));
+  EXPECT_EQ(budget->limit(), std::int64_t{1} << 20);
+  EXPECT_EQ(budget->statistics().overhead_bytes, overhead);
+  EXPECT_TRUE(budget->allocate(std::int64_t{1} << 20, memory::Tag::arena, "fits").ok());
+  const auto refused = budget->allocate((std::int64_t{1} << 20) + 64, memory::Tag::arena, "more");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("taken by code and libraries"), std::string::npos)
+      << refused.status().message();
+  EXPECT_EQ(memory::Budget::create(gpu_->device, planner::kUnlimited)->limit(),
+            planner::kUnlimited);
+  program_.reset();
+  EXPECT_EQ(gpu_->close(), "");
+  gpu_.reset();
+}
+
+}  // namespace
+}  // namespace plimsoll::device::cuda
