@@ -19,7 +19,7 @@ std::string reason() { return std::system_category().message(errno); }
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return not_found(path + ": cannot be opened (" + reason() + ")");
-  struct stat facts {};
+  struct stat facts{};
   const bool is_known = ::fstat(file, &facts) == 0;
   if (!is_known || !S_ISREG(facts.st_mode)) {
     ::close(file);

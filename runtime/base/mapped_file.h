@@ -11,8 +11,9 @@
 namespace plimsoll {
 
 // A file that is read where the system keeps it: pages come from the disk as they are read, and are
-// nobody's own memory. Whoever writes the file while it is mapped changes what is read; whoever cuts
-// it short ends the process that reads beyond its end, so files are to be replaced, not rewritten.
+// nobody's own memory. Whoever writes the file while it is mapped changes what is read; whoever
+// cuts it short ends the process that reads beyond its end, so files are to be replaced, not
+// rewritten.
 class MappedFile {
  public:
   // NOT_FOUND when `path` can't be opened or is a folder, UNAVAILABLE when it can't be mapped.

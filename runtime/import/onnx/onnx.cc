@@ -28,8 +28,8 @@ std::string parameter_name(std::string_view input) {
     if (!is_fine) c = '_';
   }
   // Names do not begin with a digit; an empty one is none.
-  const bool is_fine = !name.empty() && (name[0] < '0' || name[0] > '9') && name[0] != '.' &&
-                       name[0] != '-';
+  const bool is_fine =
+      !name.empty() && (name[0] < '0' || name[0] > '9') && name[0] != '.' && name[0] != '-';
   if (!is_fine) name.insert(name.begin(), '_');
   return name;
 }

@@ -37,11 +37,11 @@ struct ReadOptions {
 bool is_model(std::string_view bytes);
 
 // Reads a model (ModelProto). Its inputs, but for those with an initializer, become parameters in
-// their order; initializers become constants; a sequence is a tuple. The result is verified. Sizes of
-// inputs that the model leaves open come from `options`. Errors start with `SOURCE: ` and name node
-// and attribute: INVALID_ARGUMENT for what makes no sense and for sizes and values that are missing,
-// with the input to give; UNIMPLEMENTED for operators and types that are not read; NOT_FOUND for
-// external data. Never crashes or hangs, whatever the bytes.
+// their order; initializers become constants; a sequence is a tuple. The result is verified. Sizes
+// of inputs that the model leaves open come from `options`. Errors start with `SOURCE: ` and name
+// node and attribute: INVALID_ARGUMENT for what makes no sense and for sizes and values that are
+// missing, with the input to give; UNIMPLEMENTED for operators and types that are not read;
+// NOT_FOUND for external data. Never crashes or hangs, whatever the bytes.
 Result<std::unique_ptr<ir::Module>> read_module(std::string_view bytes,
                                                 std::string_view source_name,
                                                 const ReadOptions& options = {});

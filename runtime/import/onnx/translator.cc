@@ -33,7 +33,7 @@ std::string text_of(const ValueInfo& input) {
   std::string text;
   for (const Dimension& dim : input.type.dims) {
     if (!text.empty()) text += ",";
-    text += dim.size >= 0 ? std::to_string(dim.size)
+    text += dim.size >= 0           ? std::to_string(dim.size)
             : dim.parameter.empty() ? "?"
                                     : std::string(dim.parameter);
   }
@@ -231,8 +231,8 @@ Result<Shape> Translator::input_shape(const ValueInfo& input) {
                                      dims.size(), ir::kMaxRank));
   }
   if (!ir::fits_address_space(*dtype, ir::Dims(dims))) {
-    return invalid_argument(fmt::format("input '{}' is {}, which no memory could hold", input.name,
-                                        text_of(input)));
+    return invalid_argument(
+        fmt::format("input '{}' is {}, which no memory could hold", input.name, text_of(input)));
   }
   return Shape(*dtype, dims);
 }
@@ -274,8 +274,8 @@ Status Translator::keep(const Node& node, std::vector<Value> outputs, Scope& sco
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     if (i >= outputs.size()) {
-      return unimplemented(fmt::format("its output {} ('{}') is not computed here", i,
-                                       node.outputs[i]));
+      return unimplemented(
+          fmt::format("its output {} ('{}') is not computed here", i, node.outputs[i]));
     }
     scope.values[node.outputs[i]] = std::move(outputs[i]);
   }
@@ -502,12 +502,14 @@ Status Translator::ask_for(const Value& value, const std::string& what) {
     for (const ir::Instruction* const operand : one->operands()) left.push_back(operand);
   }
   if (is_inner) {
-    return unimplemented(what + " must be known before the program runs, and depends on what a "
-                                "loop or a branch computes");
+    return unimplemented(what +
+                         " must be known before the program runs, and depends on what a "
+                         "loop or a branch computes");
   }
   if (inputs.empty()) {
-    return unimplemented(what + " must be known before the program runs, and is computed of too "
-                                "many elements for that");
+    return unimplemented(what +
+                         " must be known before the program runs, and is computed of too "
+                         "many elements for that");
   }
   std::string missing;
   for (const std::string_view name : inputs) {

@@ -47,7 +47,8 @@ ir::Literal floats(const ir::Dims& dims, const std::vector<float>& values) {
 // y = x + w, with open sizes.
 std::string open_sum() {
   GraphParts parts;
-  parts.inputs = {value_info("x", kFloat, {"batch", "3"}), value_info("mask", kFloat, {"batch", "1"})};
+  parts.inputs = {value_info("x", kFloat, {"batch", "3"}),
+                  value_info("mask", kFloat, {"batch", "1"})};
   parts.initializers = {raw_tensor("w", kFloat, {3}, raw_of(std::vector<float>{1, 2, 3}))};
   parts.nodes = {node("Add", {"x", "w"}, {"sum"}), node("Mul", {"sum", "mask"}, {"y"})};
   parts.outputs = {value_info("y", kFloat, {"batch", "3"})};
@@ -141,8 +142,9 @@ TEST(Onnx, NamesTheNodeAndTheAttributeThatAreWrong) {
   parts.nodes = {node("DepthToSpace", {"x"}, {"y"}, {attribute("blocksize", 3)})};
   EXPECT_NE(error_of(model(parts)).find("attribute 'blocksize' is 3"), std::string::npos);
   parts.nodes = {node("Sorcery", {"x"}, {"y"})};
-  EXPECT_NE(error_of(model(parts)).find("UNIMPLEMENTED: m.onnx: node 'n_y' (Sorcery): this "
-                                        "operator is not read (docs/onnx.md"),
+  EXPECT_NE(error_of(model(parts))
+                .find("UNIMPLEMENTED: m.onnx: node 'n_y' (Sorcery): this "
+                      "operator is not read (docs/onnx.md"),
             std::string::npos);
   parts.nodes = {node("NonMaxSuppression", {"x"}, {"y"})};
   EXPECT_NE(error_of(model(parts)).find("depends on data"), std::string::npos);
@@ -187,8 +189,8 @@ std::string doubling(std::uint64_t turns) {
   body.nodes = {node("Add", {"v", "v"}, {"twice"}), node("Less", {"twice", "limit"}, {"again"})};
   body.outputs = {value_info("again", kBool, {}), value_info("twice", kFloat, {})};
   parts.inputs = {value_info("x", kFloat, {}), value_info("limit", kFloat, {})};
-  parts.initializers = {raw_tensor("turns", kInt64, {}, raw_of(std::vector<std::int64_t>{
-                                                            static_cast<std::int64_t>(turns)}))};
+  parts.initializers = {raw_tensor(
+      "turns", kInt64, {}, raw_of(std::vector<std::int64_t>{static_cast<std::int64_t>(turns)}))};
   parts.nodes = {node("Loop", {"turns", "", "x"}, {"y"}, {attribute("body", graph(body))})};
   parts.outputs = {value_info("y", kFloat, {})};
   return model(parts);
@@ -268,7 +270,8 @@ TEST_F(ExternalData, IsReadBelowTheModelsFolder) {
 }
 
 TEST_F(ExternalData, IsRefusedElsewhere) {
-  for (const std::string location : {"../outside.bin", "/etc/hostname", "a/../../outside.bin", ""}) {
+  for (const std::string location :
+       {"../outside.bin", "/etc/hostname", "a/../../outside.bin", ""}) {
     EXPECT_NE(refusal(location, "0").find("within the model's folder"), std::string::npos)
         << refusal(location, "0");
   }

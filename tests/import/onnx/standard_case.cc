@@ -70,8 +70,8 @@ std::vector<StandardCase> standard_cases() {
     std::error_code none;
     for (const auto& entry : fs::directory_iterator(root / kind, none)) {
       if (!fs::exists(entry.path() / "model.onnx")) continue;
-      cases.push_back({std::string(kind) + "/" + entry.path().filename().string(),
-                       entry.path().string()});
+      cases.push_back(
+          {std::string(kind) + "/" + entry.path().filename().string(), entry.path().string()});
     }
   }
   std::sort(cases.begin(), cases.end(),
@@ -92,17 +92,15 @@ Result<CaseData> read_case_data(const StandardCase& one, int number) {
         std::any_of(model.graph.initializers.begin(), model.graph.initializers.end(),
                     [&](const onnx::Initializer& i) { return i.name == input.name; });
     if (is_constant) continue;
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        const std::string tensor,
-        read_file((folder / fmt::format("input_{}.pb", next++)).string()));
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::string tensor,
+                              read_file((folder / fmt::format("input_{}.pb", next++)).string()));
     PLIMSOLL_ASSIGN_OR_RETURN(ir::Literal value, read_value(tensor, input.type));
     data.inputs.push_back({std::string(input.name), {}, std::move(value)});
   }
   next = 0;
   for (const onnx::ValueInfo& output : model.graph.outputs) {
-    PLIMSOLL_ASSIGN_OR_RETURN(
-        const std::string tensor,
-        read_file((folder / fmt::format("output_{}.pb", next++)).string()));
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::string tensor,
+                              read_file((folder / fmt::format("output_{}.pb", next++)).string()));
     PLIMSOLL_ASSIGN_OR_RETURN(ir::Literal value, read_value(tensor, output.type));
     data.outputs.push_back(std::move(value));
   }

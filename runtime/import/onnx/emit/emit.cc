@@ -31,9 +31,7 @@ std::int64_t Array::dim(std::int64_t i) const {
   return i < 0 || i >= rank() ? 1 : instruction_->shape().dim(static_cast<int>(i));
 }
 
-Sizes Array::dims() const {
-  return is_null() ? Sizes() : instruction_->shape().dims().to_vector();
-}
+Sizes Array::dims() const { return is_null() ? Sizes() : instruction_->shape().dims().to_vector(); }
 
 std::int64_t Array::element_count() const {
   return is_null() ? 1 : instruction_->shape().element_count();

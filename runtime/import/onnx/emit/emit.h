@@ -18,8 +18,8 @@ namespace plimsoll::onnx {
 class Emit;
 using Sizes = std::vector<std::int64_t>;
 
-// A value of one computation, or nothing after an error, which its Emit keeps: whatever is done with
-// nothing gives nothing, so that only the end of a formula has to ask. Sizes of nothing are 1.
+// A value of one computation, or nothing after an error, which its Emit keeps: whatever is done
+// with nothing gives nothing, so that only the end of a formula has to ask. Sizes of nothing are 1.
 class Array {
  public:
   Array() = default;

@@ -56,9 +56,9 @@ Array Emit::reduce(Opcode opcode, const Array& a, const Sizes& axes, bool keeps)
   Attributes attributes;
   attributes.dimensions = axes;
   std::sort(attributes.dimensions.begin(), attributes.dimensions.end());
-  const Array made = make(Opcode::reduce, {a, identity_of(*this, opcode, a.dtype())},
-                          std::move(attributes),
-                          {ir::scalar_computation(*computation_->module(), opcode, a.dtype())});
+  const Array made =
+      make(Opcode::reduce, {a, identity_of(*this, opcode, a.dtype())}, std::move(attributes),
+           {ir::scalar_computation(*computation_->module(), opcode, a.dtype())});
   return keeps ? reshape(made, dims) : made;
 }
 

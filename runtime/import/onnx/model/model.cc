@@ -241,8 +241,8 @@ Result<ValueType> read_type_at(std::string_view message, int depth) {
   ValueType type;
   std::string_view tensor, sequence, optional, map, sparse;
   if (depth > kDeepest ||
-      !wire::read_fields(
-          message, {{1, &tensor}, {4, &sequence}, {5, &map}, {8, &sparse}, {9, &optional}})) {
+      !wire::read_fields(message,
+                         {{1, &tensor}, {4, &sequence}, {5, &map}, {8, &sparse}, {9, &optional}})) {
     return broken("a type");
   }
   for (const auto& [inner, kind] : {std::pair{sequence, ValueType::Kind::sequence},
@@ -296,8 +296,8 @@ Result<Model> read_model(std::string_view bytes) {
   Model model;
   std::string_view graph;
   std::vector<std::string_view> opsets, functions;
-  if (!wire::read_fields(
-          bytes, {{1, &model.ir_version}, {7, &graph}, {8, &opsets}, {25, &functions}})) {
+  if (!wire::read_fields(bytes,
+                         {{1, &model.ir_version}, {7, &graph}, {8, &opsets}, {25, &functions}})) {
     return broken("the model (perhaps its file is not whole)");
   }
   if (graph.data() == nullptr) return invalid_argument("ONNX: the model has no graph");

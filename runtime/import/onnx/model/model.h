@@ -10,8 +10,8 @@
 
 #include "runtime/base/status.h"
 
-// What an ONNX file says (onnx/onnx.proto3 of the standard), as it says it. Texts and the messages of
-// tensors point into the bytes of the file, which must outlive the model.
+// What an ONNX file says (onnx/onnx.proto3 of the standard), as it says it. Texts and the messages
+// of tensors point into the bytes of the file, which must outlive the model.
 namespace plimsoll::onnx {
 
 struct Graph;
@@ -62,8 +62,8 @@ struct Dimension {
   std::string_view parameter;  // the name of an unknown size
 };
 
-// The type of an input, an output or an optional: a tensor of element type `element` (the standard's
-// number), or a sequence or an optional of one.
+// The type of an input, an output or an optional: a tensor of element type `element` (the
+// standard's number), or a sequence or an optional of one.
 struct ValueType {
   enum class Kind : std::uint8_t { unknown, tensor, sequence, optional, other };
   Kind kind = Kind::unknown;

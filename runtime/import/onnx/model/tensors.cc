@@ -207,11 +207,10 @@ Result<Literal> TensorFiles::read(std::string_view message) {
     if (floating.size() != size) return held(floating.size());
     return Literal::from_bytes(shape, as_bytes(floating));
   }
-  const std::size_t wanted =
-      ir::dtype_bits(*dtype) < 8 ? size : at(shape.element_count());
+  const std::size_t wanted = ir::dtype_bits(*dtype) < 8 ? size : at(shape.element_count());
   if (ir::is_complex(*dtype) || numbers.size() != wanted) {
-    return invalid_argument(what + ": holds " + std::to_string(numbers.size()) +
-                            " numbers, " + shape.to_string() + " has " + std::to_string(wanted));
+    return invalid_argument(what + ": holds " + std::to_string(numbers.size()) + " numbers, " +
+                            shape.to_string() + " has " + std::to_string(wanted));
   }
   return from_numbers(shape, numbers);
 }
@@ -258,8 +257,7 @@ Result<Literal> TensorFiles::external(const Shape& shape, const Place& place,
   }
   const std::string_view bytes = file->bytes();
   std::uint64_t offset = 0, length = 0;
-  if (!number(place.offset, 0, offset) ||
-      !number(place.length, at(shape.byte_size()), length)) {
+  if (!number(place.offset, 0, offset) || !number(place.length, at(shape.byte_size()), length)) {
     return broken("the place of " + what + " in its file");
   }
   if (length != at(shape.byte_size()) || offset > bytes.size() || length > bytes.size() - offset) {

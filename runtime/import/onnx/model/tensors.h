@@ -23,10 +23,10 @@ class TensorFiles {
   TensorFiles(std::shared_ptr<const void> owner, std::optional<std::string> folder)
       : owner_(std::move(owner)), folder_(std::move(folder)) {}
 
-  // A TensorProto as a value. Bytes that lie as their elements want them stay where they are, in the
-  // mapped file; others are copied once. INVALID_ARGUMENT for what makes no sense or lies outside of
-  // the model's folder, NOT_FOUND for files that are missing, UNIMPLEMENTED for strings and types
-  // that programs have not.
+  // A TensorProto as a value. Bytes that lie as their elements want them stay where they are, in
+  // the mapped file; others are copied once. INVALID_ARGUMENT for what makes no sense or lies
+  // outside of the model's folder, NOT_FOUND for files that are missing, UNIMPLEMENTED for strings
+  // and types that programs have not.
   Result<ir::Literal> read(std::string_view message);
 
  private:
@@ -34,8 +34,7 @@ class TensorFiles {
   struct Place {
     std::string_view location, offset, length;
   };
-  Result<ir::Literal> external(const ir::Shape& shape, const Place& place,
-                               const std::string& what);
+  Result<ir::Literal> external(const ir::Shape& shape, const Place& place, const std::string& what);
 
   std::shared_ptr<const void> owner_;
   std::optional<std::string> folder_;

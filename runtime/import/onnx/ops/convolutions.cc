@@ -63,7 +63,8 @@ Windows windows_of(NodeContext& n, const Sizes& spatial, Sizes kernel) {
     std::int64_t before = pads[i], after = pads[i + rank], count = 0;
     if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
       count = (spatial[i] + step - 1) / step;
-      const std::int64_t total = std::max<std::int64_t>(0, (count - 1) * step + extent - spatial[i]);
+      const std::int64_t total =
+          std::max<std::int64_t>(0, (count - 1) * step + extent - spatial[i]);
       before = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
       after = total - before;
     } else {
@@ -73,8 +74,8 @@ Windows windows_of(NodeContext& n, const Sizes& spatial, Sizes kernel) {
       }
       const std::int64_t free = spatial[i] + before + after - extent;
       if (free < 0) {
-        n.e.fail(fmt::format("a window of {} over {} elements", extent,
-                             spatial[i] + before + after));
+        n.e.fail(
+            fmt::format("a window of {} over {} elements", extent, spatial[i] + before + after));
       } else {
         count = (free + (is_ceil ? step - 1 : 0)) / step + 1;
         // No window may begin in what is padded at the end.
@@ -172,7 +173,8 @@ void transposed(NodeContext& n) {
   Sizes axes;
   for (std::size_t i = 0; i < rank; ++i) {
     const std::int64_t extent = (kernel[i] - 1) * dilations[i];
-    std::int64_t before = mode == "VALID" ? 0 : pads[i], after = mode == "VALID" ? 0 : pads[i + rank];
+    std::int64_t before = mode == "VALID" ? 0 : pads[i],
+                 after = mode == "VALID" ? 0 : pads[i + rank];
     if (!wanted.empty() || is_same) {
       const std::int64_t size = wanted.empty() ? spatial[i] * strides[i] : wanted[i];
       if (size < 0 || size > kFarthest) return n.wrong("output_shape", "has no size");

@@ -63,9 +63,7 @@ Array exponential_minus_one(const Array& x) {
   return x.is_null() ? x : x.emit()->unary(Opcode::exponential_minus_one, x);
 }
 
-Array sigmoid(const Array& x) {
-  return x.is_null() ? x : x.emit()->unary(Opcode::logistic, x);
-}
+Array sigmoid(const Array& x) { return x.is_null() ? x : x.emit()->unary(Opcode::logistic, x); }
 
 Array relu(Emit& e, const Array& x) { return e.maximum(x, e.scalar(0, x.dtype())); }
 
@@ -170,21 +168,36 @@ void prelu(NodeContext& n) {
 }  // namespace
 
 void add_elementwise(OpTable& t) {
-  const std::pair<const char*, Opcode> of_one[] = {
-      {"Abs", Opcode::abs},       {"Acos", Opcode::acos},   {"Acosh", Opcode::acosh},
-      {"Asin", Opcode::asin},     {"Asinh", Opcode::asinh}, {"Atan", Opcode::atan},
-      {"Atanh", Opcode::atanh},   {"Ceil", Opcode::ceil},   {"Cos", Opcode::cosine},
-      {"Cosh", Opcode::cosh},     {"Erf", Opcode::erf},     {"Exp", Opcode::exponential},
-      {"Floor", Opcode::floor},   {"Log", Opcode::log},     {"Neg", Opcode::negate},
-      {"Not", Opcode::not_},      {"Sign", Opcode::sign},   {"Sin", Opcode::sine},
-      {"Sinh", Opcode::sinh},     {"Sqrt", Opcode::sqrt},   {"Tan", Opcode::tan},
-      {"Tanh", Opcode::tanh},     {"Sigmoid", Opcode::logistic},
-      {"BitwiseNot", Opcode::not_}, {"Round", Opcode::round_nearest_even}};
+  const std::pair<const char*, Opcode> of_one[] = {{"Abs", Opcode::abs},
+                                                   {"Acos", Opcode::acos},
+                                                   {"Acosh", Opcode::acosh},
+                                                   {"Asin", Opcode::asin},
+                                                   {"Asinh", Opcode::asinh},
+                                                   {"Atan", Opcode::atan},
+                                                   {"Atanh", Opcode::atanh},
+                                                   {"Ceil", Opcode::ceil},
+                                                   {"Cos", Opcode::cosine},
+                                                   {"Cosh", Opcode::cosh},
+                                                   {"Erf", Opcode::erf},
+                                                   {"Exp", Opcode::exponential},
+                                                   {"Floor", Opcode::floor},
+                                                   {"Log", Opcode::log},
+                                                   {"Neg", Opcode::negate},
+                                                   {"Not", Opcode::not_},
+                                                   {"Sign", Opcode::sign},
+                                                   {"Sin", Opcode::sine},
+                                                   {"Sinh", Opcode::sinh},
+                                                   {"Sqrt", Opcode::sqrt},
+                                                   {"Tan", Opcode::tan},
+                                                   {"Tanh", Opcode::tanh},
+                                                   {"Sigmoid", Opcode::logistic},
+                                                   {"BitwiseNot", Opcode::not_},
+                                                   {"Round", Opcode::round_nearest_even}};
   for (const auto& [name, opcode] : of_one) t[name] = {unary(opcode)};
   const std::pair<const char*, Opcode> of_two[] = {
-      {"Add", Opcode::add},          {"Sub", Opcode::subtract},   {"Mul", Opcode::multiply},
-      {"Div", Opcode::divide},       {"And", Opcode::and_},       {"Or", Opcode::or_},
-      {"Xor", Opcode::xor_},         {"BitwiseAnd", Opcode::and_}, {"BitwiseOr", Opcode::or_},
+      {"Add", Opcode::add},        {"Sub", Opcode::subtract},    {"Mul", Opcode::multiply},
+      {"Div", Opcode::divide},     {"And", Opcode::and_},        {"Or", Opcode::or_},
+      {"Xor", Opcode::xor_},       {"BitwiseAnd", Opcode::and_}, {"BitwiseOr", Opcode::or_},
       {"BitwiseXor", Opcode::xor_}};
   for (const auto& [name, opcode] : of_two) t[name] = {binary(opcode)};
   t["Equal"] = {comparison(ComparisonDirection::eq)};
@@ -205,9 +218,8 @@ void add_elementwise(OpTable& t) {
   t["IsInf"] = {is_infinite};
   t["PRelu"] = {prelu};
   t["Where"] = {[](NodeContext& n) { n.set(0, n.e.select(n.in(0), n.in(1), n.in(2))); }};
-  t["IsNaN"] = {formula([](NodeContext& n, const Array& x) {
-    return n.e.compare(ComparisonDirection::ne, x, x);
-  })};
+  t["IsNaN"] = {formula(
+      [](NodeContext& n, const Array& x) { return n.e.compare(ComparisonDirection::ne, x, x); })};
   t["Reciprocal"] = {formula([](NodeContext&, const Array& x) { return 1.0 / x; })};
   t["Relu"] = {formula([](NodeContext& n, const Array& x) { return relu(n.e, x); })};
   t["LeakyRelu"] = {formula([](NodeContext& n, const Array& x) {
@@ -234,15 +246,11 @@ void add_elementwise(OpTable& t) {
   t["HardSigmoid"] = {formula([](NodeContext& n, const Array& x) {
     return between(n.e, x * n.real("alpha", 0.2F) + n.real("beta", 0.5), 0, 1);
   })};
-  t["HardSwish"] = {formula([](NodeContext& n, const Array& x) {
-    return x * between(n.e, x * (1.0 / 6) + 0.5, 0, 1);
-  })};
-  t["Swish"] = {formula([](NodeContext& n, const Array& x) {
-    return x * sigmoid(x * n.real("alpha", 1));
-  })};
-  t["Mish"] = {formula([](NodeContext& n, const Array& x) {
-    return x * tanh(softplus(n.e, x));
-  })};
+  t["HardSwish"] = {formula(
+      [](NodeContext& n, const Array& x) { return x * between(n.e, x * (1.0 / 6) + 0.5, 0, 1); })};
+  t["Swish"] = {
+      formula([](NodeContext& n, const Array& x) { return x * sigmoid(x * n.real("alpha", 1)); })};
+  t["Mish"] = {formula([](NodeContext& n, const Array& x) { return x * tanh(softplus(n.e, x)); })};
   t["Softplus"] = {formula([](NodeContext& n, const Array& x) { return softplus(n.e, x); })};
   t["Softsign"] = {formula([](NodeContext&, const Array& x) { return x / (1.0 + abs(x)); })};
   t["Shrink"] = {formula([](NodeContext& n, const Array& x) {

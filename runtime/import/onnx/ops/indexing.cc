@@ -155,7 +155,9 @@ void one_hot(NodeContext& n) {
   const Array counted = n.e.select(indices < 0, indices + depth, indices);
   const Array here = n.e.compare(ir::ComparisonDirection::eq, n.e.unsqueeze(counted, axis),
                                  n.e.iota(indices.dtype(), dims, axis));
-  const auto value = [&](std::int64_t i) { return n.e.reshape(n.e.slice(values, 0, i, i + 1), {}); };
+  const auto value = [&](std::int64_t i) {
+    return n.e.reshape(n.e.slice(values, 0, i, i + 1), {});
+  };
   n.set(0, n.e.select(here, value(1), value(0)));
 }
 
@@ -204,8 +206,8 @@ void non_zero(NodeContext& n) {
   }
   Sizes all;
   for (const Sizes& row : places) all.insert(all.end(), row.begin(), row.end());
-  n.set(0, Value::of(Literal::array<std::int64_t>({std::ssize(places), std::ssize(places[0])},
-                                                  all)));
+  n.set(0,
+        Value::of(Literal::array<std::int64_t>({std::ssize(places), std::ssize(places[0])}, all)));
 }
 
 // Rows along an axis, each once; where each came first, which each is, how often it comes.

@@ -24,8 +24,8 @@ Array likelihood_loss(NodeContext& n, const Array& log_probabilities, const Arra
   const Array zero = n.e.scalar(0, target.dtype());
   const Array place = ignores ? n.e.select(is_ignored, zero, target) : target;
   Array loss = -n.e.squeeze(n.e.take_along(x, n.e.unsqueeze(place, 1), 1), 1);
-  Array weights = weight.is_null() ? n.e.splat(1, x.dtype(), target.dims())
-                                   : n.e.take(weight, place, 0);
+  Array weights =
+      weight.is_null() ? n.e.splat(1, x.dtype(), target.dims()) : n.e.take(weight, place, 0);
   if (ignores) weights = n.e.select(is_ignored, n.e.scalar(0, x.dtype()), weights);
   loss = loss * weights;
   const std::string reduction = n.text("reduction", "mean");

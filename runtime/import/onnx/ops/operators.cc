@@ -9,6 +9,7 @@ const OpTable& operators() {
     add_elementwise(made);
     add_reductions(made);
     add_shapes(made);
+    add_movement(made);
     add_indexing(made);
     add_products(made);
     add_convolutions(made);
@@ -17,6 +18,7 @@ const OpTable& operators() {
     add_losses(made);
     add_quantization(made);
     add_control(made);
+    add_scan(made);
     add_sequences(made);
     add_recurrent(made);
     add_resampling(made);

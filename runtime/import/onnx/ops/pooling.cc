@@ -29,8 +29,10 @@ bool has_windows(NodeContext& n, const Array& x) {
 void max_with_places(NodeContext& n, const Array& x, const Windows& w) {
   const std::int64_t places = product(w.kernel);
   if (places < 0 || places > kMostPlaces) {
-    return n.e.fail(unimplemented(fmt::format("places of maxima in windows of {} elements (at "
-                                              "most {})", places, kMostPlaces)));
+    return n.e.fail(
+        unimplemented(fmt::format("places of maxima in windows of {} elements (at "
+                                  "most {})",
+                                  places, kMostPlaces)));
   }
   const Sizes dims = x.dims();
   Array numbers = n.e.iota(DType::s64, {x.element_count()}, 0);
@@ -91,9 +93,9 @@ Array counts(NodeContext& n, const Array& x, const Windows& w, bool with_padding
     std::int64_t end = spatial[i], begin = 0;
     if (with_padding) {
       begin = -w.before[i];
-      const bool is_said = pads.size() == 2 * spatial.size() &&
-                           n.text("auto_pad", "NOTSET").starts_with("NOTSET");
-      const std::int64_t after = is_said ? pads[i + spatial.size()]
+      const bool is_said =
+          pads.size() == 2 * spatial.size() && n.text("auto_pad", "NOTSET").starts_with("NOTSET");
+      const std::int64_t after = is_said                         ? pads[i + spatial.size()]
                                  : n.number("ceil_mode", 0) != 0 ? 0
                                                                  : w.after[i];
       end += std::min(after, w.after[i]);
@@ -108,8 +110,8 @@ Array counts(NodeContext& n, const Array& x, const Windows& w, bool with_padding
           std::min(w.kernel[i], end > first ? (end - first + step - 1) / step : 0);
       along.push_back(static_cast<double>(std::max<std::int64_t>(high - low, 1)));
     }
-    made = made * n.e.along(n.e.reals(along, x.dtype()), x.rank(),
-                            static_cast<std::int64_t>(i) + 2);
+    made =
+        made * n.e.along(n.e.reals(along, x.dtype()), x.rank(), static_cast<std::int64_t>(i) + 2);
   }
   return made;
 }
@@ -133,8 +135,8 @@ void norm_pool(NodeContext& n) {
   if (!has_windows(n, x)) return;
   const double p = static_cast<double>(n.number("p", 2));
   const Windows w = windows_of(n, spatial_of(x), {});
-  const Array sums = n.e.reduce_window(Opcode::add, to_power(n.e, abs(x), p),
-                                       window_dimensions(w, 2));
+  const Array sums =
+      n.e.reduce_window(Opcode::add, to_power(n.e, abs(x), p), window_dimensions(w, 2));
   n.set(0, p == 2 ? sqrt(sums) : to_power(n.e, sums, 1 / p));
 }
 
@@ -220,9 +222,8 @@ void add_pooling(OpTable& t) {
   t["GlobalMaxPool"] = {global([](NodeContext& n, const Array& x, const Sizes& axes) {
     return n.e.reduce(Opcode::maximum, x, axes, true);
   })};
-  t["GlobalAveragePool"] = {global([](NodeContext& n, const Array& x, const Sizes& axes) {
-    return n.e.mean(x, axes, true);
-  })};
+  t["GlobalAveragePool"] = {global(
+      [](NodeContext& n, const Array& x, const Sizes& axes) { return n.e.mean(x, axes, true); })};
   t["GlobalLpPool"] = {global([](NodeContext& n, const Array& x, const Sizes& axes) {
     const double p = static_cast<double>(n.number("p", 2));
     const Array sums = n.e.sum(to_power(n.e, abs(x), p), axes, true);

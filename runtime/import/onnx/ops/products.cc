@@ -188,23 +188,23 @@ void determinant(NodeContext& n) {
     const Array column = n.e.slice(m, 2, 0, 1);  // [count, left, 1]
     const Array greatest = n.e.reduce(Opcode::maximum, abs(column), {1}, true);
     const Array places = n.e.iota(DType::s64, {count, left, 1}, 1);
-    const Array pivot = n.e.reduce(
-        Opcode::minimum, n.e.select(abs(column) == greatest, places, n.e.highest(DType::s64)), {1},
-        true);
+    const Array pivot =
+        n.e.reduce(Opcode::minimum,
+                   n.e.select(abs(column) == greatest, places, n.e.highest(DType::s64)), {1}, true);
     const Array is_pivot = n.e.broadcast_to(places == pivot, {count, left, left});
     const Array row = n.e.sum(n.e.select(is_pivot, m, n.e.scalar(0, m.dtype())), {1}, true);
     const Array head = n.e.slice(row, 2, 0, 1);
     made = made * n.e.reshape(head, {count});
     // The first row takes the pivot's place; where they differ the sign turns.
-    const Array swaps = n.e.reshape(n.e.compare(ir::ComparisonDirection::ne, pivot,
-                                                n.e.scalar(0, DType::s64)), {count});
+    const Array swaps = n.e.reshape(
+        n.e.compare(ir::ComparisonDirection::ne, pivot, n.e.scalar(0, DType::s64)), {count});
     made = n.e.select(swaps, -made, made);
     const Array moved = n.e.select(is_pivot, n.e.slice(m, 1, 0, 1), m);
     if (left == 1) break;
     const Array below = n.e.slice(moved, 1, 1, left);
     const Array is_singular = head == 0;
-    const Array factor = n.e.slice(below, 2, 0, 1) /
-                         n.e.select(is_singular, n.e.scalar(1, m.dtype()), head);
+    const Array factor =
+        n.e.slice(below, 2, 0, 1) / n.e.select(is_singular, n.e.scalar(1, m.dtype()), head);
     m = n.e.slice(below - factor * row, 2, 1, left);
   }
   n.set(0, n.e.reshape(made, batch));

@@ -50,8 +50,8 @@ Array dequantized(NodeContext& n, const Array& x, const Array& scale, const Arra
   return n.e.convert(made * spread(n, n.e.convert(scale, DType::f32), x, axis), scale.dtype());
 }
 
-Array quantized(NodeContext& n, const Array& x, const Array& scale, const Array& zero,
-                DType dtype, std::int64_t axis) {
+Array quantized(NodeContext& n, const Array& x, const Array& scale, const Array& zero, DType dtype,
+                std::int64_t axis) {
   Array made = n.e.convert(x, DType::f32) / spread(n, n.e.convert(scale, DType::f32), x, axis);
   if (ir::is_floating(dtype)) return n.e.saturate(made, dtype);
   made = n.e.unary(Opcode::round_nearest_even, made);
@@ -61,7 +61,7 @@ Array quantized(NodeContext& n, const Array& x, const Array& scale, const Array&
 
 void quantize(NodeContext& n) {
   const Array zero = n.has(2) ? n.in(2) : Array();
-  const DType dtype = !zero.is_null() ? zero.dtype()
+  const DType dtype = !zero.is_null()                    ? zero.dtype()
                       : n.number("output_dtype", 0) != 0 ? n.dtype("output_dtype", 0)
                                                          : DType::u8;
   n.set(0, quantized(n, n.in(0), n.in(1), zero, dtype, n.number("axis", 1)));

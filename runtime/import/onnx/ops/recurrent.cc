@@ -116,9 +116,8 @@ Array gate(Emit& e, const Array& x, std::int64_t number, std::int64_t hidden) {
 
 // A cell: from what the input gives the gates, and the state, the next state. `own` are the arrays
 // that it gave along with the state.
-using Cell = std::function<std::vector<Array>(Emit&, const Array& gates,
-                                              const std::vector<Array>& state,
-                                              const std::vector<Array>& own)>;
+using Cell = std::function<std::vector<Array>(
+    Emit&, const Array& gates, const std::vector<Array>& state, const std::vector<Array>& own)>;
 
 struct Direction {
   Array all;                 // [steps, batch, hidden]
@@ -153,8 +152,8 @@ Direction run(NodeContext& n, const Layer& layer, bool is_reverse, const Array& 
         if (next.size() != states) return after;
         Array out = next[0];
         if (has_lengths) {
-          const Array goes_on = e.unsqueeze(
-              e.broadcast_to(step, {layer.batch}) < before[states + 2], 1);
+          const Array goes_on =
+              e.unsqueeze(e.broadcast_to(step, {layer.batch}) < before[states + 2], 1);
           out = e.select(goes_on, out, e.scalar(0, out.dtype()));
           for (std::size_t i = 0; i < states; ++i) next[i] = e.select(goes_on, next[i], old[i]);
         }
@@ -193,8 +192,7 @@ Array start(NodeContext& n, const Layer& layer, int i, std::int64_t direction, D
 
 Array clipped(Emit& e, const Layer& layer, const Array& x) {
   if (layer.clip <= 0) return x;
-  return e.minimum(e.maximum(x, e.scalar(-layer.clip, x.dtype())),
-                   e.scalar(layer.clip, x.dtype()));
+  return e.minimum(e.maximum(x, e.scalar(-layer.clip, x.dtype())), e.scalar(layer.clip, x.dtype()));
 }
 
 // Both halves of B added up, or only the first (`halves` 1) of a direction.
@@ -207,7 +205,8 @@ Array bias_of(NodeContext& n, std::int64_t direction, std::int64_t width, bool b
 
 // `cell_of`: the cell of one direction, and the arrays that it needs besides the state.
 void recurrent(NodeContext& n, const Layer& layer, std::size_t states, std::int64_t gates,
-               bool adds_both, const std::function<Cell(std::int64_t, std::vector<Array>&)>& cell_of) {
+               bool adds_both,
+               const std::function<Cell(std::int64_t, std::vector<Array>&)>& cell_of) {
   Array x = n.in(0);
   if (layer.batch_first) x = n.e.transpose(x, {1, 0, 2});
   std::vector<Direction> directions;
@@ -264,13 +263,13 @@ void gated(NodeContext& n) {
       const auto bias = [&](std::int64_t k) { return gate(e, own[1], k, hidden); };
       const Array both = by_weights(e, state[0], weights(0, 2));
       const auto opened = [&](std::int64_t k) {
-        return apply(e, f, clipped(e, layer, gate(e, gates, k, hidden) +
-                                                 gate(e, both, k, hidden) + bias(k)));
+        return apply(
+            e, f,
+            clipped(e, layer, gate(e, gates, k, hidden) + gate(e, both, k, hidden) + bias(k)));
       };
       const Array z = opened(0), r = opened(1);
-      const Array inner =
-          before_reset ? r * (by_weights(e, state[0], weights(2, 1)) + bias(2))
-                       : by_weights(e, r * state[0], weights(2, 1)) + bias(2);
+      const Array inner = before_reset ? r * (by_weights(e, state[0], weights(2, 1)) + bias(2))
+                                       : by_weights(e, r * state[0], weights(2, 1)) + bias(2);
       const Array h = apply(e, g, clipped(e, layer, gate(e, gates, 2, hidden) + inner));
       return {(1.0 - z) * h + z * state[0]};
     };

@@ -64,8 +64,8 @@ Reduction by(Opcode opcode) {
 
 Array log_sum_exp(Emit& e, const Array& x, const Sizes& axes, bool keeps) {
   const Array greatest = e.reduce(Opcode::maximum, x, axes, true);
-  const Array shift = e.select(e.unary(Opcode::is_finite, greatest), greatest,
-                               e.scalar(0, x.dtype()));
+  const Array shift =
+      e.select(e.unary(Opcode::is_finite, greatest), greatest, e.scalar(0, x.dtype()));
   const Array made = log(e.sum(exp(x - shift), axes, true)) + shift;
   if (keeps) return made;
   Sizes dims;
@@ -75,7 +75,8 @@ Array log_sum_exp(Emit& e, const Array& x, const Sizes& axes, bool keeps) {
   return e.reshape(made, dims);
 }
 
-// The first place of the extreme along the axis, or the last; NaN is the extreme where there is one.
+// The first place of the extreme along the axis, or the last; NaN is the extreme where there is
+// one.
 Handler place_of(Opcode opcode) {
   return [opcode](NodeContext& n) {
     const Array x = n.in(0);
@@ -86,8 +87,7 @@ Handler place_of(Opcode opcode) {
     const Array places = n.e.iota(DType::s64, x.dims(), axis);
     const Array outside = is_last ? n.e.lowest(DType::s64) : n.e.highest(DType::s64);
     n.set(0, n.e.reduce(is_last ? Opcode::maximum : Opcode::minimum,
-                        n.e.select(here, places, outside), {axis},
-                        n.number("keepdims", 1) != 0));
+                        n.e.select(here, places, outside), {axis}, n.number("keepdims", 1) != 0));
   };
 }
 
@@ -137,8 +137,8 @@ Handler over_axis(const std::function<Array(Emit&, const Array&, std::int64_t)>&
     const std::int64_t axis = n.e.axis(n.number("axis", is_flat ? 1 : -1), x.rank());
     if (!is_flat) return n.set(0, f(n.e, x, axis));
     const Sizes dims = x.dims();
-    const std::int64_t rows = product(std::span(dims).first(at(std::min<std::int64_t>(
-        axis, std::ssize(dims)))));
+    const std::int64_t rows =
+        product(std::span(dims).first(at(std::min<std::int64_t>(axis, std::ssize(dims)))));
     const std::int64_t columns = rows > 0 ? x.element_count() / rows : 1;
     n.set(0, n.e.reshape(f(n.e, n.e.reshape(x, {rows, columns}), 1), dims));
   };
@@ -147,9 +147,8 @@ Handler over_axis(const std::function<Array(Emit&, const Array&, std::int64_t)>&
 Array hardmax(Emit& e, const Array& x, std::int64_t axis) {
   const Array greatest = e.reduce(Opcode::maximum, x, {axis}, true);
   const Array places = e.iota(DType::s64, x.dims(), axis);
-  const Array first = e.reduce(Opcode::minimum,
-                               e.select(x == greatest, places, e.highest(DType::s64)), {axis},
-                               true);
+  const Array first = e.reduce(
+      Opcode::minimum, e.select(x == greatest, places, e.highest(DType::s64)), {axis}, true);
   return e.convert(places == first, x.dtype());
 }
 

@@ -99,8 +99,8 @@ void grid_sample(NodeContext& n) {
   s.padding = n.text("padding_mode", "zeros");
   s.aligns = n.number("align_corners", 0) != 0;
   if (x.rank() != 4 || grid.rank() != 4 || grid.dim(3) != 2) {
-    return n.e.fail(unimplemented(fmt::format("samples of rank {} by a grid of rank {} (must be 4)",
-                                              x.rank(), grid.rank())));
+    return n.e.fail(unimplemented(
+        fmt::format("samples of rank {} by a grid of rank {} (must be 4)", x.rank(), grid.rank())));
   }
   Emit& e = n.e;
   const std::int64_t batch = grid.dim(0), rows = grid.dim(1), columns = grid.dim(2);
@@ -124,9 +124,8 @@ void grid_sample(NodeContext& n) {
     for (int i = first; i < last; ++i) {
       for (int j = first; j < last; ++j) {
         const Array down = top + static_cast<double>(i), right = left + static_cast<double>(j);
-        const Array weight =
-            is_cubic ? cubic_weight(e, r - down) * cubic_weight(e, c - right)
-                     : (1.0 - abs(r - down)) * (1.0 - abs(c - right));
+        const Array weight = is_cubic ? cubic_weight(e, r - down) * cubic_weight(e, c - right)
+                                      : (1.0 - abs(r - down)) * (1.0 - abs(c - right));
         const Array here = at_place(e, s, x, down, right) * e.unsqueeze(weight, 2);
         made = made.is_null() ? here : made + here;
       }
@@ -250,8 +249,8 @@ void columns_to_image(NodeContext& n) {
   }
   for (std::size_t i = 0; i < rank; ++i) {
     if (strides[i] < 1 || dilations[i] < 1) return n.wrong("strides", "must be positive");
-    grid.push_back((image[i] + pads[i] + pads[i + rank] - dilations[i] * (block[i] - 1) - 1) /
-                       strides[i] + 1);
+    grid.push_back(
+        (image[i] + pads[i] + pads[i + rank] - dilations[i] * (block[i] - 1) - 1) / strides[i] + 1);
   }
   if (product(grid) != x.dim(2)) return n.e.fail("the input has not one column a block");
   const std::int64_t channels = x.dim(1) / places;

@@ -18,7 +18,7 @@ using ir::DType;
 struct Axis {
   std::int64_t size = 0, wanted = 0;
   double scale = 1;
-  bool has_scale = false;  // the scale is given, not the size
+  bool has_scale = false;           // the scale is given, not the size
   double roi_from = 0, roi_to = 1;  // of tf_crop_and_resize
 };
 
@@ -102,8 +102,8 @@ Taps taps_of(const Resize& r, const Axis& axis) {
     std::vector<double> weights;
     for (std::int64_t k = 0; k < count; ++k) {
       const double distance = (x - static_cast<double>(first + k)) * stretch;
-      double weight = is_cubic ? cubic_weight(r.cubic, distance)
-                               : std::max(0.0, 1 - std::abs(distance));
+      double weight =
+          is_cubic ? cubic_weight(r.cubic, distance) : std::max(0.0, 1 - std::abs(distance));
       const bool is_beyond = first + k < 0 || first + k >= axis.size;
       if (is_beyond && r.excludes_outside) weight = 0;
       weights.push_back(weight);
@@ -130,6 +130,7 @@ Array repeated(Emit& e, const Array& x, std::int64_t axis, std::int64_t times) {
 
 Array resize_axis(NodeContext& n, const Resize& r, const Array& x, std::int64_t dim,
                   const Axis& axis, Array& outside) {
+  if (x.is_null()) return x;
   constexpr std::int64_t kMost = 1 << 20;
   constexpr double kLeastScale = 1e-3;
   const bool is_countable = axis.wanted >= 0 && axis.wanted <= kMost && axis.size >= 1 &&
@@ -168,8 +169,8 @@ void resize_with(NodeContext& n, const Resize& r, const std::vector<Axis>& axes,
   Array x = is_exact ? given : n.e.convert(given, DType::f32);
   Array outside;
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const bool is_same = axes[i].size == axes[i].wanted && axes[i].scale == 1 &&
-                         r.transform != "tf_crop_and_resize";
+    const bool is_same =
+        axes[i].size == axes[i].wanted && axes[i].scale == 1 && r.transform != "tf_crop_and_resize";
     if (!is_same) x = resize_axis(n, r, x, dims[i], axes[i], outside);
   }
   if (!outside.is_null()) x = n.e.select(outside, n.e.scalar(r.extrapolation, x.dtype()), x);
@@ -180,8 +181,8 @@ void resize(NodeContext& n) {
   const Array x = n.in(0);
   Resize r;
   r.mode = n.text("mode", "nearest");
-  r.transform = n.text("coordinate_transformation_mode",
-                       n.opset < 11 ? "asymmetric" : "half_pixel");
+  r.transform =
+      n.text("coordinate_transformation_mode", n.opset < 11 ? "asymmetric" : "half_pixel");
   r.nearest = n.text("nearest_mode", n.opset < 11 ? "floor" : "round_prefer_floor");
   r.cubic = n.real("cubic_coeff_a", -0.75);
   r.excludes_outside = n.number("exclude_outside", 0) != 0;

@@ -60,11 +60,13 @@ void discrete_fourier(NodeContext& n) {
   if (n.has(2)) axis = n.integer(2, "axis");
   axis = n.e.axis(axis, x.rank());
   if (axis == x.rank() - 1) return n.e.fail("transforms along the parts of numbers");
+  if (!n.e.status().ok()) return;
   const std::int64_t length = n.has(1) ? n.integer(1, "dft_length") : x.dim(axis);
   if (length < 1 || length > (1 << 28)) return n.e.fail("dft_length must be positive");
   x = fitted(n.e, x, axis, length);
   const bool inverts = n.number("inverse", 0) != 0, is_onesided = n.number("onesided", 0) != 0;
   Array made = complex_of(n.e, x);
+  if (made.is_null()) return;
   Sizes order;
   for (int i = 0; i < made.rank(); ++i) order.push_back(i);
   std::swap(order[at(axis)], order.back());
@@ -92,8 +94,8 @@ void short_time_fourier(NodeContext& n) {
   const std::int64_t frames = (x.dim(1) - length) / step + 1;
   // [frames, length]: which sample each is.
   const Sizes grid{frames, length};
-  const Array places = n.e.iota(DType::s64, grid, 0) * static_cast<double>(step) +
-                       n.e.iota(DType::s64, grid, 1);
+  const Array places =
+      n.e.iota(DType::s64, grid, 0) * static_cast<double>(step) + n.e.iota(DType::s64, grid, 1);
   Array framed = n.e.take(x, places, 1);  // [batch, frames, length, parts]
   if (n.has(2)) framed = framed * n.e.along(n.in(2), 4, 2);
   Array made = fourier(n.e, complex_of(n.e, framed), "FFT", length);
@@ -108,8 +110,8 @@ Handler window(double constant, double once, double twice) {
     constexpr std::int64_t kMost = 1 << 24;
     if (size < 0 || size > kMost) return n.e.fail(fmt::format("a window of {} elements", size));
     const DType dtype = n.dtype("output_datatype", 1);
-    const auto periods =
-        static_cast<double>(n.number("periodic", 1) != 0 ? size : std::max<std::int64_t>(size - 1, 1));
+    const auto periods = static_cast<double>(
+        n.number("periodic", 1) != 0 ? size : std::max<std::int64_t>(size - 1, 1));
     std::vector<double> values;
     for (std::int64_t i = 0; i < size; ++i) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / periods;
@@ -134,8 +136,8 @@ void mel_weights(NodeContext& n) {
   std::vector<std::int64_t> edges;
   for (std::int64_t i = 0; i < bins + 2; ++i) {
     const double hertz = 700 * (std::pow(10, (static_cast<double>(i) * step + from) / 2595) - 1);
-    edges.push_back(static_cast<std::int64_t>(
-        std::floor(static_cast<double>(length + 1) * hertz / rate[0])));
+    edges.push_back(
+        static_cast<std::int64_t>(std::floor(static_cast<double>(length + 1) * hertz / rate[0])));
   }
   if (rows * bins > (1 << 22)) return n.e.fail(unimplemented("very many mel filters"));
   std::vector<double> weights(at(rows * bins), 0.0);

@@ -39,8 +39,8 @@ void adagrad(NodeContext& n) {
   const double norm = n.real("norm_coefficient", 0), epsilon = n.real("epsilon", 1e-6F);
   for (int i = 0; i < step.tensors; ++i) {
     const Array x = n.in(2 + i), h = n.in(2 + 2 * step.tensors + i);
-    const Array rate = step.rate / (n.e.convert(step.count, step.rate.dtype()) *
-                                    n.real("decay_factor", 0) + 1.0);
+    const Array rate =
+        step.rate / (n.e.convert(step.count, step.rate.dtype()) * n.real("decay_factor", 0) + 1.0);
     const Array gradient = n.in(2 + step.tensors + i) + x * norm;
     const Array next = h + gradient * gradient;
     n.set(i, x - rate * gradient / (sqrt(next) + epsilon));
@@ -59,10 +59,11 @@ void adam(NodeContext& n) {
     const Array next_v = v * alpha + gradient * (1 - alpha);
     const Array next_h = h * beta + gradient * gradient * (1 - beta);
     const Array turn = n.e.convert(step.count, step.rate.dtype());
-    const Array corrected = step.rate * sqrt(1.0 - power(n.e, beta, turn)) /
-                            (1.0 - power(n.e, alpha, turn));
+    const Array corrected =
+        step.rate * sqrt(1.0 - power(n.e, beta, turn)) / (1.0 - power(n.e, alpha, turn));
     const Array rate = n.e.select(turn > 0, corrected, step.rate);
-    n.set(i, (x - rate * next_v / (sqrt(next_h) + epsilon)) * (1 - n.real("norm_coefficient_post", 0)));
+    n.set(i, (x - rate * next_v / (sqrt(next_h) + epsilon)) *
+                 (1 - n.real("norm_coefficient_post", 0)));
     n.set(count + i, next_v);
     n.set(2 * count + i, next_h);
   }
@@ -75,8 +76,8 @@ void momentum(NodeContext& n) {
   for (int i = 0; i < step.tensors; ++i) {
     const Array x = n.in(2 + i), v = n.in(2 + 2 * step.tensors + i);
     const Array gradient = n.in(2 + step.tensors + i) + x * n.real("norm_coefficient", 0);
-    const Array is_later = n.e.compare(ir::ComparisonDirection::gt, step.count,
-                                       n.e.scalar(0, step.count.dtype()));
+    const Array is_later =
+        n.e.compare(ir::ComparisonDirection::gt, step.count, n.e.scalar(0, step.count.dtype()));
     const Array share = n.e.select(is_later, n.e.scalar(beta, x.dtype()), n.e.scalar(1, x.dtype()));
     const Array next = v * alpha + gradient * share;
     n.set(i, x - step.rate * (mode == "nesterov" ? gradient + next * alpha : next));

@@ -10,9 +10,9 @@
 
 namespace plimsoll::onnx {
 
-// A value of a graph: an array, a sequence of values (whose length is known while the model is read)
-// or an optional without one. Of an array what is known before anything runs is kept beside the
-// instruction, or instead of one until somebody needs it.
+// A value of a graph: an array, a sequence of values (whose length is known while the model is
+// read) or an optional without one. Of an array what is known before anything runs is kept beside
+// the instruction, or instead of one until somebody needs it.
 struct Value {
   enum class Kind : std::uint8_t { array, sequence, nothing };
   Kind kind = Kind::array;

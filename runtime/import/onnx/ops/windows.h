@@ -13,9 +13,9 @@ struct Windows {
   Sizes sizes;  // how many windows there are
 };
 
-// Reads kernel_shape (or takes `kernel`), strides, dilations, pads, auto_pad and ceil_mode of a node
-// whose operand has these spatial sizes. Where the last windows reach beyond the padding, `after` is
-// more than the node says.
+// Reads kernel_shape (or takes `kernel`), strides, dilations, pads, auto_pad and ceil_mode of a
+// node whose operand has these spatial sizes. Where the last windows reach beyond the padding,
+// `after` is more than the node says.
 Windows windows_of(NodeContext& n, const Sizes& spatial, Sizes kernel);
 
 // The spatial sizes: all dims but the first two.
