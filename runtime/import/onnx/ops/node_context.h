@@ -125,5 +125,6 @@ void add_sequences(OpTable& table);
 void add_signals(OpTable& table);
 void add_training(OpTable& table);
 void add_regions(OpTable& table);
+void add_random(OpTable& table);
 
 }  // namespace plimsoll::onnx

@@ -6,8 +6,9 @@
 #include <numeric>
 
 #include "runtime/base/index.h"
-#include "runtime/import/onnx/ops/softmax.h"
 #include "runtime/import/onnx/ops/node_context.h"
+#include "runtime/import/onnx/ops/softmax.h"
+#include "runtime/import/onnx/ops/uniform.h"
 
 namespace plimsoll::onnx {
 namespace {
@@ -44,10 +45,9 @@ void batch_normalization(NodeContext& n) {
   const bool trains = n.number("training_mode", 0) != 0;
   if (!trains) {
     const Array factor = scale / sqrt(variance + epsilon);
-    const Array made =
-        (x - channel(n, x, n.e.convert(mean, x.dtype()))) *
-            channel(n, x, n.e.convert(factor, x.dtype())) +
-        channel(n, x, n.e.convert(bias, x.dtype()));
+    const Array made = (x - channel(n, x, n.e.convert(mean, x.dtype()))) *
+                           channel(n, x, n.e.convert(factor, x.dtype())) +
+                       channel(n, x, n.e.convert(bias, x.dtype()));
     return n.set(0, made);
   }
   const double momentum = n.real("momentum", 0.9F);
@@ -103,8 +103,8 @@ void group_normalization(NodeContext& n) {
   Sizes dims = x.dims();
   dims[1] /= groups;
   dims.insert(dims.begin() + 1, groups);
-  const Normal normal = normalize(n.e, n.e.reshape(x, dims), range(2, std::ssize(dims)),
-                                  n.real("epsilon", 1e-5F));
+  const Normal normal =
+      normalize(n.e, n.e.reshape(x, dims), range(2, std::ssize(dims)), n.real("epsilon", 1e-5F));
   const auto each = [&](const Array& vector) {
     if (vector.element_count() == x.dim(1)) return vector;
     const Sizes both{groups, x.dim(1) / groups};
@@ -145,16 +145,17 @@ void local_response_normalization(NodeContext& n) {
   n.set(0, x / n.e.binary(Opcode::power, base, n.e.scalar(beta, x.dtype())));
 }
 
-// At inference nothing is dropped.
+// At inference nothing is dropped; in training what uniform numbers say.
 void dropout(NodeContext& n) {
   const Array x = n.in(0);
   const bool trains = n.has(2) && n.integer(2, "training_mode") != 0;
   if (trains) {
-    const auto ratio = n.has(1) ? n.reals(1, "ratio") : std::vector<double>{0.5};
-    if (ratio.size() != 1 || ratio[0] != 0) {
-      return n.e.fail(unimplemented(
-          "dropping elements at random in training (export the model for inference)"));
-    }
+    const Array ratio =
+        n.has(1) ? n.e.convert(n.e.reshape(n.in(1), {}), DType::f32) : n.e.scalar(0.5, DType::f32);
+    const Array is_kept = n.e.compare(ir::ComparisonDirection::ge, uniform(n, x.dims(), 0), ratio);
+    const Array scaled = n.e.convert(n.e.convert(x, DType::f32) / (1.0 - ratio), x.dtype());
+    n.set(0, n.e.select(is_kept, scaled, n.e.scalar(0, x.dtype())));
+    return n.set(1, is_kept);
   }
   n.set(0, n.value(0));
   // Before opset 10 the mask has the dtype of the data.
@@ -200,8 +201,8 @@ void attention(NodeContext& n) {
   const double cap = n.real("softcap", 0);
   if (n.number("is_causal", 0) != 0) {
     const Sizes dims = scores.dims();
-    const Array rows = n.e.iota(DType::s64, dims, 2) +
-                       (n.has(4) ? static_cast<double>(n.in(4).dim(2)) : 0.0);
+    const Array rows =
+        n.e.iota(DType::s64, dims, 2) + (n.has(4) ? static_cast<double>(n.in(4).dim(2)) : 0.0);
     const Array later = rows < n.e.iota(DType::s64, dims, 3);
     scores = n.e.select(later, n.e.lowest(scores.dtype()), scores);
   }
@@ -230,7 +231,7 @@ void add_normalizations(OpTable& t) {
   t["LpNormalization"] = {norm_normalization};
   t["MeanVarianceNormalization"] = {mean_variance_normalization};
   t["LRN"] = {local_response_normalization};
-  t["Dropout"] = {dropout};
+  t["Dropout"] = {dropout, false};
   t["Attention"] = {attention};
 }
 

@@ -25,6 +25,7 @@ const OpTable& operators() {
     add_signals(made);
     add_training(made);
     add_regions(made);
+    add_random(made);
     return made;
   }();
   return table;
