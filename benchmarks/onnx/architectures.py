@@ -162,6 +162,8 @@ def export(name, batch, folder, dynamo):
     model = make().eval()
     # Statistics of a trained model, not those of its first moment.
     for module in model.modules():
+        if isinstance(module, nn.Linear) and not module.weight.any():
+            nn.init.normal_(module.weight, std=0.05)
         if isinstance(module, nn.BatchNorm2d):
             module.running_var.uniform_(0.5, 2)
             module.running_mean.normal_(0, 0.2)
@@ -173,7 +175,8 @@ def export(name, batch, folder, dynamo):
     path = folder / f"{name}.onnx"
     with torch.no_grad():
         if dynamo:
-            torch.onnx.export(model, inputs, str(path), input_names=names, dynamo=True)
+            torch.onnx.export(model, inputs, str(path), input_names=names, dynamo=True,
+                              verbose=False)
         else:
             torch.onnx.export(model, inputs, str(path), input_names=names, dynamo=False,
                               opset_version=17)
