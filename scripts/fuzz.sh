@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzzes what reads bytes of others with libFuzzer, AddressSanitizer and UBSan.
 #   scripts/fuzz.sh [--target NAME] [SECONDS] [libFuzzer options...]     (default: 60 seconds)
-# Targets: hlo_text (the reader of HLO text, the default), infer_request (bodies of the inference server).
+# Targets: hlo_text (the reader of HLO text, the default), array_file (safetensors and .npz), infer_request
+# (bodies of the inference server).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=hlo_text

@@ -146,6 +146,18 @@ plm_status* plm_random_state(plm_context* context, plm_tensor** out) {
   });
 }
 
+uint64_t plm_random_counter(const plm_context* context) {
+  return context == nullptr || c_api::is_inherited(context) ? 0 : unwrap(context)->random_counter();
+}
+
+plm_status* plm_set_random_counter(plm_context* context, uint64_t counter) {
+  return guarded(context, [&]() -> Status {
+    PLIMSOLL_RETURN_IF_ERROR(require(context != nullptr, "random_counter: the context is NULL"));
+    unwrap(context)->set_random_counter(counter);
+    return ok_status();
+  });
+}
+
 plm_dtype plm_tensor_dtype(const plm_tensor* tensor) {
   return tensor == nullptr ? PLM_PRED : static_cast<plm_dtype>(unwrap(tensor)->node->dtype);
 }

@@ -337,6 +337,10 @@ PLM_EXPORT plm_status* plm_scalar_input(plm_context* context, plm_dtype dtype, d
 // A fresh u64[2] state for PLM_OP_RNG_BIT_GENERATOR: the context's seed and a counter that counts
 // the calls. The same program draws the same states. An input of the compiled step.
 PLM_EXPORT plm_status* plm_random_state(plm_context* context, plm_tensor** out);
+// How many states were drawn, and to go on as if so many had been: with it, a run that is resumed
+// draws what it would have drawn. 0 for NULL.
+PLM_EXPORT uint64_t plm_random_counter(const plm_context* context);
+PLM_EXPORT plm_status* plm_set_random_counter(plm_context* context, uint64_t counter);
 
 // Questions about a tensor; of NULL the answers are 0 (PLM_PRED), NULL and "".
 PLM_EXPORT plm_dtype plm_tensor_dtype(const plm_tensor* tensor);
@@ -715,6 +719,44 @@ PLM_EXPORT void plm_communicator_leave(plm_communicator* communicator, plm_code 
 // The handle. Executables and contexts that use it go on; with the last of these, this participant
 // leaves. Accepts NULL.
 PLM_EXPORT void plm_communicator_destroy(plm_communicator* communicator);
+
+// Files of arrays with names: safetensors and NumPy's .npz. No context, any thread.
+//
+// An open file. Arrays of safetensors are the file's own pages, read when they are looked at;
+// replace such a file by renaming another, as plm_write_arrays does, but don't change it. Those of
+// .npz are copies. Immutable.
+typedef struct plm_array_file plm_array_file;
+typedef struct plm_array {
+  const char* name;
+  plm_dtype dtype;
+  size_t rank;
+  const int64_t* dims;
+  size_t byte_size;
+  const void* data;  // dense and row-major, at any address
+} plm_array;
+
+// Told apart by their bytes. NOT_FOUND, or INVALID_ARGUMENT that names the path and the array:
+// every length, offset and size has been checked when this succeeds.
+PLM_EXPORT plm_status* plm_array_file_open(const char* path, plm_array_file** out);
+// Its arrays' pointers are of no use afterwards. Accepts NULL.
+PLM_EXPORT void plm_array_file_close(plm_array_file* file);
+// 0 for NULL.
+PLM_EXPORT size_t plm_array_file_count(const plm_array_file* file);
+// Pointers in `out` live until the file is closed. By place, in the file's order; or by name
+// (NOT_FOUND).
+PLM_EXPORT plm_status* plm_array_file_get(const plm_array_file* file, size_t index, plm_array* out);
+PLM_EXPORT plm_status* plm_array_file_find(const plm_array_file* file, const char* name,
+                                           plm_array* out);
+// What safetensors say of the file beside its arrays; NULL where the key is missing. Lives until
+// the file is closed.
+PLM_EXPORT const char* plm_array_file_metadata(const plm_array_file* file, const char* key);
+// Makes `path` a file of these arrays, or leaves it as it was, also where the process ends
+// meanwhile: .npz where it ends so, else safetensors, with the metadata keys[i] = values[i].
+// INVALID_ARGUMENT for a name that is there twice and what the format can't say (a dtype; metadata
+// in .npz); UNAVAILABLE where the disk is full or the folder can't be written.
+PLM_EXPORT plm_status* plm_write_arrays(const char* path, const plm_array* arrays, size_t count,
+                                        const char* const* keys, const char* const* values,
+                                        size_t metadata_count);
 
 // Functions of one's own, which programs call by name (HLO's custom-call, `custom_call_target`).
 typedef struct plm_call_array {

@@ -94,6 +94,9 @@ class Context {
   NodeRef from_device(const ir::Shape& shape, memory::Allocation allocation);
   // A u64[2] leaf: a fresh state of the counter-based generator.
   NodeRef random_state();
+  // States drawn so far; set, it goes on from there.
+  std::uint64_t random_counter() const { return random_counter_; }
+  void set_random_counter(std::uint64_t counter) { random_counter_ = counter; }
 
   // Cuts when too many operations are pending: every pending node a tensor holds is evaluated.
   Status limit_pending();
