@@ -61,6 +61,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a residual network with batch normalization on Fashion-MNIST.",
                "train_fashion_mnist");
   options.add_to(app);
+  options.add_checkpoint_to(app);
   app.add_option("--data", options.data, "Folder of the four IDX files")->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the training images")
       ->capture_default_str()
@@ -73,6 +74,7 @@ int main(int argc, char** argv) {
       ->check(CLI::NonNegativeNumber);
   auto* demo = app.add_flag("--demo", options.demo,
                             "Train at four limits and print one table; fails when they differ");
+  demo->excludes(app.get_option("--checkpoint"));  // its runs begin anew
   app.add_option("--steps", options.demo_steps, "Steps of each of the demo's runs")
       ->capture_default_str()
       ->check(CLI::PositiveNumber)

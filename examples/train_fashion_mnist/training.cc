@@ -6,6 +6,7 @@
 
 #include "examples/train_fashion_mnist/image_batches.h"
 #include "examples/training/progress_bar.h"
+#include "examples/training/run_checkpoint.h"
 
 namespace plimsoll::examples {
 
@@ -36,12 +37,17 @@ RunReport& train(TrainingRun& run, const FashionData& data, const FashionOptions
                                        .warmup_steps = std::min<std::int64_t>(100, total / 4)};
   ImageBatches tensors(data.train);
   ProgressBar bar("training", total, !options.no_progress);
+  RunCheckpoint checkpoint(options, network, optimizer, total);
+  const std::int64_t first = checkpoint.resume();
   for (std::int64_t step = 0; step < total; ++step) {
-    const auto [images, labels] = tensors.make(batches.next());
+    const auto indices = batches.next();
+    if (step < first) continue;  // the same images come next
+    const auto [images, labels] = tensors.make(indices);
     optimizer.set_learning_rate(schedule(step));
     // A statement of its own: a handle on the logits that still lived at the cut would keep them.
     const Tensor loss = nn::cross_entropy(network(images), labels);
     run.step(loss, optimizer);
+    checkpoint.after_step(step + 1);
     bar.update(step + 1,
                "epoch " + std::to_string(batches.epoch() + 1) + "  " + run.progress_text("images"));
   }

@@ -6,6 +6,7 @@
 
 #include "examples/train_text/language_model.h"
 #include "examples/training/progress_bar.h"
+#include "examples/training/run_checkpoint.h"
 #include "examples/training/text_format.h"
 #include "examples/training/training_options.h"
 #include "examples/training/training_run.h"
@@ -86,13 +87,17 @@ void run(TextOptions options) {
   ProgressBar bar("training", options.steps, !options.no_progress);
   const Dims dims = {options.batch, options.model.context};
   std::vector<std::int32_t> inputs, targets;
+  RunCheckpoint checkpoint(options, model, optimizer, options.steps);
+  const std::int64_t first = checkpoint.resume();
   for (std::int64_t step = 0; step < options.steps; ++step) {
     windows.next(options.batch, inputs, targets);
+    if (step < first) continue;  // the same windows come next
     optimizer.set_learning_rate(schedule(step));
     // A statement of its own: a handle on the logits that still lived at the cut would keep them.
     const Tensor loss =
         nn::cross_entropy(model(Tensor::from_host(inputs, dims)), Tensor::from_host(targets, dims));
     training.step(loss, optimizer, 1.0);
+    checkpoint.after_step(step + 1);
     bar.update(step + 1, training.progress_text("windows"));
   }
   training.finish_steps();
@@ -124,6 +129,7 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a small GPT on the bytes of a text file and writes a line of its own.",
                "train_text");
   options.add_to(app);
+  options.add_checkpoint_to(app);
   app.add_option("text", options.text, "The file to learn from")->required();
   app.add_option("--steps", options.steps, "Training steps")
       ->capture_default_str()

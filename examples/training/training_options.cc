@@ -37,6 +37,15 @@ void TrainingOptions::add_to(CLI::App& app) {
   app.add_flag("--json", json, "The result as one JSON object on standard output");
 }
 
+void TrainingOptions::add_checkpoint_to(CLI::App& app) {
+  app.add_option("--checkpoint", checkpoint, "Save the run to this file (safetensors)");
+  app.add_option("--checkpoint-interval", checkpoint_interval,
+                 "Save after so many steps, and after the last")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--resume", resume, "Go on from the checkpoint, where there is one");
+}
+
 int run_program(CLI::App& app, int argc, char** argv, const std::function<void()>& body) {
   try {
     app.parse(argc, argv);

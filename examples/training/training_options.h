@@ -20,10 +20,16 @@ struct TrainingOptions {
   std::string planner;
   std::string remedies;  // empty: by the environment
   std::string report;
+  // A file that the run is saved to, every so many steps and at its end; empty: none.
+  std::string checkpoint;
+  std::int64_t checkpoint_interval = 100;
+  bool resume = false;  // from the file, where it is there
   bool no_progress = false;
   bool json = false;
 
   void add_to(CLI::App& app);
+  // Of programs that can be resumed.
+  void add_checkpoint_to(CLI::App& app);
 };
 
 // Parses the command line and calls `body`; says what went wrong in one sentence on standard error.

@@ -19,6 +19,8 @@ class Optimizer {
   double learning_rate() const { return learning_rate_; }
   void set_learning_rate(double rate) { learning_rate_ = rate; }
   std::int64_t step_count() const { return steps_; }
+  // As if so many steps had been done, for a run that is resumed.
+  void set_step_count(std::int64_t steps) { steps_ = steps; }
 
   // Records the update of every parameter that has a gradient, clears the gradients, cuts the trace
   // and returns while it runs. Where no plan fits the limit it throws resource_exhausted with the
