@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/environment.h"
+#include "runtime/base/index.h"
 #include "runtime/base/one_thread.h"
 
 namespace plimsoll::executor {
@@ -66,13 +68,16 @@ void set_planning_seconds(ProgramPlan& made, double seconds) {
   made.plan = std::move(plan);
 }
 
-// Searches of several forms at once, each on a thread of its own as far as there are processors.
-// What they find is kept by each form's PlanCache, where whoever asks for it next, in an order that
-// decides, finds it. Nothing on a thread that is to keep to itself (OneThread), or for programs so
-// large that nothing is kept.
+// Searches of several forms at once, each on a thread of its own as far as there are processors and
+// PLIMSOLL_NUM_THREADS allows. What they find is kept by each form's PlanCache, where whoever asks
+// for it next, in an order that decides, finds it. Nothing on a thread that is to keep to itself
+// (OneThread), or for programs so large that nothing is kept.
 void search_at_once(const std::vector<std::shared_ptr<const Program>>& forms,
                     const std::function<void(const Program&)>& search) {
-  const std::size_t most = std::min<std::size_t>(forms.size(), std::thread::hardware_concurrency());
+  const std::int64_t processors = std::thread::hardware_concurrency();
+  // A bad value is reported where contexts are made.
+  const auto allowed = count_variable(Variable::num_threads, processors);
+  const std::size_t most = std::min(forms.size(), at(allowed.ok() ? *allowed : processors));
   if (most < 2 || OneThread::is_in_force() || !forms[0]->plans().keeps_searches()) return;
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
