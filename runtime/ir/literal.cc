@@ -2,6 +2,7 @@
 #include "runtime/ir/literal.h"
 
 #include <cstring>
+#include <utility>
 
 #include "runtime/ir/narrow.h"
 
@@ -23,6 +24,15 @@ Literal Literal::from_bytes(const Shape& shape, std::span<const std::byte> bytes
   return literal;
 }
 
+Literal Literal::borrowed(const Shape& shape, std::shared_ptr<const void> owner,
+                          std::span<const std::byte> bytes) {
+  Literal literal;
+  literal.shape_ = shape;
+  literal.owner_ = std::move(owner);
+  literal.borrowed_ = bytes;
+  return literal;
+}
+
 Literal Literal::tuple(std::vector<Literal> elements) {
   std::vector<Shape> shapes;
   for (const Literal& element : elements) shapes.push_back(element.shape());
@@ -41,12 +51,17 @@ Literal Literal::elided(const Shape& shape) {
 
 std::span<const std::byte> Literal::bytes() const {
   static const std::byte zero[8] = {};
+  if (owner_ != nullptr) return borrowed_;
   if (data_ == nullptr) return elided_ ? std::span<const std::byte>() : std::span(zero, 4);
   return *data_;
 }
 
 std::span<std::byte> Literal::mutable_bytes() {
-  if (data_ == nullptr) {
+  if (owner_ != nullptr) {
+    data_ = std::make_shared<std::vector<std::byte>>(borrowed_.begin(), borrowed_.end());
+    owner_ = nullptr;
+    borrowed_ = {};
+  } else if (data_ == nullptr) {
     data_ = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(shape_.byte_size()));
     elided_ = false;
   } else if (data_.use_count() > 1) {

@@ -19,6 +19,11 @@ class Literal {
   Literal() = default;                   // f32[] zero
   explicit Literal(const Shape& shape);  // zero-filled; tuples get zero-filled elements
   static Literal from_bytes(const Shape& shape, std::span<const std::byte> bytes);
+  // An array whose bytes stay where they are, for as long as `owner` lives, which the literal and
+  // its copies share; asking for mutable access copies them. Precondition: `bytes` has the shape's
+  // size, and lies as its elements want it.
+  static Literal borrowed(const Shape& shape, std::shared_ptr<const void> owner,
+                          std::span<const std::byte> bytes);
   static Literal tuple(std::vector<Literal> elements);
   // An array whose text was `{...}`: it has a shape and no values. Executing it is an error.
   static Literal elided(const Shape& shape);
@@ -65,6 +70,9 @@ class Literal {
   Shape shape_;
   bool elided_ = false;
   std::shared_ptr<std::vector<std::byte>> data_;
+  // Of borrowed bytes, which `data_` has none of.
+  std::shared_ptr<const void> owner_;
+  std::span<const std::byte> borrowed_;
   std::vector<Literal> elements_;
 };
 

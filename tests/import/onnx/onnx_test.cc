@@ -290,6 +290,25 @@ TEST_F(ExternalData, HasToLieWithinItsFile) {
   EXPECT_NE(error_of(model_).find("load the model by its path"), std::string::npos);
 }
 
+TEST_F(ExternalData, StaysInTheMappedFile) {
+  const auto module = load("w.bin", "64");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const void* before = nullptr;
+  for (const auto& instruction : (*module)->entry()->instructions()) {
+    if (instruction->opcode() == ir::Opcode::constant) {
+      before = instruction->attributes().literal->bytes().data();
+    }
+  }
+  const auto copy = (*module)->clone();
+  for (const auto& instruction : copy->entry()->instructions()) {
+    if (instruction->opcode() == ir::Opcode::constant) {
+      EXPECT_EQ(instruction->attributes().literal->bytes().data(), before);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(before) % 4096, 64U);
+    }
+  }
+  EXPECT_NE(before, nullptr);
+}
+
 std::vector<std::string> small_models() {
   std::vector<std::string> models = {open_sum(), asks_for_shape(), branches(), doubling(3),
                                      doubling(100)};

@@ -84,6 +84,11 @@ std::span<const std::byte> as_bytes(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
+bool lies_well(const Shape& shape, std::string_view bytes) {
+  const auto size = static_cast<std::uintptr_t>(ir::dtype_bytes(ir::part_dtype(shape.dtype())));
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % size == 0;
+}
+
 Literal from_numbers(const Shape& shape, const std::vector<std::uint64_t>& numbers) {
   Literal literal(shape);
   const auto bytes = literal.mutable_bytes();
@@ -201,6 +206,9 @@ Result<Literal> TensorFiles::read(std::string_view message) {
   if (raw.data() != nullptr && (!raw.empty() || size == 0)) {
     if (raw.size() != size) return held(raw.size());
     if (*dtype == DType::pred && !holds_bools(raw)) return broken("the values of " + what);
+    if (owner_ != nullptr && size > 0 && lies_well(shape, raw)) {
+      return Literal::borrowed(shape, owner_, as_bytes(raw));
+    }
     return Literal::from_bytes(shape, as_bytes(raw));
   }
   if (!floating.empty()) {
@@ -268,6 +276,9 @@ Result<Literal> TensorFiles::external(const Shape& shape, const Place& place,
   const std::string_view values = bytes.substr(offset, length);
   if (shape.dtype() == DType::pred && !holds_bools(values)) {
     return broken("the values of " + what);
+  }
+  if (!values.empty() && lies_well(shape, values)) {
+    return Literal::borrowed(shape, file, as_bytes(values));
   }
   return Literal::from_bytes(shape, as_bytes(values));
 }
