@@ -54,8 +54,8 @@ Result<std::vector<Value*>> apply_scalars(llvm::IRBuilderBase& builder,
     }
     if (result == nullptr) {
       return unimplemented("compile '" + instruction.name() +
-                         "': " + std::string(ir::to_string(instruction.opcode())) + " of " +
-                         std::string(ir::to_string(instruction.shape().dtype())));
+                           "': " + std::string(ir::to_string(instruction.opcode())) + " of " +
+                           std::string(ir::to_string(instruction.shape().dtype())));
     }
     values.emplace(&instruction, result);
   }

@@ -15,8 +15,8 @@ using ir::DType;
 using llvm::Value;
 
 // A block makes a tile of kTile * kTile results, each of its 16 * 16 threads 4 * 4 of them; kDepth
-// positions of both operands lie in shared memory, in rows that are kSkew longer than a tile, so that
-// neighbouring positions are in different banks.
+// positions of both operands lie in shared memory, in rows that are kSkew longer than a tile, so
+// that neighbouring positions are in different banks.
 constexpr std::int64_t kTile = 64, kDepth = 16, kSkew = 4, kSide = 16, kOwn = 4;
 constexpr std::int64_t kLoads = kTile * kDepth / kBlockThreads;
 // Fewer blocks than that are made more by cutting the contracted positions, in parts of kLeastPart
@@ -146,9 +146,9 @@ class ContractionWriter {
     const std::vector<int>* side = nullptr;
     std::int64_t extent = 0;
     Value* memory = nullptr;
-    std::vector<Value*> rows, depths;   // of each load of a thread, in the tile
-    std::vector<Digits> digits;         // of batch and row
-    std::vector<Value*> exists;         // of the row; null: always
+    std::vector<Value*> rows, depths;  // of each load of a thread, in the tile
+    std::vector<Digits> digits;        // of batch and row
+    std::vector<Value*> exists;        // of the row; null: always
   };
 
   Loader make_loader(GpuEntry& entry, int input, const std::vector<ContractedDimension>& array,
@@ -170,8 +170,8 @@ class ContractionWriter {
       Digits digits = batch;
       split(entry, place, side, digits);
       loader.digits.push_back(std::move(digits));
-      loader.exists.push_back(
-          extent % kTile == 0 ? nullptr : b.CreateICmpULT(place, entry.number(extent)));
+      loader.exists.push_back(extent % kTile == 0 ? nullptr
+                                                  : b.CreateICmpULT(place, entry.number(extent)));
     }
     return loader;
   }
@@ -189,15 +189,13 @@ class ContractionWriter {
       values.push_back(read(entry, loader.input, from));
     }
     for (std::size_t i = 0; i < values.size(); ++i) {
-      Value* place = b.CreateAdd(b.CreateMul(loader.depths[i], entry.number(kTile + kSkew)),
-                                 loader.rows[i]);
+      Value* place =
+          b.CreateAdd(b.CreateMul(loader.depths[i], entry.number(kTile + kSkew)), loader.rows[i]);
       b.CreateStore(values[i], b.CreateInBoundsGEP(type(), loader.memory, place));
     }
   }
 
-  llvm::Type* type() {
-    return register_type(writer_.code.module->getContext(), dtype_, 1);
-  }
+  llvm::Type* type() { return register_type(writer_.code.module->getContext(), dtype_, 1); }
 
   Value* with_product(llvm::IRBuilder<>& b, Value* sum, Value* x, Value* y) {
     if (!ir::is_floating(dtype_)) return b.CreateAdd(sum, b.CreateMul(x, y));
@@ -216,10 +214,10 @@ class ContractionWriter {
   // Part `part` of result (batch, m, n) in the workspace.
   Value* partial(GpuEntry& entry, Value* part, Value* result) {
     llvm::IRBuilder<>& b = entry.builder();
-    Value* place = b.CreateAdd(
-        b.CreateMul(b.CreateZExt(part, b.getInt64Ty()),
-                    b.getInt64(static_cast<std::uint64_t>(batch_ * m_ * n_))),
-        b.CreateZExt(result, b.getInt64Ty()));
+    Value* place =
+        b.CreateAdd(b.CreateMul(b.CreateZExt(part, b.getInt64Ty()),
+                                b.getInt64(static_cast<std::uint64_t>(batch_ * m_ * n_))),
+                    b.CreateZExt(result, b.getInt64Ty()));
     return b.CreateInBoundsGEP(type(), entry.function().workspace, place);
   }
 
@@ -232,10 +230,9 @@ class ContractionWriter {
     Value* batch = entry.split(&rest, batch_);
     Value* part = rest;
     Value* k_first = b.CreateMul(part, entry.number(part_));
-    Value* k_end =
-        parts_ == 1 ? static_cast<Value*>(entry.number(k_))
-                    : b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, entry.number(k_),
-                                              b.CreateAdd(k_first, entry.number(part_)));
+    Value* k_end = parts_ == 1 ? static_cast<Value*>(entry.number(k_))
+                               : b.CreateBinaryIntrinsic(llvm::Intrinsic::smin, entry.number(k_),
+                                                         b.CreateAdd(k_first, entry.number(part_)));
     Digits of_batch;
     split(entry, batch, c_.batch, of_batch);
     const Loader lhs = make_loader(entry, 0, c_.lhs, c_.m, m_, m_first, of_batch);
@@ -312,7 +309,8 @@ class ContractionWriter {
       auto* running = b.CreatePHI(type(), 2);
       running->addIncoming(sum, before);
       Value* next = b.CreateLoad(type(), partial(entry, parts.variable, result));
-      Value* total = ir::is_floating(dtype_) ? b.CreateFAdd(running, next) : b.CreateAdd(running, next);
+      Value* total =
+          ir::is_floating(dtype_) ? b.CreateFAdd(running, next) : b.CreateAdd(running, next);
       running->addIncoming(total, b.GetInsertBlock());
       parts.close(b);
       auto* end = b.CreatePHI(type(), 2);
@@ -347,8 +345,8 @@ std::int64_t Contraction::extent(const std::vector<int>& of) const {
 
 Status write_gpu_contraction(GpuWriter& writer, const Contraction& contraction) {
   const ir::Instruction& instruction = writer.instruction;
-  for (const ir::Shape* shape : {&instruction.operand(0)->shape(), &instruction.operand(1)->shape(),
-                                 &instruction.shape()}) {
+  for (const ir::Shape* shape :
+       {&instruction.operand(0)->shape(), &instruction.operand(1)->shape(), &instruction.shape()}) {
     if (shape->dtype() == DType::pred) return refuse(instruction, "is of truth values");
   }
   if (instruction.shape().element_count() == 0) return ok_status();

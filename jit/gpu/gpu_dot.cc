@@ -71,8 +71,8 @@ Status write_gpu_dot(GpuWriter& writer) {
   return write_gpu_contraction(writer, c);
 }
 
-// out[b, f, o] = sum over i, w of lhs[b, i, (o * stride + w * dilation - padding) / base] * rhs[w, i,
-// f], the window reversed where it says so. A group of features is a batch: it reads its own
+// out[b, f, o] = sum over i, w of lhs[b, i, (o * stride + w * dilation - padding) / base] * rhs[w,
+// i, f], the window reversed where it says so. A group of features is a batch: it reads its own
 // features of lhs and gives its own of the result; a group of the batch reads its own rows.
 Status write_gpu_convolution(GpuWriter& writer) {
   const ir::Instruction& instruction = writer.instruction;
@@ -124,8 +124,7 @@ Status write_gpu_convolution(GpuWriter& writer) {
   c.rhs.push_back(
       dimension_at(rhs, labels.kernel_output_feature, {{feature, 1}, {group, outputs}}));
   c.out.push_back(dimension_at(result, labels.output_batch, {{row, 1}}));
-  c.out.push_back(
-      dimension_at(result, labels.output_feature, {{feature, 1}, {group, outputs}}));
+  c.out.push_back(dimension_at(result, labels.output_feature, {{feature, 1}, {group, outputs}}));
   return write_gpu_contraction(writer, c);
 }
 

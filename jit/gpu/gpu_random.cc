@@ -88,9 +88,8 @@ Status write_gpu_random_bits(GpuWriter& writer) {
           value = b.CreateTrunc(value, type);
         }
         Value* place = b.CreateAdd(first, entry.number(i));
-        Value* exists = count % per_block == 0
-                            ? nullptr
-                            : b.CreateICmpULT(place, entry.number(count));
+        Value* exists =
+            count % per_block == 0 ? nullptr : b.CreateICmpULT(place, entry.number(count));
         entry.when(exists, [&] {
           b.CreateStore(value, b.CreateInBoundsGEP(type, entry.function().output(1), place));
         });
@@ -105,8 +104,8 @@ Status write_gpu_random_bits(GpuWriter& writer) {
                                       b.getInt64(static_cast<std::uint64_t>(blocks)));
     const std::array<Value*, 3> values = {next.key, next.low, next.high};
     for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(words); ++i) {
-      b.CreateStore(values[i], b.CreateConstInBoundsGEP1_64(b.getInt64Ty(),
-                                                            entry.function().output(0), i));
+      b.CreateStore(values[i],
+                    b.CreateConstInBoundsGEP1_64(b.getInt64Ty(), entry.function().output(0), i));
     }
   });
   entry.launch(1);

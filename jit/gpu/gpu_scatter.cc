@@ -4,8 +4,8 @@
 
 #include "jit/emit/elementwise.h"
 #include "jit/emit/scalar_computation.h"
-#include "jit/graph/reduction_shape.h"
 #include "jit/gpu/gpu_library.h"
+#include "jit/graph/reduction_shape.h"
 #include "runtime/base/index.h"
 
 namespace plimsoll::jit {
@@ -192,8 +192,8 @@ class ScatterWriter {
       arguments.push_back(load(addresses.back(), dtype(i)));
     }
     for (int i = 0; i < count_; ++i) {
-      arguments.push_back(load(address(entry.function().input(count_ + 1 + i), dtype(i), from),
-                               dtype(i)));
+      arguments.push_back(
+          load(address(entry.function().input(count_ + 1 + i), dtype(i), from), dtype(i)));
     }
     auto results = apply_scalars(b, computation, arguments);
     if (!results.ok()) {
@@ -206,8 +206,8 @@ class ScatterWriter {
   }
 
   Status write_shares() {
-    const std::int64_t shares = std::clamp<std::int64_t>(
-        divide_up(kScatterThreads, window_), 1, operand_.element_count());
+    const std::int64_t shares =
+        std::clamp<std::int64_t>(divide_up(kScatterThreads, window_), 1, operand_.element_count());
     const std::int64_t share = divide_up(operand_.element_count(), shares);
     const std::int64_t threads = shares * window_;
     GpuEntry entry(writer_, kBlockThreads);
@@ -225,8 +225,7 @@ class ScatterWriter {
       Value* first = b.CreateMul(rest, entry.number(share));
       Loop batches = Loop::open(b, entry.number(0), entry.number(batch_), 1);
       const Window window = window_of(entry, batches.variable);
-      Value* is_own =
-          b.CreateICmpULT(b.CreateSub(window.start, first), entry.number(share));
+      Value* is_own = b.CreateICmpULT(b.CreateSub(window.start, first), entry.number(share));
       entry.when(b.CreateAnd(window.is_inside, is_own), [&] {
         combine(entry, b.CreateAdd(window.start, to), b.CreateAdd(window.updates, from));
       });

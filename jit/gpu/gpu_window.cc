@@ -123,8 +123,8 @@ class WindowCode {
     const auto extreme = [&](llvm::Intrinsic::ID which, Value* x, std::int64_t n) {
       return b_.CreateBinaryIntrinsic(which, x, number(n));
     };
-    Value* place = b_.CreateAdd(b_.CreateMul(elements[d], number(w.base_dilation)),
-                                number(w.padding_low));
+    Value* place =
+        b_.CreateAdd(b_.CreateMul(elements[d], number(w.base_dilation)), number(w.padding_low));
     // place - (size - 1) * dilation <= window * stride <= place.
     Value* low = b_.CreateSub(place, number((w.size - 1) * w.window_dilation));
     low = extreme(llvm::Intrinsic::smax, b_.CreateAdd(low, number(w.stride - 1)), 0);
@@ -157,7 +157,8 @@ void store_at(GpuEntry& entry, Value* base, DType dtype, Value* place, Value* va
 // Registers that change from turn to turn.
 class Running {
  public:
-  Running(GpuEntry& entry, const std::vector<DType>& dtypes) : b_(entry.builder()), dtypes_(dtypes) {
+  Running(GpuEntry& entry, const std::vector<DType>& dtypes)
+      : b_(entry.builder()), dtypes_(dtypes) {
     llvm::IRBuilder<> start(entry.function().entry_anchor);
     for (const DType dtype : dtypes) {
       memory_.push_back(start.CreateAlloca(memory_type(b_.getContext(), dtype, 1)));
@@ -195,9 +196,9 @@ struct WindowFold {
       dtypes.push_back(instruction.operand(i)->shape().dtype());
       accumulators.push_back(computation.parameters()[at(i)]->shape().dtype());
     }
-    const bool is_plain = std::any_of(
-        std::begin(kPlain), std::end(kPlain),
-        [&](Opcode opcode) { return ir::is_binary_computation(computation, opcode); });
+    const bool is_plain = std::any_of(std::begin(kPlain), std::end(kPlain), [&](Opcode opcode) {
+      return ir::is_binary_computation(computation, opcode);
+    });
     is_wide = count == 1 && is_plain && ir::is_floating(dtypes[0]) &&
               ir::dtype_bytes(dtypes[0]) == 2 && accumulators[0] == dtypes[0];
     if (is_wide) accumulators[0] = DType::f32;
@@ -205,8 +206,7 @@ struct WindowFold {
 
   Result<Values> combine(llvm::IRBuilder<>& b, const Values& running, const Values& next) const {
     if (is_wide) {
-      return Values{
-          emit_binary(b, computation.root()->opcode(), running[0], next[0], DType::f32)};
+      return Values{emit_binary(b, computation.root()->opcode(), running[0], next[0], DType::f32)};
     }
     Values arguments = running;
     arguments.insert(arguments.end(), next.begin(), next.end());
@@ -222,8 +222,7 @@ struct WindowFold {
 
   // The dtype in which the computation takes element `i`.
   DType taken(std::size_t i) const {
-    return is_wide ? DType::f32
-                   : computation.parameters()[dtypes.size() + i]->shape().dtype();
+    return is_wide ? DType::f32 : computation.parameters()[dtypes.size() + i]->shape().dtype();
   }
 
  private:
@@ -306,8 +305,7 @@ Status write_gpu_reduce_window(GpuWriter& writer) {
       initial.push_back(emit_convert(b, value, fold.dtypes[i], fold.accumulators[i]));
     }
     running.store(initial);
-    const Values windows =
-        code.split(thread, [](const WindowSpan& span) { return span.windows; });
+    const Values windows = code.split(thread, [](const WindowSpan& span) { return span.windows; });
     if (scanned < 0) {
       code.for_elements(windows, take);
       give(thread);
@@ -358,17 +356,17 @@ Status write_gpu_select_and_scatter(GpuWriter& writer) {
     entry.when(b.CreateICmpULT(thread, entry.number(windows)), [&] {
       b.CreateStore(entry.number(-1), chosen);
       best.store({llvm::Constant::getNullValue(register_type(b.getContext(), dtype, 1))});
-      code.for_elements(
-          code.split(thread, [](const WindowSpan& span) { return span.windows; }),
-          [&](Value* place) {
-            Value* candidate = element_at(entry, entry.function().input(0), dtype, place);
-            Value* now = b.CreateLoad(index, chosen);
-            Value* before = best.load()[0];
-            Value* keeps = apply(b, *instruction.select(), before, candidate);
-            keeps = b.CreateAnd(keeps, b.CreateICmpNE(now, entry.number(-1)));
-            b.CreateStore(b.CreateSelect(keeps, now, place), chosen);
-            best.store({b.CreateSelect(keeps, before, candidate)});
-          });
+      code.for_elements(code.split(thread, [](const WindowSpan& span) { return span.windows; }),
+                        [&](Value* place) {
+                          Value* candidate =
+                              element_at(entry, entry.function().input(0), dtype, place);
+                          Value* now = b.CreateLoad(index, chosen);
+                          Value* before = best.load()[0];
+                          Value* keeps = apply(b, *instruction.select(), before, candidate);
+                          keeps = b.CreateAnd(keeps, b.CreateICmpNE(now, entry.number(-1)));
+                          b.CreateStore(b.CreateSelect(keeps, now, place), chosen);
+                          best.store({b.CreateSelect(keeps, before, candidate)});
+                        });
       b.CreateStore(b.CreateLoad(index, chosen),
                     b.CreateInBoundsGEP(index, entry.function().workspace, thread));
     });

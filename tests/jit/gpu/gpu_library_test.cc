@@ -20,11 +20,11 @@ namespace plimsoll::jit::testing {
 namespace {
 
 bool is_contraction(const ir::Instruction& instruction) {
-  return instruction.opcode() == ir::Opcode::dot ||
-         instruction.opcode() == ir::Opcode::convolution;
+  return instruction.opcode() == ir::Opcode::dot || instruction.opcode() == ir::Opcode::convolution;
 }
 
-// Sums of products in another order than the CPU's: within `tolerance`; everything else bit for bit.
+// Sums of products in another order than the CPU's: within `tolerance`; everything else bit for
+// bit.
 std::string check_library(const ir::Instruction& instruction,
                           const std::vector<ir::Literal>& operands, double tolerance,
                           GpuCheck& totals) {
@@ -124,7 +124,8 @@ std::string check_exact(const std::string& text, GpuCheck& totals) {
 TEST(GpuDot, IsExactWhereSumsAre) {
   GpuCheck totals;
   for (const auto& [lhs, rhs, numbers, out] : {
-           std::tuple{"65,33", "33,70", "lhs_contracting_dims={1}, rhs_contracting_dims={0}", "65,70"},
+           std::tuple{"65,33", "33,70", "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+                      "65,70"},
            {"17,5", "130,17", "lhs_contracting_dims={0}, rhs_contracting_dims={1}", "5,130"},
            {"2,3,40,16", "2,3,50,16",
             "lhs_batch_dims={0,1}, lhs_contracting_dims={3}, rhs_batch_dims={0,1}, "
@@ -150,17 +151,26 @@ TEST(GpuDot, IsExactWhereSumsAre) {
 TEST(GpuConvolution, IsExactWhereSumsAre) {
   GpuCheck totals;
   for (const auto& [lhs, rhs, rest, out] : {
-           std::tuple{"2,9,11,5", "3,3,5,7", "window={size=3x3 stride=2x1 pad=1_1x0_2}, dim_labels=b01f_01io->b01f", "2,5,11,7"},
-           {"2,5,9,11", "7,5,3,3", "window={size=3x3 pad=1_1x1_1 rhs_dilate=1x2}, dim_labels=bf01_oi01->bf01", "2,7,9,9"},
-           {"2,4,6,3", "3,3,3,8", "window={size=3x3 pad=2_1x2_1 lhs_dilate=2x2 rhs_reversal=1x1}, dim_labels=b01f_01io->b01f", "2,8,12,8"},
-           {"1,8,8,6", "3,3,1,6", "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=6", "1,8,8,6"},
-           {"6,5,5,2", "3,3,2,4", "window={size=3x3}, dim_labels=b01f_01io->b01f, batch_group_count=2", "3,3,3,4"},
+           std::tuple{"2,9,11,5", "3,3,5,7",
+                      "window={size=3x3 stride=2x1 pad=1_1x0_2}, dim_labels=b01f_01io->b01f",
+                      "2,5,11,7"},
+           {"2,5,9,11", "7,5,3,3",
+            "window={size=3x3 pad=1_1x1_1 rhs_dilate=1x2}, dim_labels=bf01_oi01->bf01", "2,7,9,9"},
+           {"2,4,6,3", "3,3,3,8",
+            "window={size=3x3 pad=2_1x2_1 lhs_dilate=2x2 rhs_reversal=1x1}, "
+            "dim_labels=b01f_01io->b01f",
+            "2,8,12,8"},
+           {"1,8,8,6", "3,3,1,6",
+            "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=6",
+            "1,8,8,6"},
+           {"6,5,5,2", "3,3,2,4",
+            "window={size=3x3}, dim_labels=b01f_01io->b01f, batch_group_count=2", "3,3,3,4"},
            {"40,3", "3,9", "dim_labels=bf_io->bf", "40,9"},
        }) {
     SCOPED_TRACE(rest);
     EXPECT_EQ(check_exact(std::string("ENTRY e { a = f32[") + lhs + "] parameter(0)\n b = f32[" +
-                              rhs + "] parameter(1)\n ROOT r = f32[" + out + "] convolution(a, b), " +
-                              rest + " }",
+                              rhs + "] parameter(1)\n ROOT r = f32[" + out +
+                              "] convolution(a, b), " + rest + " }",
                           totals),
               "");
   }
@@ -176,16 +186,19 @@ TEST(GpuScatter, TakesUpdatesInTheirOrder) {
       "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=s }");
   ASSERT_NE(module, nullptr);
   // Indices from -100 to 99: many are outside.
-  EXPECT_EQ(check_library(*module->entry()->root(), arguments_for(*module->entry()), 0, totals), "");
+  EXPECT_EQ(check_library(*module->entry()->root(), arguments_for(*module->entry()), 0, totals),
+            "");
   EXPECT_EQ(totals.in_place, 1);
 }
 
 TEST(GpuWindows, PoolAndGiveBack) {
   GpuCheck totals;
-  const std::string add = "s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] "
-                          "add(x, y) }\n";
-  const std::string ge = "g { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] "
-                         "compare(x, y), direction=GE }\n";
+  const std::string add =
+      "s { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] "
+      "add(x, y) }\n";
+  const std::string ge =
+      "g { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] "
+      "compare(x, y), direction=GE }\n";
   for (const char* text :
        {"ENTRY e { p = f32[2,13,9,3] parameter(0)\n z = f32[] parameter(1)\n ROOT r = f32[2,7,9,3] "
         "reduce-window(p, z), window={size=1x3x2x1 stride=1x2x1x1 pad=0_0x1_1x1_0x0_0}, to_apply=s "
