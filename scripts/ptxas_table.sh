@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # scripts/ptxas_table.sh [CAPABILITY]...: assembles the GPU kernels of the test suites (75, 80 and 90
 # unless said otherwise) and prints, per program and compute capability, how many there are, the
-# registers and shared memory of the largest, and what spills. docs/gpu.md has the table. Needs
-# ptxas (CUDA) on the path or in PTXAS, and build/release/tests/gpu_ptx.
+# registers and shared memory of the largest, and what spills; then, where cuobjdump is found, the
+# instructions per byte of loops that move memory. docs/gpu.md has the tables. Needs ptxas (CUDA) on
+# the path or in PTXAS, and build/release/tests/gpu_ptx.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ptxas=${PTXAS:-ptxas}
@@ -42,7 +43,8 @@ done > "$folder/entries"
 echo "| program | sm | entries | registers: median, most | shared, most bytes | entries that spill |"
 echo "|---|---|---|---|---|---|"
 sort -k1,1 -k2,2 "$folder/entries" | awk '
-  { program = $2; sub(/__.*/, "", program); if (program ~ /^op_/) program = "op cases" }
+  { program = $2; sub(/__.*/, "", program); if (program ~ /^bandwidth_/) next
+    if (program ~ /^op_/) program = "op cases" }
   { key = program " | " substr($1, 4); n[key]++; all[key] = all[key] " " $4
     if ($4 > most[key]) most[key] = $4; if ($5 > shared[key]) shared[key] = $5; if ($6 > 0) spill[key]++ }
   END { for (key in n) {
@@ -53,6 +55,25 @@ sort -k1,1 -k2,2 "$folder/entries" | awk '
     printf "| %s | %d | %d, %d | %d | %d |\n", key, count, values[int((count + 1) / 2)], most[key],
       shared[key], spill[key] } }' | sort -V
 awk '$6 > 0 { printf "spills: %s %s %s: %d registers, %d bytes\n", $1, $2, $3, $4, $6 }' "$folder/entries"
+# Instructions per byte that a thread reads and writes, beside those of a copy.
+if command -v cuobjdump > /dev/null; then
+  echo
+  echo "| loop | sm | instructions | bytes | instructions per byte | of a copy's |"
+  echo "|---|---|---|---|---|---|"
+  for cubin in "$folder"/bandwidth_copy__*.cubin "$folder"/bandwidth_[!c]*.cubin; do
+    name=$(basename "${cubin%.cubin}")
+    name=${name#bandwidth_}
+    cuobjdump -sass "$cubin" | awk -v name="${name%%__*}" -v arch="${name##*sm_}" '
+      # An instruction ends with a semicolon; what stands behind the last EXIT is padding.
+      /^ *\/\*[0-9a-f]+\*\/ .*;/ { n++ }
+      /EXIT/ { count = n }
+      /(LDG|STG)\./ { bytes += /\.128/ ? 16 : /\.64/ ? 8 : /\.[US]16/ ? 2 : /\.[US]8/ ? 1 : 4 }
+      END { print name, arch, count, bytes }'
+  done | awk '{ rate = $3 / $4; if ($1 == "copy") copy[$2] = rate
+    printf "| %s | %s | %d | %d | %.2f | %.1f |\n", $1, $2, $3, $4, rate, rate / copy[$2] }'
+else
+  echo "no cuobjdump: instructions per byte are left out" >&2
+fi
 if [ -s "$folder/failed" ]; then
   cat "$folder/failed" >&2
   exit 1

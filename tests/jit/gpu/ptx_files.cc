@@ -87,6 +87,50 @@ bool write_programs(Writer& writer) {
   return true;
 }
 
+// Loops that do little beside reading and writing, without guards: a thread's instructions are the
+// kernel's, to be compared with the copy's byte by byte.
+bool write_bandwidth_kernels(Writer& writer) {
+  const std::string fused =
+      "copy { p = f32[16777216] parameter(0)\n ROOT r = f32[16777216] copy(p) }\n"
+      "add { p = f32[16777216] parameter(0)\n q = f32[16777216] parameter(1)\n ROOT r = "
+      "f32[16777216] add(p, q) }\n"
+      "halves { p = bf16[16777216] parameter(0)\n q = bf16[16777216] parameter(1)\n ROOT r = "
+      "bf16[16777216] multiply(p, q) }\n"
+      "bias { p = f32[4096,4096] parameter(0)\n b = f32[4096] parameter(1)\n z = f32[] "
+      "constant(0)\n s = f32[4096,4096] broadcast(b), dimensions={1}\n a = f32[4096,4096] add(p, "
+      "s)\n o = f32[4096,4096] broadcast(z), dimensions={}\n ROOT r = f32[4096,4096] maximum(a, o) "
+      "}\n"
+      "momentum { p = f32[16777216] parameter(0)\n g = f32[16777216] parameter(1)\n m = "
+      "f32[16777216] parameter(2)\n f = f32[] constant(0.9)\n l = f32[] constant(0.01)\n fs = "
+      "f32[16777216] broadcast(f), dimensions={}\n ls = f32[16777216] broadcast(l), "
+      "dimensions={}\n d = f32[16777216] multiply(m, fs)\n n = f32[16777216] add(d, g)\n s = "
+      "f32[16777216] multiply(n, ls)\n q = f32[16777216] subtract(p, s)\n ROOT t = "
+      "(f32[16777216], f32[16777216]) tuple(q, n) }\n"
+      "ENTRY e { ROOT z = f32[] constant(0) }";
+  const auto module = ir::parse_module(fused);
+  if (!module.ok()) {
+    fmt::print(stderr, "bandwidth kernels: {}\n", module.status().to_string());
+    return false;
+  }
+  std::vector<ir::Computation*> bodies;
+  for (const auto& body : (*module)->computations()) {
+    if (body.get() != (*module)->entry()) bodies.push_back(body.get());
+  }
+  for (ir::Computation* body : bodies) {
+    ir::Computation* entry = (*module)->add_computation("of_" + body->name());
+    std::vector<ir::Instruction*> operands;
+    for (const ir::Instruction* parameter : body->parameters()) {
+      operands.push_back(
+          entry->add_parameter(static_cast<std::int64_t>(operands.size()), parameter->shape()));
+    }
+    ir::Instruction* fusion =
+        entry->add(ir::Opcode::fusion, body->root()->shape(), std::move(operands));
+    fusion->set_called_computations({body});
+    if (!writer.write(*fusion, "bandwidth_" + body->name())) return false;
+  }
+  return true;
+}
+
 bool write_op_cases(Writer& writer) {
   for (const cases::OpCase& op : cases::op_cases()) {
     const auto module = ir::parse_module(op.hlo);
@@ -123,5 +167,7 @@ int main(int argc, char** argv) {
     compilers.emplace(capability, *std::move(compiler));
   }
   plimsoll::Writer writer(argv[1], std::move(compilers));
-  return plimsoll::write_programs(writer) && plimsoll::write_op_cases(writer) ? 0 : 1;
+  const bool ok = plimsoll::write_bandwidth_kernels(writer) && plimsoll::write_programs(writer) &&
+                  plimsoll::write_op_cases(writer);
+  return ok ? 0 : 1;
 }
