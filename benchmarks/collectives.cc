@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // collectives: sums over participants. In processes: over Gloo's connections beside Gloo's own
 // all-reduce in the same processes, and many arrays in one call beside one by one. In threads:
-// beside copies of as many bytes as must be read and written. Prints one JSON object: medians in
-// seconds, and ratios of them.
+// beside copies of as many bytes as must be read and written. And steps whose sums go on beside
+// kernels, or are waited for. Prints one JSON object: medians in seconds, and ratios of them.
+#include <fmt/core.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -19,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -30,6 +32,10 @@
 #include "collectives/gloo.h"
 #include "collectives/local.h"
 #include "kernels/cpu/collectives/reduction.h"
+#include "runtime/backend/backends.h"
+#include "runtime/device/devices.h"
+#include "runtime/executor/host_run.h"
+#include "runtime/ir/participants.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 
@@ -113,6 +119,91 @@ void sum_by_gloo(const std::shared_ptr<gloo::Context>& context, float* in, float
   options.setReduceFunction(
       static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>));
   gloo::allreduce(options);
+}
+
+// A step of so many layers: the gradient of each is summed over all, while the next one computes.
+std::string step_text(int ranks, int layers, int width) {
+  const std::string square = fmt::format("f32[{0},{0}]", width);
+  std::string text = fmt::format(
+      "HloModule step, replica_count={}\n"
+      "sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}\n"
+      "ENTRY e {{\n  h0 = {} parameter(0)\n",
+      ranks, square);
+  std::string results, updates;  // as an optimizer's, behind all
+  for (int i = 0; i < layers; ++i) {
+    text += fmt::format(
+        "  w{0} = {1} parameter({2})\n"
+        "  p{0} = {1} dot(h{0}, w{0}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n"
+        "  h{2} = {1} tanh(p{0})\n"
+        "  g{0} = {1} dot(h{0}, h{2}), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}\n"
+        "  s{0} = {1} all-reduce(g{0}), to_apply=sum\n",
+        i, square, i + 1);
+    updates += fmt::format("  n{0} = {1} subtract(w{0}, s{0})\n", i, square);
+    results += fmt::format("{}n{}", i == 0 ? "" : ", ", i);
+  }
+  return text + updates + "  ROOT r = tuple(" + results + ")\n}\n";
+}
+
+struct Step {
+  std::shared_ptr<const executor::Executable> executable;
+  std::shared_ptr<memory::Budget> budget;
+  std::vector<ir::Literal> arguments;
+};
+
+Step make_step(device::KernelProvider& provider, int ranks, std::int64_t overlap_bytes) {
+  Step made;
+  auto module = ir::parse_module(step_text(ranks, 12, 512));
+  need(module.status());
+  for (const ir::Instruction* parameter : (*module)->entry()->parameters()) {
+    ir::Literal& argument = made.arguments.emplace_back(parameter->shape());
+    for (std::int64_t i = 0; i < parameter->shape().element_count(); ++i) {
+      argument.mutable_data<float>()[i] = 0.001F * static_cast<float>(i % 61 - 30);
+    }
+  }
+  made.budget = memory::Budget::create(device::default_device(), planner::kUnlimited);
+  executor::ProgramOptions options;
+  options.plans_alone = true;
+  options.collective_bucket_bytes = 0;
+  options.overlap_bytes = overlap_bytes;
+  const auto program = executor::Program::create(std::move(*module), provider, options);
+  need(program.status());
+  auto executable = executor::make_executable(*program, {}, {}, *made.budget);
+  need(executable.status());
+  made.executable = *executable;
+  return made;
+}
+
+// Steps in which collectives go on beside kernels, and in which they are waited for.
+Json measure_steps(Communicator& communicator, int ranks, int rounds,
+                   const std::function<void()>& together) {
+  const auto provider = backend::create_kernels(device::default_device());
+  need(provider.status());
+  const Step beside = make_step(**provider, ranks, executor::ProgramOptions().overlap_bytes),
+             apart = make_step(**provider, ranks, 0);
+  executor::RunOptions options;
+  options.communicator = &communicator;
+  std::vector<double> with, without;
+  for (int i = 0; i <= rounds; ++i) {
+    std::vector<ir::Literal> results;
+    for (const bool goes_on : {true, false}) {
+      const Step& step = goes_on ? beside : apart;
+      together();
+      const double seconds = seconds_of([&] {
+        auto result =
+            executor::run_on_host(*step.executable, *step.budget, step.arguments, options);
+        need(result.status());
+        results.push_back(std::move(*result));
+      });
+      if (i > 0) (goes_on ? with : without).push_back(seconds);
+    }
+    if (!(results[0] == results[1])) need(internal_error("other bits beside kernels"));
+  }
+  return {{"collectives", 12},
+          {"bytes_of_each", 512 * 512 * 4},
+          {"beside_kernels", beside.executable->launches().beside},
+          {"seconds", median(with)},
+          {"waiting_seconds", median(without)},
+          {"ratio", median(with) / median(without)}};
 }
 
 // One of the processes; the first one prints.
@@ -202,6 +293,7 @@ void run_process(int rank, int ranks, const Sizes& sizes, const std::string& fol
     by_gloo.push_back(other);
     at_once.push_back(joint);
   }
+  const Json steps = measure_steps(ours, ranks, sizes.rounds, together);
   (*connected)->leave(ok_status());
   if (rank != 0) return;
   const Json json = {{"processes", ranks},
@@ -218,8 +310,73 @@ void run_process(int rank, int ranks, const Sizes& sizes, const std::string& fol
                      {"ratio_at_once", median(at_once) / median(one_by_one)},
                      {"meetings_planned_alone", buckets.size()},
                      {"planned_alone_seconds", median(in_buckets)},
-                     {"ratio_planned_alone", median(in_buckets) / median(one_by_one)}};
+                     {"ratio_planned_alone", median(in_buckets) / median(one_by_one)},
+                     {"steps", steps}};
   std::cout << json.dump() << std::endl;
+}
+
+// A step of convolutions that two replicas do on images of their own, each cut into an upper and a
+// lower half for two partitions, which hand each other the rows at the border. The gradient of a
+// kernel is summed over partitions, scaled, joined by the weight decay, and summed over replicas.
+std::string halves_text(int layers) {
+  std::string text =
+      "HloModule halves, replica_count=2, num_partitions=2\n"
+      "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+      "ENTRY e {\n  h0 = f32[8,32,64,16] parameter(0)\n  decay = f32[] constant(0.01)\n"
+      "  decays = f32[3,3,16,16] broadcast(decay), dimensions={}\n";
+  std::string results;
+  for (int i = 0; i < layers; ++i) {
+    text += fmt::format(
+        "  w{0} = f32[3,3,16,16] parameter({2}), sharding={{replicated}}\n"
+        "  first{0} = f32[8,1,64,16] slice(h{0}), slice={{[0:8],[0:1],[0:64],[0:16]}}\n"
+        "  last{0} = f32[8,1,64,16] slice(h{0}), slice={{[0:8],[31:32],[0:64],[0:16]}}\n"
+        "  above{0} = f32[8,1,64,16] collective-permute(last{0}), channel_id={1}, "
+        "source_target_pairs={{{{0,1}}}}\n"
+        "  below{0} = f32[8,1,64,16] collective-permute(first{0}), channel_id={3}, "
+        "source_target_pairs={{{{1,0}}}}\n"
+        "  rows{0} = f32[8,34,64,16] concatenate(above{0}, h{0}, below{0}), dimensions={{1}}\n"
+        "  c{0} = f32[8,32,64,16] convolution(rows{0}, w{0}), window={{size=3x3 pad=0_0x1_1}}, "
+        "dim_labels=b01f_01io->b01f\n"
+        "  h{2} = f32[8,32,64,16] tanh(c{0})\n"
+        "  g{0} = f32[3,3,16,16] convolution(rows{0}, h{2}), window={{size=32x64 "
+        "pad=0_0x1_1}}, dim_labels=f01b_i01o->01bf\n"
+        "  p{0} = f32[3,3,16,16] all-reduce(g{0}), channel_id={4}, replica_groups={{{{0}},{{1}}}}, "
+        "to_apply=sum\n"
+        "  m{0} = f32[3,3,16,16] multiply(p{0}, decays)\n"
+        "  d{0} = f32[3,3,16,16] multiply(w{0}, decays)\n"
+        "  a{0} = f32[3,3,16,16] add(m{0}, d{0})\n"
+        "  s{0} = f32[3,3,16,16] all-reduce(a{0}), replica_groups={{{{0,1}}}}, to_apply=sum\n"
+        "  n{0} = f32[3,3,16,16] subtract(w{0}, s{0})\n",
+        i, 3 * i + 1, i + 1, 3 * i + 2, 3 * i + 3);
+    results += fmt::format("{}n{}", i == 0 ? "" : ", ", i);
+  }
+  return text + "  ROOT r = tuple(" + results + ")\n}\n";
+}
+
+// Sums of a program, the bytes that go into them, and the bytes that a participant sends for them:
+// 2 (n - 1) / n of a sum of n (docs/collectives.md).
+Json sums_of(const ir::Module& module) {
+  std::int64_t calls = 0, bytes = 0;
+  double sent = 0;
+  for (const auto& instruction : module.entry()->instructions()) {
+    if (instruction->opcode() != ir::Opcode::all_reduce) continue;
+    const auto groups = ir::collective_groups(*instruction);
+    need(groups.status());
+    const auto members = static_cast<double>((*groups)[0].size());
+    const std::int64_t own = instruction->operand(0)->shape().byte_size();
+    ++calls;
+    bytes += own;
+    sent += 2 * (members - 1) / members * static_cast<double>(own);
+  }
+  return {{"calls", calls}, {"bytes", bytes}, {"sent_bytes", static_cast<std::int64_t>(sent)}};
+}
+
+Json count_promotion() {
+  auto module = ir::parse_module(halves_text(8));
+  need(module.status());
+  const Json before = sums_of(**module);
+  need(passes::promote_all_reduces(**module).status());
+  return {{"convolutions", 8}, {"written", before}, {"promoted", sums_of(**module)}};
 }
 
 // In processes of this program's own, before it has any threads.
@@ -313,6 +470,10 @@ int main(int argc, char** argv) {
     if (!processes.back().is_object()) return 1;
   }
   for (const int count : members) threads.push_back(measure_threads(count, sizes));
-  std::cout << Json{{"processes", processes}, {"threads", threads}}.dump(2) << "\n";
+  std::cout << Json{{"processes", processes},
+                    {"threads", threads},
+                    {"promotion", count_promotion()}}
+                   .dump(2)
+            << "\n";
   return 0;
 }

@@ -242,6 +242,7 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
   const executor::LaunchCounts launches = executable->launches();
   output.json["launched_kernels"] = launches.kernels;
   output.json["launches"] = launches.launches;
+  output.json["collectives_beside"] = launches.beside;
   output.json["seconds"] = seconds;
   output.text = plan_text(plan, std::nullopt, planned.unlimited()) + planned.form_text();
   output.text += fmt::format(

@@ -5,83 +5,17 @@
 #include <map>
 #include <utility>
 
+#include "runtime/executor/step_accesses.h"
+
 namespace plimsoll::executor {
 namespace {
 
-using planner::Buffer;
-using planner::BufferId;
-using planner::Placement;
 using planner::Step;
 using planner::StepId;
 using planner::StepKind;
 
 // A launch takes this many steps at most.
 constexpr std::size_t kMostParts = 512;
-
-// Bytes that a step reads or writes. Memory of one space is apart from that of all others.
-struct Access {
-  std::int64_t space = 0;
-  std::int64_t begin = 0, end = 0;
-  bool writes = false;
-};
-
-// The last launch that read, and the last that wrote, each byte of a space.
-class Space {
- public:
-  // The last launch that must be over before `access` may begin; -1: none.
-  int before(const Access& access) const {
-    int last = -1;
-    auto it = pieces_.upper_bound(access.begin);
-    if (it != pieces_.begin()) --it;
-    for (; it != pieces_.end() && it->first < access.end; ++it) {
-      if (it->second.end <= access.begin) continue;
-      last = std::max(last, it->second.write);
-      if (access.writes) last = std::max(last, it->second.read);
-    }
-    return last;
-  }
-
-  void note(const Access& access, int launch) {
-    split(access.begin);
-    split(access.end);
-    auto it = pieces_.lower_bound(access.begin);
-    if (access.writes) {
-      // Whoever touched it before is in an earlier launch.
-      while (it != pieces_.end() && it->first < access.end) it = pieces_.erase(it);
-      pieces_.emplace_hint(it, access.begin, Piece{access.end, launch, -1});
-      return;
-    }
-    std::int64_t at = access.begin;
-    while (at < access.end) {
-      if (it == pieces_.end() || it->first > at) {
-        const std::int64_t end = it == pieces_.end() ? access.end : std::min(access.end, it->first);
-        pieces_.emplace_hint(it, at, Piece{end, -1, launch});
-        at = end;
-        continue;
-      }
-      it->second.read = std::max(it->second.read, launch);
-      at = it->second.end;
-      ++it;
-    }
-  }
-
- private:
-  struct Piece {
-    std::int64_t end = 0;
-    int write = -1, read = -1;
-  };
-  void split(std::int64_t at) {
-    auto it = pieces_.lower_bound(at);
-    if (it == pieces_.begin()) return;
-    --it;
-    if (it->second.end <= at) return;
-    Piece rest = it->second;
-    it->second.end = at;
-    pieces_.emplace(at, rest);
-  }
-
-  std::map<std::int64_t, Piece> pieces_;  // by where they begin
-};
 
 // What keeps its place among all others, whatever it touches.
 bool is_barrier(const Step& step) {
@@ -109,7 +43,7 @@ class Orderer {
     for (const StepId t : plan.steps.ids()) {
       const Step& step = plan.steps[t];
       if (step.kind == StepKind::free) continue;
-      add_accesses(step, accesses_[t]);
+      accesses_[t] = accesses_of(plan, step);
       Unit unit{{t}, may_join[t] != 0, is_barrier(step)};
       for (const Access& access : accesses_[t]) unit.bytes += access.end - access.begin;
       units_.push_back(std::move(unit));
@@ -118,9 +52,9 @@ class Orderer {
 
   LaunchOrder run() {
     std::reverse(units_.begin(), units_.end());
-    join();
+    join(true);
     std::reverse(units_.begin(), units_.end());
-    join();
+    join(false);
     LaunchOrder order;
     for (Unit& unit : units_) {
       std::sort(unit.steps.begin(), unit.steps.end());
@@ -131,35 +65,6 @@ class Orderer {
   }
 
  private:
-  void add_accesses(const Step& step, std::vector<Access>& to) const {
-    // A wait ends what its start began.
-    const Step& moved = step.kind == StepKind::swap_wait ? plan_.steps[step.transfer] : step;
-    for (const BufferId id : moved.inputs) add_access(id, false, to);
-    for (const BufferId id : moved.outputs) add_access(id, true, to);
-    add_access(moved.workspace, true, to);
-    for (const planner::SlicedState& state : moved.sliced) add_access(state.window, true, to);
-  }
-
-  void add_access(BufferId id, bool writes, std::vector<Access>& to) const {
-    if (id < 0) return;
-    const Buffer& buffer = plan_.buffers[id];
-    if (buffer.bytes == 0) return;
-    switch (buffer.placement) {
-      case Placement::arena:
-        to.push_back({0, buffer.offset, buffer.offset + buffer.bytes, writes});
-        break;
-      case Placement::parameter:
-        to.push_back({1 + 2 * std::int64_t{buffer.index}, 0, buffer.bytes, writes});
-        break;
-      case Placement::output:
-        to.push_back({2 + 2 * std::int64_t{buffer.index}, 0, buffer.bytes, writes});
-        break;
-      case Placement::constant:  // nobody writes it
-      default:                   // only transfers touch a tier, and they keep their order
-        break;
-    }
-  }
-
   // Goes over the units in their order and puts each that joins others into the earliest launch
   // that comes after all that it must come after and is not too far away. The same serves
   // backwards: what must be apart, and in order, is the same seen from the end.
@@ -173,8 +78,12 @@ class Orderer {
   // What a step must come after is found by addresses, not by values: two values that the plan put
   // at one place are as dependent as a value and its reader. A Space holds, per range of bytes, the
   // last launch that wrote it and the last that read it.
-  void join() {
-    std::map<std::int64_t, Space> spaces;
+  //
+  // What touches what a collective does waits for it, which may go on until then
+  // (collectives_beside.h): forwards such a step joins none that does not wait as long.
+  void join(bool backwards) {
+    std::map<std::int64_t, Space> spaces, meetings;
+    int met = 0, waited_for = 0, waits = 0;  // the last collective; one waited for, and where
     std::vector<Unit> launches;
     std::vector<int> open;             // launches that others may join, ascending
     std::vector<std::int64_t> passed;  // per launch, bytes of those up to it when it was new
@@ -189,6 +98,19 @@ class Orderer {
         }
       }
       int launch = static_cast<int>(launches.size());
+      int awaited = 0;
+      if (unit.barrier) ++met;
+      for (const StepId step : unit.steps) {
+        if (backwards) break;
+        for (const Access& access : accesses_[step]) {
+          if (unit.barrier) {
+            meetings[access.space].note(access, met);
+          } else if (const auto space = meetings.find(access.space); space != meetings.end()) {
+            awaited = std::max(awaited, space->second.before(access));
+          }
+        }
+      }
+      if (awaited > 0) earliest = std::max(earliest, awaited <= waited_for ? waits : launch);
       if (unit.joins) {
         const auto near = std::lower_bound(passed.begin(), passed.end(),
                                            (passed.empty() ? 0 : passed.back()) - near_bytes_);
@@ -199,6 +121,10 @@ class Orderer {
           ++it;
         }
         if (it != open.end()) launch = *it;
+      }
+      if (awaited > waited_for) {
+        waited_for = awaited;
+        waits = launch;
       }
       for (const StepId step : unit.steps) {
         for (const Access& access : accesses_[step]) {

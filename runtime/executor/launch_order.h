@@ -20,8 +20,9 @@ struct LaunchOrder {
 // where one writes device memory that the other reads or writes, at the addresses that the plan
 // gives them. Transfers hold what they move from their start to the end of their wait; calls, loops
 // and conditionals use their operands, results, workspace and windows; nothing moves across a
-// collective or an asynchronous operation, or becomes part of one. So values, addresses and the
-// peak stay as planned.
+// collective or an asynchronous operation, or becomes part of one. What waits for a collective
+// joins no launch before it that does not (collectives_beside.h). So values, addresses and the peak
+// stay as planned.
 //
 // A step joins the farthest launch that it may move to past `near_bytes` at most
 // (device::Properties::near_memory_bytes), so that what it shares with its neighbours is still

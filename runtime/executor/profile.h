@@ -36,6 +36,7 @@ struct Measurement : ProfileEntry {
 // they run.
 struct LaunchCounts {
   std::int64_t kernels = 0, launches = 0;
+  std::int64_t beside = 0;  // of them collectives that go on while others run
 };
 
 }  // namespace plimsoll::executor

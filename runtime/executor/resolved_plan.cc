@@ -9,6 +9,7 @@
 
 #include "runtime/base/alignment.h"
 #include "runtime/device/kernel_provider.h"
+#include "runtime/executor/collectives_beside.h"
 #include "runtime/executor/launch_order.h"
 #include "runtime/ir/elided_constant.h"
 
@@ -226,10 +227,17 @@ Status Resolver::join_launches(ResolvedPlan& out) {
   for (const ResolvedStep& step : out.steps)
     may_join.push_back(may_share_launch(step, out) ? 1 : 0);
   const LaunchOrder order = order_launches(*out.plan, may_join, properties_.near_memory_bytes);
+  const CollectivesBeside beside =
+      find_collectives_beside(*out.plan, order, program_.options().overlap_bytes);
   out.launch_steps = order.steps;
   std::int32_t begin = 0;
   for (const std::int32_t end : order.ends) {
+    const std::size_t number = out.launches.size();
     ResolvedLaunch launch{begin, end - begin, -1};
+    launch.goes_on = beside.goes_on[number] != 0;
+    launch.meets = beside.meets[number] != 0;
+    launch.waits = beside.waits[number];
+    if (launch.goes_on) ++result_.launches.beside;
     if (launch.step_count > 1) {
       std::vector<const device::Kernel*> parts;
       for (std::int32_t i = begin; i < end; ++i) {

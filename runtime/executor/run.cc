@@ -69,18 +69,44 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
       PLIMSOLL_RETURN_IF_ERROR(observe_step(plan, step, frame));
     }
   } else {
+    const std::int64_t before = communication_.begun();
     for (const ResolvedLaunch& launch : plan.launches) {
       PLIMSOLL_RETURN_IF_ERROR(check_stop());
-      if (launch.joint >= 0) {
-        PLIMSOLL_RETURN_IF_ERROR(run_joint(plan, launch, frame));
-        continue;
+      if (launch.meets && !launch.goes_on) {
+        PLIMSOLL_RETURN_IF_ERROR(communication_.wait(communication_.begun()));
+      } else if (launch.waits > 0) {
+        PLIMSOLL_RETURN_IF_ERROR(communication_.wait(before + launch.waits));
       }
-      const ResolvedStep& alone = plan.steps[plan.launch_steps[at(launch.steps)]];
-      PLIMSOLL_RETURN_IF_ERROR(run_step(plan, alone, frame));
+      PLIMSOLL_RETURN_IF_ERROR(run_launch(plan, launch, frame));
+    }
+    // The caller knows nothing of what went on in here.
+    if (communication_.begun() != before) {
+      PLIMSOLL_RETURN_IF_ERROR(communication_.wait(communication_.begun()));
     }
   }
   if (addresses_out != nullptr) *addresses_out = std::move(frame.addresses);
   return ok_status();
+}
+
+Status Run::run_launch(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame) {
+  if (launch.joint >= 0) return run_joint(plan, launch, frame);
+  const ResolvedStep& alone = plan.steps[plan.launch_steps[at(launch.steps)]];
+  return launch.goes_on ? begin_beside(plan, alone, frame) : run_step(plan, alone, frame);
+}
+
+Status Run::begin_beside(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
+  PLIMSOLL_RETURN_IF_ERROR(count_launch(step));
+  CommunicationThread::Launch launch;
+  launch.kernel = step.kernel;
+  for (int i = 0; i < step.input_count; ++i) {
+    launch.inputs.push_back(frame.address(plan.ids[at(step.inputs + i)]));
+  }
+  for (int i = 0; i < step.output_count; ++i) {
+    launch.outputs.push_back(frame.address(plan.ids[at(step.outputs + i)]));
+  }
+  launch.workspace = frame.address(step.workspace);
+  launch.name = step.instruction->name();
+  return communication_.begin(stream_, std::move(launch));
 }
 
 Status Run::count_launch(const ResolvedStep& step) {

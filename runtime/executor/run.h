@@ -9,6 +9,7 @@
 
 #include "runtime/base/cancellation.h"
 #include "runtime/device/device.h"
+#include "runtime/executor/communication_thread.h"
 #include "runtime/executor/loop_windows.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/stream_times.h"
@@ -41,7 +42,8 @@ class Run {
         transfers_(transfers),
         observation_(observation),
         measured_(observation.profile ? measurements : 0),
-        times_(device, stream) {}
+        times_(device, stream),
+        communication_(device) {}
   // To be called when the stream has nothing to do any more.
   ~Run();
   Run(const Run&) = delete;
@@ -68,6 +70,9 @@ class Run {
   }
   // The test hook: is this the launch that fails?
   Status count_launch(const ResolvedStep& step);
+  // A collective that goes on while other launches run.
+  Status begin_beside(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
+  Status run_launch(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame);
   Status run_joint(const ResolvedPlan& plan, const ResolvedLaunch& launch, const Frame& frame);
   Status observe_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
   Status run_step(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame);
@@ -103,6 +108,7 @@ class Run {
   // When steps ran, and transfers beside them, until `measured` has compared them.
   StreamTimes times_;
   std::vector<StreamTimes::Span> copies_;
+  CommunicationThread communication_;
 };
 
 }  // namespace plimsoll::executor

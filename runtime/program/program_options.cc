@@ -16,6 +16,8 @@ Result<ProgramOptions> program_options_from_environment() {
   PLIMSOLL_ASSIGN_OR_RETURN(
       options.collective_bucket_bytes,
       size_variable(Variable::collective_bucket, options.collective_bucket_bytes));
+  PLIMSOLL_ASSIGN_OR_RETURN(options.overlap_bytes,
+                            size_variable(Variable::collective_overlap, options.overlap_bytes));
   return options;
 }
 

@@ -21,11 +21,13 @@ struct ProgramOptions {
   // Participants have plans of their own, and may run different forms: they meet at the same
   // collectives in all of them (passes::OptimizeOptions).
   bool plans_alone = false;
+  // Collectives go on while launches after them run that touch so many bytes; 0: none does.
+  std::int64_t overlap_bytes = 512 << 10;
   std::int64_t collective_bucket_bytes = std::int64_t{25} << 20;  // passes::kCollectiveBucketBytes
 };
 
-// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES,
-// PLIMSOLL_COLLECTIVE_BUCKET).
+// What the environment says (PLIMSOLL_ATTENTION, PLIMSOLL_LAUNCHES, PLIMSOLL_COLLECTIVE_BUCKET,
+// PLIMSOLL_COLLECTIVE_OVERLAP).
 Result<ProgramOptions> program_options_from_environment();
 
 // Does PLIMSOLL_CALIBRATION let programs be planned by this machine's measured speeds?

@@ -32,11 +32,18 @@ struct LimitedRun {
   double predicted_seconds = 0;
   executor::ProgramForm form;
   bool slices = false;
-  int joint_launches = 0;
+  int joint_launches = 0, beside = 0;
 };
 
+// Whatever can go on beside kernels does.
+executor::ProgramOptions eager_collectives(bool optimize) {
+  executor::ProgramOptions options(optimize);
+  options.overlap_bytes = 1;
+  return options;
+}
+
 // Of the plan and its callees.
-std::string check_launches(const Executable& executable, int& joint_launches) {
+std::string check_launches(const Executable& executable, int& joint_launches, int& beside) {
   const auto resolution = executor::resolve(executable.program(), executable.plan());
   if (!resolution.ok()) return resolution.status().to_string();
   for (const auto& plan : resolution->plans) {
@@ -51,6 +58,7 @@ std::string check_launches(const Executable& executable, int& joint_launches) {
     for (const executor::ResolvedLaunch& launch : plan->launches) {
       order.ends.push_back(launch.steps + launch.step_count);
       if (launch.joint >= 0) ++joint_launches;
+      if (launch.goes_on) ++beside;
     }
     const std::string error = check_launch_order(*plan->plan, may_join, order);
     if (!error.empty()) return plan->plan->computation->name() + ": " + error;
@@ -132,7 +140,7 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program, Arguments argum
     return run;
   }
   run.result = std::move(result).value();
-  run.error = check_launches(**executable, run.joint_launches);
+  run.error = check_launches(**executable, run.joint_launches, run.beside);
   if (!run.error.empty()) return run;
   (*executable)->enable_joint_launches(false);
   const auto apart = run_all(**executable, budgets, arguments);
@@ -217,7 +225,7 @@ std::string check_limits(const ir::Module& module, std::span<const ir::Literal> 
 std::string check_limits_together(const ir::Module& module, Arguments arguments,
                                   device::KernelProvider& provider, std::uint64_t seed, int limits,
                                   const LimitOptions& options, LimitCheck* report) {
-  auto program = Program::create(module.clone(), provider, options.optimize);
+  auto program = Program::create(module.clone(), provider, eager_collectives(options.optimize));
   if (!program.ok()) return "compile: " + program.status().to_string();
   const LimitedRun unlimited = run_at(*program, arguments, planner::kUnlimited, options);
   if (!unlimited.error.empty()) return "unlimited: " + unlimited.error;
@@ -264,6 +272,7 @@ std::string check_limits_together(const ir::Module& module, Arguments arguments,
       if (run.counts.swap_out > 0) ++report->swapping_plans;
       if (run.slices) ++report->slicing_plans;
       report->joint_launches += run.joint_launches;
+      report->beside += run.beside;
     }
   }
   if (seed % 2 == 0 || seed % 8 == 3) {
@@ -287,7 +296,7 @@ std::string check_limits_together(const ir::Module& module, Arguments arguments,
 std::vector<ir::Literal> run_unlimited_together(const ir::Module& module, Arguments arguments,
                                                 device::KernelProvider& provider, bool optimize,
                                                 std::string& error) {
-  auto program = Program::create(module.clone(), provider, optimize);
+  auto program = Program::create(module.clone(), provider, eager_collectives(optimize));
   if (!program.ok()) {
     error = program.status().to_string();
     return {};

@@ -194,6 +194,7 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
   totals.swapping_plans += report.swapping_plans;
   totals.slicing_plans += report.slicing_plans;
   totals.joint_launches += report.joint_launches;
+  totals.beside += report.beside;
   totals.floor_share += report.peak_bytes > 0 ? static_cast<double>(report.floor_bytes) /
                                                     static_cast<double>(report.peak_bytes)
                                               : 1;

@@ -136,7 +136,8 @@ class RaggedTrades final : public KernelBase {
     return invalid_argument(fmt::format("{}: {}", call.what, what));
   }
 
-  // What others send this member, each from its own number on, fits its result and what it was told.
+  // What others send this member, each from its own number on, fits its result and what it was
+  // told.
   Status check_heard(const Communicator::Call& call, const Update* heard,
                      const Numbers& expected) const {
     struct Written {

@@ -290,9 +290,74 @@ class Emitter {
     how.effort = effort;
     const Packing packing = pack(lifetimes, how);
     for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
+    hold_operands_of_collectives(lifetimes, ids, packing.height, how);
     // A workspace at the top may have any size; whoever allocates the arena gets whole blocks.
     plan_.arena_bytes = aligned_bytes(packing.height);
     plan_.live_bytes = packing.load;
+  }
+
+  // The first step behind `step` that touches what it makes.
+  StepId first_use(StepId step) const {
+    const auto& outputs = plan_.steps[step].outputs;
+    StepId next = step + 1;
+    for (; next < plan_.steps.end_id(); ++next) {
+      const Step& later = plan_.steps[next];
+      const auto touches = [&](const auto& list) {
+        return std::find_first_of(list.begin(), list.end(), outputs.begin(), outputs.end(),
+                                  [](BufferId a, BufferId b) { return a == b && b >= 0; }) !=
+               list.end();
+      };
+      if (touches(later.inputs) || touches(later.outputs)) break;
+    }
+    return next;
+  }
+
+  // A collective goes on until its result is used, if its operands' bytes are not written before
+  // (executor/collectives_beside.h): they are not used again sooner, where the arena stays as small
+  // as it is. Tried for as long as that, then for half as long, and so on.
+  void hold_operands_of_collectives(const std::vector<Lifetime>& lifetimes,
+                                    const std::vector<BufferId>& ids, std::int64_t height,
+                                    PackOptions how) {
+    std::vector<StepId> meetings;
+    for (const StepId t : plan_.steps.ids()) {
+      const Step& step = plan_.steps[t];
+      if (step.instruction == nullptr || step.kind == StepKind::recompute) continue;
+      const ir::OpClass op_class = ir::op_info(step.instruction->opcode()).op_class;
+      const bool starts = step.kind == StepKind::collective_start ||
+                          (step.kind == StepKind::compute && op_class == ir::OpClass::collective);
+      if (starts) meetings.push_back(t);
+    }
+    if (meetings.empty()) return;
+    std::vector<std::int64_t> place(plan_.buffers.size(), -1);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place[ids[i].index()] = static_cast<std::int64_t>(i);
+    }
+    std::vector<std::int64_t> uses;
+    for (const StepId t : meetings) uses.push_back(first_use(t).value());
+    how.enough = std::max(how.enough, height);
+    how.target = height;
+    for (int part = 1; part <= 4; part *= 2) {
+      std::vector<Lifetime> held = lifetimes;
+      bool changed = false;
+      for (std::size_t m = 0; m < meetings.size(); ++m) {
+        const std::int64_t now = meetings[m].value();
+        const std::int64_t until = now + (uses[m] - now) / part;
+        const Step& step = plan_.steps[meetings[m]];
+        const auto hold = [&](BufferId id) {
+          if (id < 0 || place[id.index()] < 0) return;
+          std::int64_t& upper = held[at(place[id.index()])].upper;
+          changed = changed || until > upper;
+          upper = std::max(upper, until);
+        };
+        for (const BufferId id : step.inputs) hold(id);
+        hold(step.workspace);
+      }
+      if (!changed) return;
+      const Packing packing = pack(held, how);
+      if (packing.height > height) continue;
+      for (std::size_t i = 0; i < ids.size(); ++i) buffer(ids[i]).offset = packing.offsets[i];
+      return;
+    }
   }
 
   // The blocks of the other tiers are packed as the arena is.
