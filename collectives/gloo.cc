@@ -585,6 +585,7 @@ Result<std::unique_ptr<ProcessCommunicator>> connect_gloo(const Membership& memb
   PLIMSOLL_RETURN_IF_ERROR(
       communicator->exchange({what, all, at(membership.rank)}, nothing, nothing));
   store.clear();
+  PLIMSOLL_RETURN_IF_ERROR(communicator->measure_speeds());
   return communicator;
 }
 

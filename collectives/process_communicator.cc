@@ -432,6 +432,68 @@ void ProcessCommunicator::forget() {
   halves_.clear();
 }
 
+namespace {
+
+// The larger one of two.
+class LargestDouble final : public device::Reduction {
+ public:
+  std::int64_t element_bytes() const override { return sizeof(double); }
+  std::int64_t running_bytes() const override { return sizeof(double); }
+  void begin(void* running, const void* elements, std::int64_t count) const override {
+    std::memcpy(running, elements, at(count) * sizeof(double));
+  }
+  void add(void* running, const void* elements, std::int64_t count) const override {
+    auto* const a = static_cast<double*>(running);
+    const auto* const b = static_cast<const double*>(elements);
+    for (std::int64_t i = 0; i < count; ++i) a[i] = std::max(a[i], b[i]);
+  }
+  void end(void* elements, const void* running, std::int64_t count) const override {
+    std::memcpy(elements, running, at(count) * sizeof(double));
+  }
+};
+
+}  // namespace
+
+// The least of several times each: what else the machines do only adds to them.
+Status ProcessCommunicator::measure_speeds() {
+  if (participants_ == 1) return ok_status();
+  constexpr int kSmall = 12, kLarge = 4;
+  constexpr std::int64_t kSmallBytes = 8, kMostBytes = 256 << 10, kMostOfAll = 8 << 20;
+  const std::int64_t others = participants_ - 1;
+  const std::int64_t large = std::clamp(kMostOfAll / others / 64 * 64, 2 * kMostInline, kMostBytes);
+  std::vector<std::int64_t> group;
+  for (std::int64_t i = 0; i < participants_; ++i) group.push_back(i);
+  const Call call{"the measurement of messages", group, at(participant_)};
+  std::vector<std::byte> out(at(large)), in(at(participants_ * large));
+  const auto least_seconds = [&](int rounds, std::int64_t bytes) -> Result<double> {
+    std::vector<Rows> sends, receives;
+    for (std::int64_t m = 0; m < participants_; ++m) {
+      sends.push_back(one_row(out.data(), 0, bytes));
+      receives.push_back(one_row(in.data(), m * bytes, (m + 1) * bytes));
+    }
+    double least = 0;
+    for (int i = 0; i < rounds; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      PLIMSOLL_RETURN_IF_ERROR(exchange(call, sends, receives));
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      least = i == 0 ? took.count() : std::min(least, took.count());
+    }
+    return least;
+  };
+  PLIMSOLL_ASSIGN_OR_RETURN(const double small, least_seconds(kSmall, kSmallBytes));
+  PLIMSOLL_ASSIGN_OR_RETURN(const double longer, least_seconds(kLarge, large));
+  constexpr double kFastest = 1e-12;  // a byte, where both took as long
+  const double mine[] = {
+      std::max(small / static_cast<double>(others), 1e-9),
+      std::max((longer - small) / static_cast<double>(others * large), kFastest)};
+  double all[2] = {};
+  const LargestDouble largest;
+  const Reduce array{mine, all, 1, 2, &largest};
+  PLIMSOLL_RETURN_IF_ERROR(all_reduce(call, std::span(&array, 1)));
+  speeds_ = Speeds{all[0], 1 / all[1]};
+  return ok_status();
+}
+
 Status ProcessCommunicator::exchange(const Call& call, std::span<const Rows> sends,
                                      std::span<const Rows> receives) {
   const std::size_t members = call.group.size(), arrays = sends.size() / members;

@@ -173,7 +173,13 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
   const std::unique_ptr<ir::Module> signature = signature_of(*module->entry());
 
   PlannedProgram planned;
-  Outcome outcome = PlannedProgram::create(std::move(module), flags.plan, true, planned);
+  PlanFlags plan_flags = flags.plan;
+  if (processes.communicator != nullptr) {
+    if (const auto speeds = processes.communicator->speeds()) {
+      plan_flags.collective_speeds = {speeds->message_seconds, speeds->bytes_per_second};
+    }
+  }
+  Outcome outcome = PlannedProgram::create(std::move(module), plan_flags, true, planned);
   if (!outcome.ok()) return outcome;
   outcome = check_device(planned);
   if (!outcome.ok()) return outcome;

@@ -87,7 +87,13 @@ Result<trace::ContextOptions> context_options(const plm_context_options& in) {
   if (in.spill_limit_bytes > 0) tiers.spill_bytes = in.spill_limit_bytes;
   PLIMSOLL_ASSIGN_OR_RETURN(options.tiers, memory::make_tiers(tiers, device::default_device()));
   PLIMSOLL_RETURN_IF_ERROR(check_mark(in.communicator));
-  if (in.communicator != nullptr) options.communicator = in.communicator->peers;
+  if (in.communicator != nullptr) {
+    options.communicator = in.communicator->peers;
+    if (const auto speeds = options.communicator->communicator->speeds()) {
+      options.compilation.program.collective_speeds = {speeds->message_seconds,
+                                                       speeds->bytes_per_second};
+    }
+  }
   if (in.log != nullptr) {
     options.log = [log = in.log, user = in.log_user](LogLevel level, std::string_view line) {
       const std::string text(line);

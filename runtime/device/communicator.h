@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -67,6 +68,13 @@ class Communicator {
   // `receives[array * members + sender]` says: as many rows of as many bytes.
   virtual Status exchange(const Call& call, std::span<const Rows> sends,
                           std::span<const Rows> receives) = 0;
+
+  // What messages took when participants were connected, by the alpha-beta model; none where they
+  // need no connections. The same for all, so that all plan by the same prices.
+  struct Speeds {
+    double message_seconds = 0, bytes_per_second = 0;
+  };
+  virtual std::optional<Speeds> speeds() const { return std::nullopt; }
 
   // From one participant to another, or to itself, in two halves each: the first never waits for
   // the other end, the second does. What is sent, and where it is received, must stay as it is in

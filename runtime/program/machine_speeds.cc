@@ -4,12 +4,15 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "runtime/base/index.h"
+#include "runtime/base/meeting_place.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernel_provider.h"
 #include "runtime/ir/text/text.h"
@@ -87,6 +90,7 @@ class Bench {
     PLIMSOLL_RETURN_IF_ERROR(measure_cache(*entry.find("convolution"), speeds));
     PLIMSOLL_RETURN_IF_ERROR(measure_codecs(speeds));
     PLIMSOLL_RETURN_IF_ERROR(measure_link(*entry.find("convolution"), speeds));
+    PLIMSOLL_RETURN_IF_ERROR(measure_meetings(speeds));
     return speeds;
   }
 
@@ -326,6 +330,46 @@ class Bench {
     constexpr double kLeastLatency = 1e-6;
     speeds.link_latency_seconds =
         rounded(std::max(lost_each / speeds.link_compute_share, kLeastLatency));
+    return ok_status();
+  }
+
+  // Of two threads: how long they take to meet, and to copy what the other one shows. Both are
+  // timed by one of them, the least of several each.
+  static Status measure_meetings(planner::Roofline& speeds) {
+    constexpr int kMeetings = 64, kCopies = 8;
+    constexpr std::size_t kBytes = 1 << 20;
+    constexpr std::int64_t kBoth[] = {0, 1};
+    MeetingPlace place(2);
+    double meeting = 0, copying = 0;
+    const auto take_part = [&](std::size_t self) -> Status {
+      const std::vector<std::byte> own(kBytes);
+      std::vector<std::byte> copied(kBytes);
+      const auto least_of = [&](int rounds, bool copies, double& least) -> Status {
+        for (int i = 0; i < rounds; ++i) {
+          const auto start = std::chrono::steady_clock::now();
+          PLIMSOLL_RETURN_IF_ERROR(place.meet(
+              {kBoth, self, "calibration"}, own.data(), [&](std::span<const void* const> shown) {
+                if (copies) std::memcpy(copied.data(), shown[1 - self], kBytes);
+                return ok_status();
+              }));
+          if (self == 0)
+            least = i == 0 ? seconds_since(start) : std::min(least, seconds_since(start));
+        }
+        return ok_status();
+      };
+      PLIMSOLL_RETURN_IF_ERROR(least_of(kMeetings, false, meeting));
+      return least_of(kCopies, true, copying);
+    };
+    Status other;
+    std::thread second([&] { other = take_part(1); });
+    const Status status = take_part(0);
+    second.join();
+    PLIMSOLL_RETURN_IF_ERROR(status);
+    PLIMSOLL_RETURN_IF_ERROR(other);
+    constexpr double kFastestByte = 1e-12;
+    speeds.collectives.message_seconds = rounded(std::max(meeting, 1e-9));
+    speeds.collectives.bytes_per_second =
+        rounded(1 / std::max((copying - meeting) / static_cast<double>(kBytes), kFastestByte));
     return ok_status();
   }
 

@@ -164,7 +164,12 @@ std::uint64_t hash_of(const ir::Module& module) {
 Result<std::shared_ptr<const Program>> Program::create(std::unique_ptr<ir::Module> module,
                                                        device::KernelProvider& provider,
                                                        const ProgramOptions& options,
-                                                       const planner::Roofline& machine) {
+                                                       const planner::Roofline& speeds) {
+  // The table stays the table, so that plans are the same everywhere.
+  planner::Roofline machine = speeds;
+  if (options.collective_speeds && !(speeds == planner::Roofline())) {
+    machine.collectives = *options.collective_speeds;
+  }
   Source source;
   std::uint64_t text_hash = 0;
   PLIMSOLL_RETURN_IF_ERROR(passes::partition(*module).status());

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "runtime/base/status.h"
+#include "runtime/planner/cost/cost_model.h"
 
 namespace plimsoll::executor {
 
@@ -21,6 +23,8 @@ struct ProgramOptions {
   // Participants have plans of their own, and may run different forms: they meet at the same
   // collectives in all of them (passes::OptimizeOptions).
   bool plans_alone = false;
+  // What messages between participants take, where that was measured; else the machine's.
+  std::optional<planner::CollectiveSpeeds> collective_speeds;
   // Collectives go on while launches after them run that touch so many bytes; 0: none does.
   std::int64_t overlap_bytes = 512 << 10;
   std::int64_t collective_bucket_bytes = std::int64_t{25} << 20;  // passes::kCollectiveBucketBytes

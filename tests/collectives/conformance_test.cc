@@ -648,6 +648,23 @@ TEST_P(Conformance, RowsThatCannotBeTradedAreAnErrorOfAll) {
   expect_error(twice, "both send participant 0 its row 3");
 }
 
+// What prices are made of is the same for all, whoever is slow.
+TEST_P(Conformance, AllAgreeOnTheSpeedsOfMessages) {
+  std::vector<std::optional<Communicator::Speeds>> speeds(3);
+  run(3, [&](Communicator& communicator) -> Status {
+    speeds[at(communicator.participant())] = communicator.speeds();
+    return ok_status();
+  });
+  for (const auto& one : speeds) {
+    ASSERT_EQ(one.has_value(), GetParam().name == "gloo");
+    if (!one.has_value()) continue;
+    EXPECT_GT(one->message_seconds, 0);
+    EXPECT_GT(one->bytes_per_second, 0);
+    EXPECT_EQ(one->message_seconds, speeds[0]->message_seconds);
+    EXPECT_EQ(one->bytes_per_second, speeds[0]->bytes_per_second);
+  }
+}
+
 TEST_P(Conformance, GroupsOfOneUnevenOnesAndTwoAtOnce) {
   const auto sums = reduction("add", DType::f32);
   const std::vector<Group> groups{{4}, {0, 2, 3}, {5, 1}};

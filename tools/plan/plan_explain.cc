@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/byte_size.h"
+#include "runtime/planner/cost/collective_costs.h"
 #include "runtime/planner/ladder/module_planner.h"
 #include "runtime/planner/remedies/remedies.h"
 #include "tools/plan/plan_view.h"
@@ -242,6 +243,12 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
                      interval.before + "\n";
     }
   }
+  const planner::CollectiveTraffic traffic = planner::collective_traffic(*instruction);
+  if (traffic.messages > 0) {
+    output.text +=
+        fmt::format("  communicates: {:g} messages, {} sent by each participant\n",
+                    traffic.messages, format_bytes(static_cast<std::int64_t>(traffic.bytes)));
+  }
   Json prices = Json::array();
   for (const Price& price : facts->prices) {
     prices.push_back({{"leaf", price.leaf},
@@ -272,6 +279,8 @@ Outcome explain_value(const PlannedProgram& planned, const planner::Plan& plan,
                             {"why", why},
                             {"hint", std::string(ir::to_string(ir::hint_of(*instruction)))},
                             {"recomputations", steps.recomputed},
+                            {"messages", traffic.messages},
+                            {"sent_bytes", traffic.bytes},
                             {"steps", std::move(steps.list)},
                             {"gaps", std::move(intervals)},
                             {"prices", std::move(prices)},

@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/ir/module.h"
 #include "runtime/memory/tiers.h"
+#include "runtime/planner/cost/cost_model.h"
 #include "runtime/planner/planner.h"
 #include "tools/command.h"
 
@@ -25,6 +26,7 @@ struct PlanFlags {
   std::int64_t replicas = 0, partitions = 0;  // 0: as the program says
   std::vector<std::string> shardings;         // NAME={devices=...}
   bool plans_alone = false;                   // other participants make plans of their own
+  std::optional<planner::CollectiveSpeeds> collective_speeds;  // what connecting them has measured
 };
 void add_plan_flags(CLI::App* command, PlanFlags& flags);
 // Those that need a place to move values to: `plan` and `run`.

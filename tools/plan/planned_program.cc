@@ -39,6 +39,7 @@ Outcome PlannedProgram::create(std::unique_ptr<ir::Module> module, const PlanFla
   executor::ProgramOptions program_options = compilation->program;
   program_options.optimize = !flags.as_written;
   program_options.plans_alone = flags.plans_alone;
+  program_options.collective_speeds = flags.collective_speeds;
   auto program = out.compiler_->compile(std::move(module), program_options);
   if (program.ok()) {
     out.fitting_.program = out.fused_ = std::move(*program);

@@ -11,7 +11,7 @@
 namespace plimsoll::planner {
 namespace {
 
-constexpr std::string_view kVersion = "plimsoll calibration 3";
+constexpr std::string_view kVersion = "plimsoll calibration 4";
 
 // Every number of a roofline with its name, in the order of the file.
 template <typename Visit>
@@ -34,6 +34,8 @@ void for_each_number(Roofline& roofline, Visit&& visit) {
   visit("cache.bytes", roofline.cache.bytes, kMayBeZero);
   visit("cache.streaming_seconds", roofline.cache.streaming_seconds, kMayBeZero);
   visit("cache.computing_seconds", roofline.cache.computing_seconds, kMayBeZero);
+  visit("collectives.message_seconds", roofline.collectives.message_seconds);
+  visit("collectives.bytes_per_second", roofline.collectives.bytes_per_second);
 }
 
 std::string checksum(std::string_view text) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/base/index.h"
+#include "runtime/planner/cost/collective_costs.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -232,8 +233,12 @@ double RooflineCostModel::seconds(const Instruction& instruction) const {
   if (kind == CostClass::contraction) rate = roofline_.contraction_flops_per_second;
   if (kind == CostClass::convolution) rate = roofline_.convolution_flops_per_second;
   if (kind == CostClass::random) rate = roofline_.random_flops_per_second;
+  const double messages =
+      kind == CostClass::collective
+          ? collective_seconds(collective_traffic(instruction), roofline_.collectives)
+          : 0;
   return std::max(work.flops / rate, work.bytes / roofline_.bytes_per_second) +
-         roofline_.launch_seconds;
+         roofline_.launch_seconds + messages;
 }
 
 // Both directions read one form and write the other.

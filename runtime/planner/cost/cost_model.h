@@ -43,6 +43,13 @@ struct CacheSpeeds {
   bool operator==(const CacheSpeeds&) const = default;
 };
 
+// How participants reach each other: what a message takes besides its bytes, and how fast those go.
+struct CollectiveSpeeds {
+  double message_seconds = 10e-6;
+  double bytes_per_second = 4e9;
+  bool operator==(const CollectiveSpeeds&) const = default;
+};
+
 // The speeds of a machine. The numbers here are a table for a small CPU, so that plans are the same
 // wherever nothing was measured.
 struct Roofline {
@@ -63,11 +70,14 @@ struct Roofline {
   // Seconds that compute steps lose to a second of transfer (Tier::compute_share).
   double link_compute_share = 0;
   CacheSpeeds cache;
+  // Of participants that are threads of one process, unless a communicator says better.
+  CollectiveSpeeds collectives;
   bool operator==(const Roofline&) const = default;
 };
 
 // max(flops / flops_per_second, bytes / bytes_per_second) + launch_seconds (Williams, Waterman and
-// Patterson, 2009). Workspaces are taken as zero.
+// Patterson, 2009); of a collective that, and what its messages take (collective_costs.h).
+// Workspaces are taken as zero.
 class RooflineCostModel : public CostModel {
  public:
   explicit RooflineCostModel(const Roofline& roofline = {}) : roofline_(roofline) {}
