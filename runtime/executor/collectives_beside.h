@@ -12,9 +12,9 @@ namespace plimsoll::executor {
 // Which of a plan's collectives go on while the launches after them run, and how far. Per launch of
 // a LaunchOrder.
 struct CollectivesBeside {
-  std::vector<char> goes_on;         // begins there, and is not waited for
-  std::vector<char> meets;           // comes to others itself: what goes on must be over
-  std::vector<std::int32_t> waits;   // how many of the plan's that go on must be over before
+  std::vector<char> goes_on;        // begins there, and is not waited for
+  std::vector<char> meets;          // comes to others itself: what goes on must be over
+  std::vector<std::int32_t> waits;  // how many of the plan's that go on must be over before
 };
 
 // A collective is as good as a pair of a start half, where the plan has it, and a done half as late

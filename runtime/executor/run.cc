@@ -96,7 +96,7 @@ Status Run::run_launch(const ResolvedPlan& plan, const ResolvedLaunch& launch, c
 
 Status Run::begin_beside(const ResolvedPlan& plan, const ResolvedStep& step, const Frame& frame) {
   PLIMSOLL_RETURN_IF_ERROR(count_launch(step));
-  CommunicationThread::Launch launch;
+  collectives::CommunicationThread::Launch launch;
   launch.kernel = step.kernel;
   for (int i = 0; i < step.input_count; ++i) {
     launch.inputs.push_back(frame.address(plan.ids[at(step.inputs + i)]));

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "collectives/communication_thread.h"
 #include "runtime/base/cancellation.h"
 #include "runtime/device/device.h"
-#include "runtime/executor/communication_thread.h"
 #include "runtime/executor/loop_windows.h"
 #include "runtime/executor/resolved_plan.h"
 #include "runtime/executor/stream_times.h"
@@ -108,7 +108,7 @@ class Run {
   // When steps ran, and transfers beside them, until `measured` has compared them.
   StreamTimes times_;
   std::vector<StreamTimes::Span> copies_;
-  CommunicationThread communication_;
+  collectives::CommunicationThread communication_;
 };
 
 }  // namespace plimsoll::executor

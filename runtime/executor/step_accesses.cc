@@ -35,8 +35,7 @@ void add_access(const planner::Plan& plan, BufferId id, bool writes, std::vector
 std::vector<Access> accesses_of(const planner::Plan& plan, const planner::Step& step) {
   std::vector<Access> made;
   // A wait ends what its start began.
-  const planner::Step& moved =
-      step.kind == StepKind::swap_wait ? plan.steps[step.transfer] : step;
+  const planner::Step& moved = step.kind == StepKind::swap_wait ? plan.steps[step.transfer] : step;
   for (const BufferId id : moved.inputs) add_access(plan, id, false, made);
   for (const BufferId id : moved.outputs) add_access(plan, id, true, made);
   add_access(plan, moved.workspace, true, made);

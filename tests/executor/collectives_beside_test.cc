@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/executor/communication_thread.h"
+#include "collectives/communication_thread.h"
 #include "runtime/executor/run_together.h"
 #include "runtime/ir/text/text.h"
 #include "tests/cases/compare.h"
@@ -86,14 +86,15 @@ TEST(CollectivesBeside, OnlyWhereThereIsAsMuchToDoAsIsAskedFor) {
 }
 
 TEST(CollectivesBeside, SeveralAreUnderWayInOrder) {
-  EXPECT_GE(beside("  a = f32[64,64] all-reduce(x), replica_groups={{0,1}}, to_apply=sum\n"
-                   "  b = f32[64,64] collective-permute(a), source_target_pairs={{0,1},{1,0}}\n"
-                   "  c = f32[128,64] all-gather(y), replica_groups={{0,1}}, dimensions={0}\n"
-                   "  d = f32[64,64] dot(y, y), lhs_contracting_dims={1}, "
-                   "rhs_contracting_dims={0}, control-predecessors={b, c}\n  e = f32[64,64] add(b, d)\n"
-                   "  f = f32[64,64] slice(c), slice={[32:96],[0:64]}, control-predecessors={d}\n"
-                   "  ROOT r = f32[64,64] add(e, f)\n"),
-            1);
+  EXPECT_GE(
+      beside("  a = f32[64,64] all-reduce(x), replica_groups={{0,1}}, to_apply=sum\n"
+             "  b = f32[64,64] collective-permute(a), source_target_pairs={{0,1},{1,0}}\n"
+             "  c = f32[128,64] all-gather(y), replica_groups={{0,1}}, dimensions={0}\n"
+             "  d = f32[64,64] dot(y, y), lhs_contracting_dims={1}, "
+             "rhs_contracting_dims={0}, control-predecessors={b, c}\n  e = f32[64,64] add(b, d)\n"
+             "  f = f32[64,64] slice(c), slice={[32:96],[0:64]}, control-predecessors={d}\n"
+             "  ROOT r = f32[64,64] add(e, f)\n"),
+      1);
 }
 
 // Halves in the program are the same: the done half reads what the start half makes.
@@ -133,7 +134,8 @@ TEST(CollectivesBeside, GoOnWhileALoopRuns) {
              "j = s32[] get-tuple-element(q), index=0 one = s32[] constant(1) next = s32[] add(j, "
              "one) v = f32[64,64] get-tuple-element(q), index=1 m = f32[64,64] all-reduce(v), "
              "replica_groups={{0,1}}, to_apply=sum w = f32[64,64] dot(v, v), "
-             "lhs_contracting_dims={1}, rhs_contracting_dims={0}, control-predecessors={m} u = f32[64,64] tanh(w) o = "
+             "lhs_contracting_dims={1}, rhs_contracting_dims={0}, control-predecessors={m} u = "
+             "f32[64,64] tanh(w) o = "
              "f32[64,64] add(m, u) ROOT t = (s32[], f32[64,64]) tuple(next, o) }\n"
              "  l = f32[64,64] get-tuple-element(loop), index=1\n"
              "  ROOT r = f32[64,64] add(a, l)\n"),
@@ -188,7 +190,7 @@ TEST(CommunicationThread, BeginsAtOnceAndIsWaitedFor) {
   const auto stream = device->create_stream();
   ASSERT_TRUE(stream.ok());
   const HeldKernel first, second(unavailable("the line is cut")), third;
-  CommunicationThread thread(*device);
+  collectives::CommunicationThread thread(*device);
   EXPECT_TRUE(thread.begin(**stream, {&first, {}, {}, nullptr, "a"}).ok());
   EXPECT_TRUE(thread.begin(**stream, {&second, {}, {}, nullptr, "b"}).ok());
   EXPECT_TRUE(thread.begin(**stream, {&third, {}, {}, nullptr, "c"}).ok());

@@ -11,7 +11,8 @@ namespace plimsoll::planner {
 namespace {
 
 // Of four replicas with two partitions each; x has 256 KiB.
-CollectiveTraffic traffic_of(const std::string& operation, const std::string& shape = "f32[256,256]") {
+CollectiveTraffic traffic_of(const std::string& operation,
+                             const std::string& shape = "f32[256,256]") {
   const auto module = ir::parse_module(
       "HloModule m, replica_count=4, num_partitions=2\n"
       "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
@@ -74,8 +75,8 @@ TEST(CollectiveCosts, ArePartOfTheRoofline) {
     return RooflineCostModel(machine).seconds(*(*module)->entry()->root());
   };
   const CollectiveSpeeds speeds{1e-3, 1e9};
-  const double alone = seconds("{{0},{1},{2},{3}}", speeds), pairs = seconds("{{0,1},{2,3}}", speeds),
-               all = seconds("{{0,1,2,3}}", speeds);
+  const double alone = seconds("{{0},{1},{2},{3}}", speeds),
+               pairs = seconds("{{0,1},{2,3}}", speeds), all = seconds("{{0,1,2,3}}", speeds);
   EXPECT_NEAR(pairs - alone, 2e-3 + kBytes / 1e9, 1e-12);
   EXPECT_NEAR(all - alone, 6e-3 + 1.5 * kBytes / 1e9, 1e-12);
 }

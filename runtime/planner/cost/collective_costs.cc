@@ -39,8 +39,7 @@ CollectiveTraffic collective_traffic(const Instruction& instruction) {
     // The first halves never wait.
     case Opcode::send_done:
     case Opcode::recv_done:
-      return {1, static_cast<double>(
-                     instruction.operand(0)->shape().elements()[0].byte_size())};
+      return {1, static_cast<double>(instruction.operand(0)->shape().elements()[0].byte_size())};
     case Opcode::all_reduce:
     case Opcode::all_reduce_start:
     case Opcode::reduce_scatter:

@@ -200,8 +200,8 @@ TEST_F(GpuPrograms, SwappedValuesAreRightInEveryOrderThatEventsAllow) {
 
 TEST_F(GpuPrograms, RandomProgramsHoldTheirLimits) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-    RecordedGpu gpu(on(seed % 2 == 0 ? Schedule::random : Schedule::late,
-                       static_cast<unsigned>(seed)));
+    RecordedGpu gpu(
+        on(seed % 2 == 0 ? Schedule::random : Schedule::late, static_cast<unsigned>(seed)));
     cases::RandomModuleOptions shape;
     shape.instructions = 30;
     const auto module = cases::random_module(seed, shape);

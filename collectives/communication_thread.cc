@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/executor/communication_thread.h"
+#include "collectives/communication_thread.h"
 
 #include <utility>
 
 #include "runtime/device/kernel.h"
 
-namespace plimsoll::executor {
+namespace plimsoll::collectives {
 
 CommunicationThread::~CommunicationThread() {
   if (!thread_.joinable()) return;
@@ -76,4 +76,4 @@ Status CommunicationThread::run_one(const Work& work) {
   return status.ok() ? status : status.with_context("'" + name + "'");
 }
 
-}  // namespace plimsoll::executor
+}  // namespace plimsoll::collectives

@@ -13,7 +13,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
 
-namespace plimsoll::executor {
+namespace plimsoll::collectives {
 
 // Collectives of one run that are done while its kernels run, on a thread and a stream of their
 // own, in the order in which they were begun. All functions for the run's thread, which calls the
@@ -62,4 +62,4 @@ class CommunicationThread {
   std::thread thread_;
 };
 
-}  // namespace plimsoll::executor
+}  // namespace plimsoll::collectives
