@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <future>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -70,7 +71,8 @@ void serve(const Options& options) {
   expect(plm_cancellation_create(&made));
   const CancellationHandle cancellation(made);
   HostBudget host(static_cast<std::size_t>(options.host_buffer_bytes));
-  Service service({context.get(), cancellation.get(), &host}, options.folder);
+  std::mutex turn;
+  Service service({context.get(), cancellation.get(), &host, &turn}, options.folder);
   HttpServer server(service, options.http);
   const int port = server.bind();
   service.repository().load_all();

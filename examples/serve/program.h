@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct Runtime {
   plm_context* context = nullptr;            // whose limit all runs are under
   plm_cancellation* cancellation = nullptr;  // of all runs; null: none
   HostBudget* host = nullptr;
+  std::mutex* turn = nullptr;  // of what one thread at a time may do with the context: its tensors
 };
 
 // An input or output of a program.
@@ -34,8 +36,13 @@ struct TensorSpec {
 // A compiled model: runs once on whole arrays. Immutable; any thread.
 class Program {
  public:
-  // Throws std::runtime_error: the library's message, or what the protocol can't say of it.
+  // With a file weights.safetensors beside the program, its arrays are the parameters of these
+  // names: in device memory for as long as the program is there, and no inputs. Throws
+  // std::runtime_error: the library's message, or what the protocol can't say of it.
   Program(const Runtime& runtime, const std::string& path, const ModelConfig& config);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
 
   const std::vector<TensorSpec>& inputs() const { return inputs_; }
   const std::vector<TensorSpec>& outputs() const { return outputs_; }
@@ -47,8 +54,16 @@ class Program {
            Clock::time_point deadline) const;
 
  private:
+  void open(const std::string& path, const ModelConfig& config);
+  void release();
+  void load(const std::string& path, const plm_executable_options& options);
+  void bind_weights(const std::string& path, const std::string& weights,
+                    plm_executable_options options);
+
   const Runtime runtime_;
   ExecutableHandle executable_;
+  std::vector<bool> is_bound_;       // per parameter
+  std::vector<std::size_t> places_;  // of the inputs among the parameters
   std::vector<TensorSpec> inputs_, outputs_;
 };
 

@@ -160,6 +160,44 @@ TEST(ServeBatches, AConfigThatTheProgramContradictsIsAnError) {
            "c64");
 }
 
+TEST(ServeWeights, AreParametersThatNoRequestSends) {
+  ModelFolder folder;
+  folder.add("sent", rows_hlo(kRows));
+  folder.add("kept", rows_hlo(kRows), R"({"batching": {"rows": 8}, "outputs": ["y"]})");
+  const std::string w = weights(), x = numbers(std::size_t{kRows} * kWidth, 3);
+  const std::int64_t dims[] = {64, 32}, other[] = {32, 64};
+  plm_array array = {"w", PLM_F32, 2, dims, w.size(), w.data()};
+  const std::string path = (folder.path() / "kept" / "1" / "weights.safetensors").string();
+  ASSERT_EQ(plm_write_arrays(path.c_str(), &array, 1, nullptr, nullptr, 0), nullptr);
+  TestServer server(folder);
+  const auto client = server.client();
+  const auto about = nlohmann::json::parse(client->Get("/v2/models/kept")->body);
+  ASSERT_EQ(about["inputs"].size(), 1u) << about;
+  EXPECT_GE(server.memory().used_parameters, static_cast<std::int64_t>(w.size()));
+  const auto sent = infer(
+      *client, "sent", binary_request({{"x", "FP32", "[8,64]", x}, {"w", "FP32", "[64,32]", w}}));
+  const auto kept = infer(*client, "kept", binary_request({{"x", "FP32", "[8,64]", x}}));
+  ASSERT_EQ(sent->status, 200) << sent->body;
+  ASSERT_EQ(kept->status, 200) << kept->body;
+  EXPECT_EQ(binary_outputs(*kept)[0].bytes, binary_outputs(*sent)[0].bytes);
+  // Files that are not the program's are errors, and what was loaded goes on.
+  const auto refused = [&](const std::string& part) {
+    const auto result = client->Post("/v2/repository/models/kept/load", "", "");
+    EXPECT_EQ(result->status, 400);
+    EXPECT_NE(error_of(*result).find(part), std::string::npos) << result->body;
+    EXPECT_EQ(infer(*client, "kept", binary_request({{"x", "FP32", "[8,64]", x}}))->status, 200);
+  };
+  array.dims = other;
+  ASSERT_EQ(plm_write_arrays(path.c_str(), &array, 1, nullptr, nullptr, 0), nullptr);
+  refused("w is f32[32,64], the program's parameter f32[64,32]");
+  array.name = "v";
+  ASSERT_EQ(plm_write_arrays(path.c_str(), &array, 1, nullptr, nullptr, 0), nullptr);
+  refused("no parameter of the program is named v");
+  // The memory goes with the model.
+  EXPECT_EQ(client->Post("/v2/repository/models/kept/unload", "", "")->status, 200);
+  EXPECT_EQ(server.memory().used_parameters, 0);
+}
+
 TEST(ServeConfig, KeysThatAreNotKnownAreErrors) {
   const auto error = [](const std::string& text) -> std::string {
     try {

@@ -79,7 +79,7 @@ TestServer::TestServer(const ModelFolder& folder, const TestServerOptions& optio
   plm_context* made = nullptr;
   plm_status_free(plm_context_create(&c, &made));
   context_.reset(made);
-  service_ = std::make_unique<serve::Service>(serve::Runtime{made, nullptr, &host_},
+  service_ = std::make_unique<serve::Service>(serve::Runtime{made, nullptr, &host_, &turn_},
                                               folder.path().string());
   service_->repository().load_all();
   serve::HttpOptions http = options.http;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,6 +69,7 @@ class TestServer {
  private:
   serve::ContextHandle context_;
   serve::HostBudget host_;
+  std::mutex turn_;
   std::unique_ptr<serve::Service> service_;
   std::unique_ptr<serve::HttpServer> http_;
   int port_ = 0;
