@@ -95,6 +95,13 @@ ModelConfig parse_model_config(const std::string& text) {
   keys.read("versions", config.versions);
   keys.read("inputs", config.inputs);
   keys.read("outputs", config.outputs);
+  if (const json* const shapes = keys.find("shapes")) {
+    if (!shapes->is_object()) throw std::runtime_error("config.json: 'shapes' is no JSON object");
+    Keys inside(*shapes, "config.json: 'shapes'");
+    for (const auto& [name, shape] : shapes->items()) {
+      inside.read(name.c_str(), config.shapes[name]);
+    }
+  }
   if (const json* const batching = keys.find("batching")) {
     BatchConfig& batch = config.batching.emplace();
     Keys inside(*batching, "config.json: 'batching'");

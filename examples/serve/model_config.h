@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct ModelConfig {
   std::int64_t timeout_milliseconds = 30000;  // waiting and running together
   std::vector<std::int64_t> versions;         // to serve; none: the highest
   std::vector<std::string> inputs, outputs;   // names, in the program's order; none: the program's
+  // Of inputs whose sizes a model in ONNX leaves open.
+  std::map<std::string, std::vector<std::int64_t>> shapes;
   std::optional<BatchConfig> batching;
 };
 

@@ -127,6 +127,12 @@ void Program::open(const std::string& path, const ModelConfig& config) {
     expect(plm_parse_memory_limit(config.memory_limit.c_str(), "config.json: 'memory_limit'", 0,
                                   &options.memory_limit_bytes));
   }
+  std::vector<plm_model_input> shapes;
+  for (const auto& [name, shape] : config.shapes) {
+    shapes.push_back({name.c_str(), PLM_F32, shape.size(), shape.data(), nullptr});
+  }
+  options.inputs = shapes.data();
+  options.input_count = shapes.size();
   load(path, options);
   is_bound_.assign(plm_executable_parameter_count(executable_.get()), false);
   const std::filesystem::path weights =

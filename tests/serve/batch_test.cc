@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -198,6 +200,43 @@ TEST(ServeWeights, AreParametersThatNoRequestSends) {
   EXPECT_EQ(server.memory().used_parameters, 0);
 }
 
+// A field of a protocol buffer: text or a message; a number.
+std::string field(int number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+std::string field(int number, int value) {
+  return {static_cast<char>(number << 3), static_cast<char>(value)};
+}
+
+// y = -x of FLOAT[batch,4] in ONNX.
+std::string negate_onnx() {
+  const std::string shape = field(1, field(2, "batch")) + field(1, field(1, 4));
+  const std::string type = field(2, field(1, field(1, 1) + field(2, shape)));
+  const std::string node = field(1, "x") + field(2, "y") + field(4, "Neg");
+  return field(1, 8) +
+         field(7, field(1, node) + field(2, "g") + field(11, field(1, "x") + type) +
+                      field(12, field(1, "y") + type)) +
+         field(8, field(2, 17));
+}
+
+TEST(ServeOnnx, SizesThatTheModelLeavesOpenAreTheConfigs) {
+  ModelFolder folder;
+  std::filesystem::create_directories(folder.path() / "m" / "1");
+  std::ofstream(folder.path() / "m" / "1" / "model.onnx", std::ios::binary) << negate_onnx();
+  TestServer server(folder);
+  const auto client = server.client();
+  const auto load = [&] { return client->Post("/v2/repository/models/m/load", "", ""); };
+  EXPECT_EQ(load()->status, 400);
+  EXPECT_NE(error_of(*load()).find("x"), std::string::npos) << load()->body;
+  std::ofstream(folder.path() / "m" / "config.json")
+      << R"({"shapes": {"x": [8, 4]}, "batching": {"rows": 8}})";
+  ASSERT_EQ(load()->status, 200) << load()->body;
+  const auto result =
+      infer(*client, "m", binary_request({{"x", "FP32", "[1,4]", bytes_of({1, -2, 3, 0.5F})}}));
+  ASSERT_EQ(result->status, 200) << result->body;
+  EXPECT_EQ(floats_of(binary_outputs(*result)[0].bytes), (std::vector<float>{-1, 2, -3, -0.5F}));
+}
+
 TEST(ServeConfig, KeysThatAreNotKnownAreErrors) {
   const auto error = [](const std::string& text) -> std::string {
     try {
@@ -214,7 +253,8 @@ TEST(ServeConfig, KeysThatAreNotKnownAreErrors) {
   for (const char* text :
        {"", "[]", "{", R"({"queue": 0})", R"({"queue": "3"})", R"({"queue": 1e3})",
         R"({"versions": [-1]})", R"({"inputs": [1]})", R"({"memory_limit": 3})",
-        R"({"batching": 8})", R"({"batching": {"rows": 8, "check_rows": 1}})"}) {
+        R"({"shapes": [1]})", R"({"shapes": {"x": 3}})", R"({"batching": 8})",
+        R"({"batching": {"rows": 8, "check_rows": 1}})"}) {
     EXPECT_NE(error(text), "") << text;
   }
 }
