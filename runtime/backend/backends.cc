@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "runtime/backend/cpu_kernels.h"
+#include "runtime/backend/cuda_kernels.h"
 #include "runtime/base/fork.h"
 
 namespace plimsoll::backend {
@@ -14,7 +15,8 @@ namespace {
 
 struct Backends {
   ProcessMutex mutex;
-  std::map<std::string, MakeKernels, std::less<>> by_device{{"cpu", CpuKernels::create}};
+  std::map<std::string, MakeKernels, std::less<>> by_device{{"cpu", CpuKernels::create},
+                                                            {"cuda", CudaKernels::create}};
 };
 
 Backends& backends() {
@@ -30,9 +32,12 @@ Result<std::shared_ptr<device::KernelProvider>> create_kernels(
   {
     Backends& known = backends();
     const std::lock_guard lock(known.mutex);
-    if (const auto found = known.by_device.find(device->name()); found != known.by_device.end()) {
-      make = found->second;
-    }
+    // By its name, else by its kind: "cuda" for "cuda:0".
+    const std::string_view name = device->name();
+    auto found = known.by_device.find(name);
+    if (found == known.by_device.end())
+      found = known.by_device.find(name.substr(0, name.find(':')));
+    if (found != known.by_device.end()) make = found->second;
   }
   if (make == nullptr) {
     return unimplemented("device '" + std::string(device->name()) +

@@ -17,7 +17,8 @@ namespace plimsoll::backend {
 Result<std::shared_ptr<device::KernelProvider>> create_kernels(
     std::shared_ptr<device::Device> device);
 
-// Makes a further backend known, for devices of this name. ALREADY_EXISTS where there is one.
+// Makes a further backend known, for devices of this name, or, without a number, of this kind
+// ("cuda" for "cuda:0"). ALREADY_EXISTS where there is one.
 // Thread-safe, as all of these.
 using MakeKernels =
     std::function<Result<std::shared_ptr<device::KernelProvider>>(std::shared_ptr<device::Device>)>;

@@ -50,6 +50,8 @@ class KernelProvider {
   // The same for many, at the same time where that is faster; results are in order.
   virtual std::vector<Result<std::shared_ptr<const Kernel>>> kernels(
       std::span<const ir::Instruction* const> instructions) = 0;
+  // Whether there are kernels for codecs; without, plans leave them out.
+  virtual bool has_codecs() const { return true; }
   // INVALID_ARGUMENT for a codec that arrays of this dtype don't have.
   virtual Result<CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) = 0;
   // `parts`, which may_join and must outlive the launch, in one. They keep their bits.

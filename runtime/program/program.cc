@@ -252,6 +252,11 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
   return program;
 }
 
+planner::PlanOptions Program::possible(planner::PlanOptions options) const {
+  if (!provider_->has_codecs()) options.remedies.compress = options.remedies.lossy = false;
+  return options;
+}
+
 const device::Kernel* Program::kernel(const ir::Instruction& instruction) const {
   const auto it = kernels_.find(&instruction);
   return it == kernels_.end() ? nullptr : it->second.get();

@@ -53,11 +53,11 @@ class Program : public std::enable_shared_from_this<Program> {
   // Plans made for this program by the cost model in force. CANCELLED soon after `stop` says so.
   Result<std::shared_ptr<const planner::Plan>> plan(const planner::PlanOptions& options,
                                                     const Cancellation* stop = nullptr) const {
-    return plans_->plan(cost_model(), options, stop);
+    return plans_->plan(cost_model(), possible(options), stop);
   }
   // Of this form of it; least_floor asks both.
   Result<planner::Floor> floor(const planner::PlanOptions& options) const {
-    return plans_->floor(cost_model(), options);
+    return plans_->floor(cost_model(), possible(options));
   }
   const planner::PlanCache& plans() const { return *plans_; }
 
@@ -81,6 +81,8 @@ class Program : public std::enable_shared_from_this<Program> {
   const ResidentConstants& resident(std::span<const ir::Literal* const> constants) const;
 
  private:
+  // Without the remedies that the device has no kernels for.
+  planner::PlanOptions possible(planner::PlanOptions options) const;
   static Result<std::shared_ptr<Program>> compile(std::unique_ptr<ir::Module> module,
                                                   device::KernelProvider& provider,
                                                   const ProgramOptions& options,

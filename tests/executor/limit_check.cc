@@ -67,9 +67,9 @@ std::string check_launches(const Executable& executable, int& joint_launches, in
 }
 
 // At fixed speeds: plans do not depend on the machine.
-std::shared_ptr<memory::Tiers> make_tiers(const LimitOptions& options, std::string& error) {
+std::shared_ptr<memory::Tiers> make_tiers(const std::shared_ptr<device::Device>& device,
+                                          const LimitOptions& options, std::string& error) {
   auto tiers = std::make_shared<memory::Tiers>();
-  const auto device = device::default_device();
   if (options.host_bytes > 0) {
     tiers->host = memory::HostTier::create(device, options.host_bytes);
     tiers->host->set_speed({20e9, 20e9, 5e-6});
@@ -119,9 +119,13 @@ LimitedRun run_at(const std::shared_ptr<const Program>& program, Arguments argum
   LimitedRun run;
   std::vector<std::shared_ptr<memory::Budget>> budgets;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const auto tiers = make_tiers(check, run.error);
+    const auto& device = program->provider().device();
+    const auto tiers = make_tiers(device, check, run.error);
     if (!run.error.empty()) return run;
-    budgets.push_back(memory::Budget::create(device::default_device(), limit, *tiers));
+    // `limit` is for the program alone.
+    const bool is_limited = limit != planner::kUnlimited;
+    budgets.push_back(memory::Budget::create(
+        device, limit + (is_limited ? device->overhead_bytes() : 0), *tiers));
   }
   const auto executable = executor::make_executable(program, policy_of(check), {}, *budgets[0]);
   if (!executable.ok()) {
@@ -231,7 +235,7 @@ std::string check_limits_together(const ir::Module& module, Arguments arguments,
   if (!unlimited.error.empty()) return "unlimited: " + unlimited.error;
 
   std::string error;
-  const auto tiers = make_tiers(options, error);
+  const auto tiers = make_tiers(provider.device(), options, error);
   if (!error.empty()) return error;
   planner::PlanOptions floor_options{policy_of(options), executor::machine_of(*tiers), {}};
   const auto floor = (*program)->floor(floor_options);

@@ -13,9 +13,9 @@ Context::Current::Current(const Context& context) : context_(context) {
   if (!status_.ok()) return;
   const Driver& driver = context.driver_;
   ContextHandle current = nullptr;
-  status_ = cuda::call(driver, &Driver::context_get_current, &current);
-  if (status_.ok() && current == context.handle_) return;
-  if (status_.ok()) status_ = cuda::call(driver, &Driver::context_push, context.handle_);
+  const DriverResult known = driver.context_get_current(&current);
+  if (known == DriverResult::success && current == context.handle_) return;
+  status_ = cuda::call(driver, &Driver::context_push, context.handle_);
   pushed_ = status_.ok();
   if (!pushed_) status_ = status_.with_context(context.name_);
 }

@@ -25,7 +25,7 @@ Result<std::shared_ptr<const CudaKernel>> CudaKernel::create(std::shared_ptr<con
       return internal_error(fmt::format("kernel '{}': entry '{}' takes pointer {} of {}", code.name,
                                         launch.entry, pointer, most + 1));
     }
-    auto function = made->module_->function(launch.entry, launch.shared_bytes);
+    auto function = (*module)->function(launch.entry, launch.shared_bytes);
     if (!function.ok()) return function.status().with_context("kernel '" + code.name + "'");
     made->steps_.push_back({{*function, launch.grid, launch.block, launch.shared_bytes},
                             std::move(launch.pointers),

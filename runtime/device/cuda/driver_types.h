@@ -47,8 +47,6 @@ using MemoryHandle = std::uint64_t;  // physical memory
 // CUdevice_attribute.
 enum class DeviceAttribute : int {
   max_threads_per_block = 1,
-  warp_size = 10,
-  clock_rate = 13,  // kHz
   multiprocessor_count = 16,
   memory_clock_rate = 36,        // kHz
   global_memory_bus_width = 37,  // bits
@@ -62,9 +60,6 @@ enum class DeviceAttribute : int {
 
 // CUfunction_attribute.
 enum class FunctionAttribute : int {
-  max_threads_per_block = 0,
-  local_bytes = 3,
-  registers = 4,
   max_dynamic_shared_bytes = 8,
 };
 

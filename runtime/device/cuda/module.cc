@@ -14,8 +14,8 @@ constexpr std::uint32_t kSharedBytesOfAll = 48 << 10;
 
 }  // namespace
 
-Result<std::shared_ptr<const Module>> Module::load(std::shared_ptr<const Context> context,
-                                                   const std::string& image) {
+Result<std::shared_ptr<Module>> Module::load(std::shared_ptr<const Context> context,
+                                             const std::string& image) {
   std::shared_ptr<Module> made(new Module(std::move(context)));
   std::array<char, 4096> log{};
   std::array<JitOption, 2> options{JitOption::error_log_buffer, JitOption::error_log_buffer_bytes};
@@ -33,7 +33,7 @@ Result<std::shared_ptr<const Module>> Module::load(std::shared_ptr<const Context
                         : Status(status.code(), fmt::format("{}: {}", status.message(), text));
   }
   made->device_bytes_ = *taken;
-  return std::shared_ptr<const Module>(std::move(made));
+  return made;
 }
 
 Module::~Module() {
@@ -41,12 +41,12 @@ Module::~Module() {
   context_->forget(device_bytes_);
 }
 
-Result<FunctionHandle> Module::function(const std::string& entry,
-                                        std::uint32_t shared_bytes) const {
+Result<FunctionHandle> Module::function(const std::string& entry, std::uint32_t shared_bytes) {
   FunctionHandle found = nullptr;
-  const Status status =
-      context_->call(&Driver::module_get_function, &found, handle_, entry.c_str());
-  if (!status.ok()) return status.with_context("entry '" + entry + "'");
+  const auto taken = context_->measure(
+      [&] { return context_->call(&Driver::module_get_function, &found, handle_, entry.c_str()); });
+  if (!taken.ok()) return taken.status().with_context("entry '" + entry + "'");
+  device_bytes_ += *taken;
   if (shared_bytes > kSharedBytesOfAll) {
     const Status allowed =
         context_->call(&Driver::function_set_attribute, found,

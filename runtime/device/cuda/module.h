@@ -11,21 +11,21 @@
 
 namespace plimsoll::device::cuda {
 
-// A module of code for one GPU, loaded. Goes with the last kernel that uses it. Immutable and
-// thread-safe.
+// A module of code for one GPU, loaded. Goes with the last kernel that uses it.
 class Module {
  public:
   // `image`: PTX text, which the driver compiles, or a cubin. INTERNAL, with what the driver's
   // compiler says of it, where it is wrong; UNIMPLEMENTED where the GPU does not know it.
-  static Result<std::shared_ptr<const Module>> load(std::shared_ptr<const Context> context,
-                                                    const std::string& image);
+  static Result<std::shared_ptr<Module>> load(std::shared_ptr<const Context> context,
+                                              const std::string& image);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // An entry of it, ready for launches with so much shared memory.
-  Result<FunctionHandle> function(const std::string& entry, std::uint32_t shared_bytes) const;
-  // What the GPU's memory had less after it was loaded: code, and what threads spill to.
+  // An entry of it, ready for launches with so much shared memory. For one thread at a time.
+  Result<FunctionHandle> function(const std::string& entry, std::uint32_t shared_bytes);
+  // What the GPU's memory had less after it and its entries were loaded (an entry may only be when
+  // it is asked for).
   std::int64_t device_bytes() const { return device_bytes_; }
 
  private:

@@ -62,8 +62,6 @@ static_assert(is_same<DriverResult::unknown, CUDA_ERROR_UNKNOWN>);
 
 static_assert(
     is_same<DeviceAttribute::max_threads_per_block, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK>);
-static_assert(is_same<DeviceAttribute::warp_size, CU_DEVICE_ATTRIBUTE_WARP_SIZE>);
-static_assert(is_same<DeviceAttribute::clock_rate, CU_DEVICE_ATTRIBUTE_CLOCK_RATE>);
 static_assert(
     is_same<DeviceAttribute::multiprocessor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT>);
 static_assert(is_same<DeviceAttribute::memory_clock_rate, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE>);
@@ -81,10 +79,6 @@ static_assert(is_same<DeviceAttribute::max_shared_memory_per_block_optin,
 static_assert(is_same<DeviceAttribute::virtual_memory_management_supported,
                       CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED>);
 
-static_assert(
-    is_same<FunctionAttribute::max_threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK>);
-static_assert(is_same<FunctionAttribute::local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES>);
-static_assert(is_same<FunctionAttribute::registers, CU_FUNC_ATTRIBUTE_NUM_REGS>);
 static_assert(is_same<FunctionAttribute::max_dynamic_shared_bytes,
                       CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES>);
 static_assert(is_same<JitOption::error_log_buffer, CU_JIT_ERROR_LOG_BUFFER>);

@@ -12,6 +12,7 @@
 #include "runtime/executor/host_run.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/residency.h"
+#include "runtime/program/machine.h"
 #include "tests/cases/compare.h"
 #include "tests/cases/random_module.h"
 #include "tests/device/cuda/recorded_gpu.h"
@@ -25,38 +26,30 @@ using executor::Program;
 
 constexpr std::int64_t kPlentyOnHost = std::int64_t{1} << 30;
 
-// Products, a softmax, a loss and a gradient by hand: what a step is made of, without control flow.
-constexpr const char* kStep = R"(
-HloModule step
-max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }
-sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
-ENTRY e {
-  x = f32[64,96] parameter(0)
-  w = f32[96,80] parameter(1)
-  v = f32[80,96] parameter(2)
-  h = f32[64,80] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  t = f32[64,80] tanh(h)
-  y = f32[64,96] dot(t, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  low = f32[] constant(-inf)
-  zero = f32[] constant(0)
-  m = f32[64] reduce(y, low), dimensions={1}, to_apply=max
-  mb = f32[64,96] broadcast(m), dimensions={0}
-  d = f32[64,96] subtract(y, mb)
-  e = f32[64,96] exponential(d)
-  s = f32[64] reduce(e, zero), dimensions={1}, to_apply=sum
-  sb = f32[64,96] broadcast(s), dimensions={0}
-  p = f32[64,96] divide(e, sb)
-  g = f32[64,96] subtract(p, x)
-  gv = f32[80,96] dot(t, g), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-  gt = f32[64,80] dot(g, v), lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  tt = f32[64,80] multiply(t, t)
-  one = f32[] constant(1)
-  ones = f32[64,80] broadcast(one), dimensions={}
-  u = f32[64,80] subtract(ones, tt)
-  gh = f32[64,80] multiply(gt, u)
-  gw = f32[96,80] dot(x, gh), lhs_contracting_dims={0}, rhs_contracting_dims={0}
-  ROOT r = (f32[96,80], f32[80,96], f32[64,96]) tuple(gw, gv, p)
-})";
+// Layers whose results are needed again in the opposite order, as those of a training step are.
+std::string step_text() {
+  constexpr int kLayers = 6;
+  std::string text =
+      "HloModule step\nENTRY e {\n  h0 = f32[64,96] parameter(0)\n  w = f32[96,96] parameter(1)\n";
+  const auto product = [&](const std::string& name, const std::string& of) {
+    text += "  " + name + " = f32[64,96] dot(" + of +
+            ", w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+  };
+  for (int i = 1; i <= kLayers; ++i) {
+    const std::string n = std::to_string(i);
+    product("d" + n, "h" + std::to_string(i - 1));
+    text += "  h" + n + " = f32[64,96] tanh(d" + n + ")\n";
+  }
+  text +=
+      "  g" + std::to_string(kLayers) + " = f32[64,96] negate(h" + std::to_string(kLayers) + ")\n";
+  for (int i = kLayers - 1; i >= 0; --i) {
+    const std::string n = std::to_string(i);
+    product("p" + n, "g" + std::to_string(i + 1));
+    text += "  g" + n + " = f32[64,96] multiply(p" + n + ", h" + n + ")\n";
+  }
+  return text + "  ROOT r = (f32[64,96], f32[64,96]) tuple(g0, g" + std::to_string(kLayers) +
+         ")\n}\n";
+}
 
 RecordingOptions on(Schedule schedule, unsigned seed = 1) {
   RecordingOptions options;
@@ -71,7 +64,7 @@ class GpuPrograms : public ::testing::Test {
  protected:
   void make(const RecordingOptions& options, std::unique_ptr<ir::Module> module = nullptr) {
     close();
-    if (module == nullptr) module = ir::parse_module(kStep, "step").value();
+    if (module == nullptr) module = ir::parse_module(step_text(), "step").value();
     arguments_ = cases::random_arguments(*module, 5);
     std::string error;
     const auto cpu = backend::create_kernels(cpu_device()).value();
@@ -93,7 +86,8 @@ class GpuPrograms : public ::testing::Test {
     auto unlimited = memory::Budget::create(gpu_->device, planner::kUnlimited, tiers);
     const auto peak = make_executable(program_, options, options, *unlimited);
     ASSERT_TRUE(peak.ok()) << peak.status().to_string();
-    const auto floor = executor::least_floor(*program_, {options, {}, options});
+    const auto floor =
+        executor::least_floor(*program_, {options, executor::machine_of(tiers), options});
     ASSERT_TRUE(floor.ok()) << floor.status().to_string();
     const std::int64_t most = (*peak)->plan().peak_bytes;
     const std::int64_t limit = floor->bytes + (most - floor->bytes) * percent_of_the_way / 100;
@@ -139,7 +133,7 @@ TEST_F(GpuPrograms, RepeatedStepsAreOneLaunchOfAGraph) {
     EXPECT_GT(launches, 0);
     ASSERT_TRUE(run().ok());
     EXPECT_EQ(gpu_->driver.calls("cuLaunchKernel"), launches);
-    EXPECT_EQ(gpu_->driver.calls("cuStreamBeginCapture"), 1);
+    EXPECT_EQ(gpu_->driver.calls("cuStreamBeginCapture_v2"), 1);
     // Other values at the same places.
     arguments_ = cases::random_arguments(program_->module(), 6);
     const auto other = run();
@@ -239,7 +233,7 @@ TEST_F(GpuPrograms, EveryDriverCallThatFailsIsAnErrorAndTheNextRunIsRight) {
       ASSERT_TRUE(again.ok()) << n << ": " << again.status().to_string();
       EXPECT_EQ(cases::compare_bits(expected_, *again), "") << n;
     }
-    EXPECT_GT(failures, 10);
+    EXPECT_GT(failures, room == 100 ? 4 : 10);
   }
 }
 
@@ -250,19 +244,18 @@ TEST_F(GpuPrograms, WhatCodeTakesOfTheMemoryCountsAgainstTheLimit) {
   const std::int64_t overhead = gpu_->device->overhead_bytes();
   EXPECT_GE(overhead, std::int64_t{3} << 20);
   EXPECT_EQ(overhead % (std::int64_t{1} << 20), 0);
-  const auto budget = memory::Budget::create(gpu_->device, overhead + (std::int64_t{1} << 20));
-  EXPECT_EQ(budget->limit(), std::int64_t{1} << 20);
-  EXPECT_EQ(budget->statistics().overhead_bytes, overhead);
-  EXPECT_TRUE(budget->allocate(std::int64_t{1} << 20, memory::Tag::arena, "fits").ok());
-  const auto refused = budget->allocate((std::int64_t{1} << 20) + 64, memory::Tag::arena, "more");
-  ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.status().message().find("taken by code and libraries"), std::string::npos)
-      << refused.status().message();
+  {
+    const auto budget = memory::Budget::create(gpu_->device, overhead + (std::int64_t{1} << 20));
+    EXPECT_EQ(budget->limit(), std::int64_t{1} << 20);
+    EXPECT_EQ(budget->statistics().overhead_bytes, overhead);
+    EXPECT_TRUE(budget->allocate(std::int64_t{1} << 20, memory::Tag::arena, "fits").ok());
+    const auto refused = budget->allocate((std::int64_t{1} << 20) + 64, memory::Tag::arena, "more");
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.status().message().find("taken by code and libraries"), std::string::npos)
+        << refused.status().message();
+  }
   EXPECT_EQ(memory::Budget::create(gpu_->device, planner::kUnlimited)->limit(),
             planner::kUnlimited);
-  program_.reset();
-  EXPECT_EQ(gpu_->close(), "");
-  gpu_.reset();
 }
 
 }  // namespace

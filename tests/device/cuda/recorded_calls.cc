@@ -73,12 +73,6 @@ DriverResult RecordingDriver::Impl::device_get_attribute(int* value, DeviceAttri
     case DeviceAttribute::max_threads_per_block:
       *value = 1024;
       return success;
-    case DeviceAttribute::warp_size:
-      *value = 32;
-      return success;
-    case DeviceAttribute::clock_rate:
-      *value = 1'755'000;
-      return success;
     case DeviceAttribute::multiprocessor_count:
       *value = 132;
       return success;
@@ -108,12 +102,6 @@ DriverResult RecordingDriver::Impl::device_get_attribute(int* value, DeviceAttri
       return success;
   }
   return violate(invalid_value, "cuDeviceGetAttribute: " + std::to_string(static_cast<int>(which)));
-}
-
-DriverResult RecordingDriver::Impl::device_total_mem(std::size_t* bytes, DeviceHandle handle) {
-  if (handle < 0 || handle >= options.devices) return violate(invalid_device, "cuDeviceTotalMem");
-  *bytes = static_cast<std::size_t>(options.device_bytes);
-  return success;
 }
 
 // Contexts.

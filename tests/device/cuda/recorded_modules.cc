@@ -64,18 +64,6 @@ DriverResult RecordingDriver::Impl::module_get_function(FunctionHandle* found, M
   return success;
 }
 
-DriverResult RecordingDriver::Impl::function_get_attribute(int* value, FunctionAttribute which,
-                                                           FunctionHandle function) {
-  if (!handles.contains(function) || !function->module->is_live) {
-    return violate(invalid_handle, "cuFuncGetAttribute");
-  }
-  *value = which == FunctionAttribute::max_threads_per_block      ? 1024
-           : which == FunctionAttribute::max_dynamic_shared_bytes ? function->most_shared_bytes
-           : which == FunctionAttribute::registers                ? 32
-                                                                  : 0;
-  return success;
-}
-
 DriverResult RecordingDriver::Impl::function_set_attribute(FunctionHandle function,
                                                            FunctionAttribute which, int value) {
   if (!handles.contains(function) || !function->module->is_live) {

@@ -54,6 +54,7 @@ struct Piece {
   std::int64_t version = 0;          // of the event
   StreamObject* from = nullptr;      // of `wait`: the stream that records it
   std::vector<std::size_t> after{};  // in a graph: pieces
+  std::int64_t serial = 0;           // of all that streams were given
 };
 
 struct GraphObject {

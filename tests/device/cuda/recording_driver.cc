@@ -13,10 +13,11 @@ namespace {
 
 std::array<std::atomic<RecordingDriver::Impl*>, RecordingDriver::kMostDrivers> drivers{};
 
-// What undoes something has no way to fail that would leave it undone.
+// What undoes something has no way to fail that would leave it undone, nor has what it needs for
+// that: making a context current.
 bool may_fail(std::string_view symbol) {
   for (const std::string_view undoes :
-       {"Free", "Release", "Unmap", "Destroy", "Unload", "Pop", "GetError", "EndCapture"}) {
+       {"Free", "Release", "Unmap", "Destroy", "Unload", "Pop", "Push", "GetError", "EndCapture"}) {
     if (symbol.find(undoes) != std::string_view::npos) return false;
   }
   return true;

@@ -100,6 +100,7 @@ struct RecordingDriver::Impl {
       append_to_graph(stream, std::move(piece));
       return success;
     }
+    piece.serial = ++pieces;
     stream.queue.push_back(std::move(piece));
     progress();
     return success;
@@ -118,8 +119,10 @@ struct RecordingDriver::Impl {
   // The next piece of a stream; what it waits for comes first.
   void step(StreamObject& stream) {
     if (stream.queue.front().kind == Piece::Kind::wait) {
-      const Piece& wait = stream.queue.front();
+      const Piece wait = stream.queue.front();
       reach(*wait.event, wait.version, wait.from);
+      // On the way there this stream may have gone on.
+      if (stream.queue.empty() || stream.queue.front().serial != wait.serial) return;
     }
     const Piece piece = std::move(stream.queue.front());
     stream.queue.pop_front();
@@ -230,7 +233,7 @@ struct RecordingDriver::Impl {
   std::map<std::string, std::int64_t> calls;
   std::vector<std::string> violations, log;
   bool is_logging = false;
-  std::int64_t fail_in = 0;
+  std::int64_t fail_in = 0, pieces = 0;
   std::string fail_symbol;
 };
 

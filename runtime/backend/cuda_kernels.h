@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "jit/gpu/gpu_kernel.h"
+#include "runtime/device/cuda/cuda_device.h"
+#include "runtime/device/cuda/cuda_kernel.h"
+#include "runtime/device/kernel_provider.h"
+
+namespace plimsoll::backend {
+
+// The kernels of one of NVIDIA's GPUs: what the compiler makes for its compute capability, loaded.
+// Equal instructions share a kernel for as long as one of them has it.
+class CudaKernels final : public device::KernelProvider {
+ public:
+  // INVALID_ARGUMENT for another device; UNIMPLEMENTED for a GPU that is too old; what
+  // jit::GpuCompiler::create says, else.
+  static Result<std::shared_ptr<device::KernelProvider>> create(
+      std::shared_ptr<device::Device> device);
+
+  const std::shared_ptr<device::Device>& device() const override { return base_; }
+  Result<std::shared_ptr<const device::Kernel>> kernel(const ir::Instruction& instruction) override;
+  std::vector<Result<std::shared_ptr<const device::Kernel>>> kernels(
+      std::span<const ir::Instruction* const> instructions) override;
+  // UNIMPLEMENTED: no codec has kernels for GPUs yet.
+  Result<device::CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) override;
+  bool has_codecs() const override { return false; }
+  Result<std::shared_ptr<const device::JointLaunch>> join(
+      std::span<const device::Kernel* const> parts) override;
+  // Code is in device memory.
+  device::KernelStatistics statistics() const override;
+
+ private:
+  using CudaKernel = device::cuda::CudaKernel;
+  struct Loaded {
+    std::shared_ptr<const jit::GpuKernel> code;  // by whose address it is found
+    std::weak_ptr<const CudaKernel> kernel;
+  };
+  CudaKernels(std::shared_ptr<device::cuda::CudaDevice> device,
+              std::unique_ptr<jit::GpuCompiler> compiler);
+  Result<std::shared_ptr<const device::Kernel>> load(std::shared_ptr<const jit::GpuKernel> code);
+
+  const std::shared_ptr<device::cuda::CudaDevice> device_;
+  const std::shared_ptr<device::Device> base_;
+  const std::unique_ptr<jit::GpuCompiler> compiler_;
+  mutable std::mutex mutex_;
+  std::unordered_map<const jit::GpuKernel*, Loaded> loaded_;
+  device::KernelStatistics statistics_;
+};
+
+}  // namespace plimsoll::backend

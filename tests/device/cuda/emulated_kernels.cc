@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/device/cuda/emulated_kernels.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "jit/gpu/gpu_kernel.h"
+#include "runtime/backend/cuda_kernels.h"
+#include "tests/jit/gpu/grid_emulator.h"
+
+namespace plimsoll::device::cuda {
+namespace {
+
+// Tells the driver what a module does before it is loaded.
+class EmulatedKernels final : public KernelProvider {
+ public:
+  EmulatedKernels(RecordingDriver& driver, std::shared_ptr<KernelProvider> real,
+                  std::unique_ptr<jit::GpuCompiler> compiler)
+      : driver_(driver), real_(std::move(real)), compiler_(std::move(compiler)) {}
+
+  const std::shared_ptr<Device>& device() const override { return real_->device(); }
+  Result<std::shared_ptr<const Kernel>> kernel(const ir::Instruction& instruction) override {
+    if (const auto code = compiler_->compile(instruction);
+        code.ok() && !driver_.knows_module((*code)->ptx)) {
+      PLIMSOLL_RETURN_IF_ERROR(make_known(instruction, **code));
+    }
+    return real_->kernel(instruction);
+  }
+  std::vector<Result<std::shared_ptr<const Kernel>>> kernels(
+      std::span<const ir::Instruction* const> instructions) override {
+    std::vector<Result<std::shared_ptr<const Kernel>>> made;
+    for (const ir::Instruction* instruction : instructions) made.push_back(kernel(*instruction));
+    return made;
+  }
+  Result<CodecKernels> codec(const ir::Codec& codec, const ir::Shape& shape) override {
+    return real_->codec(codec, shape);
+  }
+  bool has_codecs() const override { return real_->has_codecs(); }
+  Result<std::shared_ptr<const JointLaunch>> join(std::span<const Kernel* const> parts) override {
+    return real_->join(parts);
+  }
+  KernelStatistics statistics() const override { return real_->statistics(); }
+
+ private:
+  Status make_known(const ir::Instruction& instruction, const jit::GpuKernel& code) {
+    PLIMSOLL_ASSIGN_OR_RETURN(std::unique_ptr<jit::testing::EmulatedKernel> made,
+                              jit::testing::EmulatedKernel::create(instruction));
+    const std::shared_ptr<jit::testing::EmulatedKernel> emulated = std::move(made);
+    std::map<std::string, EntryFunction> entries;
+    for (const jit::GpuLaunch& launch : code.launches) {
+      const std::string& entry = launch.entry;
+      entries[entry] = [emulated, entry, turn = std::uint64_t{0}](
+                           const LaunchShape& shape, std::span<void* const> pointers) mutable {
+        using Kind = jit::testing::ThreadOrder::Kind;
+        const jit::testing::ThreadOrder order{turn == 0 ? Kind::forward : Kind::shuffled, turn};
+        ++turn;
+        const Status status = emulated->launch(entry, shape.grid, shape.block, pointers, order);
+        if (status.ok()) return;
+        std::fprintf(stderr, "emulating '%s': %s\n", entry.c_str(), status.to_string().c_str());
+        std::abort();
+      };
+    }
+    driver_.register_module(code.ptx, std::move(entries));
+    return ok_status();
+  }
+
+  RecordingDriver& driver_;
+  const std::shared_ptr<KernelProvider> real_;
+  const std::unique_ptr<jit::GpuCompiler> compiler_;  // writes the same text as the real one's
+};
+
+}  // namespace
+
+Result<std::shared_ptr<KernelProvider>> create_emulated_kernels(std::shared_ptr<CudaDevice> device,
+                                                                RecordingDriver& driver) {
+  PLIMSOLL_ASSIGN_OR_RETURN(
+      auto compiler,
+      jit::GpuCompiler::create({.compute_capability = device->facts().compute_capability}));
+  PLIMSOLL_ASSIGN_OR_RETURN(auto real, backend::CudaKernels::create(std::move(device)));
+  return std::shared_ptr<KernelProvider>(
+      std::make_shared<EmulatedKernels>(driver, std::move(real), std::move(compiler)));
+}
+
+}  // namespace plimsoll::device::cuda
