@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/communication_thread.h"
 
+#include <system_error>
 #include <utility>
 
 #include "runtime/device/kernel.h"
@@ -25,7 +26,13 @@ Status CommunicationThread::begin(device::Stream& stream, Launch launch) {
   if (stream_ == nullptr) {
     PLIMSOLL_ASSIGN_OR_RETURN(stream_, device_.create_stream());
     stream_->set_communicator(stream.communicator());
-    thread_ = std::thread([this] { run(); });
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      stream_.reset();
+      return Status(StatusCode::resource_exhausted,
+                    std::string("no thread for collectives: ") + error.what());
+    }
   }
   {
     const std::lock_guard lock(mutex_);
