@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -223,8 +224,9 @@ TEST(Onnx, RefusesGraphsThatStandTooDeepInEachOther) {
 class ExternalData : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) / "onnx_external";
-    fs::remove_all(folder_);
+    std::string name = (fs::temp_directory_path() / "plimsoll_onnx_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
     fs::create_directories(folder_ / "inner");
     write(folder_ / "inner" / "w.bin", std::string(64, '\0') + raw_of(std::vector<float>{5, 6}));
     write(folder_ / "outside.bin", raw_of(std::vector<float>{5, 6}));
