@@ -17,7 +17,8 @@ std::string reason() { return std::system_category().message(errno); }
 }  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A FIFO would be waited for.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return not_found(path + ": cannot be opened (" + reason() + ")");
   struct stat facts{};
   const bool is_known = ::fstat(file, &facts) == 0;

@@ -115,6 +115,11 @@ const GivenInput* Translator::given(std::string_view name) const {
 Status Translator::add_inputs(Scope& scope) {
   std::vector<const ValueInfo*> inputs;
   for (const ValueInfo& input : model_.graph.inputs) {
+    for (const ValueInfo* const earlier : inputs) {
+      if (earlier->name == input.name) {
+        return invalid_argument(fmt::format("two inputs have the name '{}'", input.name));
+      }
+    }
     if (!scope.values.contains(input.name)) inputs.push_back(&input);
   }
   for (const GivenInput& one : options_.inputs) {
@@ -277,7 +282,10 @@ Status Translator::keep(const Node& node, std::vector<Value> outputs, Scope& sco
       return unimplemented(
           fmt::format("its output {} ('{}') is not computed here", i, node.outputs[i]));
     }
-    scope.values[node.outputs[i]] = std::move(outputs[i]);
+    if (!scope.values.try_emplace(node.outputs[i], std::move(outputs[i])).second) {
+      return invalid_argument(
+          fmt::format("its output '{}' is a value that the graph has already", node.outputs[i]));
+    }
   }
   return ok_status();
 }

@@ -2,6 +2,7 @@
 #include "runtime/import/onnx/onnx.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -154,6 +155,12 @@ TEST(Onnx, NamesTheNodeAndTheAttributeThatAreWrong) {
             std::string::npos);
   parts.nodes = {node("Add", {"x"}, {"y"})};
   EXPECT_NE(error_of(model(parts)).find("input 1 is missing"), std::string::npos);
+  parts.nodes = {node("Abs", {"x"}, {"y"}), node("Neg", {"x"}, {"y"})};
+  EXPECT_NE(error_of(model(parts)).find("(Neg): its output 'y' is a value that the graph has"),
+            std::string::npos);
+  parts.nodes = {node("Abs", {"x"}, {"y"})};
+  parts.inputs.push_back(parts.inputs[0]);
+  EXPECT_NE(error_of(model(parts)).find("two inputs have the name 'x'"), std::string::npos);
 }
 
 // Twice x where `yes`, else x with one more.
@@ -281,6 +288,8 @@ TEST_F(ExternalData, IsRefusedElsewhere) {
   EXPECT_NE(refusal("link.bin", "0").find("leaves the model's folder"), std::string::npos)
       << refusal("link.bin", "0");
   EXPECT_NE(refusal("nowhere.bin", "0").find("cannot be opened"), std::string::npos);
+  ASSERT_EQ(mkfifo((folder_ / "inner" / "fifo").c_str(), 0600), 0);
+  EXPECT_NE(refusal("fifo", "0").find("is no regular file"), std::string::npos);
 }
 
 TEST_F(ExternalData, HasToLieWithinItsFile) {

@@ -247,12 +247,12 @@ Result<Literal> TensorFiles::external(const Shape& shape, const Place& place,
     return invalid_argument(what + ": external data at '" + location.string() +
                             "' (must be a relative path within the model's folder)");
   }
-  const std::string path = (std::filesystem::path(*folder_) / location).string();
+  const std::filesystem::path folder(folder_->empty() ? std::string(".") : *folder_);
+  const std::string path = (folder / location).string();
   // Not by a link out of the folder either.
   std::error_code error;
   const auto real = std::filesystem::weakly_canonical(path, error);
-  const auto home =
-      std::filesystem::weakly_canonical(folder_->empty() ? std::string(".") : *folder_, error);
+  const auto home = std::filesystem::weakly_canonical(folder, error);
   if (!error && leaves(real.lexically_relative(home))) {
     return invalid_argument(what + ": external data at '" + location.string() +
                             "' is a link that leaves the model's folder");
