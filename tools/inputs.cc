@@ -7,7 +7,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -245,30 +244,6 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
     }
   }
   return {};
-}
-
-std::vector<std::string> output_names(const ir::Computation& entry) {
-  const ir::Instruction& root = *entry.root();
-  std::vector<std::string> names;
-  const auto add = [&](const ir::Instruction& instruction) {
-    const int count = ir::leaf_count(instruction.shape());
-    for (int leaf = 0; leaf < count; ++leaf) {
-      names.push_back(instruction.name() +
-                      (instruction.shape().is_tuple() ? fmt::format("#{}", leaf) : ""));
-    }
-  };
-  if (root.opcode() == ir::Opcode::tuple) {
-    for (const ir::Instruction* element : root.operands()) add(*element);
-  } else {
-    add(root);
-  }
-  std::set<std::string> taken;
-  for (std::string& name : names) {
-    std::string unique = name;
-    for (int i = 1; !taken.insert(unique).second; ++i) unique = fmt::format("{}.{}", name, i);
-    name = unique;
-  }
-  return names;
 }
 
 std::vector<const ir::Literal*> literal_leaves(const ir::Literal& literal) {

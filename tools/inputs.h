@@ -27,10 +27,6 @@ Outcome make_inputs(const ir::Computation& entry, const std::vector<std::string>
                     std::uint64_t seed, const ParticipantRange& participants,
                     std::vector<std::vector<ir::Literal>>& out);
 
-// One name per result leaf: that of the instruction that the root tuple holds there, else the
-// root's; `#LEAF` behind it inside a tuple. Names that come again get `.1`, `.2`, ....
-std::vector<std::string> output_names(const ir::Computation& entry);
-
 // The arrays of a literal, in order of ir::leaves.
 std::vector<const ir::Literal*> literal_leaves(const ir::Literal& literal);
 

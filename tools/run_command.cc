@@ -17,6 +17,7 @@
 #include "runtime/executor/run_together.h"
 #include "runtime/import/npy.h"
 #include "runtime/import/program_bytes.h"
+#include "runtime/ir/dataflow/result_names.h"
 #include "runtime/ir/participants.h"
 #include "runtime/memory/budget/budget.h"
 #include "runtime/serve/current_executable.h"
@@ -168,7 +169,7 @@ Outcome run_participants(const RunFlags& flags, std::unique_ptr<ir::Module> modu
     participants[p].number = processes.first + p;
     if (processes.total > 1) participants[p].suffix = fmt::format("@{}", participants[p].number);
   }
-  const std::vector<std::string> names = output_names(*module->entry());
+  const std::vector<std::string> names = ir::result_names(*module->entry());
   const ir::Shape result_shape = module->entry()->root()->shape();
   const std::unique_ptr<ir::Module> signature = signature_of(*module->entry());
 

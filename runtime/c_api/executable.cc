@@ -7,6 +7,7 @@
 #include "runtime/c_api/communicator.h"
 #include "runtime/c_api/executable.h"
 #include "runtime/import/program_bytes.h"
+#include "runtime/ir/dataflow/result_names.h"
 #include "runtime/ir/participants.h"
 #include "runtime/ir/sharding.h"
 #include "runtime/passes/passes.h"
@@ -181,6 +182,8 @@ Result<std::shared_ptr<executor::ServedProgram>> describe_in(
         add_shardings(*parameter, std::span(served->parameters).subspan(first)));
   }
   add_leaves(entry.root()->shape(), entry.root()->name(), served->results);
+  const std::vector<std::string> names = ir::result_names(entry);
+  for (std::size_t i = 0; i < names.size(); ++i) served->results[i].name = names[i];
   PLIMSOLL_RETURN_IF_ERROR(add_shardings(*entry.root(), served->results));
   PLIMSOLL_ASSIGN_OR_RETURN(
       served->question.parameters,

@@ -35,6 +35,8 @@ static void a_program_describes_itself(void) {
   CHECK_OK(plm_executable_parameter(program, 1, &info));
   CHECK(info.dtype == PLM_F32 && info.rank == 2 && info.dims[0] == 3 && info.dims[1] == 2);
   CHECK(info.byte_size == 24 && strcmp(info.name, "w") == 0);
+  CHECK_OK(plm_executable_result(program, 1, &info));
+  CHECK(strcmp(info.name, "n") == 0);
   CHECK_FAILS(plm_executable_result(program, 2, &info), PLM_OUT_OF_RANGE, "no value 2");
   int64_t floor_bytes = 0;
   CHECK_OK(plm_executable_floor(program, &floor_bytes));

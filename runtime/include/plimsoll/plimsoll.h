@@ -826,7 +826,8 @@ typedef struct plm_value_info {
   size_t rank;
   int64_t dims[PLM_MAX_RANK];
   size_t byte_size;
-  const char* name;           // lives as long as the executable
+  const char* name;           // lives as long as the executable; a result's is that of the
+                              // instruction that the root tuple holds, as `plimsoll run` says it
   int64_t aliased_parameter;  // of a result: the parameter whose donated memory it is returned in,
                               // by the plan that was made first; -1: none
   const char* sharding;       // how the partitions of a program hold the array of which this is a

@@ -43,10 +43,11 @@ Computation* scalar_computation(Module& module, Opcode opcode, DType dtype) {
   name += "_";
   name += to_string(dtype);
   Computation* computation = module.add_computation(name);
-  Instruction* x = computation->add_parameter(0, scalar, "x");
-  Instruction* y = computation->add_parameter(1, scalar, "y");
+  // Not names that programs give what they compute.
+  Instruction* left = computation->add_parameter(0, scalar, "left");
+  Instruction* right = computation->add_parameter(1, scalar, "right");
   const DType result = op_info(opcode).shape_rule == ShapeRule::predicate ? DType::pred : dtype;
-  computation->add(opcode, Shape(result, {}), {x, y});
+  computation->add(opcode, Shape(result, {}), {left, right});
   return computation;
 }
 
