@@ -58,9 +58,17 @@ stack {
   put = f32[100,64] dynamic-update-slice(arrays, y, round, zero)
   ROOT both = (f32[100,64], f32[1,64]) tuple(put, other)
 }
+begin {
+  x = f32[1,64] parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[100,64] broadcast(zero), dimensions={}
+  first = s32[] constant(0)
+  ROOT put = f32[100,64] dynamic-update-slice(zeros, x, first, first)
+}
 ENTRY e {
   stack = f32[100,64] parameter(0)
   slice = f32[1,64] parameter(1)
+  start = f32[100,64] fusion(slice), kind=kLoop, calls=begin
   round = s32[] parameter(2)
   zero = s32[] constant(0)
   rows = s32[3,1] parameter(3)
@@ -75,6 +83,8 @@ ENTRY e {
   const ir::Computation& entry = *(*module)->entry();
   // Reads a slice and a number, writes two.
   EXPECT_EQ(count_work(*entry.find("fusion")).bytes, 4 * (64 + 1 + 2 * 64));
+  // Zeros that it makes are written, too.
+  EXPECT_EQ(count_work(*entry.find("start")).bytes, 4 * (64 + 100 * 64));
   EXPECT_EQ(count_work(*entry.find("update")).bytes, 4 * 2 * 64);
   EXPECT_EQ(count_work(*entry.find("scatter")).bytes, 4 * (3 + 3 * 3 * 64));
 }

@@ -135,7 +135,9 @@ double bytes_written(const Instruction& root) {
       for (const Instruction* operand : root.operands()) sum += bytes_written(*operand);
       return sum;
     case Opcode::dynamic_update_slice:
-      return bytes(root.operand(1)->shape());
+      // What the fusion makes itself, zeros say, is written whole.
+      if (root.operand(0)->opcode() == Opcode::parameter) return bytes(root.operand(1)->shape());
+      return bytes(root.shape());
     default:
       return bytes(root.shape());
   }
