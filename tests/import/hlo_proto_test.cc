@@ -10,41 +10,13 @@
 #include "runtime/import/hlo_proto/hlo_proto.h"
 #include "runtime/import/program_bytes.h"
 #include "runtime/ir/text/text.h"
+#include "tests/import/message_writer.h"
 #include "tests/import/stored_files.h"
 
 namespace plimsoll::import {
 namespace {
 
-// Writes fields of a message.
-class Wire {
- public:
-  Wire& number(std::uint64_t id, std::uint64_t value) {
-    varint(id << 3U);
-    varint(value);
-    return *this;
-  }
-  Wire& text(std::uint64_t id, std::string_view bytes) {
-    varint(id << 3U | 2U);
-    varint(bytes.size());
-    bytes_ += bytes;
-    return *this;
-  }
-  Wire& message(std::uint64_t id, const Wire& inner) { return text(id, inner.bytes_); }
-  Wire& four_bytes(std::uint64_t id, std::string_view bytes) {
-    varint(id << 3U | 5U);
-    bytes_ += bytes;
-    return *this;
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
-    bytes_ += static_cast<char>(value);
-  }
-
-  std::string bytes_;
-};
+using Wire = plimsoll::testing::MessageWriter;
 
 constexpr std::uint64_t kF32 = 11;
 

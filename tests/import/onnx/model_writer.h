@@ -6,35 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/import/message_writer.h"
+
 namespace plimsoll::testing {
-
-// A message of protocol buffers, field by field.
-class MessageWriter {
- public:
-  MessageWriter& number(std::uint64_t id, std::uint64_t value) {
-    varint(id << 3U);
-    varint(value);
-    return *this;
-  }
-  MessageWriter& text(std::uint64_t id, std::string_view value) {
-    varint(id << 3U | 2U);
-    varint(value.size());
-    bytes_ += value;
-    return *this;
-  }
-  MessageWriter& message(std::uint64_t id, const MessageWriter& inner) {
-    return text(id, inner.bytes_);
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7U) bytes_ += static_cast<char>(value | 0x80U);
-    bytes_ += static_cast<char>(value);
-  }
-
-  std::string bytes_;
-};
 
 // One attribute of a node: a number, or numbers.
 inline MessageWriter attribute(std::string_view name, std::int64_t value) {
