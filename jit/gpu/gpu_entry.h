@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jit/emit/phase_function.h"
+#include "jit/emit/when.h"
 #include "jit/gpu/gpu_code.h"
 #include "jit/graph/graph.h"
 
@@ -88,17 +90,7 @@ class GpuEntry {
 
 template <typename F>
 void GpuEntry::when(llvm::Value* condition, F f) {
-  if (condition == nullptr) {
-    f();
-    return;
-  }
-  auto* yes = llvm::BasicBlock::Create(b_.getContext(), "yes", function_.function);
-  auto* done = llvm::BasicBlock::Create(b_.getContext(), "done", function_.function);
-  b_.CreateCondBr(condition, yes, done);
-  b_.SetInsertPoint(yes);
-  f();
-  b_.CreateBr(done);
-  b_.SetInsertPoint(done);
+  emit_when(b_, condition, std::move(f));
 }
 
 }  // namespace plimsoll::jit

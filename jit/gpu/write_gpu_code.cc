@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <llvm/Analysis/CGSCCPassManager.h>
-#include <llvm/Analysis/LoopAnalysisManager.h>
 #include <llvm/IR/Verifier.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/raw_ostream.h>
-#include <llvm/Transforms/IPO/AlwaysInliner.h>
-#include <llvm/Transforms/InstCombine/InstCombine.h>
-#include <llvm/Transforms/Scalar/EarlyCSE.h>
-#include <llvm/Transforms/Scalar/SROA.h>
-#include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 #include <numeric>
 #include <unordered_map>
 
+#include "jit/emit/clean_up.h"
 #include "jit/emit/gpu.h"
 #include "jit/gpu/gpu_code.h"
 #include "jit/gpu/gpu_entry.h"
@@ -115,25 +108,7 @@ Status optimize(llvm::Module& module) {
   if (llvm::verifyModule(module, &stream)) {
     return internal_error("generated code is invalid: " + stream.str());
   }
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager graphs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(graphs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, graphs, modules);
-  modules.invalidate(module, llvm::AlwaysInlinerPass(false).run(module, modules));
-  llvm::FunctionPassManager passes;
-  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-  passes.addPass(llvm::EarlyCSEPass(false));
-  passes.addPass(llvm::InstCombinePass());
-  passes.addPass(llvm::SimplifyCFGPass());
-  for (llvm::Function& function : module) {
-    if (!function.isDeclaration()) passes.run(function, functions);
-  }
+  clean_up(module, nullptr);
   return ok_status();
 }
 

@@ -11,16 +11,10 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Object/ObjectFile.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
-#include <llvm/Transforms/IPO/AlwaysInliner.h>
-#include <llvm/Transforms/InstCombine/InstCombine.h>
-#include <llvm/Transforms/Scalar/EarlyCSE.h>
-#include <llvm/Transforms/Scalar/SROA.h>
-#include <llvm/Transforms/Scalar/SimplifyCFG.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
 #include <algorithm>
@@ -30,6 +24,7 @@
 #include <limits>
 #include <mutex>
 
+#include "jit/emit/clean_up.h"
 #include "jit/emit/elementwise.h"
 #include "jit/native/generator_version.h"
 #include "jit/native/symbols.h"
@@ -199,7 +194,7 @@ class OrcCompiler final : public NativeCompiler {
         return internal_error("generated code is invalid: " + stream.str());
       }
     }
-    if (optimization_level_ > 0) optimize(module, **target);
+    if (optimization_level_ > 0) clean_up(module, target->get());
     if (listing != nullptr) {
       llvm::raw_string_ostream stream(listing->llvm);
       module.print(stream, nullptr);
@@ -237,29 +232,6 @@ class OrcCompiler final : public NativeCompiler {
   std::int64_t peak_code_bytes() const override { return books_->peak_bytes.load(); }
 
  private:
-  static void optimize(llvm::Module& module, llvm::TargetMachine& target) {
-    llvm::LoopAnalysisManager loops;
-    llvm::FunctionAnalysisManager functions;
-    llvm::CGSCCAnalysisManager graphs;
-    llvm::ModuleAnalysisManager modules;
-    llvm::PassBuilder builder(&target);
-    builder.registerModuleAnalyses(modules);
-    builder.registerCGSCCAnalyses(graphs);
-    builder.registerFunctionAnalyses(functions);
-    builder.registerLoopAnalyses(loops);
-    builder.crossRegisterProxies(loops, functions, graphs, modules);
-    modules.invalidate(module, llvm::AlwaysInlinerPass(false).run(module, modules));
-    // The code is vector code already; what is left is cleaning up.
-    llvm::FunctionPassManager passes;
-    passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-    passes.addPass(llvm::EarlyCSEPass(false));
-    passes.addPass(llvm::InstCombinePass());
-    passes.addPass(llvm::SimplifyCFGPass());
-    for (llvm::Function& function : module) {
-      if (!function.isDeclaration()) passes.run(function, functions);
-    }
-  }
-
   // Generating code changes the module, so it is done on a copy.
   static Status write_assembly(const llvm::Module& module, llvm::TargetMachine& target,
                                std::string& text) {

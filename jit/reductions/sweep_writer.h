@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "jit/emit/kernel_code.h"
+#include "jit/emit/when.h"
 #include "jit/reductions/reduction_plan.h"
 
 namespace plimsoll::jit {
@@ -80,17 +82,7 @@ class SweepWriter {
 
 template <typename F>
 void SweepWriter::when(llvm::Value* condition, F f) {
-  if (condition == nullptr) {
-    f();
-    return;
-  }
-  auto* yes = llvm::BasicBlock::Create(b_.getContext(), "yes", function_.function);
-  auto* done = llvm::BasicBlock::Create(b_.getContext(), "done", function_.function);
-  b_.CreateCondBr(condition, yes, done);
-  b_.SetInsertPoint(yes);
-  f();
-  b_.CreateBr(done);
-  b_.SetInsertPoint(done);
+  emit_when(b_, condition, std::move(f));
 }
 
 std::unique_ptr<SweepWriter> make_row_sweep(const ReductionPlan& plan, const KernelTarget& target,
