@@ -37,6 +37,11 @@ void print_row(const StepRow& row) {
                  plimsoll::format_bytes(row.floor_bytes).c_str());
     return;
   }
+  if (row.segments > 0) {
+    std::fprintf(stderr, "fits in %lld segments alone  %s\n", static_cast<long long>(row.segments),
+                 row.same_bits ? "same" : "NOT");
+    return;
+  }
   std::fprintf(
       stderr, "%10.2f %+8.1f%% %+8.1f%% %+6.1f %+6.1f  %-4s %5.1f%% %6.2fs  %lld, %lld, %lld\n",
       1e3 * row.step_seconds, row.predicted_percent, row.measured_percent,
@@ -56,6 +61,7 @@ ordered_json to_json(const StepRow& row) {
     json["floor_bytes"] = row.floor_bytes;
     return json;
   }
+  json["segments"] = row.segments;
   json["step_seconds"] = row.step_seconds;
   json["measured_percent"] = row.measured_percent;
   json["cpu_percent"] = row.cpu_percent;
@@ -88,8 +94,10 @@ std::vector<std::string> missed_aims(const std::vector<StepRow>& rows) {
     const std::string name = row.workload + " at " + row.limit + ", " + row.method;
     const bool by_default = row.method == "recompute" || row.method == "all";
     if (!row.same_bits) missed.push_back(name + ": other bits");
-    if (!row.ran) {
-      if (by_default) missed.push_back(name + ": does not run");
+    if (!row.ran || row.segments > 0) {
+      if (by_default) {
+        missed.push_back(name + (row.ran ? ": runs in segments alone" : ": does not run"));
+      }
       continue;
     }
     if (row.peak_bytes > row.limit_bytes) missed.push_back(name + ": over the limit");
@@ -101,7 +109,8 @@ std::vector<std::string> missed_aims(const std::vector<StepRow>& rows) {
     if (!by_default) continue;
     for (const StepRow& other : rows) {
       const bool classic = other.method == "greedy" || other.method == "sqrt";
-      if (!classic || !other.ran || other.workload != row.workload || other.limit != row.limit) {
+      if (!classic || !other.ran || other.segments > 0 || other.workload != row.workload ||
+          other.limit != row.limit) {
         continue;
       }
       if (row.planned_percent > other.planned_percent + 1e-6) {

@@ -180,6 +180,8 @@ std::vector<StepRow> measure_limit(Run& unlimited, std::vector<std::unique_ptr<R
       row.floor_bytes = std::max(row.floor_bytes, result.floor_bytes);
       if (!result.fits) continue;
       row.peak_bytes = std::max(row.peak_bytes, result.peak_bytes);
+      row.segments = result.report.at("segments");
+      if (row.segments > 0) continue;  // no plan for the step as a whole that could be compared
       const bool replanned = row.replans != result.report.at("replans");
       if (round < options.warm_up || replanned) {
         take_report(row, result.report);

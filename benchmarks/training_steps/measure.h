@@ -28,8 +28,9 @@ struct StepRow {
   std::int64_t limit_bytes = 0;
   std::int64_t floor_bytes = 0;  // above the limit: it didn't run
   bool ran = false;
-  double step_seconds = 0;  // the fastest
-  double cpu_percent = 0;   // the same in the process's CPU time, which other programs disturb less
+  std::int64_t segments = 0;  // the step's pieces, where it fits in pieces alone; predicts nothing
+  double step_seconds = 0;    // the fastest
+  double cpu_percent = 0;  // the same in the process's CPU time, which other programs disturb less
   double measured_percent = 0;     // slower than without a limit
   double predicted_percent = 0;    // after the warm-up, before the first step that counts
   double planned_percent = 0;      // the planner's own word for the plan

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/program/calibration.h"
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "runtime/base/cache_folder.h"
@@ -14,26 +16,54 @@
 
 namespace plimsoll::executor {
 
+namespace {
+
+std::string machine_of(const device::KernelProvider& provider) {
+  return provider.device()->properties().model;
+}
+
+std::string file_name(const std::string& machine) {
+  return "calibration-" +
+         sha256(std::as_bytes(std::span(machine.data(), machine.size()))).substr(0, 16);
+}
+
+}  // namespace
+
 Result<planner::Roofline> load_or_measure(const std::string& folder,
                                           device::KernelProvider& provider) {
-  const std::string machine = provider.device()->properties().model;
-  const std::string name =
-      "calibration-" +
-      sha256(std::as_bytes(std::span(machine.data(), machine.size()))).substr(0, 16);
+  constexpr std::int64_t kMostMeasurements = 5;
+  const std::string machine = machine_of(provider), name = file_name(machine);
   const auto cache = CacheFolder::open(folder, true);
+  std::optional<planner::Calibration> kept;
   if (cache.ok()) {
     const auto text = cache->read(name);
-    if (text.ok()) {
-      if (const auto known = planner::parse_calibration(*text, machine)) return *known;
-    }
+    if (text.ok()) kept = planner::parse_calibration(*text, machine);
   }
+  if (kept && kept->is_settled) return kept->speeds;
   PLIMSOLL_ASSIGN_OR_RETURN(const planner::Roofline measured, measure_machine(provider));
-  const Status kept = cache.ok() ? cache->write(name, planner::calibration_text(measured, machine))
-                                 : cache.status();
-  if (!kept.ok() && !folder.empty() && logs(LogLevel::debug)) {
-    log_line(LogLevel::debug, "the calibration is not kept: " + kept.message());
+  planner::Calibration best{measured, 1, false};
+  if (kept) {
+    best.speeds = planner::faster_of(kept->speeds, measured);
+    best.measurements = kept->measurements + 1;
+    best.is_settled =
+        planner::agree(kept->speeds, measured) || best.measurements >= kMostMeasurements;
   }
-  return measured;
+  const Status written =
+      cache.ok() ? cache->write(name, planner::calibration_text(best, machine)) : cache.status();
+  if (!written.ok() && !folder.empty() && logs(LogLevel::debug)) {
+    log_line(LogLevel::debug, "the calibration is not kept: " + written.message());
+  }
+  return best.speeds;
+}
+
+void drop_calibration(const std::string& folder, const device::KernelProvider& provider) {
+  constexpr double kHour = 3600;
+  const auto cache = CacheFolder::open(folder, false);
+  if (!cache.ok()) return;
+  const std::string name = file_name(machine_of(provider));
+  for (const CacheFolder::File& file : cache->files()) {
+    if (file.name == name && file.age_seconds > kHour) cache->remove(name);
+  }
 }
 
 void set_link_speeds(const memory::Tiers& tiers, const planner::Roofline& machine) {
@@ -58,6 +88,11 @@ planner::Roofline machine_speeds(device::KernelProvider& provider) {
     if (found.ok()) it->second = *found;
   }
   return it->second;
+}
+
+void doubt_machine_speeds(const device::KernelProvider& provider) {
+  static std::atomic<bool> is_doubted{false};
+  if (!is_doubted.exchange(true)) drop_calibration(user_cache_folder(), provider);
 }
 
 }  // namespace plimsoll::executor

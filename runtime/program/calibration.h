@@ -10,18 +10,28 @@
 
 namespace plimsoll::executor {
 
-// Measures the speeds of the provider's device with the kernels that programs use. About 0.2 s on a
+// Measures the speeds of the provider's device with the kernels that programs use. About 0.5 s on a
 // CPU. (machine_speeds.cc)
 Result<planner::Roofline> measure_machine(device::KernelProvider& provider);
 
 // The calibration of the device's model kept in `folder`, else a new one, which is kept there where
-// that is possible (empty: nowhere). A damaged file is measured again.
+// that is possible (empty: nowhere). One that is not settled is measured again, and the better of
+// all figures kept, until two measurements agree or five were made: the first may have been made
+// while the machine was busy. A damaged file is as none.
 Result<planner::Roofline> load_or_measure(const std::string& folder,
                                           device::KernelProvider& provider);
+
+// Drops the calibration kept in `folder` unless it was made within the last hour: the next process
+// measures again.
+void drop_calibration(const std::string& folder, const device::KernelProvider& provider);
 
 // The speeds that programs are planned by: the device's, measured or read at its first call of the
 // process, or the built-in table where measuring fails. Thread-safe.
 planner::Roofline machine_speeds(device::KernelProvider& provider);
+
+// Runs contradict what machine_speeds() says: once a process, what is kept of it is dropped
+// (drop_calibration). Thread-safe.
+void doubt_machine_speeds(const device::KernelProvider& provider);
 
 // The host tier's link goes at this speed, and is not measured again; other tiers, which a
 // calibration says nothing of, are taken to be as fast as the table has it when `machine` is the

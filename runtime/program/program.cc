@@ -246,6 +246,7 @@ Result<std::shared_ptr<Program>> Program::compile(std::unique_ptr<ir::Module> mo
   }
   program->provider_ = &provider;
   program->module_ = std::move(module);
+  program->is_calibrated_ = !(machine == planner::Roofline());
   program->costs_ = std::make_unique<planner::MeasuredCosts>(
       std::make_unique<KernelCostModel>(machine, std::move(facts)), machine.cache);
   program->plans_ = std::make_unique<planner::PlanCache>(*program->module_);

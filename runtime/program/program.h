@@ -50,6 +50,8 @@ class Program : public std::enable_shared_from_this<Program> {
   // force may change between two calls; what a call returned stays valid.
   const planner::CostModel& cost_model() const { return costs_->model(); }
   planner::MeasuredCosts& costs() const { return *costs_; }
+  // Whether that roofline was measured, not the built-in table.
+  bool is_calibrated() const { return is_calibrated_; }
   // Plans made for this program by the cost model in force. CANCELLED soon after `stop` says so.
   Result<std::shared_ptr<const planner::Plan>> plan(const planner::PlanOptions& options,
                                                     const Cancellation* stop = nullptr) const {
@@ -99,6 +101,7 @@ class Program : public std::enable_shared_from_this<Program> {
       coding_kernels_;
   mutable std::mutex resident_mutex_;  // guards what follows
   mutable std::map<std::vector<const ir::Literal*>, ResidentConstants> resident_;
+  bool is_calibrated_ = false;
   std::unique_ptr<planner::MeasuredCosts> costs_;
   std::unique_ptr<planner::PlanCache> plans_;
   ProgramForm form_;

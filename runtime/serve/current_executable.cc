@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/program/calibration.h"
+
 namespace plimsoll::executor {
 namespace {
 
@@ -88,7 +90,9 @@ CurrentExecutable::Expectation CurrentExecutable::expectation() const {
       // The same plan as with more effort, and no wait for the background.
       unlimited.effort = planner::Effort::first;
       costs.apply_links(unlimited);
-      const auto made = now->program().plan(unlimited);
+      // In the form that an unlimited run takes: kernels of its own are priced as those of their
+      // class were measured in this one.
+      const auto made = asked_->plan(unlimited);
       unlimited_ = made.ok() ? *made : nullptr;
     }
     if (unlimited_ != nullptr) {
@@ -105,7 +109,9 @@ std::shared_ptr<const Executable> CurrentExecutable::next() {
   // What is stored with loss decides bits, and times must not.
   if (!(drift_ > 0) || options_.remedies.lossy) return now;
   planner::MeasuredCosts& costs = now->program().costs();
-  costs.update(drift_);
+  if (costs.update(drift_) && now->program().is_calibrated() && costs.contradict_base()) {
+    doubt_machine_speeds(now->program().provider());
+  }
   const std::uint64_t version = costs.version();
   if (version_.exchange(version, std::memory_order_relaxed) == version) return now;
   const planner::Plan& plan = now->plan();

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -42,22 +43,50 @@ class CalibrationTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
 
+  std::string model() const { return provider_->device()->properties().model; }
+  planner::Calibration kept() {
+    const auto found = planner::parse_calibration(read(only_file()), model());
+    EXPECT_TRUE(found.has_value());
+    return found.value_or(planner::Calibration());
+  }
+
   fs::path base_;
   std::string folder_;
   std::shared_ptr<device::KernelProvider> provider_;
 };
 
-TEST_F(CalibrationTest, IsMeasuredOnceAndKeptForThisUserOnly) {
+TEST_F(CalibrationTest, IsMeasuredUntilItIsSettledAndKeptForThisUserOnly) {
   const auto first = load_or_measure(folder_, *provider_);
   ASSERT_TRUE(first.ok()) << first.status().to_string();
   EXPECT_GT(first->bytes_per_second, 1e8);
   EXPECT_GT(first->contraction_flops_per_second, 1e8);
   EXPECT_LT(first->launch_seconds, 1e-2);
   EXPECT_EQ(fs::status(folder_).permissions() & fs::perms::all, fs::perms::owner_all);
-  const auto again = load_or_measure(folder_, *provider_);
-  ASSERT_TRUE(again.ok());
-  // Two measurements never agree to the last digit: the second was read.
-  EXPECT_EQ(planner::calibration_text(*first, "x"), planner::calibration_text(*again, "x"));
+  planner::Roofline best = *first;
+  for (int i = 1; i < 5 && !kept().is_settled; ++i) {
+    const auto again = load_or_measure(folder_, *provider_);
+    ASSERT_TRUE(again.ok());
+    EXPECT_GE(again->contraction_flops_per_second, best.contraction_flops_per_second);
+    EXPECT_LE(again->link_latency_seconds, best.link_latency_seconds);
+    best = *again;
+  }
+  EXPECT_TRUE(kept().is_settled);
+  // Two measurements never agree to the last digit: this one was read.
+  const auto last = load_or_measure(folder_, *provider_);
+  ASSERT_TRUE(last.ok());
+  EXPECT_EQ(*last, best);
+}
+
+TEST_F(CalibrationTest, OneThatIsDoubtedIsDroppedUnlessItIsNew) {
+  ASSERT_TRUE(load_or_measure(folder_, *provider_).ok());
+  drop_calibration(folder_, *provider_);
+  const fs::path file = only_file();
+  EXPECT_FALSE(file.empty());
+  fs::last_write_time(file, fs::last_write_time(file) - std::chrono::hours(2));
+  drop_calibration(folder_, *provider_);
+  EXPECT_FALSE(fs::exists(file));
+  ASSERT_TRUE(load_or_measure(folder_, *provider_).ok());
+  EXPECT_EQ(kept().measurements, 1);
 }
 
 TEST_F(CalibrationTest, ADamagedFileIsMeasuredAgain) {
@@ -66,8 +95,7 @@ TEST_F(CalibrationTest, ADamagedFileIsMeasuredAgain) {
   std::ofstream(file) << "plimsoll calibration 1\nhalf a li";
   const auto speeds = load_or_measure(folder_, *provider_);
   ASSERT_TRUE(speeds.ok());
-  EXPECT_EQ(read(only_file()),
-            planner::calibration_text(*speeds, provider_->device()->properties().model));
+  EXPECT_EQ(kept().speeds, *speeds);
 }
 
 TEST_F(CalibrationTest, AFileThatOthersMayWriteIsNotTrusted) {
@@ -75,7 +103,7 @@ TEST_F(CalibrationTest, AFileThatOthersMayWriteIsNotTrusted) {
   planner::Roofline absurd;
   absurd.bytes_per_second = 1;
   const fs::path file = only_file();
-  std::ofstream(file) << planner::calibration_text(absurd, provider_->device()->properties().model);
+  std::ofstream(file) << planner::calibration_text({absurd, 1, true}, model());
   fs::permissions(file, fs::perms::all);
   const auto speeds = load_or_measure(folder_, *provider_);
   ASSERT_TRUE(speeds.ok());

@@ -54,6 +54,31 @@ TEST_F(MeasuredCostsTest, PublishesOnlyWhatDriftedByMoreThanTheShare) {
   EXPECT_EQ(costs_->drift(), 0);
 }
 
+TEST(MeasuredCosts, FasterProductsContradictTheBaseAndSlowerOnesDoNot) {
+  const auto module = ir::parse_module(
+      "HloModule m\nENTRY e {\n  a = f32[512,512] parameter(0)\n"
+      "  s = f32[512,512] add(a, a)\n"
+      "  ROOT d = f32[512,512] dot(s, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+      "m");
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const ir::Instruction& dot = *(*module)->entry()->find("d");
+  const ir::Instruction& add = *(*module)->entry()->find("s");
+  const RooflineCostModel base{Roofline()};
+  const auto contradict = [&](double dot_share, double add_share, int runs) {
+    MeasuredCosts costs(std::make_unique<RooflineCostModel>(Roofline()));
+    for (int run = 0; run < runs; ++run) {
+      costs.record(dot, dot_share * base.seconds(dot));
+      costs.record(add, add_share * base.seconds(add));
+      costs.finish_run();
+    }
+    return costs.contradict_base();
+  };
+  EXPECT_TRUE(contradict(0.4, 1, 3));
+  EXPECT_FALSE(contradict(0.4, 1, 2));
+  EXPECT_FALSE(contradict(0.6, 0.1, 3));
+  EXPECT_FALSE(contradict(5, 5, 3));
+}
+
 TEST_F(MeasuredCostsTest, TheTimeBetweenTwoModelsAtLeastDoubles) {
   std::vector<int> published;
   double seconds = 1e-6;

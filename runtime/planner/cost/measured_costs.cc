@@ -176,6 +176,23 @@ double MeasuredCosts::drift() const {
   return drift_locked();
 }
 
+bool MeasuredCosts::contradict_base() const {
+  constexpr std::int64_t kLeastRuns = 3;
+  constexpr double kLeastSeconds = 1e-3, kFasterThan = 0.5;
+  if (runs() < kLeastRuns) return false;
+  const std::lock_guard lock(mutex_);
+  double measured = 0, predicted = 0;
+  for (const ir::Instruction* instruction : order_) {
+    const CostClass kind = cost_class(*instruction);
+    if (kind != CostClass::contraction && kind != CostClass::convolution) continue;
+    const Entry& entry = index_.at(instruction);
+    const auto launches = static_cast<double>(entry.launches);
+    measured += launches * entry.seconds();
+    predicted += launches * base_->seconds(*instruction);
+  }
+  return predicted >= kLeastSeconds && measured < kFasterThan * predicted;
+}
+
 MeasuredCostModel::Measurements MeasuredCosts::measurements_locked() const {
   MeasuredCostModel::Measurements made;
   std::array<double, kCostClasses> measured{}, predicted{};

@@ -89,6 +89,11 @@ class MeasuredCosts {
   // with the cache misses of their place in the plan, transfers at their measured speeds.
   double seconds_of(const Plan& plan, const PlanOptions& options) const;
 
+  // True when products and convolutions, in at least three runs and a millisecond a run by the base
+  // model, took less than half of what it says: the machine is faster than it was measured to be.
+  // That they take longer says nothing of the machine, as it may be busy, and kernels differ.
+  bool contradict_base() const;
+
   // Sum of |measured - predicted| over the instructions measured, each as often as it runs, by the
   // sum of what the model in force predicts for them.
   double drift() const;
