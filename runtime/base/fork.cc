@@ -7,7 +7,6 @@
 #include <chrono>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace plimsoll {
 namespace {
@@ -16,23 +15,24 @@ constexpr std::chrono::seconds kLongestWait(2);
 
 struct Forks {
   std::atomic<std::uint32_t> generation{0};
-  std::mutex list_mutex;  // guards the list, and is held while a process forks
-  std::vector<ProcessMutex*> mutexes;
-  std::size_t held = 0;  // of the list, while a process forks
+  std::atomic<ProcessMutex*> newest{nullptr};  // and through it all of them
+  std::mutex forking;                          // held while a process forks; guards what follows
+  ProcessMutex *first_held = nullptr, *first_free = nullptr;  // between these all are held
 
   Forks() { pthread_atfork(prepare, resume_parent, resume_child); }
 
   // All or none, so that it waits with nothing in its hands: whoever holds one may want another.
   bool take_all() {
-    for (held = 0; held < mutexes.size(); ++held) {
-      if (mutexes[held]->try_lock()) continue;
+    first_held = first_free = newest.load(std::memory_order_acquire);
+    for (; first_free != nullptr; first_free = first_free->before()) {
+      if (first_free->try_lock()) continue;
       give_back();
       return false;
     }
     return true;
   }
   void give_back() {
-    while (held > 0) mutexes[--held]->unlock();
+    for (; first_held != first_free; first_held = first_held->before()) first_held->unlock();
   }
 
   // One that forks inside what a mutex guards (a function that takes log lines) would wait for
@@ -51,16 +51,16 @@ void Forks::prepare() {
   Forks& all = forks();
   const auto until = std::chrono::steady_clock::now() + kLongestWait;
   for (;;) {
-    all.list_mutex.lock();
+    all.forking.lock();
     if (all.take_all() || std::chrono::steady_clock::now() >= until) return;
-    all.list_mutex.unlock();
+    all.forking.unlock();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
 
 void Forks::resume_parent() {
   forks().give_back();
-  forks().list_mutex.unlock();
+  forks().forking.unlock();
 }
 
 void Forks::resume_child() {
@@ -81,9 +81,11 @@ Status ForkMark::check(std::string_view what) const {
 }
 
 ProcessMutex::ProcessMutex() {
-  Forks& all = forks();
-  const std::lock_guard lock(all.list_mutex);
-  all.mutexes.push_back(this);
+  std::atomic<ProcessMutex*>& newest = forks().newest;
+  before_ = newest.load(std::memory_order_relaxed);
+  while (!newest.compare_exchange_weak(before_, this, std::memory_order_release,
+                                       std::memory_order_relaxed)) {
+  }
 }
 
 }  // namespace plimsoll

@@ -31,7 +31,9 @@ class ForkMark {
 };
 
 // Guards what the whole process shares, and is never destroyed. fork() waits until nobody holds
-// one, two seconds at most, so that the child finds them free and what they guard whole.
+// one, two seconds at most, so that the child finds them free and what they guard whole. Making one
+// waits for nobody: it is mostly done inside the guard of a function's static, which a child would
+// find taken for ever if the process forked meanwhile.
 class ProcessMutex {
  public:
   ProcessMutex();
@@ -41,8 +43,12 @@ class ProcessMutex {
   bool try_lock() { return mutex_.try_lock(); }
   void unlock() { mutex_.unlock(); }
 
+  // The one that was made before it; null: it was the first.
+  ProcessMutex* before() const { return before_; }
+
  private:
   std::mutex mutex_;
+  ProcessMutex* before_ = nullptr;
 };
 
 }  // namespace plimsoll
