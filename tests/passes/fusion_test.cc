@@ -156,6 +156,33 @@ TEST(Fuse, ReductionTakesPrologueAndEpilogueButNoBroadcastOfItself) {
       "fusion{sqrt(reduce(multiply(p0, p0), 0))}(p0), p0)");
 }
 
+// Row sums of the first product are little beside it. Added to what two more products give, they
+// are summed before those take memory; added to what is there they are not stored.
+TEST(Fuse, SumsUpALargeArrayBeforeMoreIsMade) {
+  const auto with = [](const std::string& other) {
+    const std::string product =
+        " = f32[256,256] dot({}, {}), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+    const auto of = [&](const std::string& name, const std::string& a) {
+      std::string text = name + product;
+      for (int i = 0; i < 2; ++i) text.replace(text.find("{}"), 2, a);
+      return text;
+    };
+    const auto module =
+        parse(std::string(kSum) +
+              "ENTRY e {\n x = f32[256,256] parameter(0)\n v = f32[256] parameter(1)\n" +
+              of("a", "x") + of("b", "a") + of("c", "b") +
+              "zero = f32[] constant(0)\n"
+              "few = f32[256] reduce(a, zero), dimensions={1}, to_apply=sum\n"
+              "late = f32[256] reduce(c, zero), dimensions={1}, to_apply=sum\n"
+              "s = f32[256] add(few, " +
+              other + ")\n ROOT r = (f32[256], f32[256]) tuple(s, late)\n}\n");
+    EXPECT_TRUE(fuse(*module).value());
+    return expression(*module->entry()->root()->operand(0));
+  };
+  EXPECT_EQ(with("v").find("fusion{add(reduce"), 0U) << with("v");
+  EXPECT_EQ(with("late").find("add(reduce"), std::string::npos) << with("late");
+}
+
 TEST(Fuse, UpdateStaysTheRootOnAnOperandFromOutside) {
   EXPECT_EQ(fused("x = f32[64] parameter(0)\n y = f32[4] parameter(1)\n i = s32[] parameter(2)\n"
                   "n = f32[64] negate(x)\n m = f32[4] negate(y)\n"

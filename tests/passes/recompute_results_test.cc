@@ -71,6 +71,40 @@ TEST(RecomputeResults, KeepsWhatIsAResultOfTheProgram) {
   EXPECT_FALSE(*recompute_results(*module));
 }
 
+// Six multiplications for two readers: dearer than reading a small array from the cache, but not
+// from memory, where it is when other kernels have made much between.
+TEST(RecomputeResults, KnowsThatCachesForget) {
+  for (const int between : {0, 8}) {
+    std::string text =
+        "HloModule m\nmake { p = f32[128,128] parameter(0)\n q0 = f32[128,128] add(p, p)\n";
+    for (int i = 0; i < 6; ++i) {
+      text += fmt::format("q{} = f32[128,128] multiply(q{}, q{})\n", i + 1, i, i);
+    }
+    text +=
+        "ROOT t = (f32[128,128], f32[128,128]) tuple(q0, q6) }\n"
+        "both { a = f32[128,128] parameter(0)\n b = f32[128,128] parameter(1)\n"
+        "ROOT r = f32[128,128] subtract(a, b) }\n"
+        "ENTRY e { x = f32[128,128] parameter(0)\n"
+        "m = (f32[128,128], f32[128,128]) fusion(x), kind=kLoop, calls=make\n"
+        "s = f32[128,128] get-tuple-element(m), index=0\n"
+        "q = f32[128,128] get-tuple-element(m), index=1\n"
+        "d0 = f32[128,128] dot(s, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+    for (int i = 0; i < between; ++i) {
+      text += fmt::format(
+          "d{} = f32[128,128] dot(d{}, s), lhs_contracting_dims={{1}}, "
+          "rhs_contracting_dims={{0}}\n",
+          i + 1, i);
+    }
+    auto module = parse(text + fmt::format("u = f32[128,128] fusion(s, q), kind=kLoop, calls=both\n"
+                                           "v = f32[128,128] fusion(q, s), kind=kLoop, calls=both\n"
+                                           "ROOT r = (f32[128,128], f32[128,128], f32[128,128]) "
+                                           "tuple(d{}, u, v) }}",
+                                           between));
+    EXPECT_EQ(*recompute_results(*module), between > 0);
+    ASSERT_TRUE(ir::verify(*module).ok()) << ir::verify(*module).message();
+  }
+}
+
 // Two parts of elementwise operations with a product between them: the second reads values of the
 // first, as a gradient does.
 std::string random_step(std::uint64_t seed) {

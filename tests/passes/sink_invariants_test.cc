@@ -73,6 +73,31 @@ TEST(SinkInvariants, SpreadConstantsAndArrays) {
             "s32[] f32[8,8] f32[8]");
 }
 
+// The gradient of a tanh in a loop that is given its result t and 1 - t.
+TEST(SinkInvariants, WhatFollowsFromAnotherThatIsGiven) {
+  const std::string state = "(s32[], f32[8,8], f32[8,8], f32[8,8])";
+  EXPECT_EQ(state_after(
+                "HloModule m\nmore {\n s = " + state +
+                " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(3)\n"
+                " ROOT more = pred[] compare(i, n), direction=LT\n}\nbody {\n s = " +
+                state +
+                " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+                " x = f32[8,8] get-tuple-element(s), index=1\n"
+                " t = f32[8,8] get-tuple-element(s), index=2\n"
+                " rest = f32[8,8] get-tuple-element(s), index=3\n one = s32[] constant(1)\n"
+                " next = s32[] add(i, one)\n a = f32[8,8] multiply(x, rest)\n"
+                " b = f32[8,8] multiply(a, t)\n y = f32[8,8] add(a, b)\n ROOT r = " +
+                state +
+                " tuple(next, y, t, rest)\n}\nENTRY e {\n x = f32[8,8] parameter(0)\n"
+                " v = f32[8,8] parameter(1)\n t = f32[8,8] tanh(v)\n c = f32[] constant(1)\n"
+                " ones = f32[8,8] broadcast(c), dimensions={}\n rest = f32[8,8] subtract(ones, t)\n"
+                " start = s32[] constant(0)\n state = " +
+                state + " tuple(start, x, t, rest)\n loop = " + state +
+                " while(state), condition=more, body=body\n"
+                " ROOT r = f32[8,8] get-tuple-element(loop), index=1\n}\n"),
+            "s32[] f32[8,8] f32[8,8]");
+}
+
 TEST(SinkInvariants, LeavesWhatIsDearOrReadAsAWhole) {
   const std::string spread = " given = f32[8,8] broadcast(v), dimensions={1}";
   EXPECT_EQ(state_after(loop_given("f32[8,8]", spread,

@@ -12,6 +12,7 @@
 #include "runtime/ir/hint.h"
 #include "runtime/passes/fusion/fused_body.h"
 #include "runtime/passes/fusion/fusion_rules.h"
+#include "runtime/passes/fusion/made_bytes.h"
 #include "runtime/passes/fusion/standing_values.h"
 #include "runtime/passes/fusion/sums.h"
 #include "runtime/passes/passes.h"
@@ -46,6 +47,7 @@ class VerticalFusion {
         speeds_(speeds),
         narrow_(narrow),
         accumulations_(accumulations(computation)),
+        made_(computation),
         standing_(narrow ? standing_values(computation) : StandingValues()),
         visited_(computation.instructions().size()),
         groups_of_(computation.instructions().size()) {}
@@ -147,7 +149,7 @@ class VerticalFusion {
     double evaluations = 0;
     for (int group : groups) {
       const auto with = profile_with({&instruction}, group);
-      if (!with) return false;
+      if (!with || keeps_operand(instruction, groups_[at(group)])) return false;
       evaluations += with->evaluations.back();
       seconds.push_back(with->seconds);
     }
@@ -157,6 +159,46 @@ class VerticalFusion {
     }
     for (std::size_t i = 0; i < groups.size(); ++i) join(instruction, groups[i], seconds[i]);
     return true;
+  }
+
+  // Whether a large operand, of which `instruction` makes little, would have to stay for the group
+  // while more than its own size is made: the group waits for its other operands. A launch is less
+  // than that.
+  //
+  // Example: the loss of a classifier takes one logit of each row and the logarithm of the rows'
+  // sums of exponentials. In one kernel with the loss the logits would be read again when the
+  // exponentials are there already, which could have taken their place.
+  bool keeps_operand(const Instruction& instruction, const Group& group) const {
+    constexpr std::int64_t kLittle = 16, kLeastBytes = 64 << 10;
+    for (const Instruction* operand : instruction.operands()) {
+      const std::int64_t bytes = operand->shape().byte_size();
+      if (bytes < std::max(kLeastBytes, kLittle * instruction.shape().byte_size()) ||
+          operand->opcode() == Opcode::parameter || operand->opcode() == Opcode::constant ||
+          operand->is_root()) {
+        continue;
+      }
+      double last = 0;  // when the operand could go: nothing but its readers keep it
+      for (const Instruction* own : instruction.operands()) {
+        last = std::max(last, made_.until(*own));
+      }
+      bool reads_it = false;
+      for (const Instruction* user : operand->users()) {
+        if (user == &instruction) continue;
+        reads_it = reads_it || contains(group.members, user);
+        last = std::max(last, made_.before(*user));
+      }
+      if (reads_it) continue;
+      double ready = 0;  // when the group's other operands are
+      for (const Instruction* member : group.members) {
+        for (const Instruction* other : member->operands()) {
+          if (other != &instruction && !contains(group.members, other)) {
+            ready = std::max(ready, made_.until(*other));
+          }
+        }
+      }
+      if (ready - last > static_cast<double>(bytes)) return true;
+    }
+    return false;
   }
 
   // A copy makes its group read (and memory hold) the operand instead of the result, so there must
@@ -339,6 +381,7 @@ class VerticalFusion {
   const KernelSpeeds& speeds_;
   const bool narrow_;  // no kernel reads more bytes than the operations did that it replaces
   const std::unordered_set<const Instruction*> accumulations_;
+  const MadeBytes made_;
   const StandingValues standing_;
   std::vector<Group> groups_;
   PointerSet<Instruction> visited_;

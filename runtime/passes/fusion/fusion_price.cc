@@ -24,12 +24,12 @@ bool gathers_rows(const ir::Instruction& gather) {
   return std::find(offsets.begin(), offsets.end(), gather.shape().rank() - 1) != offsets.end();
 }
 
-}  // namespace
-
-double KernelPrice::bytes_per_second(const ir::Shape& shape) const {
-  const bool cached = static_cast<double>(shape.byte_size()) <= speeds_.cached_bytes;
-  return speeds_.bytes_per_second * (cached ? speeds_.cache_speedup : 1);
+double bytes_per_second(const ir::Shape& shape, const KernelSpeeds& speeds) {
+  const bool cached = static_cast<double>(shape.byte_size()) <= speeds.cached_bytes;
+  return speeds.bytes_per_second * (cached ? speeds.cache_speedup : 1);
 }
+
+}  // namespace
 
 void KernelPrice::compute(const ir::Instruction& member, double evaluations) {
   double each = ir::op_info(member.opcode()).work;
@@ -45,13 +45,18 @@ void KernelPrice::read(const ir::Shape& shape, double elements, bool strided) {
   const double size =
       static_cast<double>(dtype_bytes(shape.dtype())) * (strided ? speeds_.strided_factor : 1);
   const double first = std::min(elements, static_cast<double>(shape.element_count()));
-  traffic_ += first * size / bytes_per_second(shape);
+  traffic_ += first * size / bytes_per_second(shape, speeds_);
   // What is read again is in the cache.
   traffic_ += (elements - first) * size / (speeds_.cache_speedup * speeds_.bytes_per_second);
 }
 
 void KernelPrice::write(const ir::Shape& shape) {
-  traffic_ += static_cast<double>(shape.byte_size()) / bytes_per_second(shape);
+  traffic_ += static_cast<double>(shape.byte_size()) / bytes_per_second(shape, speeds_);
+}
+
+double far_traffic_seconds(const ir::Shape& shape, const KernelSpeeds& speeds) {
+  return static_cast<double>(shape.byte_size()) *
+         (1 / speeds.bytes_per_second - 1 / bytes_per_second(shape, speeds));
 }
 
 double KernelPrice::seconds() const { return std::max(work_, traffic_) + speeds_.launch_seconds; }

@@ -16,14 +16,19 @@ class KernelPrice {
   void read(const ir::Shape& shape, double elements, bool strided);
   void write(const ir::Shape& shape);
 
+  // Arithmetic and traffic go on at once.
   double seconds() const;
+  double work_seconds() const { return work_; }
+  double traffic_seconds() const { return traffic_; }
 
  private:
-  double bytes_per_second(const ir::Shape& shape) const;
-
   const KernelSpeeds& speeds_;
   double work_ = 0;     // seconds
   double traffic_ = 0;  // seconds
 };
+
+// What an array that is read or written costs more than KernelPrice says where the caches do not
+// hold it until it is read, as other kernels touch many bytes between.
+double far_traffic_seconds(const ir::Shape& shape, const KernelSpeeds& speeds);
 
 }  // namespace plimsoll::passes

@@ -142,6 +142,8 @@ class Examiner {
     }
     profile_.input_count = static_cast<int>(uses_of_.size() - members_.size());
     profile_.seconds = price_.seconds();
+    profile_.work_seconds = price_.work_seconds();
+    profile_.traffic_seconds = price_.traffic_seconds();
     return std::move(profile_);
   }
 

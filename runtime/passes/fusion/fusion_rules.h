@@ -39,8 +39,8 @@ struct FusionProfile {
   // Per member: evaluations per element, when each value is computed once for every different
   // index expression that reads it, and once a row where it is the same along the innermost loop.
   std::vector<double> evaluations;
-  // Modelled time of a launch (fusion_price.h).
-  double seconds = 0;
+  // Modelled times (fusion_price.h): of a launch, and of its parts, which go on at once.
+  double seconds = 0, work_seconds = 0, traffic_seconds = 0;
 };
 
 // The profile of the fusion of `members` (users before operands) with results `roots`; nothing when

@@ -9,7 +9,9 @@
 #include "runtime/ir/hint.h"
 #include "runtime/passes/cleanup/common_subexpressions.h"
 #include "runtime/passes/fusion/fused_body.h"
+#include "runtime/passes/fusion/fusion_price.h"
 #include "runtime/passes/fusion/fusion_rules.h"
+#include "runtime/passes/fusion/made_bytes.h"
 #include "runtime/passes/fusion/merged_kernel.h"
 #include "runtime/passes/passes.h"
 #include "runtime/passes/rewriter.h"
@@ -25,7 +27,9 @@
 // s and s^2, and s^2 from s. Two arrays can do for five.
 //
 // A result goes only where all its readers can do without, and only if the kernels together take
-// hardly longer by the table of the device.
+// hardly longer by the table of the device. That table takes a small array to be in the cache,
+// which holds where the reader comes next; a reader that comes after many others, as gradients do,
+// finds it in memory, and so the result's traffic is priced then.
 
 namespace plimsoll::passes {
 namespace {
@@ -83,7 +87,7 @@ class ResultRecomputation {
  public:
   ResultRecomputation(Computation& computation, const ComputationClasses& classes,
                       const KernelSpeeds& speeds)
-      : computation_(computation), classes_(classes), speeds_(speeds) {}
+      : computation_(computation), classes_(classes), speeds_(speeds), made_(computation) {}
 
   bool run() {
     Instructions order;
@@ -151,15 +155,21 @@ class ResultRecomputation {
       return false;
     }
     double seconds = 0, seconds_then = 0;
-    const auto count = [&](const Instruction& each) {
-      const std::optional<double> of_each = seconds_of(each);
-      if (of_each) seconds += *of_each;
-      return of_each.has_value();
+    bool any_is_far = false;
+    // `is_far`: what it reads or writes of the result goes to memory.
+    const auto count = [&](const Instruction& each, bool is_far) {
+      const std::optional<Times>& times = times_of(each);
+      if (!times) return false;
+      const double more = is_far ? far_traffic_seconds(result.shape(), speeds_) : 0;
+      seconds += times->seconds + std::max(0.0, times->traffic + more - times->longer);
+      return true;
     };
     std::vector<std::pair<Instruction*, Candidate>> readers;
     for (Instruction* reader : users) {
       auto candidate = without(*kernel, results, k, *reader);
-      if (!candidate || !count(*reader)) return false;
+      const bool is_far = bytes_between(*kernel, *reader) > speeds_.cached_bytes;
+      any_is_far = any_is_far || is_far;
+      if (!candidate || !count(*reader, is_far)) return false;
       seconds_then += candidate->profile.seconds;
       readers.emplace_back(reader, std::move(*candidate));
     }
@@ -168,19 +178,32 @@ class ResultRecomputation {
     FusedBody body(*computation_.module());
     body.add(*kernel);
     auto rest = finish(std::move(body), kept);
-    if (!rest || !count(*kernel) || seconds_then + rest->profile.seconds > kAsQuick * seconds)
+    if (!rest || !count(*kernel, any_is_far) ||
+        seconds_then + rest->profile.seconds > kAsQuick * seconds) {
       return false;
+    }
     for (auto& [reader, candidate] : readers) replace(reader, candidate);
     replace(kernel, *rest);
     return true;
   }
 
-  std::optional<double> seconds_of(const Instruction& kernel) {
-    if (const std::optional<double>* const known = seconds_.find(&kernel)) return *known;
-    const auto profile = profile_of_kernel(*kernel.to_apply(), speeds_);
-    const std::optional<double> seconds = profile ? std::optional(profile->seconds) : std::nullopt;
-    seconds_.emplace(&kernel, seconds);
-    return seconds;
+  struct Times {
+    double seconds, traffic;
+    double longer;  // of traffic and work
+  };
+  const std::optional<Times>& times_of(const Instruction& kernel) {
+    if (const std::optional<Times>* const known = times_.find(&kernel)) return *known;
+    std::optional<Times> times;
+    if (const auto profile = profile_of_kernel(*kernel.to_apply(), speeds_)) {
+      times = {profile->seconds, profile->traffic_seconds,
+               std::max(profile->traffic_seconds, profile->work_seconds)};
+    }
+    return *times_.emplace(&kernel, times).first;
+  }
+
+  // Of what is made from `kernel` on, itself included, until `reader`.
+  double bytes_between(const Instruction& kernel, const Instruction& reader) const {
+    return made_.before(reader) - made_.before(kernel);
   }
 
   // The reader with the k-th result computed in its body.
@@ -264,6 +287,7 @@ class ResultRecomputation {
     for (std::size_t i = 0; i < results.size(); ++i) {
       results_now_[candidate.results[i]] = results[i];
     }
+    made_.stands_at(*fusion, *kernel);
     Instructions& instead = instead_[kernel];
     instead.push_back(fusion);
     for (Instruction* result : results) {
@@ -274,11 +298,12 @@ class ResultRecomputation {
   Computation& computation_;
   const ComputationClasses& classes_;
   const KernelSpeeds& speeds_;
+  MadeBytes made_;
   Instructions repeated_;  // copies, operands first
   PointerSet<Instruction> copies_;
-  PointerMap<Instruction, Instructions> instead_;           // a kernel's, with its results
-  PointerMap<Instruction, Instruction*> results_now_;       // of replaced kernels
-  PointerMap<Instruction, std::optional<double>> seconds_;  // of kernels; none: no kernel of ours
+  PointerMap<Instruction, Instructions> instead_;        // a kernel's, with its results
+  PointerMap<Instruction, Instruction*> results_now_;    // of replaced kernels
+  PointerMap<Instruction, std::optional<Times>> times_;  // of kernels; none: no kernel of ours
 };
 
 }  // namespace

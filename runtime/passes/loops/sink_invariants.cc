@@ -41,11 +41,17 @@ bool is_read_by_elements(const Instruction& element) {
   return is_read;
 }
 
-// What a loop is given, as operations that every round may repeat on smaller arrays. Example: the
-// mask of causal attention, pred[8,8,128,128] broadcast(compare(iota, iota)), is five operations on
-// nothing; a bias spread over a batch is a broadcast of the bias.
+// What a loop is given, as operations that every round may repeat on smaller arrays, or on what the
+// loop is given besides. Example: the mask of causal attention, pred[8,8,128,128]
+// broadcast(compare(iota, iota)), is five operations on nothing; a bias spread over a batch is a
+// broadcast of the bias; the two factors of a tanh's gradient, t and 1 - t, are one array.
 class Recipe {
  public:
+  using Given = std::unordered_set<const Instruction*>;
+
+  // `given`: what the loop is given and does not change.
+  explicit Recipe(const Given& given) : given_(&given) {}
+
   // Whether there is one of little work.
   bool read(Instruction& invariant) { return invariant.shape().rank() > 0 && visit(invariant); }
 
@@ -80,26 +86,32 @@ class Recipe {
         if (!is_elementwise(value)) return false;
     }
     for (Instruction* operand : value.operands()) {
-      if (!visit(*operand)) return false;
+      if (!visit_or_take(*operand, given_->contains(operand))) return false;
     }
     operations_.push_back(&value);
+    return true;
+  }
+
+  // As it is, where it is no recipe's and may be taken so.
+  bool visit_or_take(Instruction& value, bool may_be_taken) {
+    const Recipe before = *this;
+    if (visit(value)) return true;
+    if (!may_be_taken) return false;
+    *this = before;
+    if (seen_.insert(&value).second) leaves_.push_back(&value);
     return true;
   }
 
   // Of something smaller, whatever it is.
   bool visit_spread(Instruction& value) {
     Instruction& spread = *value.operand(0);
-    const Recipe before = *this;
-    if (!visit(spread)) {
-      if (2 * spread.shape().element_count() > value.shape().element_count()) return false;
-      *this = before;
-      seen_.insert({&spread, &value});
-      leaves_.push_back(&spread);
-    }
+    const bool is_smaller = 2 * spread.shape().element_count() <= value.shape().element_count();
+    if (!visit_or_take(spread, is_smaller || given_->contains(&spread))) return false;
     operations_.push_back(&value);
     return true;
   }
 
+  const Given* given_;
   int work_ = 0;
   std::vector<Instruction*> operations_, leaves_;
   std::unordered_set<const Instruction*> seen_;
@@ -112,10 +124,16 @@ bool sink_into_one(ir::Module& module) {
   for (auto it = programs.rbegin(); it != programs.rend(); ++it) {
     for (const auto& instruction : (*it)->instructions()) {
       if (instruction->opcode() != Opcode::while_ || !has_flat_state(*instruction)) continue;
+      Recipe::Given given;
+      for (int leaf = 0; leaf < instruction->operand(0)->operand_count(); ++leaf) {
+        if (ir::passes_through(*instruction, leaf)) {
+          given.insert(instruction->operand(0)->operand(leaf));
+        }
+      }
       std::vector<std::pair<const Instruction*, Recipe>> sunk;
       for (const Instruction* element : instruction->while_body()->parameters()[0]->users()) {
         const auto leaf = static_cast<int>(element->attributes().tuple_index);
-        Recipe recipe;
+        Recipe recipe(given);
         if (ir::passes_through(*instruction, leaf) && is_read_by_elements(*element) &&
             recipe.read(*instruction->operand(0)->operand(leaf))) {
           sunk.emplace_back(element, std::move(recipe));
