@@ -71,6 +71,30 @@ Status no_sharding(std::string_view text) {
   return invalid_argument(fmt::format("'{}' is no sharding of this array", text));
 }
 
+// Of holders by tile and then by the dimensions `behind`, of which some are of summands: those
+// first.
+void order_holders(Sharding& sharding, std::span<const std::int64_t> behind,
+                   const std::vector<bool>& summed) {
+  for (std::size_t i = 0; i < behind.size(); ++i) {
+    sharding.copies *= behind[i];
+    if (summed[i]) sharding.summands *= behind[i];
+  }
+  if (sharding.summands == 1) return;
+  const std::vector<std::int64_t> given = sharding.holders;
+  const std::int64_t each = sharding.copies / sharding.summands;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(given.size()); ++i) {
+    std::int64_t rest = i % sharding.copies, summand = 0, copy = 0, summands = 1, copies = 1;
+    for (std::size_t d = behind.size(); d-- > 0; rest /= behind[d]) {
+      std::int64_t& place = summed[d] ? summand : copy;
+      std::int64_t& count = summed[d] ? summands : copies;
+      place += rest % behind[d] * count;
+      count *= behind[d];
+    }
+    const std::int64_t tile = i / sharding.copies;
+    sharding.holders[at(tile * sharding.copies + summand * each + copy)] = given[at(i)];
+  }
+}
+
 // `[2,1,2]<=[4]T(1,0)` or `[2,1,2]0,1,2,3`.
 Result<Sharding> parse_tiles(Text& text, std::string_view whole, int rank,
                              std::int64_t partitions) {
@@ -97,8 +121,15 @@ Result<Sharding> parse_tiles(Text& text, std::string_view whole, int rank,
   } else {
     made.holders = text.numbers();
   }
+  std::vector<bool> summed;  // of the dimensions behind the array's own
   if (text.take("last_tile_dims=")) {
-    if (!text.take("{") || !text.braced()) return no_sharding(whole);
+    const auto kinds = text.take("{") ? text.braced() : std::nullopt;
+    if (!kinds) return no_sharding(whole);
+    for (std::string_view rest = *kinds; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(','), rest.size());
+      summed.push_back(rest.substr(0, end).find("unreduced") != std::string_view::npos);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
   } else {
     (void)text.take("last_tile_dim_replicate");
   }
@@ -109,9 +140,11 @@ Result<Sharding> parse_tiles(Text& text, std::string_view whole, int rank,
   if (static_cast<std::int64_t>(made.tiles.size()) < rank || count != partitions || sorted != all) {
     return no_sharding(whole);
   }
-  for (std::size_t i = at(rank); i < made.tiles.size(); ++i) made.copies *= made.tiles[i];
+  std::vector<std::int64_t> behind(made.tiles.begin() + rank, made.tiles.end());
+  summed.resize(behind.size(), false);
   made.tiles.resize(at(rank));
-  if (made.copies == partitions) return Sharding();
+  order_holders(made, behind, summed);
+  if (made.copies == partitions && made.summands == 1) return Sharding();
   return made;
 }
 
@@ -142,6 +175,21 @@ std::vector<std::int64_t> Sharding::copy_of_partition(std::int64_t partitions) c
   return copy_of;
 }
 
+std::vector<std::int64_t> Sharding::summand_of_partition(std::int64_t partitions) const {
+  std::vector<std::int64_t> of = copy_of_partition(partitions);
+  for (std::int64_t& one : of) one /= copies / summands;
+  return of;
+}
+
+Sharding Sharding::summed() const {
+  const bool is_cut =
+      std::any_of(tiles.begin(), tiles.end(), [](std::int64_t count) { return count > 1; });
+  if (!is_cut) return Sharding();
+  Sharding made = *this;
+  made.summands = 1;
+  return made;
+}
+
 Result<Sharding> parse_sharding(std::string_view text, int rank, std::int64_t partitions) {
   Text from(text);
   if (!from.take("{")) return no_sharding(text);
@@ -155,6 +203,11 @@ Result<Sharding> parse_sharding(std::string_view text, int rank, std::int64_t pa
     if (!of.take("device=") || !of.number()) return no_sharding(text);
   } else if (of.take("unknown")) {
     made.is_unknown = true;
+  } else if (of.take("unreduced")) {
+    made.tiles.assign(at(rank), 1);
+    made.copies = made.summands = partitions;
+    made.holders.resize(at(partitions));
+    std::iota(made.holders.begin(), made.holders.end(), 0);
   } else if (!of.take("replicated") && !of.take("manual")) {
     return no_sharding(text);
   }
@@ -188,30 +241,37 @@ Result<std::vector<Sharding>> parse_shardings(std::string_view text, std::span<c
   return made;
 }
 
-// The participants that differ in the parts alone hold the tiles, in the parts' order; each group
-// of them is a copy.
+// The participants that differ in the parts alone hold the tiles, in the parts' order, and of each
+// the summands; each group of them is a copy.
 Result<Sharding> mesh_sharding(std::span<const std::int64_t> sizes,
                                std::span<const std::vector<MeshAxisPart>> dimensions,
-                               std::span<const std::int64_t> participants) {
+                               std::span<const std::int64_t> participants,
+                               std::span<const MeshAxisPart> unreduced) {
   std::vector<MeshAxisPart> parts;
-  Sharding made;
-  for (const auto& dimension : dimensions) {
-    std::int64_t tiles = 1;
-    for (const MeshAxisPart& part : dimension) {
+  // How many differ in these.
+  const auto take = [&](std::span<const MeshAxisPart> some) -> Result<std::int64_t> {
+    std::int64_t count = 1;
+    for (const MeshAxisPart& part : some) {
       if (part.axis < 0 || part.axis >= static_cast<std::int64_t>(sizes.size())) {
         return invalid_argument("a sharding by an axis that the mesh has not");
       }
-      tiles *= part.size == 0 ? sizes[at(part.axis)] : part.size;
+      count *= part.size == 0 ? sizes[at(part.axis)] : part.size;
       parts.push_back(part);
     }
+    return count;
+  };
+  Sharding made;
+  for (const auto& dimension : dimensions) {
+    PLIMSOLL_ASSIGN_OR_RETURN(const std::int64_t tiles, take(dimension));
     made.tiles.push_back(tiles);
   }
+  PLIMSOLL_ASSIGN_OR_RETURN(made.summands, take(unreduced));
   if (parts.empty()) return Sharding();
   PLIMSOLL_ASSIGN_OR_RETURN(const ReplicaGroups groups, mesh_groups(sizes, parts, participants));
   if (groups.empty() || groups[0].size() <= 1) return Sharding();
-  made.copies = static_cast<std::int64_t>(groups.size());
-  for (std::size_t tile = 0; tile < groups[0].size(); ++tile) {
-    for (const auto& group : groups) made.holders.push_back(group[tile]);
+  made.copies = static_cast<std::int64_t>(groups.size()) * made.summands;
+  for (std::size_t one = 0; one < groups[0].size(); ++one) {
+    for (const auto& group : groups) made.holders.push_back(group[one]);
   }
   return made;
 }
@@ -219,10 +279,17 @@ Result<Sharding> mesh_sharding(std::span<const std::int64_t> sizes,
 std::string to_string(const Sharding& sharding) {
   if (sharding.is_replicated()) return "{replicated}";
   std::vector<std::int64_t> tiles = sharding.tiles;
-  if (sharding.copies > 1) tiles.push_back(sharding.copies);
+  std::string_view last = sharding.copies > 1 ? " last_tile_dim_replicate" : "";
+  if (sharding.is_summed()) {
+    tiles.push_back(sharding.summands);
+    last = " last_tile_dims={unreduced}";
+  }
+  if (sharding.copies > sharding.summands) {
+    tiles.push_back(sharding.copies / sharding.summands);
+    if (sharding.is_summed()) last = " last_tile_dims={unreduced, replicated}";
+  }
   return fmt::format("{{devices=[{}]{}{}}}", fmt::join(tiles, ","),
-                     fmt::join(sharding.holders, ","),
-                     sharding.copies > 1 ? " last_tile_dim_replicate" : "");
+                     fmt::join(sharding.holders, ","), last);
 }
 
 Result<Shape> tile_shape(const Shape& whole, const Sharding& sharding) {

@@ -27,15 +27,17 @@ jax.config.update("jax_traceback_in_locations_limit", 0)
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
 
 MESH = jax.make_mesh((2, 2), ("a", "b"), axis_types=(AxisType.Auto,) * 2)
+# Shardings of values are types here, `unreduced` ones among them.
+TYPED = jax.make_mesh((2, 2), ("a", "b"), axis_types=(AxisType.Explicit,) * 2)
 PROGRAMS = {}
 
 
-def program(shapes, specs, results):
+def program(shapes, specs, results, mesh=MESH):
     """Adds the function under its name, with the shapes and specs of its arguments and the specs of
     its results (None: what the function makes them)."""
 
     def add(function):
-        PROGRAMS[function.__name__] = (function, shapes, specs, results)
+        PROGRAMS[function.__name__] = (function, shapes, specs, results, mesh)
         return function
 
     return add
@@ -160,36 +162,78 @@ def cut_otherwise_than_constrained(x):
     return lax.with_sharding_constraint(jnp.tanh(x), NamedSharding(MESH, P("a", "b")))
 
 
+UNREDUCED = P("a", None, unreduced={"b"})
+
+
+@program([(8, 6), (6, 4)], [P("a", "b"), P("b", None)], [UNREDUCED, P("a", "b"), P()], TYPED)
+def sums_left_open(x, w):
+    y = jnp.einsum("xy,yz->xz", x, w, out_sharding=UNREDUCED)
+    return y + y, jax.sharding.reshard(y, P("a", "b")), jax.sharding.reshard(y, P()).sum()
+
+
+@program([(4, 6), (4, 6)], [UNREDUCED, UNREDUCED], [UNREDUCED, P("a", None), P(None, None)], TYPED)
+def sums_given(x, y):
+    both = x + y
+    turned = jnp.transpose(jnp.concatenate([both, x[:, :2]], axis=1))
+    return both, jnp.tanh(jax.sharding.reshard(y, P("a", None))), jax.sharding.reshard(turned, P(None, None))
+
+
+@program([(4, 6), (4, 6), ()], [P("a", None), P("a", "b"), P()], [UNREDUCED] * 2 + [P(None, None, unreduced={"a"}), P(unreduced={"a", "b"})], TYPED)
+def summands_of_what_is_there(x, y, s):
+    open_along_a = jax.sharding.reshard(x, P(None, None, unreduced={"a"}))
+    opened = [jax.sharding.reshard(one, UNREDUCED) for one in (x, y)]
+    return *opened, open_along_a, jax.sharding.reshard(s, P(unreduced={"a", "b"}))
+
+
+@program([(8, 6), (8, 6)], [P("a", "b"), P("a", None, unreduced={"b"})], [UNREDUCED, P("a", "b")], TYPED)
+def summands_of_a_region(x, y):
+    opened = jax.shard_map(mesh=TYPED, in_specs=P("a", "b"), out_specs=UNREDUCED)
+    added = jax.shard_map(mesh=TYPED, in_specs=UNREDUCED, out_specs=P("a", "b"))
+    return (
+        opened(lambda t: lax.pcast(t * 2, "b", to="unreduced"))(x),
+        added(lambda t: lax.psum_scatter(t, "b", scatter_dimension=1, tiled=True))(y),
+    )
+
+
+def summand_of(device, sharding):
+    """Which summand of a tile it has."""
+    place = np.argwhere(sharding.mesh.devices == device)[0]
+    axes = sharding.mesh.axis_names
+    return [int(place[axes.index(axis)]) for axis in sorted(sharding.spec.unreduced)]
+
+
 def main(folder):
     devices = jax.devices()
-    for name, (function, shapes, specs, results) in PROGRAMS.items():
-        given = [NamedSharding(MESH, spec) for spec in specs]
+    for name, (function, shapes, specs, results, mesh) in PROGRAMS.items():
+        given = [NamedSharding(mesh, spec) for spec in specs]
         options = {"in_shardings": tuple(given)}
         if results is not None:
-            made = tuple(NamedSharding(MESH, spec) for spec in results)
+            made = tuple(NamedSharding(mesh, spec) for spec in results)
             options["out_shardings"] = made if len(made) > 1 else made[0]
         jitted = jax.jit(function, **options)
         arguments = []
         for number, (shape, sharding) in enumerate(zip(shapes, given)):
             # What is the same for several partitions is filled as for the first of them.
-            indices = sharding.devices_indices_map(shape)
+            indices = NamedSharding(mesh, P(*sharding.spec.partitions)).devices_indices_map(shape)
             first = {}
             tiles = []
             for partition, device in enumerate(devices):
-                key = str(indices[device])
+                key = str((indices[device], summand_of(device, sharding)))
                 first.setdefault(key, partition)
                 tile = fill(sharding.shard_shape(shape), first[key], number)
                 tiles.append(jax.device_put(tile, device))
             arguments.append(jax.make_array_from_single_device_arrays(shape, sharding, tiles))
         unchecked = [export.DisabledSafetyCheck.custom_call("ragged_all_to_all")]
-        exported = export.export(jitted, disabled_checks=unchecked)(*arguments)
+        with jax.set_mesh(mesh):
+            exported = export.export(jitted, disabled_checks=unchecked)(*arguments)
         with open(f"{folder}/{name}.mlirbc", "wb") as file:
             file.write(exported.mlir_module_serialized)
         if name in BY_HAND:
             whole = BY_HAND[name](*map(np.asarray, arguments))
             outputs = [jax.device_put(whole, made[0])]
         else:
-            outputs = jax.tree.leaves(jitted(*arguments))
+            with jax.set_mesh(mesh):
+                outputs = jax.tree.leaves(jitted(*arguments))
         with open(f"{folder}/{name}.results", "wb") as file:
             for device in devices:
                 for output in outputs:

@@ -60,7 +60,7 @@ std::size_t first_with_tile(const std::string& sharding, std::size_t partition) 
     i += used + 1;
   }
   std::size_t copies = 1;
-  if (sharding.find("last_tile_dim_replicate") != std::string::npos) {
+  if (sharding.find("replicate") != std::string::npos) {
     copies = std::stoul(sharding.substr(sharding.rfind(',', open) + 1));
   }
   const auto at = static_cast<std::size_t>(std::find(holders.begin(), holders.end(), partition) -

@@ -39,6 +39,33 @@ TEST(Sharding, ReadsWhatHloTextSays) {
   }
 }
 
+TEST(Sharding, OfSummands) {
+  // Those who differ in the second axis of 2 x 2 x 2 have summands, in the third copies.
+  Sharding expected = sharding({2, 1}, {0, 1, 2, 3, 4, 5, 6, 7}, 4);
+  expected.summands = 2;
+  const std::int64_t sizes[] = {2, 2, 2};
+  const std::vector<std::vector<MeshAxisPart>> by_first{{{0, 1, 0}}, {}};
+  const MeshAxisPart second[] = {{1, 1, 0}};
+  const auto made = mesh_sharding(sizes, by_first, {}, second);
+  ASSERT_TRUE(made.ok()) << made.status().to_string();
+  EXPECT_EQ(*made, expected);
+  for (const char* text :
+       {"{devices=[2,1,2,2]<=[8] last_tile_dims={unreduced, replicated}}",
+        "{devices=[2,1,2,2]0,2,1,3,4,6,5,7 last_tile_dims={replicated, unreduced}}"}) {
+    const auto read = parse_sharding(text, 2, 8);
+    ASSERT_TRUE(read.ok()) << text << ": " << read.status().to_string();
+    EXPECT_EQ(*read, expected) << text;
+  }
+  const auto again = parse_sharding(to_string(expected), 2, 8);
+  ASSERT_TRUE(again.ok()) << to_string(expected);
+  EXPECT_EQ(*again, expected) << to_string(expected);
+  EXPECT_EQ(expected.summand_of_partition(8), (std::vector<std::int64_t>{0, 0, 1, 1, 0, 0, 1, 1}));
+  EXPECT_EQ(expected.summed(), sharding({2, 1}, {0, 1, 2, 3, 4, 5, 6, 7}, 4));
+  const auto all = parse_sharding("{unreduced}", 1, 2);
+  ASSERT_TRUE(all.ok());
+  EXPECT_TRUE(all->is_summed() && !all->is_replicated() && all->summed().is_replicated());
+}
+
 TEST(Sharding, RefusesWhatDoesNotFit) {
   for (const char* text :
        {"", "{", "{devices=[2,2]<=[8]}", "{devices=[2,2]0,1,2}", "{devices=[2,2]0,1,2,2}",

@@ -181,6 +181,34 @@ ENTRY e {
   }
 }
 
+// Summands stay so through what is linear in them, and are summed once, where the program asks for
+// the sum; a product that is asked for by its summands is not summed at all.
+TEST(Partition, SummandsAreSummedWhereTheProgramAsksForIt) {
+  const auto module = parse(R"(
+HloModule m, num_partitions=4, whole_shapes=true
+ENTRY e {
+  x = f32[4,2] parameter(0), sharding={devices=[2,2]<=[4]}
+  w = f32[2,6] parameter(1), sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}
+  s = f32[4,6] parameter(2), sharding={devices=[2,1,2]<=[4] last_tile_dims={unreduced}}
+  y = f32[4,6] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  open = f32[4,6] custom-call(y), custom_call_target="Sharding", sharding={devices=[2,1,2]<=[4] last_tile_dims={unreduced}}
+  sum = f32[4,6] add(open, s)
+  turned = f32[6,4] transpose(sum), dimensions={1,0}
+  cut = f32[6,4] custom-call(turned), custom_call_target="Sharding", sharding={devices=[1,2,2]<=[4] last_tile_dim_replicate}
+  ROOT t = (f32[4,6], f32[6,4]) tuple(sum, cut), sharding={{devices=[2,1,2]<=[4] last_tile_dims={unreduced}}, {devices=[1,2,2]<=[4] last_tile_dim_replicate}}
+}
+)");
+  const Status status = partition(*module).status();
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  ASSERT_TRUE(ir::verify(*module).ok()) << ir::to_text(*module);
+  EXPECT_EQ(number_of(*module, Opcode::all_reduce), 1) << ir::to_text(*module);
+  EXPECT_EQ(number_of(*module, Opcode::all_gather), 0) << ir::to_text(*module);
+  const std::string said(module->entry()->root()->attributes().find_extra("sharding"));
+  EXPECT_EQ(said,
+            "{{devices=[2,1,2]0,1,2,3 last_tile_dims={unreduced}},"
+            "{devices=[1,2,2]0,1,2,3 last_tile_dim_replicate}}");
+}
+
 // As many elements come out as go in, but not where they were: a tile is not enough.
 TEST(Partition, WindowsThatMoveElementsAreNotComputedOnTiles) {
   for (const char* window : {"{size=1 pad=1_-1}", "{size=1 stride=2 pad=0_4}"}) {

@@ -44,10 +44,6 @@ Result<Sharding> Translator::sharding_of(const Attribute& sharding, const Attrib
     return invalid_argument("StableHLO: a sharding that is malformed");
   };
   if (sharding.kind != Attribute::Kind::shardy || sharding.elements.empty()) return unreadable();
-  if (sharding.number != 0) {
-    return unimplemented(
-        "StableHLO: a sharding whose partitions hold sums that are still to be made (`unreduced`)");
-  }
   const Attribute* mesh = sharding.elements[0];
   if (mesh->kind == Attribute::Kind::text) {
     const auto found = meshes_.find(mesh->text);
@@ -59,27 +55,39 @@ Result<Sharding> Translator::sharding_of(const Attribute& sharding, const Attrib
   if (mesh == nullptr || mesh->kind != Attribute::Kind::shardy) return unreadable();
   std::vector<std::int64_t> sizes;
   for (const Attribute* const axis : mesh->elements) sizes.push_back(axis->number);
+  // Appends the part of the mesh that `axis` names, if it counts.
+  const auto add_axis = [&](const Attribute& axis, std::vector<MeshAxisPart>& out) -> Status {
+    const auto is_it = [&](const Attribute* other) { return other->text == axis.text; };
+    const auto found = std::find_if(mesh->elements.begin(), mesh->elements.end(), is_it);
+    if (found == mesh->elements.end()) return unreadable();
+    if (axes != nullptr && std::none_of(axes->elements.begin(), axes->elements.end(), is_it)) {
+      return ok_status();
+    }
+    MeshAxisPart part;
+    part.axis = found - mesh->elements.begin();
+    if (!axis.elements.empty()) {
+      if (axis.elements[0]->numbers.size() != 2) return unreadable();
+      part.before = axis.elements[0]->numbers[0];
+      part.size = axis.elements[0]->numbers[1];
+    }
+    out.push_back(part);
+    return ok_status();
+  };
+  const std::size_t all = sharding.elements.size();
+  if (sharding.number < 0 || at(sharding.number) >= all) return unreadable();
+  const std::size_t first_unreduced = all - at(sharding.number);
   std::vector<std::vector<MeshAxisPart>> dimensions;
-  for (std::size_t d = 1; d < sharding.elements.size(); ++d) {
+  for (std::size_t d = 1; d < first_unreduced; ++d) {
     auto& dimension = dimensions.emplace_back();
     for (const Attribute* const axis : sharding.elements[d]->elements) {
-      const auto is_it = [&](const Attribute* other) { return other->text == axis->text; };
-      const auto found = std::find_if(mesh->elements.begin(), mesh->elements.end(), is_it);
-      if (found == mesh->elements.end()) return unreadable();
-      if (axes != nullptr && std::none_of(axes->elements.begin(), axes->elements.end(), is_it)) {
-        continue;
-      }
-      MeshAxisPart part;
-      part.axis = found - mesh->elements.begin();
-      if (!axis->elements.empty()) {
-        if (axis->elements[0]->numbers.size() != 2) return unreadable();
-        part.before = axis->elements[0]->numbers[0];
-        part.size = axis->elements[0]->numbers[1];
-      }
-      dimension.push_back(part);
+      PLIMSOLL_RETURN_IF_ERROR(add_axis(*axis, dimension));
     }
   }
-  return ir::mesh_sharding(sizes, dimensions, mesh->numbers);
+  std::vector<MeshAxisPart> unreduced;
+  for (std::size_t i = first_unreduced; i < all; ++i) {
+    PLIMSOLL_RETURN_IF_ERROR(add_axis(*sharding.elements[i], unreduced));
+  }
+  return ir::mesh_sharding(sizes, dimensions, mesh->numbers, unreduced);
 }
 
 Result<Translator::Instructions> Translator::manual_computation(const Operation& operation,
@@ -128,7 +136,7 @@ Result<Translator::Instructions> Translator::constrained(const Operation& operat
       std::any_of(sharding->elements.begin(), sharding->elements.end(), [](const Attribute* one) {
         return one->kind == Attribute::Kind::shardy && one->number != 0;
       });
-  if (is_open || sharding->number != 0 || !values[0]->shape().is_array()) return values;
+  if (is_open || !values[0]->shape().is_array()) return values;
   PLIMSOLL_ASSIGN_OR_RETURN(const Sharding read, sharding_of(*sharding, nullptr));
   return Instructions{add_mark(values[0], values[0]->shape(), "Sharding", ir::to_string(read))};
 }

@@ -165,9 +165,9 @@ Status Values::read_elements(Cursor& cursor, std::vector<const Attribute*>& out)
 
 // Shardy's attributes by their numbers, which never change (Shardy, bytecode.td): names are texts,
 // sizes numbers, and what holds others has them as elements. A sharding has its mesh, or the mesh's
-// name, as the first element and its dimensions behind that, and the number 1 where partitions hold
-// sums that are still to be made; a dimension the number 1 where it is left open. Which axes hold
-// copies, and priorities, mean nothing here.
+// name, as the first element and its dimensions behind that, and last the axes along which
+// partitions hold summands, of which its number says how many there are; a dimension has the number
+// 1 where it is left open. Which axes hold copies, and priorities, mean nothing here.
 Status Values::read_shardy(Cursor& cursor, Attribute& out) {
   enum : std::uint64_t {
     kManualAxes = 0,
@@ -221,10 +221,16 @@ Status Values::read_shardy(Cursor& cursor, Attribute& out) {
     case kTensor:
     case kTensorUnreduced:
     case kTensorUnreducedBy: {
-      out.number = code == kTensor ? 0 : 1;
       PLIMSOLL_ASSIGN_OR_RETURN(const Attribute* const mesh, attribute_of(cursor));
       out.elements.push_back(mesh);
-      return read_elements(cursor, out.elements);
+      PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, out.elements));
+      if (code == kTensor) return ok_status();
+      std::vector<const Attribute*> copies, unreduced;
+      PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, copies));
+      PLIMSOLL_RETURN_IF_ERROR(read_elements(cursor, unreduced));
+      out.number = static_cast<std::int64_t>(unreduced.size());
+      out.elements.insert(out.elements.end(), unreduced.begin(), unreduced.end());
+      return ok_status();
     }
     default:
       out.kind = Attribute::Kind::unknown;

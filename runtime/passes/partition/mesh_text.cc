@@ -124,7 +124,7 @@ bool read_axis(Text& text, const Mesh& mesh, const std::set<std::string>& counte
   return true;
 }
 
-// `<@mesh, [{"a"}, {"b", ?}, {}], replicated={"c"}>`.
+// `<@mesh, [{"a"}, {"b", ?}, {}], replicated={"c"}, unreduced={"d"}>`.
 std::optional<ir::Sharding> read_sharding(Text& text, const std::map<std::string, Mesh>& meshes,
                                           const std::set<std::string>& counted) {
   if (!text.take("<")) return std::nullopt;
@@ -148,11 +148,19 @@ std::optional<ir::Sharding> read_sharding(Text& text, const std::map<std::string
     if (text.take("p") && !text.number()) return std::nullopt;  // a priority
     (void)text.take(",");
   }
+  std::vector<MeshAxisPart> unreduced;
   while (!text.take(">")) {
-    // Axes that hold copies, or sums that are still to be made.
-    if (!text.skip_behind("}")) return std::nullopt;
+    (void)text.take(",");
+    if (text.take("unreduced={")) {
+      while (!text.take("}")) {
+        if (!read_axis(text, *mesh, counted, unreduced)) return std::nullopt;
+        (void)text.take(",");
+      }
+    } else if (!text.skip_behind("}")) {  // axes that hold copies
+      return std::nullopt;
+    }
   }
-  auto made = ir::mesh_sharding(mesh->sizes, dimensions, mesh->devices);
+  auto made = ir::mesh_sharding(mesh->sizes, dimensions, mesh->devices, unreduced);
   if (!made.ok()) return std::nullopt;
   return std::move(made).value();
 }

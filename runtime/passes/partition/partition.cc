@@ -171,8 +171,10 @@ class Partitioner {
   // the tiles by which it is known.
   Result<Sharding> own_sharding(Instruction* whole) const {
     if (is_sharding_mark(*whole)) return sharding_of(*whole);
-    const KnownTiles::Tile* const known = tiles_.find(whole);
-    return known == nullptr ? Sharding() : known->sharding;
+    for (const KnownTiles::Tile* const known : {tiles_.find_summands(whole), tiles_.find(whole)}) {
+      if (known != nullptr) return known->sharding;
+    }
+    return Sharding();
   }
 
   // By what the root says; without it results stay whole, or, of a program whose arrays are

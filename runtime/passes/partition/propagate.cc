@@ -359,7 +359,10 @@ class Propagation {
             at->operand(0)->operand(static_cast<int>(at->attributes().tuple_index)));
         continue;
       }
-      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole, computed_on_tiles(*at));
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction * whole, computed_on_summands(*at));
+      if (whole == nullptr) {
+        PLIMSOLL_ASSIGN_OR_RETURN(whole, computed_on_tiles(*at));
+      }
       computation_.set_root(root);
       if (whole == nullptr) continue;
       if (at == root) root = whole;
@@ -370,6 +373,131 @@ class Propagation {
   }
 
  private:
+  // Where the program asks for summands, from here on; and what is linear in summands, of these:
+  // sums are made where the program asks for them, or where something reads them that is not.
+  Result<Instruction*> computed_on_summands(Instruction& at) {
+    if (is_sharding_mark(at)) {
+      if (!at.shape().is_array()) return static_cast<Instruction*>(nullptr);
+      PLIMSOLL_ASSIGN_OR_RETURN(const Sharding said,
+                                ir::parse_sharding(at.attributes().find_extra("sharding"),
+                                                   at.shape().rank(), partitions_));
+      if (!said.is_summed()) return static_cast<Instruction*>(nullptr);
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const summand, tiles_.tile_of(at.operand(0), said));
+      return tiles_.add_whole_of(summand, at.shape(), said);
+    }
+    for (int i = 0; i < at.operand_count(); ++i) {
+      const KnownTiles::Tile* const known = tiles_.find_summands(at.operand(i));
+      if (known == nullptr || !is_linear(at, i, known->sharding)) continue;
+      const Sharding seen = known->sharding;
+      const std::optional<Rule> rule = rule_of(at, i, seen);
+      if (!rule) continue;
+      // Along dimensions that are cut there would be other summands.
+      if (!keeps_cut(*rule, seen)) continue;
+      PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const made, apply_to_summands(at, i, *rule, seen));
+      if (made != nullptr) return made;
+    }
+    return static_cast<Instruction*>(nullptr);
+  }
+
+  // Whether the instruction on summands makes summands of what it makes, seen from `operand`.
+  bool is_linear(const Instruction& at, int operand, const Sharding& seen) const {
+    const auto has_same = [&](const Instruction* other) {
+      const KnownTiles::Tile* const known = tiles_.find_summands(other);
+      return known != nullptr && are_same_tiles(known->sharding, seen, partitions_);
+    };
+    switch (at.opcode()) {
+      case Opcode::negate:
+      case Opcode::copy:
+      case Opcode::reshape:
+      case Opcode::transpose:
+      case Opcode::broadcast:
+      case Opcode::slice:
+      case Opcode::reverse:
+        return true;
+      case Opcode::add:
+      case Opcode::subtract:
+        return has_same(at.operand(1 - operand));
+      case Opcode::concatenate:
+        return std::all_of(at.operands().begin(), at.operands().end(), has_same);
+      case Opcode::multiply:
+      case Opcode::dot:
+        return tiles_.find_summands(at.operand(1 - operand)) == nullptr;
+      case Opcode::divide:
+        return operand == 0 && tiles_.find_summands(at.operand(1)) == nullptr &&
+               ir::is_floating(at.shape().dtype());
+      case Opcode::pad:
+        return operand == 0 && is_zero(*at.operand(1));
+      case Opcode::dynamic_slice:
+        return operand == 0;
+      case Opcode::reduce:
+        return operand == 0 && at.operand_count() == 2 && is_zero(*at.operand(1)) &&
+               ir::is_binary_computation(*at.to_apply(), Opcode::add);
+      default:
+        return false;
+    }
+  }
+
+  static bool keeps_cut(const Rule& rule, const Sharding& seen) {
+    for (std::size_t d = 0; d < seen.tiles.size(); ++d) {
+      if (seen.tiles[d] > 1 && std::find(rule.result.begin(), rule.result.end(),
+                                         static_cast<int>(d)) == rule.result.end()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  Result<Instruction*> apply_to_summands(Instruction& at, int operand, const Rule& rule,
+                                         const Sharding& seen) {
+    const Sharding held = carried_summands(seen, rule.result);
+    const auto shape = ir::tile_shape(at.shape(), held);
+    if (!shape.ok()) return static_cast<Instruction*>(nullptr);
+    const bool has_summands_only = at.opcode() == Opcode::add || at.opcode() == Opcode::subtract ||
+                                   at.opcode() == Opcode::concatenate;
+    std::vector<Instruction*> operands;
+    for (int i = 0; i < at.operand_count(); ++i) {
+      const Along& along = rule.operands[plimsoll::at(i)];
+      Instruction* one = at.operand(i);
+      const bool is_summand = i == operand || has_summands_only;
+      // Of a scalar nothing goes along, whose summands there may yet be.
+      if (is_summand || !along.empty()) {
+        Sharding wanted = carried_summands(seen, along);
+        if (!is_summand) wanted = wanted.summed();
+        if (!ir::tile_shape(one->shape(), wanted).ok()) return static_cast<Instruction*>(nullptr);
+        PLIMSOLL_ASSIGN_OR_RETURN(one, tiles_.tile_of(one, wanted));
+      }
+      operands.push_back(one);
+    }
+    Instruction* const made = add_on_tiles(at, *shape, held, std::move(operands));
+    return tiles_.add_whole_of(made, at.shape(), held);
+  }
+
+  // How what goes along with summands is held: no dimension that is cut is left behind, so that
+  // holders and summands stay who they are.
+  static Sharding carried_summands(const Sharding& seen, const Along& along) {
+    Sharding made;
+    made.copies = seen.copies;
+    made.summands = seen.summands;
+    std::int64_t tiles = 1;
+    for (const int d : along) {
+      made.tiles.push_back(d < 0 ? 1 : seen.tiles[plimsoll::at(d)]);
+      tiles *= made.tiles.back();
+    }
+    made.holders.resize(seen.holders.size());
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::vector<std::int64_t> place = made.place_of_tile(tile);
+      std::vector<std::int64_t> of(seen.tiles.size(), 0);
+      for (std::size_t d = 0; d < along.size(); ++d) {
+        if (along[d] >= 0) of[plimsoll::at(along[d])] = place[d];
+      }
+      std::int64_t from = 0;
+      for (std::size_t d = 0; d < of.size(); ++d) from = from * seen.tiles[d] + of[d];
+      std::copy_n(seen.holders.begin() + from * seen.copies, seen.copies,
+                  made.holders.begin() + tile * seen.copies);
+    }
+    return made;
+  }
+
   // By the first operand that shows a way; null where none does.
   Result<Instruction*> computed_on_tiles(Instruction& at) {
     for (int i = 0; i < at.operand_count(); ++i) {
@@ -415,21 +543,55 @@ class Propagation {
       }
       operands.push_back(operand);
     }
+    Instruction* made = add_on_tiles(at, *shape, held, std::move(operands));
+    if (!over.is_any) return tiles_.add_whole_of(made, at.shape(), held);
+    Instruction* const summand = made;
+    made = add_all_reduce(made, rule, over);
+    PLIMSOLL_ASSIGN_OR_RETURN(Instruction* const whole,
+                              tiles_.add_whole_of(made, at.shape(), held));
+    const bool adds =
+        rule.reducer == nullptr || ir::is_binary_computation(*rule.reducer, Opcode::add);
+    if (adds) tiles_.offer_summand(whole, summands_of(held, at.shape(), over.groups), summand);
+    return whole;
+  }
+
+  // The instruction on tiles that make a tile of `shape`.
+  Instruction* add_on_tiles(const Instruction& at, const Shape& shape, const Sharding& held,
+                            std::vector<Instruction*> operands) {
     Attributes attributes = at.attributes();
     std::erase_if(attributes.extra, [](const auto& one) { return one.first == "sharding"; });
-    for (int d = 0; d < shape->rank(); ++d) {
+    for (int d = 0; d < shape.rank(); ++d) {
       if (at.opcode() == Opcode::slice && held.tiles[plimsoll::at(d)] > 1) {
-        attributes.slice_limits[plimsoll::at(d)] = shape->dim(d);
+        attributes.slice_limits[plimsoll::at(d)] = shape.dim(d);
       }
       if (at.opcode() == Opcode::dynamic_slice) {
-        attributes.slice_sizes[plimsoll::at(d)] = shape->dim(d);
+        attributes.slice_sizes[plimsoll::at(d)] = shape.dim(d);
       }
     }
-    Instruction* made =
-        computation_.add(at.opcode(), *shape, std::move(operands), {}, std::move(attributes));
+    Instruction* const made =
+        computation_.add(at.opcode(), shape, std::move(operands), {}, std::move(attributes));
     made->set_called_computations(at.called_computations());
-    if (over.is_any) made = add_all_reduce(made, rule, over);
-    return tiles_.add_whole_of(made, at.shape(), held);
+    return made;
+  }
+
+  // How an array is held, tile by tile as `tiles` says, whose summands those of a group have.
+  Sharding summands_of(const Sharding& tiles, const Shape& shape, const ir::Groups& groups) const {
+    Sharding made = tiles;
+    if (tiles.is_replicated()) made.tiles.assign(plimsoll::at(shape.rank()), 1);
+    const std::vector<std::int64_t> tile_of = tiles.tile_of_partition(partitions_);
+    std::map<std::int64_t, std::vector<const std::vector<std::int64_t>*>> by_tile;
+    for (const auto& group : groups) {
+      if (group[0] < partitions_) by_tile[tile_of[plimsoll::at(group[0])]].push_back(&group);
+    }
+    made.summands = std::ssize(groups[0]);
+    made.copies = made.summands * std::ssize(by_tile.begin()->second);
+    made.holders.clear();
+    for (const auto& [tile, copies] : by_tile) {
+      for (std::int64_t s = 0; s < made.summands; ++s) {
+        for (const auto* group : copies) made.holders.push_back((*group)[plimsoll::at(s)]);
+      }
+    }
+    return made;
   }
 
   // The participants that have parts of the same sums.
