@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and convolutions of every kind of dtype: their time over that of the same in f32,
-// in turns in one run. Prints one JSON object, per shape and dtype: the kernel, milliseconds (the
-// least of some runs) and the ratio.
+// in turns in one run; and f32 products of networks' shapes beside oneDNN's. Prints one JSON
+// object, per shape and dtype: the kernel, milliseconds (the least of some runs) and the ratio; and
+// what product_dtypes/beside_onednn.h says.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "benchmarks/command_line/command_line.h"
+#include "benchmarks/product_dtypes/beside_onednn.h"
 #include "kernels/kernels.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/ir/literal.h"
@@ -121,11 +123,21 @@ Status measure(const Case& c, nlohmann::ordered_json& report) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (const auto status = benchmarks::read_no_arguments("product_dtypes", argc, argv)) {
-    return *status;
-  }
+  std::int64_t rounds = 30;
+  bool f32_only = false;
+  benchmarks::CommandLine line("products of every kind of dtype", "product_dtypes");
+  line.add("--rounds", rounds, "runs of each product beside oneDNN's", {.least = 1});
+  line.add_flag("--f32", f32_only, "only f32 products, beside oneDNN's");
+  if (const auto status = line.read(argc, argv)) return *status;
   nlohmann::ordered_json report;
+  auto products = benchmarks::products_beside_onednn(rounds);
+  if (!products.ok()) {
+    std::cerr << products.status().to_string() << '\n';
+    return 1;
+  }
+  report["beside_onednn"] = *std::move(products);
   for (const Case& c : kCases) {
+    if (f32_only) break;
     if (const Status status = measure(c, report); !status.ok()) {
       std::cerr << status.to_string() << '\n';
       return 1;

@@ -106,7 +106,8 @@ const std::vector<Room>& rooms() {
     folder("kernels/cpu", {"kernels contract", "runtime/device/cpu", "runtime/ir/interpreter"});
     folder("kernels/cpu/scalar", {"kernels/cpu"});
     folder("kernels/cpu/codecs", {"kernels/cpu"});
-    folder("kernels/cpu/contraction", {"kernels/cpu"});
+    folder("kernels/cpu/products", {"kernels/cpu"});
+    folder("kernels/cpu/contraction", {"kernels/cpu/products"});
     folder("kernels/cpu/collectives", {"kernels/cpu/scalar"});
     folder("kernels/cpu/attention", {"kernels/cpu", "runtime/ir/fusions"});
     folder("kernels/cpu/window", {"kernels/cpu/scalar"});

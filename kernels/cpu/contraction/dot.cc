@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/contraction/contraction.h"
 #include "kernels/cpu/contraction/dot_kernel.h"
+#include "kernels/cpu/contraction/dot_packed.h"
 #include "kernels/cpu/contraction/dot_widened.h"
 #include "kernels/cpu/contraction/onednn.h"
 #include "kernels/cpu/numeric.h"
@@ -284,7 +285,8 @@ class BlockedDot final : public DotKernel {
 }  // namespace
 
 // In this order: a matrix times a vector, which is bound by memory, by a loop of our own that reads
-// every element of the matrix once; what the library has code for; what it has code for in f32,
+// every element of the matrix once; large matrices of f32, packed for all threads; what else the
+// library has code for; what it has code for in f32,
 // blocks of which are widened (f16, mixed floats, integers of a byte); tiles of our own for all the
 // rest (f64, wider integers), widened to the accumulator's type as they are packed.
 KernelResult make_dot(const ir::Instruction& instruction) {
@@ -295,6 +297,10 @@ KernelResult make_dot(const ir::Instruction& instruction) {
     auto vector = std::make_shared<VectorDot>(instruction);
     if (vector->usable()) return KernelResult(std::move(vector));
   }
+  const DotShape shape = read_dot(instruction);
+  if (PackedDot::takes(lhs, rhs, result, shape)) {
+    return KernelResult(std::make_shared<PackedDot>(instruction));
+  }
   const bool library = lhs == rhs && onednn::data_type(lhs).has_value() &&
                        (result == lhs || result == ir::DType::f32);
   if (library) {
@@ -302,8 +308,7 @@ KernelResult make_dot(const ir::Instruction& instruction) {
     PLIMSOLL_ASSIGN_OR_RETURN(const bool prepared, kernel->prepare());
     if (prepared) return KernelResult(std::move(kernel));
   }
-  const std::int64_t products = read_dot(instruction).k;
-  if (WidenedDot::takes(lhs, rhs, result, products)) {
+  if (WidenedDot::takes(lhs, rhs, result, shape.k)) {
     auto kernel = std::make_shared<WidenedDot>(instruction);
     PLIMSOLL_ASSIGN_OR_RETURN(const bool prepared, kernel->prepare());
     if (prepared) return KernelResult(std::move(kernel));
