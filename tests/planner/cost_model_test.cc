@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "runtime/ir/text/text.h"
 #include "runtime/planner/cost/trip_count.h"
 
@@ -87,6 +89,37 @@ ENTRY e {
   EXPECT_EQ(count_work(*entry.find("start")).bytes, 4 * (64 + 100 * 64));
   EXPECT_EQ(count_work(*entry.find("update")).bytes, 4 * 2 * 64);
   EXPECT_EQ(count_work(*entry.find("scatter")).bytes, 4 * (3 + 3 * 3 * 64));
+}
+
+// Transforms and linear algebra grow faster than the bytes they touch, in any form of them.
+TEST(CostModel, CountsWhatLibrariesCompute) {
+  const auto work = [](const std::string& line) {
+    const auto module = ir::parse_module(
+        "HloModule m\nENTRY e { c = c64[8,4096] parameter(0)\n f = f32[8,4096] parameter(1)\n"
+        "a = f32[3,64,64] parameter(2)\n b = f32[3,64,10] parameter(3)\n big = f32[3,128,128] "
+        "parameter(4)\n ROOT r = " +
+            line + " }",
+        "m");
+    EXPECT_TRUE(module.ok()) << module.status().to_string();
+    return module.ok() ? count_work(*(*module)->entry()->root()).flops : 0;
+  };
+  const double line = work("c64[8,4096] fft(c), fft_type=FFT, fft_length={4096}");
+  EXPECT_EQ(line, work("c64[8,4096] custom-call(c), custom_call_target=\"plimsoll.fft\", "
+                       "fft_type=FFT, fft_length={4096}"));
+  EXPECT_EQ(line, 2 * work("c64[8,2049] fft(f), fft_type=RFFT, fft_length={4096}"));
+  EXPECT_EQ(line, work("c64[8,4096] fft(c), fft_type=FFT, fft_length={8,4096}") * 12 / 15);
+  EXPECT_GT(line, 8 * 4096 * 12 * 5);
+  const auto call = [&](const std::string& shape, const std::string& operands, const char* name) {
+    return work(shape + " custom-call(" + operands + "), custom_call_target=\"lapack_s" + name +
+                "_ffi\"");
+  };
+  EXPECT_EQ(call("f32[3,64,10]", "a, b", "trsm"), 3 * 64 * 10 * 64);
+  const double small = call("(f32[3,64,64], s32[3])", "a", "potrf");
+  EXPECT_EQ(call("(f32[3,128,128], s32[3])", "big", "potrf"), 8 * small);
+  EXPECT_GT(small, 3 * 64 * 64 * 64 / 3);
+  EXPECT_GT(call("(f32[3,64,64], f32[3,64], s32[3])", "a", "syevd"), 20 * small);
+  // Of no known cost: by its results.
+  EXPECT_EQ(call("f32[3,64,10]", "a, b", "unknown"), 3 * 64 * 10);
 }
 
 TEST(TripCount, ReadsAnnotationsAndCounters) {

@@ -6,6 +6,7 @@
 
 #include "runtime/base/index.h"
 #include "runtime/planner/cost/collective_costs.h"
+#include "runtime/planner/cost/library_work.h"
 
 namespace plimsoll::planner {
 namespace {
@@ -25,6 +26,7 @@ double bytes(const ir::Shape& shape) { return static_cast<double>(shape.byte_siz
 double computation_flops(const ir::Computation& computation);
 
 double flops_of(const Instruction& instruction) {
+  if (const auto work = library_work(instruction)) return *work;
   const double results = elements(instruction.shape());
   switch (instruction.opcode()) {
     case Opcode::dot: {
@@ -191,6 +193,9 @@ Work count_work(const Instruction& instruction) {
 }
 
 CostClass cost_class(const Instruction& instruction) {
+  if (instruction.opcode() == Opcode::custom_call && library_work(instruction)) {
+    return CostClass::irregular;
+  }
   switch (instruction.opcode()) {
     case Opcode::convolution:
       return CostClass::convolution;
