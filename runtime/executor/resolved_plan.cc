@@ -193,7 +193,12 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
   out.plan = &plan;
   for (const planner::Buffer& buffer : plan.buffers) {
     std::int64_t offset = -1;
-    if (buffer.placement == Placement::constant) {
+    std::int64_t bytes = buffer.bytes;
+    if (buffer.placement == Placement::constant && buffer.host) {
+      const ir::Literal* literal = buffer.source->attributes().literal.get();
+      if (literal == nullptr || literal->is_elided()) return ir::elided_constant(*buffer.source);
+      bytes = std::min(bytes, std::ssize(literal->bytes()));
+    } else if (buffer.placement == Placement::constant) {
       const auto [it, inserted] = constant_offsets_.emplace(buffer.source, result_.constant_bytes);
       if (inserted) {
         const ir::Literal* literal = buffer.source->attributes().literal.get();
@@ -206,7 +211,6 @@ Result<const ResolvedPlan*> Resolver::resolve(const planner::Plan& plan) {
       offset = it->second;
     }
     out.constant_offsets.push_back(offset);
-    std::int64_t bytes = buffer.bytes;
     if (buffer.placement == Placement::parameter && buffer.source != nullptr) {
       // The plan's sizes are rounded up; a caller's host buffer ends where its values end.
       const auto leaves = ir::leaves(buffer.source->shape());

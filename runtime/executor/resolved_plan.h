@@ -53,7 +53,7 @@ struct ResolvedPlan {
   std::vector<planner::BufferId> ids;
   std::vector<const ResolvedPlan*> callees;
   std::vector<ResolvedSlicedState> sliced;
-  IdVector<planner::BufferId, std::int64_t> constant_offsets;  // -1 when it is no constant
+  IdVector<planner::BufferId, std::int64_t> constant_offsets;  // -1: no constant on the device
   IdVector<planner::BufferId, std::int64_t> bytes;
 };
 

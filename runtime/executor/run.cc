@@ -57,7 +57,9 @@ Status Run::run_plan(const ResolvedPlan& plan, const Base& base, std::span<void*
         address = outputs[at(buffer.index)];
         break;
       case Placement::constant:
-        address = const_cast<std::byte*>(constants_ + plan.constant_offsets[id]);
+        address =
+            const_cast<std::byte*>(buffer.host ? buffer.source->attributes().literal->bytes().data()
+                                               : constants_ + plan.constant_offsets[id]);
         break;
       default:  // on a tier
         break;

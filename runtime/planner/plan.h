@@ -34,7 +34,7 @@ enum class Placement : std::uint8_t {
   arena,      // at `offset` of the plan's arena
   parameter,  // the caller's buffer of parameter leaf `index`
   output,     // the caller's buffer of result leaf `index`
-  constant,   // the constant instruction `source`
+  constant,   // the constant instruction `source`, on the device or in host memory (`host`)
 // One a tier: at `offset` of the plan's block there; only transfers touch it (swaps, SlicedState).
 #define PLIMSOLL_TIER(tier, ...) tier,
 #include "runtime/base/memory_spaces.def"
@@ -66,7 +66,8 @@ struct Buffer {
   const ir::Instruction* source = nullptr;  // what it holds first (in-place reuse may change that)
   int leaf = 0;                             // which leaf of `source`
   bool pinned = false;                      // a collective or a transfer needs it pinned or shared
-  bool host = false;     // a parameter in host memory: only upload steps read it, it costs nothing
+  // A parameter or constant in host memory: only upload steps read it, it costs nothing.
+  bool host = false;
   bool donated = false;  // a parameter that steps may write
 };
 
@@ -83,7 +84,8 @@ enum class StepKind : std::uint8_t {
   collective_start,
   collective_done,
   copy,    // inputs[0] -> outputs[0]
-  upload,  // inputs[0], the host buffer of a parameter of residency `host` -> outputs[0] (arena)
+  upload,  // inputs[0], the host buffer of a parameter of residency `host`, or of a constant that
+           // does not stay on the device -> outputs[0] (arena)
   free,    // bookkeeping: inputs[] are dead from here on
 };
 
@@ -155,6 +157,7 @@ struct BytesByCause {
 struct StepCounts {
   std::int64_t compute = 0, recompute = 0, encode = 0, decode = 0, swap_out = 0, swap_in = 0,
                collective = 0;
+  std::int64_t upload = 0;  // of parameters and constants in host memory
   // By compute steps themselves: results that they encode, inputs that they decode.
   std::int64_t fused_encode = 0, fused_decode = 0;
   std::int64_t all_encodes() const { return encode + fused_encode; }
@@ -174,7 +177,8 @@ struct Plan {
 
   std::int64_t arena_bytes = 0;      // packed
   PerTier<std::int64_t> tier_bytes;  // blocks of the tiers, packed, callees included
-  // Parameters + constants + outputs (those not in donated parameters) + arena, callees included.
+  // Parameters + constants + outputs (those not in donated parameters) + arena, callees included;
+  // of the constants those that stay on the device.
   std::int64_t peak_bytes = 0;
   std::int64_t live_bytes = 0;  // the same by liveness alone (a perfect packing's peak)
   std::int64_t limit_bytes = kUnlimited;

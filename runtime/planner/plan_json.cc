@@ -45,6 +45,7 @@ Json plan_json(const Plan& plan) {
               {"fused_decode", plan.counts.fused_decode},
               {"swap_out", plan.counts.swap_out},
               {"swap_in", plan.counts.swap_in},
+              {"upload", plan.counts.upload},
               {"collective", plan.counts.collective}}},
             {"lossy", lossy_json(plan)},
             {"policy", plan.policy},

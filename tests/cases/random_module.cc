@@ -232,6 +232,10 @@ void take_steps(Builder& b, int until, const std::vector<Step>& plain,
       collective[b.random.below(collective.size())](b);
       continue;
     }
+    if (b.options.large_constants && b.random.chance(0.3)) {
+      constant_weights(b);
+      continue;
+    }
     const double choice = b.random.unit();
     const std::vector<Step>& from = !control.empty() && choice < 0.12 ? control
                                     : !dtype.empty() && choice < 0.3  ? dtype

@@ -20,7 +20,8 @@ struct RandomModuleOptions {
   // only compared later, and what came from bf16.
   bool gates = false;
   std::int64_t replicas = 1, partitions = 1;  // of more than one participant, with collectives
-  bool whole_words = false;  // rows of 32 elements or a multiple, for bits that fill words
+  bool large_constants = false;  // weights that are constants, some of them read several times
+  bool whole_words = false;      // rows of 32 elements or a multiple, for bits that fill words
 };
 
 // A valid module, the same one for the same seed and options. Made so that results can be compared

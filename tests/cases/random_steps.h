@@ -36,6 +36,8 @@ using Step = void (*)(Builder&);
 
 // Elementwise operations, movements, reductions, contractions, irregular operations.
 std::vector<Step> plain_steps();
+// A product with weights that are a constant, or another use of such weights.
+void constant_weights(Builder& b);
 // Other dtypes on the way.
 std::vector<Step> dtype_steps();
 // Calls, loops, branches.

@@ -170,6 +170,17 @@ void product(Builder& b) {
   b.push(b.graph.dot(x, y));
 }
 
+// Elements from -1 to 1 in steps of an eighth, as many bytes as the largest value has at most.
+Value weights(Builder& b, std::int64_t rows) {
+  const std::int64_t most = std::max<std::int64_t>(b.options.largest_bytes / (4 * rows), 1);
+  const ir::Dims dims{rows, b.random.between(std::max<std::int64_t>(most / 4, 1), most)};
+  ir::Literal literal(Shape(DType::f32, dims));
+  for (std::int64_t i = 0; i < literal.shape().element_count(); ++i) {
+    literal.set(i, static_cast<double>(b.random.between(-8, 8)) / 8);
+  }
+  return {b.graph.computation().add_constant(std::move(literal)), 1, true};
+}
+
 void convolved(Builder& b) {
   const std::int64_t side = b.random.between(4, 8), features = b.random.between(1, 4);
   const Value x = b.graph.fitted(b.any(), {2, side, side, features});
@@ -339,6 +350,14 @@ void barrier(Builder& b) {
 }
 
 }  // namespace
+
+void constant_weights(Builder& b) {
+  const Value x = b.any_matrix();
+  if (x.dims()[1] < 1) return;
+  const Value made = weights(b, x.dims()[1]);
+  b.push(b.graph.dot(x, made));
+  if (b.random.chance(0.4)) b.push(made);
+}
 
 std::vector<Step> plain_steps() {
   // Repeats are weights.

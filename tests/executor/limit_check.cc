@@ -275,6 +275,7 @@ std::string check_limits_together(const ir::Module& module, Arguments arguments,
       report->decoding_kernels += run.counts.fused_decode;
       if (run.counts.swap_out > 0) ++report->swapping_plans;
       if (run.slices) ++report->slicing_plans;
+      if (run.counts.upload > 0) ++report->streaming_plans;
       report->joint_launches += run.joint_launches;
       report->beside += run.beside;
     }

@@ -20,8 +20,9 @@ struct LimitCheck {
   int encoding_plans = 0, swapping_plans = 0;
   std::int64_t encoding_kernels = 0, decoding_kernels = 0;  // results and inputs coded inside
   int joint_launches = 0;                                   // of several kernels, of all plans
-  int beside = 0;         // collectives that go on while others run, of all plans
-  int slicing_plans = 0;  // with residuals of loops on other tiers, slice by slice
+  int beside = 0;           // collectives that go on while others run, of all plans
+  int streaming_plans = 0;  // with constants that come when they are needed
+  int slicing_plans = 0;    // with residuals of loops on other tiers, slice by slice
   std::int64_t floor_bytes = 0, peak_bytes = 0;
 };
 

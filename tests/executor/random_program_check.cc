@@ -27,6 +27,7 @@ bool has_participants(std::uint64_t seed) { return seed % 16 == 9 || seed % 16 =
 // Every other program is a plain training step, where a limit bites most.
 cases::RandomModuleOptions options_of(std::uint64_t seed) {
   cases::RandomModuleOptions options;
+  options.large_constants = seed % 5 == 2;
   if (has_participants(seed)) {
     constexpr std::int64_t kCounts[] = {1, 2, 4};
     options.replicas = kCounts[seed / 16 % 3];
@@ -193,6 +194,7 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
   totals.decoding_kernels += report.decoding_kernels;
   totals.swapping_plans += report.swapping_plans;
   totals.slicing_plans += report.slicing_plans;
+  totals.streaming_plans += report.streaming_plans;
   totals.joint_launches += report.joint_launches;
   totals.beside += report.beside;
   totals.floor_share += report.peak_bytes > 0 ? static_cast<double>(report.floor_bytes) /

@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%llu random programs, %lld instructions, %lld runs under a limit (%lld of them recomputed, "
-      "%lld encoded, %lld swapped, %lld with residuals by slice; %lld results encoded and %lld "
+      "%lld encoded, %lld swapped, %lld with residuals by slice, "
+      "%lld with constants that come when they are needed; %lld results encoded and %lld "
       "inputs "
       "decoded inside kernels; %lld joint launches, %lld collectives beside kernels), mean floor "
       "%.0f %% of the peak, %llu "
@@ -47,7 +48,8 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(count), static_cast<long long>(totals.instructions),
       static_cast<long long>(totals.limits), static_cast<long long>(totals.recomputing_plans),
       static_cast<long long>(totals.encoding_plans), static_cast<long long>(totals.swapping_plans),
-      static_cast<long long>(totals.slicing_plans), static_cast<long long>(totals.encoding_kernels),
+      static_cast<long long>(totals.slicing_plans), static_cast<long long>(totals.streaming_plans),
+      static_cast<long long>(totals.encoding_kernels),
       static_cast<long long>(totals.decoding_kernels),
       static_cast<long long>(totals.joint_launches), static_cast<long long>(totals.beside),
       count > 0 ? 100 * totals.floor_share / static_cast<double>(count) : 0.0,

@@ -26,6 +26,10 @@ TEST_P(RandomPrograms, GiveTheSameBitsAtEveryLimitAndStayUnderIt) {
   EXPECT_GT(totals.recomputing_plans + totals.swapping_plans + totals.encoding_plans,
             kSeedsPerShard / 2);
   EXPECT_GT(totals.joint_launches, totals.limits);
+  // Seed 7 has large constants, and may swap.
+  if (GetParam() * kSeedsPerShard == 6) {
+    EXPECT_GT(totals.streaming_plans, 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, RandomPrograms, ::testing::Range(0, kProgramShards));

@@ -7,6 +7,8 @@
 
 #include "runtime/device/devices.h"
 #include "runtime/executor/executable.h"
+#include "runtime/executor/host_run.h"
+#include "runtime/ir/shapes/builder.h"
 #include "runtime/ir/text/text.h"
 #include "tests/executor/test_provider.h"
 
@@ -103,6 +105,64 @@ TEST_F(ResidentConstants, ServeEveryPlanOfTheProgramAndGoWithIt) {
   executable_ = nullptr;
   program_ = nullptr;
   EXPECT_EQ(budget_->statistics().cached_bytes, 0);
+}
+
+// Eight layers of weights in bytes for two of them: what stays, stays from run to run, and what
+// comes has the same bits each time.
+TEST(StreamedConstants, GiveTheSameBitsWithinTheLimit) {
+  constexpr int kLayers = 8;
+  constexpr std::int64_t kRow = 32, kWeightsBytes = kRow * kRow * 4;
+  auto module = std::make_unique<ir::Module>("layers");
+  ir::Computation* const entry = module->add_computation("e");
+  module->set_entry(entry);
+  ir::Instruction* h = entry->add_parameter(0, ir::Shape(ir::DType::f32, {4, kRow}));
+  for (int layer = 0; layer < kLayers; ++layer) {
+    ir::Literal weights(ir::Shape(ir::DType::f32, {kRow, kRow}));
+    for (std::int64_t i = 0; i < kRow * kRow; ++i) {
+      weights.set(i, static_cast<double>((i * 7 + layer * 13) % 17 - 8) / 32);
+    }
+    auto d = std::make_shared<ir::DotDimensions>();
+    d->lhs_contracting = {1};
+    d->rhs_contracting = {0};
+    ir::Attributes attributes;
+    attributes.dot = std::move(d);
+    h = ir::build(*entry, ir::Opcode::dot, {h, entry->add_constant(std::move(weights))},
+                  std::move(attributes))
+            .value();
+  }
+  const auto program = Program::create(std::move(module), provider()).value();
+  std::vector<ir::Literal> arguments;
+  arguments.emplace_back(ir::Shape(ir::DType::f32, {4, kRow}));
+  for (std::int64_t i = 0; i < 4 * kRow; ++i) {
+    arguments[0].set(i, static_cast<double>(i % 9 - 4) / 4);
+  }
+  const auto device = device::default_device();
+  const auto run_within = [&](std::int64_t limit, int times, std::int64_t* uploads) {
+    const auto budget = memory::Budget::create(device, limit);
+    const auto executable = make_executable(program, {}, {}, *budget);
+    EXPECT_TRUE(executable.ok()) << executable.status().to_string();
+    ir::Literal result;
+    for (int i = 0; i < times && executable.ok(); ++i) {
+      auto made = run_on_host(**executable, *budget, arguments);
+      EXPECT_TRUE(made.ok()) << made.status().to_string();
+      if (!made.ok()) break;
+      EXPECT_TRUE(i == 0 || *made == result) << i;
+      result = std::move(*made);
+    }
+    if (executable.ok()) *uploads = (*executable)->plan().counts.upload;
+    EXPECT_LE(budget->statistics().peak_bytes, limit);
+    return result;
+  };
+  std::int64_t uploads = -1;
+  const auto expected = run_within(1 << 20, 1, &uploads);
+  EXPECT_EQ(uploads, 0);
+  const std::int64_t floor = program->floor({}).value().bytes;
+  EXPECT_LT(floor, 2 * kWeightsBytes);
+  EXPECT_TRUE(run_within(floor, 3, &uploads) == expected);
+  EXPECT_EQ(uploads, kLayers);
+  EXPECT_TRUE(run_within(5 * kWeightsBytes, 3, &uploads) == expected);
+  EXPECT_GT(uploads, 0);
+  EXPECT_LT(uploads, kLayers);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ TEST_P(FloorTest, DoesAndOneByteLessDoesNot) {
     cases::RandomModuleOptions shape;
     shape.instructions = 25 + k * 20;
     shape.gates = seed % 3 == 0;
+    shape.large_constants = seed % 4 == 1;
     const auto module = cases::random_module(seed, shape);
     ASSERT_NE(module, nullptr);
     PlanOptions options;

@@ -75,6 +75,7 @@ TEST(PlannerRandom, EveryLimitOfEveryModuleHasAProvenPlan) {
   cases::RandomModuleOptions shape;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     shape.instructions = 20 + static_cast<int>(seed % 4) * 30;
+    shape.large_constants = seed % 3 == 0;
     const auto module = cases::random_module(seed, shape);
     ASSERT_NE(module, nullptr);
     PlanOptions options;
@@ -144,6 +145,7 @@ TEST(PlannerRandom, FirstPlansKeepTheLimitAndLeaveTheFloorWhereItIs) {
   int made = 0, asked = 0;
   for (std::uint64_t seed = 400; seed < 440; ++seed) {
     shape.instructions = 20 + static_cast<int>(seed % 4) * 30;
+    shape.large_constants = seed % 3 == 0;
     const auto module = cases::random_module(seed, shape);
     made += check_first_plans(*module, {}, "seed " + std::to_string(seed));
     asked += 11;

@@ -217,6 +217,7 @@ std::string plan_text(const planner::Plan& plan, const std::optional<FoundFloor>
   count(plan.counts.fused_decode, "decode inside kernels");
   count(plan.counts.swap_out, "swap out");
   count(plan.counts.swap_in, "swap in");
+  count(plan.counts.upload, "upload");
   count(plan.counts.collective, "collective");
   row("steps", steps);
   row("planning", seconds(plan.planning_seconds));

@@ -2,6 +2,8 @@
 #include "runtime/planner/check/check.h"
 
 #include <fmt/core.h>
+#include <algorithm>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -195,6 +197,24 @@ std::int64_t module_constant_bytes(const ir::Computation& computation,
   return bytes;
 }
 
+// Of the constants that come when they are needed, and so are not on the device; -1 where one of
+// them is there as well.
+std::int64_t streamed_constant_bytes(const Plan& plan) {
+  std::set<std::pair<const Instruction*, int>> resident, streamed;
+  std::int64_t bytes = 0;
+  for (const Buffer& b : plan.buffers) {
+    if (b.placement != Placement::constant) continue;
+    if (!b.host) {
+      resident.emplace(b.source, b.leaf);
+    } else if (streamed.emplace(b.source, b.leaf).second) {
+      bytes += b.bytes;
+    }
+  }
+  const bool both = std::any_of(streamed.begin(), streamed.end(),
+                                [&](const auto& constant) { return resident.contains(constant); });
+  return both ? -1 : bytes;
+}
+
 }  // namespace
 
 PlanProof prove_plan(const ir::Module& module, const Plan& plan) {
@@ -202,7 +222,9 @@ PlanProof prove_plan(const ir::Module& module, const Plan& plan) {
     return {internal_error("the plan is not one of the entry computation"), 0};
   }
   std::unordered_set<const ir::Computation*> seen;
-  if (plan.by_cause.constants != module_constant_bytes(*module.entry(), seen)) {
+  const std::int64_t streamed = streamed_constant_bytes(plan);
+  if (streamed < 0) return {internal_error("a constant is on the device and comes there, too"), 0};
+  if (plan.by_cause.constants != module_constant_bytes(*module.entry(), seen) - streamed) {
     return {internal_error("the plan counts the constants wrong"), 0};
   }
   PlanChecker::Visited visited{{&plan, PlanChecker::Kind::entry}};

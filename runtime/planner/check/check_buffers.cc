@@ -102,6 +102,10 @@ Status PlanChecker::check_buffers() {
         if (b.source == nullptr || b.source->opcode() != Opcode::constant) {
           return fail(name + " is a constant without source");
         }
+        // A callee may run often, and its constants are those of every run.
+        if (b.host && kind_ != Kind::entry) {
+          return fail(name + ": only the entry's constants may be in host memory");
+        }
         content(id).value = {b.source, b.leaf};
         break;
       default:  // a tier

@@ -70,8 +70,16 @@ class Pricer {
   Times of_step(const Plan& plan, Step& step, const double* missed) {
     double own = 0;
     switch (step.kind) {
+      case StepKind::upload: {
+        // A constant that stays takes no time.
+        const Buffer& from = plan.buffers[step.inputs.front()];
+        if (from.placement == Placement::constant) {
+          return {upload_seconds(from.bytes, options_.host), 0};
+        }
+        own = copy_seconds(from.bytes);
+        break;
+      }
       case StepKind::copy:
-      case StepKind::upload:
         own = copy_seconds(plan.buffers[step.outputs.front()].bytes);
         break;
       case StepKind::encode:

@@ -20,6 +20,7 @@ class Emitter {
       : problem_(problem), schedule_(schedule), liveness_(find_liveness(problem, schedule)) {
     plan_.computation = problem.graph->computation;
     holder_.assign(problem.values.size(), BufferId());
+    host_constant_.assign(problem.values.size(), BufferId());
     executed_.assign(problem.ops.size(), 0);
     transfer_step_.assign(problem.ops.size(), StepId());
   }
@@ -99,6 +100,19 @@ class Emitter {
     return holder(v);
   }
 
+  // What an upload reads.
+  BufferId in_host_memory(OpId op) {
+    const Op& what = problem_.ops[op];
+    if (what.instruction->opcode() != ir::Opcode::constant) return parameter_buffer_[at(what.leaf)];
+    const ValueId v = problem_.outputs[op].front();
+    BufferId& b = host_constant_[v];
+    if (b < 0) {
+      b = add_buffer(Placement::constant, 0, value(v).bytes, what.instruction, what.leaf);
+      buffer(b).host = true;
+    }
+    return b;
+  }
+
   // The end of a transfer: both its buffers are held until here. A value that was swapped in is
   // read from the buffer it came to.
   void add_wait(StepId now, OpId op) {
@@ -145,9 +159,7 @@ class Emitter {
     step.instruction = what.instruction;
     if (what.codec.kind != CodecKind::none || what.engine >= 0) step.leaf = what.leaf;
     step.codec = what.codec;
-    if (what.kind == StepKind::upload) {
-      step.inputs.push_back(parameter_buffer_[at(what.leaf)]);
-    }
+    if (what.kind == StepKind::upload) step.inputs.push_back(in_host_memory(op));
     for (const ValueId v : problem_.inputs[op]) step.inputs.push_back(read(v));
     const std::span<const char> dies(liveness_.dies.data() + liveness_.first_read[t],
                                      at(liveness_.first_read[t + 1] - liveness_.first_read[t]));
@@ -238,6 +250,9 @@ class Emitter {
       case StepKind::swap_in:
         ++plan_.counts.swap_in;
         break;
+      case StepKind::upload:
+        ++plan_.counts.upload;
+        return;
       case StepKind::collective_start:
       case StepKind::collective_done:
         ++plan_.counts.collective;
@@ -264,6 +279,7 @@ class Emitter {
       plan_.counts.lossy += callee->counts.lossy;
       plan_.counts.swap_out += callee->counts.swap_out;
       plan_.counts.swap_in += callee->counts.swap_in;
+      plan_.counts.upload += callee->counts.upload;
       plan_.recomputed_bytes += callee->recomputed_bytes;
     }
   }
@@ -414,9 +430,10 @@ class Emitter {
     }
   }
 
-  // Constants are the caller's to add: they are counted once per module.
+  // Constants that never leave are the caller's to add: they are counted once per module.
   void sum_up() {
     plan_.by_cause.parameters = problem_.parameter_bytes;
+    plan_.by_cause.constants = problem_.constant_bytes;
     plan_.by_cause.outputs = problem_.output_bytes;
     IdVector<StepId, std::int64_t> delta(plan_.steps.size() + 1, 0);
     IdVector<StepId, std::int64_t> workspace(plan_.steps.size() + 1, 0);
@@ -443,7 +460,8 @@ class Emitter {
     }
     plan_.by_cause.workspaces = workspace[peak];
     plan_.by_cause.temporaries = plan_.arena_bytes - plan_.by_cause.workspaces;
-    const std::int64_t fixed = problem_.parameter_bytes + problem_.output_bytes;
+    const std::int64_t fixed =
+        problem_.parameter_bytes + problem_.output_bytes + problem_.constant_bytes;
     plan_.peak_bytes = fixed + plan_.arena_bytes;
     plan_.live_bytes += fixed;
   }
@@ -452,7 +470,8 @@ class Emitter {
   const std::span<const OpId> schedule_;
   const Liveness liveness_;
   Plan plan_;
-  IdVector<ValueId, BufferId> holder_;  // per value, the buffer of its latest copy
+  IdVector<ValueId, BufferId> holder_;         // per value, the buffer of its latest copy
+  IdVector<ValueId, BufferId> host_constant_;  // per constant that is uploaded
   std::vector<BufferId> parameter_buffer_, output_buffer_;
   IdVector<OpId, char> executed_;
   IdVector<OpId, StepId> transfer_step_;  // per op, the step of its latest transfer

@@ -53,6 +53,7 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
       movable_(!fixed_order && options.policy == Policy::default_ && options.remedies.recompute),
       problem_(arrange_best(graph, fixed_order || options.policy == Policy::greedy)) {
   keep_hinted(problem_);
+  find_constants();
   if (options_.policy == Policy::default_ && !is_first_) {
     const PlanOptions own = own_options();
     forms_ = find_forms(problem_, own);
@@ -64,8 +65,8 @@ Ladder::Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
   Schedule once = each_once(problem_);
   const std::int64_t peak = evaluate(problem_, once, &unlimited_profile_).arena_peak;
   levels_.emplace_back();
-  levels_.back().rung = make_rung(peak, std::move(once));
-  works_ = peak;
+  levels_.back().rung = make_rung(peak + problem_.constant_bytes, std::move(once));
+  works_ = levels_.back().rung.target;
   set_targets();
 }
 
@@ -74,7 +75,7 @@ Ladder::Rung Ladder::make_rung(std::int64_t target, Schedule schedule,
   Rung rung;
   rung.problem = std::move(problem);
   rung.target = target;
-  rung.live = evaluate(problem_of(rung), schedule).arena_peak;
+  rung.live = evaluate(problem_of(rung), schedule).arena_peak + problem_of(rung).constant_bytes;
   rung.seconds = predicted_seconds(problem_of(rung), schedule);
   rung.variants = problem_.variant;
   rung.schedule = std::move(schedule);
@@ -89,23 +90,28 @@ const Plan& Ladder::emit(Rung& rung, std::int64_t limit) {
   if (rung.emitted && (rung.packed_fully || is_enough)) return rung.plan;
   select_variants(rung.variants);
   // Rounded down, as arenas are rounded up.
+  const std::int64_t left = limit - fixed_bytes() - problem_of(rung).constant_bytes;
   const std::int64_t target =
-      limit == kUnlimited
-          ? 0
-          : std::max<std::int64_t>(0, limit - fixed_bytes()) / kBufferAlignment * kBufferAlignment;
+      limit == kUnlimited ? 0
+                          : std::max<std::int64_t>(0, left) / kBufferAlignment * kBufferAlignment;
   // A callee's plans are many, and what a limit asks for is tried at lower targets where it does
   // not fit at once.
   const bool recomputes = std::ssize(rung.schedule) > problem_of(rung).op_count();
   const bool is_quick = is_first_ && (recomputes || graph_.role != Role::entry);
   rung.plan = emit_plan(problem_of(rung), rung.schedule, target, is_quick ? kFirstPackEffort : 1);
-  rung.plan.by_cause.constants = constant_bytes_;
-  rung.plan.peak_bytes += constant_bytes_;
-  rung.plan.live_bytes += constant_bytes_;
+  add_constants(rung.plan);
   rung.plan.unlimited_seconds = levels_.front().rung.seconds;
   rung.plan.lower_bound_seconds = levels_.front().rung.seconds;
   rung.emitted = true;
   rung.packed_fully = rung.plan.arena_bytes > target || target == 0;
   return rung.plan;
+}
+
+// Of a plan that was just made.
+void Ladder::add_constants(Plan& plan) const {
+  plan.by_cause.constants += constant_bytes_;
+  plan.peak_bytes += constant_bytes_;
+  plan.live_bytes += constant_bytes_;
 }
 
 // The emitted rung's peak; no limit where a tier is too small for its blocks. What is swapped out
@@ -151,10 +157,17 @@ std::int64_t Ladder::least_arena(const Problem& problem) const {
 
 void Ladder::set_targets() {
   if (options_.policy == Policy::none) return;
-  if (!options_.remedies.recompute && forms_.empty() && graph_.variants.empty()) return;
+  if (!options_.remedies.recompute && forms_.empty() && graph_.variants.empty() &&
+      streamable_.empty()) {
+    return;
+  }
   const std::int64_t top = levels_.front().rung.live;
-  std::int64_t least = least_arena(problem_);
-  if (!sliced_.empty()) least = std::min(least, least_arena(sliced_.front().problem));
+  std::int64_t least = least_arena(problem_) + problem_.constant_bytes;
+  if (!streamable_.empty()) least = least_arena(streamed(problem_).problem);
+  if (!sliced_.empty()) {
+    const Problem& problem = sliced_.front().problem;
+    least = std::min(least, least_arena(streamable_.empty() ? problem : streamed(problem).problem));
+  }
   const std::int64_t bottom = std::max({least, top / 512, std::int64_t{64}});
   if (bottom >= top) return;
   const int ops = problem_.op_count();
@@ -197,10 +210,13 @@ void Ladder::make_portions(Level& level, std::int64_t limit) {
     select_variants(before.variants);
     Schedule schedule = before.schedule;
     // A transfer's time does not count in full: what is too fast then is left out below.
-    KeepingBack(problem_of(before)).run(schedule, target, before.problem ? 0 : level.least_seconds);
-    if (schedule.size() == before.schedule.size()) continue;
+    KeepingBack(problem_of(before))
+        .run(schedule, target - problem_of(before).constant_bytes,
+             before.problem ? 0 : level.least_seconds);
     if (before.problem && !keeps_transfers(*before.problem, schedule)) continue;
-    Rung portion = make_rung(target, std::move(schedule), before.problem);
+    Rung portion = settled(make_rung(target, std::move(schedule), before.problem), target,
+                           level.least_seconds);
+    if (portion.schedule.size() == before.schedule.size()) continue;
     if (portion.seconds < level.least_seconds || portion.seconds > before.seconds) continue;
     level.portions.push_back(std::move(portion));
   }
@@ -343,17 +359,21 @@ std::vector<std::shared_ptr<const Plan>> Ladder::pareto(int most) {
   return plans;
 }
 
+// No plan of the problem in its order is better than the best of this one.
+Problem Ladder::relaxed(const Problem& problem) const {
+  return relax_constants(relax_residuals(problem, residuals_), streamable_);
+}
+
 const BoundModel& Ladder::bound_model() {
-  if (!bound_model_) {
-    bound_model_ = make_plan_bound_model(relax_residuals(problem_, residuals_), options_);
-  }
+  if (!bound_model_) bound_model_ = make_plan_bound_model(relaxed(problem_), options_);
   return *bound_model_;
 }
 
 std::int64_t Ladder::floor_lower_bound() {
   std::int64_t least = least_arena_bytes(bound_model());
   for (const Other& other : others_) {
-    least = std::min(least, least_arena_bytes(make_plan_bound_model(other.problem, options_)));
+    const Problem problem = relax_constants(other.problem, streamable_);
+    least = std::min(least, least_arena_bytes(make_plan_bound_model(problem, options_)));
   }
   return fixed_bytes() + least;
 }
@@ -399,8 +419,9 @@ double Ladder::lower_bound_seconds(std::int64_t limit, const Plan& plan) {
         std::clamp(kBoundStepsPerOp * problem_.op_count(), kLeastBoundSteps, kMostBoundSteps);
   }
   if (!std::is_sorted(order.begin(), order.end())) {
-    const Problem relaxed = reordered(relax_residuals(problem_, residuals_), order);
-    const BoundModel model = make_plan_bound_model(relaxed, options_);
+    const Problem in_order =
+        relax_constants(reordered(relax_residuals(problem_, residuals_), order), streamable_);
+    const BoundModel model = make_plan_bound_model(in_order, options_);
     return lower_bound(model, limit - fixed_bytes(), effort).seconds;
   }
   return lower_bound(bound_model(), limit - fixed_bytes(), effort).seconds;
@@ -414,9 +435,7 @@ Result<Plan> Ladder::plan_with(const Chooser& choose) {
                             apply_choices(problem_, choose(problem_, forms)));
   Schedule once = each_once(problem);
   Plan plan = emit_plan(problem, once, 0);
-  plan.by_cause.constants = constant_bytes_;
-  plan.peak_bytes += constant_bytes_;
-  plan.live_bytes += constant_bytes_;
+  add_constants(plan);
   plan.unlimited_seconds = plan.lower_bound_seconds = top.seconds;
   return plan;
 }

@@ -15,6 +15,7 @@
 #include "runtime/planner/problem/schedule.h"
 #include "runtime/planner/remedies/remedies.h"
 #include "runtime/planner/remedies/slice_residuals.h"
+#include "runtime/planner/remedies/stream_constants.h"
 
 namespace plimsoll::planner {
 
@@ -30,7 +31,8 @@ namespace plimsoll::planner {
 // and the only plans that are looked for by a limit are apart from them.
 class Ladder {
  public:
-  // `graph` must outlive the ladder; `constant_bytes` are added to every peak.
+  // `graph` must outlive the ladder; `constant_bytes` are what all constants take that are on the
+  // device. They are added to every peak, but for those that a plan streams.
   Ladder(const Graph& graph, const PlanOptions& options, bool fixed_order,
          std::int64_t constant_bytes);
 
@@ -58,8 +60,10 @@ class Ladder {
 
  private:
   struct Rung {
-    std::int64_t target = 0;  // arena bytes that its schedule was made for
-    std::int64_t live = 0;    // arena bytes by liveness
+    // Bytes of the arena and of the streamable constants that stay: what its schedule was made for,
+    // and what it takes by liveness.
+    std::int64_t target = 0;
+    std::int64_t live = 0;
     double seconds = 0;
     IdVector<OpId, int> variants;
     std::shared_ptr<const Problem> problem;  // with choices taken; null: the ladder's own
@@ -88,6 +92,12 @@ class Ladder {
     std::vector<Form> forms;
     std::vector<std::int64_t> unlimited_profile;
   };
+  // A problem whose streamable constants all come when they are needed.
+  struct Streamed {
+    Problem problem;
+    std::vector<Form> forms;
+    std::vector<std::int64_t> unlimited_profile;
+  };
   struct Level {
     Rung rung;
     std::int64_t portions_end = 0;  // the target above
@@ -109,8 +119,10 @@ class Ladder {
   std::int64_t served_from(const Rung& rung) const;
   bool fits(Rung& rung, std::int64_t limit);
   std::vector<OpId> order_of(const Rung& rung) const;
+  void add_constants(Plan& plan) const;
   void select_variants(const IdVector<OpId, int>& variants);
   std::int64_t least_arena(const Problem& problem) const;
+  Problem relaxed(const Problem& problem) const;
   const BoundModel& bound_model();
   void set_targets();
   const Problem& problem_of(const Rung& rung) const {
@@ -130,11 +142,21 @@ class Ladder {
   std::optional<Schedule> search_more(const Problem& problem, std::int64_t target,
                                       double least_seconds) const;
   std::vector<Rung> make_rungs(std::int64_t target, double least_seconds);
-  std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds) const;
+  std::vector<Rung> make_rungs_of(Start& start, std::int64_t target, double least_seconds);
+  std::vector<Rung> rungs_within(Start& start, std::int64_t target, double least_seconds) const;
+
+  // ladder_constants.cc
+  void find_constants();
+  Streamed& streamed(const Problem& problem);
+  std::optional<double> quick_seconds(const Problem& problem, std::int64_t target);
+  Rung settled(Rung rung, std::int64_t target, double least_seconds) const;
 
   // ladder_first.cc
   const Plan* first_plan(std::int64_t limit);
   std::optional<Rung> first_rung(std::int64_t target);
+  std::optional<Rung> first_rung_of(Problem& problem,
+                                    std::span<const std::int64_t> unlimited_profile,
+                                    std::int64_t target) const;
   bool is_above_floor(std::int64_t target);
 
   bool try_target(std::int64_t target);
@@ -144,7 +166,7 @@ class Ladder {
 
   const Graph& graph_;
   const PlanOptions options_;
-  const std::int64_t constant_bytes_;
+  std::int64_t constant_bytes_;  // of those that are never streamed
   const Cancellation* stop_ = nullptr;
   const bool is_first_;  // Effort::first
   const bool movable_;   // ops may run in another order than the textual one
@@ -156,10 +178,12 @@ class Ladder {
   std::int64_t works_ = 0, fails_ = 0;  // the lowest target that works, the next that failed
   int failures_ = 0, halvings_ = 0;
   std::vector<Form> forms_;
+  std::vector<ValueId> streamable_;  // constants, of every problem
+  std::map<const Problem*, Streamed> streamed_;
   std::vector<ScanResidual> residuals_;
-  std::vector<Sliced> sliced_;  // all residuals first, then fewer, the largest
+  std::deque<Sliced> sliced_;  // all residuals first, then fewer, the largest
   bool looked_for_others_ = false;
-  std::vector<Other> others_;
+  std::deque<Other> others_;
   std::map<std::int64_t, Rung> firsts_;  // by limit
   std::deque<Rung> below_;               // of the targets below the last level that were tried
   std::vector<Level> levels_;            // from the one that evicts nothing downwards

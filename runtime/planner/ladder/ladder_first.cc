@@ -48,19 +48,35 @@ const Plan* Ladder::first_plan(std::int64_t limit) {
 bool Ladder::is_above_floor(std::int64_t target) {
   constexpr std::int64_t kMargin = 32;
   const std::int64_t less = target - target / kMargin;
-  if (graph_.variants.empty() && trial_seconds(problem_, less)) return true;
+  if (graph_.variants.empty() && quick_seconds(problem_, less)) return true;
   return first_rung(less).has_value();
 }
 
-// The fastest of those that give the callees different bytes.
+// With the streamable constants on the device where that works, else streamed.
 std::optional<Ladder::Rung> Ladder::first_rung(std::int64_t target) {
+  std::optional<Rung> rung = first_rung_of(problem_, unlimited_profile_, target);
+  if (rung || streamable_.empty()) return rung;
+  Streamed& changed = streamed(problem_);
+  rung = first_rung_of(changed.problem, changed.unlimited_profile, target);
+  if (rung) rung = settled(std::move(*rung), target, 0);
+  return rung;
+}
+
+// The fastest of those that give the callees different bytes.
+std::optional<Ladder::Rung> Ladder::first_rung_of(Problem& problem,
+                                                  std::span<const std::int64_t> unlimited_profile,
+                                                  std::int64_t target) const {
+  const std::int64_t arena = target - problem.constant_bytes;
+  if (arena < 0) return std::nullopt;
   std::optional<Rung> best;
   for (const CalleeBytes& given : callee_bytes(graph_)) {
-    choose_callees(problem_, unlimited_profile_, target, given);
-    std::optional<Schedule> schedule = make_schedule(problem_, target, 0);
+    choose_callees(problem, unlimited_profile, arena, given);
+    std::optional<Schedule> schedule = make_schedule(problem, arena, 0);
     if (!schedule) continue;
-    use_available_bytes(problem_, *schedule, target);
-    Rung rung = make_rung(target, std::move(*schedule));
+    use_available_bytes(problem, *schedule, arena);
+    const bool is_own = &problem == &problem_;
+    Rung rung = make_rung(target, std::move(*schedule),
+                          is_own ? nullptr : std::make_shared<const Problem>(problem));
     if (!best || rung.seconds < best->seconds) best = std::move(rung);
   }
   return best;

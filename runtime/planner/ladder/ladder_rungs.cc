@@ -134,7 +134,7 @@ std::vector<Ladder::Start> Ladder::starts(std::int64_t target) {
   std::optional<double> least, own;
   std::size_t best = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::optional<double> seconds = trial_seconds(all[i].problem, target);
+    const std::optional<double> seconds = quick_seconds(all[i].problem, target);
     if (i == 0) own = seconds;
     if (!seconds || (least && *seconds >= *least)) continue;
     least = seconds;
@@ -168,28 +168,55 @@ std::vector<Ladder::Rung> Ladder::make_rungs(std::int64_t target, double least_s
   return rungs;
 }
 
+// With the streamable constants on the device, and where that takes time, streamed.
 std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t target,
-                                                double least_seconds) const {
+                                                double least_seconds) {
+  std::vector<Rung> rungs;
+  if (streamable_.empty() || target >= start.problem.constant_bytes + least_arena(start.problem)) {
+    rungs = rungs_within(start, target, least_seconds);
+  }
+  const double least = levels_.front().rung.seconds;
+  if (streamable_.empty() ||
+      std::any_of(rungs.begin(), rungs.end(), [&](const Rung& r) { return r.seconds <= least; })) {
+    return rungs;
+  }
+  Streamed& changed = streamed(start.problem);
+  Start come_and_go{changed.problem, start.options, changed.forms, changed.unlimited_profile,
+                    false};
+  for (Rung& rung : rungs_within(come_and_go, target, least_seconds)) {
+    rungs.push_back(settled(std::move(rung), target, least_seconds));
+  }
+  return rungs;
+}
+
+std::vector<Ladder::Rung> Ladder::rungs_within(Start& start, std::int64_t target,
+                                               double least_seconds) const {
   const bool speeds_up_callees = !options_.without.contains(Technique::callees);
   std::vector<Rung> rungs;
   Problem& problem = start.problem;
+  const std::int64_t arena = target - problem.constant_bytes;
+  bool is_short = target < levels_.front().rung.live;
+  if (!streamable_.empty() && problem.constant_bytes == 0) {
+    is_short = std::any_of(start.unlimited_profile.begin(), start.unlimited_profile.end(),
+                           [&](std::int64_t bytes) { return bytes > arena; });
+  }
   for (const CalleeBytes& given : callee_bytes(graph_)) {
-    choose_callees(problem, start.unlimited_profile, target, given);
-    std::optional<Schedule> schedule = make_schedule(problem, target, least_seconds);
+    choose_callees(problem, start.unlimited_profile, arena, given);
+    std::optional<Schedule> schedule = make_schedule(problem, arena, least_seconds);
     const bool hinted = std::any_of(start.forms.begin(), start.forms.end(), [&](const Form& form) {
       const Hint hint = problem.values[form.value].hint;
       return hint == (form.kind == RemedyKind::compress ? Hint::compress : Hint::swap);
     });
-    if (!start.forms.empty() && target < levels_.front().rung.live) {
+    if (!start.forms.empty() && is_short) {
       const auto recompute = [&](const Problem& changed, std::int64_t limit) {
         return make_schedule(changed, limit, 0);
       };
-      auto plan = plan_remedies(problem, start.forms, start.options, target,
+      auto plan = plan_remedies(problem, start.forms, start.options, arena,
                                 levels_.front().rung.seconds, recompute);
       if (plan) {
         if (hinted) schedule.reset();
         auto upgraded = std::make_shared<Problem>(*plan->problem);
-        if (speeds_up_callees && use_available_bytes(*upgraded, plan->schedule, target)) {
+        if (speeds_up_callees && use_available_bytes(*upgraded, plan->schedule, arena)) {
           plan->problem = std::move(upgraded);
         }
         rungs.push_back(make_rung(target, std::move(plan->schedule), std::move(plan->problem)));
@@ -198,10 +225,10 @@ std::vector<Ladder::Rung> Ladder::make_rungs_of(Start& start, std::int64_t targe
     if (!schedule) continue;
     if (!start.own) {
       auto upgraded = std::make_shared<Problem>(problem);
-      if (speeds_up_callees) use_available_bytes(*upgraded, *schedule, target);
+      if (speeds_up_callees) use_available_bytes(*upgraded, *schedule, arena);
       rungs.push_back(make_rung(target, std::move(*schedule), std::move(upgraded)));
     } else {
-      if (speeds_up_callees) use_available_bytes(problem, *schedule, target);
+      if (speeds_up_callees) use_available_bytes(problem, *schedule, arena);
       rungs.push_back(make_rung(target, std::move(*schedule)));
     }
   }

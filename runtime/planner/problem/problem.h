@@ -141,6 +141,9 @@ struct Problem {
   std::vector<SlicedLoop> sliced;
   std::vector<Coding> codings;
   std::int64_t parameter_bytes = 0, output_bytes = 0;  // held for the whole run
+  // Of the constants that might be streamed (remedies/stream_constants.h) those that stay, which
+  // are held for the whole run, too.
+  std::int64_t constant_bytes = 0;
 
   int op_count() const { return static_cast<int>(ops.size()); }
   // Null for an op whose residuals, if it has some, are as any value.

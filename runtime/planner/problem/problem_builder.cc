@@ -12,6 +12,7 @@ ProblemBuilder::ProblemBuilder(const Problem& base) : base_(&base) {
   problem_.codings = base.codings;
   problem_.parameter_bytes = base.parameter_bytes;
   problem_.output_bytes = base.output_bytes;
+  problem_.constant_bytes = base.constant_bytes;
   new_op_.resize(base.ops.size());
 }
 
