@@ -30,6 +30,25 @@ Builder::Builder(ir::Computation& entry, Random& source, const RandomModuleOptio
     shapes.push_back({rows, columns});
   }
   for (int i = 0; i < count; ++i) push(parameter(shapes[static_cast<std::size_t>(i)]));
+  if (options.rare) add_rare_parameters();
+}
+
+// Of other dtypes, and a tuple with a tuple in it.
+void Builder::add_rare_parameters() {
+  ir::Computation& entry = graph.computation();
+  const auto add = [&](const Shape& shape) {
+    return entry.add_parameter(static_cast<std::int64_t>(entry.parameters().size()), shape);
+  };
+  const DType dtypes[] = {DType::bf16, DType::f64, DType::s32, DType::pred, DType::u8};
+  const DType dtype = dtypes[random.below(5)];
+  push({graph.convert(add(Shape(dtype, any_shape())), DType::f32), 2, true});
+  const Shape inner =
+      Shape::tuple({Shape(DType::s32, any_shape()), Shape(DType::f32, any_shape())});
+  Instruction* tuple = add(Shape::tuple({Shape(DType::f32, any_shape()), inner}));
+  push({entry.add_get_tuple_element(tuple, 0), 2, true});
+  Instruction* second = entry.add_get_tuple_element(tuple, 1);
+  push({graph.convert(entry.add_get_tuple_element(second, 0), DType::f32), 2, true});
+  push({entry.add_get_tuple_element(second, 1), 2, true});
 }
 
 Value Builder::parameter(const Dims& dims) {
@@ -227,6 +246,12 @@ void take_steps(Builder& b, int until, const std::vector<Step>& plain,
                 const std::vector<Step>& dtype, const std::vector<Step>& control) {
   const bool together = b.options.replicas * b.options.partitions > 1;
   const std::vector<Step> collective = together ? collective_steps() : std::vector<Step>{};
+  std::vector<Step> rare;
+  if (b.options.rare) {
+    for (const auto& steps : {indexed_steps(), window_steps(), rare_steps(), nested_steps()}) {
+      rare.insert(rare.end(), steps.begin(), steps.end());
+    }
+  }
   while (b.graph.computation().instruction_count() < until) {
     if (together && b.random.chance(0.2)) {
       collective[b.random.below(collective.size())](b);
@@ -234,6 +259,10 @@ void take_steps(Builder& b, int until, const std::vector<Step>& plain,
     }
     if (b.options.large_constants && b.random.chance(0.3)) {
       constant_weights(b);
+      continue;
+    }
+    if (b.options.rare && b.random.chance(0.5)) {
+      rare[b.random.below(rare.size())](b);
       continue;
     }
     const double choice = b.random.unit();
@@ -263,6 +292,50 @@ std::vector<Instruction*> outputs_of(Builder& b) {
   }
   outputs.push_back(total.at);
   return outputs;
+}
+
+// Outputs that few programs have, behind the others: of other dtypes, in a tuple of their own, a
+// parameter as it is, a constant, one that there is already.
+void add_rare_outputs(Builder& b, std::vector<Instruction*>& outputs) {
+  ir::Computation& entry = b.graph.computation();
+  const DType dtypes[] = {DType::bf16, DType::f16, DType::f64, DType::s8, DType::pred, DType::u32};
+  std::vector<Instruction*> others{
+      b.graph.convert(b.any_exact().at, dtypes[b.random.below(5)]),
+      b.any().at,
+      outputs[b.random.below(outputs.size())],
+      entry.parameters()[b.random.below(entry.parameters().size())],
+      b.graph.constant(0.25, b.any_shape()).at,
+      entry.add_tuple({}),
+  };
+  for (std::size_t i = others.size(); i > 1; --i) {
+    std::swap(others[i - 1], others[b.random.below(i)]);
+  }
+  others.resize(b.random.below(others.size() + 1));
+  if (b.random.chance(0.5)) {
+    outputs.insert(outputs.end(), others.begin(), others.end());
+  } else {
+    outputs.push_back(entry.add_tuple(others));
+  }
+}
+
+// A part of a tuple that is a parameter gives its buffer to an output, and another's is free.
+void donate_parts(Builder& b, const std::vector<Instruction*>& outputs) {
+  ir::Module& module = b.graph.module();
+  for (const Instruction* parameter : b.graph.computation().parameters()) {
+    if (!parameter->shape().is_tuple() || b.random.chance(0.5)) continue;
+    const std::int64_t number = parameter->attributes().parameter_number;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const std::vector<std::int64_t> output{static_cast<std::int64_t>(i)};
+      const bool is_free = std::none_of(
+          module.input_output_alias.begin(), module.input_output_alias.end(),
+          [&](const ir::InputOutputAlias& alias) { return alias.output_index == output; });
+      if (is_free && outputs[i]->shape() == parameter->shape().elements()[0]) {
+        module.input_output_alias.push_back({output, number, {0}, b.random.chance(0.5)});
+        break;
+      }
+    }
+    if (b.random.chance(0.5)) module.buffer_donor.push_back({number, {1, 1}});
+  }
 }
 
 // Some outputs take over the buffer of a parameter of their shape.
@@ -315,8 +388,10 @@ std::unique_ptr<ir::Module> random_module(std::uint64_t seed, const RandomModule
   take_steps(b, options.instructions, plain, dtype, control);
   std::vector<Instruction*> outputs = outputs_of(b);
   for (const auto& [parameter, updated] : updates) outputs.push_back(updated);
+  if (options.rare) add_rare_outputs(b, outputs);
   entry->add_tuple(outputs, "result");
   if (options.donations) donate(b, outputs, updates);
+  if (options.donations && options.rare) donate_parts(b, outputs);
   entry->remove_dead();
   module->remove_unreachable();
   return module;

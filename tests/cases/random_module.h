@@ -19,6 +19,9 @@ struct RandomModuleOptions {
   // Layers of the training step also keep values that have a smaller exact form: masks, what is
   // only compared later, and what came from bf16.
   bool gates = false;
+  // Operations, forms of them, and entries that few programs have; what the interpreter leaves to
+  // expansions and to libraries among them.
+  bool rare = false;
   std::int64_t replicas = 1, partitions = 1;  // of more than one participant, with collectives
   bool large_constants = false;  // weights that are constants, some of them read several times
   bool whole_words = false;      // rows of 32 elements or a multiple, for bits that fill words

@@ -30,6 +30,9 @@ struct Builder {
   // As [rows, columns] of one of the shapes.
   Value any_matrix();
   void push(Value value);
+
+ private:
+  void add_rare_parameters();
 };
 
 using Step = void (*)(Builder&);
@@ -42,6 +45,13 @@ void constant_weights(Builder& b);
 std::vector<Step> dtype_steps();
 // Calls, loops, branches.
 std::vector<Step> control_steps();
+// Of a program with `rare` things in it: every form of gathers, scatters and sorts; of windows,
+// reductions and contractions; operations that few programs have; calls, loops and branches in each
+// other.
+std::vector<Step> indexed_steps();
+std::vector<Step> window_steps();
+std::vector<Step> rare_steps();
+std::vector<Step> nested_steps();
 // Collectives among the module's participants, in loops and callees, too.
 std::vector<Step> collective_steps();
 
@@ -52,6 +62,9 @@ using Body = std::function<std::vector<ir::Instruction*>(Graph&, ir::Instruction
 ir::Instruction* counted_loop(Graph& outer, std::int64_t count,
                               const std::vector<ir::Instruction*>& initial,
                               const Body& body_of_state);
+
+// A few bounded operations on `x` (and `y` of the same dims) inside a called computation.
+Value body_of(Graph& graph, Random& random, Value x, Value y);
 
 // The sum of x over some of the participants, such as a gradient's.
 Value summed_over_all(Graph& graph, Random& random, Value x);

@@ -13,33 +13,6 @@ using ir::Instruction;
 using ir::Opcode;
 using ir::Shape;
 
-// A few bounded operations on `x` (and `y` of the same dims) inside a called computation.
-Value body_of(Graph& graph, Random& random, Value x, Value y) {
-  const int count = static_cast<int>(random.between(1, 4));
-  for (int i = 0; i < count; ++i) {
-    switch (random.below(4)) {
-      case 0:
-        x = graph.unary(Opcode::sine, x, 1);
-        break;
-      case 1:
-        x = graph.tamed(graph.binary(Opcode::add, x, y, x.bound + y.bound));
-        break;
-      case 2:
-        x = graph.tamed(graph.binary(Opcode::multiply, x, y, x.bound * y.bound));
-        break;
-      default: {
-        const Value sum = graph.mean(x, {static_cast<std::int64_t>(x.dims().size()) - 1});
-        std::vector<std::int64_t> kept;
-        for (int d = 0; d + 1 < x.dims().size(); ++d) kept.push_back(d);
-        const Value back = graph.broadcast(sum, x.dims(), kept);
-        x = graph.binary(Opcode::subtract, x, back, x.bound + back.bound);
-        x = graph.tamed(x);
-      }
-    }
-  }
-  return x;
-}
-
 Computation* two_argument_computation(Builder& b, const Dims& dims, const char* name) {
   Computation* computation = b.graph.module().add_computation(name);
   const Shape shape(DType::f32, dims);
@@ -182,6 +155,32 @@ void branched(Builder& b) {
 }
 
 }  // namespace
+
+Value body_of(Graph& graph, Random& random, Value x, Value y) {
+  const int count = static_cast<int>(random.between(1, 4));
+  for (int i = 0; i < count; ++i) {
+    switch (random.below(4)) {
+      case 0:
+        x = graph.unary(Opcode::sine, x, 1);
+        break;
+      case 1:
+        x = graph.tamed(graph.binary(Opcode::add, x, y, x.bound + y.bound));
+        break;
+      case 2:
+        x = graph.tamed(graph.binary(Opcode::multiply, x, y, x.bound * y.bound));
+        break;
+      default: {
+        const Value sum = graph.mean(x, {static_cast<std::int64_t>(x.dims().size()) - 1});
+        std::vector<std::int64_t> kept;
+        for (int d = 0; d + 1 < x.dims().size(); ++d) kept.push_back(d);
+        const Value back = graph.broadcast(sum, x.dims(), kept);
+        x = graph.binary(Opcode::subtract, x, back, x.bound + back.bound);
+        x = graph.tamed(x);
+      }
+    }
+  }
+  return x;
+}
 
 Instruction* counted_loop(Graph& outer, std::int64_t count,
                           const std::vector<Instruction*>& initial, const Body& body_of_state) {

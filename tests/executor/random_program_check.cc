@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "runtime/ir/interpreter/interpreter.h"
 #include "runtime/ir/text/text.h"
 #include "runtime/passes/passes.h"
 #include "runtime/program/plan_within.h"
@@ -13,6 +12,7 @@
 #include "tests/cases/random_skips.h"
 #include "tests/cases/scanned_attention.h"
 #include "tests/executor/limit_check.h"
+#include "tests/executor/reference.h"
 
 namespace plimsoll::testing {
 namespace {
@@ -21,27 +21,30 @@ namespace {
 constexpr double kTolerance = 2e-3;
 constexpr double kSmallestScale = 1e-3;
 
-// Programs of several participants: 1, 2 or 4 replicas times 1, 2 or 4 partitions.
-bool has_participants(std::uint64_t seed) { return seed % 16 == 9 || seed % 16 == 4; }
-
-// Every other program is a plain training step, where a limit bites most.
+// Programs of several participants are of 1, 2 or 4 replicas times 1, 2 or 4 partitions. Every
+// other program is a plain training step, where a limit bites most.
 cases::RandomModuleOptions options_of(std::uint64_t seed) {
+  const std::string_view kind = kind_of_program(seed);
   cases::RandomModuleOptions options;
   options.large_constants = seed % 5 == 2;
-  if (has_participants(seed)) {
+  if (kind == "participants") {
     constexpr std::int64_t kCounts[] = {1, 2, 4};
     options.replicas = kCounts[seed / 16 % 3];
     options.partitions = kCounts[seed / 48 % 3];
     options.largest_bytes = 64 << 10;
-    return options;
-  }
-  if (seed % 2 == 1) {
+  } else if (kind == "step") {
     options.instructions = 100;
     options.control_flow = false;
     options.mixed_dtypes = false;
     options.gates = seed / 2 % 2 == 1;
     options.whole_words = options.gates && seed / 4 % 2 == 1;
     options.smallest_bytes = 32 << 10;
+    options.largest_bytes = 64 << 10;
+  } else if (kind == "rare") {
+    options.rare = true;
+    options.instructions = 120;
+    options.training_step = seed / 16 % 2 == 0;
+    options.smallest_bytes = 16 << 10;
     options.largest_bytes = 64 << 10;
   }
   return options;
@@ -63,7 +66,7 @@ LimitOptions limits_of(std::uint64_t seed) {
 }
 
 // Attention rounds otherwise in one kernel than as it is written.
-bool has_attention(std::uint64_t seed) { return seed % 32 == 3; }
+bool has_attention(std::uint64_t seed) { return kind_of_program(seed) == "attention"; }
 
 // Sums over participants may be others than as written.
 bool sums_otherwise(const ir::Module& module) {
@@ -131,6 +134,15 @@ std::string check_combined(const ir::Module& module, device::KernelProvider& pro
 
 }  // namespace
 
+std::string_view kind_of_program(std::uint64_t seed) {
+  if (seed % 32 == 3) return "attention";
+  if (seed % 8 == 3) return "scan";
+  if (seed % 8 == 6) return "skips";
+  if (seed % 16 == 9 || seed % 16 == 4) return "participants";
+  if (seed % 2 == 1) return "step";
+  return seed % 16 == 2 || seed % 16 == 8 || seed % 16 == 10 ? "rare" : "mixed";
+}
+
 std::unique_ptr<ir::Module> random_program(std::uint64_t seed) {
   if (has_attention(seed)) {
     auto module = ir::parse_module(cases::scanned_attention(seed));
@@ -158,8 +170,8 @@ std::string check_random_program(std::uint64_t seed, device::KernelProvider& pro
                                                     : std::vector<cases::InputRange>()));
   }
   totals.instructions += module->instruction_count();
-  const auto expected = ir::interpret_together(*module, arguments);
-  if (!expected.ok()) return "interpreter: " + expected.status().to_string();
+  const auto expected = reference_results(*module, arguments);
+  if (!expected.ok()) return "reference: " + expected.status().to_string();
   std::string error;
   const auto results =
       run_unlimited_together(*module, arguments, provider, /*optimize=*/true, error);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "runtime/device/kernel_provider.h"
 #include "runtime/ir/module.h"
@@ -19,13 +20,17 @@ struct RandomProgramTotals {
   double floor_share = 0;  // sum over programs of floor / unlimited peak
 };
 
-// The program of a seed. Of eight, one is a training step by loops and one a chain with skips. Null
-// where its text is not valid, which is an error of who makes it.
+// What a seed's program is: `attention`, `scan` (training steps by loops), `skips` (chains whose
+// values are read again far behind), `participants`, `rare` (operations and forms that few programs
+// have), `step` (plain training steps) or `mixed`.
+std::string_view kind_of_program(std::uint64_t seed);
+
+// The program of a seed. Null where its text is not valid, which is an error of who makes it.
 std::unique_ptr<ir::Module> random_program(std::uint64_t seed);
 
-// The random program of `seed`: optimized against the interpreter, then check_limits at `limits`
-// limits besides floor and peak, with remedies and tiers that change from seed to seed. Empty when
-// all holds, else what broke.
+// The random program of `seed`: optimized against the interpreter (reference.h), then check_limits
+// at `limits` limits besides floor and peak, with remedies and tiers that change from seed to seed.
+// Empty when all holds, else what broke.
 std::string check_random_program(std::uint64_t seed, device::KernelProvider& provider, int limits,
                                  RandomProgramTotals& totals);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_programs FIRST COUNT LIMITS FOLDER: random programs at random limits (limit_check.h), one
-// line per failure with the shrunk program (the whole one is written into FOLDER, where one is
-// given), a summary at the end. Exit code 1 when anything failed.
+// random_programs FIRST COUNT LIMITS FOLDER KIND: random programs at random limits (limit_check.h),
+// of KIND alone where one is given (random_program_check.h), one line per failure (the program is
+// written into FOLDER, where one is given), a summary at the end. Exit code 1 when anything failed.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -25,13 +25,19 @@ int main(int argc, char** argv) {
     return 1;
   }
   testing::RandomProgramTotals totals;
-  std::uint64_t failures = 0;
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+  const std::string kind = argc > 5 ? argv[5] : "";
+  std::uint64_t failures = 0, done = 0;
+  for (std::uint64_t seed = first; done < count; ++seed) {
+    if (!kind.empty() && testing::kind_of_program(seed) != kind) {
+      if (seed - first > 64 && done == 0) break;
+      continue;
+    }
+    ++done;
     const std::string error = testing::check_random_program(seed, **provider, limits, totals);
     if (error.empty()) continue;
     ++failures;
     std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), error.c_str());
-    if (argc > 4) {
+    if (argc > 4 && *argv[4] != 0) {
       const auto module = testing::random_program(seed);
       std::ofstream(std::string(argv[4]) + "/" + std::to_string(seed) + ".hlo")
           << (module == nullptr ? "" : ir::to_text(*module));
@@ -45,14 +51,14 @@ int main(int argc, char** argv) {
       "decoded inside kernels; %lld joint launches, %lld collectives beside kernels), mean floor "
       "%.0f %% of the peak, %llu "
       "failures\n",
-      static_cast<unsigned long long>(count), static_cast<long long>(totals.instructions),
+      static_cast<unsigned long long>(done), static_cast<long long>(totals.instructions),
       static_cast<long long>(totals.limits), static_cast<long long>(totals.recomputing_plans),
       static_cast<long long>(totals.encoding_plans), static_cast<long long>(totals.swapping_plans),
       static_cast<long long>(totals.slicing_plans), static_cast<long long>(totals.streaming_plans),
       static_cast<long long>(totals.encoding_kernels),
       static_cast<long long>(totals.decoding_kernels),
       static_cast<long long>(totals.joint_launches), static_cast<long long>(totals.beside),
-      count > 0 ? 100 * totals.floor_share / static_cast<double>(count) : 0.0,
+      done > 0 ? 100 * totals.floor_share / static_cast<double>(done) : 0.0,
       static_cast<unsigned long long>(failures));
-  return failures == 0 ? 0 : 1;
+  return failures == 0 && (done > 0 || count == 0) ? 0 : 1;
 }

@@ -120,6 +120,56 @@ TEST(RandomModule, DonatesParametersToOutputsOfTheirShape) {
   EXPECT_GT(aliases, 20);
 }
 
+// What no program of this library's users runs here, or what no reference has the numbers of.
+constexpr Opcode kNeverMade[] = {Opcode::rng, Opcode::rng_get_and_update_state, Opcode::infeed,
+                                 Opcode::outfeed};
+
+// So many modules hold each opcode at least once.
+TEST(RandomModule, MakesEveryOpcodeWhereRareOnesAreAskedFor) {
+  std::set<Opcode> seen;
+  std::set<DType> dtypes;
+  for (std::uint64_t seed = 0; seed < 250; ++seed) {
+    cases::RandomModuleOptions options = small();
+    options.rare = true;
+    options.instructions = 200;
+    options.training_step = false;
+    if (seed % 8 == 0) options.replicas = options.partitions = 2;
+    const auto module = cases::random_module(seed, options);
+    for (const auto& computation : module->computations()) {
+      for (const auto& instruction : computation->instructions()) {
+        seen.insert(instruction->opcode());
+        for (const Shape* leaf : leaves(instruction->shape())) {
+          if (leaf->is_array()) dtypes.insert(leaf->dtype());
+        }
+      }
+    }
+  }
+  for (int i = 0; i < opcode_count(); ++i) {
+    const auto opcode = static_cast<Opcode>(i);
+    const bool never =
+        std::find(std::begin(kNeverMade), std::end(kNeverMade), opcode) != std::end(kNeverMade);
+    EXPECT_EQ(seen.contains(opcode), !never) << to_string(opcode);
+  }
+  for (const DType dtype : {DType::s2, DType::s4, DType::f4e2m1fn, DType::f8e4m3fn, DType::c64,
+                            DType::s16, DType::u8, DType::f16}) {
+    EXPECT_TRUE(dtypes.contains(dtype)) << to_string(dtype);
+  }
+}
+
+TEST(RandomModule, VerifiesPrintsAndParsesBackWithRareThingsInIt) {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    cases::RandomModuleOptions options = small();
+    options.rare = true;
+    const auto module = cases::random_module(seed, options);
+    const Status status = verify(*module);
+    ASSERT_TRUE(status.ok()) << seed << ": " << status.to_string() << "\n" << to_text(*module);
+    const std::string text = to_text(*module);
+    const auto back = parse_module(text);
+    ASSERT_TRUE(back.ok()) << seed << ": " << back.status().to_string() << "\n" << text;
+    EXPECT_EQ(to_text(**back), text) << seed;
+  }
+}
+
 bool holds_a(const Module& module, Opcode opcode) {
   for (const auto& computation : module.computations()) {
     for (const auto& instruction : computation->instructions()) {

@@ -85,6 +85,36 @@ TEST(Equivalence, ThePipelineKeepsTheBitsOfRandomModules) {
   }
 }
 
+// What few programs have, as expansions make it; functions of libraries, which the interpreter has
+// not, are refused before and after.
+TEST(Equivalence, ThePipelineKeepsTheBitsOfRareOperations) {
+  cases::RandomModuleOptions rare;
+  rare.smallest_bytes = 64;
+  rare.largest_bytes = 4 << 10;
+  rare.rare = true;
+  rare.training_step = false;
+  const auto optimized = [](ir::Module& module) { return optimize(module); };
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    auto module = cases::random_module(seed, rare);
+    ASSERT_TRUE(expand(*module).ok());
+    auto real = expand_complex(std::move(module));
+    ASSERT_TRUE(real.ok()) << real.status().to_string();
+    auto wide = expand_narrow(std::move(real).value());
+    ASSERT_TRUE(wide.ok()) << wide.status().to_string();
+    const auto wrong = [&](const ir::Module& candidate) {
+      return difference(candidate, cases::random_arguments(candidate, seed), optimized);
+    };
+    if (ir::interpret(**wide, cases::random_arguments(**wide, seed)).ok()) ++compared;
+    if (wrong(**wide).empty()) continue;
+    const auto shrunk =
+        cases::shrink(**wide, [&](const ir::Module& m) { return !wrong(m).empty(); });
+    ADD_FAILURE() << "seed " << seed << ": " << wrong(*shrunk) << "\nbefore\n"
+                  << ir::to_text(*shrunk);
+  }
+  EXPECT_GT(compared, 30);
+}
+
 TEST(Equivalence, ThePipelineComesToRest) {
   for (const cases::OpCase& op_case : cases::op_cases()) {
     auto module = ir::parse_module(op_case.hlo, op_case.name);
