@@ -156,5 +156,33 @@ TEST(ScheduleSums, IsNotAmongThePassesThatKeepBits) {
   EXPECT_TRUE(std::any_of(rounding.begin(), rounding.end(), is_it));
 }
 
+// Layers whose results go into the next layer and into a sum.
+TEST(Sums, OfSkipConnectionsAccumulate) {
+  for (const int layers : {2, 7}) {
+    std::string text =
+        "HloModule m\nENTRY e {\n x0 = f32[64,64] parameter(0)\n"
+        "w = f32[64,64] parameter(1)\n";
+    for (int i = 0; i < layers; ++i) {
+      const std::string n = std::to_string(i), next = std::to_string(i + 1);
+      text += "d" + n + " = f32[64,64] dot(x" + n +
+              ", w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n z" + n +
+              " = f32[64,64] tanh(d" + n + ")\n x" + next + " = f32[64,64] multiply(x" + n + ", z" +
+              n + ")\n";
+      if (i > 0) {
+        text += (i + 1 == layers ? "ROOT s" : "s") + n + " = f32[64,64] add(" +
+                (i == 1 ? "z0" : "s" + std::to_string(i - 1)) + ", z" + n + ")\n";
+      }
+    }
+    const auto module = parse(text + "}\n");
+    ASSERT_NE(module, nullptr);
+    EXPECT_EQ(accumulations(*module->entry()).size(), layers > 2 ? 5U : 0U);
+    ASSERT_TRUE(fuse(*module).ok() && fuse_multi_output(*module).ok());
+    // Nothing reads more than one layer's result beside the sum so far.
+    for (const auto& instruction : module->entry()->instructions()) {
+      EXPECT_LE(instruction->operand_count(), 4) << ir::to_text(*module);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::passes

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/passes/fusion/fusion_rules.h"
+#include "runtime/passes/fusion/made_bytes.h"
 
 namespace plimsoll::passes {
 
@@ -74,6 +75,29 @@ bool waits_for_sum(const Instruction& addend) {
   return false;
 }
 
+namespace {
+
+// Whether an addend that others read, too, is kept for the sum in the end: it is read for the last
+// time, but for the sum, long before the sum is complete.
+//
+// Example: the skip connections of a WaveNet. Each layer's result goes into the next layer, and all
+// of them into a sum.
+bool stays_for_sum(const Instruction& addend, const Sum& sum, const MadeBytes& made) {
+  if (addend.shape().byte_size() < kLargeBytes || addend.users().size() < 2 || addend.is_root() ||
+      addend.opcode() == Opcode::parameter || addend.opcode() == Opcode::constant) {
+    return false;
+  }
+  double last = 0;
+  for (const Instruction* user : addend.users()) {
+    const bool adds =
+        user == sum.root || std::find(sum.inner.begin(), sum.inner.end(), user) != sum.inner.end();
+    if (!adds) last = std::max(last, made.until(*user));
+  }
+  return made.before(*sum.root) - last > 2 * static_cast<double>(addend.shape().byte_size());
+}
+
+}  // namespace
+
 // Why a long sum is not fused. Fused, a sum of n arrays is read once and written once, n + 1 passes
 // over memory instead of 3 (n - 1); but all n addends must be there together. Where they are
 // results of kernels that cannot be part of the fusion (dots), each of them waits for the last. The
@@ -82,9 +106,13 @@ bool waits_for_sum(const Instruction& addend) {
 // places each right behind its addend, so that one running sum and one addend are there at a time.
 std::unordered_set<const Instruction*> accumulations(const ir::Computation& computation) {
   std::unordered_set<const Instruction*> apart;
-  for (const Sum& sum : find_sums(computation)) {
-    const auto waiting = std::count_if(sum.addends.begin(), sum.addends.end(),
-                                       [](const Instruction* a) { return waits_for_sum(*a); });
+  const std::vector<Sum> sums = find_sums(computation);
+  if (sums.empty()) return apart;
+  const MadeBytes made(computation);
+  for (const Sum& sum : sums) {
+    const auto waiting = std::count_if(
+        sum.addends.begin(), sum.addends.end(),
+        [&](const Instruction* a) { return waits_for_sum(*a) || stays_for_sum(*a, sum, made); });
     if (waiting > kMostWaiting) apart.insert(sum.inner.begin(), sum.inner.end());
   }
   return apart;

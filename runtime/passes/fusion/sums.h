@@ -22,9 +22,9 @@ std::vector<Sum> find_sums(const ir::Computation& computation);
 // memory.
 bool waits_for_sum(const ir::Instruction& addend);
 
-// The inner additions of sums of which so many addends wait that one kernel for the whole sum would
-// hold them all; as kernels of their own they run when their addend is there, in the buffer of the
-// sum so far.
+// The inner additions of sums of which so many addends wait, or would stay after their other
+// readers, that one kernel for the whole sum would hold them all; as kernels of their own they run
+// when their addend is there, in the buffer of the sum so far.
 std::unordered_set<const ir::Instruction*> accumulations(const ir::Computation& computation);
 
 }  // namespace plimsoll::passes

@@ -39,8 +39,8 @@ double transform_work(const Instruction& fft) {
   const double length = product_of(fft.attributes().find_extra("fft_length"));
   if (!fft.shape().is_array() || fft.operand_count() == 0) return 0;
   const double places = std::max(count_of(fft.shape()), count_of(fft.operand(0)->shape()));
-  const bool is_half = ir::is_complex(fft.shape().dtype()) !=
-                       ir::is_complex(fft.operand(0)->shape().dtype());
+  const bool is_half =
+      ir::is_complex(fft.shape().dtype()) != ir::is_complex(fft.operand(0)->shape().dtype());
   return kTransform * (is_half ? 2.5 : 5) * places * std::log2(std::max(2.0, length));
 }
 

@@ -19,8 +19,8 @@ void Ladder::find_constants() {
   }
   const Schedule once = each_once(problem_);
   const std::int64_t whole = evaluate(problem_, once).arena_peak + constant_bytes_;
-  streamable_ = find_streamable(
-      problem_, std::max({kLeastBytes, options_.min_bytes, whole / kLeastPart}));
+  streamable_ =
+      find_streamable(problem_, std::max({kLeastBytes, options_.min_bytes, whole / kLeastPart}));
   std::int64_t bytes = 0;
   for (const ValueId v : streamable_) bytes += problem_.values[v].bytes;
   if (bytes < whole / kLeastPartOfAll) {
